@@ -1,0 +1,155 @@
+package replicator
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Cell identifies all versions of one (key, column) of one source table. It is comparable and so can be a map's key.
+type Cell struct {
+	Table  string // the table's name in the configuration
+	Key    Key    // the values of the table's key columns
+	Column string // the value of the table's column role; "" where the table has none
+}
+
+func (c Cell) String() string {
+	if c.Column == "" {
+		return c.Table + " " + c.Key.String()
+	}
+	return c.Table + "." + c.Column + " " + c.Key.String()
+}
+
+// Key is the encoded tuple of a cell's key values, made by MakeKey. Two keys are equal exactly when their values are:
+// each value is written with its kind and, where its length varies, its length, so ("a:b", "c") and ("a", "b:c") differ.
+// The encoding is stored by sinks: it must never change.
+type Key string
+
+const (
+	keyInt    = 'i' // 8 bytes, big endian, sign bit flipped
+	keyUint   = 'u' // 8 bytes, big endian; only above the largest int64, so that equal integers have one form
+	keyString = 's' // uvarint length, bytes
+	keyBytes  = 'b' // uvarint length, bytes
+)
+
+// MakeKey encodes key values. Integers (int64, uint64), string and []byte keep their kind; a Number, which only DECIMAL
+// columns give, is a string of its digits. A nil or a value of another kind is an error: such a row has no key.
+func MakeKey(values ...any) (Key, error) {
+	b := make([]byte, 0, 24)
+	for i, v := range values {
+		switch v := v.(type) {
+		case int64:
+			b = binary.BigEndian.AppendUint64(append(b, keyInt), uint64(v)^1<<63)
+		case uint64:
+			if v <= math.MaxInt64 {
+				b = binary.BigEndian.AppendUint64(append(b, keyInt), v^1<<63)
+			} else {
+				b = binary.BigEndian.AppendUint64(append(b, keyUint), v)
+			}
+		case string:
+			b = append(binary.AppendUvarint(append(b, keyString), uint64(len(v))), v...)
+		case Number:
+			b = append(binary.AppendUvarint(append(b, keyString), uint64(len(v))), v...)
+		case []byte:
+			b = append(binary.AppendUvarint(append(b, keyBytes), uint64(len(v))), v...)
+		case nil:
+			return "", fmt.Errorf("key value %d is NULL", i+1)
+		default:
+			return "", fmt.Errorf("key value %d is a %T, which can't be a key", i+1, v)
+		}
+	}
+	return Key(b), nil
+}
+
+// Values decodes the key: int64, uint64, string and []byte values, as they were given to MakeKey.
+func (k Key) Values() ([]any, error) {
+	var values []any
+	for b := []byte(k); len(b) > 0; {
+		kind := b[0]
+		b = b[1:]
+		switch kind {
+		case keyInt, keyUint:
+			if len(b) < 8 {
+				return nil, fmt.Errorf("key %x is cut short", string(k))
+			}
+			n := binary.BigEndian.Uint64(b)
+			b = b[8:]
+			if kind == keyInt {
+				values = append(values, int64(n^1<<63))
+			} else {
+				values = append(values, n)
+			}
+		case keyString, keyBytes:
+			n, used := binary.Uvarint(b)
+			if used <= 0 || n > uint64(len(b)-used) {
+				return nil, fmt.Errorf("key %x is cut short", string(k))
+			}
+			text := b[used : used+int(n)]
+			b = b[used+int(n):]
+			if kind == keyString {
+				values = append(values, string(text))
+			} else {
+				values = append(values, text)
+			}
+		default:
+			return nil, fmt.Errorf("key %x holds an unknown kind %q", string(k), kind)
+		}
+	}
+	return values, nil
+}
+
+// String shows the key as templates do: see FormatValue. Several values are joined by ":", with ":" and "%" inside all but
+// the last percent-encoded, so that two keys never look the same.
+func (k Key) String() string {
+	values, err := k.Values()
+	if err != nil {
+		return hex.EncodeToString([]byte(k))
+	}
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = FormatValue(v)
+		if i < len(values)-1 {
+			parts[i] = strings.NewReplacer("%", "%25", ":", "%3A").Replace(parts[i])
+		}
+	}
+	return strings.Join(parts, ":")
+}
+
+// FormatValue shows one scalar value as templates, logs and listings do: numbers in full, text as it is, bytes as lowercase
+// hexadecimal digits (16 bytes are 32 digits). Lists and objects are shown in Go's form and never stored so.
+func FormatValue(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []byte:
+		return hex.EncodeToString(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case Number:
+		return string(v)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	case RawJSON:
+		return string(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// Number is a decimal number in text, exact: what no int64 or uint64 holds, and every DECIMAL.
+type Number string
+
+// RawJSON is a JSON document in text: the value of a JSON column that is not the table's body.
+type RawJSON []byte
+
+// ValidText reports whether s may be stored as text: valid UTF-8.
+func ValidText(s string) bool { return utf8.ValidString(s) }

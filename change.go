@@ -1,0 +1,93 @@
+package replicator
+
+import "time"
+
+// Table is a source table with its role columns, as the configuration names them.
+type Table struct {
+	Name     string   // the name in the configuration, which views and cells use
+	Database string   // the source's database
+	Table    string   // the table's name in that database
+	Key      []string // the entity's key columns
+	Column   string   // the column that says which sort of cell a row is; "": the table has none
+	Version  string   // the column whose highest value is the newest row of a cell; "": the row's Order is its version
+	Offset   []string // monotonic columns that a scan follows; empty: the primary key
+	Body     string   // the body column; "": the row's own columns are its fields
+	Codec    string   // how the body is encoded; "" without a body
+
+	// Columns are the further columns that a Row must carry: those that views name with $, and the fields of a table without
+	// a body. The one element "*" asks for every column (tail).
+	Columns []string
+}
+
+// Row is one row image, or one row read by a scan. It owns its memory.
+type Row struct {
+	Cell    Cell
+	Version int64     // ≥ 0
+	Order   int64     // where the row's image stands in the source's order; see Position
+	Time    time.Time // when it was committed at the source (binlog), or read (scan)
+
+	// Body is the body column as stored; nil if it is NULL or the table has none. Where Text is set the body is in the
+	// server's own binary form of JSON and Text renders it: in the lane, after coalescing, not in the reader.
+	Body []byte
+	Text func([]byte) ([]byte, error)
+
+	// Names and Columns are the further columns and their values: nil, bool, int64, uint64 (only above the largest int64),
+	// float64, Number, string (also dates and times, in the server's text form), []byte, RawJSON. Names is shared by all rows.
+	Names   []string
+	Columns []any
+}
+
+// Size is what a row costs of a pipeline's memory budget, in bytes.
+func (r *Row) Size() int64 {
+	n := int64(len(r.Body)) + int64(len(r.Cell.Key)) + rowOverhead
+	for _, v := range r.Columns {
+		switch v := v.(type) {
+		case string:
+			n += int64(len(v))
+		case []byte:
+			n += int64(len(v))
+		case RawJSON:
+			n += int64(len(v))
+		}
+		n += 16
+	}
+	return n
+}
+
+// rowOverhead is what a pending change costs besides its bytes: the Row, the map's entry, the slices' headers.
+const rowOverhead = 400
+
+// ChangeKind says what happened to a row.
+type ChangeKind uint8
+
+const (
+	Insert ChangeKind = iota + 1
+	Update
+	Delete
+)
+
+func (k ChangeKind) String() string {
+	switch k {
+	case Insert:
+		return "insert"
+	case Update:
+		return "update"
+	case Delete:
+		return "delete"
+	}
+	return "unknown"
+}
+
+// Change is one change of one cell, in the order of the source. An UPDATE that moves a row to another cell, or lowers its
+// version, is delivered as a Delete and an Insert: a Reader sees to it.
+type Change struct {
+	Kind    ChangeKind
+	Cell    Cell
+	Version int64 // of the row that was inserted, updated or deleted
+	Order   int64
+	Time    time.Time // when it was committed at the source
+	Row     *Row      // the row as it now is; nil for a Delete
+
+	// Last is true for a Delete in a table that holds one row per cell: nothing remains, so nothing need be looked up.
+	Last bool
+}

@@ -1,0 +1,3 @@
+module replicator
+
+go 1.26.8

@@ -1,0 +1,53 @@
+package replicator
+
+// NoVersion is the version of a cell that has no rows.
+const NoVersion int64 = -1
+
+// Op is one operation on a cell: replace its old contributions by Values, if they are newer. There are two:
+//
+//	put    a row was inserted or updated, or a scan read it: Version is the row's, Order its place, AsOf is 0
+//	reset  the cell was looked at in full (a delete, a repair): Version is that of the newest row that remains, NoVersion
+//	       if none does; AsOf is the place up to which the look included everything; Order is not used
+type Op struct {
+	Cell    Cell
+	Version int64
+	Order   int64
+	AsOf    int64
+	Values  []Value // one for each of the target's views that the cell feeds
+}
+
+// State is what a sink remembers of a cell and a view: durable, and never forgotten while an older change of the cell may
+// still arrive. It decides about every op (Next); nothing else does.
+type State struct {
+	Version int64 // of the contributions applied last; NoVersion if the cell is gone or was never seen
+	Order   int64 // place of the op applied last: of two rows with one version the later one counts
+	AsOf    int64 // place of the last full look at the cell; 0 if there never was one
+}
+
+// Unseen is the state of a cell that a sink knows nothing of.
+var Unseen = State{Version: NoVersion}
+
+// Next is the rule that keeps a view right whatever is replayed, reordered or sent by a second replicator:
+//
+//	put    ignored if it stands at or before the last full look; else applied if it is not older than what is there
+//	reset  ignored if it stands before the last full look, or before the place of the last applied put; else it replaces the
+//	       state whatever its version
+//
+// It returns the state after op and whether op is to be applied. Applying the op that made the state once more is allowed:
+// that is how a dead letter is tried again, and how a batch is repeated after a crash.
+//
+// Why AsOf: deleting the newest version must bring back an older one, which a bare comparison of versions forbids; and a
+// replayed insert of the deleted version must not bring that back. Why a reset yields to a later put: a replayed delete,
+// or a slow second replicator's look, must not take away what was written after it.
+func (s State) Next(op Op) (State, bool) {
+	if op.AsOf != 0 {
+		if op.AsOf < s.AsOf || op.AsOf < s.Order {
+			return s, false
+		}
+		return State{Version: op.Version, Order: op.AsOf, AsOf: op.AsOf}, true
+	}
+	if op.Order <= s.AsOf || op.Version < s.Version || (op.Version == s.Version && op.Order < s.Order) {
+		return s, false
+	}
+	return State{Version: op.Version, Order: op.Order, AsOf: s.AsOf}, true
+}

@@ -1,0 +1,66 @@
+package replicator
+
+import "context"
+
+// Sink keeps views in one server (or several shards of one).
+type Sink interface {
+	// Open prepares the named views, fed by the named source: it creates the sink's own tables, reads the targets' shapes and
+	// registers what it does not know yet. A view that can't be kept (its table is missing, a column has no type to convert to)
+	// is a Fatal error that says what to do.
+	Open(ctx context.Context, source string, views []string) (Target, error)
+
+	// Marks returns the marker of every view that this sink holds for the named source.
+	Marks(ctx context.Context, source string) ([]Mark, error)
+
+	Close() error
+}
+
+// Mark is what a sink remembers of a view beside the data: how far it has come. A suffix of the data that the sink loses
+// takes the newest marks with it, so a mark that fell back, or is gone, shows the loss.
+type Mark struct {
+	View        string
+	Fingerprint string
+	Position    Position
+}
+
+// Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several goroutines;
+// no two calls of Apply at a time hold ops of one key.
+type Target interface {
+	// Views are the views, in the order that Value.View counts.
+	Views() []View
+
+	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All that
+	// was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it is
+	// returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are Fatal.
+	Apply(ctx context.Context, ops []Op) (Applied, error)
+
+	// Versions returns the version that each cell stands at, the lowest over the target's views that it feeds; NoVersion where
+	// one of them has none. A delete of a lower version changes nothing.
+	Versions(ctx context.Context, cells []Cell) ([]int64, error)
+
+	// Mark saves that everything up to p has been applied. A mark never falls. If the marks of these views fell below what
+	// this target marked earlier, the sink lost data: the error wraps ErrSinkLost.
+	Mark(ctx context.Context, p Position) error
+
+	Close() error
+}
+
+// Applied is the outcome of Apply. Ops that are in neither list were applied whole.
+type Applied struct {
+	Stale    []int // ops that were older than what every view of theirs holds, by their place in the batch
+	Rejected []Rejected
+}
+
+// Rejected is a value that the target can't hold.
+type Rejected struct {
+	Op   int // its place in the batch
+	View int // the view's place in Target.Views
+	Err  error
+}
+
+// Sweeper is a Target that can find what nobody put there: entries from before the program kept the view.
+type Sweeper interface {
+	// Unclaimed pages through what the view holds, after the place that an earlier call returned as next ("" at first), and
+	// returns the cells that entries there belong to but that have no state for the view. An empty next is the end.
+	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
+}

@@ -1,0 +1,79 @@
+package replicator
+
+import (
+	"context"
+	"time"
+)
+
+// Source is one server whose changes are replicated (one shard of a logical database).
+type Source interface {
+	// Name is the shard's name; "" for a source without shards.
+	Name() string
+
+	// Latest is the present end of the log; Oldest the first place that can still be read.
+	Latest(ctx context.Context) (Position, error)
+	Oldest(ctx context.Context) (Position, error)
+
+	// Open returns a reader that starts at the earliest of the given positions. If they were made on another server, it proves
+	// that this one holds all that followed and goes on there, with Orders above every earlier one; Start then differs from
+	// what was given and must be saved before anything read is applied. A position that can't be read any more is an error
+	// that wraps ErrLost; another server without proof is a Fatal error.
+	Open(ctx context.Context, at []Position) (Reader, error)
+}
+
+// Reader reads one source for one pipeline. Its Orders are those of its Start. Read is called once, from one goroutine;
+// the other methods may be called from others at the same time.
+type Reader interface {
+	// Start is where reading begins.
+	Start() Position
+
+	// Read delivers everything after Start to h, in order, until ctx is done or it fails. A transaction that is cut short is
+	// delivered again by the next Reader, with the same Orders.
+	Read(ctx context.Context, h Handler) error
+
+	// Position returns the latest transaction end at or before order, for an order that Handler.Commit was given. Orders must
+	// not fall from call to call: what lies before is forgotten.
+	Position(order int64) Position
+
+	// Latest is the present end of the source's log, in this reader's Orders.
+	Latest(ctx context.Context) (Position, error)
+
+	// Newest reads the newest row that each cell has now, in the order of cells; nil where none is left. Everything up to
+	// asOf is included (a fenced read); what was committed later may be.
+	Newest(ctx context.Context, cells []Cell) (rows []*Row, asOf int64, err error)
+
+	// Scan reads the next rows of a table in the order of its offset, after the place that an earlier chunk's Next names
+	// ("": from the start). Only cells of the given column values, all if columns is empty.
+	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
+
+	// Includes reports whether all that the fence names (a GTID set, or FILE:POS) was committed at or before p.
+	Includes(ctx context.Context, p Position, fence string) (bool, error)
+
+	// Close frees what the reader holds. Read has returned before.
+	Close() error
+}
+
+// ScanLimit bounds a chunk: it ends at the first bound reached, but holds at least one row.
+type ScanLimit struct {
+	Rows  int
+	Bytes int64
+}
+
+// Chunk is a piece of a scan. Every row in it was read after Low and before High was taken: it holds all of Low and may
+// hold some of what follows, up to High. The rows' Order is Low, and so is their Version where the position is the version.
+type Chunk struct {
+	Rows      []*Row
+	Low, High int64
+	Next      string // where the next chunk goes on; opaque
+	Done      bool   // nothing is left
+}
+
+// Handler takes what a Reader reads. Its methods are called from one goroutine.
+type Handler interface {
+	// Change may block: that is how a slow sink slows down its reader. An error ends Read.
+	Change(ctx context.Context, c *Change) error
+
+	// Commit says that all up to order has been delivered and that this is a transaction boundary; at is when it was committed
+	// (zero if unknown). It is called for transactions without a watched row, and when the source is idle, too.
+	Commit(order int64, at time.Time)
+}

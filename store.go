@@ -1,0 +1,74 @@
+package replicator
+
+import (
+	"context"
+	"time"
+)
+
+// Checkpoint is how far one view has come with one source.
+type Checkpoint struct {
+	View        string              `json:"view"`
+	Source      string              `json:"source,omitempty"` // the shard's name
+	Fingerprint string              `json:"fingerprint"`
+	Position    Position            `json:"position"`
+	Fill        map[string]Progress `json:"fill,omitempty"` // by table; nil once the view is filled
+}
+
+// Filling reports whether the view is still being filled.
+func (c *Checkpoint) Filling() bool { return c.Fill != nil }
+
+// Progress is how far the scan of one table has come. All before After is durable in the sink.
+type Progress struct {
+	After string `json:"after,omitempty"` // a Chunk's Next
+	Done  bool   `json:"done,omitempty"`
+	Rows  int64  `json:"rows"`
+	Total int64  `json:"total,omitempty"` // estimate, for a progress bar; 0 if unknown
+}
+
+// Store keeps checkpoints and dead letters. One process writes to it at a time: opening it takes a lock. Its methods may be
+// called from several goroutines.
+type Store interface {
+	Checkpoints(ctx context.Context) ([]Checkpoint, error)
+
+	// Save replaces the checkpoints of the named views, all of them or none, durably.
+	Save(ctx context.Context, checkpoints []Checkpoint) error
+
+	// Forget removes the checkpoints of a view for every source.
+	Forget(ctx context.Context, view string) error
+
+	DeadLetters
+	Close() error
+}
+
+// DeadLetters keeps what could not be decoded or written, one for each (view, cell).
+type DeadLetters interface {
+	// Bury saves dead letters durably; one of the same view and cell is replaced.
+	Bury(ctx context.Context, letters []DeadLetter) error
+
+	// Raise removes the dead letters of the cells, because something newer was applied to the view. Most cells have none: it
+	// must be cheap then.
+	Raise(ctx context.Context, view string, cells []Cell) error
+
+	// List returns the dead letters of a view ("": all), oldest first.
+	List(ctx context.Context, view string) ([]DeadLetter, error)
+
+	// Drop removes dead letters by id and returns how many there were.
+	Drop(ctx context.Context, ids []string) (int, error)
+
+	// Count returns how many there are for each view.
+	Count(ctx context.Context) (map[string]int, error)
+}
+
+// DeadLetter is a row that could not be decoded, or whose contribution to a view could not be written.
+type DeadLetter struct {
+	ID       string // made of view and cell: the same trouble again has the same id
+	View     string
+	Source   string
+	Cell     Cell
+	Version  int64
+	Order    int64
+	Position string // for a person: FILE:POS of the checkpoint before it
+	Reason   string
+	Raw      []byte // the body as stored, or the row's columns as JSON
+	Time     time.Time
+}
