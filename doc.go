@@ -11,15 +11,15 @@
 //
 // # A row's way
 //
-//	Reader.Read ─► session.Change ─► lane.add ─► lane.flush: Evaluate ─► Target.Apply ─► low water ─► Target.Mark, Store.Save
+//		Reader.Read ─► session.Change ─► lane.add ─► lane.flush: Evaluate ─► Target.Apply ─► low water ─► Target.Mark, Store.Save
 //
-//   - A Pipeline owns the views of one sink that run together, for one source: a reader, lanes, a place in the log. Pipelines
-//     share nothing, so a sink that is down, slow or full delays no other.
-//   - The reader's goroutine hands changes to lanes by the hash of their key. A full memory budget blocks it.
-//   - A lane keeps the newest pending change of each cell and has one batch in flight: as soon as one returns the next is
-//     taken. Bodies are decoded after this coalescing.
-//   - The lowest place that all lanes have reached is the applied position. Once a second it is marked in the sink, then
-//     saved in the store. There is no other place that saves positions.
+//	  - A Pipeline owns the views of one sink that run together, for one source: a reader, lanes, a place in the log. Pipelines
+//	    share nothing, so a sink that is down, slow or full delays no other.
+//	  - The reader's goroutine hands changes to lanes by the hash of their key. A full memory budget blocks it.
+//	  - A lane keeps the newest pending change of each cell and has one batch in flight: as soon as one returns the next is
+//	    taken. Bodies are decoded after this coalescing.
+//	  - The lowest place that all lanes have reached is the applied position. Once a second it is marked in the sink, then
+//	    saved in the store. There is no other place that saves positions.
 //
 // # Failure
 //

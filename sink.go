@@ -4,10 +4,10 @@ import "context"
 
 // Sink keeps views in one server (or several shards of one).
 type Sink interface {
-	// Open prepares the named views, fed by the named source: it creates the sink's own tables, reads the targets' shapes and
+	// Open prepares views fed by the named source: it creates the sink's own tables, reads the targets' shapes and
 	// registers what it does not know yet. A view that can't be kept (its table is missing, a column has no type to convert to)
 	// is a Fatal error that says what to do.
-	Open(ctx context.Context, source string, views []string) (Target, error)
+	Open(ctx context.Context, source string, views []*View) (Target, error)
 
 	// Marks returns the marker of every view that this sink holds for the named source.
 	Marks(ctx context.Context, source string) ([]Mark, error)
@@ -27,7 +27,7 @@ type Mark struct {
 // no two calls of Apply at a time hold ops of one key.
 type Target interface {
 	// Views are the views, in the order that Value.View counts.
-	Views() []View
+	Views() []*View
 
 	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All that
 	// was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it is

@@ -11,14 +11,43 @@ func (f Feed) Matches(c Cell) bool {
 	return f.Table == c.Table && (f.Column == "" || f.Column == c.Column)
 }
 
-// View is what the core knows of a view; its sink knows more (table, key columns, index …).
+// View is a view's definition: what the configuration says, complete. The core uses Name to Fields; package view compiles
+// Key to Sum into contributions; the rest is for the view's sink.
 type View struct {
-	Name        string
-	Sink        string
-	Kind        string   // index, row, counter, hash, json, ranking, document
-	From        []Feed   // one, or several that are merged: the first that has a field gives it
-	Fields      []string // names at the target, in the order of Entry.Fields
-	Fingerprint string   // of the definition: a view whose fingerprint changed holds something else
+	Name   string
+	Sink   string
+	Kind   string  // index, row, counter, hash, json, ranking, document
+	From   []Feed  // one, or several that are merged: the first that has a field gives it
+	Fields []Field // in the order of Entry.Fields; for a counter the group's columns, then the sum
+
+	Key     string  // redis: template of the key; elastic: of the document's id ("": the cell's key)
+	Member  string  // redis: template of the member ("": the cell's key); elastic: of the routing
+	Where   string  // expression; "": every cell
+	Sum     string  // counter, ranking: path of the amount; "": cells are counted
+	KeyFrom []Field // mysql: the target's key columns, each made of one of the table's key columns ("$row_key")
+
+	Table         string            // mysql
+	VersionColumn string            // mysql: the target's column that takes the version; "" if it has none
+	ShardOn       string            // mysql: the field that decides the shard; "": all in the first
+	Create        bool              // mysql: create the table if it is missing
+	Types         map[string]string // mysql: column types for Create
+	Unique        bool              // redis index: one key a value
+	Index         string            // elastic: the alias
+	Mapping       string            // elastic: JSON
+	Settings      string            // elastic: JSON
+
+	OnChange string // what to do when the definition changed: "refuse" or "rebuild"
+
+	// Fingerprint is a hash of what the view holds: everything above but OnChange, with the roles of its tables. Views with
+	// different fingerprints hold different things.
+	Fingerprint string
+}
+
+// Field is one thing kept: its name at the target and where it comes from. Path is a path into the body ("address.city",
+// "tags[]"), "$name" for one of the row's own columns, or "=" and an expression.
+type Field struct {
+	Name string
+	Path string
 }
 
 // Feeds reports whether the cell feeds the view.
