@@ -102,6 +102,19 @@ func (k Key) Values() ([]any, error) {
 	return values, nil
 }
 
+// Partitions is how many parts keys are divided into. Lanes own whole partitions, and a sink that locks before it decides
+// locks partitions: so two lanes never wait for each other. Sinks store it: it must never change.
+const Partitions = 64
+
+// Partition is the part that the key belongs to, 0 ≤ p < Partitions: the same for every cell of an entity.
+func (k Key) Partition() int {
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(k) {
+		h = (h ^ uint64(k[i])) * 1099511628211
+	}
+	return int((h ^ h>>32) % Partitions)
+}
+
 // String shows the key as templates do: see FormatValue. Several values are joined by ":", with ":" and "%" inside all but
 // the last percent-encoded, so that two keys never look the same.
 func (k Key) String() string {

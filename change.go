@@ -31,6 +31,10 @@ type Row struct {
 	Body []byte
 	Text func([]byte) ([]byte, error)
 
+	// Err is what is wrong with the row itself (a version that doesn't fit, say): it becomes a dead letter of every view it
+	// feeds.
+	Err error
+
 	// Names and Columns are the further columns and their values: nil, bool, int64, uint64 (only above the largest int64),
 	// float64, Number, string (also dates and times, in the server's text form), []byte, RawJSON. Names is shared by all rows.
 	Names   []string

@@ -21,7 +21,16 @@ type Mark struct {
 	View        string
 	Fingerprint string
 	Position    Position
+	Phase       Phase
 }
+
+// Phase says how far a view has come in its life.
+type Phase string
+
+const (
+	Filling Phase = "filling" // a scan has yet to bring what is older than the position
+	Filled  Phase = "filled"
+)
 
 // Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several goroutines;
 // no two calls of Apply at a time hold ops of one key.
@@ -38,9 +47,10 @@ type Target interface {
 	// one of them has none. A delete of a lower version changes nothing.
 	Versions(ctx context.Context, cells []Cell) ([]int64, error)
 
-	// Mark saves that everything up to p has been applied. A mark never falls. If the marks of these views fell below what
-	// this target marked earlier, the sink lost data: the error wraps ErrSinkLost.
-	Mark(ctx context.Context, p Position) error
+	// Mark saves for every view of the target that everything up to p has been applied. A mark never falls: neither its
+	// position nor, once Filled, its phase. If the marks of these views fell below what this target marked earlier, or are
+	// gone, the sink lost data: the error wraps ErrSinkLost.
+	Mark(ctx context.Context, p Position, phase Phase) error
 
 	Close() error
 }

@@ -35,6 +35,9 @@ type Reader interface {
 	// not fall from call to call: what lies before is forgotten.
 	Position(order int64) Position
 
+	// Locate shows an order to a person: FILE:POS.
+	Locate(order int64) string
+
 	// Latest is the present end of the source's log, in this reader's Orders.
 	Latest(ctx context.Context) (Position, error)
 

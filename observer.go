@@ -1,0 +1,25 @@
+package replicator
+
+import "time"
+
+// Observer is told what pipelines do, for metrics. Its methods are quick and safe for concurrent use.
+type Observer interface {
+	Applied(view string, op string, n int)    // op: put or reset
+	Stale(view string, n int)                 // ops older than what the view holds
+	DeadLetter(view string, reason string)    // reason: row, evaluate or rejected
+	Visible(view string, after time.Duration) // from the source's commit until it was durable in the sink
+	Scanned(view string, rows int)            // rows that a fill has put
+	Batch(sink string, ops int, took time.Duration)
+	Retry(sink string) // a session ended by an error and begins anew
+}
+
+// nopObserver is the Observer of a pipeline that has none.
+type nopObserver struct{}
+
+func (nopObserver) Applied(string, string, int)      {}
+func (nopObserver) Stale(string, int)                {}
+func (nopObserver) DeadLetter(string, string)        {}
+func (nopObserver) Visible(string, time.Duration)    {}
+func (nopObserver) Scanned(string, int)              {}
+func (nopObserver) Batch(string, int, time.Duration) {}
+func (nopObserver) Retry(string)                     {}
