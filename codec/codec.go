@@ -1,0 +1,157 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	// MaxDepth is how deep a body may nest; the body itself is the first level. MySQL's own limit for JSON is 100.
+	MaxDepth = 512
+
+	// MaxSize is how large a body may become by decompression.
+	MaxSize = 64 << 20
+)
+
+// Codec decodes the bodies of one table.
+type Codec struct {
+	name   string
+	layers []layer // outermost first
+	format format
+}
+
+// format is what stands inside all compression. Implementations keep no reference to body.
+type format interface {
+	// members stores the values of the wanted top-level names, which are all nil before.
+	members(body []byte, want names, values []any) error
+	document(body []byte) (map[string]any, error)
+}
+
+// layer is one compression around a format. It appends what body holds to dst, or fails as soon as that exceeds MaxSize.
+type layer func(dst, body []byte) ([]byte, error)
+
+// Formats and compressions that New knows, for messages and completion.
+const (
+	knownFormats = "json"
+	knownLayers  = ""
+)
+
+// New returns the codec that a configuration names: compressions from the outermost on, then the format ("json",
+// "zlib+json").
+func New(name string) (*Codec, error) {
+	parts := strings.Split(name, "+")
+	c := &Codec{name: name}
+	for i, part := range parts {
+		if i == len(parts)-1 {
+			if c.format = formatByName(part); c.format == nil {
+				return nil, fmt.Errorf("codec %q: %q is not a format; use one of %s, last", name, part, knownFormats)
+			}
+			break
+		}
+		l := layerByName(part)
+		if l == nil {
+			return nil, fmt.Errorf("codec %q: %q is not a compression; use any of %s, before the format", name, part, knownLayers)
+		}
+		c.layers = append(c.layers, l)
+	}
+	return c, nil
+}
+
+func formatByName(name string) format {
+	switch name {
+	case "json":
+		return jsonFormat{}
+	}
+	return nil
+}
+
+func layerByName(string) layer { return nil }
+
+// String is the codec's name in the configuration.
+func (c *Codec) String() string { return c.name }
+
+// Decoder compiles names of top-level members. A name may stand in the list only once.
+func (c *Codec) Decoder(names []string) *Decoder {
+	return &Decoder{codec: c, want: makeNames(names)}
+}
+
+// Document decodes all of a body.
+func (c *Codec) Document(body []byte) (map[string]any, error) {
+	var doc map[string]any
+	err := c.unpack(body, func(body []byte) (err error) {
+		doc, err = c.format.document(body)
+		return err
+	})
+	return doc, err
+}
+
+var (
+	errNull  = errors.New("the body is NULL")
+	errEmpty = errors.New("the body is empty")
+)
+
+// unpack takes the compressions off and gives decode what is inside.
+func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
+	if body == nil {
+		return errNull
+	}
+	if len(body) == 0 {
+		return errEmpty
+	}
+	return decode(body)
+}
+
+// Decoder decodes a few members of a table's bodies.
+type Decoder struct {
+	codec *Codec
+	want  names
+}
+
+// Decode stores the values of the decoder's names in values, in their order: nil where a member is missing or null. After an
+// error values hold nothing of use. values must be as long as the names are many.
+func (d *Decoder) Decode(body []byte, values []any) error {
+	clear(values)
+	if len(d.codec.layers) == 0 && len(body) > 0 {
+		return d.codec.format.members(body, d.want, values)
+	}
+	return d.codec.unpack(body, func(body []byte) error {
+		return d.codec.format.members(body, d.want, values)
+	})
+}
+
+// names finds the place of a member's name. A few are compared one by one, which is quicker than a map for names that
+// mostly differ in length.
+type names struct {
+	list  []string
+	index map[string]int // nil for a few
+}
+
+const fewNames = 8
+
+func makeNames(list []string) names {
+	n := names{list: list}
+	if len(list) > fewNames {
+		n.index = make(map[string]int, len(list))
+		for i, name := range list {
+			n.index[name] = i
+		}
+	}
+	return n
+}
+
+// find returns the place of name, -1 if it is not wanted.
+func (n names) find(name []byte) int {
+	if n.index != nil {
+		if i, ok := n.index[string(name)]; ok {
+			return i
+		}
+		return -1
+	}
+	for i, s := range n.list {
+		if s == string(name) {
+			return i
+		}
+	}
+	return -1
+}
