@@ -1,0 +1,229 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The environment variables that a user can set.
+const (
+	cacheVariable  = "REPLICATOR_SERVERS"
+	mirrorVariable = "REPLICATOR_DEBIAN_MIRROR"
+)
+
+// layout is the version of what the cache holds: a change that older programs can't read takes a new one.
+const layout = "v1"
+
+// CacheDir is where unpacked servers are kept.
+func CacheDir() (string, error) {
+	dir := os.Getenv(cacheVariable)
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("servers: no place for a cache: %w; set %s to a directory", err, cacheVariable)
+		}
+		dir = filepath.Join(base, "replicator-servers")
+	}
+	dir, err := filepath.Abs(filepath.Join(dir, layout))
+	if err != nil {
+		return "", fmt.Errorf("servers: cache: %w", err)
+	}
+	return dir, nil
+}
+
+// once makes the directory cache/name by running build on an empty directory that then takes that name.
+// Callers in parallel, in this process or others, wait for the first. What build writes to the log is
+// kept as cache/name.log, and its end is part of the error.
+func once(ctx context.Context, cache, name string, progress func(string), build func(dir string, log *os.File) error) (string, error) {
+	final := filepath.Join(cache, name)
+	if isDir(final) {
+		return final, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", fmt.Errorf("servers: cache: %w; set %s to a directory that can be written", err, cacheVariable)
+	}
+	unlock, err := lockFile(ctx, final+".lock", func() { progress("another process is fetching it; waiting for that") })
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if isDir(final) {
+		return final, nil
+	}
+	part := final + ".part"
+	if err := errors.Join(os.RemoveAll(part), os.Mkdir(part, 0o755)); err != nil {
+		return "", fmt.Errorf("servers: cache: %w", err)
+	}
+	log, err := os.Create(final + ".log")
+	if err != nil {
+		return "", fmt.Errorf("servers: cache: %w", err)
+	}
+	defer log.Close()
+	if err := build(part, log); err != nil {
+		_ = os.RemoveAll(part) // the next caller would remove it as well
+		return "", fmt.Errorf("%w%s", err, tail(log.Name(), 0))
+	}
+	if err := os.Rename(part, final); err != nil {
+		return "", fmt.Errorf("servers: cache: %w", err)
+	}
+	return final, nil
+}
+
+// lockFile takes the lock of path, a file made if need be, and waits for it until ctx ends; waiting is
+// called once if it has to. The kernel gives the lock back when the process ends, however it ends.
+func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("servers: lock: %w", err)
+	}
+	for first := true; ; first = false {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("servers: lock %s: %w", path, err)
+		}
+		if first && waiting != nil {
+			waiting()
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("servers: waiting for the lock %s: %w", path, err)
+		}
+	}
+}
+
+// tryLock is lockFile without waiting: nil and no error if another has it.
+func tryLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("servers: lock: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("servers: lock %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// pause waits between two looks at a condition; the error is that ctx ended.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// tail is the end of a log from offset on, made to be put behind an error message.
+func tail(path string, offset int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const most = 3000
+	if st, err := f.Stat(); err == nil && st.Size()-most > offset {
+		offset = st.Size() - most
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, offset, most))
+	if err != nil || strings.TrimSpace(string(text)) == "" {
+		return "; the log " + path + " says nothing"
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(lines) > 15 {
+		lines = lines[len(lines)-15:]
+	}
+	return "; the end of " + path + ":\n  " + strings.Join(lines, "\n  ")
+}
+
+// copyTree copies a directory with its modes. Runs of zeros become holes: a fresh database is mostly
+// zeros, and every test that wants a server of its own pays for the rest.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		switch {
+		case d.IsDir():
+			return os.Mkdir(target, info.Mode().Perm()|0o700)
+		case d.Type()&fs.ModeSymlink != 0:
+			link, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(link, target)
+		case d.Type().IsRegular():
+			return copySparse(path, target, info)
+		}
+		return nil // sockets and the like are of a run, not of the data
+	})
+}
+
+func copySparse(from, to string, info fs.FileInfo) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	buf := make([]byte, 64<<10)
+	for at := int64(0); ; {
+		n, err := io.ReadFull(in, buf)
+		if n > 0 && !allZero(buf[:n]) {
+			if _, err := out.WriteAt(buf[:n], at); err != nil {
+				return err
+			}
+		}
+		at += int64(n)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return out.Truncate(at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}

@@ -1,0 +1,45 @@
+// Package servers runs real MySQL, MariaDB, Redis and Valkey servers on loopback, for the tests, for
+// `replicator demo` and for the benchmark. It installs nothing and needs no root.
+//
+// # Where a server comes from
+//
+// [Start] looks for the programs of a [Kind] in this order:
+//
+//  1. the cache: $REPLICATOR_SERVERS, else replicator-servers in the user's cache directory;
+//  2. a Debian suite, on a machine that has apt: apt is asked, with sources, lists and an empty package
+//     database of its own, for the server and the libraries it needs, C library included. The packages
+//     are downloaded with their signatures checked, unpacked into the cache, and run through the C
+//     library that came along, so a server newer than the machine runs as well. A machine that is not
+//     Debian's can name a mirror in $REPLICATOR_DEBIAN_MIRROR;
+//  3. a server of fitting version in PATH.
+//
+// If none of them has it, the error is a [*MissingError], which says what was looked for and what to do.
+// A first fetch takes 20 to 60 seconds, and says so through [Options.Progress].
+//
+// # Promises
+//
+//   - What stands in the cache under its final name is complete: it is built beside it and renamed. A
+//     fetch that is killed leaves a .part directory, which the next one removes. Processes that want the
+//     same server at once wait for the first.
+//   - Ports that Start picks lie below 32768 and below the kernel's ephemeral range: there, a client that
+//     keeps dialling a dead port can be given that very port as its own and keep the server from coming
+//     back. A picked port stays reserved, among processes that use this package, until Close or the end
+//     of the process, so a killed server gets its port back.
+//   - [Start] and [Server.Restart] return when the server answers, and check that the one that answers is
+//     the one they started.
+//   - [Server.Kill] returns when the process, its threads and its port are gone. Every commit that was
+//     acknowledged survives it, with [Options.Small] too: what that gives up is only safety from a crash of the
+//     machine.
+//   - On Linux a server dies with the process that started it, kill -9 included. What such an end leaves
+//     behind is a directory, which the next Start in any process removes. (Elsewhere the server stays:
+//     only Linux can tie it to its parent.)
+//
+// # Failure
+//
+// A server that ends while it starts is an error with the end of its log. A server that ends later is
+// noticed by whoever talks to it; Restart starts it again on the same directory and port. When ctx ends
+// during Start or Restart, the process is killed; when it ends during Stop, the server may still be
+// stopping, and Kill or Close ends it.
+//
+// A [Server] may be used by several goroutines. Whoever called Start owns it and closes it.
+package servers

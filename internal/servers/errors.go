@@ -1,0 +1,26 @@
+package servers
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MissingError says that a kind of server is not to be had on this machine. It is what a test skips on;
+// any other error of Start means that something is broken.
+type MissingError struct {
+	Kind   Kind
+	Looked []string // what was looked for, and why it was not found, in the order tried
+	cause  error
+}
+
+func (e *MissingError) Error() string {
+	sp := specs[e.Kind]
+	return fmt.Sprintf("servers: no %s on this machine: %s. "+
+		"Install a server of version %s or newer (below %s) so that %s is in PATH; or use a machine with apt and a Debian mirror "+
+		"(on another apt system: install debian-archive-keyring and set %s to the URL of a mirror); "+
+		"or set %s to a cache that was filled on such a machine",
+		e.Kind, strings.Join(e.Looked, "; "), sp.min, sp.below, strings.Join(sp.server, " or "), mirrorVariable, cacheVariable)
+}
+
+// Unwrap gives the error of the fetch, if one was tried.
+func (e *MissingError) Unwrap() error { return e.cause }

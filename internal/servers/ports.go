@@ -1,0 +1,89 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Ports are picked from lowPort up to, not including, the first ephemeral port of the kernel, and never
+// from 32768 on. See the package's promises for why.
+const (
+	lowPort  = 20000
+	highPort = 32768
+)
+
+// portLease keeps a port from the other servers of this package, in this process and others.
+type portLease struct {
+	port int
+	lock *os.File
+}
+
+// leasePort reserves port, or a free one if port is 0.
+func leasePort(port int) (*portLease, error) {
+	if port != 0 {
+		l, err := tryPort(port)
+		if err == nil && l == nil {
+			err = fmt.Errorf("servers: port %d of 127.0.0.1 is taken: end what listens there, or choose another (0 picks a free one)", port)
+		}
+		return l, err
+	}
+	low, high := portRange()
+	for range 2000 {
+		l, err := tryPort(low + rand.IntN(high-low))
+		if l != nil || err != nil {
+			return l, err
+		}
+	}
+	return nil, fmt.Errorf("servers: no free port of 127.0.0.1 found from %d to %d", low, high-1)
+}
+
+// portRange is where ports are picked from, low included, high not.
+func portRange() (low, high int) {
+	low, high = lowPort, highPort
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return low, high // not Linux: its ephemeral ports begin at 49152
+	}
+	if f := strings.Fields(string(text)); len(f) == 2 {
+		if first, err := strconv.Atoi(f[0]); err == nil && first < high && first > 2048 {
+			low, high = min(low, first-1024), first
+		}
+	}
+	return low, high
+}
+
+// tryPort reserves the port; nil and no error if another has it.
+func tryPort(port int) (*portLease, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("replicator-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("servers: %w", err)
+	}
+	lock, err := tryLock(filepath.Join(dir, strconv.Itoa(port)))
+	if lock == nil {
+		return nil, err
+	}
+	if !portFree(port) {
+		lock.Close()
+		return nil, nil
+	}
+	return &portLease{port: port, lock: lock}, nil
+}
+
+// portFree tells whether a server could listen on the port now. It binds rather than dials: a dial of a
+// dead port can be given that very port as its own and meet itself.
+func portFree(port int) bool {
+	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+// release gives the port back. The file stays: removing it could take the lock from who just took it.
+func (l *portLease) release() error { return errors.Join(l.lock.Close()) }

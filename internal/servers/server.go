@@ -1,0 +1,344 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 2 * time.Minute // for the slowest server on a busy machine
+	stopTimeout  = time.Minute
+)
+
+// Options say what to start. Only Kind is needed.
+type Options struct {
+	Kind Kind
+	// Dir holds the data, the log and the socket. If it holds data already, the server starts with that.
+	// "" chooses a directory that Close removes.
+	Dir string
+	// Port of 127.0.0.1 to listen on; 0 picks a free one.
+	Port int
+	// Args are options of the server's program. They win over this package's.
+	Args []string
+	// Small makes a server that takes little memory and does not wait for the disk on commit: for tests.
+	Small bool
+	// Progress is told, in short sentences, what takes its time; may be nil.
+	Progress func(string)
+}
+
+// Server is a running server, or one that was stopped or killed and can be started again.
+type Server struct {
+	Kind    Kind
+	Version string // the release, such as "9.7.4"
+	Dir     string // absolute; the log is Dir/log
+	Port    int
+
+	opts    Options
+	in      *installation
+	lease   *portLease
+	scratch *scratch // nil if the caller chose Dir
+
+	mu     sync.Mutex // held while the server is started or ended
+	closed bool
+
+	procMu sync.Mutex // held for a moment, to read or set proc
+	proc   *process   // the last process; nil before the first
+}
+
+// Start starts a server and returns when it answers. The caller closes it. The error is a
+// [*MissingError] if this machine has no such server and can't get one.
+func Start(ctx context.Context, opts Options) (*Server, error) {
+	opts.Progress = orDiscard(opts.Progress)
+	in, err := find(ctx, opts.Kind, opts.Progress)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Kind: opts.Kind, Version: in.version, opts: opts, in: in}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	begin := time.Now()
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	opts.Progress(fmt.Sprintf("%s: version %s answers on %s after %.1f s", s.Kind, s.Version, s.Addr(), time.Since(begin).Seconds()))
+	return s, nil
+}
+
+// open takes the directory and the port.
+func (s *Server) open(ctx context.Context) error {
+	if s.opts.Dir == "" {
+		own, err := newScratch(ctx, s.Kind)
+		if err != nil {
+			return err
+		}
+		s.scratch, s.Dir = own, own.dir
+	} else {
+		if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
+			return fmt.Errorf("servers: %s: directory: %w", s.Kind, err)
+		}
+		dir, err := filepath.Abs(s.opts.Dir)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		if err != nil {
+			return fmt.Errorf("servers: %s: directory: %w", s.Kind, err)
+		}
+		s.Dir = dir
+	}
+	lease, err := leasePort(s.opts.Port)
+	if err != nil {
+		return err
+	}
+	s.lease, s.Port = lease, lease.port
+	return nil
+}
+
+// start starts the process and waits until it answers. s.mu is held, or s is not shared yet.
+func (s *Server) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer after %v", startTimeout))
+	defer cancel()
+	if err := s.prepareData(ctx); err != nil {
+		return err
+	}
+	for _, name := range specs[s.Kind].leftovers {
+		// A lock file names a process id that another process may have by now.
+		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("servers: %s: %w", s.Kind, err)
+		}
+	}
+	if err := s.awaitPort(ctx); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("servers: %s: log: %w", s.Kind, err)
+	}
+	defer log.Close() // the child has its own
+	st, err := log.Stat()
+	if err != nil {
+		return fmt.Errorf("servers: %s: log: %w", s.Kind, err)
+	}
+	cmd := exec.Command(s.in.server(), append(specs[s.Kind].args(s.in, s), s.opts.Args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
+	proc, err := startProcess(cmd)
+	if err != nil {
+		return fmt.Errorf("servers: %s: %w", s.Kind, err)
+	}
+	s.setProcess(proc)
+	return s.awaitAnswer(ctx, proc, log.Name(), st.Size())
+}
+
+// prepareData makes Dir/data if there is none: a copy of the cache's, unless the options shape the files.
+func (s *Server) prepareData(ctx context.Context) error {
+	data := filepath.Join(s.Dir, "data")
+	if isDir(data) {
+		return nil
+	}
+	sp, part := specs[s.Kind], data+".part"
+	err := os.RemoveAll(part)
+	switch {
+	case err != nil:
+	case sp.initialise == nil:
+		err = os.Mkdir(part, 0o755)
+	case s.shaped():
+		s.opts.Progress(fmt.Sprintf("%s: making its data directory, because of its options: some 5 seconds", s.Kind))
+		log := filepath.Join(s.Dir, "log")
+		if err = sp.initialise(ctx, s.in, part, s.opts.Args, log); err != nil {
+			return fmt.Errorf("%w%s", err, tail(log, 0))
+		}
+	default:
+		err = copyTree(s.in.template(), part)
+	}
+	if err == nil {
+		err = os.Rename(part, data)
+	}
+	if err != nil {
+		return fmt.Errorf("servers: %s: data directory: %w", s.Kind, err)
+	}
+	return nil
+}
+
+func (s *Server) shaped() bool {
+	for _, arg := range s.opts.Args {
+		if re := specs[s.Kind].shapes; re != nil && re.MatchString(arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitPort waits until the port can be bound: what a killed server leaves can take a moment to go.
+func (s *Server) awaitPort(ctx context.Context) error {
+	for end := time.Now().Add(10 * time.Second); !portFree(s.Port); {
+		if time.Now().After(end) {
+			return fmt.Errorf("servers: %s: port %d of 127.0.0.1 is taken by another process: end that, or choose another port", s.Kind, s.Port)
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("servers: %s: waiting for port %d: %w", s.Kind, s.Port, err)
+		}
+	}
+	return nil
+}
+
+// awaitAnswer waits until the server answers. If it ends first, or ctx does, the process is gone after.
+func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, from int64) error {
+	for {
+		err := specs[s.Kind].ping(ctx, s)
+		if !proc.running() {
+			return fmt.Errorf("servers: %s %s ended while starting (%v)%s", s.Kind, s.Version, proc.cmd.ProcessState, tail(log, from))
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-proc.done: // said at the top
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			killed := proc.signal(syscall.SIGKILL)
+			<-proc.done
+			return errors.Join(fmt.Errorf("servers: %s %s on port %d was given up (%w); the last try: %w%s",
+				s.Kind, s.Version, s.Port, context.Cause(ctx), err, tail(log, from)), killed)
+		}
+	}
+}
+
+// Addr is the host and port it listens on.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+
+// DSN names a database of the server: for MySQL and MariaDB in go-sql-driver's form, as root, without
+// a password; for Redis as redis://…/db. db may be "".
+func (s *Server) DSN(db string) string { return specs[s.Kind].dsn(s.Addr(), db) }
+
+// PID is the id of the last process, which changes with every Restart.
+func (s *Server) PID() int {
+	if p := s.process(); p != nil {
+		return p.pid()
+	}
+	return 0
+}
+
+// Running tells whether the process is alive; a suspended one is.
+func (s *Server) Running() bool {
+	p := s.process()
+	return p != nil && p.running()
+}
+
+func (s *Server) process() *process {
+	s.procMu.Lock()
+	defer s.procMu.Unlock()
+	return s.proc
+}
+
+func (s *Server) setProcess(p *process) {
+	s.procMu.Lock()
+	defer s.procMu.Unlock()
+	s.proc = p
+}
+
+// Stop asks the server to end and waits until it has, a minute at most. One that has ended is fine.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stop(ctx)
+}
+
+func (s *Server) stop(ctx context.Context) error {
+	p := s.process()
+	if p == nil || !p.running() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("it still runs after %v", stopTimeout))
+	defer cancel()
+	// A suspended process takes no other signal before SIGCONT.
+	if err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT)); err != nil {
+		return err
+	}
+	if err := p.wait(ctx); err != nil {
+		return fmt.Errorf("servers: %s: stopping process %d: %w; its log is %s, and Kill ends it", s.Kind, p.pid(), err, filepath.Join(s.Dir, "log"))
+	}
+	return nil
+}
+
+// Kill ends the server as a crash would, and returns when the process, its threads and its port are
+// gone. One that has ended is fine.
+func (s *Server) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kill()
+}
+
+func (s *Server) kill() error {
+	p := s.process()
+	if p == nil || !p.running() {
+		return nil
+	}
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.done
+	return s.awaitPort(context.Background())
+}
+
+// Restart starts the server again on its directory and port, after stopping it if it runs.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("servers: %s: Restart after Close; Start another", s.Kind)
+	}
+	if err := s.stop(ctx); err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+// Suspend holds the server still: connections stay open, nothing is answered, as on a machine that
+// hangs. Resume lets it go on.
+func (s *Server) Suspend() error { return s.send(syscall.SIGSTOP) }
+
+// Resume ends Suspend.
+func (s *Server) Resume() error { return s.send(syscall.SIGCONT) }
+
+func (s *Server) send(sig syscall.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.process()
+	if p == nil || !p.running() {
+		return fmt.Errorf("servers: %s: %v to a server that does not run", s.Kind, sig)
+	}
+	return p.signal(sig)
+}
+
+// Close ends the server and gives back its port. A directory that Start chose is removed, so the server
+// is killed, not stopped; one that the caller chose stays with its data, and the server is stopped in
+// order. Closing again does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var err error
+	if s.scratch == nil {
+		err = s.stop(context.Background())
+	}
+	err = errors.Join(err, s.kill())
+	if s.scratch != nil {
+		err = errors.Join(err, s.scratch.remove())
+	}
+	if s.lease != nil {
+		err = errors.Join(err, s.lease.release())
+	}
+	return err
+}

@@ -1,0 +1,303 @@
+package servers_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func open(t *testing.T, s *servers.Server, db string) *sql.DB {
+	t.Helper()
+	conn, err := sql.Open("mysql", s.DSN(db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func mustExec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, st := range statements {
+		if _, err := db.ExecContext(t.Context(), st); err != nil {
+			t.Fatalf("%s: %v", st, err)
+		}
+	}
+}
+
+func text(t *testing.T, db *sql.DB, query string) string {
+	t.Helper()
+	var out string
+	if err := db.QueryRowContext(t.Context(), query).Scan(&out); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return out
+}
+
+func TestTwoOfEachSideBySide(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		a, b := servertest.Own(t, kind), servertest.Own(t, kind)
+		if a.Port == b.Port || a.Dir == b.Dir || a.PID() == b.PID() {
+			t.Fatalf("they share a port, directory or process: %+v, %+v", a, b)
+		}
+		dbA, dbB := open(t, a, ""), open(t, b, "")
+		mustExec(t, dbA, "CREATE DATABASE only_a")
+		if n := text(t, dbB, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'only_a'"); n != "0" {
+			t.Error("a database made in one is seen in the other")
+		}
+		if !kind.IsMariaDB() && text(t, dbA, "SELECT @@server_uuid") == text(t, dbB, "SELECT @@server_uuid") {
+			t.Error("they have one server_uuid")
+		}
+	})
+}
+
+func TestBinlogSettings(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db := open(t, s, "")
+		want := map[string]string{"log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
+		if !s.Kind.IsMariaDB() {
+			want["gtid_mode"], want["enforce_gtid_consistency"] = "ON", "ON"
+		}
+		for name, value := range want {
+			if got := text(t, db, "SELECT @@global."+name); got != value {
+				t.Errorf("%s is %s, want %s", name, got, value)
+			}
+		}
+		if got := text(t, db, "SELECT VERSION()"); !strings.HasPrefix(got, s.Version) {
+			t.Errorf("Version is %s, the server says %s", s.Version, got)
+		}
+	})
+}
+
+func TestArgsWin(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Own(t, kind, "--binlog-row-image=MINIMAL", "--lower-case-table-names=1")
+		db := open(t, s, "")
+		if got := text(t, db, "SELECT @@global.binlog_row_image"); got != "MINIMAL" {
+			t.Errorf("binlog_row_image is %s", got)
+		}
+		if got := text(t, db, "SELECT @@global.lower_case_table_names"); got != "1" { // shapes the data files
+			t.Errorf("lower_case_table_names is %s", got)
+		}
+	})
+}
+
+func TestKillAndRestartKeepWhatWasCommitted(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Own(t, kind)
+		name := servertest.Database(t, s)
+		db := open(t, s, name)
+		mustExec(t, db, "CREATE TABLE kept (id INT PRIMARY KEY)", "INSERT INTO kept VALUES (1)")
+		pid := s.PID()
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if s.Running() || syscall.Kill(pid, 0) == nil {
+			t.Error("the process is there after Kill")
+		}
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		db = open(t, s, name)
+		mustExec(t, db, "INSERT INTO kept VALUES (2)")
+		if err := s.Restart(t.Context()); err != nil { // stops it in order
+			t.Fatal(err)
+		}
+		db = open(t, s, name)
+		if n := text(t, db, "SELECT COUNT(*) FROM kept"); n != "2" {
+			t.Errorf("%s rows are left of 2", n)
+		}
+		if s.PID() == pid {
+			t.Error("PID is that of the first process")
+		}
+	})
+}
+
+func TestSuspendHoldsTheServerStill(t *testing.T) {
+	s := servertest.Own(t, servers.MariaDB1011)
+	db := open(t, s, "")
+	mustExec(t, db, "DO 1")
+	if err := s.Suspend(); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := db.ExecContext(t.Context(), "DO 1")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a suspended server answered (%v)", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := s.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Suspend(), s.Stop(t.Context())); err != nil {
+		t.Fatalf("stopping a suspended server: %v", err)
+	}
+	if err := s.Suspend(); err == nil {
+		t.Error("a stopped server was suspended")
+	}
+}
+
+func TestRedisKindsAnswerAndKeepTheirData(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := servertest.Own(t, kind)
+			cli, err := servers.Program(kind, "redis-cli")
+			if err != nil {
+				t.Fatal(err)
+			}
+			run := func(args ...string) string {
+				t.Helper()
+				out, err := exec.CommandContext(t.Context(), cli, append([]string{"-u", s.DSN("0")}, args...)...).CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				return strings.TrimSpace(string(out))
+			}
+			run("SET", "kept", "1")
+			if err := errors.Join(s.Kill(), s.Restart(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			if got := run("GET", "kept"); got != "1" {
+				t.Errorf("after a kill the key holds %q", got)
+			}
+		})
+	}
+}
+
+func TestClientProgramsRun(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for _, name := range []string{"mysql", "mysqladmin", "mysqlbinlog", "mysqldump"} {
+			path, err := servers.Program(s.Kind, name)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if out, err := exec.CommandContext(t.Context(), path, "--version").CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", name, err, out)
+			}
+		}
+		if _, err := servers.Program(s.Kind, "no-such-program"); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+			t.Errorf("a program that is not there: %v", err)
+		}
+	})
+}
+
+func TestADirectoryOfTheCallersStaysWithItsData(t *testing.T) {
+	servertest.Own(t, servers.MariaDB1011) // skips if there is none
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40))
+	for i, statement := range []string{"CREATE DATABASE kept", "USE kept"} {
+		s, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Dir: dir, Small: true})
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		mustExec(t, open(t, s, ""), statement)
+		if err := errors.Join(s.Close(), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Restart(t.Context()); err == nil {
+			t.Fatal("a closed server was started again")
+		}
+	}
+}
+
+func TestCloseRemovesADirectoryThatStartChose(t *testing.T) {
+	servertest.Own(t, servers.MariaDB1011)
+	s, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Small: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(s.Dir + "*")
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestAServerThatEndsWhileStartingShowsItsLog(t *testing.T) {
+	servertest.Own(t, servers.MariaDB1011)
+	_, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Small: true, Args: []string{"--no-such-option"}})
+	if err == nil || !strings.Contains(err.Error(), "ended while starting") || !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("the error is %v", err)
+	}
+	var missing *servers.MissingError
+	if errors.As(err, &missing) {
+		t.Error("a broken start counts as a missing server")
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	servertest.Own(t, servers.MariaDB1011)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	if _, err := servers.Start(ctx, servers.Options{Kind: servers.MariaDB1011, Small: true}); !errors.Is(err, enough) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// A test that is killed can't clean up: its servers must go all the same, and their directories with
+// the next start.
+func TestAKilledProcessLeavesNoServer(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("only Linux ties a server to its parent")
+	}
+	servertest.Own(t, servers.MariaDB1011)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := exec.Command(self)
+	holder.Env = append(os.Environ(), holderVariable+"="+string(servers.MariaDB1011))
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	var dir string
+	_, scanErr := fmt.Fscan(out, &pid, &dir)
+	if err := holder.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = holder.Wait() // says "killed"
+	if scanErr != nil {
+		t.Fatal("the holder did not name its server: ", scanErr)
+	}
+	for end := time.Now().Add(30 * time.Second); alive(pid); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the server %d outlives its parent", pid)
+		}
+	}
+	servertest.Own(t, servers.MariaDB1011)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there after the next start (%v)", dir, err)
+	}
+}
+
+// alive is false for a process that was killed and that nobody has waited for.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,113 @@
+package servertest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"replicator/internal/servers"
+)
+
+// tally counts tests by the server they used, each test once a kind.
+type tally struct {
+	mu    sync.Mutex
+	tests map[string]map[string]bool // "mysql 9.7.4" → test names
+}
+
+var used tally
+
+// add counts the test. The count file gets its line at once, so that a binary that dies is counted too.
+func (u *tally) add(t testing.TB, s *servers.Server) {
+	t.Helper()
+	if u.record(server(s), t.Name()) {
+		if err := appendCount(server(s), t.Name()); err != nil {
+			t.Errorf("servertest: %s: %v", countVariable, err)
+		}
+	}
+}
+
+// record tells whether the test is new to the server.
+func (u *tally) record(server, test string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.tests == nil {
+		u.tests = map[string]map[string]bool{}
+	}
+	if u.tests[server] == nil {
+		u.tests[server] = map[string]bool{}
+	}
+	fresh := !u.tests[server][test]
+	u.tests[server][test] = true
+	return fresh
+}
+
+// String is the line that Main prints; "" if no test used a server.
+func (u *tally) String() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var parts []string
+	for _, server := range slices.Sorted(maps.Keys(u.tests)) {
+		parts = append(parts, fmt.Sprintf("%s: %d tests", server, len(u.tests[server])))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "servers: " + strings.Join(parts, ", ")
+}
+
+func server(s *servers.Server) string { return string(s.Kind) + " " + s.Version }
+
+// appendCount adds a line to the count file, if there is one: server, test binary and test between tabs.
+// A write this short to a file opened for appending is never mixed up with another process's.
+func appendCount(server, test string) error {
+	path := os.Getenv(countVariable)
+	if path == "" {
+		return nil
+	}
+	dir, err := os.Getwd() // go test runs a binary in its package's directory
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\t%s\t%s\n", server, filepath.Clean(dir), test)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// WriteCount sums up a count file: how many tests used which server. A file that is not there means that
+// none did.
+func WriteCount(w io.Writer, path string) error {
+	var u tally
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		_, err = fmt.Fprintln(w, "servers: no test used a real server")
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("servertest: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if server, test, ok := strings.Cut(lines.Text(), "\t"); ok {
+			u.record(server, test)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("servertest: %s: %w", path, err)
+	}
+	_, err = fmt.Fprintln(w, u.String())
+	return err
+}

@@ -1,0 +1,233 @@
+// Package servertest gives tests the real servers of package servers.
+//
+// A test binary that uses [Shared], [Each] or [MySQL] ends its servers in TestMain:
+//
+//	func TestMain(m *testing.M) { servertest.Main(m) }
+//
+// # Promises
+//
+//   - [Shared] starts one server a kind and test binary, for tests that stay in a [Database] of their
+//     own and do not stop, kill or reconfigure it. [Own] starts one for a single test.
+//   - A machine that cannot have a kind skips its tests, and says what is missing. With CI=true or
+//     REPLICATOR_REQUIRE_SERVERS=1 the test fails instead: a green run there has tested every kind.
+//   - REPLICATOR_TEST_SERVERS=mysql,mariadb-10.11 limits the kinds, for a quick run; it is ignored where
+//     servers are required.
+//   - Which kind each test used is counted, printed by [Main], and appended to the file named by
+//     REPLICATOR_TEST_COUNT, because go test hides what a package prints when it passes.
+//   - No server outlives the test binary, however that ends (on Linux; see package servers).
+package servertest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // for Database
+	"go.uber.org/goleak"
+
+	"replicator/internal/servers"
+)
+
+// The environment variables that shape a run.
+const (
+	kindsVariable   = "REPLICATOR_TEST_SERVERS"
+	requireVariable = "REPLICATOR_REQUIRE_SERVERS"
+	countVariable   = "REPLICATOR_TEST_COUNT"
+)
+
+// share is one kind's server of the test binary.
+type share struct {
+	once   sync.Once
+	server *servers.Server
+	err    error
+}
+
+var (
+	inMain atomic.Bool // Main runs, so shared servers will be ended
+
+	sharesMu sync.Mutex
+	shares   = map[servers.Kind]*share{}
+
+	databases atomic.Int64
+)
+
+// Main runs the tests of a binary, ends the shared servers, prints how many tests used which server and
+// exits. If the tests passed, it also looks for goroutines that are still there; opts are goleak's.
+func Main(m *testing.M, opts ...goleak.Option) {
+	inMain.Store(true)
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	if text := used.String(); text != "" {
+		fmt.Println(text)
+	}
+	if code == 0 {
+		if err := goleak.Find(opts...); err != nil {
+			fmt.Fprintln(os.Stderr, "servertest: goroutines outlive the tests:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// IgnoreServers is for tests that look for leaked goroutines themselves while shared servers run: each
+// has one goroutine.
+func IgnoreServers() goleak.Option {
+	return goleak.IgnoreAnyFunction("replicator/internal/servers.(*process).hold")
+}
+
+func closeShared() error {
+	sharesMu.Lock()
+	defer sharesMu.Unlock()
+	var err error
+	for _, sh := range shares {
+		if sh.server != nil {
+			err = errors.Join(err, sh.server.Close())
+		}
+	}
+	clear(shares)
+	return err
+}
+
+// Shared is the binary's server of the kind, started by the first test that asks.
+func Shared(t testing.TB, kind servers.Kind) *servers.Server {
+	t.Helper()
+	if !inMain.Load() {
+		t.Fatal("servertest: nobody would end a shared server: add func TestMain(m *testing.M) { servertest.Main(m) }")
+	}
+	selected(t, kind)
+	sharesMu.Lock()
+	sh := shares[kind]
+	if sh == nil {
+		sh = &share{}
+		shares[kind] = sh
+	}
+	sharesMu.Unlock()
+	sh.once.Do(func() { sh.server, sh.err = servers.Start(context.Background(), options(kind, nil)) })
+	if sh.err != nil {
+		unavailable(t, sh.err)
+	}
+	used.add(t, sh.server)
+	return sh.server
+}
+
+// MySQL is Shared for MySQL.
+func MySQL(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.MySQL) }
+
+// Redis is Shared for Redis 7.
+func Redis(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.Redis7) }
+
+// Own starts a server for this test alone, with options of its program, and closes it at the end.
+func Own(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
+	t.Helper()
+	selected(t, kind)
+	s, err := servers.Start(t.Context(), options(kind, args))
+	if err != nil {
+		unavailable(t, err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	used.add(t, s)
+	return s
+}
+
+// Each runs a subtest with the shared server of each kind that has a binlog.
+func Each(t *testing.T, test func(t *testing.T, s *servers.Server)) {
+	t.Helper()
+	EachKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
+}
+
+// EachKind runs a subtest for each kind that has a binlog, for tests that start their own servers.
+func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
+	t.Helper()
+	for _, kind := range servers.SourceKinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			selected(t, kind)
+			test(t, kind)
+		})
+	}
+}
+
+// Database makes an empty database with a name of its own, drops it at the end of the test, and returns
+// the name. Its DSN is s.DSN(name).
+func Database(t testing.TB, s *servers.Server) string {
+	t.Helper()
+	name := fmt.Sprintf("t%d_%d", os.Getpid(), databases.Add(1))
+	if err := exec(s, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
+		t.Fatalf("servertest: %v", err)
+	}
+	t.Cleanup(func() {
+		if !s.Running() { // killed by the test, or closed: the data goes with it
+			return
+		}
+		if err := exec(s, "DROP DATABASE IF EXISTS "+name); err != nil {
+			t.Errorf("servertest: %v; did the test leave a transaction open?", err)
+		}
+	})
+	return name
+}
+
+func exec(s *servers.Server, statement string) error {
+	db, err := sql.Open("mysql", s.DSN(""))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if _, err := db.ExecContext(ctx, statement); err != nil {
+		return fmt.Errorf("%s on %s: %w", statement, s.Kind, err)
+	}
+	return nil
+}
+
+func options(kind servers.Kind, args []string) servers.Options {
+	return servers.Options{Kind: kind, Args: args, Small: true, Progress: func(text string) { fmt.Fprintln(os.Stderr, "servers:", text) }}
+}
+
+// required tells whether a missing server is a failure.
+func required() bool {
+	return os.Getenv("CI") == "true" || os.Getenv(requireVariable) == "1"
+}
+
+// selected skips the test if the run is limited to other kinds.
+func selected(t testing.TB, kind servers.Kind) {
+	t.Helper()
+	list := os.Getenv(kindsVariable)
+	if list == "" || required() {
+		return
+	}
+	names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+	for _, name := range names {
+		if _, err := servers.ParseKind(name); err != nil {
+			t.Fatalf("servertest: %s: %v", kindsVariable, err)
+		}
+	}
+	if !slices.Contains(names, string(kind)) {
+		t.Skipf("servertest: %s=%s leaves out %s", kindsVariable, list, kind)
+	}
+}
+
+// unavailable ends the test because of err: a skip only if the machine has no such server.
+func unavailable(t testing.TB, err error) {
+	t.Helper()
+	var missing *servers.MissingError
+	if errors.As(err, &missing) && !required() {
+		fmt.Fprintf(os.Stderr, "servertest: SKIP %s: %v\n", t.Name(), err) // seen without -v as well, if the package fails
+		t.Skipf("servertest: %v", err)
+	}
+	t.Fatalf("servertest: %v", err)
+}

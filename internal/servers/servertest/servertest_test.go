@@ -1,0 +1,75 @@
+package servertest_test
+
+import (
+	"bytes"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+func TestSharedIsOneServerWithDatabasesOfEachTest(t *testing.T) {
+	s := servertest.Shared(t, servers.MariaDB1011)
+	var first string
+	t.Run("a", func(t *testing.T) { first = servertest.Database(t, s) })
+	t.Run("b", func(t *testing.T) {
+		same := servertest.Shared(t, servers.MariaDB1011)
+		if same != s {
+			t.Error("a second server was started")
+		}
+		name := servertest.Database(t, s)
+		if name == first {
+			t.Error("two tests share a database")
+		}
+		db, err := sql.Open("mysql", s.DSN(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var n int
+		err = db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?", first).Scan(&n)
+		if err != nil || n != 0 {
+			t.Errorf("the first test's database is still there (%d, %v)", n, err)
+		}
+	})
+}
+
+func TestSelectedKindsLimitARunUnlessServersAreRequired(t *testing.T) {
+	t.Setenv("REPLICATOR_TEST_SERVERS", "mysql")
+	for _, required := range []string{"0", "1"} {
+		t.Setenv("CI", "")
+		t.Setenv("REPLICATOR_REQUIRE_SERVERS", required)
+		ran := false
+		t.Run("required="+required, func(t *testing.T) {
+			servertest.EachKind(t, func(_ *testing.T, kind servers.Kind) { ran = ran || kind != servers.MySQL })
+		})
+		if ran != (required == "1") {
+			t.Errorf("required=%s: a kind that is left out ran: %v", required, ran)
+		}
+	}
+}
+
+func TestWriteCountSumsUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "count")
+	var out bytes.Buffer
+	if err := servertest.WriteCount(&out, path); err != nil || !strings.Contains(out.String(), "no test") {
+		t.Errorf("%v, %s", err, out.String())
+	}
+	lines := "mysql 9.7.4\t/p\tTestA\nmysql 9.7.4\t/q\tTestA\nmysql 9.7.4\t/q\tTestA\nmariadb-10.11 10.11.19\t/p\tTestB\n"
+	if err := os.WriteFile(path, []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if err := servertest.WriteCount(&out, path); err != nil {
+		t.Fatal(err)
+	}
+	if want := "servers: mariadb-10.11 10.11.19: 1 tests, mysql 9.7.4: 2 tests\n"; out.String() != want {
+		t.Errorf("got %s", out.String())
+	}
+}

@@ -1,0 +1,186 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// baseArgs is what every run of mysqld or mariadbd needs, initialising included. Nothing of the
+// machine's /etc/mysql is read. Directories that are not where packages put them are left to what is
+// compiled into the program.
+func baseArgs(in *installation) []string {
+	args := []string{"--no-defaults"}
+	add := func(option string, names ...string) {
+		if dir := in.firstDir(names...); dir != "" {
+			args = append(args, option+"="+dir)
+		}
+	}
+	add("--basedir", "usr")
+	if in.kind.IsMariaDB() {
+		add("--lc-messages-dir", "usr/share/mariadb", "usr/share/mysql")
+		add("--character-sets-dir", "usr/share/mariadb/charsets", "usr/share/mysql/charsets")
+		add("--plugin-dir", "usr/lib/mariadb/plugin", "usr/lib/mysql/plugin", "usr/lib64/mariadb/plugin")
+	} else {
+		add("--lc-messages-dir", "usr/share/mysql")
+		add("--character-sets-dir", "usr/share/mysql/charsets")
+		add("--plugin-dir", "usr/lib/mysql/plugin", "usr/lib64/mysql/plugin", "usr/lib/plugin")
+		// Every instance would want mysqlx's one port; LOAD DATA may read from anywhere.
+		args = append(args, "--mysqlx=OFF", "--secure-file-priv=")
+	}
+	if os.Getuid() == 0 {
+		args = append(args, "--user=root") // refused otherwise
+	}
+	return append(args, "--skip-name-resolve")
+}
+
+// sqlArgs is what MySQL and MariaDB share of a server's command line.
+func sqlArgs(in *installation, s *Server) []string {
+	args := append(baseArgs(in),
+		"--datadir="+filepath.Join(s.Dir, "data"),
+		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.Port),
+		"--socket=../mysql.sock", // relative to the data directory: a path over 107 bytes is refused
+		"--server-id="+strconv.Itoa(s.Port),
+		"--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL",
+		"--performance-schema=OFF")
+	if s.opts.Small {
+		// Commits are handed to the kernel at once and synced later: safe from a kill of the process.
+		return append(args, "--innodb-buffer-pool-size=32M", "--innodb-log-buffer-size=4M", "--innodb-use-native-aio=0",
+			"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0")
+	}
+	return append(args, "--innodb-buffer-pool-size=256M", "--sync-binlog=1")
+}
+
+func mysqlArgs(in *installation, s *Server) []string {
+	args := append(sqlArgs(in, s), "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+	if s.opts.Small {
+		args = append(args, "--innodb-redo-log-capacity=8M")
+	}
+	return args
+}
+
+func mariadbArgs(in *installation, s *Server) []string {
+	args := sqlArgs(in, s)
+	if s.opts.Small {
+		args = append(args, "--innodb-log-file-size=8M")
+	}
+	return args
+}
+
+// initialiseMySQL makes a data directory where root has all rights from 127.0.0.1, with no password.
+func initialiseMySQL(ctx context.Context, in *installation, data string, args []string, log string) error {
+	// One statement a line, as --init-file wants them.
+	users := "CREATE USER root@'127.0.0.1';\nGRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n"
+	script := data + ".sql"
+	if err := os.WriteFile(script, []byte(users), 0o644); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	// A small redo log makes a small copy; a server grows it to its own setting.
+	command := append(baseArgs(in), "--initialize-insecure", "--init-file="+script, "--datadir="+data, "--innodb-redo-log-capacity=8M")
+	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
+		return err
+	}
+	// Without auto.cnf each copy gets a server_uuid of its own.
+	return errors.Join(os.Remove(script), os.Remove(filepath.Join(data, "auto.cnf")))
+}
+
+// initialiseMariaDB does what mariadb-install-db does, which would want its paths on the machine itself.
+func initialiseMariaDB(ctx context.Context, in *installation, data string, args []string, log string) error {
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	share := in.firstDir("usr/share/mariadb", "usr/share/mysql")
+	// One statement a line, or --bootstrap fails. The files' names changed in MariaDB 11.
+	script := bytes.NewBufferString("CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n")
+	for _, pattern := range []string{"m*_system_tables.sql", "m*_performance_tables.sql", "m*_system_tables_data.sql",
+		"fill_help_tables.sql", "maria_add_gis_sp_bootstrap.sql", "m*_sys_schema.sql"} {
+		files, err := filepath.Glob(filepath.Join(share, pattern))
+		if err != nil || len(files) == 0 {
+			return fmt.Errorf("servers: %s has no %s, which a data directory is made of", share, pattern)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("servers: %w", err)
+			}
+			for line := range strings.Lines(string(text)) {
+				if !strings.Contains(line, "@current_hostname") { // which only the script sets
+					script.WriteString(line)
+				}
+			}
+		}
+	}
+	command := append(baseArgs(in), "--bootstrap", "--datadir="+data, "--enforce-storage-engine=", "--max-allowed-packet=8M",
+		"--net-buffer-length=16K", "--innodb-log-file-size=8M")
+	return runLogged(ctx, script, log, in.server(), append(command, args...)...)
+}
+
+// runLogged runs a program that has no other output than a log.
+func runLogged(ctx context.Context, stdin io.Reader, log, program string, args ...string) error {
+	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	defer out.Close()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, out, out
+	if err := runTied(cmd); err != nil {
+		return fmt.Errorf("servers: %s: making a data directory: %w", program, err)
+	}
+	return nil
+}
+
+// config is how this package, as root, connects to a server.
+func sqlConfig(addr, db string) *mysql.Config {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "tcp", addr, db
+	return cfg
+}
+
+func sqlDSN(addr, db string) string { return sqlConfig(addr, db).FormatDSN() }
+
+// pingSQL logs in and asks for the data directory, so that another server on the port is not taken for
+// this one. Where the caller's options keep root out, an answer to the login must do.
+func pingSQL(ctx context.Context, s *Server) error {
+	cfg := sqlConfig(s.Addr(), "")
+	cfg.Timeout, cfg.ReadTimeout = 2*time.Second, 10*time.Second
+	cfg.Logger = &mysql.NopLogger{} // a server that is coming up breaks off connections
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	var data string
+	if err := db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&data); err != nil {
+		var refused *mysql.MySQLError
+		if errors.As(err, &refused) && slices.Contains([]uint16{1045, 1698, 1862, 3159}, refused.Number) {
+			return nil
+		}
+		return err
+	}
+	there, err := os.Stat(data)
+	if err != nil {
+		return fmt.Errorf("the server on port %d has its data elsewhere: %w", s.Port, err)
+	}
+	here, err := os.Stat(filepath.Join(s.Dir, "data"))
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(there, here) {
+		return fmt.Errorf("another server answers on port %d, with its data in %s", s.Port, data)
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+package servers
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// tie makes a child die with the thread that starts it, and keeps a terminal's Ctrl-C from it: who
+// started it ends it, in order.
+func tie(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package servers
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// tie keeps a terminal's Ctrl-C from a child. Only Linux can make it die with its parent too.
+func tie(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
