@@ -15,9 +15,11 @@ type budget struct {
 
 func newBudget(total int64) *budget { return &budget{total: total} }
 
-// take waits until n bytes are free. What is larger than the whole budget waits for all of it, so that one huge row passes.
+// cost is what n bytes take: what is larger than the whole budget takes all of it, so that one huge row passes.
+func (b *budget) cost(n int64) int64 { return min(n, b.total) }
+
+// take waits until n bytes are free; n is a cost.
 func (b *budget) take(ctx context.Context, n int64) error {
-	n = min(n, b.total)
 	for {
 		b.mu.Lock()
 		if b.used+n <= b.total {
@@ -41,7 +43,7 @@ func (b *budget) take(ctx context.Context, n int64) error {
 // give returns n bytes that were taken.
 func (b *budget) give(n int64) {
 	b.mu.Lock()
-	b.used -= min(n, b.total)
+	b.used -= n
 	if b.freed != nil {
 		close(b.freed)
 		b.freed = nil

@@ -68,9 +68,13 @@ type Rejected struct {
 	Err  error
 }
 
-// Sweeper is a Target that can find what nobody put there: entries from before the program kept the view.
+// Sweeper is a Target that can find what a fill did not confirm, so that it can be looked at and, where nothing is left in
+// the source, removed. Both methods page: after is the next that an earlier call returned ("" at first); an empty next is
+// the end. A cell too many does no harm: it is only looked at.
 type Sweeper interface {
-	// Unclaimed pages through what the view holds, after the place that an earlier call returned as next ("" at first), and
-	// returns the cells that entries there belong to but that have no state for the view. An empty next is the end.
+	// Unclaimed returns cells that a view's target has entries of but the sink has no state for: from before the program kept it.
 	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
+
+	// Outdated returns cells that some view of the target still shows, although no op at or past the given order was applied.
+	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 }

@@ -10,11 +10,12 @@ type Source interface {
 	// Name is the shard's name; "" for a source without shards.
 	Name() string
 
-	// Latest is the present end of the log; Oldest the first place that can still be read.
-	Latest(ctx context.Context) (Position, error)
-	Oldest(ctx context.Context) (Position, error)
+	// Latest is the present end of the log; Oldest the first place that can still be read. Their Orders are those of a
+	// stream that went through the known positions: where the newest of these were made on another server, they go on above.
+	Latest(ctx context.Context, known []Position) (Position, error)
+	Oldest(ctx context.Context, known []Position) (Position, error)
 
-	// Open returns a reader that starts at the earliest of the given positions. If they were made on another server, it proves
+	// Open returns a reader that starts at the earliest of the given positions, in the newest one's Orders. If they were made on another server, it proves
 	// that this one holds all that followed and goes on there, with Orders above every earlier one; Start then differs from
 	// what was given and must be saved before anything read is applied. A position that can't be read any more is an error
 	// that wraps ErrLost; another server without proof is a Fatal error.

@@ -1,0 +1,94 @@
+package replicator
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// urgency says which moves of the position are written down.
+type urgency int
+
+const (
+	saveNothing urgency = iota // move the position in memory: somebody waits for it
+	saveDue                    // once an interval: mark and save, if it is worth it
+	saveNow                    // a stop: mark and save whatever moved
+)
+
+// idleMark is how long a position that moved without a change for these views may stay unmarked. A mark is itself an event
+// in the binlog where the sink is on the source's own server: marking each second would never let it idle.
+const idleMark = time.Minute
+
+// keepSaving advances the checkpoint once an interval, until done is closed or ctx is done.
+func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
+	tick := time.NewTicker(s.run.pipeline.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return nil // the cause is somebody else's
+		}
+		if err := s.advance(ctx, saveDue); err != nil {
+			return err
+		}
+		s.run.tick()
+		latest, err := s.reader.Latest(ctx)
+		if err != nil {
+			return fmt.Errorf("asking the source for its position: %w", err)
+		}
+		s.behind.Store(latest.Order > s.committed.Load())
+	}
+}
+
+// advance moves the run's applied position to the low water, and writes it down as urgency says. It is the only place that
+// marks and saves positions.
+func (s *session) advance(ctx context.Context, u urgency) error {
+	s.advancing.Lock()
+	defer s.advancing.Unlock()
+	applied := s.run.totalApplied() // before low: what is counted is applied
+	at := s.run.position()
+	if low := s.low(); low > at.Order {
+		at = s.reader.Position(low)
+		s.run.moveTo(at)
+	}
+	moved := at.Order != s.marked.Order
+	idle := applied == s.markedRun && !s.run.progressed()
+	switch {
+	case u == saveNothing, !moved && idle:
+		return nil
+	case u == saveDue && idle && time.Since(s.markedAt) < idleMark:
+		if !s.run.pipeline.SavesIdle || at.Order == s.saved.Order {
+			return nil
+		}
+		return s.saveStore(ctx, at)
+	}
+	s.markedRun = applied
+	return s.save(ctx, at)
+}
+
+// save marks a position in the sink, then saves it in the store.
+func (s *session) save(ctx context.Context, at Position) error {
+	checkpoints, phase := s.run.checkpoints(at)
+	if err := s.target.Mark(ctx, at, phase); err != nil {
+		return fmt.Errorf("sink %s: marking the position: %w", s.run.pipeline.Name, err)
+	}
+	s.marked, s.markedAt = at, time.Now()
+	return s.saveCheckpoints(ctx, checkpoints, at)
+}
+
+func (s *session) saveStore(ctx context.Context, at Position) error {
+	checkpoints, _ := s.run.checkpoints(at)
+	return s.saveCheckpoints(ctx, checkpoints, at)
+}
+
+func (s *session) saveCheckpoints(ctx context.Context, checkpoints []Checkpoint, at Position) error {
+	if err := s.run.pipeline.Store.Save(ctx, checkpoints); err != nil {
+		return fmt.Errorf("saving the checkpoint: %w", err)
+	}
+	s.saved = at
+	s.run.savedAt.Store(time.Now().UnixNano())
+	return nil
+}

@@ -1,0 +1,241 @@
+package replicator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns nil.
+func (s *session) apply(ctx context.Context, batch []*pending) error {
+	ops, rows, err := s.ops(ctx, batch)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	applied, err := s.target.Apply(ctx, ops)
+	if err != nil {
+		return fmt.Errorf("sink %s: %w", s.run.pipeline.Name, err)
+	}
+	s.run.observer().Batch(s.run.pipeline.Name, len(ops), time.Since(began))
+	if err := s.settle(ctx, ops, rows, applied); err != nil {
+		return err
+	}
+	s.count(batch, ops, applied)
+	var size int64
+	for _, p := range batch {
+		size += p.size
+	}
+	s.budget.give(size)
+	return nil
+}
+
+// ops makes one op for each pending cell. Deletes that may have been of the newest version are looked up first: in the sink
+// (an archived version costs no more), then in the source.
+func (s *session) ops(ctx context.Context, batch []*pending) ([]Op, []*Row, error) {
+	looks, err := s.looks(ctx, batch)
+	if err != nil {
+		return nil, nil, err
+	}
+	ops := make([]Op, 0, len(batch))
+	rows := make([]*Row, 0, len(batch))
+	add := func(op Op, row *Row) {
+		op.Values = s.run.evaluator.Evaluate(op.Cell, row)
+		ops, rows = append(ops, op), append(rows, row)
+	}
+	for _, p := range batch {
+		switch {
+		case looks[p.cell]:
+		case p.put != nil:
+			add(Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order}, p.put)
+		case p.goneAt != 0:
+			add(Op{Cell: p.cell, Version: NoVersion, AsOf: p.goneAt}, nil)
+		}
+	}
+	if len(looks) == 0 {
+		return ops, rows, nil
+	}
+	cells := make([]Cell, 0, len(looks))
+	for c := range looks {
+		cells = append(cells, c)
+	}
+	newest, asOf, err := s.reader.Newest(ctx, cells)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
+	}
+	for i, row := range newest {
+		op := Op{Cell: cells[i], Version: NoVersion, AsOf: asOf}
+		if row != nil {
+			op.Version = row.Version
+		}
+		add(op, row)
+	}
+	return ops, rows, nil
+}
+
+// looks returns the cells that must be read from the source: those of which a version was deleted that the sink may stand at.
+func (s *session) looks(ctx context.Context, batch []*pending) (map[Cell]bool, error) {
+	var cells []Cell
+	var deleted []int64
+	for _, p := range batch {
+		if p.deleted != NoVersion {
+			cells, deleted = append(cells, p.cell), append(deleted, p.deleted)
+		}
+	}
+	if len(cells) == 0 {
+		return nil, nil
+	}
+	versions, err := s.target.Versions(ctx, cells)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", s.run.pipeline.Name, err)
+	}
+	looks := map[Cell]bool{}
+	for i, c := range cells {
+		if deleted[i] >= versions[i] {
+			looks[c] = true
+		}
+	}
+	return looks, nil
+}
+
+// settle buries what could not be computed or written, and raises the dead letters that something newer made obsolete: both
+// before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead letter.
+func (s *session) settle(ctx context.Context, ops []Op, rows []*Row, applied Applied) error {
+	type place struct{ op, view int }
+	bad := map[place]bool{}
+	var letters []DeadLetter
+	stale := map[int]bool{}
+	for _, i := range applied.Stale {
+		stale[i] = true
+	}
+	bury := func(i, view int, reason string, err error) {
+		bad[place{i, view}] = true
+		letters = append(letters, s.deadLetter(ops[i], rows[i], view, err))
+		s.run.observer().DeadLetter(s.run.views[view].Name, reason)
+	}
+	for i, op := range ops {
+		for _, v := range op.Values {
+			if v.Err != nil && !stale[i] {
+				reason := "evaluate"
+				if rows[i] != nil && rows[i].Err != nil {
+					reason = "row"
+				}
+				bury(i, v.View, reason, v.Err)
+			}
+		}
+	}
+	for _, r := range applied.Rejected {
+		if !bad[place{r.Op, r.View}] {
+			bury(r.Op, r.View, "rejected", r.Err)
+		}
+	}
+	if len(letters) > 0 {
+		if err := s.run.pipeline.Store.Bury(ctx, letters); err != nil {
+			return fmt.Errorf("saving %d dead letters: %w", len(letters), err)
+		}
+	}
+	good := make([][]Cell, len(s.run.views))
+	for i, op := range ops {
+		if stale[i] {
+			continue
+		}
+		for _, v := range op.Values {
+			if !bad[place{i, v.View}] {
+				good[v.View] = append(good[v.View], op.Cell)
+			}
+		}
+	}
+	for view, cells := range good {
+		if len(cells) == 0 {
+			continue
+		}
+		if err := s.run.pipeline.Store.Raise(ctx, s.run.views[view].Name, cells); err != nil {
+			return fmt.Errorf("removing obsolete dead letters of view %s: %w", s.run.views[view].Name, err)
+		}
+	}
+	return nil
+}
+
+// deadLetter is the dead letter of one op and view.
+func (s *session) deadLetter(op Op, row *Row, view int, err error) DeadLetter {
+	d := DeadLetter{
+		View: s.run.views[view].Name, Source: s.run.pipeline.Source.Name(), Cell: op.Cell, Version: op.Version,
+		Order: op.Order, Reason: err.Error(), Time: time.Now().UTC(),
+	}
+	if d.Order == 0 {
+		d.Order = op.AsOf
+	}
+	d.Position = s.reader.Locate(d.Order)
+	if row != nil {
+		d.Raw = rawRow(row)
+	}
+	return d
+}
+
+// rawRow is what of a row is kept in a dead letter: the body as stored, or the columns as JSON.
+func rawRow(row *Row) []byte {
+	if row.Body != nil {
+		if row.Text != nil {
+			if text, err := row.Text(row.Body); err == nil {
+				return text
+			}
+		}
+		return row.Body
+	}
+	columns := make(map[string]string, len(row.Columns))
+	for i, v := range row.Columns {
+		if v != nil && i < len(row.Names) {
+			columns[row.Names[i]] = FormatValue(v)
+		}
+	}
+	raw, _ := json.Marshal(columns) // a map of strings can always be marshalled
+	return raw
+}
+
+// count tells the observer what a batch did.
+func (s *session) count(batch []*pending, ops []Op, applied Applied) {
+	stale := map[int]bool{}
+	for _, i := range applied.Stale {
+		stale[i] = true
+	}
+	puts, resets, old := make([]int, len(s.run.views)), make([]int, len(s.run.views)), make([]int, len(s.run.views))
+	for i, op := range ops {
+		for _, v := range op.Values {
+			switch {
+			case stale[i]:
+				old[v.View]++
+			case op.AsOf != 0:
+				resets[v.View]++
+			default:
+				puts[v.View]++
+			}
+		}
+	}
+	now := time.Now()
+	for i, v := range s.run.views {
+		s.run.applied[i].Add(int64(puts[i] + resets[i]))
+		for _, c := range []struct {
+			n  int
+			do func(int)
+		}{
+			{puts[i], func(n int) { s.run.observer().Applied(v.Name, "put", n) }},
+			{resets[i], func(n int) { s.run.observer().Applied(v.Name, "reset", n) }},
+			{old[i], func(n int) { s.run.observer().Stale(v.Name, n) }},
+		} {
+			if c.n > 0 {
+				c.do(c.n)
+			}
+		}
+	}
+	for _, p := range batch {
+		if p.since.IsZero() {
+			continue
+		}
+		for _, v := range s.run.views {
+			if v.Feeds(p.cell) {
+				s.run.observer().Visible(v.Name, now.Sub(p.since))
+			}
+		}
+	}
+}

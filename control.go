@@ -1,0 +1,153 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Status returns the status of every view of the pipeline, in their order. deadLetters are the store's counts.
+func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
+	p.mu.Lock()
+	runs, failed, starting := slices.Clone(p.runs), p.failed, p.err
+	p.mu.Unlock()
+	all := make([]ViewStatus, 0, len(p.Views))
+	for _, v := range p.Views {
+		st := ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, State: StateStarting,
+			DeadLetters: deadLetters[v.Name]}
+		if err := failed[v.Name]; err != nil {
+			st.State, st.Error = StateFailed, err.Error()
+		}
+		if starting != nil {
+			st.State, st.Error = StateRetrying, starting.Error()
+			if IsFatal(starting) {
+				st.State = StateFailed
+			}
+		}
+		for _, r := range runs {
+			if i := slices.Index(r.views, v); i >= 0 {
+				r.describe(i, &st)
+			}
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+// describe fills in what the run knows of its i-th view.
+func (r *run) describe(i int, st *ViewStatus) {
+	s := r.current()
+	if s != nil {
+		lag := s.lag().Seconds()
+		st.LagSeconds = &lag
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st.State, st.Rate, st.Applied = r.state, r.rate(i), r.at
+	if r.err != nil {
+		st.Error = r.err.Error()
+	}
+	if s != nil {
+		st.Position = s.reader.Locate(r.at.Order)
+	}
+	if saved := r.savedAt.Load(); saved != 0 {
+		st.Checkpoint = time.Since(time.Unix(0, saved)).Seconds()
+	}
+	var rows, total int64
+	for _, p := range r.fill {
+		rows, total = rows+p.Rows, total+p.Total
+	}
+	st.FilledRows = rows
+	if total > 0 {
+		st.Progress = min(1, float64(rows)/float64(total))
+	}
+}
+
+// Wait returns nil once each of the named views (all, if none is named) is filled and includes what the fence names: a GTID
+// set or FILE:POS of this pipeline's source. A view that has failed ends the wait with its error.
+func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error {
+	if len(views) == 0 {
+		for _, v := range p.Views {
+			views = append(views, v.Name)
+		}
+	}
+	for _, name := range views {
+		for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+			included, err := p.includes(ctx, fence, name)
+			if err != nil {
+				return err
+			}
+			if included {
+				break
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return fmt.Errorf("view %s does not include %s yet: %w", name, fence, context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}
+
+// includes reports whether a view is filled and includes the fence.
+func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, error) {
+	r, err := p.runOf(view)
+	if r == nil || err != nil {
+		return false, err
+	}
+	r.mu.Lock()
+	s, failed, filling, state := r.session, r.err, r.fill != nil, r.state
+	r.mu.Unlock()
+	if state == StateFailed {
+		return false, fmt.Errorf("view %s has failed: %w", view, failed)
+	}
+	if s == nil || filling {
+		return false, nil
+	}
+	if err := s.advance(ctx, saveNothing); err != nil {
+		return false, err
+	}
+	return s.reader.Includes(ctx, r.position(), fence)
+}
+
+// runOf returns the run of a view; nil if it has none yet.
+func (p *Pipeline) runOf(view string) (*run, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.failed[view]; err != nil {
+		return nil, err
+	}
+	if IsFatal(p.err) {
+		return nil, p.err
+	}
+	for _, r := range p.runs {
+		if slices.ContainsFunc(r.views, func(v *View) bool { return v.Name == view }) {
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+// ErrNotServing: the view's pipeline has no session at the moment.
+var ErrNotServing = errors.New("the pipeline is not running at the moment")
+
+// Look asks for a full look at cells in the source, and puts what it finds there in place of what the view holds. It returns
+// once that is durable.
+func (p *Pipeline) Look(ctx context.Context, view string, cells []Cell) error {
+	r, err := p.runOf(view)
+	if err != nil {
+		return err
+	}
+	if r == nil || r.current() == nil {
+		return fmt.Errorf("view %s: %w", view, ErrNotServing)
+	}
+	return r.current().look(ctx, cells)
+}
+
+// Keeps reports whether the pipeline keeps a view.
+func (p *Pipeline) Keeps(view string) bool {
+	return slices.ContainsFunc(p.Views, func(v *View) bool { return v.Name == view })
+}

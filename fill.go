@@ -1,0 +1,246 @@
+package replicator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// fill scans the tables of views that are being filled, while the tail goes on. Its rows are puts at the place before their
+// chunk was read, so that whatever the tail brings later is judged against them by State.Next like everything else.
+func (s *session) fill(ctx context.Context) error {
+	for _, table := range s.run.unfilledTables() {
+		if err := s.scan(ctx, table); err != nil {
+			return fmt.Errorf("filling from table %s: %w", table, err)
+		}
+	}
+	if !s.run.filling() {
+		return nil
+	}
+	if err := s.sweep(ctx); err != nil {
+		return fmt.Errorf("sweeping after the fill: %w", err)
+	}
+	s.run.filled()
+	return s.advance(ctx, saveNow)
+}
+
+// chunkTime is how long reading a chunk should take: short reads leave no long snapshots behind in the source.
+const chunkTime = 200 * time.Millisecond
+
+// scan puts all rows of a table, chunk by chunk, from where the saved progress stands.
+func (s *session) scan(ctx context.Context, table string) error {
+	columns := s.run.columns(table)
+	progress := s.run.progress(table)
+	limit := ScanLimit{Rows: 1000, Bytes: s.budget.total / 4}
+	for !progress.Done {
+		began := time.Now()
+		s.window.open()
+		chunk, err := s.reader.Scan(ctx, table, columns, progress.After, limit)
+		if err == nil {
+			chunk.Rows, err = s.settled(ctx, chunk)
+		}
+		s.window.close()
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		// The lanes have worked on the chunk before while this one was read.
+		if err := s.barrier(ctx); err != nil {
+			return err
+		}
+		s.run.setProgress(table, progress)
+		for _, row := range chunk.Rows {
+			if err := s.put(ctx, row); err != nil {
+				return err
+			}
+		}
+		progress.After, progress.Done = chunk.Next, chunk.Done
+		progress.Rows += int64(len(chunk.Rows))
+		s.scanned(table, len(chunk.Rows))
+		if err := s.throttle(ctx, len(chunk.Rows), began); err != nil {
+			return err
+		}
+		switch {
+		case took < chunkTime/2 && limit.Rows < 16000:
+			limit.Rows *= 2
+		case took > chunkTime*2 && limit.Rows > 100:
+			limit.Rows /= 2
+		}
+	}
+	if err := s.barrier(ctx); err != nil {
+		return err
+	}
+	s.run.setProgress(table, progress)
+	return nil
+}
+
+// settled returns the rows of a chunk that can be put at its Low. Where a row's version is its own, that is all of them.
+// Where the position is the version, a row that changed while the chunk was read might hold more than Low, and the tail
+// would then step back behind it: the chunk waits until the tail has passed High, and what the tail touched is left to it.
+func (s *session) settled(ctx context.Context, chunk Chunk) ([]*Row, error) {
+	positioned := slices.ContainsFunc(chunk.Rows, func(r *Row) bool { return r.Version == r.Order })
+	if !positioned {
+		return chunk.Rows, nil
+	}
+	touched, err := s.window.wait(ctx, chunk.Low, chunk.High, &s.committed)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(chunk.Rows, func(r *Row) bool { return touched[r.Cell] > chunk.Low }), nil
+}
+
+// put hands a scanned row to its lane.
+func (s *session) put(ctx context.Context, row *Row) error {
+	if !s.run.feeds(row.Cell) {
+		return nil
+	}
+	size := s.budget.cost(row.Size())
+	if err := s.budget.take(ctx, size); err != nil {
+		return err
+	}
+	s.add(&Change{Kind: Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row}, size)
+	return nil
+}
+
+// look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds.
+func (s *session) look(ctx context.Context, cells []Cell) error {
+	for _, c := range cells {
+		if !s.run.feeds(c) {
+			continue
+		}
+		size := s.budget.cost(rowOverhead)
+		if err := s.budget.take(ctx, size); err != nil {
+			return err
+		}
+		s.add(&Change{Kind: Delete, Cell: c, Version: look}, size)
+	}
+	return s.barrier(ctx)
+}
+
+func (s *session) scanned(table string, rows int) {
+	for _, v := range s.run.views {
+		if slices.ContainsFunc(v.From, func(f Feed) bool { return f.Table == table }) {
+			s.run.observer().Scanned(v.Name, rows)
+		}
+	}
+}
+
+// throttle waits so that no more rows a second are scanned than configured.
+func (s *session) throttle(ctx context.Context, rows int, began time.Time) error {
+	rate := s.run.pipeline.Rate
+	if rate <= 0 {
+		return nil
+	}
+	due := time.Duration(float64(rows) / float64(rate) * float64(time.Second))
+	timer := time.NewTimer(due - time.Since(began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// sweep looks at whatever the target holds that the fill has not confirmed: entries from before the program kept the view,
+// and cells whose last row was deleted while nobody read the source's log.
+func (s *session) sweep(ctx context.Context) error {
+	sweeper, ok := s.target.(Sweeper)
+	if !ok {
+		return nil
+	}
+	page := func(read func(after string) ([]Cell, string, error)) error {
+		for after := ""; ; {
+			cells, next, err := read(after)
+			if err != nil {
+				return err
+			}
+			if err := s.look(ctx, cells); err != nil {
+				return err
+			}
+			if after = next; after == "" {
+				return nil
+			}
+		}
+	}
+	const limit = 500
+	for i := range s.run.views {
+		if err := page(func(after string) ([]Cell, string, error) { return sweeper.Unclaimed(ctx, i, after, limit) }); err != nil {
+			return err
+		}
+	}
+	return page(func(after string) ([]Cell, string, error) {
+		return sweeper.Outdated(ctx, s.run.fillStart(), after, limit)
+	})
+}
+
+// window notes which cells the tail touches while a chunk of a scan is read.
+type window struct {
+	active  atomic.Bool
+	mu      sync.Mutex
+	touched map[Cell]int64 // the latest order
+	high    int64          // 0: not known yet
+	passed  chan struct{}  // closed once the tail has passed high
+}
+
+func (w *window) open() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touched, w.high, w.passed = map[Cell]int64{}, 0, make(chan struct{})
+	w.active.Store(true)
+}
+
+func (w *window) close() {
+	w.active.Store(false)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touched, w.passed = nil, nil
+}
+
+// touch is called by the tail for every change.
+func (w *window) touch(c *Change) {
+	if !w.active.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.touched != nil {
+		w.touched[c.Cell] = max(w.touched[c.Cell], c.Order)
+	}
+}
+
+// reached is called by the tail for every transaction end.
+func (w *window) reached(order int64) {
+	if !w.active.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.passed != nil && w.high != 0 && order >= w.high {
+		close(w.passed)
+		w.passed = nil
+	}
+}
+
+// wait returns what the tail, which stands at committed, touched after low, once it has passed high.
+func (w *window) wait(ctx context.Context, low, high int64, committed *atomic.Int64) (map[Cell]int64, error) {
+	w.mu.Lock()
+	w.high = high
+	passed := w.passed
+	maps.DeleteFunc(w.touched, func(_ Cell, order int64) bool { return order <= low })
+	w.mu.Unlock()
+	if committed.Load() < high { // read after high was set: the tail either stands there already, or will see high
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.touched), nil
+}

@@ -1,0 +1,73 @@
+package replicator
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together: what the farther
+// one has applied is repeated, which costs it a little and changes nothing.
+const near = 16 << 20
+
+// together groups checkpoints into those that can run together: at about the same place, and filled equally far.
+func together(checkpoints []Checkpoint) [][]Checkpoint {
+	ordered := slices.Clone(checkpoints)
+	slices.SortStableFunc(ordered, func(a, b Checkpoint) int { return cmp.Compare(a.Position.Order, b.Position.Order) })
+	var groups [][]Checkpoint
+	for _, c := range ordered {
+		i := slices.IndexFunc(groups, func(g []Checkpoint) bool {
+			return g[0].Filling() == c.Filling() && maps.Equal(g[0].Fill, c.Fill) && g[0].FillFrom == c.FillFrom &&
+				c.Position.Order-g[0].Position.Order < near // the group's first is its lowest
+		})
+		if i < 0 {
+			groups = append(groups, []Checkpoint{c})
+		} else {
+			groups[i] = append(groups[i], c)
+		}
+	}
+	return groups
+}
+
+// joinable is the lag below which two runs are taken to stand at the same place.
+const joinable = 2 * time.Second
+
+// join stops two runs that have caught up and returns the checkpoints of their union; nil if there are no two.
+func (p *Pipeline) join(ctx context.Context) []Checkpoint {
+	p.mu.Lock()
+	var ready []*run
+	for _, r := range p.runs {
+		if s := r.current(); s != nil && !r.filling() && s.lag() < joinable {
+			ready = append(ready, r)
+		}
+	}
+	p.mu.Unlock()
+	if len(ready) < 2 {
+		return nil
+	}
+	a, b := ready[0], ready[1]
+	a.stop()
+	b.stop()
+	for _, r := range []*run{a, b} {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	var union []Checkpoint
+	for _, v := range p.Views { // in the configuration's order
+		for _, r := range []*run{a, b} {
+			if slices.Contains(r.views, v) {
+				union = append(union, Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Position: r.position()})
+			}
+		}
+	}
+	p.mu.Lock()
+	p.runs = slices.DeleteFunc(p.runs, func(r *run) bool { return r == a || r == b })
+	p.mu.Unlock()
+	p.Log.Info("views join", "sink", p.Name, "views", append(a.names(), b.names()...))
+	return union
+}

@@ -1,0 +1,328 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A run keeps some views of a pipeline together: one session after another, until it is stopped. It owns what outlives a
+// session: the applied position and the progress of a fill.
+type run struct {
+	pipeline  *Pipeline
+	views     []*View
+	evaluator Evaluator
+	applied   []atomic.Int64 // changes applied, by view
+	savedAt   atomic.Int64   // when the checkpoint was saved last, Unix nanoseconds
+	stop      context.CancelFunc
+	stopping  context.Context
+	done      chan struct{}
+
+	mu       sync.Mutex
+	at       Position
+	from     []Position // where the first session begins: the earliest of them
+	marked   Position   // the last known mark
+	fill     map[string]Progress // nil: filled
+	fillFrom int64
+	dirty    bool // the progress moved since the last checkpoint
+	session  *session
+	state    string
+	err      error
+	rates    rates
+}
+
+func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
+	r := &run{pipeline: p, done: make(chan struct{}), state: StateStarting}
+	for _, c := range from {
+		r.views = append(r.views, p.view(c.View))
+	}
+	for _, c := range from {
+		if !slices.Contains(r.from, c.Position) {
+			r.from = append(r.from, c.Position)
+		}
+	}
+	r.at = from[0].Position
+	r.fill, r.fillFrom = maps.Clone(from[0].Fill), from[0].FillFrom
+	r.applied = make([]atomic.Int64, len(r.views))
+	r.stopping, r.stop = context.WithCancel(context.Background())
+	var err error
+	r.evaluator, err = p.Compile(r.views)
+	return r, err
+}
+
+// loop runs sessions until the run is stopped (nil) or ctx is done.
+func (r *run) loop(ctx context.Context) error {
+	defer close(r.done)
+	wait := backoff{}
+	for {
+		began := time.Now()
+		err := r.attempt(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errStopped), r.stopping.Err() != nil && errors.Is(err, context.Canceled):
+			return nil
+		}
+		err = r.lost(ctx, err)
+		delay := wait.next(time.Since(began))
+		state := StateRetrying
+		if IsFatal(err) {
+			delay, state = 30*time.Second, StateFailed
+		}
+		r.setState(state, err)
+		r.observer().Retry(r.pipeline.Name)
+		r.pipeline.Log.Error("pipeline interrupted", "sink", r.pipeline.Name, "views", r.names(), "state", state,
+			"retry_in", delay.Round(time.Millisecond), "error", err)
+		select {
+		case <-time.After(delay):
+		case <-r.stopping.Done():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// attempt runs one session.
+func (r *run) attempt(ctx context.Context) error {
+	opening, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.stopping, cancel)()
+	if err := r.reconcile(opening); err != nil {
+		return err
+	}
+	s, err := openSession(opening, r)
+	if err != nil {
+		return err
+	}
+	r.setSession(s)
+	err = s.serve(ctx, r.stopping)
+	r.setSession(nil)
+	r.mu.Lock()
+	r.marked = s.marked
+	r.mu.Unlock()
+	if closeErr := s.close(); closeErr != nil && errors.Is(err, errStopped) {
+		r.pipeline.Log.Warn("closing a session", "sink", r.pipeline.Name, "error", closeErr)
+	}
+	return err
+}
+
+// reconcile compares what the sink says it holds with what was marked in it: where it fell back, reading goes back too;
+// where it is gone, the sink was emptied.
+func (r *run) reconcile(ctx context.Context) error {
+	marks, err := r.pipeline.Sink.Marks(ctx, r.pipeline.Source.Name())
+	if err != nil {
+		return fmt.Errorf("sink %s: reading its marks: %w", r.pipeline.Name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.marked.IsZero() {
+		return nil // the pipeline compared them when it made this run
+	}
+	for _, v := range r.views {
+		i := slices.IndexFunc(marks, func(m Mark) bool { return m.View == v.Name })
+		if i < 0 {
+			return fmt.Errorf("sink %s: view %s: its mark is gone: %w", r.pipeline.Name, v.Name, ErrSinkLost)
+		}
+		if at := marks[i].Position; at.Order < r.marked.Order && at.Order < r.at.Order {
+			r.pipeline.Log.Warn("the sink fell back: reading goes back with it", "sink", r.pipeline.Name, "view", v.Name,
+				"order", at.Order, "was", r.at.Order)
+			r.at = at
+		}
+	}
+	return nil
+}
+
+// lost turns the loss of a sink's data, or of the source's log, into what the configuration says: fill anew, or stop.
+func (r *run) lost(ctx context.Context, err error) error {
+	sink := errors.Is(err, ErrSinkLost)
+	if !sink && !errors.Is(err, ErrLost) {
+		return err
+	}
+	if r.pipeline.OnLost != "rebuild" {
+		way := "fill the views anew with `replicator checkpoint reset` and a restart, or set on_lost = \"rebuild\""
+		return Fatal(fmt.Errorf("%w; %s", err, way))
+	}
+	fresh, ferr := r.pipeline.fresh(ctx, r.views, []Position{r.position()})
+	if ferr != nil {
+		return errors.Join(err, ferr)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at, r.from, r.marked = fresh.Position, nil, Position{}
+	r.fill, r.fillFrom, r.dirty = fresh.Fill, fresh.FillFrom, true
+	return fmt.Errorf("%w; the views are filled anew", err)
+}
+
+// backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) next(lasted time.Duration) time.Duration {
+	if lasted > time.Minute {
+		b.last = 0
+	}
+	b.last = min(max(2*b.last, 100*time.Millisecond), 30*time.Second)
+	return b.last/2 + rand.N(b.last/2)
+}
+
+func (r *run) observer() Observer { return r.pipeline.Observer }
+
+func (r *run) names() []string {
+	names := make([]string, len(r.views))
+	for i, v := range r.views {
+		names[i] = v.Name
+	}
+	return names
+}
+
+func (r *run) feeds(c Cell) bool {
+	return slices.ContainsFunc(r.views, func(v *View) bool { return v.Feeds(c) })
+}
+
+func (r *run) setState(state string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state, r.err = state, err
+}
+
+func (r *run) setSession(s *session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session = s
+	if s == nil {
+		return
+	}
+	r.err, r.state = nil, StateRunning
+	if r.fill != nil {
+		r.state = StateFilling
+	}
+}
+
+func (r *run) current() *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.session
+}
+
+func (r *run) position() Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at
+}
+
+// positions are where a session may begin: the run's own, or those that its views bring with them.
+func (r *run) positions() []Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.from) > 0 {
+		return r.from
+	}
+	return []Position{r.at}
+}
+
+func (r *run) moveTo(at Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at, r.from = at, nil
+}
+
+// checkpoints are those of the run's views at a position, with their phase.
+func (r *run) checkpoints(at Position) ([]Checkpoint, Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dirty = false
+	cps := make([]Checkpoint, len(r.views))
+	for i, v := range r.views {
+		cps[i] = Checkpoint{View: v.Name, Source: r.pipeline.Source.Name(), Fingerprint: v.Fingerprint, Position: at,
+			Fill: maps.Clone(r.fill), FillFrom: r.fillFrom}
+	}
+	if r.fill != nil {
+		return cps, Filling
+	}
+	return cps, Filled
+}
+
+func (r *run) totalApplied() (n int64) {
+	for i := range r.applied {
+		n += r.applied[i].Load()
+	}
+	return n
+}
+
+// The progress of a fill.
+
+func (r *run) filling() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fill != nil
+}
+
+func (r *run) progressed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dirty
+}
+
+func (r *run) fillStart() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fillFrom
+}
+
+// unfilledTables are the tables that still have to be scanned, in a fixed order.
+func (r *run) unfilledTables() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var tables []string
+	for t, p := range r.fill {
+		if !p.Done {
+			tables = append(tables, t)
+		}
+	}
+	slices.Sort(tables)
+	return tables
+}
+
+func (r *run) progress(table string) Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fill[table]
+}
+
+func (r *run) setProgress(table string, p Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fill != nil {
+		r.fill[table], r.dirty = p, true
+	}
+}
+
+func (r *run) filled() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fill, r.fillFrom, r.dirty, r.state = nil, 0, true, StateRunning
+	r.pipeline.Log.Info("filled", "sink", r.pipeline.Name, "views", r.names())
+}
+
+// columns are the column values that the views want of a table; empty for all.
+func (r *run) columns(table string) []string {
+	var columns []string
+	for _, v := range r.views {
+		for _, f := range v.From {
+			switch {
+			case f.Table != table:
+			case f.Column == "":
+				return nil
+			case !slices.Contains(columns, f.Column):
+				columns = append(columns, f.Column)
+			}
+		}
+	}
+	return columns
+}

@@ -1,0 +1,194 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// session is one attempt at running the views of a run together: from the opening of reader and target until an error or a
+// stop. It owns its goroutines (one reader, the lanes, one that advances the checkpoint, one that fills) and waits for them.
+type session struct {
+	run    *run
+	reader Reader
+	target Target
+	budget *budget
+	lanes  []*lane
+
+	committed  atomic.Int64 // the last transaction end that the reader delivered
+	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
+	behind     atomic.Bool  // the source's log goes on past committed
+	window     window       // what the tail touches while a chunk of a scan is read
+
+	// advance moves the applied position; one at a time, because Reader.Position wants orders that never fall.
+	advancing sync.Mutex
+	marked    Position // the last position marked in the sink by this session
+	markedAt  time.Time
+	saved     Position
+	markedRun int64 // changes applied when it was marked
+}
+
+// errStopped ends a session that was asked to stop.
+var errStopped = errors.New("stopped")
+
+// openSession opens reader and target at the run's position and makes what is known durable before anything is applied:
+// first the marks in the sink, then the checkpoints. A crash between the two leaves a mark to go on from.
+func openSession(ctx context.Context, r *run) (*session, error) {
+	p := r.pipeline
+	target, err := p.Sink.Open(ctx, p.Source.Name(), r.views)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", p.Name, err)
+	}
+	reader, err := p.Source.Open(ctx, r.positions())
+	if err != nil {
+		return nil, errors.Join(err, target.Close())
+	}
+	s := &session{run: r, reader: reader, target: target, budget: newBudget(p.Memory)}
+	start := reader.Start()
+	s.committed.Store(start.Order)
+	r.moveTo(start)
+	if err = s.save(ctx, start); err == nil {
+		for range p.Lanes {
+			s.lanes = append(s.lanes, newLane(s, start.Order))
+		}
+		return s, nil
+	}
+	return nil, errors.Join(err, reader.Close(), target.Close())
+}
+
+// close closes reader and target.
+func (s *session) close() error { return errors.Join(s.reader.Close(), s.target.Close()) }
+
+// serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (it returns at once), or
+// something fails.
+func (s *session) serve(ctx context.Context, stop context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	intake, endIntake := context.WithCancelCause(ctx)
+	defer endIntake(nil)
+	defer context.AfterFunc(stop, func() { endIntake(errStopped) })()
+
+	var feeders, lanes, saver sync.WaitGroup
+	start := func(wg *sync.WaitGroup, do func() error) {
+		wg.Go(func() {
+			if err := do(); err != nil && !errors.Is(err, errStopped) {
+				fail(err)
+			}
+		})
+	}
+	drain, saved := make(chan struct{}), make(chan struct{})
+	start(&feeders, func() error {
+		if err := s.reader.Read(intake, s); intake.Err() == nil {
+			return fmt.Errorf("reading the source: %w", orEnded(err))
+		}
+		return nil
+	})
+	start(&feeders, func() error { return s.fill(intake) })
+	for _, l := range s.lanes {
+		start(&lanes, func() error { return l.run(ctx, drain) })
+	}
+	start(&saver, func() error { return s.keepSaving(ctx, saved) })
+
+	feeders.Wait()
+	// Phase two of a stop: nothing comes in any more, what is pending is applied within the drain time.
+	timer := time.AfterFunc(s.run.pipeline.Drain, func() { fail(fmt.Errorf("not drained within %s", s.run.pipeline.Drain)) })
+	close(drain)
+	lanes.Wait()
+	timer.Stop()
+	close(saved)
+	saver.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := s.advance(ctx, saveNow); err != nil {
+		return err
+	}
+	return errStopped
+}
+
+// orEnded is err, or an error where a reader ended without one, which it must not.
+func orEnded(err error) error {
+	if err == nil {
+		return errors.New("the stream ended")
+	}
+	return err
+}
+
+// Change hands a change to its cell's lane, when the memory budget has room for it. It implements Handler.
+func (s *session) Change(ctx context.Context, c *Change) error {
+	if !s.run.feeds(c.Cell) {
+		return nil
+	}
+	size := int64(rowOverhead)
+	if c.Row != nil {
+		size = c.Row.Size()
+	}
+	size = s.budget.cost(size)
+	if err := s.budget.take(ctx, size); err != nil {
+		return err
+	}
+	s.window.touch(c)
+	s.add(c, size)
+	return nil
+}
+
+// add makes a change pending in its lane.
+func (s *session) add(c *Change, size int64) {
+	l := s.lanes[c.Cell.Key.Partition()%len(s.lanes)]
+	if spare := l.add(c, size); spare > 0 {
+		s.budget.give(spare)
+	}
+}
+
+// Commit implements Handler.
+func (s *session) Commit(order int64, at time.Time) {
+	s.committed.Store(order)
+	if !at.IsZero() {
+		s.lastCommit.Store(at.UnixNano())
+	}
+	s.window.reached(order)
+}
+
+// low is the order up to which everything has been applied.
+func (s *session) low() int64 {
+	committed := s.committed.Load()
+	low := committed
+	for _, l := range s.lanes {
+		low = min(low, l.low(committed))
+	}
+	return low
+}
+
+// barrier waits until everything that was added before has been applied.
+func (s *session) barrier(ctx context.Context) error {
+	for _, l := range s.lanes {
+		if applied := l.applied(); applied != nil {
+			select {
+			case <-applied:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// lag is how long ago the oldest change was committed that the views do not show yet.
+func (s *session) lag() time.Duration {
+	var oldest time.Time
+	for _, l := range s.lanes {
+		oldest = earlier(oldest, l.oldest())
+	}
+	if oldest.IsZero() && s.behind.Load() {
+		if n := s.lastCommit.Load(); n != 0 {
+			oldest = time.Unix(0, n)
+		}
+	}
+	if oldest.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(oldest))
+}
