@@ -1,0 +1,119 @@
+package lint
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "replicator"
+
+// unit is what a package belongs to for the rules: "" for the root package, "sinks/redis" for a sink and
+// what lies below it, else the first folder. outside is true for a package of another module.
+func unit(path string) (unit string, outside bool) {
+	if path == module {
+		return "", false
+	}
+	rel, ours := strings.CutPrefix(path, module+"/")
+	if !ours {
+		return "", true
+	}
+	parts := strings.Split(rel, "/")
+	if parts[0] == "sinks" && len(parts) > 1 {
+		return "sinks/" + parts[1], false
+	}
+	return parts[0], false
+}
+
+// violation says which rule an import by a package's own code (its tests are free) breaks; "" if none.
+func violation(pkg, imported string) string {
+	from, _ := unit(pkg)
+	to, outside := unit(imported)
+	standard := outside && !strings.Contains(strings.Split(imported, "/")[0], ".")
+	helper := strings.HasPrefix(imported, module+"/internal/servers/servertest") || to == "sinks/sinktest"
+	switch {
+	case from == "" && !standard:
+		return "the root package imports the standard library only"
+	case outside || to == "" || to == from:
+		return ""
+	case slices.Contains([]string{"cmd", "bench", "examples"}, to):
+		return "programs are imported by nobody"
+	case slices.Contains([]string{"cmd", "bench", "examples"}, from):
+		if helper {
+			return "test helpers are for tests"
+		}
+		return ""
+	case strings.HasPrefix(imported, module+"/internal/servers"):
+		return "servers are for tests and programs"
+	case to == "internal":
+		return ""
+	case from == "internal":
+		return "internal packages serve the leaves and import none"
+	}
+	return "leaves import the root and never each other; what both need belongs in the root"
+}
+
+func TestImports(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports", module+"/...")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := 0
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; packages++ {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range p.Imports {
+			if v := violation(p.ImportPath, imported); v != "" {
+				t.Errorf("%s imports %s: %s", p.ImportPath, imported, v)
+			}
+		}
+	}
+	if packages < 2 {
+		t.Errorf("go list found %d packages", packages)
+	}
+}
+
+func TestViolation(t *testing.T) {
+	for _, c := range []struct {
+		pkg, imported string
+		allowed       bool
+	}{
+		{module, "net/http", true},
+		{module, "example.org/x", false},
+		{module, module + "/view", false},
+		{module, module + "/internal/text", false},
+		{module + "/canal", module, true},
+		{module + "/canal", "example.org/x", true},
+		{module + "/canal/wire", module + "/canal", true},
+		{module + "/canal", module + "/codec", false},
+		{module + "/canal", module + "/internal/text", true},
+		{module + "/canal", module + "/internal/servers", false},
+		{module + "/sinks/redis", module + "/sinks/mysql", false},
+		{module + "/sinks/redis/lua", module + "/sinks/redis", true},
+		{module + "/sinks/redis", module + "/sinks/sinktest", false},
+		{module + "/internal/text", module + "/codec", false},
+		{module + "/internal/text", module, true},
+		{module + "/internal/servers/servertest", module + "/internal/servers", true},
+		{module + "/cmd/replicator", module + "/sinks/redis", true},
+		{module + "/cmd/replicator", module + "/internal/servers", true},
+		{module + "/cmd/replicator", module + "/internal/servers/servertest", false},
+		{module + "/bench", module + "/canal", true},
+		{module + "/config", module + "/cmd/replicator", false},
+	} {
+		if v := violation(c.pkg, c.imported); (v == "") != c.allowed {
+			t.Errorf("%s imports %s: %q", c.pkg, c.imported, v)
+		}
+	}
+}
