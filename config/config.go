@@ -1,0 +1,139 @@
+package config
+
+import (
+	"time"
+
+	"replicator"
+)
+
+// Config is a configuration file, checked and complete.
+type Config struct {
+	File       string
+	Source     Source
+	Checkpoint Checkpoint
+	HTTP       HTTP
+	Limits     Limits
+	Rebuild    Rebuild
+	Verify     Verify
+	Tables     []replicator.Table // in the order of the file; Columns is left to who compiles the views
+	Sinks      []Sink             // in the order of the file
+	Views      []*replicator.View // in the order of the file; Fingerprint is left to who compiles them
+
+	// ownDatabase holds the tables that name no database: each shard has them in its own.
+	ownDatabase map[string]bool
+}
+
+// Shard is one server of a source or a sink. One that is not sharded has a single shard, without a name.
+type Shard struct {
+	Name     string
+	DSN      Secret // go-sql-driver's form; it was parsed once and is known to be good
+	Address  string // HOST:PORT, for messages
+	Database string // the DSN's; "" if it has none
+}
+
+// Source is what is replicated.
+type Source struct {
+	Shards   []Shard // at least one, in the order of the file
+	Start    string  // where a view without a checkpoint starts: snapshot, earliest or latest
+	OnLost   string  // what to do when the binlog was purged or a sink lost data: stop or rebuild
+	ServerID uint32  // the replica id shown to the source; 0: the program chooses one
+}
+
+// Checkpoint says where progress and dead letters are kept.
+type Checkpoint struct {
+	Store    string // file or mysql
+	Path     string // file: the directory
+	DSN      Secret // mysql
+	Table    string // mysql: what the names of the store's tables begin with
+	Interval time.Duration
+}
+
+// HTTP is the status page, the API and the metrics.
+type HTTP struct {
+	Listen string // HOST:PORT; "": off
+	Token  Secret // asked of requests that change something; "": not asked
+}
+
+// Limits bound what the program uses.
+type Limits struct {
+	Memory int64 // bytes of bodies in flight, for each pipeline
+}
+
+// Rebuild bounds what a rebuild asks of the source.
+type Rebuild struct {
+	Rate int // rows a second; 0: as fast as source and sink allow
+}
+
+// Verify says how often views are verified while the program runs.
+type Verify struct {
+	Every time.Duration // 0: only when asked
+}
+
+// Sink is one place where views are kept. What does not belong to its type is empty.
+type Sink struct {
+	Name string
+	Type string // mysql, redis or elastic
+
+	Shards []Shard // mysql: at least one, in the order of the file: a view's shard_on counts them
+
+	URLs     []Secret // redis: one; of a cluster's nodes, or of the sentinels, one or more
+	Cluster  bool     // redis
+	Sentinel string   // redis: the name of the master that the sentinels watch; "": no sentinels
+
+	Addresses []string // elastic: without user and password
+
+	Username string // redis (ACL), elastic
+	Password Secret
+	APIKey   Secret // elastic
+	TLS      TLS    // redis, elastic
+}
+
+// TLS says how a sink's certificate is checked and which one is shown to it. The zero value: the system's authorities.
+type TLS struct {
+	CACert     string // file of the authorities to trust
+	Cert       string // file of the certificate to show
+	Key        string // file of its key
+	ServerName string // the name to expect, if it is not the address
+}
+
+// Table returns the table of that name; nil if there is none.
+func (c *Config) Table(name string) *replicator.Table {
+	for i := range c.Tables {
+		if c.Tables[i].Name == name {
+			return &c.Tables[i]
+		}
+	}
+	return nil
+}
+
+// Sink returns the sink of that name; nil if there is none.
+func (c *Config) Sink(name string) *Sink {
+	for i := range c.Sinks {
+		if c.Sinks[i].Name == name {
+			return &c.Sinks[i]
+		}
+	}
+	return nil
+}
+
+// View returns the view of that name; nil if there is none.
+func (c *Config) View(name string) *replicator.View {
+	for _, v := range c.Views {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// ShardTables returns the tables as that shard of the source has them: a table whose database is not named in the file is
+// in the database of the shard's DSN.
+func (c *Config) ShardTables(s Shard) []replicator.Table {
+	tables := append([]replicator.Table(nil), c.Tables...)
+	for i := range tables {
+		if c.ownDatabase[tables[i].Name] {
+			tables[i].Database = s.Database
+		}
+	}
+	return tables
+}

@@ -1,0 +1,49 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// variable is a name as shells have them.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// expand replaces ${NAME} and ${NAME:-default} in a decoded string. What is put in is never looked at again. Errors name the
+// variable, and nothing of the text around it, which may hold a secret.
+func expand(text string, env func(string) (string, bool)) (string, error) {
+	if !strings.Contains(text, "${") {
+		return text, nil
+	}
+	var b strings.Builder
+	for {
+		at := strings.Index(text, "${")
+		if at < 0 {
+			b.WriteString(text)
+			return b.String(), nil
+		}
+		if at > 0 && text[at-1] == '$' {
+			b.WriteString(text[:at-1] + "${")
+			text = text[at+2:]
+			continue
+		}
+		b.WriteString(text[:at])
+		inside, rest, closed := strings.Cut(text[at+2:], "}")
+		if !closed {
+			return "", fmt.Errorf("a ${ is not closed by }; a plain ${ is written $${")
+		}
+		name, fallback, has := strings.Cut(inside, ":-")
+		if !variable.MatchString(name) {
+			return "", fmt.Errorf("${…} needs the name of an environment variable, such as ${NAME} or ${NAME:-default}; a plain ${ is written $${")
+		}
+		value, set := env(name)
+		switch {
+		case has && value == "":
+			value = fallback
+		case !set:
+			return "", fmt.Errorf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+		}
+		b.WriteString(value)
+		text = rest
+	}
+}

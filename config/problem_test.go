@@ -1,0 +1,115 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+type problemCase struct {
+	name string
+	text string // added to base
+	want string // a part of the error; %d is the line after base's last
+}
+
+func problems() []problemCase {
+	view := func(lines ...string) string {
+		return "[views.v]\nfrom = \"cell.users\"\n" + strings.Join(lines, "\n") + "\n"
+	}
+	index := view(`sink = "main"`, `kind = "index"`, `fields = ["a"]`)
+	return []problemCase{
+		{"unknown key", "[limits]\nmemroy = \"1GiB\"", `f.toml:21: limits.memroy: unknown key; did you mean "memory"?`},
+		{"unknown section", "[view.x]\n", `view: unknown key; did you mean "views"?`},
+		{"wrong type", "[rebuild]\nrate = \"fast\"", `f.toml:21: rebuild.rate: expected an integer, such as 1000, and found a string`},
+		{"text where a duration stands", "[checkpoint]\ninterval = \"soon\"", `checkpoint.interval: expected a duration, such as "500ms"`},
+		{"duration out of bounds", "[checkpoint]\ninterval = \"10h\"", `expected a duration from 10ms to 1h, and found 10h`},
+		{"too little memory", "[limits]\nmemory = \"10KiB\"", `limits.memory: expected at least 1MiB`},
+		{"no size", "[limits]\nmemory = \"lots\"", `expected a size, such as "64MiB"`},
+		{"enum", "[checkpoint]\nstore = \"redis\"", `"redis" is not known; did you mean "file"? (known: file, mysql)`},
+		{"option of the other store", "[checkpoint]\ntable = \"x\"", `belongs to store = "mysql"`},
+		{"mysql store without dsn", "[checkpoint]\nstore = \"mysql\"", `checkpoint: dsn is missing`},
+		{"public address without token", "[http]\nlisten = \":9190\"", `need a token: say token_file`},
+		{"no address", "[http]\nlisten = \"9190\"", `is not HOST:PORT`},
+		{"syntax", "[http\n", `f.toml:20: `},
+		{"value missing", "[http]\nlisten =\n", `f.toml:21: `},
+		{"key twice", "[http]\nlisten = \"\"\nlisten = \"\"", `f.toml:22: http.listen: given twice: the first is on line 21`},
+		{"section twice", "[http]\n[http]\n", `f.toml:21: http: defined twice: the first is on line 20`},
+		{"array of tables", "[[views]]\n", `[[…]] is not used in this file; write [views]`},
+		{"variable not set", "[http]\ntoken = \"${NOPE}\"", `f.toml:21: http.token: the environment variable NOPE is not set: set it, or write ${NOPE:-default}`},
+		{"variable not closed", "[http]\ntoken = \"${NOPE\"", `a ${ is not closed`},
+		{"variable without a name", "[http]\ntoken = \"${}\"", `${…} needs the name`},
+		{"secret and file", "[http]\ntoken = \"a\"\ntoken_file = \"b\"", `http.token_file: stands beside token`},
+		{"file missing", "[http]\ntoken_file = \"b\"", `http.token_file: can't be read: open /etc/replicator/b`},
+		{"name with a dot", "[tables.\"a.b\"]\nkey = \"id\"", `names are made of letters, digits, _ and -`},
+		{"table without key", "[tables.t]\n", `f.toml:20: tables.t: key is missing`},
+		{"unknown compression", "[tables.t]\nkey = \"a\"\nbody = \"b\"\ncodec = \"zib+json\"", `"zib" is no compression of bodies; did you mean "zlib"? (known: zlib, gzip, zstd, lz4, snappy)`},
+		{"unknown format", "[tables.t]\nkey = \"a\"\nbody = \"b\"\ncodec = \"pickel\"", `"pickel" is no format of bodies; did you mean "pickle"? (known: json, msgpack, pickle, cbor)`},
+		{"codec without body", "[tables.t]\nkey = \"a\"\ncodec = \"json\"", `there is no body to decode`},
+		{"unknown type of sink", "[sinks.s]\ntype = \"mysq\"", `"mysq" is no type of sink; did you mean "mysql"?`},
+		{"key of another type of sink", "[sinks.s]\ntype = \"redis\"\nurl = \"redis://h\"\ndsn = \"x\"", `sinks.s.dsn: does not belong to a redis sink, which has: type, url,`},
+		{"bad dsn", "[sinks.s]\ntype = \"mysql\"\ndsn = \"u:secret@tcp(h/db\"", `f.toml:22: sinks.s.dsn: is not a DSN`},
+		{"dsn without database", "[sinks.s]\ntype = \"mysql\"\ndsn = \"u:secret@tcp(h)/\"", `sinks.s.dsn: names no database`},
+		{"bad url", "[sinks.s]\ntype = \"redis\"\nurl = \"h:secret\"", `is not a Redis URL`},
+		{"url that does not parse", "[sinks.s]\ntype = \"redis\"\nurl = \"redis://u:secret@h:%zz\"", `is not a URL`},
+		{"several urls alone", "[sinks.s]\ntype = \"redis\"\nurls = [\"redis://a\", \"redis://b\"]", `need cluster = true`},
+		{"user in an address", "[sinks.s]\ntype = \"elastic\"\naddresses = [\"http://u:secret@h\"]", `say username and password`},
+		{"view of an unknown table", strings.Replace(index, `"cell.users"`, `"cel.users"`, 1), `there is no [tables.cel]; did you mean "cell"?`},
+		{"view of an unknown sink", strings.Replace(index, `"main"`, `"mian"`, 1), `there is no [sinks.mian]; did you mean "main"?`},
+		{"kind of another sink", view(`sink = "main"`, `kind = "hash"`), `f.toml:23: views.v.kind: a mysql sink has no kind "hash"; did you mean`},
+		{"option of another kind", index + `unique = true`, `f.toml:25: views.v.unique: does not belong to kind index of a mysql sink, which has: from, sink, kind, where, on_change, fields, table`},
+		{"option missing", view(`sink = "main"`, `kind = "counter"`), `group is missing; say for example group = ["object_id"]`},
+		{"hash without key", view(`sink = "cache"`, `kind = "hash"`, `fields = ["a"]`), `key is missing`},
+		{"column of a table without", strings.Replace(index, `"cell.users"`, `"pair.users"`, 1), `the table pair has no column that tells cells apart`},
+		{"same cells twice", strings.Replace(index, `"cell.users"`, `["cell", "cell.users"]`, 1), `feed the view the same cells`},
+		{"expression without name", view(`sink = "main"`, `kind = "index"`, `fields = ["=lower(a)"]`), `say { NAME = "=lower(a)" }`},
+		{"no path", view(`sink = "main"`, `kind = "index"`, `fields = ["a..b"]`), `"a..b" is no path`},
+		{"fields of one name", view(`sink = "main"`, `kind = "index"`, `fields = ["a.City", "b.city"]`), `name "city" stands there twice`},
+		{"field named as the key", view(`sink = "main"`, `kind = "index"`, `fields = ["row_key"]`), `name "row_key" stands there twice`},
+		{"row by a property", view(`sink = "main"`, `kind = "row"`, `fields = ["a"]`, `key = { email = "email" }`), `"email" is not in the key of the table cell (row_key): a row's key`},
+		{"hash by a property", view(`sink = "cache"`, `kind = "hash"`, `fields = ["a"]`, `key = "u:{email}"`), `to find cells by a property use an index`},
+		{"hash by half of the key", strings.Replace(view(`sink = "cache"`, `kind = "json"`, `fields = ["a"]`, `key = "u:{id}"`), "cell.users", "pair", 1), `lacks "user_id" of the key of the table pair`},
+		{"document by a constant", view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`, `id = "x"`), `lacks "row_key"`},
+		{"merge of different keys", strings.Replace(index, `"cell.users"`, `["cell", "pair"]`, 1), `have different keys`},
+		{"template not closed", view(`sink = "cache"`, `kind = "index"`, `key = "u:{email"`), `is not closed by }`},
+		{"template's format", view(`sink = "cache"`, `kind = "index"`, `key = "u:{email:hax}"`), `"hax" is no format of a template; did you mean "hex"?`},
+		{"two views in one table", index + strings.Replace(index, "[views.v]", "[views.w]\ntable = \"v\"", 1), `the view v is kept in the same place`},
+		{"view in its own source", index + `table = "app.cell"`, `is the source table [tables.cell]`},
+		{"shard_on of no column", index + `shard_on = "b"`, `"b" is no column of the view; did you mean`},
+		{"types without create", index + `types = { a = "INT" }`, `say create = true beside it`},
+		{"types of no column", index + "create = true\ntypes = { a = \"INT\", x = \"INT\" }", `"x" is no column of the view`},
+		{"create without types", index + "create = true", `the type of the column a is missing`},
+		{"upper case in an index", view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`, `index = "Users"`), `say index = "users"`},
+		{"mapping that is no JSON", view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`, `mapping_file = "m.json"`), `can't be read`},
+		{"key_column of another length", index + `key_column = ["a1", "b1"]`, `names 2 columns, but the key of cell has 1: row_key`},
+	}
+}
+
+func TestProblemsSayWhereWhatAndWhatToDo(t *testing.T) {
+	for _, p := range problems() {
+		t.Run(p.name, func(t *testing.T) {
+			_, err := read(base+p.text, nil, nil)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.Contains(err.Error(), p.want) {
+				t.Errorf("error is\n%v\nwithout\n%s", err, p.want)
+			}
+			if strings.Contains(err.Error(), "secret@") || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error shows a secret: %v", err)
+			}
+			if !strings.HasPrefix(p.name, "syntax") && strings.Count(err.Error(), "\n") > 1 {
+				t.Errorf("more than the one problem:\n%v", err)
+			}
+		})
+	}
+}
+
+func TestDistanceCountsInsertionsRemovalsReplacementsAndSwaps(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"main", "mian", 1}, {"fields", "field", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 1}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %d, not %d", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,347 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// section is a table of the file being read. Every method that reads a key makes it known; done reports the others.
+type section struct {
+	l     *loader
+	at    *node
+	path  string // "views.users"
+	shape string // "views.*": the path with * for names that the user chose
+	known []string
+}
+
+// pair is one name and value of a table or, with equal name and value, of a list.
+type pair struct {
+	name, text string
+	line       int
+}
+
+func (s *section) has(key string) bool { return s.at.fields[key] != nil }
+
+// line is where a key stands, or where the section does if the key is missing.
+func (s *section) line(key string) int {
+	if n := s.at.fields[key]; n != nil {
+		return n.line
+	}
+	return s.at.line
+}
+
+func (s *section) problem(key, format string, args ...any) {
+	s.l.problem(s.line(key), under(s.path, key), format, args...)
+}
+
+// get makes a key known and returns its value if it has one of the given kind; nil otherwise.
+func (s *section) get(key string, want kind, example string) *node {
+	s.knows(key)
+	n := s.at.fields[key]
+	if n == nil {
+		return nil
+	}
+	if n.kind != want {
+		s.problem(key, "expected %s, such as %s, and found %s", want, example, n.kind)
+		return nil
+	}
+	return n
+}
+
+func (s *section) knows(key string) {
+	if !slices.Contains(s.known, key) {
+		s.known = append(s.known, key)
+		s.l.knows(s.shape, key)
+	}
+}
+
+// need reports a key that must be given.
+func (s *section) need(key, example string) {
+	s.knows(key)
+	if !s.has(key) {
+		s.l.problem(s.at.line, s.path, "%s is missing; say for example %s = %s", key, key, example)
+	}
+}
+
+// text reads a string; fallback if it is not given. Empty strings are given on purpose.
+func (s *section) text(key, fallback, example string) string {
+	if n := s.get(key, aText, example); n != nil {
+		return n.text
+	}
+	return fallback
+}
+
+// name reads a string that must not be empty.
+func (s *section) name(key, fallback, example string) string {
+	text := s.text(key, fallback, example)
+	if text == "" && s.has(key) && s.at.fields[key].kind == aText {
+		s.problem(key, "is empty; say for example %s", example)
+	}
+	return text
+}
+
+// choice reads one of some words; the first is the default.
+func (s *section) choice(key string, words ...string) string {
+	n := s.get(key, aText, strconv.Quote(words[0]))
+	if n == nil {
+		return words[0]
+	}
+	if !slices.Contains(words, n.text) {
+		s.problem(key, "%q is not known%s", n.text, meant(n.text, words))
+		return words[0]
+	}
+	return n.text
+}
+
+// secret reads KEY, or the file that KEY_file names.
+func (s *section) secret(key, example string) Secret {
+	text := s.text(key, "", example)
+	file := s.name(key+"_file", "", `"/run/secrets/`+key+`"`)
+	if s.has(key) && s.has(key+"_file") {
+		s.problem(key+"_file", "stands beside %s: give one of the two", key)
+	}
+	if file == "" {
+		return Secret(text)
+	}
+	data, err := s.l.readFile(s.l.resolve(file))
+	if err != nil {
+		s.problem(key+"_file", "can't be read: %v", err)
+		return ""
+	}
+	content := strings.TrimRight(string(data), "\r\n")
+	if content == "" {
+		s.problem(key+"_file", "%s is empty", file)
+	}
+	return Secret(content)
+}
+
+// given reports whether a secret stands there, by itself or as a file.
+func (s *section) given(key string) bool { return s.has(key) || s.has(key+"_file") }
+
+func (s *section) boolean(key string) bool {
+	n := s.get(key, aBoolean, "true")
+	return n != nil && n.text == "true"
+}
+
+// integer reads an integer between two bounds.
+func (s *section) integer(key string, fallback, low, high int64) int64 {
+	n := s.get(key, aNumber, strconv.FormatInt(max(low, 1000), 10))
+	if n == nil {
+		return fallback
+	}
+	v, err := strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 0, 64)
+	if err != nil || v < low || v > high {
+		s.problem(key, "expected an integer from %d to %d, and found %s", low, high, n.text)
+		return fallback
+	}
+	return v
+}
+
+// duration reads a duration between two bounds; where low is 0, "0" turns something off.
+func (s *section) duration(key string, fallback, low, high time.Duration) time.Duration {
+	n := s.get(key, aText, strconv.Quote(shown(max(fallback, time.Second))))
+	if n == nil {
+		return fallback
+	}
+	d, err := time.ParseDuration(n.text)
+	switch {
+	case err != nil:
+		s.problem(key, `expected a duration, such as "500ms", "1s" or "24h", and found %q`, n.text)
+	case d < low || d > high:
+		s.problem(key, "expected a duration from %s to %s, and found %s", shown(low), shown(high), n.text)
+	default:
+		return d
+	}
+	return fallback
+}
+
+// shown writes a duration as people do: 24h, not 24h0m0s.
+func shown(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// size reads a number of bytes, at least low.
+func (s *section) size(key string, fallback, low int64) int64 {
+	s.knows(key)
+	n := s.at.fields[key]
+	if n == nil {
+		return fallback
+	}
+	v, ok := int64(0), false
+	if n.kind == aText || n.kind == aNumber {
+		v, ok = parseSize(n.text)
+	}
+	switch {
+	case !ok:
+		s.problem(key, `expected a size, such as "64MiB" (B, KiB, MiB, GiB, kB, MB, GB)`)
+	case v < low:
+		s.problem(key, "expected at least %s", formatSize(low))
+	default:
+		return v
+	}
+	return fallback
+}
+
+func parseSize(text string) (int64, bool) {
+	digits := strings.TrimRight(text, "BKMGTkiB ")
+	factor, ok := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+		"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}[strings.TrimSpace(text[len(digits):])]
+	n, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), 10, 64)
+	if err != nil || !ok || n < 0 || n > math.MaxInt64/factor {
+		return 0, false
+	}
+	return n * factor, true
+}
+
+func formatSize(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%dMiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%dKiB", n>>10)
+	}
+	return fmt.Sprintf("%dB", n)
+}
+
+// list reads a string or a list of strings, none of them empty and none twice.
+func (s *section) list(key, example string) []pair {
+	s.knows(key)
+	n := s.at.fields[key]
+	if n == nil {
+		return nil
+	}
+	items := []*node{n}
+	if n.kind == aList {
+		items = n.items
+	}
+	var list []pair
+	for i, item := range items {
+		switch {
+		case item.kind != aText:
+			s.l.problem(item.line, under(s.path, key), "expected a string or a list of strings, such as %s, and found %s", example, item.kind)
+		case item.text == "":
+			s.l.problem(item.line, under(s.path, key), "item %d is empty", i+1)
+		case slices.ContainsFunc(list, func(p pair) bool { return p.text == item.text }):
+			s.l.problem(item.line, under(s.path, key), "item %d stands there twice", i+1)
+		default:
+			list = append(list, pair{name: item.text, text: item.text, line: item.line})
+		}
+	}
+	if n.kind == aList && len(n.items) == 0 {
+		s.problem(key, "is empty; say for example %s", example)
+	}
+	return list
+}
+
+// table reads name = "text" pairs in the order of the file.
+func (s *section) table(key, example string) []pair {
+	n := s.get(key, aTable, example)
+	if n == nil {
+		return nil
+	}
+	var list []pair
+	for _, name := range n.names {
+		value := n.fields[name]
+		switch {
+		case value.kind != aText:
+			s.l.problem(value.line, under(under(s.path, key), name), "expected a string, as in %s, and found %s", example, value.kind)
+		case name == "" || value.text == "":
+			s.l.problem(value.line, under(under(s.path, key), name), "names and values must not be empty")
+		default:
+			list = append(list, pair{name: name, text: value.text, line: value.line})
+		}
+	}
+	if len(n.names) == 0 {
+		s.problem(key, "is empty; say for example %s", example)
+	}
+	return list
+}
+
+// isTable reports whether a key holds a table.
+func (s *section) isTable(key string) bool { return s.has(key) && s.at.fields[key].kind == aTable }
+
+func texts(list []pair) []string {
+	var all []string
+	for _, p := range list {
+		all = append(all, p.text)
+	}
+	return all
+}
+
+// sub opens a section inside this one; an empty one if it is not there.
+func (s *section) sub(key string) *section {
+	n := s.get(key, aTable, "["+under(s.path, key)+"]")
+	if n == nil {
+		n = newTable(s.at.line)
+	}
+	return &section{l: s.l, at: n, path: under(s.path, key), shape: under(s.shape, key)}
+}
+
+// named opens the sections of a table whose names the user chose, in the order of the file.
+func (s *section) named(key string) (names []string, sections []*section) {
+	n := s.get(key, aTable, "["+under(s.path, key)+".NAME]")
+	if n == nil {
+		return nil, nil
+	}
+	for _, name := range n.names {
+		path := under(under(s.path, key), name)
+		at := n.fields[name]
+		if at.kind != aTable {
+			s.l.problem(at.line, path, "expected a table, [%s], and found %s", path, at.kind)
+			continue
+		}
+		if problem := badName(name); problem != "" {
+			s.l.problem(at.line, path, "%s", problem)
+			continue
+		}
+		names = append(names, name)
+		sections = append(sections, &section{l: s.l, at: at, path: path, shape: under(under(s.shape, key), "*")})
+	}
+	return names, sections
+}
+
+// badName says what is wrong with a name that the user chose: such names stand in checkpoints, URLs, metrics and commands.
+func badName(name string) string {
+	const most = 64
+	if len(name) > most {
+		return fmt.Sprintf("names have at most %d characters", most)
+	}
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
+			return "names are made of letters, digits, _ and -"
+		}
+	}
+	if name == "" {
+		return "names must not be empty"
+	}
+	return ""
+}
+
+// done reports the keys that nobody asked for.
+func (s *section) done() {
+	for _, key := range s.at.names {
+		if !slices.Contains(s.known, key) {
+			s.problem(key, "unknown key%s", meant(key, s.known))
+		}
+	}
+}
+
+// resolve makes a path absolute: relative ones are meant from the configuration's directory.
+func (l *loader) resolve(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(l.dir, path)
+}

@@ -1,0 +1,283 @@
+package config
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// countColumn takes the number of cells in a counter that sums nothing.
+const countColumn = "cnt"
+
+func (l *loader) views(root *section) {
+	names, sections := root.named("views")
+	targets := map[string]string{}
+	for i, s := range sections {
+		v := l.view(names[i], s)
+		l.config.Views = append(l.config.Views, v)
+		if target := l.target(v); target != "" {
+			if other := targets[target]; other != "" {
+				s.problem(l.targetKey(v), "the view %s is kept in the same place; two views must not share one", other)
+			}
+			targets[target] = v.Name
+		}
+	}
+}
+
+// target is where a view is kept, comparable among views; "" if that is not known.
+func (l *loader) target(v *replicator.View) string {
+	place := v.Table + v.Index
+	if sink := l.config.Sink(v.Sink); sink == nil || sink.Type == "" {
+		return ""
+	} else if sink.Type == "redis" {
+		place = v.Key
+	}
+	if place == "" {
+		return ""
+	}
+	return v.Sink + "\x00" + place
+}
+
+func (l *loader) targetKey(v *replicator.View) string {
+	switch l.config.Sink(v.Sink).Type {
+	case "mysql":
+		return "table"
+	case "elastic":
+		return "index"
+	}
+	return "key"
+}
+
+func (l *loader) view(name string, s *section) *replicator.View {
+	for _, t := range sinkTypes() {
+		for _, rule := range kindsOf(t) {
+			for _, key := range rule.keys() {
+				s.knows(key)
+			}
+		}
+	}
+	v := &replicator.View{Name: name}
+	v.From = l.feeds(s)
+	v.Where = s.name("where", "", `"activate == true"`)
+	v.OnChange = s.choice("on_change", "refuse", "rebuild")
+	sink, rule := l.kind(s, v)
+	if rule.kind == "" {
+		s.done()
+		return v // without a kind nothing can be said about the other options
+	}
+	s.only(append(commonKeys(), rule.keys()...), "kind "+rule.kind+" of a "+sink.Type+" sink")
+	for _, key := range rule.need {
+		s.need(key, needExample(key))
+	}
+	v.Fields = l.fields(s, "fields")
+	switch sink.Type {
+	case "mysql":
+		l.mysqlView(s, v)
+	case "redis":
+		l.redisView(s, v)
+	case "elastic":
+		l.elasticView(s, v)
+	}
+	l.distinct(s, v, sink.Type)
+	s.done()
+	return v
+}
+
+// kind reads a view's sink and kind, and returns the sink and what is known of the kind: nothing if either is wrong.
+func (l *loader) kind(s *section, v *replicator.View) (*Sink, kindRule) {
+	s.need("sink", `"main"`)
+	s.need("kind", `"index"`)
+	v.Sink = s.name("sink", "", `"main"`)
+	v.Kind = s.name("kind", "", `"index"`)
+	sink := l.config.Sink(v.Sink)
+	if sink == nil {
+		if v.Sink != "" {
+			var names []string
+			for _, k := range l.config.Sinks {
+				names = append(names, k.Name)
+			}
+			s.problem("sink", "there is no [sinks.%s]%s", v.Sink, meant(v.Sink, names))
+		}
+		return nil, kindRule{}
+	}
+	var kinds []string
+	for _, rule := range kindsOf(sink.Type) {
+		if rule.kind == v.Kind {
+			return sink, rule
+		}
+		kinds = append(kinds, rule.kind)
+	}
+	if v.Kind != "" && len(kinds) > 0 {
+		s.problem("kind", "a %s sink has no kind %q%s", sink.Type, v.Kind, meant(v.Kind, kinds))
+	}
+	return sink, kindRule{}
+}
+
+// feeds reads from: TABLE or TABLE.COLUMN-VALUE. Names of tables hold no dot, so everything after the first one is the value.
+func (l *loader) feeds(s *section) []replicator.Feed {
+	s.need("from", `"cell.users"`)
+	var feeds []replicator.Feed
+	for _, p := range s.list("from", `"cell.users"`) {
+		name, value, has := strings.Cut(p.text, ".")
+		table := l.config.Table(name)
+		switch {
+		case table == nil:
+			var names []string
+			for _, t := range l.config.Tables {
+				names = append(names, t.Name)
+			}
+			s.l.problem(p.line, under(s.path, "from"), "there is no [tables.%s]%s", name, meant(name, names))
+			continue
+		case has && table.Column == "":
+			s.l.problem(p.line, under(s.path, "from"), "the table %s has no column that tells cells apart; say from = %q, or column = \"…\" in [tables.%s]", name, name, name)
+		case has && value == "":
+			s.l.problem(p.line, under(s.path, "from"), "a value of the column %s must follow the dot", table.Column)
+		}
+		for _, f := range feeds {
+			if f.Table == name && (f.Column == "" || value == "" || f.Column == value) {
+				s.l.problem(p.line, under(s.path, "from"), "%s and another entry feed the view the same cells", p.text)
+			}
+		}
+		feeds = append(feeds, replicator.Feed{Table: name, Column: value})
+	}
+	return feeds
+}
+
+// fields reads what is kept: a list of paths, or a table of names and paths.
+func (l *loader) fields(s *section, key string) []replicator.Field {
+	example := needExample(key) + ` or { name = "path" }`
+	var fields []replicator.Field
+	if s.isTable(key) {
+		for _, p := range s.table(key, example) {
+			l.path(s, key, p)
+			fields = append(fields, replicator.Field{Name: p.name, Path: p.text})
+		}
+		return fields
+	}
+	for _, p := range s.list(key, example) {
+		if strings.HasPrefix(p.text, "=") {
+			s.l.problem(p.line, under(s.path, key), "an expression has no name of its own; say { NAME = %q }", p.text)
+			continue
+		}
+		l.path(s, key, p)
+		fields = append(fields, replicator.Field{Name: pathName(p.text), Path: p.text})
+	}
+	return fields
+}
+
+// path checks the form of a path; what an expression means is for who compiles it.
+func (l *loader) path(s *section, key string, p pair) {
+	text := strings.TrimPrefix(p.text, "$")
+	switch {
+	case strings.HasPrefix(p.text, "="):
+		if strings.TrimSpace(p.text) == "=" {
+			s.l.problem(p.line, under(s.path, key), "an expression must follow the =")
+		}
+		return
+	case text == "" || slices.ContainsFunc(strings.Split(text, "."), func(part string) bool { return strings.TrimSuffix(part, "[]") == "" }):
+		s.l.problem(p.line, under(s.path, key), `%q is no path; paths are "email", "address.city", "tags[]", "$column" or "=expression"`, p.text)
+	}
+}
+
+// pathName is the name of what a path leads to: its last part.
+func pathName(path string) string {
+	path = strings.TrimPrefix(path, "$")
+	path = path[strings.LastIndex(path, ".")+1:]
+	return strings.TrimSuffix(path, "[]")
+}
+
+// distinct reports names that stand twice at the target. MySQL's column names don't tell upper from lower case.
+func (l *loader) distinct(s *section, v *replicator.View, sinkType string) {
+	seen := map[string]bool{}
+	check := func(key, name string) {
+		same := name
+		if sinkType == "mysql" {
+			same = strings.ToLower(name)
+		}
+		if seen[same] {
+			s.problem(key, "the target's name %q stands there twice; rename one: { other_name = \"path\" }", name)
+		}
+		seen[same] = true
+	}
+	for _, f := range v.KeyFrom {
+		check(cond(s.has("key"), "key", "key_column"), f.Name)
+	}
+	for _, f := range v.Fields {
+		check(cond(s.has("group"), "group", "fields"), f.Name)
+	}
+	if v.VersionColumn != "" {
+		check("version_column", v.VersionColumn)
+	}
+}
+
+func cond(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
+func (l *loader) redisView(s *section, v *replicator.View) {
+	v.Key = l.template(s, "key")
+	v.Member = l.template(s, "member")
+	v.Unique = s.boolean("unique")
+	switch v.Kind {
+	case "hash", "json":
+		l.covers(s, "key", v)
+	case "counter", "ranking":
+		v.Sum = s.name("sum", "", `"cnt"`)
+		v.Fields = []replicator.Field{l.amount(s, v.Sum, "sum")}
+	}
+}
+
+// amount is the last field of a counter or ranking. Counting cells is summing ones.
+func (l *loader) amount(s *section, sum, name string) replicator.Field {
+	if sum == "" {
+		return replicator.Field{Name: name, Path: "=1"}
+	}
+	l.path(s, "sum", pair{text: sum, line: s.line("sum")})
+	return replicator.Field{Name: name, Path: sum}
+}
+
+func (l *loader) elasticView(s *section, v *replicator.View) {
+	v.Key = l.template(s, "id")
+	v.Member = l.template(s, "routing")
+	v.Index = s.name("index", v.Name, `"users"`)
+	if problem := badIndex(v.Index); problem != "" {
+		s.problem("index", "%s", problem)
+	}
+	v.Mapping = l.json(s, "mapping_file")
+	v.Settings = l.json(s, "settings_file")
+	l.covers(s, "id", v)
+}
+
+// badIndex says what Elasticsearch would refuse in an index's name.
+func badIndex(name string) string {
+	switch {
+	case name != strings.ToLower(name):
+		return "Elasticsearch wants names of indexes in lower case; say index = \"" + strings.ToLower(name) + "\""
+	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"), strings.HasPrefix(name, "-"), strings.HasPrefix(name, "_"), strings.HasPrefix(name, "+"), name == ".", name == "..":
+		return "Elasticsearch allows no such name of an index: no \\ / * ? \" < > | , # : or space in it, no - _ + before it"
+	case len(name) > 200:
+		return "the name of an index has at most 200 bytes here; the program adds to it"
+	}
+	return ""
+}
+
+// json reads a file of JSON.
+func (l *loader) json(s *section, key string) string {
+	path := s.name(key, "", `"users.json"`)
+	if path == "" {
+		return ""
+	}
+	data, err := l.readFile(l.resolve(path))
+	var object map[string]any
+	if err != nil {
+		s.problem(key, "can't be read: %v", err)
+	} else if err := json.Unmarshal(data, &object); err != nil {
+		s.problem(key, "%s holds no JSON object: %v", path, err)
+	}
+	return string(data)
+}
