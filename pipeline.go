@@ -217,7 +217,7 @@ func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
 		return nil, nil
 	case m == nil && c.Filling():
 		return nil, nil // lost, or never marked: nothing of it can be trusted
-	case m == nil:
+	case m == nil, m.Phase == Filling && !c.Filling():
 		if p.OnLost == "rebuild" {
 			p.Log.Warn("the sink holds nothing of the view any more: it is filled anew", "sink", p.Name, "view", v.Name)
 			return nil, nil

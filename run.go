@@ -26,8 +26,8 @@ type run struct {
 
 	mu       sync.Mutex
 	at       Position
-	from     []Position // where the first session begins: the earliest of them
-	marked   Position   // the last known mark
+	from     []Position          // where the first session begins: the earliest of them
+	marked   Position            // the last known mark
 	fill     map[string]Progress // nil: filled
 	fillFrom int64
 	dirty    bool // the progress moved since the last checkpoint

@@ -1,0 +1,269 @@
+package replicator_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"replicator"
+)
+
+// fakeSource is a source in memory: a log of transactions over one table of cells with several versions each. Its orders
+// are 1000 a transaction; a row's is that of its transaction plus its place in it.
+type fakeSource struct {
+	mu     sync.Mutex
+	log    [][]fakeChange
+	rows   map[fakeRow]int64 // what is there now: the order of the insert
+	moved  chan struct{}     // closed and made anew by commit
+	purged int               // transactions no longer in the log
+	broken error             // what Read and Open fail with
+	breaks int               // Read fails after so many transactions; 0: never
+}
+
+type fakeRow struct {
+	key, version int64
+	body         string
+}
+
+type fakeChange struct {
+	kind replicator.ChangeKind
+	row  fakeRow
+}
+
+func newFakeSource() *fakeSource {
+	return &fakeSource{rows: map[fakeRow]int64{}, moved: make(chan struct{})}
+}
+
+// commit appends a transaction.
+func (f *fakeSource) commit(changes ...fakeChange) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, c := range changes {
+		if c.kind == replicator.Insert {
+			f.rows[c.row] = int64(len(f.log)*1000 + i + 1)
+		} else {
+			delete(f.rows, c.row)
+		}
+	}
+	f.log = append(f.log, changes)
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// newest is the newest row of a cell, if there is one.
+func (f *fakeSource) newest(key int64) (best fakeRow, found bool) {
+	for r := range f.rows {
+		if r.key == key && (!found || r.version > best.version) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// model is what an index of the bodies must hold: the body of each key's newest row.
+func (f *fakeSource) model() map[int64]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := map[int64]string{}
+	for r := range f.rows {
+		if best, _ := f.newest(r.key); best == r {
+			m[r.key] = r.body
+		}
+	}
+	return m
+}
+
+func fakePosition(n int) replicator.Position {
+	return replicator.Position{Order: int64(n) * 1000, Token: strconv.Itoa(n)}
+}
+
+func (f *fakeSource) Name() string { return "" }
+
+func (f *fakeSource) Latest(context.Context, []replicator.Position) (replicator.Position, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fakePosition(len(f.log)), nil
+}
+
+func (f *fakeSource) Oldest(context.Context, []replicator.Position) (replicator.Position, error) {
+	return fakePosition(f.purged), nil
+}
+
+func (f *fakeSource) Open(_ context.Context, at []replicator.Position) (replicator.Reader, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken != nil {
+		return nil, f.broken
+	}
+	start := slices.MinFunc(at, func(a, b replicator.Position) int { return int(a.Order - b.Order) })
+	if start.Order < int64(f.purged)*1000 {
+		return nil, fmt.Errorf("transaction %s is gone: %w", start.Token, replicator.ErrLost)
+	}
+	return &fakeReader{fakeSource: f, start: start}, nil
+}
+
+type fakeReader struct {
+	*fakeSource
+	start replicator.Position
+}
+
+func (r *fakeReader) Start() replicator.Position { return r.start }
+func (r *fakeReader) Close() error               { return nil }
+
+func (r *fakeReader) Latest(ctx context.Context) (replicator.Position, error) {
+	return r.fakeSource.Latest(ctx, nil)
+}
+
+func (r *fakeReader) Position(order int64) replicator.Position {
+	return fakePosition(int(order / 1000))
+}
+func (r *fakeReader) Locate(order int64) string { return "log:" + strconv.FormatInt(order, 10) }
+
+func (r *fakeReader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
+	n, err := strconv.Atoi(fence)
+	return p.Order >= int64(n)*1000, err
+}
+
+func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
+	for n, read := int(r.start.Order/1000), 0; ; n, read = n+1, read+1 {
+		r.mu.Lock()
+		for n >= len(r.log) {
+			moved := r.moved
+			r.mu.Unlock()
+			select {
+			case <-moved:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			r.mu.Lock()
+		}
+		tx, breaks := r.log[n], r.breaks
+		r.mu.Unlock()
+		if breaks > 0 && read >= breaks {
+			return fmt.Errorf("the link broke")
+		}
+		for i, c := range tx {
+			if err := h.Change(ctx, c.change(int64(n*1000+i+1))); err != nil {
+				return err
+			}
+		}
+		h.Commit(int64(n+1)*1000, time.Now())
+	}
+}
+
+func fakeCell(key int64) replicator.Cell {
+	k, _ := replicator.MakeKey(key)
+	return replicator.Cell{Table: "cell", Key: k}
+}
+
+func (c fakeChange) change(order int64) *replicator.Change {
+	change := &replicator.Change{Kind: c.kind, Cell: fakeCell(c.row.key), Version: c.row.version, Order: order, Time: time.Now()}
+	if c.kind == replicator.Insert {
+		change.Row = c.row.at(order)
+	}
+	return change
+}
+
+func (r fakeRow) at(order int64) *replicator.Row {
+	return &replicator.Row{Cell: fakeCell(r.key), Version: r.version, Order: order, Time: time.Now(), Body: []byte(r.body)}
+}
+
+func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell) ([]*replicator.Row, int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	asOf := int64(len(r.log)) * 1000
+	rows := make([]*replicator.Row, len(cells))
+	for i, c := range cells {
+		key, _ := c.Key.Values()
+		if best, ok := r.newest(key[0].(int64)); ok {
+			rows[i] = best.at(asOf)
+		}
+	}
+	return rows, asOf, nil
+}
+
+func (r *fakeReader) Scan(_ context.Context, _ string, _ []string, after string, _ replicator.ScanLimit) (replicator.Chunk, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	low := int64(len(r.log)) * 1000
+	place, _ := strconv.ParseInt(after, 10, 64)
+	rows := slices.SortedFunc(maps.Keys(r.rows), func(a, b fakeRow) int { return int(r.rows[a] - r.rows[b]) })
+	chunk := replicator.Chunk{Low: low, High: low, Next: after}
+	for _, row := range rows {
+		if r.rows[row] <= place {
+			continue
+		}
+		if len(chunk.Rows) == 3 { // small chunks: many places to crash between
+			return chunk, nil
+		}
+		chunk.Rows = append(chunk.Rows, row.at(low))
+		chunk.Next = strconv.FormatInt(r.rows[row], 10)
+	}
+	chunk.Done = true
+	return chunk, nil
+}
+
+// memoryStore is a store that outlives a pipeline but not the test.
+type memoryStore struct {
+	mu          sync.Mutex
+	checkpoints map[string]replicator.Checkpoint
+	letters     map[string]replicator.DeadLetter
+}
+
+func newMemoryStore() *memoryStore {
+	return &memoryStore{checkpoints: map[string]replicator.Checkpoint{}, letters: map[string]replicator.DeadLetter{}}
+}
+
+func (m *memoryStore) Checkpoints(context.Context) ([]replicator.Checkpoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.checkpoints)), nil
+}
+
+func (m *memoryStore) Save(_ context.Context, checkpoints []replicator.Checkpoint) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range checkpoints {
+		m.checkpoints[c.View] = c
+	}
+	return nil
+}
+
+func (m *memoryStore) Forget(_ context.Context, view string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.checkpoints, view)
+	return nil
+}
+
+func (m *memoryStore) Bury(_ context.Context, letters []replicator.DeadLetter) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range letters {
+		m.letters[l.View+" "+l.Cell.String()] = l
+	}
+	return nil
+}
+
+func (m *memoryStore) Raise(_ context.Context, view string, cells []replicator.Cell) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range cells {
+		delete(m.letters, view+" "+c.String())
+	}
+	return nil
+}
+
+func (m *memoryStore) List(context.Context, string) ([]replicator.DeadLetter, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.letters)), nil
+}
+
+func (m *memoryStore) Drop(context.Context, []string) (int, error)   { return 0, nil }
+func (m *memoryStore) Count(context.Context) (map[string]int, error) { return nil, nil }
+func (m *memoryStore) Close() error                                  { return nil }
