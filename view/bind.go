@@ -1,0 +1,130 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"replicator"
+)
+
+// binder finds out where paths begin, for the cells of one table, and notes what is needed for them.
+type binder struct {
+	table   *replicator.Table
+	names   []string // wanted properties of the body
+	columns []string // wanted columns that a cell does not say itself
+}
+
+// resolve finds out where a path begins. In a table without a body every name is a column.
+func (b *binder) resolve(p path) (ref, error) {
+	r := ref{text: p.text, step: p.step}
+	if p.own || b.table.Body == "" {
+		var err error
+		r.root, err = b.column(p.root)
+		if err == nil && len(p.step) > 0 && r.root.kind != rootColumn {
+			err = fmt.Errorf("column %s of table %s is a plain value: nothing can be inside it", p.root, b.table.Name)
+		}
+		return r, err
+	}
+	r.root = root{kind: rootMember, at: place(&b.names, p.root), name: p.root}
+	return r, nil
+}
+
+func (b *binder) column(name string) (root, error) {
+	t := b.table
+	if i := slices.Index(t.Key, name); i >= 0 {
+		return root{kind: rootKey, at: i, name: name}, nil
+	}
+	switch {
+	case name == t.Body && name != "":
+		return root{}, fmt.Errorf("$%s is the body of table %s: name its properties without $ instead", name, t.Name)
+	case name == t.Column && name != "":
+		return root{kind: rootCell, name: name}, nil
+	case name == t.Version && name != "":
+		return root{kind: rootVersion, at: place(&b.columns, name), name: name}, nil
+	}
+	return root{kind: rootColumn, at: place(&b.columns, name), name: name}, nil
+}
+
+// place returns the place of name in the list, which is extended by it if need be.
+func place(list *[]string, name string) int {
+	i := slices.Index(*list, name)
+	if i < 0 {
+		i = len(*list)
+		*list = append(*list, name)
+	}
+	return i
+}
+
+// template compiles a template of any values. A name without $ is a key column if the table has one of that name.
+func (c *leafCompiler) template(text string) (*template, error) {
+	t, err := parseTemplate(text)
+	if err != nil {
+		return nil, err
+	}
+	for i := range t.parts {
+		p := &t.parts[i]
+		if slices.Contains(c.table.Key, p.path.root) {
+			p.path.own = true
+		}
+		if p.leaf, err = c.path(p.path); err != nil {
+			return nil, err
+		}
+		p.entity = p.leaf.ref.root.kind == rootKey
+	}
+	return t, nil
+}
+
+// entityTemplate compiles a template that must be made of the table's key alone, so that what it names can't move.
+func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
+	t, err := c.template(text)
+	if err != nil {
+		return nil, err
+	}
+	for i := range t.parts {
+		if p := &t.parts[i]; !p.entity {
+			return nil, fmt.Errorf("%s is made of the table's key alone, or it could move; {%s} is no key column of table %s%s; to find cells by a property use an index",
+				what, p.path.text, c.table.Name, didYouMean(p.path.root, c.table.Key))
+		}
+	}
+	return t, nil
+}
+
+// keyTemplate compiles the key of a row, hash, JSON or document: it must tell all entities apart.
+func (c *leafCompiler) keyTemplate(text string) (*template, error) {
+	t, err := c.entityTemplate(text, "the key")
+	if err != nil {
+		return nil, err
+	}
+	for _, column := range c.table.Key {
+		used := func(p part) bool { return p.path.root == column }
+		if !slices.ContainsFunc(t.parts, used) {
+			return nil, fmt.Errorf("the key must hold all key columns of table %s, or entities would share one; add {%s}", c.table.Name, column)
+		}
+	}
+	return t, nil
+}
+
+// keyFrom checks the target's key columns of a MySQL view: each is one key column of the table, and none is left out.
+func (b *binder) keyFrom(fields []replicator.Field) error {
+	var used []string
+	for _, f := range fields {
+		p, err := parsePath(f.Path)
+		if err != nil {
+			return fmt.Errorf("key.%s: %w", f.Name, err)
+		}
+		if len(p.step) > 0 || (!p.own && b.table.Body != "") || !slices.Contains(b.table.Key, p.root) {
+			return fmt.Errorf("key.%s: the key is made of the table's key alone, or it could move; %s is no key column of table %s%s; to find cells by a property use an index",
+				f.Name, f.Path, b.table.Name, didYouMean(p.root, b.table.Key))
+		}
+		used = append(used, p.root)
+	}
+	for _, column := range b.table.Key {
+		if !slices.Contains(used, column) {
+			return fmt.Errorf("key: it must hold all key columns of table %s, or entities would share one; $%s is left out", b.table.Name, column)
+		}
+	}
+	return nil
+}
+
+var errNullBody = errors.New("the body is NULL")

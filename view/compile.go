@@ -1,0 +1,238 @@
+package view
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"replicator"
+)
+
+// Decoder reads a few members of one table's bodies. It is made for a list of names and safe for concurrent use.
+type Decoder interface {
+	// Decode stores the values of the members in values, in the order of the names and in the forms of Entry.Fields; nil where
+	// one is missing or null. Values own their memory. An error says what is wrong with the body, but not what it holds.
+	Decode(body []byte, values []any) error
+}
+
+// Codecs is what views need to read bodies with.
+type Codecs struct {
+	// Body makes a decoder of the named members of a table's bodies.
+	Body func(table string, names []string) (Decoder, error)
+	// JSON decodes one JSON value: a JSON column that is not the body.
+	JSON func(text []byte) (any, error)
+}
+
+// plan is how the cells of one table and column are evaluated.
+type plan struct {
+	feeds   []*feed
+	decoder Decoder // nil if nothing of the body is needed
+	json    func([]byte) (any, error)
+	names   []string
+	columns []string
+	fields  int // how many fields one entry of every view has
+}
+
+// feed is a view as the cells of one plan feed it.
+type feed struct {
+	view   int // place in the pipeline
+	name   string
+	where  *expression
+	fields []leaf
+	sum    bool // the last field is an amount, and cells are counted if that is empty
+	key    *template
+	member *template
+	split  bool // a missing value means no entry, and a list none or several
+	loops  []loop
+}
+
+// compileFeed compiles a view for the cells of b's table.
+func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
+	f := &feed{view: place, name: v.Name}
+	c := &leafCompiler{binder: b, ids: map[string]int{}}
+	var err error
+	switch v.Kind {
+	case "index", "counter", "ranking":
+		f.split, c.split = true, true
+		err = f.compileEntries(c, v)
+	case "row", "hash", "json", "document":
+		err = f.compileEntity(c, v)
+	default:
+		kinds := []string{"index", "row", "counter", "hash", "json", "ranking", "document"}
+		err = fmt.Errorf("kind: there is no kind %q%s", v.Kind, didYouMean(v.Kind, kinds))
+	}
+	if err == nil && v.Where != "" {
+		if f.where, err = compileExpression(v.Where, reflect.Bool, b.resolve); err != nil {
+			err = fmt.Errorf("where: %w", err)
+		}
+	}
+	if err == nil && len(v.KeyFrom) > 0 {
+		err = b.keyFrom(v.KeyFrom)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("view %s: %w", v.Name, err)
+	}
+	f.loops = c.loops
+	return f, nil
+}
+
+// compileEntity compiles a view that has one entry a cell.
+func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
+	if v.Key == "" && (v.Kind == "hash" || v.Kind == "json") {
+		return fmt.Errorf("key: a %s needs a key; set key to a template such as %q", v.Kind, v.Name+":{"+c.table.Key[0]+"}")
+	}
+	if v.Key != "" {
+		if f.key, err = c.keyTemplate(v.Key); err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+	}
+	if v.Member != "" {
+		if f.member, err = c.entityTemplate(v.Member, "routing"); err != nil {
+			return fmt.Errorf("routing: %w", err)
+		}
+	}
+	return f.compileFields(c, v.Fields)
+}
+
+// compileEntries compiles a view whose entries depend on values.
+func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
+	fields := v.Fields
+	if f.sum = v.Kind != "index"; f.sum {
+		if len(fields) == 0 {
+			fields = []replicator.Field{{Name: "sum", Path: v.Sum}}
+		}
+		if last := fields[len(fields)-1]; last.Path != v.Sum && (v.Sum != "" || last.Path != countCells) {
+			return fmt.Errorf("fields.%s: the last field of a %s is its sum", last.Name, v.Kind)
+		}
+	} else if len(fields) == 0 && v.Key == "" {
+		return fmt.Errorf("fields: an index needs a field, or a key made of what it is to find")
+	}
+	if v.Key == "" && v.Kind == "ranking" {
+		return fmt.Errorf("key: a ranking needs a key, the name of its sorted set")
+	}
+	if v.Key != "" {
+		if f.key, err = c.template(v.Key); err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+	}
+	if v.Member != "" {
+		if f.member, err = c.template(v.Member); err != nil {
+			return fmt.Errorf("member: %w", err)
+		}
+	}
+	if !f.sum {
+		return f.compileFields(c, fields)
+	}
+	if err = f.compileFields(c, fields[:len(fields)-1]); err != nil {
+		return err
+	}
+	amount := leaf{loop: -1}
+	if v.Sum != "" {
+		if amount, err = (&leafCompiler{binder: c.binder}).compile(v.Sum); err != nil {
+			return fmt.Errorf("sum: %w", err)
+		}
+		if amount.list {
+			return fmt.Errorf("sum: a cell has one amount; write an expression over the list instead, such as \"=sum(lines, .qty)\"")
+		}
+	}
+	f.fields = append(f.fields, amount)
+	return nil
+}
+
+// countCells may stand as the path of a sum that is not set: counting cells is adding up ones.
+const countCells = "=1"
+
+func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
+	for _, field := range fields {
+		l, err := c.compile(field.Path)
+		if err != nil {
+			return fmt.Errorf("fields.%s: %w", field.Name, err)
+		}
+		f.fields = append(f.fields, l)
+	}
+	return nil
+}
+
+// Compile compiles the views of one pipeline. Value.View is a view's place in views. An error names the view, the field
+// and what to do.
+func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs) (*Evaluator, error) {
+	e := &Evaluator{tables: map[string]*tablePlans{}}
+	for _, v := range views {
+		if len(v.From) == 0 {
+			return nil, fmt.Errorf("view %s: from: it names no table", v.Name)
+		}
+		for _, from := range v.From {
+			t, err := findTable(v, from.Table, tables)
+			if err != nil {
+				return nil, err
+			}
+			p := e.tables[t.Name]
+			if p == nil {
+				p = &tablePlans{columns: map[string]*plan{}}
+				e.tables[t.Name] = p
+				if p.others, err = compilePlan(views, t, replicator.Cell{Table: t.Name}, codecs); err != nil {
+					return nil, err
+				}
+			}
+			if from.Column == "" || p.columns[from.Column] != nil {
+				continue
+			}
+			if p.columns[from.Column], err = compilePlan(views, t, replicator.Cell{Table: t.Name, Column: from.Column}, codecs); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return e, nil
+}
+
+func findTable(v *replicator.View, name string, tables []replicator.Table) (*replicator.Table, error) {
+	var names []string
+	for i := range tables {
+		if tables[i].Name == name {
+			return &tables[i], nil
+		}
+		names = append(names, tables[i].Name)
+	}
+	return nil, fmt.Errorf("view %s: from: there is no table %s%s", v.Name, name, didYouMean(name, names))
+}
+
+// compilePlan compiles the views that a cell like the given one feeds.
+func compilePlan(views []*replicator.View, t *replicator.Table, cell replicator.Cell, codecs Codecs) (*plan, error) {
+	b := &binder{table: t}
+	p := &plan{json: codecs.JSON}
+	for i, v := range views {
+		if !v.Feeds(cell) {
+			continue
+		}
+		f, err := compileFeed(b, v, i)
+		if err != nil {
+			return nil, err
+		}
+		p.feeds = append(p.feeds, f)
+		p.fields += len(f.fields)
+	}
+	p.names, p.columns = b.names, b.columns
+	if len(p.names) > 0 {
+		var err error
+		if p.decoder, err = codecs.Body(t.Name, p.names); err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	return p, nil
+}
+
+// Columns returns the columns of a table that its rows must carry for the views, beside key and column roles: sorted, to be
+// put in Table.Columns.
+func Columns(views []*replicator.View, table replicator.Table) ([]string, error) {
+	b := &binder{table: &table}
+	for i, v := range views {
+		if !slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table.Name }) {
+			continue
+		}
+		if _, err := compileFeed(b, v, i); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(b.columns)
+	return b.columns, nil
+}

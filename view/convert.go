@@ -1,0 +1,122 @@
+package view
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"replicator"
+)
+
+// toExpr converts a value to what expr calculates with: int, float64, string, lists and maps. Expressions calculate in
+// float64 where a number is no int; bytes are their hexadecimal digits, as in templates. Lists and maps are copied.
+func toExpr(v any) (any, error) {
+	switch v := v.(type) {
+	case int64:
+		return int(v), nil
+	case uint64:
+		return float64(v), nil
+	case replicator.Number:
+		return numberToExpr(v)
+	case []byte:
+		return hex.EncodeToString(v), nil
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			var err error
+			if list[i], err = toExpr(e); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for name, e := range v {
+			var err error
+			if m[name], err = toExpr(e); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return v, nil
+}
+
+func numberToExpr(n replicator.Number) (any, error) {
+	f, err := strconv.ParseFloat(string(n), 64)
+	if err != nil {
+		return nil, errors.New("the number is too large for an expression")
+	}
+	// 1.0 and 1e3 are integers too. At and above 2^53 float64 may have rounded, so it is not taken for an exact integer.
+	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return int(f), nil
+	}
+	return f, nil
+}
+
+// dateForm is how an expression's time is kept. MySQL and Elasticsearch read it alike, and both as UTC.
+const dateForm = "2006-01-02T15:04:05.999999"
+
+// fromExpr converts an expression's result to the values that views hold.
+func fromExpr(v any) (any, error) {
+	switch v := v.(type) {
+	case nil, bool, int64, []byte:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, errors.New("the result is not a finite number")
+		}
+		return v, nil
+	case string:
+		if !utf8.ValidString(v) {
+			return nil, errors.New("the result is not valid UTF-8; a slice counts bytes and may cut a character in two")
+		}
+		return v, nil
+	case time.Time:
+		return v.UTC().Format(dateForm), nil
+	case time.Duration:
+		return v.String(), nil
+	}
+	return fromReflected(reflect.ValueOf(v))
+}
+
+// fromReflected converts the lists and maps of other types that expr's functions make ([]string, map[any][]any, …).
+func fromReflected(v reflect.Value) (any, error) {
+	var err error
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array:
+		list := make([]any, v.Len())
+		for i := range list {
+			if list[i], err = fromExpr(v.Index(i).Interface()); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case reflect.Map:
+		m := make(map[string]any, v.Len())
+		for entries := v.MapRange(); entries.Next(); {
+			key, err := fromExpr(entries.Key().Interface())
+			if err != nil {
+				return nil, err
+			}
+			if m[replicator.FormatValue(key)], err = fromExpr(entries.Value().Interface()); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	case reflect.Int8, reflect.Int16, reflect.Int32:
+		return v.Int(), nil
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return int64(v.Uint()), nil
+	case reflect.Float32:
+		return v.Float(), nil
+	}
+	return nil, fmt.Errorf("the result is a %s, which no view can hold", v.Type())
+}

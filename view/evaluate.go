@@ -1,0 +1,233 @@
+package view
+
+import (
+	"fmt"
+	"sync"
+
+	"replicator"
+)
+
+// Evaluator computes the contributions of cells to the views of one pipeline. It is safe for concurrent use.
+type Evaluator struct {
+	tables map[string]*tablePlans // by the table's name; not changed after Compile
+	scopes sync.Pool
+}
+
+var _ replicator.Evaluator = (*Evaluator)(nil)
+
+// tablePlans are the plans of one table's cells.
+type tablePlans struct {
+	columns map[string]*plan // by column: those that views name
+	others  *plan            // of all other columns
+}
+
+// maxEntries bounds what one cell may put into one view.
+const maxEntries = 10_000
+
+// Evaluate implements replicator.Evaluator.
+func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replicator.Value {
+	plans := e.tables[cell.Table]
+	if plans == nil {
+		return nil
+	}
+	p := plans.columns[cell.Column]
+	if p == nil {
+		p = plans.others
+	}
+	if len(p.feeds) == 0 {
+		return nil
+	}
+	values := make([]replicator.Value, len(p.feeds))
+	for i, f := range p.feeds {
+		values[i].View = f.view
+	}
+	switch {
+	case row == nil:
+	case row.Err != nil:
+		for i, f := range p.feeds {
+			values[i].Err = fmt.Errorf("view %s: %w", f.name, row.Err)
+		}
+	default:
+		e.evaluate(p, cell, row, values)
+	}
+	return values
+}
+
+func (e *Evaluator) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, values []replicator.Value) {
+	s, _ := e.scopes.Get().(*scope)
+	if s == nil {
+		s = &scope{}
+	}
+	s.reset(p, cell, row)
+	out := output{
+		entries: make([]replicator.Entry, 0, len(p.feeds)),
+		fields:  make([]any, 0, p.fields),
+	}
+	for i, f := range p.feeds {
+		entries, err := s.contribute(f, &out)
+		if err != nil {
+			values[i].Err = fmt.Errorf("view %s: %w", f.name, err)
+		} else {
+			values[i].Entries = entries
+		}
+	}
+	s.release()
+	e.scopes.Put(s)
+}
+
+// output is the memory that a row's entries share: two allocations instead of two an entry.
+type output struct {
+	entries []replicator.Entry
+	fields  []any
+	seen    map[string]struct{} // of the view at hand; nil if it can have only one entry
+}
+
+// contribute computes the entries of one view.
+func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
+	if f.where != nil {
+		if ok, err := s.test(f.where); err != nil {
+			return nil, fmt.Errorf("where: %w", err)
+		} else if !ok {
+			return nil, nil
+		}
+	}
+	from := len(out.entries)
+	out.seen = nil
+	if len(f.loops) == 0 {
+		if err := s.entry(f, out); err != nil {
+			return nil, err
+		}
+	} else {
+		out.seen = make(map[string]struct{})
+		s.lists = resize(s.lists, len(f.loops))
+		s.bound = resize(s.bound, len(f.loops))
+		for i := range f.loops {
+			if l := &f.loops[i]; l.parent < 0 {
+				var err error
+				if s.lists[i], err = s.elements(l); err != nil {
+					return nil, err
+				}
+			}
+		}
+		made := 0
+		if err := s.loop(f, 0, out, &made); err != nil {
+			return nil, err
+		}
+	}
+	if from == len(out.entries) {
+		return nil, nil
+	}
+	return out.entries[from:len(out.entries):len(out.entries)], nil
+}
+
+// loop binds the loops from the given one on to each of their elements in turn.
+func (s *scope) loop(f *feed, i int, out *output, made *int) error {
+	if i == len(f.loops) {
+		if *made++; *made > maxEntries {
+			return fmt.Errorf("the cell's lists combine to more than %d entries", maxEntries)
+		}
+		return s.entry(f, out)
+	}
+	list := s.lists[i]
+	if l := &f.loops[i]; l.parent >= 0 {
+		var err error
+		if list, _, err = elementsOf(walk(s.bound[l.parent], l.step)); err != nil {
+			return fmt.Errorf("%s: %w", l.text, err)
+		}
+	}
+	for _, element := range list {
+		s.bound[i] = element
+		if err := s.loop(f, i+1, out, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry makes the entry of what is bound, unless a value is missing that it can't be without.
+func (s *scope) entry(f *feed, out *output) error {
+	from := len(out.fields)
+	for i := range f.fields {
+		v, err := s.field(f, i)
+		if err != nil {
+			return err
+		}
+		if v == nil && f.split {
+			out.fields = out.fields[:from]
+			return nil
+		}
+		out.fields = append(out.fields, v)
+	}
+	e := replicator.Entry{Fields: out.fields[from:len(out.fields):len(out.fields)]}
+	ok := true
+	var err error
+	if f.key != nil {
+		if e.Key, ok, err = s.render(f.key); err != nil {
+			return fmt.Errorf("key: %w", err)
+		}
+	}
+	if f.member != nil && ok {
+		if e.Member, ok, err = s.render(f.member); err != nil {
+			return fmt.Errorf("member: %w", err)
+		}
+	}
+	if !ok || out.seen != nil && !s.unseen(&e, out) {
+		out.fields = out.fields[:from]
+		return nil
+	}
+	out.entries = append(out.entries, e)
+	return nil
+}
+
+// unseen reports whether the view has no such entry yet, and notes it.
+func (s *scope) unseen(e *replicator.Entry, out *output) bool {
+	b := appendIdentity(appendIdentity(s.identity[:0], e.Key), e.Member)
+	for _, v := range e.Fields {
+		b = appendIdentity(b, v)
+	}
+	s.identity = b
+	if _, ok := out.seen[string(b)]; ok {
+		return false
+	}
+	out.seen[string(b)] = struct{}{}
+	return true
+}
+
+// field returns the value of a field, checked for the view's kind.
+func (s *scope) field(f *feed, i int) (any, error) {
+	l := &f.fields[i]
+	if f.sum && i == len(f.fields)-1 {
+		return s.amount(l)
+	}
+	v, err := s.value(l)
+	if err != nil {
+		return nil, err
+	}
+	if f.split && !scalar(v) {
+		return nil, notScalar(l, v)
+	}
+	return v, nil
+}
+
+func notScalar(l *leaf, v any) error {
+	if _, isList := v.([]any); isList {
+		return fmt.Errorf("%s is a list, which no index can hold; write %s[] for an entry of each element", l.text, l.text)
+	}
+	return fmt.Errorf("%s is an object, which no index can hold; name a property in it", l.text)
+}
+
+// amount is what a cell adds to a counter or a ranking; nil if there is none.
+func (s *scope) amount(l *leaf) (any, error) {
+	if l.text == "" {
+		return int64(1), nil // cells are counted
+	}
+	v, err := s.value(l)
+	if err != nil {
+		return nil, err
+	}
+	switch v.(type) {
+	case nil, int64, uint64, float64, replicator.Number:
+		return v, nil
+	}
+	return nil, fmt.Errorf("sum: %s is %s, not a number", l.text, sortOf(v))
+}

@@ -1,0 +1,206 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/optimizer"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/patcher"
+	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/expr-lang/expr"
+)
+
+// memoryBudget bounds what one evaluation may build, in elements and characters as expr counts them.
+const memoryBudget = 1_000_000
+
+// maxNodes bounds an expression's size.
+const maxNodes = 1000
+
+// expression is a compiled expression.
+type expression struct {
+	program *vm.Program
+	inputs  []input
+}
+
+// input is a reference of an expression.
+type input struct {
+	name     string
+	ref      ref
+	required bool // without it the result is missing
+}
+
+// newConfig says which functions there are. A view is a function of its cells, so what depends on the hour (now), the
+// machine (the local time zone) or the order of a Go map (keys, values, toPairs) is taken out or made certain.
+func newConfig() *conf.Config {
+	c := conf.CreateNew()
+	c.MaxNodes = maxNodes
+	c.WithEnv(map[string]any{})
+	for _, option := range []expr.Option{
+		expr.DisableBuiltin("now"), expr.DisableBuiltin("keys"), expr.DisableBuiltin("values"), expr.DisableBuiltin("toPairs"),
+		expr.Function("keys", sortedKeys, new(func(any) []any)),
+		expr.Function("values", sortedValues, new(func(any) []any)),
+		expr.Patch(patcher.WithTimezone{Location: time.UTC}),
+	} {
+		option(c)
+	}
+	for name := range c.Disabled {
+		delete(c.Builtins, name)
+	}
+	return c
+}
+
+// parseExpression parses text and finds what it refers to.
+func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
+	config := newConfig()
+	parsed, err := parser.ParseWithConfig(text, config)
+	if err != nil {
+		return nil, nil, nil, brief(err)
+	}
+	functions := slices.Sorted(maps.Keys(config.Builtins))
+	functions = slices.AppendSeq(functions, maps.Keys(config.Functions))
+	refs, err := analyse(parsed.Node, func(name string) bool { return config.Functions[name] != nil || config.Builtins[name] != nil }, functions)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	parsed.Node = refs.node
+	return parsed, refs, config, nil
+}
+
+// compileExpression compiles text. want is the kind of result that it must have, as far as that is known beforehand;
+// reflect.Invalid for any. resolve finds out where a path begins.
+func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, error)) (*expression, error) {
+	parsed, refs, config, err := parseExpression(text)
+	if err != nil {
+		return nil, err
+	}
+	e := &expression{}
+	env := types.Map{}
+	for _, t := range refs.refs {
+		r, err := resolve(t.path)
+		if err != nil {
+			return nil, err
+		}
+		env[t.name] = types.Any
+		e.inputs = append(e.inputs, input{name: t.name, ref: r, required: !t.guarded})
+	}
+	config.WithEnv(env)
+	config.Expect, config.ExpectAny = want, true
+	if _, err = new(checker.Checker).PatchAndCheck(parsed, config); err != nil {
+		return nil, brief(err)
+	}
+	config.Expect = reflect.Invalid // checked: the program need not convert its result
+	if err = optimizer.Optimize(&parsed.Node, config); err != nil {
+		return nil, brief(err)
+	}
+	if e.program, err = compiler.Compile(parsed, config); err != nil {
+		return nil, brief(err)
+	}
+	return e, nil
+}
+
+// brief makes one line of expr's errors, which come with a drawing of the place.
+func brief(err error) error {
+	var f *file.Error
+	if errors.As(err, &f) {
+		return fmt.Errorf("%s (at character %d)", f.Message, f.Column+1)
+	}
+	return err
+}
+
+// run returns the expression's value, nil if it is missing.
+func (s *scope) run(e *expression) (any, error) {
+	if s.env == nil {
+		s.env = make(map[string]any)
+	}
+	clear(s.env)
+	for i := range e.inputs {
+		in := &e.inputs[i]
+		v, err := s.lookup(&in.ref)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil && in.required {
+			return nil, nil
+		}
+		if s.env[in.name], err = toExpr(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", in.ref.text, err)
+		}
+	}
+	s.machine.MemoryBudget = memoryBudget
+	v, err := s.machine.Run(e.program, s.env)
+	if err != nil {
+		return nil, discreet(err)
+	}
+	return fromExpr(v)
+}
+
+// test runs a view's where. Missing is false.
+func (s *scope) test(e *expression) (bool, error) {
+	v, err := s.run(e)
+	if err != nil || v == nil {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("it gives %s, not true or false", sortOf(v))
+	}
+	return b, nil
+}
+
+// discreet keeps of a runtime error what can't hold a value of the row. expr quotes values where a conversion fails
+// ("invalid operation: int(secret)"), and errors are logged.
+func discreet(err error) error {
+	var f *file.Error
+	if !errors.As(err, &f) {
+		return errors.New("it failed")
+	}
+	reason := "it failed"
+	switch m := f.Message; {
+	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
+		reason = "a text can't be converted to a number"
+	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),
+		strings.HasPrefix(m, "invalid argument for "), m == "memory budget exceeded":
+		reason = strings.ReplaceAll(strings.Replace(m, "interface conversion: interface {} is ", "a value is ", 1), "interface {}", "any")
+	case strings.HasPrefix(m, "index out of range"):
+		reason = "index out of range"
+	case strings.HasPrefix(m, "cannot fetch"):
+		reason = "a member of something that has none"
+	}
+	return fmt.Errorf("%s (at character %d)", reason, f.Column+1)
+}
+
+func sortedKeys(args ...any) (any, error) {
+	m, ok := args[0].(map[string]any)
+	if !ok {
+		return nil, errors.New("invalid argument for keys (not an object)")
+	}
+	list := make([]any, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, name)
+	}
+	return list, nil
+}
+
+func sortedValues(args ...any) (any, error) {
+	m, ok := args[0].(map[string]any)
+	if !ok {
+		return nil, errors.New("invalid argument for values (not an object)")
+	}
+	list := make([]any, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, m[name])
+	}
+	return list, nil
+}

@@ -1,0 +1,207 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// tree is an expression whose references (address.city, $row_key, lines[0].sku) have become identifiers of their own: the
+// program then sees no objects to walk into, and a step into something missing is not an error but missing.
+type tree struct {
+	node ast.Node
+	refs []*treeRef
+}
+
+// treeRef is one property or column that an expression uses.
+type treeRef struct {
+	name    string // in the program's environment
+	path    path
+	guarded bool // the expression says itself what to do if it is missing
+}
+
+// rewriter finds references. It visits the tree's nodes from the leaves up, as ast.Walk does.
+type rewriter struct {
+	callees map[*ast.IdentifierNode]bool // names of functions
+	lets    map[string]bool              // names bound by let
+	refs    map[ast.Node]*treeRef        // nodes that are references
+	byName  map[string]*treeRef
+	err     error
+}
+
+// visitor makes a function an ast.Visitor.
+type visitor func(*ast.Node)
+
+func (v visitor) Visit(n *ast.Node) { v(n) }
+
+// analyse rewrites a parsed expression.
+func analyse(root ast.Node, functions func(name string) bool, known []string) (*tree, error) {
+	r := &rewriter{callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}, refs: map[ast.Node]*treeRef{}, byName: map[string]*treeRef{}}
+	t := &tree{node: root}
+	ast.Walk(&t.node, visitor(func(n *ast.Node) {
+		switch n := (*n).(type) {
+		case *ast.CallNode:
+			name, ok := n.Callee.(*ast.IdentifierNode)
+			if !ok {
+				r.fail("only functions can be called, not properties")
+			} else if r.callees[name] = true; !functions(name.Value) {
+				r.fail("there is no function %s%s", name.Value, didYouMean(name.Value, known))
+			}
+		case *ast.VariableDeclaratorNode:
+			r.lets[n.Name] = true
+		}
+	}))
+	ast.Walk(&t.node, visitor(r.rewrite))
+	ast.Walk(&t.node, visitor(r.guard))
+	if r.err != nil {
+		return nil, r.err
+	}
+	for _, ref := range r.byName {
+		t.refs = append(t.refs, ref)
+	}
+	slices.SortFunc(t.refs, func(a, b *treeRef) int { return strings.Compare(a.name, b.name) })
+	for _, a := range t.refs { // who says what to do without an address has said it for address.city
+		for _, b := range t.refs {
+			if a.guarded && within(b.path, a.path) {
+				b.guarded = true
+			}
+		}
+	}
+	return t, nil
+}
+
+func (r *rewriter) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+// environment is the name under which expr offers all variables: $env["odd name"] is a property with an odd name.
+const environment = "$env"
+
+func (r *rewriter) rewrite(n *ast.Node) {
+	switch node := (*n).(type) {
+	case *ast.IdentifierNode:
+		if r.callees[node] || r.lets[node.Value] || node.Value == environment {
+			return
+		}
+		p := path{root: strings.TrimPrefix(node.Value, "$")}
+		if p.own = p.root != node.Value; p.root == "" {
+			r.fail("$ stands alone; write $name for a column")
+		}
+		r.replace(n, p)
+	case *ast.ChainNode:
+		if ref := r.refs[node.Node]; ref != nil {
+			*n = node.Node
+		}
+	case *ast.MemberNode:
+		r.member(n, node)
+	}
+}
+
+// member makes one reference of a reference and a constant step from it.
+func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
+	if id, ok := node.Node.(*ast.IdentifierNode); ok && id.Value == environment && r.refs[id] == nil {
+		if name, ok := node.Property.(*ast.StringNode); ok {
+			r.replace(n, path{root: name.Value})
+		}
+		return
+	}
+	base := r.refs[node.Node]
+	if base == nil {
+		return
+	}
+	p := base.path
+	switch property := node.Property.(type) {
+	case *ast.StringNode:
+		p.step = append(slices.Clip(p.step), step{name: property.Value})
+	case *ast.IntegerNode:
+		if property.Value < 0 {
+			return
+		}
+		p.step = append(slices.Clip(p.step), step{kind: stepIndex, index: property.Value})
+	default:
+		return
+	}
+	r.replace(n, p)
+	if node.Optional {
+		r.refs[*n].guarded = true
+	}
+}
+
+// replace puts a reference in the place of *n.
+func (r *rewriter) replace(n *ast.Node, p path) {
+	name := envName(p)
+	ref := r.byName[name]
+	if ref == nil {
+		p.text = name[1:]
+		ref = &treeRef{name: name, path: p}
+		r.byName[name] = ref
+	}
+	id := &ast.IdentifierNode{Value: name}
+	ast.Patch(n, id)
+	r.refs[id] = ref
+}
+
+// guard marks the references whose absence the expression handles: x ?? y, x?.y, x == nil, x != nil.
+func (r *rewriter) guard(n *ast.Node) {
+	if id, ok := (*n).(*ast.IdentifierNode); ok && id.Value == environment {
+		r.fail(`$env stands alone; write $env["name"] for a property with an odd name`)
+	}
+	binary, ok := (*n).(*ast.BinaryNode)
+	if !ok {
+		return
+	}
+	switch binary.Operator {
+	case "??":
+		r.guardAll(binary.Left)
+	case "==", "!=":
+		if _, ok := binary.Right.(*ast.NilNode); ok {
+			r.guardAll(binary.Left)
+		} else if _, ok := binary.Left.(*ast.NilNode); ok {
+			r.guardAll(binary.Right)
+		}
+	}
+}
+
+func (r *rewriter) guardAll(n ast.Node) {
+	ast.Walk(&n, visitor(func(n *ast.Node) {
+		if ref := r.refs[*n]; ref != nil {
+			ref.guarded = true
+		}
+	}))
+}
+
+// envName names a path in an expression's environment. No identifier and no function has such a name.
+func envName(p path) string {
+	var b strings.Builder
+	b.WriteByte('.')
+	if p.own {
+		b.WriteByte('$')
+	}
+	b.WriteString(quoteName(p.root))
+	for _, s := range p.step {
+		if s.kind == stepIndex {
+			fmt.Fprintf(&b, "[%d]", s.index)
+		} else {
+			b.WriteByte('.')
+			b.WriteString(quoteName(s.name))
+		}
+	}
+	return b.String()
+}
+
+func quoteName(name string) string {
+	if name == "" || strings.ContainsAny(name, `."[]$`) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// within reports whether p leads into what outer leads to, or is the same.
+func within(p, outer path) bool {
+	return p.own == outer.own && p.root == outer.root && len(p.step) >= len(outer.step) && slices.Equal(p.step[:len(outer.step)], outer.step)
+}

@@ -1,0 +1,85 @@
+package view
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"replicator"
+)
+
+// definition is what a fingerprint covers. Its JSON is hashed, and the hash is kept in stores and sinks: names and order
+// must never change. What is added later must be left out when it is empty, so that old definitions keep their hash.
+type definition struct {
+	Format        int               `json:"format"`
+	Name          string            `json:"name"`
+	Sink          string            `json:"sink"`
+	Kind          string            `json:"kind"`
+	From          []feedDefinition  `json:"from"`
+	Fields        [][2]string       `json:"fields,omitempty"`
+	Key           string            `json:"key,omitempty"`
+	Member        string            `json:"member,omitempty"`
+	Where         string            `json:"where,omitempty"`
+	Sum           string            `json:"sum,omitempty"`
+	KeyFrom       [][2]string       `json:"key_from,omitempty"`
+	Table         string            `json:"table,omitempty"`
+	VersionColumn string            `json:"version_column,omitempty"`
+	ShardOn       string            `json:"shard_on,omitempty"`
+	Create        bool              `json:"create,omitempty"`
+	Types         map[string]string `json:"types,omitempty"`
+	Unique        bool              `json:"unique,omitempty"`
+	Index         string            `json:"index,omitempty"`
+	Mapping       string            `json:"mapping,omitempty"`
+	Settings      string            `json:"settings,omitempty"`
+}
+
+// feedDefinition is a feed with the roles of its table. The offset is left out: it says how the table is scanned, not what
+// is found there.
+type feedDefinition struct {
+	Table       string   `json:"table"`
+	Column      string   `json:"column,omitempty"`
+	Database    string   `json:"database,omitempty"`
+	SourceTable string   `json:"source_table,omitempty"`
+	Key         []string `json:"key,omitempty"`
+	ColumnRole  string   `json:"column_role,omitempty"`
+	Version     string   `json:"version,omitempty"`
+	Body        string   `json:"body,omitempty"`
+	Codec       string   `json:"codec,omitempty"`
+}
+
+// fingerprintFormat changes if a view with the same definition comes to hold something else.
+const fingerprintFormat = 1
+
+// Fingerprint is a hash of what the view holds: its definition, without OnChange, and the roles of its tables.
+func Fingerprint(v *replicator.View, tables []replicator.Table) string {
+	d := definition{
+		Format: fingerprintFormat, Name: v.Name, Sink: v.Sink, Kind: v.Kind, Fields: pairs(v.Fields), Key: v.Key, Member: v.Member,
+		Where: v.Where, Sum: v.Sum, KeyFrom: pairs(v.KeyFrom), Table: v.Table, VersionColumn: v.VersionColumn, ShardOn: v.ShardOn,
+		Create: v.Create, Types: v.Types, Unique: v.Unique, Index: v.Index, Mapping: v.Mapping, Settings: v.Settings,
+	}
+	for _, from := range v.From {
+		f := feedDefinition{Table: from.Table, Column: from.Column}
+		for _, t := range tables {
+			if t.Name == from.Table {
+				f.Database, f.SourceTable, f.Key, f.ColumnRole = t.Database, t.Table, t.Key, t.Column
+				f.Version, f.Body, f.Codec = t.Version, t.Body, t.Codec
+			}
+		}
+		d.From = append(d.From, f)
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		panic(fmt.Sprintf("a definition is plain text: %v", err)) // strings, booleans and maps of strings always marshal
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+func pairs(fields []replicator.Field) [][2]string {
+	var list [][2]string
+	for _, f := range fields {
+		list = append(list, [2]string{f.Name, f.Path})
+	}
+	return list
+}

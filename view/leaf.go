@@ -1,0 +1,148 @@
+package view
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// leaf is one value of an entry: a path or an expression.
+type leaf struct {
+	text string
+
+	ref  ref
+	expr *expression // instead of ref
+	list bool        // ref has [] and the value is the list of all it leads to
+
+	loop int    // the loop whose element the value is in; -1: none
+	step []step // from that element
+}
+
+// loop is a list whose every element makes an entry. Paths through one list share its loop, so their values go together;
+// different lists are combined, each element of one with each of the other.
+type loop struct {
+	text   string
+	parent int         // the loop whose element holds the list; -1: none
+	ref    ref         // without a parent: where the list is
+	expr   *expression // or the expression that gives it
+	step   []step      // with a parent: from its element to the list
+}
+
+// value returns a leaf's value, nil if it is missing or null.
+func (s *scope) value(l *leaf) (v any, err error) {
+	switch {
+	case l.loop >= 0:
+		v = walk(s.bound[l.loop], l.step)
+	case l.expr != nil:
+		v, err = s.run(l.expr)
+	case l.list:
+		v, err = s.all(&l.ref)
+	default:
+		v, err = s.lookup(&l.ref)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.text, err)
+	}
+	return v, nil
+}
+
+// all is the list of everything that a path with [] leads to; nil if there is no list.
+func (s *scope) all(r *ref) (any, error) {
+	v, err := s.start(r)
+	if err != nil {
+		return nil, err
+	}
+	list, ok, err := collect([]any{}, v, r.step)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// elements are what a loop without a parent goes through.
+func (s *scope) elements(l *loop) ([]any, error) {
+	var v any
+	var err error
+	if l.expr != nil {
+		v, err = s.run(l.expr)
+		if _, isList := v.([]any); v != nil && !isList {
+			v = []any{v} // an expression may give one value or a list
+		}
+	} else {
+		v, err = s.lookup(&l.ref)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.text, err)
+	}
+	list, _, err := elementsOf(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", l.text, err)
+	}
+	return list, nil
+}
+
+// leafCompiler compiles the leaves of one view for one plan.
+type leafCompiler struct {
+	*binder
+	loops []loop
+	ids   map[string]int // loops by what they go through
+	split bool           // [] makes entries; else it makes a list
+}
+
+// compile compiles a path or an expression ("=…").
+func (c *leafCompiler) compile(text string) (leaf, error) {
+	if text != "" && text[0] == '=' {
+		e, err := compileExpression(text[1:], reflect.Invalid, c.resolve)
+		if err != nil {
+			return leaf{}, err
+		}
+		if !c.split {
+			return leaf{text: text, expr: e, loop: -1}, nil
+		}
+		return leaf{text: text, loop: c.loop(text, loop{text: text, parent: -1, expr: e})}, nil
+	}
+	p, err := parsePath(text)
+	if err != nil {
+		return leaf{}, err
+	}
+	return c.path(p)
+}
+
+// path compiles a path, cut at each [] into loops if the view makes an entry of each element.
+func (c *leafCompiler) path(p path) (leaf, error) {
+	r, err := c.resolve(p)
+	if err != nil {
+		return leaf{}, err
+	}
+	l := leaf{text: p.text, ref: r, loop: -1}
+	if !p.each() {
+		return l, nil
+	}
+	if !c.split {
+		l.list = true
+		return l, nil
+	}
+	from := 0
+	for i, s := range r.step {
+		if s.kind != stepEach {
+			continue
+		}
+		next := loop{text: p.text, parent: l.loop, step: r.step[from:i]}
+		if l.loop < 0 {
+			next.ref = ref{text: p.text, root: r.root, step: r.step[:i]}
+		}
+		l.loop = c.loop(fmt.Sprint(r.root, r.step[:i]), next)
+		from = i + 1
+	}
+	l.step = r.step[from:]
+	return l, nil
+}
+
+// loop returns the place of a loop, which is added if it is new. A parent always stands before its children.
+func (c *leafCompiler) loop(id string, l loop) int {
+	if i, ok := c.ids[id]; ok {
+		return i
+	}
+	c.loops = append(c.loops, l)
+	c.ids[id] = len(c.loops) - 1
+	return c.ids[id]
+}

@@ -1,0 +1,168 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// path is a parsed path: "address.city", "tags[]", "lines[0].sku", "$row_key", `"a.b".c`.
+type path struct {
+	text string
+	own  bool   // "$": one of the row's own columns
+	root string // the first name
+	step []step // what follows it
+}
+
+// step goes from a value to one inside it.
+type step struct {
+	kind  stepKind
+	name  string // stepName
+	index int    // stepIndex
+}
+
+type stepKind uint8
+
+const (
+	stepName  stepKind = iota // a member of an object
+	stepIndex                 // an element of a list
+	stepEach                  // every element of a list
+)
+
+// parsePath parses what a definition says. Names that hold one of . [ ] " or begin with $ or = are written in double
+// quotes, with \ before a quote or a backslash.
+func parsePath(text string) (path, error) {
+	p := path{text: text}
+	rest := text
+	if strings.HasPrefix(rest, "$") {
+		p.own = true
+		rest = rest[1:]
+	}
+	var err error
+	if p.root, rest, err = cutName(rest); err != nil {
+		return p, fmt.Errorf("path %s: %w", text, err)
+	}
+	for rest != "" {
+		var s step
+		switch rest[0] {
+		case '.':
+			s.name, rest, err = cutName(rest[1:])
+		case '[':
+			s, rest, err = cutBracket(rest)
+		default:
+			err = fmt.Errorf("%q where a dot or a bracket should stand", rest)
+		}
+		if err != nil {
+			return p, fmt.Errorf("path %s: %w", text, err)
+		}
+		p.step = append(p.step, s)
+	}
+	return p, nil
+}
+
+// cutName takes a name from the start of s.
+func cutName(s string) (name, rest string, err error) {
+	if !strings.HasPrefix(s, `"`) {
+		end := strings.IndexAny(s, `.["`+"]")
+		if end < 0 {
+			end = len(s)
+		}
+		if end == 0 {
+			return "", "", errors.New("a name is empty; write names with odd characters in double quotes")
+		}
+		return s[:end], s[end:], nil
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), s[i+1:], nil
+		case '\\':
+			if i++; i == len(s) {
+				return "", "", errors.New("a quote is not closed")
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return "", "", errors.New("a quote is not closed")
+}
+
+// cutBracket takes "[]" or "[3]" from the start of s.
+func cutBracket(s string) (step, string, error) {
+	inside, rest, ok := strings.Cut(s[1:], "]")
+	if !ok {
+		return step{}, "", errors.New("a bracket is not closed")
+	}
+	if inside == "" {
+		return step{kind: stepEach}, rest, nil
+	}
+	n, err := strconv.Atoi(inside)
+	if err != nil || n < 0 || inside != strconv.Itoa(n) {
+		return step{}, "", fmt.Errorf("[%s] is not an index; write [] for every element or [0] for the first", inside)
+	}
+	return step{kind: stepIndex, index: n}, rest, nil
+}
+
+// each reports whether the path goes through every element of a list.
+func (p path) each() bool {
+	for _, s := range p.step {
+		if s.kind == stepEach {
+			return true
+		}
+	}
+	return false
+}
+
+// walk follows steps without stepEach. What is not there, at any step, is nil.
+func walk(v any, steps []step) any {
+	for _, s := range steps {
+		switch s.kind {
+		case stepName:
+			m, _ := v.(map[string]any)
+			v = m[s.name]
+		case stepIndex:
+			list, _ := v.([]any)
+			if s.index >= len(list) {
+				return nil
+			}
+			v = list[s.index]
+		}
+		if v == nil {
+			return nil
+		}
+	}
+	return v
+}
+
+// collect follows steps through every element of the lists on the way, and appends what it finds to found. ok is false if
+// there is no list at all.
+func collect(found []any, v any, steps []step) (list []any, ok bool, err error) {
+	for i, s := range steps {
+		if s.kind != stepEach {
+			continue
+		}
+		elements, ok, err := elementsOf(walk(v, steps[:i]))
+		for _, e := range elements {
+			if found, _, err = collect(found, e, steps[i+1:]); err != nil {
+				return nil, false, err
+			}
+		}
+		return found, ok, err
+	}
+	if v = walk(v, steps); v != nil {
+		found = append(found, v)
+	}
+	return found, true, nil
+}
+
+// elementsOf returns the elements of what [] is written after; ok is false if it is missing.
+func elementsOf(v any) (list []any, ok bool, err error) {
+	if v == nil {
+		return nil, false, nil
+	}
+	if list, ok = v.([]any); ok {
+		return list, true, nil
+	}
+	return nil, false, fmt.Errorf("[] stands after %s, not after a list", sortOf(v))
+}

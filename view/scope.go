@@ -1,0 +1,184 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/expr-lang/expr/vm"
+
+	"replicator"
+)
+
+// root is where a path begins: a property of the body or a column of the row.
+type root struct {
+	kind rootKind
+	at   int    // place in the plan's names, in the key's values, or in the plan's columns
+	name string // the column's name
+}
+
+type rootKind uint8
+
+const (
+	rootMember  rootKind = iota // a property of the body
+	rootKey                     // a key column: from the cell
+	rootCell                    // the column role: from the cell
+	rootVersion                 // the version column: from the row's columns, or its version
+	rootColumn                  // any other column
+)
+
+// ref is a compiled path.
+type ref struct {
+	text string
+	root root
+	step []step
+}
+
+// scope is what a row's evaluation looks at. It is pooled: nothing in it outlives an evaluation.
+type scope struct {
+	plan *plan
+	cell replicator.Cell
+	row  *replicator.Row
+
+	members []any // the wanted properties of the body
+	bodyErr error
+
+	key     []any // the cell's key values; nil until asked for
+	parsed  []any // JSON columns that were walked into, by the plan's columns
+	isRead  []bool
+	env     map[string]any // what an expression sees
+	machine vm.VM
+
+	lists    [][]any // elements of the loops that begin at the body, of the view at hand
+	bound    []any   // the loops' elements of the entry at hand
+	identity []byte  // of the entry at hand
+	text     []byte  // of the key at hand
+}
+
+// reset prepares the scope for a row and decodes the row's body, once for all views.
+func (s *scope) reset(p *plan, cell replicator.Cell, row *replicator.Row) {
+	s.plan, s.cell, s.row, s.key = p, cell, row, nil
+	s.parsed = resize(s.parsed, len(p.columns))
+	s.isRead = resize(s.isRead, len(p.columns))
+	s.members = resize(s.members, len(p.names))
+	s.bodyErr = nil
+	if p.decoder != nil {
+		s.bodyErr = s.decode()
+	}
+}
+
+// release drops what must not be kept alive by the pool.
+func (s *scope) release() {
+	clear(s.members)
+	clear(s.parsed)
+	clear(s.env)
+	clear(s.lists[:cap(s.lists)])
+	clear(s.bound[:cap(s.bound)])
+	clear(s.machine.Stack[:cap(s.machine.Stack)])
+	clear(s.machine.Variables)
+	s.plan, s.row, s.key, s.cell, s.bodyErr = nil, nil, nil, replicator.Cell{}, nil
+}
+
+func resize[T any](list []T, n int) []T {
+	if cap(list) < n {
+		return make([]T, n)
+	}
+	list = list[:n]
+	clear(list)
+	return list
+}
+
+func (s *scope) decode() error {
+	body := s.row.Body
+	if body == nil {
+		return errNullBody
+	}
+	if s.row.Text != nil {
+		var err error
+		if body, err = s.row.Text(body); err != nil {
+			return fmt.Errorf("the body can't be rendered: %w", err)
+		}
+	}
+	return s.plan.decoder.Decode(body, s.members)
+}
+
+// lookup returns what a ref without [] leads to, nil if it is missing or null.
+func (s *scope) lookup(r *ref) (any, error) {
+	v, err := s.start(r)
+	if err != nil || len(r.step) == 0 {
+		return v, err
+	}
+	return walk(v, r.step), nil
+}
+
+// start returns the value that a ref begins with.
+func (s *scope) start(r *ref) (any, error) {
+	switch r.root.kind {
+	case rootMember:
+		return s.members[r.root.at], s.bodyErr
+	case rootCell:
+		return s.cell.Column, nil
+	case rootKey:
+		if s.key == nil {
+			var err error
+			if s.key, err = s.cell.Key.Values(); err != nil {
+				return nil, err
+			}
+		}
+		if r.root.at >= len(s.key) {
+			return nil, fmt.Errorf("the cell's key has %d values, not one for column %s", len(s.key), r.root.name)
+		}
+		return s.key[r.root.at], nil
+	}
+	v, ok := s.column(r.root)
+	if !ok {
+		if r.root.kind == rootVersion {
+			return s.row.Version, nil
+		}
+		return nil, fmt.Errorf("the row has no column %s", r.root.name)
+	}
+	return s.document(r, v)
+}
+
+// column finds a column's value. The reader mostly delivers columns in the order that we asked for.
+func (s *scope) column(r root) (any, bool) {
+	names := s.row.Names
+	if r.at < len(names) && names[r.at] == r.name && r.at < len(s.row.Columns) {
+		return s.row.Columns[r.at], true
+	}
+	for i, name := range names {
+		if name == r.name && i < len(s.row.Columns) {
+			return s.row.Columns[i], true
+		}
+	}
+	return nil, false
+}
+
+// document decodes a column that holds JSON, once a row: every JSON column, and text if a path goes into it (MariaDB's JSON
+// is a LONGTEXT, which the binlog does not tell apart).
+func (s *scope) document(r *ref, v any) (any, error) {
+	var text []byte
+	switch v := v.(type) {
+	case replicator.RawJSON:
+		text = v
+	case string:
+		if len(r.step) == 0 {
+			return v, nil
+		}
+		text = []byte(v)
+	case []byte:
+		if len(r.step) == 0 {
+			return v, nil
+		}
+		text = v
+	default:
+		return v, nil
+	}
+	if s.isRead[r.root.at] {
+		return s.parsed[r.root.at], nil
+	}
+	doc, err := s.plan.json(text)
+	if err != nil {
+		return nil, fmt.Errorf("column %s: %w", r.root.name, err)
+	}
+	s.parsed[r.root.at], s.isRead[r.root.at] = doc, true
+	return doc, nil
+}

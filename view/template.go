@@ -1,0 +1,229 @@
+package view
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"replicator"
+)
+
+// template makes a key of values: "user:{row_key}". Different values make different keys: every value but the last has '%'
+// and one byte of the text that follows it percent-encoded, so where a value ends is certain.
+type template struct {
+	parts []part
+	tail  string // what stands behind the last value
+}
+
+// part is a piece of text and the value behind it.
+type part struct {
+	text   string
+	path   path
+	form   form
+	escape byte // encoded in the value; 0 for the last one
+
+	leaf   leaf
+	entity bool // the value is the table's key: its text form may not be normalised, or two entities could share a key
+}
+
+// form is how a value is shown.
+type form uint8
+
+const (
+	formPlain  form = iota // as FormatValue does: 16 bytes are 32 digits
+	formUUID               // bytes as 8-4-4-4-12 digits
+	formHex                // bytes as digits
+	formBase64             // bytes as base64url without padding
+)
+
+// parseTemplate parses what a definition says. Braces that are not placeholders are doubled.
+func parseTemplate(text string) (*template, error) {
+	t := &template{}
+	var literal strings.Builder
+	for rest := text; rest != ""; {
+		c := rest[0]
+		if (c == '{' || c == '}') && len(rest) > 1 && rest[1] == c {
+			literal.WriteByte(c)
+			rest = rest[2:]
+			continue
+		}
+		switch c {
+		case '}':
+			return nil, errors.New("a } closes nothing; write }} for the character itself")
+		case '{':
+			p, after, err := parsePlaceholder(rest)
+			if err != nil {
+				return nil, err
+			}
+			p.text = literal.String()
+			literal.Reset()
+			t.parts = append(t.parts, p)
+			rest = after
+		default:
+			literal.WriteByte(c)
+			rest = rest[1:]
+		}
+	}
+	t.tail = literal.String()
+	for i := range t.parts[:max(len(t.parts)-1, 0)] {
+		between := t.parts[i+1].text
+		if t.parts[i].escape = delimiter(between); t.parts[i].escape == 0 {
+			return nil, fmt.Errorf("{%s} and {%s} need a character such as : between them, or different values would make one key",
+				t.parts[i].path.text, t.parts[i+1].path.text)
+		}
+	}
+	return t, nil
+}
+
+// delimiter is the byte of the text between two values that shows where the first one ends. What percent-encoding writes
+// itself can't.
+func delimiter(between string) byte {
+	for i := range len(between) {
+		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {
+			return between[i]
+		}
+	}
+	return 0
+}
+
+// parsePlaceholder takes {path} or {path:form} from the start of s.
+func parsePlaceholder(s string) (p part, rest string, err error) {
+	end, colon, quoted := -1, -1, false
+	for i := 1; i < len(s) && end < 0; i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ':':
+			colon = i
+		case c == '}':
+			end = i
+		}
+	}
+	if end < 0 {
+		return p, "", errors.New("a { is not closed; write {{ for the character itself")
+	}
+	name := s[1:end]
+	if colon > 0 {
+		name = s[1:colon]
+		if p.form, err = parseForm(s[colon+1 : end]); err != nil {
+			return p, "", err
+		}
+	}
+	p.path, err = parsePath(name)
+	return p, s[end+1:], err
+}
+
+func parseForm(name string) (form, error) {
+	switch name {
+	case "uuid":
+		return formUUID, nil
+	case "hex":
+		return formHex, nil
+	case "base64":
+		return formBase64, nil
+	}
+	return 0, fmt.Errorf("%q is no form of a value%s; use uuid, hex or base64", name, didYouMean(name, []string{"uuid", "hex", "base64"}))
+}
+
+// render makes the key; ok is false if one of its values is missing.
+func (s *scope) render(t *template) (key string, ok bool, err error) {
+	b := s.text[:0]
+	for i := range t.parts {
+		p := &t.parts[i]
+		v, err := s.value(&p.leaf)
+		if err != nil || v == nil {
+			return "", false, err
+		}
+		shown, err := p.show(v)
+		if err != nil {
+			return "", false, fmt.Errorf("{%s}: %w", p.path.text, err)
+		}
+		b = appendEncoded(append(b, p.text...), shown, p.escape)
+	}
+	b = append(b, t.tail...)
+	s.text = b
+	if len(b) == 0 {
+		return "", false, errors.New("the value is an empty text, and so would be the key")
+	}
+	return string(b), true, nil
+}
+
+// appendEncoded appends a value with escape and '%' percent-encoded; as it is if escape is 0.
+func appendEncoded(b []byte, value string, escape byte) []byte {
+	if escape == 0 {
+		return append(b, value...)
+	}
+	const digits = "0123456789ABCDEF"
+	for i := range len(value) {
+		if c := value[i]; c == escape || c == '%' {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// show gives a value its form.
+func (p *part) show(v any) (string, error) {
+	if !scalar(v) {
+		return "", fmt.Errorf("%s can't be part of a key", sortOf(v))
+	}
+	if p.form == formPlain {
+		return replicator.FormatValue(v), nil
+	}
+	b, err := p.bytes(v)
+	if err != nil {
+		return "", err
+	}
+	switch p.form {
+	case formUUID:
+		if len(b) != 16 {
+			return "", fmt.Errorf("a UUID has 16 bytes, the value has %d", len(b))
+		}
+		return dashed(b), nil
+	case formBase64:
+		return base64.RawURLEncoding.EncodeToString(b), nil
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// bytes are what uuid, hex and base64 show: a binary value, or the 16 bytes that a UUID's text stands for.
+func (p *part) bytes(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case []byte:
+		return v, nil
+	case string:
+		b, ok := parseUUID(v)
+		if !ok {
+			return nil, errors.New("the text is not a UUID")
+		}
+		if p.entity && v != dashed(b) {
+			return nil, errors.New("the key's text is not a UUID in lowercase digits with dashes, so two entities could get one key")
+		}
+		return b, nil
+	}
+	return nil, fmt.Errorf("%s has no bytes to show; leave the form out", sortOf(v))
+}
+
+// parseUUID reads 32 hexadecimal digits, with dashes at the usual places or none.
+func parseUUID(s string) ([]byte, bool) {
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	}
+	if len(s) != 32 {
+		return nil, false
+	}
+	b, err := hex.DecodeString(s)
+	return b, err == nil
+}
+
+func dashed(b []byte) string {
+	s := hex.EncodeToString(b)
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}

@@ -1,0 +1,89 @@
+package view
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"replicator"
+)
+
+// sortOf names a value's type for a message: never the value.
+func sortOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case int64, uint64, float64, replicator.Number:
+		return "a number"
+	case string:
+		return "a text"
+	case []byte:
+		return "a binary value"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	case replicator.RawJSON:
+		return "a JSON document"
+	}
+	return fmt.Sprintf("a %T", v)
+}
+
+// scalar reports whether v may stand in an index or a key.
+func scalar(v any) bool {
+	switch v.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	return true
+}
+
+// appendIdentity appends a text that is the same for equal values and different for others.
+func appendIdentity(b []byte, v any) []byte {
+	text := func(kind byte, s string) []byte {
+		return append(binary.AppendUvarint(append(b, kind), uint64(len(s))), s...)
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(b, 'z')
+	case bool:
+		if v {
+			return append(b, 't')
+		}
+		return append(b, 'f')
+	case int64:
+		return binary.BigEndian.AppendUint64(append(b, 'i'), uint64(v))
+	case uint64:
+		return binary.BigEndian.AppendUint64(append(b, 'u'), v)
+	case float64:
+		return binary.BigEndian.AppendUint64(append(b, 'd'), math.Float64bits(v))
+	case replicator.Number:
+		return text('n', string(v))
+	case string:
+		return text('s', v)
+	case []byte:
+		return text('b', string(v))
+	case []any:
+		b = binary.AppendUvarint(append(b, 'l'), uint64(len(v)))
+		for _, e := range v {
+			b = appendIdentity(b, e)
+		}
+		return b
+	case map[string]any:
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		b = binary.AppendUvarint(append(b, 'm'), uint64(len(v)))
+		for _, name := range names {
+			b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
+			b = appendIdentity(b, v[name])
+		}
+		return b
+	}
+	return text('?', fmt.Sprint(v))
+}
