@@ -1,0 +1,5 @@
+package sinktest
+
+import "testing"
+
+func contract(t *testing.T, s *Subject) {}

@@ -1,0 +1,213 @@
+package sinktest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"replicator"
+)
+
+// Reference is a sink in memory: the contract in as few lines as it takes. It is safe for concurrent use.
+type Reference struct {
+	mu     sync.Mutex
+	next   func(replicator.State, replicator.Op) (replicator.State, bool)
+	states map[place]replicator.State
+	held   map[place][]replicator.Entry
+	marks  map[mark]replicator.Mark
+}
+
+// place is a cell's place in a view.
+type place struct {
+	source, view string
+	cell         replicator.Cell
+}
+
+type mark struct{ source, view string }
+
+var _ replicator.Sink = (*Reference)(nil)
+
+// NewReference returns an empty sink.
+func NewReference() *Reference {
+	return &Reference{
+		next: replicator.State.Next, states: map[place]replicator.State{}, held: map[place][]replicator.Entry{},
+		marks: map[mark]replicator.Mark{},
+	}
+}
+
+// Open implements replicator.Sink.
+func (r *Reference) Open(_ context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range views {
+		k := mark{source, v.Name}
+		if m, ok := r.marks[k]; ok && m.Fingerprint == v.Fingerprint {
+			continue
+		} else if ok { // another definition: what is known of the old one says nothing about it
+			for p := range r.states {
+				if p.source == source && p.view == v.Name {
+					delete(r.states, p)
+					delete(r.held, p)
+				}
+			}
+		}
+		r.marks[k] = replicator.Mark{View: v.Name, Fingerprint: v.Fingerprint, Phase: replicator.Filling}
+	}
+	return &referenceTarget{sink: r, source: source, views: views, marked: map[string]replicator.Mark{}}, nil
+}
+
+// Marks implements replicator.Sink.
+func (r *Reference) Marks(_ context.Context, source string) ([]replicator.Mark, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var marks []replicator.Mark
+	for k, m := range r.marks {
+		if k.source == source {
+			marks = append(marks, m)
+		}
+	}
+	return marks, nil
+}
+
+// Close implements replicator.Sink.
+func (r *Reference) Close() error { return nil }
+
+// Read is a Subject's Read.
+func (r *Reference) Read(v *replicator.View) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var from []contribution
+	for p, entries := range r.held {
+		if p.view == v.Name {
+			from = append(from, contribution{p.cell, entries})
+		}
+	}
+	return contents(v, from)
+}
+
+// SetMark is a Subject's SetMark.
+func (r *Reference) SetMark(source, view string, p *replicator.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := mark{source, view}
+	if p == nil {
+		delete(r.marks, k)
+		return
+	}
+	m := r.marks[k]
+	m.Position = *p
+	r.marks[k] = m
+}
+
+type referenceTarget struct {
+	sink   *Reference
+	source string
+	views  []*replicator.View
+	marked map[string]replicator.Mark // the last mark of each view that this target saw
+}
+
+var _ replicator.Target = (*referenceTarget)(nil)
+
+func (t *referenceTarget) Views() []*replicator.View { return t.views }
+
+func (t *referenceTarget) Close() error { return nil }
+
+func (t *referenceTarget) state(view int, c replicator.Cell) (place, replicator.State) {
+	p := place{source: t.source, view: t.views[view].Name, cell: c}
+	if s, ok := t.sink.states[p]; ok {
+		return p, s
+	}
+	return p, replicator.Unseen
+}
+
+func (t *referenceTarget) Apply(_ context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	var applied replicator.Applied
+	for i, op := range ops {
+		stale := true
+		for _, v := range op.Values {
+			p, state := t.state(v.View, op.Cell)
+			next, ok := t.sink.next(state, op)
+			if !ok {
+				continue
+			}
+			stale = false
+			if err := refused(v); err != nil {
+				applied.Rejected = append(applied.Rejected, replicator.Rejected{Op: i, View: v.View, Err: err})
+				v.Entries = nil
+			}
+			t.sink.states[p] = next
+			if v.Err != nil {
+				v.Entries = nil
+			}
+			if len(v.Entries) == 0 {
+				delete(t.sink.held, p)
+			} else {
+				t.sink.held[p] = v.Entries
+			}
+		}
+		if stale && len(op.Values) > 0 {
+			applied.Stale = append(applied.Stale, i)
+		}
+	}
+	return applied, nil
+}
+
+// Refused is a value that the reference can't hold.
+type Refused struct{}
+
+func refused(v replicator.Value) error {
+	for _, e := range v.Entries {
+		for _, f := range e.Fields {
+			if _, ok := f.(Refused); ok {
+				return fmt.Errorf("a made-up value can't be held")
+			}
+		}
+	}
+	return nil
+}
+
+func (t *referenceTarget) Versions(_ context.Context, cells []replicator.Cell) ([]int64, error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	versions := make([]int64, len(cells))
+	for i, c := range cells {
+		first := true
+		versions[i] = replicator.NoVersion
+		for n, v := range t.views {
+			if !v.Feeds(c) {
+				continue
+			}
+			_, s := t.state(n, c)
+			if first || s.Version < versions[i] {
+				versions[i] = s.Version
+			}
+			first = false
+		}
+	}
+	return versions, nil
+}
+
+func (t *referenceTarget) Mark(_ context.Context, p replicator.Position, phase replicator.Phase) error {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	for _, v := range t.views {
+		m, ok := t.sink.marks[mark{t.source, v.Name}]
+		if !ok || m.Fingerprint != v.Fingerprint || m.Position.Order < t.marked[v.Name].Position.Order {
+			return fmt.Errorf("reference: the mark of view %s fell or is gone: %w", v.Name, replicator.ErrSinkLost)
+		}
+	}
+	for _, v := range t.views {
+		k := mark{t.source, v.Name}
+		m := t.sink.marks[k]
+		if p.Order >= m.Position.Order {
+			m.Position = p
+		}
+		if phase == replicator.Filled {
+			m.Phase = phase
+		}
+		t.sink.marks[k], t.marked[v.Name] = m, m
+	}
+	return nil
+}

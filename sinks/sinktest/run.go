@@ -1,0 +1,76 @@
+package sinktest
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"replicator"
+)
+
+var (
+	histories = flag.Int("sinktest.histories", 0, "how many random histories to try; 0: as many as the test wants")
+	oneSeed   = flag.Uint64("sinktest.seed", 0, "try only the history of this seed")
+)
+
+// Run runs the suite.
+func Run(t *testing.T, s Subject) {
+	t.Helper()
+	t.Run("contract", func(t *testing.T) { contract(t, &s) })
+	t.Run("histories", func(t *testing.T) { runHistories(t, &s) })
+}
+
+func runHistories(t *testing.T, s *Subject) {
+	env := newEnvironment(t, s)
+	n := s.Histories
+	if *histories > 0 {
+		n = *histories
+	}
+	if testing.Short() {
+		n = min(n, 50)
+	}
+	seeds := rand.Uint64
+	if *oneSeed != 0 {
+		n, seeds = 1, func() uint64 { return *oneSeed }
+	}
+	for range n {
+		seed := seeds()
+		if err := env.simulate(t.Context(), seed); err != nil {
+			t.Fatalf("history %d (repeat with -sinktest.seed=%d): %v", seed, seed, err)
+		}
+	}
+	t.Logf("%d histories", n)
+}
+
+// writers is how many replicators write at once: each has the sink opened for itself.
+const writers = 2
+
+// firstOrder leaves room below for what the tests of the contract use.
+const firstOrder = 1 << 32
+
+func newEnvironment(t testing.TB, s *Subject) *environment {
+	env := &environment{t: t, subject: s, base: firstOrder}
+	for range writers {
+		env.targets = append(env.targets, open(t, s, "", s.Views))
+	}
+	return env
+}
+
+// open opens the subject's sink anew; the test's end closes it.
+func open(t testing.TB, s *Subject, source string, views []*replicator.View) replicator.Target {
+	t.Helper()
+	sink := s.New(t)
+	target, err := sink.Open(t.Context(), source, views)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := target.Close(); err != nil {
+			t.Errorf("closing a target: %v", err)
+		}
+		if err := sink.Close(); err != nil {
+			t.Errorf("closing a sink: %v", err)
+		}
+	})
+	return target
+}

@@ -1,0 +1,212 @@
+package sinktest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// row is one row of a cell at the source.
+type row struct {
+	version int64
+	order   int64 // of its last change: of two rows with one version the later one counts
+	body    body
+}
+
+// moment is what a cell was from a place on: its newest row, nil if it had none.
+type moment struct {
+	order  int64
+	newest *row
+}
+
+// cell is a cell at the source, with its past.
+type cell struct {
+	id        replicator.Cell
+	versioned bool  // several rows; else one at most, versioned by its place in the log
+	rows      []row // what there is now
+	past      []moment
+	deleted   []row // to be inserted again
+}
+
+// newestAt is the cell's newest row at a place in the log.
+func (c *cell) newestAt(order int64) *row {
+	for _, m := range slices.Backward(c.past) {
+		if m.order <= order {
+			return m.newest
+		}
+	}
+	return nil
+}
+
+func (c *cell) newest() *row {
+	if len(c.rows) == 0 {
+		return nil
+	}
+	r := slices.MaxFunc(c.rows, func(a, b row) int { return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.order, b.order)) })
+	return &r
+}
+
+// event is a change of one row, in the log.
+type event struct {
+	cell  *cell
+	row   row  // as it is then, or was
+	gone  bool // the row was deleted
+	place int64
+}
+
+// source is a made-up source: cells, and the log of their changes.
+type source struct {
+	rnd     *rand.Rand
+	subject *Subject
+	ties    bool // rows of one cell may have equal versions
+	cells   []*cell
+	log     []event
+	now     int64 // the order of the log's end
+}
+
+// newSource makes a source of a few cells. Keys and orders begin at base, so that histories in one target don't meet.
+func newSource(rnd *rand.Rand, s *Subject, base int64, ties bool) *source {
+	src := &source{rnd: rnd, subject: s, ties: ties, now: base}
+	feeds := map[replicator.Feed]bool{}
+	var order []replicator.Feed
+	for _, v := range s.Views {
+		for _, f := range v.From {
+			if s.table(f.Table).Column != "" && f.Column == "" {
+				f.Column = "any"
+			}
+			if !feeds[f] {
+				feeds[f] = true
+				order = append(order, f)
+			}
+		}
+	}
+	for entity := range 1 + rnd.IntN(3) {
+		for _, f := range order {
+			if rnd.IntN(4) == 0 {
+				continue
+			}
+			t := s.table(f.Table)
+			id := replicator.Cell{Table: f.Table, Column: f.Column, Key: keyOf(t, base, int64(entity))}
+			src.cells = append(src.cells, &cell{id: id, versioned: t.Version != ""})
+		}
+	}
+	if len(src.cells) == 0 {
+		return newSource(rnd, s, base, ties)
+	}
+	return src
+}
+
+// keyOf makes a key of 16 bytes in each of the table's key columns.
+func keyOf(t *replicator.Table, base, entity int64) replicator.Key {
+	values := make([]any, len(t.Key))
+	for i := range values {
+		b := binary.BigEndian.AppendUint64(nil, uint64(base))
+		values[i] = binary.BigEndian.AppendUint64(b, uint64(entity)<<8|uint64(i))
+	}
+	key, err := replicator.MakeKey(values...)
+	if err != nil {
+		panic(err) // bytes can always be keys
+	}
+	return key
+}
+
+// change changes a random row.
+func (s *source) change() {
+	c := s.cells[s.rnd.IntN(len(s.cells))]
+	s.now += 1 + int64(s.rnd.IntN(3))
+	if c.versioned {
+		s.changeVersioned(c)
+	} else {
+		s.changeSingle(c)
+	}
+}
+
+func (s *source) changeVersioned(c *cell) {
+	top := int64(0)
+	if n := c.newest(); n != nil {
+		top = n.version
+	}
+	n := s.rnd.IntN(100)
+	switch {
+	case len(c.rows) == 0 || n < 45: // a new newest row; after deletes the version may have been there before
+		s.insert(c, top+1+int64(s.rnd.IntN(3)))
+	case n < 52: // one that comes late
+		s.insert(c, max(0, top-1-int64(s.rnd.IntN(3))))
+	case n < 62: // a body is updated in place
+		i := s.rnd.IntN(len(c.rows))
+		c.rows[i].body, c.rows[i].order = s.subject.body(s.rnd), s.now
+		s.record(event{cell: c, row: c.rows[i], place: s.now})
+	case n < 80: // the newest row goes
+		newest := *c.newest()
+		s.remove(c, slices.IndexFunc(c.rows, func(r row) bool { return r.version == newest.version && r.order == newest.order }))
+	case n < 92 || len(c.deleted) == 0: // any row goes
+		s.remove(c, s.rnd.IntN(len(c.rows)))
+	default: // a row that was deleted comes back
+		s.insert(c, c.deleted[s.rnd.IntN(len(c.deleted))].version)
+	}
+}
+
+// insert adds a row of the version, or the next that is free.
+func (s *source) insert(c *cell, version int64) {
+	for !s.ties && slices.ContainsFunc(c.rows, func(r row) bool { return r.version == version }) {
+		version++
+	}
+	r := row{version: version, order: s.now, body: s.subject.body(s.rnd)}
+	c.rows = append(c.rows, r)
+	s.record(event{cell: c, row: r, place: s.now})
+}
+
+func (s *source) remove(c *cell, i int) {
+	r := c.rows[i]
+	c.rows = slices.Delete(c.rows, i, i+1)
+	c.deleted = append(c.deleted, r)
+	s.record(event{cell: c, row: r, gone: true, place: s.now})
+}
+
+func (s *source) changeSingle(c *cell) {
+	if len(c.rows) > 0 && s.rnd.IntN(4) == 0 {
+		s.remove(c, 0)
+		return
+	}
+	r := row{version: s.now, order: s.now, body: s.subject.body(s.rnd)}
+	c.rows = []row{r}
+	s.record(event{cell: c, row: r, place: s.now})
+}
+
+// clear deletes every row.
+func (s *source) clear() {
+	for _, c := range s.cells {
+		for len(c.rows) > 0 {
+			s.now++
+			s.remove(c, len(c.rows)-1)
+		}
+	}
+}
+
+func (s *source) record(e event) {
+	s.log = append(s.log, e)
+	newest := e.cell.newest()
+	e.cell.past = append(e.cell.past, moment{order: s.now, newest: newest})
+}
+
+// earlier is a place a little before now, but not before low: what a read of the source may claim to include, while it saw
+// everything.
+func (s *source) earlier(low int64) int64 { return max(low, s.now-int64(s.rnd.IntN(8))) }
+
+// describe lists the log.
+func (s *source) describe() string {
+	var b strings.Builder
+	for _, e := range s.log {
+		what := "is"
+		if e.gone {
+			what = "was deleted:"
+		}
+		fmt.Fprintf(&b, "  %d %s version %d %s %v\n", e.place, e.cell.id, e.row.version, what, e.row.body)
+	}
+	return b.String()
+}

@@ -1,0 +1,285 @@
+package sinktest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+// Subject is a sink to be tested, with empty targets prepared for its views.
+type Subject struct {
+	// Tables are the source's tables. One without a Version holds one row per cell; one with a Version holds several.
+	Tables []replicator.Table
+
+	// Views are the sink's views. Their fields are paths of one step ("email", "tags[]") into bodies that the suite makes up.
+	Views []*replicator.View
+
+	// New returns a sink on the same stored data each time it is called, as another process would have it.
+	New func(t testing.TB) replicator.Sink
+
+	// Read returns what a view's target holds, read without the sink's help: for an index, EntryID of each entry and ""; for
+	// a row, hash, JSON or document, the key as text and RowText; for a counter or ranking, EntryID of the group or the key
+	// and member, and the amount.
+	Read func(t testing.TB, v *replicator.View) map[string]string
+
+	// Entry makes an entry of the fields, where the kind needs a Key or a Member; false if it makes none. nil: only Fields.
+	Entry func(v *replicator.View, c replicator.Cell, fields []any) (replicator.Entry, bool)
+
+	// Property makes up a property's value. nil: short texts, small integers for a view's Sum.
+	Property func(r *rand.Rand, name string) any
+
+	// Bad is a value, by property, that the sink must reject. nil: none is tried.
+	Bad map[string]any
+
+	// SetMark changes what the sink has stored as a view's mark; nil removes it. A nil func: losses are not tried.
+	SetMark func(t testing.TB, source, view string, p *replicator.Position)
+
+	// Histories is how many histories to try, unless the flag says another number.
+	Histories int
+}
+
+// EntryID names an entry for Subject.Read.
+func EntryID(fields []any, key string) string {
+	parts := make([]string, len(fields))
+	for i, f := range fields {
+		parts[i] = replicator.FormatValue(f)
+	}
+	return strings.Join(parts, ", ") + separator + key
+}
+
+const separator = " → "
+
+// RowText shows a row's fields for Subject.Read; fields that are nil are left out.
+func RowText(v *replicator.View, fields []any) string {
+	var parts []string
+	for i, f := range fields {
+		if f != nil {
+			parts = append(parts, v.Fields[i].Name+"="+replicator.FormatValue(f))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// body is what a row holds: its properties by name. A nil body is that of no row.
+type body map[string]any
+
+// hidden is the property that makes a row contribute nothing to any view, as a where that is false does; unreadable the one
+// that makes a view's contribution impossible to compute.
+const (
+	hidden     = "hidden"
+	unreadable = "unreadable"
+)
+
+func (s *Subject) table(name string) *replicator.Table {
+	i := slices.IndexFunc(s.Tables, func(t replicator.Table) bool { return t.Name == name })
+	return &s.Tables[i]
+}
+
+// properties are the names of the properties that any view's field names, sorted.
+func (s *Subject) properties() []string {
+	names := map[string]bool{}
+	for _, v := range s.Views {
+		for _, f := range v.Fields {
+			if f.Path != "" && f.Path[0] != '$' && f.Path[0] != '=' {
+				names[f.Path] = true
+			}
+		}
+		if v.Sum != "" {
+			names[v.Sum] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// property makes up a value for a path: a list for one that ends in [].
+func (s *Subject) property(r *rand.Rand, path string) any {
+	one := func(name string) any {
+		if s.Property != nil {
+			return s.Property(r, name)
+		}
+		if slices.ContainsFunc(s.Views, func(v *replicator.View) bool { return v.Sum == name }) {
+			return int64(r.IntN(7) - 2)
+		}
+		if r.IntN(2) == 0 { // often the same, so that a change of version is not always a change of value
+			return fmt.Sprintf("%s%d", name, r.IntN(3))
+		}
+		return fmt.Sprintf("%s%d", name, r.IntN(1e6))
+	}
+	name, isList := strings.CutSuffix(path, "[]")
+	if !isList {
+		return one(name)
+	}
+	list := make([]any, r.IntN(4))
+	for i := range list {
+		list[i] = one(name)
+	}
+	return list
+}
+
+// body makes up a row's body.
+func (s *Subject) body(r *rand.Rand) body {
+	b := body{}
+	for _, path := range s.properties() {
+		if r.IntN(5) > 0 {
+			b[path] = s.property(r, path)
+		}
+	}
+	if r.IntN(10) == 0 {
+		b[hidden] = true
+	}
+	if r.IntN(20) == 0 {
+		b[unreadable] = s.Views[r.IntN(len(s.Views))].Name
+	}
+	return b
+}
+
+// entries is what a cell with this body contributes to a view.
+func (s *Subject) entries(v *replicator.View, c replicator.Cell, b body) []replicator.Entry {
+	if b == nil || b[hidden] != nil || b[unreadable] == v.Name {
+		return nil
+	}
+	rows := [][]any{{}}
+	for _, f := range v.Fields {
+		values := []any{b[f.Path]}
+		if strings.HasSuffix(f.Path, "[]") {
+			values, _ = b[f.Path].([]any)
+		}
+		if f.Path == "" { // a counter's amount without a Sum
+			values = []any{int64(1)}
+		}
+		var longer [][]any
+		for _, row := range rows {
+			for _, value := range values {
+				longer = append(longer, append(slices.Clone(row), value))
+			}
+		}
+		rows = longer
+	}
+	var entries []replicator.Entry
+	for _, fields := range rows {
+		entry, ok := replicator.Entry{Fields: fields}, true
+		if s.Entry != nil {
+			entry, ok = s.Entry(v, c, fields)
+		}
+		if ok {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
+// values is what a cell with this body contributes to each of the views, as an Evaluator says it.
+func (s *Subject) values(c replicator.Cell, b body) []replicator.Value {
+	var values []replicator.Value
+	for i, v := range s.Views {
+		if !v.Feeds(c) {
+			continue
+		}
+		value := replicator.Value{View: i, Entries: s.entries(v, c, b)}
+		if b[unreadable] == v.Name {
+			value.Err = fmt.Errorf("made up: can't be computed")
+		}
+		values = append(values, value)
+	}
+	return values
+}
+
+// contribution is what one cell puts into a view.
+type contribution struct {
+	cell    replicator.Cell
+	entries []replicator.Entry
+}
+
+// contents is the function of the newest cells that a view is: what Subject.Read must return.
+func contents(v *replicator.View, from []contribution) map[string]string {
+	out := map[string]string{}
+	switch v.Kind {
+	case "index":
+		for _, c := range from {
+			for _, e := range c.entries {
+				if id, ok := entryID(e, c.cell); ok {
+					out[id] = ""
+				}
+			}
+		}
+	case "counter", "ranking":
+		sums := map[string]int64{}
+		for _, c := range from {
+			for _, e := range c.entries {
+				last := len(e.Fields) - 1
+				id := EntryID(e.Fields[:last], "")
+				if e.Key != "" {
+					id = e.Key + separator + e.Member
+				}
+				n, _ := e.Fields[last].(int64)
+				sums[id] += n
+			}
+		}
+		for id, n := range sums {
+			if n != 0 {
+				out[id] = replicator.FormatValue(n)
+			}
+		}
+	default:
+		mergeRows(v, from, out)
+	}
+	return out
+}
+
+// entryID names an index entry; false if a field is missing: then there is none.
+func entryID(e replicator.Entry, c replicator.Cell) (string, bool) {
+	if e.Key != "" {
+		member := e.Member
+		if member == "" {
+			member = c.Key.String()
+		}
+		return e.Key + separator + member, true
+	}
+	if slices.Contains(e.Fields, nil) {
+		return "", false
+	}
+	return EntryID(e.Fields, c.Key.String()), true
+}
+
+// mergeRows makes one row of all cells of a key: of each field the value of the first feed that has it.
+func mergeRows(v *replicator.View, from []contribution, out map[string]string) {
+	from = slices.Clone(from)
+	slices.SortFunc(from, func(a, b contribution) int {
+		return cmp.Or(cmp.Compare(v.Feed(a.cell), v.Feed(b.cell)), cmp.Compare(a.cell.Column, b.cell.Column))
+	})
+	rows := map[string][]any{}
+	for _, c := range from {
+		for _, e := range c.entries {
+			id := c.cell.Key.String()
+			if e.Key != "" {
+				id = e.Key
+			}
+			row, ok := rows[id]
+			if !ok {
+				row = make([]any, len(v.Fields))
+				rows[id] = row
+			}
+			for i, f := range e.Fields {
+				if row[i] == nil {
+					row[i] = f
+				}
+			}
+		}
+	}
+	for id, row := range rows {
+		if text := RowText(v, row); text != "" || v.Kind != "hash" { // a hash without fields does not exist
+			out[id] = text
+		}
+	}
+}
+
+// shared reports whether several cells of one key feed a view.
+func (s *Subject) shared(v *replicator.View) bool {
+	return len(v.From) > 1 || (v.From[0].Column == "" && s.table(v.From[0].Table).Column != "")
+}
