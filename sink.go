@@ -12,6 +12,10 @@ type Sink interface {
 	// Marks returns the marker of every view that this sink holds for the named source.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
+	// Forget removes what the sink remembers of a view, for every source: its marks and its cells' states. What the view's
+	// target holds stays. The next Open knows nothing of the view, so that a fill writes every cell of it anew.
+	Forget(ctx context.Context, view string) error
+
 	Close() error
 }
 
