@@ -161,10 +161,11 @@ func TestFieldsOfAListAreNamedByTheEndOfTheirPath(t *testing.T) {
 from = "cell"
 sink = "main"
 kind = "index"
-fields = ["email", "address.city", "tags[]", "$added_at", "a.list[]"]
+fields = ["email", "address.city", "tags[]", "$added_at", "a.list[]", 'x."odd name"[0]', "lines[].sku"]
 `, nil, nil)
 	equal(t, "fields", c.Views[0].Fields, []replicator.Field{{Name: "email", Path: "email"}, {Name: "city", Path: "address.city"},
-		{Name: "tags", Path: "tags[]"}, {Name: "added_at", Path: "$added_at"}, {Name: "list", Path: "a.list[]"}})
+		{Name: "tags", Path: "tags[]"}, {Name: "added_at", Path: "$added_at"}, {Name: "list", Path: "a.list[]"},
+		{Name: "odd name", Path: `x."odd name"[0]`}, {Name: "sku", Path: "lines[].sku"}})
 }
 
 func TestColumnValuesMayHoldDots(t *testing.T) {

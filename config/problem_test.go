@@ -70,6 +70,7 @@ func problems() []problemCase {
 		{"document by a constant", view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`, `id = "x"`), `lacks "row_key"`},
 		{"merge of different keys", strings.Replace(index, `"cell.users"`, `["cell", "pair"]`, 1), `have different keys`},
 		{"template not closed", view(`sink = "cache"`, `kind = "index"`, `key = "u:{email"`), `is not closed by }`},
+		{"template closes nothing", view(`sink = "cache"`, `kind = "index"`, `key = "{{u}}:{email}}"`), `closes nothing`},
 		{"template's format", view(`sink = "cache"`, `kind = "index"`, `key = "u:{email:hax}"`), `"hax" is no format of a template; did you mean "hex"?`},
 		{"two views in one table", index + strings.Replace(index, "[views.v]", "[views.w]\ntable = \"v\"", 1), `the view v is kept in the same place`},
 		{"view in its own source", index + `table = "app.cell"`, `is the source table [tables.cell]`},

@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"replicator"
@@ -169,23 +168,62 @@ func (l *loader) fields(s *section, key string) []replicator.Field {
 
 // path checks the form of a path; what an expression means is for who compiles it.
 func (l *loader) path(s *section, key string, p pair) {
-	text := strings.TrimPrefix(p.text, "$")
-	switch {
-	case strings.HasPrefix(p.text, "="):
+	if strings.HasPrefix(p.text, "=") {
 		if strings.TrimSpace(p.text) == "=" {
 			s.l.problem(p.line, under(s.path, key), "an expression must follow the =")
 		}
 		return
-	case text == "" || slices.ContainsFunc(strings.Split(text, "."), func(part string) bool { return strings.TrimSuffix(part, "[]") == "" }):
+	}
+	if pathName(p.text) == "" {
 		s.l.problem(p.line, under(s.path, key), `%q is no path; paths are "email", "address.city", "tags[]", "$column" or "=expression"`, p.text)
 	}
 }
 
-// pathName is the name of what a path leads to: its last part.
+// pathName is the name of what a path leads to: the last of its names, without quotes. It is "" if a name is empty.
 func pathName(path string) string {
-	path = strings.TrimPrefix(path, "$")
-	path = path[strings.LastIndex(path, ".")+1:]
-	return strings.TrimSuffix(path, "[]")
+	name := ""
+	for rest := strings.TrimPrefix(path, "$"); ; {
+		var at int
+		name, at = cutName(rest)
+		rest = rest[at:]
+		for strings.HasPrefix(rest, "[") {
+			end := strings.Index(rest, "]")
+			if end < 0 {
+				return ""
+			}
+			rest = rest[end+1:]
+		}
+		if name == "" || rest == "" {
+			return name
+		}
+		if rest[0] != '.' {
+			return ""
+		}
+		rest = rest[1:]
+	}
+}
+
+// cutName takes a name, which may stand in double quotes, from the start of s; at is where it ends.
+func cutName(s string) (name string, at int) {
+	if !strings.HasPrefix(s, `"`) {
+		if at = strings.IndexAny(s, `.["]`); at < 0 {
+			at = len(s)
+		}
+		return s[:at], at
+	}
+	var b strings.Builder
+	for at = 1; at < len(s); at++ {
+		switch s[at] {
+		case '"':
+			return b.String(), at + 1
+		case '\\':
+			if at++; at == len(s) {
+				return "", len(s)
+			}
+		}
+		b.WriteByte(s[at])
+	}
+	return "", len(s)
 }
 
 // distinct reports names that stand twice at the target. MySQL's column names don't tell upper from lower case.

@@ -200,28 +200,64 @@ func (l *loader) covers(s *section, key string, v *replicator.View) {
 	l.madeOfKey(s, key, v, names)
 }
 
-// references returns the paths that a template refers to.
+// references returns the paths that a template refers to. Doubled braces stand for themselves.
 func references(template string) ([]string, error) {
 	var names []string
-	for rest := template; ; {
-		before, after, opens := strings.Cut(rest, "{")
-		if strings.Contains(before, "}") {
-			return nil, fmt.Errorf("a } in the template closes nothing")
+	for rest := template; rest != ""; {
+		switch {
+		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
+			rest = rest[2:]
+		case rest[0] == '}':
+			return nil, fmt.Errorf("a } in the template closes nothing; write }} for the character itself")
+		case rest[0] == '{':
+			inside, next, closes := cutPlaceholder(rest[1:])
+			if !closes {
+				return nil, fmt.Errorf("a { in the template is not closed by }; write {{ for the character itself")
+			}
+			name, at := cutReference(inside)
+			if formats := []string{"uuid", "hex", "base64"}; at < len(inside) && !slices.Contains(formats, inside[at+1:]) {
+				return nil, fmt.Errorf("%q is no format of a template%s", inside[at+1:], meant(inside[at+1:], formats))
+			}
+			if pathName(name) == "" {
+				return nil, fmt.Errorf("{%s} names no path; templates are made of text and {path}, {path:uuid}, {path:hex} or {path:base64}", inside)
+			}
+			names, rest = append(names, name), next
+		default:
+			rest = rest[1:]
 		}
-		if !opens {
-			return names, nil
-		}
-		inside, next, closes := strings.Cut(after, "}")
-		if !closes {
-			return nil, fmt.Errorf("a { in the template is not closed by }")
-		}
-		path, format, has := strings.Cut(inside, ":")
-		if formats := []string{"uuid", "hex", "base64"}; has && !slices.Contains(formats, format) {
-			return nil, fmt.Errorf("%q is no format of a template%s", format, meant(format, formats))
-		}
-		if strings.TrimPrefix(path, "$") == "" || strings.ContainsAny(path, "{ ") {
-			return nil, fmt.Errorf("{%s} names no path; templates are made of text and {path}, {path:uuid}, {path:hex} or {path:base64}", inside)
-		}
-		names, rest = append(names, path), next
 	}
+	return names, nil
+}
+
+// cutPlaceholder cuts at the next } outside of quotes.
+func cutPlaceholder(s string) (inside, rest string, closes bool) {
+	if at := outside(s, '}'); at >= 0 {
+		return s[:at], s[at+1:], true
+	}
+	return "", "", false
+}
+
+// cutReference returns the path before the format, and where it ends.
+func cutReference(inside string) (string, int) {
+	at := outside(inside, ':')
+	if at < 0 {
+		at = len(inside)
+	}
+	return inside[:at], at
+}
+
+// outside finds a character that does not stand in double quotes.
+func outside(s string, c byte) int {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case quoted && s[i] == '\\':
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case !quoted && s[i] == c:
+			return i
+		}
+	}
+	return -1
 }
