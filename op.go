@@ -30,19 +30,25 @@ var Unseen = State{Version: NoVersion}
 // Next is the rule that keeps a view right whatever is replayed, reordered or sent by a second replicator:
 //
 //	put    ignored if it stands at or before the last full look; else applied if it is not older than what is there
-//	reset  ignored if it stands before the last full look, or before the place of the last applied put; else it replaces the
-//	       state whatever its version
+//	reset  ignored if it stands before the last full look; else it replaces the state whatever its version, unless a put that
+//	       stands after it brought a version as high: that stays, and only AsOf rises
 //
-// It returns the state after op and whether op is to be applied. Applying the op that made the state once more is allowed:
-// that is how a dead letter is tried again, and how a batch is repeated after a crash.
+// It returns the state after op, to be kept even where op is not applied, and whether op is to be applied. Applying the op
+// that made the state once more is allowed: that is how a dead letter is tried again, and how a batch is repeated after a
+// crash.
 //
 // Why AsOf: deleting the newest version must bring back an older one, which a bare comparison of versions forbids; and a
 // replayed insert of the deleted version must not bring that back. Why a reset yields to a later put: a replayed delete,
-// or a slow second replicator's look, must not take away what was written after it.
+// or a slow second replicator's look, must not take away what was written after it. Why AsOf rises nevertheless: else a
+// put of the deleted version that was held up somewhere could still come and bring it back, with no delete left to follow.
+// Why it doesn't yield to a lower version: with AsOf risen, the higher one that the look saw could not come any more.
 func (s State) Next(op Op) (State, bool) {
 	if op.AsOf != 0 {
-		if op.AsOf < s.AsOf || op.AsOf < s.Order {
+		if op.AsOf < s.AsOf {
 			return s, false
+		}
+		if op.AsOf < s.Order && op.Version <= s.Version {
+			return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false
 		}
 		return State{Version: op.Version, Order: op.AsOf, AsOf: op.AsOf}, true
 	}

@@ -28,10 +28,10 @@ type history struct {
 	replicas []*replica
 	late     []*batch // batches of crashed replicas and scans that are yet to arrive
 	scans    bool
-	exact    bool  // reads of the source see no more than they claim
-	filling  bool  // the source has a past that only a scan brings: until then views are incomplete
-	began    int64 // where the replicas began to follow
-	inOrder  bool  // watch for steps back
+	exact    bool                         // reads of the source see no more than they claim
+	filling  bool                         // the source has a past that only a scan brings: until then views are incomplete
+	began    int64                        // where the replicas began to follow
+	inOrder  bool                         // watch for steps back
 	floors   map[floorKey]int64           // the place that a cell is known to have reached
 	seen     map[floorKey]int64           // the place up to which a look saw, whatever it claimed
 	shown    map[string]map[string]string // by view: what it held after the last batch

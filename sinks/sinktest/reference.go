@@ -3,6 +3,7 @@ package sinktest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"replicator"
@@ -69,6 +70,15 @@ func (r *Reference) Marks(_ context.Context, source string) ([]replicator.Mark, 
 	return marks, nil
 }
 
+// Forget implements replicator.Sink.
+func (r *Reference) Forget(_ context.Context, view string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
+	maps.DeleteFunc(r.states, func(p place, _ replicator.State) bool { return p.view == view })
+	return nil
+}
+
 // Close implements replicator.Sink.
 func (r *Reference) Close() error { return nil }
 
@@ -129,6 +139,7 @@ func (t *referenceTarget) Apply(_ context.Context, ops []replicator.Op) (replica
 		for _, v := range op.Values {
 			p, state := t.state(v.View, op.Cell)
 			next, ok := t.sink.next(state, op)
+			t.sink.states[p] = next
 			if !ok {
 				continue
 			}
@@ -137,7 +148,6 @@ func (t *referenceTarget) Apply(_ context.Context, ops []replicator.Op) (replica
 				applied.Rejected = append(applied.Rejected, replicator.Rejected{Op: i, View: v.View, Err: err})
 				v.Entries = nil
 			}
-			t.sink.states[p] = next
 			if v.Err != nil {
 				v.Entries = nil
 			}
