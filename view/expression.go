@@ -68,9 +68,7 @@ func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	if err != nil {
 		return nil, nil, nil, brief(err)
 	}
-	functions := slices.Sorted(maps.Keys(config.Builtins))
-	functions = slices.AppendSeq(functions, maps.Keys(config.Functions))
-	refs, err := analyse(parsed.Node, func(name string) bool { return config.Functions[name] != nil || config.Builtins[name] != nil }, functions)
+	refs, err := analyse(parsed.Node, config)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -169,7 +167,7 @@ func discreet(err error) error {
 	reason := "it failed"
 	switch m := f.Message; {
 	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
-		reason = "a text can't be converted to a number"
+		reason = "a value is no number"
 	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),
 		strings.HasPrefix(m, "invalid argument for "), m == "memory budget exceeded":
 		reason = strings.ReplaceAll(strings.Replace(m, "interface conversion: interface {} is ", "a value is ", 1), "interface {}", "any")

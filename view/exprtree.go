@@ -2,11 +2,13 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/conf"
 )
 
 // tree is an expression whose references (address.city, $row_key, lines[0].sku) have become identifiers of their own: the
@@ -38,7 +40,7 @@ type visitor func(*ast.Node)
 func (v visitor) Visit(n *ast.Node) { v(n) }
 
 // analyse rewrites a parsed expression.
-func analyse(root ast.Node, functions func(name string) bool, known []string) (*tree, error) {
+func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	r := &rewriter{callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}, refs: map[ast.Node]*treeRef{}, byName: map[string]*treeRef{}}
 	t := &tree{node: root}
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
@@ -47,8 +49,9 @@ func analyse(root ast.Node, functions func(name string) bool, known []string) (*
 			name, ok := n.Callee.(*ast.IdentifierNode)
 			if !ok {
 				r.fail("only functions can be called, not properties")
-			} else if r.callees[name] = true; !functions(name.Value) {
-				r.fail("there is no function %s%s", name.Value, didYouMean(name.Value, known))
+			} else {
+				r.callees[name] = true
+				r.function(name.Value, config)
 			}
 		case *ast.VariableDeclaratorNode:
 			r.lets[n.Name] = true
@@ -59,18 +62,34 @@ func analyse(root ast.Node, functions func(name string) bool, known []string) (*
 	if r.err != nil {
 		return nil, r.err
 	}
-	for _, ref := range r.byName {
+	used := map[*treeRef]bool{} // address alone is not used where only address.city is
+	ast.Walk(&t.node, visitor(func(n *ast.Node) {
+		if ref := r.refs[*n]; ref != nil {
+			used[ref] = true
+		}
+	}))
+	for ref := range used {
+		for _, outer := range r.byName { // who says what to do without an address has said it for address.city
+			ref.guarded = ref.guarded || outer.guarded && within(ref.path, outer.path)
+		}
 		t.refs = append(t.refs, ref)
 	}
 	slices.SortFunc(t.refs, func(a, b *treeRef) int { return strings.Compare(a.name, b.name) })
-	for _, a := range t.refs { // who says what to do without an address has said it for address.city
-		for _, b := range t.refs {
-			if a.guarded && within(b.path, a.path) {
-				b.guarded = true
-			}
-		}
-	}
 	return t, nil
+}
+
+// function checks that there is a function of that name.
+func (r *rewriter) function(name string, config *conf.Config) {
+	if config.Functions[name] != nil {
+		return
+	}
+	if config.Disabled[name] {
+		r.fail("there is no %s here: a view is a function of its cells and nothing else", name)
+	}
+	known := slices.Collect(maps.Keys(config.Builtins))
+	known = slices.AppendSeq(known, maps.Keys(config.Functions))
+	slices.Sort(known)
+	r.fail("there is no function %s%s", name, didYouMean(name, known))
 }
 
 func (r *rewriter) fail(format string, args ...any) {

@@ -1,0 +1,125 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+// evalField evaluates one field over a users cell.
+func evalField(t *testing.T, field, body string) string {
+	t.Helper()
+	e := mustCompile(t, userView(replicator.View{Kind: "row", Fields: fields(field)}))
+	return show(e.Evaluate(userCell(t), userRow(userCell(t), body))[0])
+}
+
+const missing = "<nil>(<nil>)"
+
+func TestExpressionsCalculate(t *testing.T) {
+	tests := []struct{ expr, body, want string }{
+		{"=lower(email)", `{"email":"A@B"}`, "string(a@b)"},
+		{"=address.city", `{"address":{"city":"Oslo"}}`, "string(Oslo)"},
+		{"=lines[1].sku", `{"lines":[{"sku":"a"},{"sku":"b"}]}`, "string(b)"},
+		{"=lines[-1].sku", `{"lines":[{"sku":"a"},{"sku":"b"}]}`, "string(b)"},
+		{`=$env["odd-name"] + "!"`, `{"odd-name":"x"}`, "string(x!)"},
+		{`=a["b c"]`, `{"a":{"b c":1}}`, "int64(1)"},
+		{"=n + 1", `{"n":9007199254740993}`, "int64(9007199254740994)"},
+		{"=n * 2", `{"n":1.5}`, "float64(3)"},
+		{"=n * 1.5", `{"n":1.5}`, "float64(2.25)"},
+		{"=n + 1", `{"n":1e3}`, "int64(1001)"},
+		{"=n > 1.0", `{"n":18446744073709551615}`, "bool(true)"},
+		{"=type == 'x' ? len : count", `{"type":"x","len":1,"count":2}`, "int64(1)"}, // properties named as functions
+		{"=$column_name + ':' + string(id)", `{"id":5}`, "string(users:5)"},
+		{"=$row_key", `{}`, "string(71f0c4d2291844cca2df6f486e96e37c)"},
+		{"=sum(lines, .qty)", `{"lines":[{"qty":1},{"qty":2}]}`, "int64(3)"},
+		{"=map(filter(lines, .qty > 1), .sku)", `{"lines":[{"qty":1,"sku":"a"},{"qty":2,"sku":"b"}]}`, "[]interface {}([b])"},
+		{"=let n = lower(name); n + n", `{"name":"A"}`, "string(aa)"},
+		{"=keys(a)", `{"a":{"c":1,"a":2,"b":3}}`, "[]interface {}([a b c])"},
+		{"=values(a)", `{"a":{"c":1,"a":2,"b":3}}`, "[]interface {}([2 3 1])"},
+		{"=split(s, ',')", `{"s":"a,b"}`, "[]interface {}([a b])"},
+		{"=groupBy(l, # % 2 == 0)", `{"l":[1,2,3]}`, "map[string]interface {}(map[false:[1 3] true:[2]])"},
+		{"={'a': n, 'b': [n]}", `{"n":1}`, "map[string]interface {}(map[a:1 b:[1]])"},
+		{"=date(d)", `{"d":"2026-01-02T03:04:05+01:00"}`, "string(2026-01-02T02:04:05)"},
+		{"=date(d, '2006-01-02')", `{"d":"2026-01-02"}`, "string(2026-01-02T00:00:00)"},
+		{"=duration(d)", `{"d":"90s"}`, "string(1m30s)"},
+		{"=email matches '^a'", `{"email":"ab"}`, "bool(true)"},
+	}
+	for _, tt := range tests {
+		if got := evalField(t, tt.expr, tt.body); got != tt.want {
+			t.Errorf("%s over %s: got %s, want %s", tt.expr, tt.body, got, tt.want)
+		}
+	}
+}
+
+func TestAnExpressionOverSomethingMissingIsMissing(t *testing.T) {
+	tests := []struct{ expr, body, want string }{
+		{"=lower(email)", `{}`, missing},
+		{"=lower(email)", `{"email":null}`, missing},
+		{"=a.b.c", `{"a":{"b":5}}`, missing},
+		{"=a.b.c", `{"a":[1]}`, missing},
+		{"=l[3]", `{"l":[1]}`, missing},
+		{"=a || b", `{"a":true}`, missing},
+		{"=n ?? 5", `{}`, "int64(5)"},
+		{"=a.b.c ?? 5", `{}`, "int64(5)"},
+		{"=a?.b ?? 5", `{}`, "int64(5)"},
+		{"=a?.b", `{}`, missing},
+		{"=a?.b?.c == 1", `{}`, "bool(false)"},
+		{"=n == nil", `{}`, "bool(true)"},
+		{"=n != nil ? lower(n) : 'none'", `{}`, "string(none)"},
+		{"=nil == n", `{"n":1}`, "bool(false)"},
+		{"=n == nil || lower(m) == 'x'", `{}`, missing}, // nobody said what to do without m
+		{"=n == nil || lower(m) == 'x'", `{"m":"X"}`, "bool(true)"},
+		{"=a != nil && a.b == 1", `{}`, "bool(false)"}, // who tests for a has thought of a.b
+		{"=a != nil && a.b == 1", `{"a":{}}`, "bool(false)"},
+		{"=first ?? last", `{"last":"x"}`, "string(x)"},
+		{"=(lower(a) ?? 'b') + c", `{"a":"X"}`, missing},
+		{"='const'", `{}`, "string(const)"},
+		{"=find(l, # > 5)", `{"l":[1]}`, missing},
+		{`=$env["odd name"] ?? 1`, `{}`, "int64(1)"},
+	}
+	for _, tt := range tests {
+		if got := evalField(t, tt.expr, tt.body); got != tt.want {
+			t.Errorf("%s over %s: got %s, want %s", tt.expr, tt.body, got, tt.want)
+		}
+	}
+}
+
+func TestWhatAnExpressionCannotDoIsAnErrorWithoutValues(t *testing.T) {
+	tests := []struct{ expr, body, want string }{
+		{"=lower(email)", `{"email":5}`, "a value is int, not string (at character 1)"},
+		{"=int(email)", `{"email":"secret"}`, "a value is no number (at character 1)"},
+		{"=float(email)", `{"email":"secret"}`, "a value is no number (at character 1)"},
+		{"=a + b", `{"a":1,"b":"secret"}`, "invalid operation: int + string (at character 3)"},
+		{"=l[i]", `{"l":[1],"i":7}`, "index out of range (at character 2)"},
+		{"=map(l, .x.y)", `{"l":[{"x":"secret"}]}`, "a value is no number (at character 11)"},
+		{"=map(l, .x.y)", `{"l":[{"x":true}]}`, "a member of something that has none (at character 11)"},
+		{"=date(d)", `{"d":"secret"}`, "it failed (at character 1)"},
+		{"=fromJSON(d)", `{"d":"secret"}`, "it failed (at character 1)"},
+		{"=matches_ matches re", `{"matches_":"x","re":"secret("}`, "it failed (at character 10)"},
+		{"=a / b", `{"a":1,"b":0}`, "the result is not a finite number"},
+		{"=n + 1", `{"n":1e400}`, "n: the number is too large for an expression"},
+		{"=s[0:1]", `{"s":"é"}`, "the result is not valid UTF-8; a slice counts bytes and may cut a character in two"},
+		{"=map(1..n, 1..n)", `{"n":10000}`, "memory budget exceeded (at character 12)"},
+		{"=repeat('x', n)", `{"n":100000000}`, "memory budget exceeded (at character 1)"},
+	}
+	for _, tt := range tests {
+		want := "error: view v: " + tt.expr + ": " + tt.want
+		got := evalField(t, tt.expr, tt.body)
+		if got != want {
+			t.Errorf("%s over %s:\ngot  %s\nwant %s", tt.expr, tt.body, got, want)
+		}
+		if strings.Contains(got, "secret") {
+			t.Errorf("%s: the error holds a value", tt.expr)
+		}
+	}
+}
+
+func TestExpressionsDoNotChangeWhatOtherFieldsSee(t *testing.T) {
+	e := mustCompile(t, userView(replicator.View{Kind: "row", Fields: fields("=sort(l)", "=reverse(l)", "l", "=concat(l, [9])", "l")}))
+	got := show(e.Evaluate(userCell(t), userRow(userCell(t), `{"l":[2,1,3]}`))[0])
+	want := "[]interface {}([1 2 3]) []interface {}([3 1 2]) []interface {}([2 1 3]) []interface {}([2 1 3 9]) []interface {}([2 1 3])"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,80 @@
+package view
+
+import (
+	"testing"
+
+	"replicator"
+)
+
+func fingerprinted() (*replicator.View, []replicator.Table) {
+	return &replicator.View{
+		Name: "users", Sink: "main", Kind: "row", From: from("cell", "users"), Fields: fields("username", "email"),
+		KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}}, Table: "users", Types: map[string]string{"a": "INT", "b": "TEXT"}, OnChange: "refuse",
+	}, testTables()
+}
+
+func TestAFingerprintNeverChanges(t *testing.T) {
+	v, tables := fingerprinted()
+	const stored = "a9c65bfcb9368fd533edd4487244577e" // as stores and sinks hold it
+	if got := Fingerprint(v, tables); got != stored {
+		t.Errorf("the fingerprint of an unchanged view was %s and is %s: every user's views would be refused", stored, got)
+	}
+}
+
+func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
+	v, tables := fingerprinted()
+	base := Fingerprint(v, tables)
+	same := map[string]func(*replicator.View, []replicator.Table){
+		"on_change":        func(v *replicator.View, _ []replicator.Table) { v.OnChange = "rebuild" },
+		"offset":           func(_ *replicator.View, t []replicator.Table) { t[0].Offset = []string{"added_at"} },
+		"columns":          func(_ *replicator.View, t []replicator.Table) { t[0].Columns = []string{"x"} },
+		"another table":    func(_ *replicator.View, t []replicator.Table) { t[1].Codec = "msgpack" },
+		"the stored value": func(v *replicator.View, _ []replicator.Table) { v.Fingerprint = "x" },
+	}
+	for name, change := range same {
+		v, tables := fingerprinted()
+		if change(v, tables); Fingerprint(v, tables) != base {
+			t.Errorf("%s changes the fingerprint", name)
+		}
+	}
+	other := map[string]func(*replicator.View, []replicator.Table){
+		"name":           func(v *replicator.View, _ []replicator.Table) { v.Name = "x" },
+		"sink":           func(v *replicator.View, _ []replicator.Table) { v.Sink = "x" },
+		"kind":           func(v *replicator.View, _ []replicator.Table) { v.Kind = "x" },
+		"from":           func(v *replicator.View, _ []replicator.Table) { v.From[0].Column = "x" },
+		"field":          func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Name = "x" },
+		"path":           func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Path = "x" },
+		"order":          func(v *replicator.View, _ []replicator.Table) { v.Fields[0], v.Fields[1] = v.Fields[1], v.Fields[0] },
+		"key":            func(v *replicator.View, _ []replicator.Table) { v.Key = "x" },
+		"member":         func(v *replicator.View, _ []replicator.Table) { v.Member = "x" },
+		"where":          func(v *replicator.View, _ []replicator.Table) { v.Where = "x" },
+		"sum":            func(v *replicator.View, _ []replicator.Table) { v.Sum = "x" },
+		"key columns":    func(v *replicator.View, _ []replicator.Table) { v.KeyFrom[0].Name = "x" },
+		"target":         func(v *replicator.View, _ []replicator.Table) { v.Table = "x" },
+		"version column": func(v *replicator.View, _ []replicator.Table) { v.VersionColumn = "x" },
+		"shard":          func(v *replicator.View, _ []replicator.Table) { v.ShardOn = "x" },
+		"create":         func(v *replicator.View, _ []replicator.Table) { v.Create = true },
+		"types":          func(v *replicator.View, _ []replicator.Table) { v.Types["a"] = "x" },
+		"unique":         func(v *replicator.View, _ []replicator.Table) { v.Unique = true },
+		"index":          func(v *replicator.View, _ []replicator.Table) { v.Index = "x" },
+		"mapping":        func(v *replicator.View, _ []replicator.Table) { v.Mapping = "x" },
+		"settings":       func(v *replicator.View, _ []replicator.Table) { v.Settings = "x" },
+		"database":       func(_ *replicator.View, t []replicator.Table) { t[0].Database = "x" },
+		"table":          func(_ *replicator.View, t []replicator.Table) { t[0].Table = "x" },
+		"key role":       func(_ *replicator.View, t []replicator.Table) { t[0].Key = []string{"x"} },
+		"column role":    func(_ *replicator.View, t []replicator.Table) { t[0].Column = "x" },
+		"version role":   func(_ *replicator.View, t []replicator.Table) { t[0].Version = "x" },
+		"body":           func(_ *replicator.View, t []replicator.Table) { t[0].Body = "x" },
+		"codec":          func(_ *replicator.View, t []replicator.Table) { t[0].Codec = "x" },
+	}
+	seen := map[string]string{base: "nothing"}
+	for name, change := range other {
+		v, tables := fingerprinted()
+		change(v, tables)
+		fp := Fingerprint(v, tables)
+		if as, ok := seen[fp]; ok {
+			t.Errorf("changing %s gives the fingerprint of changing %s", name, as)
+		}
+		seen[fp] = name
+	}
+}
