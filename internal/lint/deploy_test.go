@@ -1,0 +1,15 @@
+package lint
+
+import (
+	"testing"
+
+	"replicator/config"
+)
+
+// The file that docker-compose.yml mounts must stay one that the program takes.
+func TestDeployedConfigurationLoads(t *testing.T) {
+	env := func(name string) (string, bool) { return "secret", name == "DB_PASSWORD" || name == "REPLICATOR_TOKEN" }
+	if _, err := config.Load("../../deploy/replicator.toml", env); err != nil {
+		t.Error(err)
+	}
+}
