@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 const (
@@ -19,6 +20,7 @@ type Codec struct {
 	name   string
 	layers []layer // outermost first
 	format format
+	spaces sync.Pool // of *[2][]byte, for decompression
 }
 
 // format is what stands inside all compression. Implementations keep no reference to body.
@@ -34,7 +36,7 @@ type layer func(dst, body []byte) ([]byte, error)
 // Formats and compressions that New knows, for messages and completion.
 const (
 	knownFormats = "json"
-	knownLayers  = ""
+	knownLayers  = "zlib, gzip"
 )
 
 // New returns the codec that a configuration names: compressions from the outermost on, then the format ("json",
@@ -66,7 +68,15 @@ func formatByName(name string) format {
 	return nil
 }
 
-func layerByName(string) layer { return nil }
+func layerByName(name string) layer {
+	switch name {
+	case "zlib":
+		return newZlib()
+	case "gzip":
+		return newGzip()
+	}
+	return nil
+}
 
 // String is the codec's name in the configuration.
 func (c *Codec) String() string { return c.name }
@@ -91,16 +101,41 @@ var (
 	errEmpty = errors.New("the body is empty")
 )
 
-// unpack takes the compressions off and gives decode what is inside.
+// unpack takes the compressions off and gives decode what is inside, which must keep no reference to it.
 func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
-	if body == nil {
+	switch {
+	case body == nil:
 		return errNull
+	case len(body) == 0:
+		return errEmpty
+	case len(c.layers) == 0:
+		return decode(body)
+	}
+	space, _ := c.spaces.Get().(*[2][]byte)
+	if space == nil {
+		space = new([2][]byte)
+	}
+	defer func() {
+		if cap(space[0])+cap(space[1]) <= maxKept {
+			c.spaces.Put(space)
+		}
+	}()
+	for i, l := range c.layers {
+		dst := &space[i%2] // the other one holds what the layer reads
+		var err error
+		if *dst, err = l((*dst)[:0], body); err != nil {
+			return err
+		}
+		body = *dst
 	}
 	if len(body) == 0 {
 		return errEmpty
 	}
 	return decode(body)
 }
+
+// maxKept is how much memory a decompression may leave behind for the next: one huge body must not cost memory for ever.
+const maxKept = 1 << 20
 
 // Decoder decodes a few members of a table's bodies.
 type Decoder struct {
@@ -112,7 +147,7 @@ type Decoder struct {
 // error values hold nothing of use. values must be as long as the names are many.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
-	if len(d.codec.layers) == 0 && len(body) > 0 {
+	if len(d.codec.layers) == 0 && len(body) > 0 { // the common case, without a closure
 		return d.codec.format.members(body, d.want, values)
 	}
 	return d.codec.unpack(body, func(body []byte) error {

@@ -166,6 +166,7 @@ func discreet(err error) error {
 	}
 	reason := "it failed"
 	switch m := f.Message; {
+	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // they show a number
 	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
 		reason = "a value is no number"
 	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),

@@ -97,6 +97,8 @@ func TestWhatAnExpressionCannotDoIsAnErrorWithoutValues(t *testing.T) {
 		{"=date(d)", `{"d":"secret"}`, "it failed (at character 1)"},
 		{"=fromJSON(d)", `{"d":"secret"}`, "it failed (at character 1)"},
 		{"=matches_ matches re", `{"matches_":"x","re":"secret("}`, "it failed (at character 10)"},
+		{"=repeat('x', n)", `{"n":-1}`, "it failed (at character 1)"},
+		{"=bitshl(1, n)", `{"n":-5}`, "it failed (at character 1)"},
 		{"=a / b", `{"a":1,"b":0}`, "the result is not a finite number"},
 		{"=n + 1", `{"n":1e400}`, "n: the number is too large for an expression"},
 		{"=s[0:1]", `{"s":"é"}`, "the result is not valid UTF-8; a slice counts bytes and may cut a character in two"},

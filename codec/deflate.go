@@ -1,0 +1,97 @@
+package codec
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+)
+
+// inflater is a decompressor of the standard library that can be used again.
+type inflater interface {
+	io.Reader
+	reset(body io.Reader) error
+}
+
+type zlibReader struct {
+	io.Reader
+}
+
+func (r *zlibReader) reset(body io.Reader) (err error) {
+	if r.Reader == nil {
+		r.Reader, err = zlib.NewReader(body)
+		return err
+	}
+	return r.Reader.(zlib.Resetter).Reset(body, nil)
+}
+
+type gzipReader struct {
+	gzip.Reader
+}
+
+func (r *gzipReader) reset(body io.Reader) error { return r.Reset(body) }
+
+// newZlib reads RFC 1950, what Python's zlib.compress and MySQL clients write.
+func newZlib() layer { return streamLayer("zlib", func() inflater { return &zlibReader{} }) }
+
+// newGzip reads RFC 1952.
+func newGzip() layer { return streamLayer("gzip", func() inflater { return &gzipReader{} }) }
+
+// streamLayer makes a layer of a streaming decompressor. Decompressors are large and are kept for the next body.
+func streamLayer(name string, fresh func() inflater) layer {
+	pool := &sync.Pool{New: func() any { return &stream{inflater: fresh()} }}
+	return func(dst, body []byte) ([]byte, error) {
+		s := pool.Get().(*stream)
+		defer pool.Put(s)
+		s.body.Reset(body)
+		defer s.body.Reset(nil)
+		if err := s.inflater.reset(&s.body); err != nil {
+			return dst, inflateError(name, err)
+		}
+		dst, err := readBounded(dst, s.inflater)
+		if err == nil && s.body.Len() > 0 {
+			err = errors.New("something follows the end of the compressed body")
+		}
+		if err != nil {
+			return dst, inflateError(name, err)
+		}
+		return dst, nil
+	}
+}
+
+type stream struct {
+	inflater inflater
+	body     bytes.Reader
+}
+
+// readBounded appends all of r to dst, as long as that is at most MaxSize.
+func readBounded(dst []byte, r io.Reader) ([]byte, error) {
+	for {
+		if len(dst) == cap(dst) {
+			dst = slices.Grow(dst, max(512, len(dst)))
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case len(dst) > MaxSize:
+			return dst, errTooLarge
+		case err == io.EOF:
+			return dst, nil
+		case err != nil:
+			return dst, err
+		}
+	}
+}
+
+var errTooLarge = fmt.Errorf("the body is larger than %d MiB when it is decompressed", MaxSize>>20)
+
+func inflateError(name string, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the body is cut short")
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
