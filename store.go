@@ -11,7 +11,7 @@ type Checkpoint struct {
 	Source      string              `json:"source,omitempty"` // the shard's name
 	Fingerprint string              `json:"fingerprint"`
 	Position    Position            `json:"position"`
-	Fill        map[string]Progress `json:"fill,omitempty"`      // by table; nil once the view is filled
+	Fill        map[string]Progress `json:"fill,omitzero"`       // by table; nil once the view is filled
 	FillFrom    int64               `json:"fill_from,omitempty"` // the order at which the fill began
 }
 

@@ -1,0 +1,263 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"replicator"
+)
+
+var _ replicator.Store = (*File)(nil)
+
+const (
+	lockName        = "lock"
+	checkpointsName = "checkpoints.json"
+	lettersName     = "deadletters.jsonl"
+
+	// format is the version of both files. One that is higher was written by a newer program.
+	format = 1
+)
+
+// File is a store in a directory: checkpoints.json, deadletters.jsonl and lock.
+type File struct {
+	dir  string
+	lock *os.File
+
+	mu          sync.Mutex
+	checkpoints map[place]replicator.Checkpoint // as they stand in checkpoints.json
+	letters     *letters
+	closed      bool
+}
+
+// OpenFile opens the store in a directory, which is made if it is missing, and takes its lock.
+func OpenFile(dir string) (*File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("checkpoint: the state directory can't be made: %w", err)
+	}
+	if err := syncDir(filepath.Dir(filepath.Clean(dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("checkpoint: the state directory can't be made durable: %w", err)
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{dir: dir, lock: lock}
+	if f.checkpoints, err = readCheckpoints(dir); err == nil {
+		f.letters, err = openLetters(filepath.Join(dir, lettersName))
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return f, nil
+}
+
+// document is checkpoints.json.
+type document struct {
+	Format      int                     `json:"format"`
+	Checkpoints []replicator.Checkpoint `json:"checkpoints"`
+}
+
+func readCheckpoints(dir string) (map[place]replicator.Checkpoint, error) {
+	path := filepath.Join(dir, checkpointsName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[place]replicator.Checkpoint{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	all, err := parseCheckpoints(data)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
+	}
+	return all, nil
+}
+
+// wayOut ends the errors about a file that can't be used.
+const wayOut = "restore it from a backup, or move it away: every view then goes on from its mark in its sink, or is filled again"
+
+func parseCheckpoints(data []byte) (map[place]replicator.Checkpoint, error) {
+	var d document
+	in := json.NewDecoder(bytes.NewReader(data))
+	if err := in.Decode(&d); err != nil {
+		return nil, fmt.Errorf("is damaged (%w); %s", err, wayOut)
+	}
+	switch {
+	case d.Format > format:
+		return nil, fmt.Errorf("has format %d, which a newer version wrote; this one knows format %d: use the newer version", d.Format, format)
+	case d.Format < 1 || in.More():
+		return nil, fmt.Errorf("is damaged (it is no list of checkpoints); %s", wayOut)
+	}
+	all := make(map[place]replicator.Checkpoint, len(d.Checkpoints))
+	for _, c := range d.Checkpoints {
+		if _, twice := all[placeOf(c)]; twice || c.View == "" {
+			return nil, fmt.Errorf("is damaged (the checkpoint of view %q stands there twice, or names none); %s", c.View, wayOut)
+		}
+		all[placeOf(c)] = c
+	}
+	return all, nil
+}
+
+// write replaces checkpoints.json. It is called with mu held; the checkpoints in memory change only after the file has.
+func (f *File) write(all map[place]replicator.Checkpoint) error {
+	data, err := json.MarshalIndent(document{Format: format, Checkpoints: sorted(all)}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := replaceFile(filepath.Join(f.dir, checkpointsName), append(data, '\n')); err != nil {
+		return fmt.Errorf("checkpoint: saving checkpoints: %w", err)
+	}
+	f.checkpoints = all
+	return nil
+}
+
+// replaceFile puts data in place of a file: after a crash either the old content is there or the new one, whole.
+func replaceFile(path string, data []byte) error {
+	temporary := path + ".new" // one writer at a time: it holds the lock
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a rename durable: it is the directory that changed.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Checkpoints implements replicator.Store.
+func (f *File) Checkpoints(context.Context) ([]replicator.Checkpoint, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, ErrClosed
+	}
+	return copied(sorted(f.checkpoints)), nil
+}
+
+// copied gives the caller maps of its own.
+func copied(checkpoints []replicator.Checkpoint) []replicator.Checkpoint {
+	list := make([]replicator.Checkpoint, len(checkpoints))
+	for i, c := range checkpoints {
+		c.Fill = maps.Clone(c.Fill)
+		list[i] = c
+	}
+	return list
+}
+
+// Save implements replicator.Store.
+func (f *File) Save(_ context.Context, checkpoints []replicator.Checkpoint) error {
+	if err := valid(checkpoints); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	all := maps.Clone(f.checkpoints)
+	for _, c := range copied(checkpoints) {
+		all[placeOf(c)] = c
+	}
+	return f.write(all)
+}
+
+// Forget implements replicator.Store.
+func (f *File) Forget(_ context.Context, view string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	all := maps.Clone(f.checkpoints)
+	maps.DeleteFunc(all, func(p place, _ replicator.Checkpoint) bool { return p.view == view })
+	if len(all) == len(f.checkpoints) {
+		return nil
+	}
+	return f.write(all)
+}
+
+// Bury implements replicator.DeadLetters.
+func (f *File) Bury(_ context.Context, list []replicator.DeadLetter) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	return f.letters.bury(list)
+}
+
+// Raise implements replicator.DeadLetters.
+func (f *File) Raise(_ context.Context, view string, cells []replicator.Cell) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	return f.letters.remove(f.letters.index.of(view, cells))
+}
+
+// List implements replicator.DeadLetters.
+func (f *File) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, ErrClosed
+	}
+	return f.letters.list(view)
+}
+
+// Drop implements replicator.DeadLetters.
+func (f *File) Drop(_ context.Context, ids []string) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return 0, ErrClosed
+	}
+	known := f.letters.index.known(ids)
+	return len(known), f.letters.remove(known)
+}
+
+// Count implements replicator.DeadLetters.
+func (f *File) Count(context.Context) (map[string]int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, ErrClosed
+	}
+	return f.letters.index.count(), nil
+}
+
+// Close frees the lock. Closing again does nothing.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	return errors.Join(f.letters.close(), f.lock.Close())
+}

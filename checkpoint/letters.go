@@ -1,0 +1,336 @@
+package checkpoint
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"replicator"
+)
+
+// letters is the log of dead letters: a line when one is buried, and a line when some are removed. Its methods are called
+// with the store's lock held.
+type letters struct {
+	path    string
+	file    *os.File
+	size    int64 // of the file
+	live    int64 // bytes of lines that still count
+	index   *index
+	changed bool // an error left the log in doubt: nothing may be appended
+}
+
+// line is a line of the log. The first line of a log holds the format and nothing else.
+type line struct {
+	Format int      `json:"format,omitempty"`
+	Bury   *letter  `json:"bury,omitempty"`
+	Remove []string `json:"remove,omitempty"`
+}
+
+// letter is a dead letter as it is stored. Keys and columns may be binary, so they are in base64, as raw rows are.
+type letter struct {
+	ID       string    `json:"id"`
+	View     string    `json:"view"`
+	Source   string    `json:"source,omitempty"`
+	Table    string    `json:"table"`
+	Key      []byte    `json:"key"`
+	Column   []byte    `json:"column,omitempty"`
+	Version  int64     `json:"version"`
+	Order    int64     `json:"order"`
+	Position string    `json:"position,omitempty"`
+	Reason   string    `json:"reason"`
+	Time     time.Time `json:"time"`
+	Raw      []byte    `json:"raw,omitempty"`
+}
+
+// openLetters opens the log for writing, and writes it anew if most of it is garbage.
+func openLetters(path string) (*letters, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: dead letters: %w", err)
+	}
+	l := &letters{path: path, file: file, index: newIndex()}
+	err = l.read()
+	if err == nil {
+		// What a crash left of a last line was never acknowledged. It goes, so that the next line begins on its own.
+		err = file.Truncate(l.size)
+	}
+	if err == nil && l.size == 0 {
+		if err = l.append([]line{{Format: format}}); err == nil {
+			err = syncDir(filepath.Dir(path)) // else a crash may take the new file away, and acknowledged letters with it
+		}
+	}
+	if err == nil {
+		err = l.compact()
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+// read builds the index from the log.
+func (l *letters) read() error {
+	in := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, 1<<62), 1<<16)
+	for number := 1; ; number++ {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // an incomplete last line: see openLetters
+		}
+		if err != nil {
+			return fmt.Errorf("checkpoint: dead letters: %w", err)
+		}
+		if err := l.enter(number, text); err != nil {
+			return fmt.Errorf("checkpoint: %s: line %d %w", l.path, number, err)
+		}
+		l.size += int64(len(text))
+	}
+}
+
+// enter takes a line into the index.
+func (l *letters) enter(number int, text []byte) error {
+	damaged := func(why any) error {
+		return fmt.Errorf("is damaged (%v); restore the file from a backup, or move it away and verify the views: which dead letters there were is then not known", why)
+	}
+	var n line
+	if err := json.Unmarshal(text, &n); err != nil {
+		return damaged(err)
+	}
+	switch {
+	case number == 1 && n.Format > format:
+		return fmt.Errorf("says format %d, which a newer version wrote; this one knows format %d: use the newer version", n.Format, format)
+	case number == 1 && n.Format < 1:
+		return damaged("it names no format")
+	case number == 1:
+	case n.Bury != nil:
+		id, ok := parseID(n.Bury.ID)
+		if !ok || n.Bury.View == "" {
+			return damaged("a letter has no id or view")
+		}
+		l.live += int64(len(text)) - l.index.put(id, entry{at: l.size, size: int64(len(text)), view: n.Bury.View}).size
+	default:
+		for _, text := range n.Remove {
+			if id, ok := parseID(text); ok {
+				l.live -= l.index.take(id).size
+			}
+		}
+	}
+	return nil
+}
+
+func (l *letters) bury(list []replicator.DeadLetter) error {
+	lines := make([]line, len(list))
+	for i, d := range list {
+		lines[i].Bury = &letter{ID: idOf(d.View, d.Cell).String(), View: d.View, Source: d.Source, Table: d.Cell.Table,
+			Key: []byte(d.Cell.Key), Column: []byte(d.Cell.Column), Version: d.Version, Order: d.Order, Position: d.Position,
+			Reason: d.Reason, Time: d.Time.UTC(), Raw: d.Raw}
+	}
+	return l.append(lines)
+}
+
+func (l *letters) remove(ids []letterID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	n := line{}
+	for _, id := range ids {
+		n.Remove = append(n.Remove, id.String())
+	}
+	return l.append([]line{n})
+}
+
+// append writes lines with one sync, and takes them into the index once they are durable.
+func (l *letters) append(lines []line) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	if l.changed {
+		return fmt.Errorf("checkpoint: %s is in doubt after an earlier error; start again to open it anew", l.path)
+	}
+	var b bytes.Buffer
+	ends := make([]int, len(lines))
+	for i, n := range lines {
+		text, err := json.Marshal(n)
+		if err != nil {
+			return fmt.Errorf("checkpoint: dead letters: %w", err)
+		}
+		b.Write(append(text, '\n'))
+		ends[i] = b.Len()
+	}
+	_, err := l.file.WriteAt(b.Bytes(), l.size)
+	if err == nil {
+		err = l.file.Sync()
+	}
+	if err != nil {
+		// Half a line must not stand before the next one.
+		undo := l.file.Truncate(l.size)
+		l.changed = undo != nil
+		return fmt.Errorf("checkpoint: saving dead letters: %w", errors.Join(err, undo))
+	}
+	start := 0
+	for i, end := range ends {
+		// The first line of a log is its format, which enter looks at; later ones are ours and well-formed.
+		number := 2
+		if l.size == 0 {
+			number = 1
+		}
+		if err := l.enter(number, b.Bytes()[start:end]); err != nil {
+			return fmt.Errorf("checkpoint: %s: line %d of %d written %w", l.path, i+1, len(ends), err)
+		}
+		l.size += int64(end - start)
+		start = end
+	}
+	_ = l.compact() // the letters are durable: what went wrong is tried again by the next append, or refuses that one
+	return nil
+}
+
+// leastGarbage is how much garbage is never worth the work of writing the log anew.
+const leastGarbage = 1 << 20
+
+// compact writes the log anew if most of it does not count any more: letters that keep coming back would fill the disk.
+func (l *letters) compact() error {
+	if garbage := l.size - l.live; garbage < leastGarbage || garbage < l.live {
+		return nil
+	}
+	temporary := l.path + ".new"
+	file, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("checkpoint: compacting dead letters: %w", err)
+	}
+	fresh := &letters{path: l.path, file: file, index: newIndex()}
+	if err = l.copyTo(fresh); err == nil {
+		if err = os.Rename(temporary, l.path); err == nil {
+			err = syncDir(filepath.Dir(l.path))
+			old := l.file
+			*l = *fresh
+			l.changed = err != nil // a crash could bring the old log back, without what is appended to this one
+			return errors.Join(err, old.Close())
+		}
+	}
+	return fmt.Errorf("checkpoint: compacting dead letters: %w", errors.Join(err, file.Close(), os.Remove(temporary)))
+}
+
+// copyTo writes the letters that count to a new log, in their order, and syncs it.
+func (l *letters) copyTo(fresh *letters) error {
+	out := bufio.NewWriterSize(fresh.file, 1<<16)
+	put := func(number int, text []byte) error {
+		if err := fresh.enter(number, text); err != nil {
+			return err
+		}
+		fresh.size += int64(len(text))
+		_, err := out.Write(text)
+		return err
+	}
+	head, err := json.Marshal(line{Format: format})
+	if err != nil {
+		return err
+	}
+	if err := put(1, append(head, '\n')); err != nil {
+		return err
+	}
+	for _, id := range l.index.ordered("") {
+		text, err := l.textOf(id)
+		if err == nil {
+			err = put(2, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return fresh.file.Sync()
+}
+
+// textOf reads a letter's line.
+func (l *letters) textOf(id letterID) ([]byte, error) {
+	e := l.index.entries[id]
+	text := make([]byte, e.size)
+	_, err := l.file.ReadAt(text, e.at)
+	return text, err
+}
+
+func (l *letters) list(view string) ([]replicator.DeadLetter, error) {
+	ids := l.index.ordered(view)
+	list := make([]replicator.DeadLetter, 0, len(ids))
+	for _, id := range ids {
+		text, err := l.textOf(id)
+		var n line
+		if err == nil {
+			err = json.Unmarshal(text, &n)
+		}
+		if err != nil || n.Bury == nil {
+			return nil, fmt.Errorf("checkpoint: %s: dead letter %s can't be read (%w)", l.path, id, err)
+		}
+		d := n.Bury
+		list = append(list, replicator.DeadLetter{ID: d.ID, View: d.View, Source: d.Source,
+			Cell:    replicator.Cell{Table: d.Table, Key: replicator.Key(d.Key), Column: string(d.Column)},
+			Version: d.Version, Order: d.Order, Position: d.Position, Reason: d.Reason, Raw: d.Raw, Time: d.Time})
+	}
+	return list, nil
+}
+
+func (l *letters) close() error { return l.file.Close() }
+
+// fileReader reads a directory that another process may be writing to.
+type fileReader struct {
+	dir     string
+	letters *letters // nil: there is no log yet
+}
+
+// ReadFile opens the store in a directory for reading, without its lock. Dead letters are those of this moment.
+func ReadFile(dir string) (Reader, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("checkpoint: %w: no directory %s; `replicator run` makes it", ErrNoState, dir)
+	} else if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	r := &fileReader{dir: dir}
+	path := filepath.Join(dir, lettersName)
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	r.letters = &letters{path: path, file: file, index: newIndex()}
+	if err := r.letters.read(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return r, nil
+}
+
+func (r *fileReader) Checkpoints(context.Context) ([]replicator.Checkpoint, error) {
+	all, err := readCheckpoints(r.dir)
+	return sorted(all), err
+}
+
+func (r *fileReader) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
+	if r.letters == nil {
+		return nil, nil
+	}
+	return r.letters.list(view)
+}
+
+func (r *fileReader) Count(context.Context) (map[string]int, error) {
+	if r.letters == nil {
+		return map[string]int{}, nil
+	}
+	return r.letters.index.count(), nil
+}
+
+func (r *fileReader) Close() error {
+	if r.letters == nil {
+		return nil
+	}
+	return r.letters.close()
+}

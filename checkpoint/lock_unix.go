@@ -1,0 +1,46 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// takeLock locks a directory until the file that it returns is closed, or the process ends in whatever way: the kernel frees
+// a flock, so that a lock can't be left behind. The file stays; it holds the pid of who locked it last.
+func takeLock(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: the lock can't be taken: %w", err)
+	}
+	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, errors.Join(lockedBy(dir, file), file.Close())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("checkpoint: the lock of %s can't be taken: %w", dir, err), file.Close())
+	}
+	if err = file.Truncate(0); err == nil {
+		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("checkpoint: the lock of %s can't be written: %w", dir, err), file.Close())
+	}
+	return file, nil
+}
+
+func lockedBy(dir string, file *os.File) error {
+	who := "its pid is not known"
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, 32))
+	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
+		who = "pid " + pid
+	}
+	return fmt.Errorf("checkpoint: %s: %w (%s). One replicator writes to a state directory: stop that one, or give this one a checkpoint.path of its own; "+
+		"`replicator status`, `wait` and `deadletters` work while it runs", dir, ErrLocked, who)
+}

@@ -1,0 +1,351 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator"
+)
+
+var _ replicator.Store = (*MySQL)(nil)
+
+// MySQL is a store in two tables of a MySQL or MariaDB database.
+type MySQL struct {
+	db     *sql.DB
+	tables tables
+
+	mu     sync.Mutex // one statement at a time: they all share one connection
+	conn   *sql.Conn  // holds the lock; nil after it was lost
+	index  *index     // at: the letter's place in the order of burying
+	closed bool
+}
+
+// OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints and PREFIX_dead_letters, which are
+// made if they are missing, and takes its lock.
+func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
+	db, t, err := connect(dsn, prefix)
+	if err != nil {
+		return nil, err
+	}
+	s := &MySQL{db: db, tables: t}
+	if err := s.attach(ctx, createTables); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// setup says what attach does about tables that are missing.
+type setup uint8
+
+const (
+	expectTables setup = iota
+	createTables
+)
+
+// connect prepares a pool. It sends nothing yet.
+func connect(dsn, prefix string) (*sql.DB, tables, error) {
+	c, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, tables{}, errors.New("checkpoint: the DSN can't be parsed (it is not shown, for the password's sake)")
+	}
+	if c.DBName == "" {
+		return nil, tables{}, errors.New("checkpoint: the DSN names no database")
+	}
+	// What the store relies on is set, not hoped for: a value that does not fit must be an error and times are UTC.
+	c.ParseTime, c.Loc, c.InterpolateParams, c.ClientFoundRows = true, time.UTC, false, false
+	if c.Params == nil {
+		c.Params = map[string]string{}
+	}
+	c.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+	c.Params["time_zone"] = "'+00:00'"
+	c.Params["autocommit"] = "1"
+	// The lock lives as long as its connection, at the server's side. Where this process and its machine vanish without a
+	// word, the server ends the connection after this long; an idle replicator saves more often.
+	c.Params["wait_timeout"] = strconv.Itoa(int(lockOutlives.Seconds()))
+	if c.Timeout == 0 {
+		c.Timeout = 10 * time.Second
+	}
+	if c.ReadTimeout == 0 {
+		c.ReadTimeout = time.Minute
+	}
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = time.Minute
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, tables{}, errors.New("checkpoint: the DSN can't be used (it is not shown, for the password's sake)")
+	}
+	return sql.OpenDB(connector), newTables(c.DBName, prefix), nil
+}
+
+const lockOutlives = time.Hour
+
+// attach connects, takes the lock and reads which letters there are.
+func (s *MySQL) attach(ctx context.Context, missing setup) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("checkpoint: connecting: %w", err)
+	}
+	if err := s.take(ctx, conn); err != nil {
+		return errors.Join(err, discard(conn))
+	}
+	index := newIndex()
+	if missing == createTables {
+		err = s.tables.create(ctx, conn)
+	}
+	if err == nil {
+		err = s.tables.readIndex(ctx, conn, index)
+	}
+	if err != nil {
+		return errors.Join(err, discard(conn))
+	}
+	s.conn, s.index = conn, index
+	return nil
+}
+
+// take takes the lock on a connection. It is the server's: GET_LOCK names are global to a server and end with the
+// connection. (Of a Galera cluster each node has its own: there, let the DSN name one node.)
+func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
+	var got sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", s.tables.lock, patience).Scan(&got); err != nil {
+		return fmt.Errorf("checkpoint: taking the lock: %w", err)
+	}
+	if got.Int64 == 1 {
+		return nil
+	}
+	who := "its connection is not known"
+	var id sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&id); err == nil && id.Valid {
+		who = fmt.Sprintf("connection %d", id.Int64)
+		var host string
+		// Needs PROCESS to see other users' connections; ours are always to be seen.
+		if conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?", id.Int64).Scan(&host) == nil {
+			who += " from " + host
+		}
+	}
+	return fmt.Errorf("checkpoint: %s: %w (%s). One replicator writes to a store: stop that one, or give this one a checkpoint.table of its own; "+
+		"if it is gone without a word, KILL its connection at the server", s.tables.checkpoints, ErrLocked, who)
+}
+
+// patience is how many seconds a lock is waited for: the server may not have noticed yet that who held it is gone.
+const patience = 2
+
+// discard closes a connection for good, instead of handing it back to the pool with what it holds.
+func discard(conn *sql.Conn) error {
+	err := conn.Raw(func(any) error { return errDiscard })
+	if errors.Is(err, errDiscard) {
+		err = nil
+	}
+	if closed := conn.Close(); err == nil && !errors.Is(closed, sql.ErrConnDone) {
+		err = closed
+	}
+	return err
+}
+
+// do runs f on the connection that holds the lock. After an error that may have cost the connection, and the lock with it,
+// the connection is dropped; the next call takes the lock anew and then reads again what the index must know.
+//
+// What is under way is not cut short when ctx ends: the driver would close the connection, and one pipeline that stops would
+// cost all others the lock.
+func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context, conn *sql.Conn) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("checkpoint: %s: %w", what, err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
+	defer cancel()
+	if s.conn == nil {
+		if err := s.attach(ctx, expectTables); err != nil {
+			return err
+		}
+	}
+	err := f(ctx, s.conn)
+	if err == nil {
+		return nil
+	}
+	var refused *mysql.MySQLError
+	if !errors.As(err, &refused) {
+		// Not the server's answer: whether it did what was asked is not known, nor whether it still holds the lock.
+		err = errors.Join(err, discard(s.conn))
+		s.conn = nil
+	}
+	return fmt.Errorf("checkpoint: %s: %w", what, err)
+}
+
+// longest is how long one call may take; a server that does not answer must not hold up a stop for ever.
+const longest = 30 * time.Second
+
+// transact runs f in a transaction, and applied once that is committed.
+func (s *MySQL) transact(ctx context.Context, what string, f func(ctx context.Context, tx *sql.Tx) error, applied func()) error {
+	return s.do(ctx, what, func(ctx context.Context, conn *sql.Conn) error {
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := f(ctx, tx); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		applied()
+		return nil
+	})
+}
+
+// Checkpoints implements replicator.Store.
+func (s *MySQL) Checkpoints(ctx context.Context) (all []replicator.Checkpoint, err error) {
+	err = s.do(ctx, "reading checkpoints", func(ctx context.Context, conn *sql.Conn) error {
+		all, err = s.tables.readCheckpoints(ctx, conn)
+		return err
+	})
+	return all, err
+}
+
+// Save implements replicator.Store.
+func (s *MySQL) Save(ctx context.Context, checkpoints []replicator.Checkpoint) error {
+	if err := valid(checkpoints); err != nil || len(checkpoints) == 0 {
+		return err
+	}
+	return s.transact(ctx, "saving checkpoints", func(ctx context.Context, tx *sql.Tx) error {
+		for _, c := range checkpoints {
+			body, err := json.Marshal(c)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "REPLACE INTO "+s.tables.checkpoints+" (`view`, source, format, body) VALUES (?, ?, ?, ?)",
+				c.View, c.Source, format, string(body)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() {})
+}
+
+// Forget implements replicator.Store.
+func (s *MySQL) Forget(ctx context.Context, view string) error {
+	return s.transact(ctx, "forgetting checkpoints", func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM "+s.tables.checkpoints+" WHERE `view` = ?", view)
+		return err
+	}, func() {})
+}
+
+// Bury implements replicator.DeadLetters.
+func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
+	if len(list) == 0 {
+		return nil
+	}
+	places := make([]int64, len(list))
+	return s.transact(ctx, "saving dead letters", func(ctx context.Context, tx *sql.Tx) error {
+		for i, d := range list {
+			place, err := s.tables.bury(ctx, tx, d)
+			if err != nil {
+				return err
+			}
+			places[i] = place
+		}
+		return nil
+	}, func() {
+		for i, d := range list {
+			s.index.put(idOf(d.View, d.Cell), entry{at: places[i], view: d.View})
+		}
+	})
+}
+
+// Raise implements replicator.DeadLetters.
+func (s *MySQL) Raise(ctx context.Context, view string, cells []replicator.Cell) error {
+	s.mu.Lock()
+	ids := s.index.of(view, cells)
+	s.mu.Unlock()
+	return s.remove(ctx, "removing dead letters", ids)
+}
+
+// Drop implements replicator.DeadLetters.
+func (s *MySQL) Drop(ctx context.Context, ids []string) (int, error) {
+	s.mu.Lock()
+	known := s.index.known(ids)
+	s.mu.Unlock()
+	return len(known), s.remove(ctx, "dropping dead letters", known)
+}
+
+func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.transact(ctx, what, func(ctx context.Context, tx *sql.Tx) error {
+		for start := 0; start < len(ids); start += mostIDs {
+			some := ids[start:min(start+mostIDs, len(ids))]
+			args := make([]any, len(some))
+			for i, id := range some {
+				args[i] = id.String()
+			}
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+s.tables.letters+" WHERE id IN (?"+strings.Repeat(", ?", len(some)-1)+")", args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() {
+		for _, id := range ids {
+			s.index.take(id)
+		}
+	})
+}
+
+// mostIDs is how many ids one statement holds: from 1000 values on MariaDB makes a table of an IN list.
+const mostIDs = 500
+
+// List implements replicator.DeadLetters.
+func (s *MySQL) List(ctx context.Context, view string) (list []replicator.DeadLetter, err error) {
+	err = s.do(ctx, "listing dead letters", func(ctx context.Context, conn *sql.Conn) error {
+		list, err = s.tables.list(ctx, conn, view)
+		return err
+	})
+	return list, err
+}
+
+// Count implements replicator.DeadLetters.
+func (s *MySQL) Count(context.Context) (map[string]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	return s.index.count(), nil
+}
+
+// Close ends the connection, and the lock with it. Closing again does nothing.
+func (s *MySQL) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.conn == nil {
+		return s.db.Close()
+	}
+	return errors.Join(discard(s.conn), s.db.Close())
+}
+
+// lockNameOf is the name of a store's lock: GET_LOCK takes at most 64 characters, and tells no upper from lower case.
+func lockNameOf(database, prefix string) string {
+	return fmt.Sprintf("replicator-%x", sha256.Sum256([]byte(database+"\x00"+prefix)))[:43]
+}
+
+// errDiscard makes database/sql close a connection: see discard.
+var errDiscard = driver.ErrBadConn

@@ -1,0 +1,96 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"replicator"
+)
+
+// ErrLocked: another process holds the store.
+var ErrLocked = errors.New("another replicator uses these checkpoints")
+
+// ErrNoState: there is no store yet where it was looked for. Only the functions that read give it.
+var ErrNoState = errors.New("there are no checkpoints yet")
+
+// ErrClosed: the store was closed.
+var ErrClosed = errors.New("the checkpoint store is closed")
+
+// Reader is a store that is only looked at.
+type Reader interface {
+	Checkpoints(ctx context.Context) ([]replicator.Checkpoint, error)
+	List(ctx context.Context, view string) ([]replicator.DeadLetter, error)
+	Count(ctx context.Context) (map[string]int, error)
+	Close() error
+}
+
+// letterID is the id of a dead letter: of one cell in one view.
+type letterID uint64
+
+// idOf hashes view and cell. Ids are stored and shown: the function must never change.
+func idOf(view string, cell replicator.Cell) letterID {
+	b := make([]byte, 0, 128)
+	for _, part := range []string{view, cell.Table, cell.Column, string(cell.Key)} {
+		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+	}
+	sum := sha256.Sum256(b)
+	return letterID(binary.BigEndian.Uint64(sum[:8]))
+}
+
+func (id letterID) String() string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(id))
+	return hex.EncodeToString(b[:])
+}
+
+// parseID reads an id as it is shown; what is none belongs to no letter.
+func parseID(text string) (letterID, bool) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != 8 {
+		return 0, false
+	}
+	return letterID(binary.BigEndian.Uint64(b)), true
+}
+
+// place is what a checkpoint is of.
+type place struct{ view, source string }
+
+func placeOf(c replicator.Checkpoint) place { return place{c.View, c.Source} }
+
+// sorted returns checkpoints by view and source: the order in which stores list and write them.
+func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
+	list := make([]replicator.Checkpoint, 0, len(all))
+	for _, c := range all {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b replicator.Checkpoint) int {
+		return cmp.Or(cmp.Compare(a.View, b.View), cmp.Compare(a.Source, b.Source))
+	})
+	return list
+}
+
+// valid refuses checkpoints that would not come back as they are: what names no view, and text that is not UTF-8, which JSON
+// would change.
+func valid(checkpoints []replicator.Checkpoint) error {
+	for _, c := range checkpoints {
+		if c.View == "" {
+			return errors.New("checkpoint: a checkpoint names no view")
+		}
+		texts := []string{c.View, c.Source, c.Fingerprint, c.Position.Token}
+		for table, p := range c.Fill {
+			texts = append(texts, table, p.After)
+		}
+		for _, text := range texts {
+			if !replicator.ValidText(text) {
+				return fmt.Errorf("checkpoint: view %s: the checkpoint holds %q, which is not UTF-8", c.View, text)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package checkpoint
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator"
+)
+
+// tables are the statements of the MySQL store.
+type tables struct {
+	checkpoints, letters string // quoted
+	lock                 string
+}
+
+func newTables(database, prefix string) tables {
+	quote := func(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+	return tables{checkpoints: quote(prefix + "_checkpoints"), letters: quote(prefix + "_dead_letters"), lock: lockNameOf(database, prefix)}
+}
+
+// queryer is a connection or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// create makes the tables that are missing. Names are compared by their bytes: views "a" and "A" are two.
+func (t tables) create(ctx context.Context, db queryer) error {
+	const name = "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+	for _, ddl := range []string{
+		"CREATE TABLE IF NOT EXISTS " + t.checkpoints + " (\n" +
+			"  `view` " + name + ",\n  source " + name + ",\n" +
+			"  format INT NOT NULL,\n  body LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,\n" +
+			"  PRIMARY KEY (`view`, source)\n) ENGINE=InnoDB",
+		"CREATE TABLE IF NOT EXISTS " + t.letters + " (\n" +
+			"  place BIGINT NOT NULL AUTO_INCREMENT,\n  id CHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,\n" +
+			"  `view` " + name + ",\n  source " + name + ",\n  cell_table " + name + ",\n" +
+			"  cell_key BLOB NOT NULL,\n  cell_column BLOB NOT NULL,\n  version BIGINT NOT NULL,\n  row_order BIGINT NOT NULL,\n" +
+			"  position TEXT CHARACTER SET utf8mb4 NOT NULL,\n  reason TEXT CHARACTER SET utf8mb4 NOT NULL,\n" +
+			"  buried_at DATETIME(6) NOT NULL,\n  raw LONGBLOB NULL,\n" +
+			"  PRIMARY KEY (place), UNIQUE KEY (id)\n) ENGINE=InnoDB",
+	} {
+		if _, err := db.ExecContext(ctx, ddl); err != nil {
+			return fmt.Errorf("checkpoint: making the store's tables (the user needs CREATE, SELECT, INSERT, DELETE on the database): %w", err)
+		}
+	}
+	return nil
+}
+
+func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicator.Checkpoint, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT `view`, source, format, body FROM "+t.checkpoints+" ORDER BY `view`, source")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var c replicator.Checkpoint
+		var at place
+		var version int
+		var body []byte
+		if err := rows.Scan(&at.view, &at.source, &version, &body); err != nil {
+			return nil, err
+		}
+		if version > format {
+			return nil, fmt.Errorf("%s: view %s: format %d, which a newer version wrote; this one knows format %d: use the newer version", t.checkpoints, at.view, version, format)
+		}
+		if err := json.Unmarshal(body, &c); err != nil || placeOf(c) != at {
+			return nil, fmt.Errorf("%s: the checkpoint of view %s, source %q is damaged (%w); delete the row: the view then goes on from its mark in its sink, or is filled again",
+				t.checkpoints, at.view, at.source, errors.Join(err, errors.New("it does not belong to its row")))
+		}
+		all = append(all, c)
+	}
+	return all, rows.Err()
+}
+
+func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error) {
+	rows, err := db.QueryContext(ctx, "SELECT place, id, `view` FROM "+t.letters)
+	if err != nil {
+		return fmt.Errorf("checkpoint: reading dead letters: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	views := map[string]string{} // one string a view, not one a letter
+	for rows.Next() {
+		var e entry
+		var text, view string
+		if err := rows.Scan(&e.at, &text, &view); err != nil {
+			return fmt.Errorf("checkpoint: reading dead letters: %w", err)
+		}
+		if _, known := views[view]; !known {
+			views[view] = view
+		}
+		e.view = views[view]
+		id, ok := parseID(text)
+		if !ok {
+			return fmt.Errorf("checkpoint: %s: the id in place %d is damaged; delete the row", t.letters, e.at)
+		}
+		x.put(id, e)
+	}
+	return rows.Err()
+}
+
+const (
+	// mostRaw is how much of a row a letter keeps: a statement must fit into the server's max_allowed_packet, 16 MiB by default
+	// in MariaDB. The row itself is still in the source.
+	mostRaw = 8 << 20
+
+	mostReason = 4 << 10 // bytes
+)
+
+// bury saves a letter and returns its place. REPLACE gives one that was there a new place: it is then the newest.
+func (t tables) bury(ctx context.Context, db queryer, d replicator.DeadLetter) (int64, error) {
+	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
+	if len(raw) > mostRaw {
+		reason += fmt.Sprintf(" (kept are the first %d of %d bytes of the row)", mostRaw, len(raw))
+		raw = raw[:mostRaw]
+	}
+	result, err := db.ExecContext(ctx, "REPLACE INTO "+t.letters+
+		" (id, `view`, source, cell_table, cell_key, cell_column, version, row_order, position, reason, buried_at, raw)"+
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		idOf(d.View, d.Cell).String(), d.View, d.Source, d.Cell.Table, []byte(d.Cell.Key), []byte(d.Cell.Column),
+		d.Version, d.Order, d.Position, reason, d.Time.UTC(), raw)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+func (t tables) list(ctx context.Context, db queryer, view string) (list []replicator.DeadLetter, err error) {
+	query := "SELECT id, `view`, source, cell_table, cell_key, cell_column, version, row_order, position, reason, buried_at, raw FROM " + t.letters
+	var args []any
+	if view != "" {
+		query, args = query+" WHERE `view` = ?", []any{view}
+	}
+	rows, err := db.QueryContext(ctx, query+" ORDER BY place", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var d replicator.DeadLetter
+		var key, column []byte
+		if err := rows.Scan(&d.ID, &d.View, &d.Source, &d.Cell.Table, &key, &column, &d.Version, &d.Order, &d.Position,
+			&d.Reason, &d.Time, &d.Raw); err != nil {
+			return nil, err
+		}
+		d.Cell.Key, d.Cell.Column = replicator.Key(key), string(column)
+		list = append(list, d)
+	}
+	return list, rows.Err()
+}
+
+// mysqlReader reads a store whose lock another process may hold.
+type mysqlReader struct {
+	db     *sql.DB
+	tables tables
+}
+
+// ReadMySQL opens the store of OpenMySQL for reading, without its lock.
+func ReadMySQL(ctx context.Context, dsn, prefix string) (Reader, error) {
+	db, t, err := connect(dsn, prefix)
+	if err != nil {
+		return nil, err
+	}
+	r := &mysqlReader{db: db, tables: t}
+	if _, err := r.Count(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return r, nil
+}
+
+const noSuchTable = 1146
+
+// because makes the server's "no such table" ErrNoState.
+func (r *mysqlReader) because(err error) error {
+	var refused *mysql.MySQLError
+	if errors.As(err, &refused) && refused.Number == noSuchTable {
+		return fmt.Errorf("checkpoint: %w: no table %s; `replicator run` makes it", ErrNoState, r.tables.checkpoints)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (r *mysqlReader) Checkpoints(ctx context.Context) ([]replicator.Checkpoint, error) {
+	all, err := r.tables.readCheckpoints(ctx, r.db)
+	return all, r.because(err)
+}
+
+func (r *mysqlReader) List(ctx context.Context, view string) ([]replicator.DeadLetter, error) {
+	list, err := r.tables.list(ctx, r.db, view)
+	return list, r.because(err)
+}
+
+func (r *mysqlReader) Count(ctx context.Context) (map[string]int, error) {
+	x := newIndex()
+	if err := r.tables.readIndex(ctx, r.db, x); err != nil {
+		return nil, r.because(err)
+	}
+	return x.count(), nil
+}
+
+func (r *mysqlReader) Close() error { return r.db.Close() }
