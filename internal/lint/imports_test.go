@@ -29,6 +29,9 @@ func unit(path string) (unit string, outside bool) {
 	return parts[0], false
 }
 
+// isProgram tells whether a unit stands above the leaves and may import them all.
+func isProgram(unit string) bool { return slices.Contains([]string{"cmd", "bench", "examples"}, unit) }
+
 // violation says which rule an import by a package's own code (its tests are free) breaks; "" if none.
 func violation(pkg, imported string) string {
 	from, _ := unit(pkg)
@@ -40,13 +43,13 @@ func violation(pkg, imported string) string {
 		return "the root package imports the standard library only"
 	case outside || to == "" || to == from:
 		return ""
-	case slices.Contains([]string{"cmd", "bench", "examples"}, to):
-		return "programs are imported by nobody"
-	case slices.Contains([]string{"cmd", "bench", "examples"}, from):
+	case isProgram(from):
 		if helper {
 			return "test helpers are for tests"
 		}
-		return ""
+		return "" // the demo and the benchmark run an example as it stands
+	case isProgram(to):
+		return "programs are imported by programs only"
 	case strings.HasPrefix(imported, module+"/internal/servers"):
 		return "servers are for tests and programs"
 	case to == "internal":
@@ -111,6 +114,9 @@ func TestViolation(t *testing.T) {
 		{module + "/cmd/replicator", module + "/internal/servers/servertest", false},
 		{module + "/bench", module + "/canal", true},
 		{module + "/config", module + "/cmd/replicator", false},
+		{module + "/config", module + "/examples/jogchat", false},
+		{module + "/internal/text", module + "/bench", false},
+		{module + "/cmd/replicator", module + "/examples/jogchat", true},
 	} {
 		if v := violation(c.pkg, c.imported); (v == "") != c.allowed {
 			t.Errorf("%s imports %s: %q", c.pkg, c.imported, v)

@@ -1,7 +1,6 @@
 package servers
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -86,4 +85,4 @@ func portFree(port int) bool {
 }
 
 // release gives the port back. The file stays: removing it could take the lock from who just took it.
-func (l *portLease) release() error { return errors.Join(l.lock.Close()) }
+func (l *portLease) release() error { return l.lock.Close() }

@@ -142,7 +142,7 @@ func runLogged(ctx context.Context, stdin io.Reader, log, program string, args .
 	return nil
 }
 
-// config is how this package, as root, connects to a server.
+// sqlConfig is how this package, as root, connects to a server.
 func sqlConfig(addr, db string) *mysql.Config {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "tcp", addr, db

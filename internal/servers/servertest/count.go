@@ -54,7 +54,11 @@ func (u *tally) String() string {
 	defer u.mu.Unlock()
 	var parts []string
 	for _, server := range slices.Sorted(maps.Keys(u.tests)) {
-		parts = append(parts, fmt.Sprintf("%s: %d tests", server, len(u.tests[server])))
+		noun := "tests"
+		if len(u.tests[server]) == 1 {
+			noun = "test"
+		}
+		parts = append(parts, fmt.Sprintf("%s: %d %s", server, len(u.tests[server]), noun))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -69,7 +69,7 @@ func TestWriteCountSumsUp(t *testing.T) {
 	if err := servertest.WriteCount(&out, path); err != nil {
 		t.Fatal(err)
 	}
-	if want := "servers: mariadb-10.11 10.11.19: 1 tests, mysql 9.7.4: 2 tests\n"; out.String() != want {
+	if want := "servers: mariadb-10.11 10.11.19: 1 test, mysql 9.7.4: 2 tests\n"; out.String() != want {
 		t.Errorf("got %s", out.String())
 	}
 }
