@@ -40,8 +40,10 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 func (r *run) describe(i int, st *ViewStatus) {
 	s := r.current()
 	if s != nil {
-		lag := s.lag().Seconds()
-		st.LagSeconds = &lag
+		if lag, known := s.lag(); known {
+			seconds := lag.Seconds()
+			st.LagSeconds = &seconds
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

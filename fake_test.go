@@ -22,6 +22,7 @@ type fakeSource struct {
 	purged int               // transactions no longer in the log
 	broken error             // what Read and Open fail with
 	breaks int               // Read fails after so many transactions; 0: never
+	single bool              // one row per key, updated in place: the order is the version
 }
 
 type fakeRow struct {
@@ -43,6 +44,9 @@ func (f *fakeSource) commit(changes ...fakeChange) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, c := range changes {
+		if f.single {
+			maps.DeleteFunc(f.rows, func(r fakeRow, _ int64) bool { return r.key == c.row.key })
+		}
 		if c.kind == replicator.Insert {
 			f.rows[c.row] = int64(len(f.log)*1000 + i + 1)
 		} else {
@@ -147,7 +151,7 @@ func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
 			return fmt.Errorf("the link broke")
 		}
 		for i, c := range tx {
-			if err := h.Change(ctx, c.change(int64(n*1000+i+1))); err != nil {
+			if err := h.Change(ctx, r.change(c, int64(n*1000+i+1))); err != nil {
 				return err
 			}
 		}
@@ -160,16 +164,23 @@ func fakeCell(key int64) replicator.Cell {
 	return replicator.Cell{Table: "cell", Key: k}
 }
 
-func (c fakeChange) change(order int64) *replicator.Change {
+func (f *fakeSource) change(c fakeChange, order int64) *replicator.Change {
 	change := &replicator.Change{Kind: c.kind, Cell: fakeCell(c.row.key), Version: c.row.version, Order: order, Time: time.Now()}
+	if f.single {
+		change.Version, change.Last = order, c.kind == replicator.Delete
+	}
 	if c.kind == replicator.Insert {
-		change.Row = c.row.at(order)
+		change.Row = f.row(c.row, order)
 	}
 	return change
 }
 
-func (r fakeRow) at(order int64) *replicator.Row {
-	return &replicator.Row{Cell: fakeCell(r.key), Version: r.version, Order: order, Time: time.Now(), Body: []byte(r.body)}
+func (f *fakeSource) row(r fakeRow, order int64) *replicator.Row {
+	row := &replicator.Row{Cell: fakeCell(r.key), Version: r.version, Order: order, Time: time.Now(), Body: []byte(r.body)}
+	if f.single {
+		row.Version = order
+	}
+	return row
 }
 
 func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell) ([]*replicator.Row, int64, error) {
@@ -180,7 +191,7 @@ func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell) ([]*repl
 	for i, c := range cells {
 		key, _ := c.Key.Values()
 		if best, ok := r.newest(key[0].(int64)); ok {
-			rows[i] = best.at(asOf)
+			rows[i] = r.row(best, asOf)
 		}
 	}
 	return rows, asOf, nil
@@ -200,7 +211,7 @@ func (r *fakeReader) Scan(_ context.Context, _ string, _ []string, after string,
 		if len(chunk.Rows) == 3 { // small chunks: many places to crash between
 			return chunk, nil
 		}
-		chunk.Rows = append(chunk.Rows, row.at(low))
+		chunk.Rows = append(chunk.Rows, r.row(row, low))
 		chunk.Next = strconv.FormatInt(r.rows[row], 10)
 	}
 	chunk.Done = true

@@ -39,7 +39,11 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 	p.mu.Lock()
 	var ready []*run
 	for _, r := range p.runs {
-		if s := r.current(); s != nil && !r.filling() && s.lag() < joinable {
+		s := r.current()
+		if s == nil || r.filling() {
+			continue
+		}
+		if lag, known := s.lag(); known && lag < joinable {
 			ready = append(ready, r)
 		}
 	}

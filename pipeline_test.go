@@ -156,13 +156,15 @@ func TestViewsEqualTheNewestRowsThroughCrashesAndAddedViews(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+				f.single = seed%2 == 1
 				f.breaks = r.IntN(20)
 				history(f, r, r.IntN(60))
 				views := []string{"a", "b"}
 				for range 6 {
 					p := start(newPipeline(f, sink, store, views...))
 					done := make(chan struct{})
-					go func() { history(f, r, 20); close(done) }()
+					writer := rand.New(rand.NewPCG(r.Uint64(), 2))
+					go func() { history(f, writer, 20); close(done) }()
 					time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 					<-done
 					if r.IntN(3) == 0 {

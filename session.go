@@ -176,19 +176,21 @@ func (s *session) barrier(ctx context.Context) error {
 	return nil
 }
 
-// lag is how long ago the oldest change was committed that the views do not show yet.
-func (s *session) lag() time.Duration {
+// lag is how long ago the oldest change was committed that the views do not show yet; false if that is not known.
+func (s *session) lag() (time.Duration, bool) {
 	var oldest time.Time
 	for _, l := range s.lanes {
 		oldest = earlier(oldest, l.oldest())
 	}
 	if oldest.IsZero() && s.behind.Load() {
-		if n := s.lastCommit.Load(); n != 0 {
-			oldest = time.Unix(0, n)
+		n := s.lastCommit.Load()
+		if n == 0 {
+			return 0, false // the source is ahead, and nothing that says when has arrived yet
 		}
+		oldest = time.Unix(0, n)
 	}
 	if oldest.IsZero() {
-		return 0
+		return 0, true
 	}
-	return max(0, time.Since(oldest))
+	return max(0, time.Since(oldest)), true
 }
