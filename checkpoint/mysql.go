@@ -73,6 +73,7 @@ func connect(dsn, prefix string) (*sql.DB, tables, error) {
 	// The lock lives as long as its connection, at the server's side. Where this process and its machine vanish without a
 	// word, the server ends the connection after this long; an idle replicator saves more often.
 	c.Params["wait_timeout"] = strconv.Itoa(int(lockOutlives.Seconds()))
+	c.Logger = &mysql.NopLogger{} // all that it says is in the errors, too
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Second
 	}

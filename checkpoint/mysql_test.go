@@ -1,0 +1,128 @@
+package checkpoint
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// killLocked ends the connection that holds the store's lock, at the server.
+func killLocked(t *testing.T, s *MySQL, db *sql.DB) {
+	t.Helper()
+	var id int64
+	check(t, db.QueryRow("SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&id))
+	if _, err := db.Exec(fmt.Sprintf("KILL %d", id)); err != nil {
+		t.Fatal(err)
+	}
+	var free sql.NullInt64
+	for free.Int64 != 1 { // the lock is freed when the connection's thread ends
+		check(t, db.QueryRow("SELECT IS_FREE_LOCK(?)", s.tables.lock).Scan(&free))
+	}
+}
+
+func TestLostConnectionFailsTheNextSaveAndTheOneAfterTakesTheLockAgain(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, server *servers.Server) {
+		dsn := server.DSN(servertest.Database(t, server))
+		admin, err := sql.Open("mysql", dsn)
+		check(t, err)
+		t.Cleanup(func() { check(t, admin.Close()) })
+		s, err := OpenMySQL(ctx, dsn, "replicator")
+		check(t, err)
+		t.Cleanup(func() { check(t, s.Close()) })
+		save := func() error { return s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}) }
+		check(t, save())
+
+		killLocked(t, s, admin)
+		if err := save(); err == nil {
+			t.Fatal("saved without the lock")
+		}
+		check(t, save())
+		if _, err := OpenMySQL(ctx, dsn, "replicator"); !errors.Is(err, ErrLocked) {
+			t.Errorf("the lock was not taken again: %v", err)
+		}
+
+		killLocked(t, s, admin)
+		other, err := OpenMySQL(ctx, dsn, "replicator")
+		check(t, err)
+		check(t, other.Bury(ctx, []replicator.DeadLetter{letterOf("v", 1)}))
+		if err := save(); err == nil {
+			t.Fatal("saved without the lock")
+		}
+		if err := save(); !errors.Is(err, ErrLocked) {
+			t.Errorf("error is %v", err)
+		}
+		check(t, other.Close())
+		check(t, save())
+		equalCount(t, s, "v 1") // what the other one buried in between is known
+		check(t, s.Raise(ctx, "v", []replicator.Cell{letterOf("v", 1).Cell}))
+		equalLetters(t, s, "")
+	})
+}
+
+func TestCallerThatGivesUpDoesNotCostTheOthersTheLock(t *testing.T) {
+	server := servertest.MySQL(t)
+	s, err := OpenMySQL(ctx, server.DSN(servertest.Database(t, server)), "replicator")
+	check(t, err)
+	t.Cleanup(func() { check(t, s.Close()) })
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	if err := s.Save(stopped, []replicator.Checkpoint{checkpointOf("v", "", 1)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	check(t, s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 2)}))
+}
+
+func TestLongRowsAreKeptInPart(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, server *servers.Server) {
+		s, err := OpenMySQL(ctx, server.DSN(servertest.Database(t, server)), "replicator")
+		check(t, err)
+		t.Cleanup(func() { check(t, s.Close()) })
+		big := letterOf("v", 1)
+		big.Raw = make([]byte, mostRaw+1<<20)
+		big.Reason = strings.Repeat("ü", mostReason)
+		check(t, s.Bury(ctx, []replicator.DeadLetter{big}))
+		list, err := s.List(ctx, "v")
+		check(t, err)
+		if len(list[0].Raw) != mostRaw || !strings.Contains(list[0].Reason, "kept are the first 8388608 of 9437184 bytes") {
+			t.Errorf("kept %d bytes; reason ends %s", len(list[0].Raw), list[0].Reason[len(list[0].Reason)-80:])
+		}
+	})
+}
+
+func TestNewerOrDamagedRowsAreAnError(t *testing.T) {
+	server := servertest.MySQL(t)
+	dsn := server.DSN(servertest.Database(t, server))
+	s, err := OpenMySQL(ctx, dsn, "replicator")
+	check(t, err)
+	t.Cleanup(func() { check(t, s.Close()) })
+	admin, err := sql.Open("mysql", dsn)
+	check(t, err)
+	t.Cleanup(func() { check(t, admin.Close()) })
+	check(t, s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}))
+	for set, want := range map[string]string{"format = 2": "newer version", "format = 1, body = '{'": "damaged", "format = 1, body = '{}'": "damaged"} {
+		_, err := admin.Exec("UPDATE replicator_checkpoints SET " + set)
+		check(t, err)
+		if _, err := s.Checkpoints(ctx); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v", set, err)
+		}
+	}
+}
+
+func TestErrorsNeverShowThePassword(t *testing.T) {
+	for _, dsn := range []string{"u:hunter2@tcp(127.0.0.1:1)/db", "u:hunter2@tcp(127.0.0.1:1", "u:hunter2@tcp(127.0.0.1:1)/", "u:hunter2@x(127.0.0.1:1)/db"} {
+		_, opened := OpenMySQL(ctx, dsn, "replicator")
+		_, read := ReadMySQL(ctx, dsn, "replicator")
+		for _, err := range []error{opened, read} {
+			if err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error is %v", err)
+			}
+		}
+	}
+}
