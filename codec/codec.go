@@ -35,7 +35,7 @@ type layer func(dst, body []byte) ([]byte, error)
 
 // Formats and compressions that New knows, for messages and completion.
 const (
-	knownFormats = "json"
+	knownFormats = "json, pickle"
 	knownLayers  = "zlib, gzip"
 )
 
@@ -64,6 +64,8 @@ func formatByName(name string) format {
 	switch name {
 	case "json":
 		return jsonFormat{}
+	case "pickle":
+		return wholeFormat{name: name, decode: decodePickle}
 	}
 	return nil
 }

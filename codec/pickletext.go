@@ -1,0 +1,214 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"math/big"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// take reads n bytes.
+func (u *unpickler) take(n uint64) ([]byte, error) {
+	if n > uint64(len(u.data)-u.pos) {
+		return nil, errShort
+	}
+	b := u.data[u.pos : u.pos+int(n)]
+	u.pos += int(n)
+	return b, nil
+}
+
+// line reads up to the next newline, which is read but not returned.
+func (u *unpickler) line() ([]byte, error) {
+	n := bytes.IndexByte(u.data[u.pos:], '\n')
+	if n < 0 {
+		return nil, errShort
+	}
+	b := u.data[u.pos : u.pos+n]
+	u.pos += n + 1
+	return b, nil
+}
+
+// uint reads n little-endian bytes.
+func (u *unpickler) uint(n int) (uint64, error) {
+	b, err := u.take(uint64(n))
+	var v uint64
+	for i := len(b) - 1; i >= 0; i-- {
+		v = v<<8 | uint64(b[i])
+	}
+	return v, err
+}
+
+func (u *unpickler) unsigned(n int) (any, error) {
+	v, err := u.uint(n)
+	return unsigned(v), err
+}
+
+// bytes reads a byte string whose length stands in n bytes before it.
+func (u *unpickler) bytes(n int) (any, error) {
+	size, err := u.uint(n)
+	if err != nil {
+		return nil, err
+	}
+	b, err := u.take(size)
+	return pyBytes(b), err
+}
+
+// text reads a text in UTF-8 whose length stands in n bytes before it.
+func (u *unpickler) text(n int) (any, error) {
+	v, err := u.bytes(n)
+	if err != nil {
+		return nil, err
+	}
+	if s := string(v.(pyBytes)); utf8.ValidString(s) {
+		return s, nil
+	}
+	return nil, errText
+}
+
+// numberLine reads a number that protocol 0 writes in text.
+func (u *unpickler) numberLine(op byte) (any, error) {
+	b, err := u.line()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case op == 'F':
+		f, err := strconv.ParseFloat(string(b), 64)
+		if err != nil {
+			return nil, errors.New("a number is none, or not finite")
+		}
+		return finite(f)
+	case op == 'I' && string(b) == "01":
+		return true, nil
+	case op == 'I' && string(b) == "00":
+		return false, nil
+	}
+	b = bytes.TrimSuffix(b, []byte("L"))
+	if len(b) > 2*maxInteger {
+		return nil, errLongDigit
+	}
+	n, ok := new(big.Int).SetString(string(b), 10)
+	if !ok {
+		return nil, errors.New("an integer is none")
+	}
+	return bigInteger(n), nil
+}
+
+// textLine reads a string that protocol 0 writes in text: Python 2's str in quotes, or unicode.
+func (u *unpickler) textLine(op byte) (any, error) {
+	b, err := u.line()
+	if err != nil {
+		return nil, err
+	}
+	if op == 'V' {
+		return rawUnicode(b)
+	}
+	b = bytes.TrimRight(b, " \r")
+	if len(b) < 2 || b[0] != b[len(b)-1] || b[0] != '\'' && b[0] != '"' {
+		return nil, errors.New("a string has no quotes")
+	}
+	return unquotePython(b[1 : len(b)-1])
+}
+
+// unquotePython resolves the escapes of a Python 2 string.
+func unquotePython(b []byte) (any, error) {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			out = append(out, b[i])
+			continue
+		}
+		if i++; i == len(b) {
+			return nil, errors.New("a string ends in half of an escape")
+		}
+		switch c := b[i]; c {
+		case '\\', '\'', '"':
+			out = append(out, c)
+		case 'a', 'b', 'f', 'n', 'r', 't', 'v':
+			out = append(out, map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}[c])
+		case 'x':
+			if i+2 >= len(b) {
+				return nil, errors.New("a string ends in half of an escape")
+			}
+			n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8)
+			if err != nil {
+				return nil, errors.New("a string has an escape that is none")
+			}
+			out = append(out, byte(n))
+			i += 2
+		default:
+			return nil, errors.New("a string has an escape that Python does not write")
+		}
+	}
+	return pyBytes(out), nil
+}
+
+// rawUnicode resolves what Python calls raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for the rest. Old builds
+// write characters above U+FFFF as two halves.
+func rawUnicode(b []byte) (any, error) {
+	var units []rune
+	for i := 0; i < len(b); i++ {
+		digits := 0
+		if b[i] == '\\' && i+1 < len(b) {
+			switch b[i+1] {
+			case 'u':
+				digits = 4
+			case 'U':
+				digits = 8
+			}
+		}
+		if digits == 0 {
+			units = append(units, rune(b[i]))
+			continue
+		}
+		if i+2+digits > len(b) {
+			return nil, errors.New("a text ends in half of an escape")
+		}
+		n, err := strconv.ParseUint(string(b[i+2:i+2+digits]), 16, 32)
+		if err != nil || n > unicode.MaxRune {
+			return nil, errors.New("a text has an escape that is none")
+		}
+		i += 1 + digits
+		r := rune(n)
+		if last := len(units) - 1; isLow(r) && last >= 0 && isHigh(units[last]) {
+			units[last] = utf16.DecodeRune(units[last], r)
+			continue
+		}
+		units = append(units, r)
+	}
+	for _, r := range units {
+		if utf16.IsSurrogate(r) {
+			return nil, errText
+		}
+	}
+	return string(units), nil
+}
+
+// latin1 returns the bytes that a text of U+0000 to U+00FF stands for.
+func latin1(text string) (string, bool) {
+	out := make([]byte, 0, len(text))
+	for _, r := range text {
+		if r > 0xFF {
+			return "", false
+		}
+		out = append(out, byte(r))
+	}
+	return string(out), true
+}
+
+// textOrBytes tells text from bytes where a format writes both alike: valid UTF-8 without control characters, but for tabs
+// and line ends, is text.
+func textOrBytes(s string) any {
+	if !utf8.ValidString(s) {
+		return []byte(s)
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) && r != '\t' && r != '\n' && r != '\r' {
+			return []byte(s)
+		}
+	}
+	return s
+}

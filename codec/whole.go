@@ -1,0 +1,102 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+
+	"replicator"
+)
+
+// wholeFormat is a format whose bodies are decoded whole, whatever is wanted of them.
+type wholeFormat struct {
+	name   string
+	decode func(body []byte) (any, error)
+}
+
+func (f wholeFormat) document(body []byte) (map[string]any, error) {
+	v, err := f.decode(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	if doc, ok := v.(map[string]any); ok {
+		return doc, nil
+	}
+	return nil, fmt.Errorf("%s: the body is %s, want a map", f.name, sortOf(v))
+}
+
+func (f wholeFormat) members(body []byte, want names, values []any) error {
+	doc, err := f.document(body)
+	if err != nil {
+		return err
+	}
+	for i, name := range want.list {
+		values[i] = doc[name]
+	}
+	return nil
+}
+
+func sortOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string, []byte:
+		return "a string"
+	case []any:
+		return "a list"
+	}
+	return "a number"
+}
+
+var (
+	errShort     = errors.New("the body is cut short")
+	errTrailing  = errors.New("something follows the end of the body")
+	errText      = errors.New("a text is not valid UTF-8")
+	errInfinite  = errors.New("a number is not finite")
+	errName      = errors.New("a map has a key that is neither a text nor an integer")
+	errLongDigit = fmt.Errorf("an integer has more than %d bytes", maxInteger)
+	errDepth     = fmt.Errorf("the body nests deeper than %d levels", MaxDepth)
+)
+
+// maxInteger bounds the length of integers in bytes: to write one in decimal takes time that grows with its square.
+const maxInteger = 512
+
+func finite(f float64) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, errInfinite
+	}
+	return f, nil
+}
+
+// unsigned is the value of an integer that is not negative.
+func unsigned(n uint64) any {
+	if n <= math.MaxInt64 {
+		return int64(n)
+	}
+	return n
+}
+
+// bigInteger is the value of an integer of any size.
+func bigInteger(n *big.Int) any {
+	switch {
+	case n.IsInt64():
+		return n.Int64()
+	case n.IsUint64():
+		return n.Uint64()
+	}
+	return replicator.Number(n.String())
+}
+
+// memberName makes a map's key a member's name. Integers are written in decimal, as JSON writers do.
+func memberName(key any) (string, error) {
+	switch k := key.(type) {
+	case string:
+		return k, nil
+	case int64, uint64:
+		return replicator.FormatValue(k), nil
+	}
+	return "", errName
+}
