@@ -70,7 +70,7 @@ func (r *Reference) Marks(_ context.Context, source string) ([]replicator.Mark, 
 	return marks, nil
 }
 
-// Forget implements replicator.Sink.
+// Forget implements replicator.Sink. Entries stay, as they do in a table, until an op on their cell replaces them.
 func (r *Reference) Forget(_ context.Context, view string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

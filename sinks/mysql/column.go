@@ -1,0 +1,324 @@
+package mysql
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// column is a column of a target table.
+type column struct {
+	name, quoted string
+	typ          string // DATA_TYPE, in lower case; "json" for MariaDB's JSON, too
+	declared     string // COLUMN_TYPE
+	nullable     bool
+	optional     bool // a row can be inserted without it
+	auto         bool // AUTO_INCREMENT
+	generated    bool
+	unsigned     bool
+	chars, bytes int64 // the longest that it takes
+	precision    int
+	scale        int
+	fraction     int // digits of a second
+	charset      string
+	collation    string
+	members      []string // of an ENUM or SET
+}
+
+// converters are the types that values can be converted to.
+var converters = map[string]func(*column, any) (any, error){
+	"tinyint": (*column).integer, "smallint": (*column).integer, "mediumint": (*column).integer, "int": (*column).integer, "bigint": (*column).integer,
+	"decimal": (*column).decimal, "float": (*column).float, "double": (*column).float, "bit": (*column).bit, "year": (*column).year,
+	"char": (*column).text, "varchar": (*column).text,
+	"tinytext": (*column).text, "text": (*column).text, "mediumtext": (*column).text, "longtext": (*column).text,
+	"binary": (*column).binary, "varbinary": (*column).binary,
+	"tinyblob": (*column).binary, "blob": (*column).binary, "mediumblob": (*column).binary, "longblob": (*column).binary,
+	"date": (*column).date, "datetime": (*column).dateTime, "timestamp": (*column).dateTime, "time": (*column).timeOfDay,
+	"enum": (*column).enum, "set": (*column).set, "json": (*column).json, "uuid": (*column).uuid,
+}
+
+// known reports whether there is a way to convert values to the column's type.
+func (c *column) known() bool { return converters[c.typ] != nil }
+
+// convert makes a value of the replicator's model (see replicator.Entry) one that the column holds unchanged, and that is
+// bound as it is: nil, int64, uint64, float64, string or []byte. What doesn't fit is an error, which never shows the value.
+func (c *column) convert(v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return converters[c.typ](c, v)
+}
+
+// wrong is the error of a value whose kind the column's type can't take.
+func (c *column) wrong(v any) error {
+	kind := "a value of another kind"
+	switch v.(type) {
+	case bool:
+		kind = "a boolean"
+	case int64, uint64:
+		kind = "an integer"
+	case float64, replicator.Number:
+		kind = "a number"
+	case string:
+		kind = "a text"
+	case []byte:
+		kind = "bytes"
+	case []any:
+		kind = "a list"
+	case map[string]any:
+		kind = "an object"
+	case replicator.RawJSON:
+		kind = "a JSON document"
+	}
+	return fmt.Errorf("%s can't be stored as %s", kind, c.declared)
+}
+
+// misfit is the error of a value of the right kind that doesn't fit.
+func (c *column) misfit(why string) error { return fmt.Errorf("%s does not fit %s", why, c.declared) }
+
+// text converts to CHAR, VARCHAR and the TEXTs: texts as they are, numbers in full, bytes that are text.
+func (c *column) text(v any) (any, error) {
+	var s string
+	switch v := v.(type) {
+	case string:
+		s = v
+	case []byte:
+		if len(v) == 16 && c.typ == "char" && (c.chars == 36 || c.chars == 32) {
+			s = hex.EncodeToString(v)
+			if c.chars == 36 {
+				s = dashed(s)
+			}
+			break
+		}
+		s = string(v)
+	case int64, uint64, float64, replicator.Number, bool, replicator.RawJSON:
+		s = replicator.FormatValue(v)
+	default:
+		return nil, c.wrong(v)
+	}
+	size, err := c.encoded(s)
+	if err != nil {
+		return nil, err
+	}
+	if c.typ == "char" || c.typ == "varchar" {
+		size = int64(len([]rune(s)))
+		if size > c.chars {
+			return nil, c.misfit(fmt.Sprintf("a text of %d characters", size))
+		}
+		if c.typ == "char" && strings.HasSuffix(s, " ") {
+			return nil, c.misfit("a text that ends in a space, which CHAR does not keep,")
+		}
+	} else if size > c.bytes {
+		return nil, c.misfit(fmt.Sprintf("a text of %d bytes", size))
+	}
+	return s, nil
+}
+
+// encoded is the size of a text in the column's character set, or an error if that can't hold it. Of sets that are rare the
+// server is the judge.
+func (c *column) encoded(s string) (int64, error) {
+	if !replicator.ValidText(s) {
+		return 0, c.misfit("a text that is not valid UTF-8")
+	}
+	var size int64
+	for _, r := range s {
+		switch c.charset {
+		case "utf8mb3", "utf8":
+			if r > 0xffff {
+				return 0, c.misfit("a character beyond the " + c.charset + " set")
+			}
+		case "latin1":
+			if r > 0xff && !strings.ContainsRune(cp1252, r) {
+				return 0, c.misfit("a character beyond the latin1 set")
+			}
+			size++
+		case "ascii":
+			if r > 0x7f {
+				return 0, c.misfit("a character beyond the ascii set")
+			}
+		}
+	}
+	switch c.charset {
+	case "latin1":
+	case "ucs2", "utf16", "utf16le":
+		size = 0
+		for _, r := range s {
+			size += 2
+			if r > 0xffff {
+				size += 2
+			}
+		}
+	case "utf32":
+		size = 4 * int64(len([]rune(s)))
+	default:
+		size = int64(len(s))
+	}
+	return size, nil
+}
+
+// cp1252 is what MySQL's latin1 holds at 0x80 to 0x9f. The C1 controls of Unicode at those places are no part of it, but
+// the five unused ones are.
+const cp1252 = "€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+
+// binary converts to BINARY, VARBINARY and the BLOBs: bytes, texts as their bytes, and to BINARY(16) a UUID in text.
+func (c *column) binary(v any) (any, error) {
+	var b []byte
+	switch v := v.(type) {
+	case []byte:
+		b = v
+	case string:
+		b = []byte(v)
+		if c.typ == "binary" && c.chars == 16 {
+			if id, ok := parseUUID(v); ok {
+				b = id
+			}
+		}
+	case int64, uint64, float64, replicator.Number, replicator.RawJSON:
+		if c.typ == "binary" {
+			return nil, c.wrong(v)
+		}
+		b = []byte(replicator.FormatValue(v))
+	default:
+		return nil, c.wrong(v)
+	}
+	n := int64(len(b))
+	switch {
+	case n > c.bytes:
+		return nil, c.misfit(fmt.Sprintf("a value of %d bytes", n))
+	case c.typ == "binary" && n < c.bytes: // the server would add zero bytes
+		return nil, c.misfit(fmt.Sprintf("a value of only %d bytes", n))
+	}
+	if b == nil {
+		b = []byte{}
+	}
+	return b, nil
+}
+
+// uuid converts to MariaDB's UUID.
+func (c *column) uuid(v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		if b, ok := parseUUID(v); ok {
+			return dashed(hex.EncodeToString(b)), nil
+		}
+		return nil, c.misfit("a text that is no UUID")
+	case []byte:
+		if len(v) != 16 {
+			return nil, c.misfit(fmt.Sprintf("a value of %d bytes", len(v)))
+		}
+		return dashed(hex.EncodeToString(v)), nil
+	}
+	return nil, c.wrong(v)
+}
+
+// parseUUID reads 36 characters with dashes, or 32 hexadecimal digits.
+func parseUUID(s string) ([]byte, bool) {
+	if len(s) == 36 {
+		if s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+			return nil, false
+		}
+		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	}
+	if len(s) != 32 {
+		return nil, false
+	}
+	b, err := hex.DecodeString(s)
+	return b, err == nil
+}
+
+func dashed(digits string) string {
+	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
+}
+
+// enum converts to a member of an ENUM, in the declared spelling.
+func (c *column) enum(v any) (any, error) {
+	s, ok := v.(string)
+	if b, isBytes := v.([]byte); isBytes {
+		s, ok = string(b), true
+	}
+	if !ok {
+		return nil, c.wrong(v)
+	}
+	m, ok := c.member(s)
+	if !ok {
+		return nil, fmt.Errorf("the text is no member of the column's ENUM")
+	}
+	return m, nil
+}
+
+// set converts a list of texts, or texts separated by commas, to a SET.
+func (c *column) set(v any) (any, error) {
+	var parts []string
+	switch v := v.(type) {
+	case string:
+		if v != "" {
+			parts = strings.Split(v, ",")
+		}
+	case []any:
+		for _, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				return nil, c.wrong(v)
+			}
+			parts = append(parts, s)
+		}
+	default:
+		return nil, c.wrong(v)
+	}
+	for i, p := range parts {
+		m, ok := c.member(p)
+		if !ok {
+			return nil, fmt.Errorf("a text is no member of the column's SET")
+		}
+		parts[i] = m
+	}
+	return strings.Join(parts, ","), nil
+}
+
+// member finds a member: the same text, or the same but for case where the collation doesn't tell.
+func (c *column) member(s string) (string, bool) {
+	if slices.Contains(c.members, s) {
+		return s, true
+	}
+	if strings.HasSuffix(c.collation, "_ci") {
+		for _, m := range c.members {
+			if strings.EqualFold(m, s) {
+				return m, true
+			}
+		}
+	}
+	return "", false
+}
+
+// members reads the members out of a declaration: enum('a','it”s').
+func members(declared string) []string {
+	open := strings.IndexByte(declared, '(')
+	if open < 0 {
+		return nil
+	}
+	var out []string
+	var b strings.Builder
+	inside := false
+	rest := declared[open+1:]
+	for i := 0; i < len(rest); i++ {
+		switch {
+		case rest[i] != '\'':
+			if inside {
+				b.WriteByte(rest[i])
+			}
+		case !inside:
+			inside = true
+		case i+1 < len(rest) && rest[i+1] == '\'':
+			b.WriteByte('\'')
+			i++
+		default:
+			out = append(out, b.String())
+			b.Reset()
+			inside = false
+		}
+	}
+	return out
+}

@@ -1,0 +1,32 @@
+// Package mysql keeps views in the tables of a MySQL or MariaDB database: indexes (one row a value) and rows (one row a key),
+// in tables as their owner made them.
+//
+// # Promises
+//
+//   - All views of a cell change in one transaction, with what is remembered of the cell: an index and the row it leads to
+//     never disagree, and what Apply returned is durable.
+//   - What decides is replicator.State.Next, on a state that is read under a lock: any number of replicators may write.
+//   - A value is stored as it is, or rejected with a reason that doesn't show it. The target's own column types say what fits;
+//     they are read at Open, so a changed table needs a restart, or the retry that follows the server's error.
+//   - Only the view's columns are written. A row that somebody else put there for a key is replaced when the key's cell changes.
+//   - Values are bound by the driver, names are quoted. Messages name sink, view, table and column, never a value.
+//
+// # What is stored
+//
+// Three tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks), replicator_state
+// (one row a cell: see stateFormat) and replicator_locks (a row for each of replicator.Partitions). Dropping any of them is
+// noticed: the views are then filled anew.
+//
+// # How a batch is applied
+//
+// Values are converted first. Then, in one READ COMMITTED transaction: lock the partitions of the batch's keys; read the
+// states; judge each op for each view; where the digest of a contribution changed, delete the key's old rows and insert the
+// new ones; write the states; commit. A deadlock or lock timeout repeats the transaction. A value that the server refuses
+// after all is found by splitting the batch, and is rejected alone.
+//
+// # What is where
+//
+// mysql.go Config, New, Open · session.go connections and servers · own.go the sink's own tables · shape.go a target's shape
+// · keeper.go a view in its table · index.go, row.go the kinds · column.go, number.go, datetime.go, json.go conversion ·
+// state.go, rows.go stored forms · apply.go, writer.go a batch · target.go versions and marks · ddl.go missing tables.
+package mysql

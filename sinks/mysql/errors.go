@@ -1,0 +1,102 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator"
+)
+
+// Messages of servers may quote values ("Duplicate entry '…'"), which must not reach a log. Those of these errors don't.
+var plainMessages = map[uint16]bool{
+	1040: true, 1044: true, 1045: true, 1049: true, 1053: true, 1054: true, 1114: true, 1142: true, 1143: true, 1146: true, 1205: true, 1213: true,
+	1227: true, 1290: true, 1317: true, 1364: true, 1370: true, 1698: true, 1792: true, 1820: true, 1836: true, 1862: true, 3118: true, 3024: true,
+}
+
+// fatalErrors are those that last until somebody acts.
+var fatalErrors = map[uint16]bool{
+	1044: true, 1045: true, 1049: true, 1054: true, 1136: true, 1142: true, 1143: true, 1146: true, 1227: true, 1364: true, 1370: true,
+	1698: true, 1820: true, 1862: true, 3118: true,
+}
+
+// dataErrors are those that a value causes, in words that don't show it.
+var dataErrors = map[uint16]string{
+	1048: "NULL in a column that is NOT NULL",
+	1062: "another row has the same unique key",
+	1118: "the row is too large",
+	1153: "the row is larger than max_allowed_packet",
+	1264: "a number is out of the column's range",
+	1265: "a value doesn't fit the column",
+	1292: "a date or time is not valid",
+	1300: "a text is not valid in the column's character set",
+	1366: "a value doesn't fit the column's type or character set",
+	1406: "a value is too long for the column",
+	1411: "a value can't be converted to the column's type",
+	1452: "a foreign key's row is missing",
+	1526: "no partition takes the value",
+	1644: "a trigger refused the row",
+	1690: "a number is out of range",
+	3140: "a text is not valid JSON",
+	3141: "a text is not valid JSON",
+	3156: "a JSON value doesn't fit the column's type",
+	3819: "a CHECK constraint refuses the row",
+	4025: "a CHECK constraint refuses the row",
+}
+
+// dataReason is why the server refused a statement because of a value in it; "" if that is not the reason.
+func dataReason(err error) string {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		if reason, ok := dataErrors[e.Number]; ok {
+			return fmt.Sprintf("%s (error %d)", reason, e.Number)
+		}
+	}
+	if errors.Is(err, mysql.ErrPktTooLarge) {
+		return "the row is larger than max_allowed_packet"
+	}
+	return ""
+}
+
+// transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once.
+func transient(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && (e.Number == 1213 || e.Number == 1205)
+}
+
+func is(err error, numbers ...uint16) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, n := range numbers {
+		if e.Number == n {
+			return true
+		}
+	}
+	return false
+}
+
+// classify says what was being done when err happened, hides what might be a value, and marks what only a person can mend.
+// Errors of the context and of the connection are temporary like all others.
+func classify(err error, doing string) error {
+	if err == nil || replicator.IsFatal(err) {
+		return err
+	}
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	text := fmt.Errorf("%s: error %d (%s)", doing, e.Number, e.SQLState[:])
+	if plainMessages[e.Number] {
+		text = fmt.Errorf("%w: %s", text, e.Message)
+	} else if reason := dataErrors[e.Number]; reason != "" {
+		text = fmt.Errorf("%w: %s", text, reason)
+	}
+	if fatalErrors[e.Number] {
+		return replicator.Fatal(text)
+	}
+	return text
+}

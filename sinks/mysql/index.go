@@ -1,0 +1,119 @@
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// indexKind keeps one row for each distinct value: the fields' columns and the key's.
+//
+// The old entries of a key are found by its key columns; no before-image is needed, and rows that somebody else put there for
+// the key go, too. Where several cells feed a key, all their entries are written again when one changes: what two cells
+// claim stays as long as one does.
+//
+// Values that the table's own unique key takes for equal ("Foo" and "foo" under a case-insensitive collation) are one entry:
+// the first of them.
+type indexKind struct{}
+
+func (indexKind) check(k *keeper, sh *shape) []string {
+	var problems []string
+	names := k.keyNames()
+	several := k.shared || slices.ContainsFunc(k.view.Fields, func(f replicator.Field) bool { return strings.Contains(f.Path, "[]") })
+	indexed := false
+	for i := range sh.indexes {
+		x := &sh.indexes[i]
+		if slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(x.parts[0].column, n) }) {
+			indexed = true
+		}
+		if !x.unique || autoOnly(x, sh) {
+			continue
+		}
+		switch {
+		case x.exactly(names):
+			k.single = true
+			if several {
+				problems = append(problems, fmt.Sprintf("its unique key %s takes one row a key, but the view may have several: make it a plain key", x.name))
+			}
+		case !x.whole(names):
+			problems = append(problems, fmt.Sprintf("its unique key %s doesn't hold the whole key (%s), so two entities could not have one value: drop it",
+				x.name, strings.Join(names, ", ")))
+		case several && slices.ContainsFunc(x.parts, func(p part) bool { return p.prefix }):
+			problems = append(problems, fmt.Sprintf("its unique key %s holds only the beginning of a column, so two values of one key could be taken for one: "+
+				"make it a plain key", x.name))
+		}
+	}
+	if !indexed {
+		problems = append(problems, fmt.Sprintf("no index begins with the key, so every write would read the whole table: ALTER TABLE %s ADD KEY (%s)",
+			k.table, k.keys[0].quoted))
+	}
+	return problems
+}
+
+// autoOnly reports whether an index is made of nothing but an AUTO_INCREMENT column: rows get numbers of their own there.
+func autoOnly(x *index, sh *shape) bool {
+	if len(x.parts) != 1 {
+		return false
+	}
+	c := sh.column(x.parts[0].column)
+	return c != nil && c.auto
+}
+
+func (indexKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
+	if slices.Contains(e.Fields, nil) {
+		return nil, nil // a property is missing or null: no entry
+	}
+	return k.convertFields(e, version)
+}
+
+func (indexKind) write(w *writer, k *keeper, changes []change) error {
+	if err := w.remove(k, changes); err != nil {
+		return err
+	}
+	var rows []row
+	var keys [][]any
+	several := false
+	for _, c := range changes {
+		n := len(rows)
+		for _, r := range distinct(c.rows, len(k.fields)) {
+			rows, keys = append(rows, r), append(keys, c.key)
+		}
+		several = several || len(rows)-n > 1
+	}
+	suffix := ""
+	if several {
+		// A row that the unique key takes for one that was just inserted for the same key changes nothing.
+		q := k.keys[0].quoted
+		suffix = " ON DUPLICATE KEY UPDATE " + q + " = " + k.table + "." + q
+	}
+	return w.insert(k, rows, keys, suffix)
+}
+
+// distinct returns the rows of all cells of a key, one for each value; of equal ones the one with the highest version.
+func distinct(cells [][]row, fields int) []row {
+	var all []row
+	seen := map[string]int{}
+	for _, rows := range cells {
+		for _, r := range rows {
+			value := string(appendRows(nil, []row{r[:fields]}))
+			if i, ok := seen[value]; ok {
+				if len(r) > fields && newer(r[fields], all[i][fields]) {
+					all[i] = r
+				}
+				continue
+			}
+			seen[value] = len(all)
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// newer compares two versions as they are bound.
+func newer(a, b any) bool {
+	x, ok := a.(int64)
+	y, ok2 := b.(int64)
+	return ok && ok2 && x > y
+}

@@ -1,0 +1,222 @@
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// keeper keeps one view in its table.
+type keeper struct {
+	view         *replicator.View
+	place        int // in Target.Views
+	id           uint32
+	salt         salt
+	markedAtOpen int64
+
+	table    string    // quoted
+	keys     []*column // the target's key columns
+	keyOf    []int     // for each, the place of its value in the cell's key
+	fields   []*column
+	version  *column // nil: the table has none
+	inserted string  // the quoted columns of an INSERT: fields, keys, version
+	kind     kind
+
+	shared bool // several cells of one key feed the view, so each one's contribution is kept
+	single bool // the table takes one row a key
+	atMost int  // how long a row may be, in bytes
+}
+
+// kind is how a kind of view is stored.
+type kind interface {
+	// check says what about a table makes it impossible to keep the view there.
+	check(k *keeper, sh *shape) []string
+
+	// row converts an entry; nil if the entry is none (an index over a missing property).
+	row(k *keeper, e replicator.Entry, version int64) (row, error)
+
+	// write makes the table hold, for each changed key, what its cells contribute now.
+	write(w *writer, k *keeper, changes []change) error
+}
+
+// change is a key whose contributions changed.
+type change struct {
+	key  []any
+	rows [][]row // by contributing cell, in the order of the view's feeds; what they contribute now
+	held bool    // the table may hold rows of the key
+}
+
+// plan makes a keeper of a view and its table's shape, or says what is wrong with the table.
+func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
+	k := &keeper{view: v, table: sh.quoted(), shared: s.sharesKeys(v)}
+	switch v.Kind {
+	case "index":
+		k.kind = indexKind{}
+	case "row":
+		k.kind = rowKind{}
+	default:
+		return nil, []string{fmt.Sprintf("a MySQL sink keeps no views of kind %q", v.Kind)}
+	}
+	var problems []string
+	if sh.isView {
+		return nil, []string{"it is a view, not a table"}
+	}
+	if !strings.EqualFold(sh.engine, "InnoDB") {
+		problems = append(problems, fmt.Sprintf("its engine is %s, which has no transactions: ALTER TABLE … ENGINE=InnoDB", sh.engine))
+	}
+	take := func(name string) *column {
+		c := sh.column(name)
+		switch {
+		case c == nil:
+			problems = append(problems, fmt.Sprintf("it has no column %s", name))
+		case c.generated:
+			problems = append(problems, fmt.Sprintf("its column %s is generated", name))
+		case !c.known():
+			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", name, c.declared))
+		}
+		return c
+	}
+	order, err := s.keyOrder(v)
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	k.keyOf = order
+	for _, f := range v.KeyFrom {
+		k.keys = append(k.keys, take(f.Name))
+	}
+	for _, f := range v.Fields {
+		k.fields = append(k.fields, take(f.Name))
+	}
+	if v.VersionColumn != "" {
+		k.version = take(v.VersionColumn)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	k.inserted = k.columnList()
+	problems = append(problems, unmanaged(k, sh)...)
+	return k, append(problems, k.kind.check(k, sh)...)
+}
+
+// managed are the columns that the sink writes, in the order of an INSERT.
+func (k *keeper) managed() []*column {
+	all := append(slices.Clone(k.fields), k.keys...)
+	if k.version != nil {
+		all = append(all, k.version)
+	}
+	return all
+}
+
+func (k *keeper) columnList() string {
+	var names []string
+	for _, c := range k.managed() {
+		names = append(names, c.quoted)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (k *keeper) keyNames() []string {
+	var names []string
+	for _, c := range k.keys {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// unmanaged finds columns that the view says nothing of and that have no default: no row could be inserted.
+func unmanaged(k *keeper, sh *shape) []string {
+	var problems []string
+	for _, c := range sh.columns {
+		if !c.optional && !slices.Contains(k.managed(), c) {
+			problems = append(problems, fmt.Sprintf("its column %s is NOT NULL without a default, and the view doesn't fill it", c.name))
+		}
+	}
+	return problems
+}
+
+// sharesKeys reports whether several cells of one key can feed the view.
+func (s *Sink) sharesKeys(v *replicator.View) bool {
+	return len(v.From) > 1 || (len(v.From) == 1 && v.From[0].Column == "" && s.tables[v.From[0].Table].Column != "")
+}
+
+// keyOrder finds for each of the target's key columns the place of its value in a cell's key. It must be the same in every
+// table that the view is made from, or their cells would not meet; and no part of the key may be left out, or the cells of
+// two entities would.
+func (s *Sink) keyOrder(v *replicator.View) ([]int, error) {
+	var order []int
+	for n, f := range v.From {
+		t, ok := s.tables[f.Table]
+		if !ok {
+			return nil, fmt.Errorf("the view is made from a table %s that is not configured", f.Table)
+		}
+		var here []int
+		for _, kf := range v.KeyFrom {
+			i := slices.Index(t.Key, strings.TrimPrefix(kf.Path, "$"))
+			if i < 0 {
+				return nil, fmt.Errorf("its key column %s is made of %s, which is no key column of table %s", kf.Name, kf.Path, t.Name)
+			}
+			here = append(here, i)
+		}
+		for i, name := range t.Key {
+			if !slices.Contains(here, i) {
+				return nil, fmt.Errorf("its key leaves out %s, a key column of table %s: two entities would share a row", name, t.Name)
+			}
+		}
+		if n > 0 && !slices.Equal(here, order) {
+			return nil, fmt.Errorf("its key is made of differing parts of the keys of tables %s and %s", v.From[0].Table, f.Table)
+		}
+		order = here
+	}
+	return order, nil
+}
+
+// key converts a cell's key to the target's key columns.
+func (k *keeper) key(values []any) ([]any, error) {
+	key := make([]any, len(k.keys))
+	for i, c := range k.keys {
+		if k.keyOf[i] >= len(values) {
+			return nil, fmt.Errorf("the key has %d parts: the table's key changed since the cell was read", len(values))
+		}
+		v, err := c.convert(values[k.keyOf[i]])
+		if err != nil {
+			return nil, fmt.Errorf("key column %s: %w", c.name, err)
+		}
+		if v == nil {
+			return nil, fmt.Errorf("key column %s: NULL", c.name)
+		}
+		key[i] = v
+	}
+	return key, nil
+}
+
+// convertFields converts an entry's fields and appends the version, if the table takes it.
+func (k *keeper) convertFields(e replicator.Entry, version int64) (row, error) {
+	if len(e.Fields) != len(k.fields) {
+		return nil, fmt.Errorf("it has %d fields, the view %d", len(e.Fields), len(k.fields))
+	}
+	r := make(row, len(k.fields), len(k.fields)+1)
+	for i, c := range k.fields {
+		v, err := c.convert(e.Fields[i])
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", c.name, err)
+		}
+		r[i] = v
+	}
+	if k.version != nil {
+		v, err := k.version.convert(version)
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", k.version.name, err)
+		}
+		r = append(r, v)
+	}
+	return r, nil
+}
+
+// arguments are a row's values in the order of an INSERT.
+func (k *keeper) arguments(args []any, r row, key []any) []any {
+	args = append(args, r[:len(k.fields)]...)
+	args = append(args, key...)
+	return append(args, r[len(k.fields):]...)
+}

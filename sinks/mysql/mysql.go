@@ -1,0 +1,93 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator"
+)
+
+// Config is what a Sink is made of.
+type Config struct {
+	Name   string             // the sink's name in the configuration, for messages
+	DSN    string             // of the database that holds the views, in go-sql-driver's form
+	Tables []replicator.Table // the source's tables that the views are made from
+	Logger *slog.Logger       // nil: none
+}
+
+// Sink keeps views in one database of a MySQL or MariaDB server. It is safe for concurrent use.
+type Sink struct {
+	name     string
+	database string
+	tables   map[string]replicator.Table
+	log      *slog.Logger
+	db       *sql.DB
+
+	mu     sync.Mutex
+	server *server // nil until it was asked for
+}
+
+var _ replicator.Sink = (*Sink)(nil)
+
+// New makes a sink. It connects to nothing yet; a DSN that says too little is an error.
+func New(c Config) (*Sink, error) {
+	dsn, err := mysql.ParseDSN(c.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: its dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE", c.Name) // err may quote it
+	}
+	if dsn.DBName == "" {
+		return nil, fmt.Errorf("sink %s: its dsn names no database: end it with /DATABASE", c.Name)
+	}
+	db, err := openDB(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
+	}
+	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, db: db}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	for _, t := range c.Tables {
+		s.tables[t.Name] = t
+	}
+	return s, nil
+}
+
+// Open implements replicator.Sink.
+func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	srv, err := s.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.createOwn(ctx); err != nil {
+		return nil, err
+	}
+	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, marked: make([]int64, len(views))}
+	for i, v := range views {
+		if v.Create {
+			if err := s.createTarget(ctx, v); err != nil {
+				return nil, err
+			}
+		}
+		k, err := s.keep(ctx, v)
+		if err == nil {
+			k.place = i
+			err = s.register(ctx, source, k)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("view %s: %w", v.Name, err)
+		}
+		t.kept = append(t.kept, k)
+		t.shared = t.shared || k.shared
+		t.marked[i] = k.markedAtOpen
+	}
+	return t, nil
+}
+
+// Close implements replicator.Sink. Targets are closed before.
+func (s *Sink) Close() error { return s.db.Close() }

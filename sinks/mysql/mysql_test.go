@@ -1,0 +1,176 @@
+package mysql_test
+
+import (
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
+	"replicator/sinks/sinktest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+var tables = []replicator.Table{
+	{Name: "cell", Table: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key"},
+	{Name: "fav", Table: "favorite", Key: []string{"object_id", "user_id"}},
+}
+
+func fields(paths ...string) []replicator.Field {
+	var out []replicator.Field
+	for _, p := range paths {
+		out = append(out, replicator.Field{Name: strings.TrimSuffix(p, "[]"), Path: p})
+	}
+	return out
+}
+
+func rowKey(name string) []replicator.Field {
+	return []replicator.Field{{Name: name, Path: "$row_key"}}
+}
+
+func from(columns ...string) []replicator.Feed {
+	var out []replicator.Feed
+	for _, c := range columns {
+		table, column, _ := strings.Cut(c, ".")
+		out = append(out, replicator.Feed{Table: table, Column: column})
+	}
+	return out
+}
+
+// suiteViews are views of every shape that a MySQL sink keeps, and suiteDDL their tables: as the seed has them, without a
+// UNIQUE key on the entity, with a version, merged, with composite keys.
+var suiteViews = []*replicator.View{
+	{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), KeyFrom: rowKey("row_key"), Table: "by_email", Fingerprint: "1"},
+	{Name: "by_tag", Kind: "index", From: from("cell.users"), Fields: fields("tags[]", "city"), KeyFrom: rowKey("row_key"), Table: "by_tag", Fingerprint: "1"},
+	{Name: "by_city", Kind: "index", From: from("cell.users", "cell.profile"), Fields: fields("city"), KeyFrom: rowKey("entity"), Table: "by_city",
+		VersionColumn: "version", Fingerprint: "1"},
+	{Name: "users", Kind: "row", From: from("cell.users"), Fields: fields("email", "city"), KeyFrom: rowKey("id"), Table: "users", Fingerprint: "1"},
+	{Name: "people", Kind: "row", From: from("cell.profile", "cell.users"), Fields: fields("email", "city"), KeyFrom: rowKey("id"), Table: "people",
+		VersionColumn: "version", Fingerprint: "1"},
+	{Name: "everything", Kind: "row", From: from("cell"), Fields: fields("city"), KeyFrom: rowKey("id"), Table: "everything", Fingerprint: "1"},
+	{Name: "favorites", Kind: "row", From: from("fav"), Fields: fields("email"), Table: "favorites", Fingerprint: "1",
+		KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}},
+	{Name: "fav_by_city", Kind: "index", From: from("fav"), Fields: fields("city"), Table: "fav_by_city", Fingerprint: "1",
+		KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}},
+}
+
+var suiteDDL = []string{
+	"CREATE TABLE by_email (email VARCHAR(254) NOT NULL, row_key BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, row_key)) ENGINE=InnoDB",
+	"CREATE TABLE by_tag (tags VARCHAR(50) NOT NULL, city VARCHAR(50) NOT NULL, row_key BINARY(16) NOT NULL, PRIMARY KEY (tags, city, row_key), KEY (row_key)) ENGINE=InnoDB",
+	"CREATE TABLE by_city (city VARCHAR(50) NOT NULL, entity BINARY(16) NOT NULL, version BIGINT NOT NULL, PRIMARY KEY (entity, city)) ENGINE=InnoDB",
+	"CREATE TABLE users (id BINARY(16) PRIMARY KEY, email VARCHAR(254), city TEXT, remark VARCHAR(10) DEFAULT 'mine') ENGINE=InnoDB",
+	"CREATE TABLE people (id BINARY(16) PRIMARY KEY, email VARCHAR(254), city TEXT, version BIGINT) ENGINE=InnoDB",
+	"CREATE TABLE everything (n INT AUTO_INCREMENT PRIMARY KEY, id BINARY(16) NOT NULL UNIQUE, city TEXT) ENGINE=InnoDB",
+	"CREATE TABLE favorites (o BINARY(16), u BINARY(16), email VARCHAR(100), PRIMARY KEY (o, u)) ENGINE=InnoDB",
+	"CREATE TABLE fav_by_city (city VARCHAR(100), o BINARY(16), u BINARY(16), PRIMARY KEY (city, o, u), KEY (o)) ENGINE=InnoDB",
+}
+
+// database makes a database with tables, and returns a pool for looking into it and its DSN.
+func database(t testing.TB, s *servers.Server, ddl ...string) (*sql.DB, string) {
+	t.Helper()
+	dsn := s.DSN(servertest.Database(t, s))
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for _, d := range ddl {
+		exec(t, db, d)
+	}
+	return db, dsn
+}
+
+func exec(t testing.TB, db *sql.DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func newSink(t testing.TB, dsn string) *mysql.Sink {
+	t.Helper()
+	s, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// read reads a view's table by plain SQL, in the form of sinktest.Subject.Read.
+func read(t testing.TB, db *sql.DB, v *replicator.View) map[string]string {
+	t.Helper()
+	var names []string
+	for _, f := range v.Fields {
+		names = append(names, "`"+f.Name+"`")
+	}
+	table := map[string]replicator.Table{"cell": tables[0], "fav": tables[1]}[v.From[0].Table]
+	for _, part := range table.Key { // in the order of the cell's key
+		for _, f := range v.KeyFrom {
+			if f.Path == "$"+part {
+				names = append(names, "`"+f.Name+"`")
+			}
+		}
+	}
+	rows, err := db.Query("SELECT " + strings.Join(names, ", ") + " FROM `" + v.Table + "`")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		values := make([]sql.NullString, len(names))
+		into := make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		fields := make([]any, len(v.Fields))
+		for i := range fields {
+			if values[i].Valid {
+				fields[i] = values[i].String
+			}
+		}
+		var key []string
+		for _, k := range values[len(fields):] {
+			key = append(key, hex.EncodeToString([]byte(k.String)))
+		}
+		if id := strings.Join(key, ":"); v.Kind == "index" {
+			out[sinktest.EntryID(fields, id)] = ""
+		} else {
+			out[id] = sinktest.RowText(v, fields)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestConformance(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, suiteDDL...)
+		sinktest.Run(t, sinktest.Subject{
+			Tables: tables, Views: suiteViews, Histories: 300,
+			New:  func(t testing.TB) replicator.Sink { return newSink(t, dsn) },
+			Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, db, v) },
+			Bad:  map[string]any{"email": strings.Repeat("é", 300)},
+			SetMark: func(t testing.TB, source, view string, p *replicator.Position) {
+				if p == nil {
+					exec(t, db, "DELETE FROM replicator_views WHERE source = ? AND name = ?", source, view)
+					return
+				}
+				exec(t, db, "UPDATE replicator_views SET mark_order = ?, mark_token = ? WHERE source = ? AND name = ?", p.Order, p.Token, source, view)
+			},
+		})
+		_ = fmt.Sprint
+	})
+}

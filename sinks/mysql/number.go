@@ -1,0 +1,225 @@
+package mysql
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+// digits is a decimal number: sign, the digits before and after the point, without leading and trailing zeros.
+type digits struct {
+	negative    bool
+	whole, part string
+}
+
+// maxDigits is more than any column holds (DECIMAL has 65), and bounds what an exponent can make of a short text.
+const maxDigits = 400
+
+// parseDigits reads a decimal number, as JSON writes it; false for other texts and for numbers of absurd size.
+func parseDigits(s string) (d digits, ok bool) {
+	if d.negative = strings.HasPrefix(s, "-"); d.negative {
+		s = s[1:]
+	}
+	mantissa, exponent := s, 0
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		e, err := strconv.Atoi(s[i+1:])
+		if err != nil || e > maxDigits || e < -maxDigits {
+			return d, false
+		}
+		mantissa, exponent = s[:i], e
+	}
+	d.whole, d.part, _ = strings.Cut(mantissa, ".")
+	if d.whole == "" || strings.HasSuffix(mantissa, ".") || strings.Trim(d.whole+d.part, "0123456789") != "" {
+		return d, false
+	}
+	for ; exponent > 0; exponent-- {
+		if d.part == "" {
+			d.part = "0"
+		}
+		d.whole, d.part = d.whole+d.part[:1], d.part[1:]
+	}
+	for ; exponent < 0; exponent++ {
+		if d.whole == "" {
+			d.whole = "0"
+		}
+		d.part, d.whole = d.whole[len(d.whole)-1:]+d.part, d.whole[:len(d.whole)-1]
+	}
+	d.whole, d.part = strings.TrimLeft(d.whole, "0"), strings.TrimRight(d.part, "0")
+	if d.whole == "" && d.part == "" {
+		d.negative = false
+	}
+	return d, true
+}
+
+func (d digits) String() string {
+	s := d.whole
+	if s == "" {
+		s = "0"
+	}
+	if d.part != "" {
+		s += "." + d.part
+	}
+	if d.negative {
+		s = "-" + s
+	}
+	return s
+}
+
+// exact returns a number's digits; false if v is none. A text counts if it is the usual form of the number, so that nothing
+// of it is lost ("007" is not).
+func exact(v any) (digits, bool) {
+	switch v := v.(type) {
+	case int64, uint64:
+		return parseDigits(replicator.FormatValue(v))
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return digits{}, false
+		}
+		return parseDigits(strconv.FormatFloat(v, 'f', -1, 64))
+	case replicator.Number:
+		return parseDigits(string(v))
+	case string:
+		d, ok := parseDigits(v)
+		return d, ok && d.String() == v
+	case []byte:
+		d, ok := parseDigits(string(v))
+		return d, ok && d.String() == string(v)
+	}
+	return digits{}, false
+}
+
+// bits is how many bits an integer type has.
+var integerBits = map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+
+// integer converts to the integer types: numbers without a fraction that are in range, booleans as 0 and 1.
+func (c *column) integer(v any) (any, error) {
+	if b, ok := v.(bool); ok {
+		if b {
+			return int64(1), nil
+		}
+		return int64(0), nil
+	}
+	d, ok := exact(v)
+	if !ok {
+		return nil, c.wrong(v)
+	}
+	if d.part != "" {
+		return nil, c.misfit("a number with a fraction")
+	}
+	bits := integerBits[c.typ]
+	if c.unsigned {
+		n, err := strconv.ParseUint(d.String(), 10, 64)
+		if err != nil || bits < 64 && n>>bits != 0 {
+			return nil, c.misfit("the number's size or sign")
+		}
+		if n <= math.MaxInt64 {
+			return int64(n), nil
+		}
+		return n, nil
+	}
+	n, err := strconv.ParseInt(d.String(), 10, 64)
+	if limit := int64(1) << (bits - 1); err != nil || bits < 64 && (n < -limit || n >= limit) {
+		return nil, c.misfit("the number's size")
+	}
+	return n, nil
+}
+
+// decimal converts to DECIMAL: numbers whose digits all have a place.
+func (c *column) decimal(v any) (any, error) {
+	d, ok := exact(v)
+	switch {
+	case !ok:
+		return nil, c.wrong(v)
+	case len(d.whole) > c.precision-c.scale:
+		return nil, c.misfit("the number's size")
+	case len(d.part) > c.scale:
+		return nil, c.misfit("the number of its decimals")
+	case d.negative && c.unsigned:
+		return nil, c.misfit("a negative number")
+	}
+	return d.String(), nil
+}
+
+// float converts to FLOAT and DOUBLE. A decimal number is seldom one of theirs; what counts is that reading it back shortest
+// gives the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE.
+func (c *column) float(v any) (any, error) {
+	d, ok := exact(v)
+	if !ok {
+		return nil, c.wrong(v)
+	}
+	bits := 64
+	if c.typ == "float" && c.precision <= 24 {
+		bits = 32
+	}
+	f, err := strconv.ParseFloat(d.String(), bits)
+	if err != nil {
+		return nil, c.misfit("the number's size")
+	}
+	if back, ok := parseDigits(strconv.FormatFloat(f, 'f', -1, bits)); !ok || back != d {
+		return nil, c.misfit("the number of its digits")
+	}
+	if d.negative && c.unsigned {
+		return nil, c.misfit("a negative number")
+	}
+	if bits == 32 {
+		// A FLOAT is compared and cut down by the server as a DOUBLE: what is bound is the decimal number.
+		f, err = strconv.ParseFloat(d.String(), 64)
+	}
+	return f, err
+}
+
+// bit converts to BIT(n).
+func (c *column) bit(v any) (any, error) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return int64(1), nil
+		}
+		return int64(0), nil
+	case []byte:
+		if len(v) > 8 {
+			return nil, c.misfit("the number of bytes")
+		}
+		var n uint64
+		for _, b := range v {
+			n = n<<8 | uint64(b)
+		}
+		return c.bitNumber(n)
+	case string:
+		return nil, c.wrong(v)
+	}
+	d, ok := exact(v)
+	if !ok {
+		return nil, c.wrong(v)
+	}
+	n, err := strconv.ParseUint(d.String(), 10, 64)
+	if err != nil {
+		return nil, c.misfit("the number's size, sign or fraction")
+	}
+	return c.bitNumber(n)
+}
+
+func (c *column) bitNumber(n uint64) (any, error) {
+	if c.precision < 64 && n>>c.precision != 0 {
+		return nil, c.misfit("the number's size")
+	}
+	if n <= math.MaxInt64 {
+		return int64(n), nil
+	}
+	return n, nil
+}
+
+// year converts to YEAR.
+func (c *column) year(v any) (any, error) {
+	d, ok := exact(v)
+	if !ok {
+		return nil, c.wrong(v)
+	}
+	n, err := strconv.ParseInt(d.String(), 10, 64)
+	if err != nil || n != 0 && (n < 1901 || n > 2155) {
+		return nil, c.misfit("the number's size")
+	}
+	return n, nil
+}

@@ -1,0 +1,166 @@
+package mysql
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"replicator"
+)
+
+// The sink's own tables, beside the views' in the DSN's database.
+const (
+	viewsTable = "replicator_views"
+	stateTable = "replicator_state"
+	locksTable = "replicator_locks"
+)
+
+// ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity lie
+// side by side. A view that was defined anew gets a row and an id of its own; the old row stays, without a name, so that its
+// id is never given again while states may still mention it.
+var ownTables = []string{
+	"CREATE TABLE IF NOT EXISTS " + viewsTable + ` (
+  id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  source VARCHAR(64) NOT NULL,
+  name VARCHAR(255) NULL,
+  fingerprint VARCHAR(255) NOT NULL,
+  salt BINARY(16) NOT NULL,
+  phase VARCHAR(16) NOT NULL,
+  mark_order BIGINT NOT NULL DEFAULT 0,
+  mark_token MEDIUMTEXT NOT NULL,
+  UNIQUE KEY (source, name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`,
+	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
+  id SMALLINT UNSIGNED NOT NULL PRIMARY KEY
+) ENGINE=InnoDB`,
+	"CREATE TABLE IF NOT EXISTS " + stateTable + ` (
+  entity VARBINARY(2048) NOT NULL,
+  cell VARBINARY(768) NOT NULL,
+  state LONGBLOB NOT NULL,
+  PRIMARY KEY (entity, cell)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
+}
+
+// createOwn creates the sink's own tables. Where the states are gone but marks are left, the marks go too: they would claim
+// what nobody can judge any more.
+func (s *Sink) createOwn(ctx context.Context) error {
+	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable)
+	if err != nil {
+		return err
+	}
+	if existing[viewsTable] && !existing[stateTable] {
+		s.log.Warn("the table of states is gone: what is known of the views goes too", "sink", s.name, "table", stateTable)
+		if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL"); err != nil {
+			return classify(err, "table "+viewsTable)
+		}
+	}
+	if !existing[viewsTable] || !existing[stateTable] || !existing[locksTable] {
+		for _, ddl := range ownTables {
+			if _, err := s.db.ExecContext(ctx, ddl); err != nil {
+				return classify(err, fmt.Sprintf("creating the sink's own tables in database %s (the user needs CREATE there)", s.database))
+			}
+		}
+	}
+	var n int
+	if err := s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+locksTable).Scan(&n); err != nil {
+		return classify(err, "table "+locksTable)
+	}
+	if n >= replicator.Partitions {
+		return nil
+	}
+	var rows []string
+	for i := range replicator.Partitions {
+		rows = append(rows, fmt.Sprintf("(%d)", i))
+	}
+	_, err = s.db.ExecContext(ctx, "INSERT IGNORE INTO "+locksTable+" (id) VALUES "+strings.Join(rows, ","))
+	return classify(err, "table "+locksTable)
+}
+
+// existing reports which of the tables there are in the sink's database.
+func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool, error) {
+	args := []any{s.database}
+	for _, t := range tables {
+		args = append(args, t)
+	}
+	rows, err := s.db.QueryContext(ctx, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME IN ("+
+		marks(len(tables))+")", args...)
+	if err != nil {
+		return nil, classify(err, "looking for tables")
+	}
+	defer rows.Close()
+	found := map[string]bool{}
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		found[name] = true
+	}
+	return found, classify(rows.Err(), "looking for tables")
+}
+
+// marks is n placeholders.
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+
+// register gives the view its id and salt: those it has, if it is known by this fingerprint.
+func (s *Sink) register(ctx context.Context, source string, k *keeper) error {
+	for range 3 {
+		var fingerprint string
+		row := s.db.QueryRowContext(ctx, "SELECT id, fingerprint, salt, mark_order FROM "+viewsTable+" WHERE source = ? AND name = ?", source, k.view.Name)
+		err := row.Scan(&k.id, &fingerprint, &k.salt, &k.markedAtOpen)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+		case err != nil:
+			return classify(err, "table "+viewsTable)
+		case fingerprint == k.view.Fingerprint:
+			return nil
+		default:
+			if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE id = ?", k.id); err != nil {
+				return classify(err, "table "+viewsTable)
+			}
+		}
+		salt := make([]byte, 16)
+		rand.Read(salt)
+		_, err = s.db.ExecContext(ctx, "INSERT IGNORE INTO "+viewsTable+" (source, name, fingerprint, salt, phase, mark_token) VALUES (?, ?, ?, ?, ?, '')",
+			source, k.view.Name, k.view.Fingerprint, salt, string(replicator.Filling))
+		if err != nil {
+			return classify(err, "table "+viewsTable)
+		}
+	}
+	return errors.New("another replicator with another definition of the view registers it at the same time")
+}
+
+// Marks implements replicator.Sink.
+func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
+		" WHERE source = ? AND name IS NOT NULL ORDER BY id", source)
+	if is(err, 1146) {
+		return nil, nil // nothing was ever kept here
+	}
+	if err != nil {
+		return nil, classify(err, "table "+viewsTable)
+	}
+	defer rows.Close()
+	var found []replicator.Mark
+	for rows.Next() {
+		var m replicator.Mark
+		if err := rows.Scan(&m.View, &m.Fingerprint, &m.Position.Order, &m.Position.Token, &m.Phase); err != nil {
+			return nil, err
+		}
+		found = append(found, m)
+	}
+	return found, classify(rows.Err(), "table "+viewsTable)
+}
+
+// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id: states that
+// mention the old one say nothing of it any more.
+func (s *Sink) Forget(ctx context.Context, view string) error {
+	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)
+	if is(err, 1146) {
+		return nil // nothing was ever kept here
+	}
+	return classify(err, "table "+viewsTable)
+}

@@ -1,0 +1,108 @@
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// rowKind keeps one row a key. Where several cells feed it, each field comes from the first feed that has it; a cell that is
+// gone takes only its own fields with it, and the row goes with its last cell. While a field that the table wants NOT NULL is
+// missing from all of them, there is no row: the cell that brings it completes it.
+//
+// Only the view's columns are written: what else a row holds stays, until the row goes.
+type rowKind struct{}
+
+func (rowKind) check(k *keeper, sh *shape) []string {
+	var problems []string
+	names := k.keyNames()
+	found := false
+	for i := range sh.indexes {
+		x := &sh.indexes[i]
+		switch {
+		case !x.unique || autoOnly(x, sh):
+		case x.exactly(names):
+			found = true
+		case !x.whole(names):
+			// INSERT … ON DUPLICATE KEY UPDATE would take the other row with the same value for this one, and change that.
+			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the entity's key (%s): two entities with one value would overwrite "+
+				"each other; make it a plain key", x.name, strings.Join(names, ", ")))
+		}
+	}
+	if !found {
+		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the entity's key: ALTER TABLE %s ADD PRIMARY KEY (%s)",
+			k.table, strings.Join(names, ", ")))
+	}
+	k.single = true
+	return problems
+}
+
+func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
+	r, err := k.convertFields(e, version)
+	if err != nil || k.shared {
+		return r, err // another feed may have what is missing here
+	}
+	return r, k.notNull(r)
+}
+
+// notNull reports a NULL in a column that doesn't take it.
+func (k *keeper) notNull(r row) error {
+	for i, c := range k.fields {
+		if r[i] == nil && !c.nullable {
+			return fmt.Errorf("column %s is NOT NULL, and the property is missing or null", c.name)
+		}
+	}
+	return nil
+}
+
+func (rowKind) write(w *writer, k *keeper, changes []change) error {
+	var rows []row
+	var keys [][]any
+	var gone []change
+	for _, c := range changes {
+		merged := merge(c.rows, len(k.fields))
+		if merged == nil || (k.shared && k.notNull(merged) != nil) {
+			gone = append(gone, c)
+			continue
+		}
+		rows, keys = append(rows, merged), append(keys, c.key)
+	}
+	if err := w.remove(k, gone); err != nil {
+		return err
+	}
+	var sets []string
+	for _, c := range k.managed() {
+		if !slices.Contains(k.keys, c) {
+			sets = append(sets, c.quoted+" = "+w.server.newRow(c.quoted))
+		}
+	}
+	if len(sets) == 0 { // nothing but the key
+		q := k.keys[0].quoted
+		sets = []string{q + " = " + w.server.newRow(q)}
+	}
+	return w.insert(k, rows, keys, w.server.rowAlias()+" ON DUPLICATE KEY UPDATE "+strings.Join(sets, ", "))
+}
+
+// merge makes one row of what the cells of a key contribute, in the order of their feeds; nil if there is nothing.
+func merge(cells [][]row, fields int) row {
+	var merged row
+	for _, rows := range cells {
+		for _, r := range rows {
+			if merged == nil {
+				merged = slices.Clone(r)
+				continue
+			}
+			for i := range fields {
+				if merged[i] == nil {
+					merged[i] = r[i]
+				}
+			}
+			if len(r) > fields && newer(r[fields], merged[fields]) {
+				merged[fields] = r[fields]
+			}
+		}
+	}
+	return merged
+}

@@ -1,0 +1,141 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// settings is how every session of the sink is set up, whatever the server's defaults are:
+//
+//   - strict, so that nothing is cut or rounded without an error; zero dates are allowed, because sources hold them; a zero
+//     stays a zero in an AUTO_INCREMENT column
+//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. The variable's name
+//     differs between servers, the statement doesn't
+//   - locks are waited for shortly: a lock that lasts is an error that is tried again
+//   - no notes: an UPDATE of many rows would make one for each
+var settings = []string{
+	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+	"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00', " +
+		"autocommit = 1, innodb_lock_wait_timeout = 20, lock_wait_timeout = 60, sql_safe_updates = 0, sql_notes = 0",
+}
+
+// connector sets up each connection.
+type connector struct{ driver.Connector }
+
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exec, ok := conn.(driver.ExecerContext)
+	if !ok {
+		return nil, errors.Join(errors.New("the driver can't execute statements"), conn.Close())
+	}
+	for _, s := range settings {
+		if _, err := exec.ExecContext(ctx, s, nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
+}
+
+// openDB makes the pool. Timeouts that the DSN doesn't set are set: a link that was cut without a FIN must not hang for ever.
+func openDB(cfg *mysql.Config) (*sql.DB, error) {
+	cfg = cfg.Clone()
+	cfg.InterpolateParams = true // one round trip a statement, and no limit of 65,535 parameters
+	cfg.MultiStatements = false
+	cfg.ParseTime = false
+	cfg.Loc = time.UTC
+	cfg.RejectReadOnly = true // after a failover the old primary is read-only: connect anew
+	cfg.MaxAllowedPacket = 0  // what the server allows
+	cfg.Logger = &mysql.NopLogger{}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 10 * time.Second
+	}
+	if cfg.ReadTimeout == 0 {
+		cfg.ReadTimeout = 90 * time.Second // longer than a lock is waited for
+	}
+	if cfg.WriteTimeout == 0 {
+		cfg.WriteTimeout = 30 * time.Second
+	}
+	if err := cfg.Apply(mysql.Charset("utf8mb4", "")); err != nil {
+		return nil, err
+	}
+	base, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("its dsn can't be used: %w", err)
+	}
+	db := sql.OpenDB(connector{base})
+	db.SetMaxOpenConns(32)
+	db.SetMaxIdleConns(8)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db, nil
+}
+
+// server is what differs between servers.
+type server struct {
+	mariaDB bool
+	version string
+	packet  int // max_allowed_packet
+}
+
+// newRow is how ON DUPLICATE KEY UPDATE names the row that was to be inserted, and what must follow VALUES for it: MariaDB
+// doesn't know the alias, MySQL warns of VALUES() at each use.
+func (s *server) newRow(quoted string) string {
+	if s.mariaDB {
+		return "VALUES(" + quoted + ")"
+	}
+	return "new." + quoted
+}
+
+func (s *server) rowAlias() string {
+	if s.mariaDB {
+		return ""
+	}
+	return " AS new"
+}
+
+// ask asks the server what it is, once.
+func (s *Sink) ask(ctx context.Context) (*server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server != nil {
+		return s.server, nil
+	}
+	var srv server
+	row := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@max_allowed_packet")
+	if err := row.Scan(&srv.version, &srv.packet); err != nil {
+		return nil, classify(err, "connecting")
+	}
+	srv.mariaDB = strings.Contains(srv.version, "MariaDB")
+	if !srv.mariaDB && (strings.HasPrefix(srv.version, "5.") || olderThanAlias(srv.version)) {
+		srv.mariaDB = true // MySQL before 8.0.19 has no row alias either; VALUES() doesn't warn there
+	}
+	s.server = &srv
+	return s.server, nil
+}
+
+// olderThanAlias reports whether a version of MySQL 8.0 comes before 8.0.19.
+func olderThanAlias(version string) bool {
+	var patch int
+	n, err := fmt.Sscanf(version, "8.0.%d", &patch)
+	return n == 1 && err == nil && patch < 19
+}
+
+// quote makes an identifier of a name.
+func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// split separates "db.table"; the database is fallback where the name has none.
+func split(name, fallback string) (database, table string) {
+	if database, table, ok := strings.Cut(name, "."); ok {
+		return database, table
+	}
+	return fallback, name
+}

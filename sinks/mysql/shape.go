@@ -1,0 +1,202 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// shape is what a target table is like.
+type shape struct {
+	database, table string
+	engine          string
+	isView          bool
+	columns         []*column
+	indexes         []index
+}
+
+// index is an index of a table, with its parts in order.
+type index struct {
+	name   string
+	unique bool
+	parts  []part
+}
+
+// part is one column of an index. column is "" for an expression; prefix says that only the beginning is indexed.
+type part struct {
+	column string
+	prefix bool
+}
+
+func (s *shape) name() string   { return s.database + "." + s.table }
+func (s *shape) quoted() string { return quote(s.database) + "." + quote(s.table) }
+
+// column finds a column as MySQL does: without regard to case.
+func (s *shape) column(name string) *column {
+	i := slices.IndexFunc(s.columns, func(c *column) bool { return strings.EqualFold(c.name, name) })
+	if i < 0 {
+		return nil
+	}
+	return s.columns[i]
+}
+
+// whole reports whether the index holds all of the named columns, each in full.
+func (x *index) whole(names []string) bool {
+	for _, n := range names {
+		if !slices.ContainsFunc(x.parts, func(p part) bool { return strings.EqualFold(p.column, n) && !p.prefix }) {
+			return false
+		}
+	}
+	return true
+}
+
+// exactly reports whether the index is unique on the named columns and no others.
+func (x *index) exactly(names []string) bool {
+	return x.unique && len(x.parts) == len(names) && x.whole(names)
+}
+
+// readShape reads what a table is like; nil if there is none, or none that the user may see.
+func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
+	database, table := split(name, s.database)
+	sh := &shape{database: database, table: table}
+	doing := "reading the shape of table " + sh.name()
+	var engine sql.NullString
+	var kind string
+	row := s.db.QueryRowContext(ctx, "SELECT ENGINE, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", database, table)
+	switch err := row.Scan(&engine, &kind); {
+	case err == sql.ErrNoRows:
+		return nil, nil
+	case err != nil:
+		return nil, classify(err, doing)
+	}
+	sh.engine, sh.isView = engine.String, kind != "BASE TABLE"
+	if err := s.readColumns(ctx, sh); err != nil {
+		return nil, classify(err, doing)
+	}
+	if err := s.readJSONChecks(ctx, sh); err != nil {
+		return nil, classify(err, doing)
+	}
+	return sh, classify(s.readIndexes(ctx, sh), doing)
+}
+
+func (s *Sink) readColumns(ctx context.Context, sh *shape) error {
+	rows, err := s.db.QueryContext(ctx, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'YES', COALESCE(CHARACTER_MAXIMUM_LENGTH, 0),
+		COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0), COALESCE(DATETIME_PRECISION, 0),
+		COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''), COLUMN_DEFAULT IS NOT NULL, EXTRA
+		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`, sh.database, sh.table)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c := &column{}
+		var hasDefault bool
+		var extra string
+		if err := rows.Scan(&c.name, &c.typ, &c.declared, &c.nullable, &c.chars, &c.bytes, &c.precision, &c.scale, &c.fraction,
+			&c.charset, &c.collation, &hasDefault, &extra); err != nil {
+			return err
+		}
+		extra = strings.ToLower(extra)
+		c.quoted = quote(c.name)
+		c.typ = strings.ToLower(c.typ)
+		c.unsigned = strings.Contains(strings.ToLower(c.declared), "unsigned")
+		c.auto = strings.Contains(extra, "auto_increment")
+		c.generated = strings.Contains(extra, "generated") && !strings.Contains(extra, "default_generated") || strings.Contains(extra, "virtual") || strings.Contains(extra, "persistent")
+		c.optional = c.nullable || hasDefault || c.auto || c.generated || strings.Contains(extra, "default_generated")
+		if c.typ == "enum" || c.typ == "set" {
+			c.members = members(c.declared)
+		}
+		sh.columns = append(sh.columns, c)
+	}
+	return rows.Err()
+}
+
+// readJSONChecks finds MariaDB's JSON columns: LONGTEXT with a CHECK that the server adds.
+func (s *Sink) readJSONChecks(ctx context.Context, sh *shape) error {
+	if !slices.ContainsFunc(sh.columns, func(c *column) bool { return c.typ == "longtext" }) {
+		return nil
+	}
+	srv, err := s.ask(ctx)
+	if err != nil || !strings.Contains(srv.version, "MariaDB") {
+		return err
+	}
+	rows, err := s.db.QueryContext(ctx, "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ?",
+		sh.database, sh.table)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var clause string
+		if err := rows.Scan(&clause); err != nil {
+			return err
+		}
+		for _, c := range sh.columns {
+			if c.typ == "longtext" && strings.EqualFold(clause, "json_valid("+c.quoted+")") {
+				c.typ = "json"
+			}
+		}
+	}
+	return rows.Err()
+}
+
+func (s *Sink) readIndexes(ctx context.Context, sh *shape) error {
+	rows, err := s.db.QueryContext(ctx, `SELECT INDEX_NAME, NON_UNIQUE, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL FROM information_schema.STATISTICS
+		WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX`, sh.database, sh.table)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		var nonUnique bool
+		var p part
+		if err := rows.Scan(&name, &nonUnique, &p.column, &p.prefix); err != nil {
+			return err
+		}
+		last := len(sh.indexes) - 1
+		if last < 0 || sh.indexes[last].name != name {
+			sh.indexes = append(sh.indexes, index{name: name, unique: !nonUnique})
+			last++
+		}
+		sh.indexes[last].parts = append(sh.indexes[last].parts, p)
+	}
+	return rows.Err()
+}
+
+// keep finds out how a view is kept in its table, and refuses a table in which it can't be.
+func (s *Sink) keep(ctx context.Context, v *replicator.View) (*keeper, error) {
+	sh, err := s.readShape(ctx, v.Table)
+	if err != nil {
+		return nil, err
+	}
+	if sh == nil {
+		database, table := split(v.Table, s.database)
+		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it; `replicator schema` prints its DDL, "+
+			"and create = true in the view creates it", database, table, s.name))
+	}
+	k, problems := s.plan(v, sh)
+	if len(problems) > 0 {
+		return nil, replicator.Fatal(fmt.Errorf("table %s can't hold it: %s", sh.name(), strings.Join(problems, "; ")))
+	}
+	return k, s.probe(ctx, k)
+}
+
+// probe runs each kind of statement that the view needs on no row, so that a missing grant is found before it matters.
+func (s *Sink) probe(ctx context.Context, k *keeper) error {
+	for _, st := range []string{
+		"SELECT " + k.keys[0].quoted + " FROM " + k.table + " WHERE FALSE",
+		"DELETE FROM " + k.table + " WHERE FALSE",
+		"INSERT INTO " + k.table + " (" + k.keys[0].quoted + ") SELECT " + k.keys[0].quoted + " FROM " + k.table + " WHERE FALSE",
+		"UPDATE " + k.table + " SET " + k.keys[0].quoted + " = " + k.keys[0].quoted + " WHERE FALSE",
+	} {
+		if _, err := s.db.ExecContext(ctx, st); err != nil && !is(err, 1364) {
+			return classify(err, "trying out what the view needs on table "+k.table+" (SELECT, INSERT, UPDATE, DELETE)")
+		}
+	}
+	return nil
+}

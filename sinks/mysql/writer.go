@@ -1,0 +1,230 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxList is how many values stand in one IN list or rows in one INSERT. MariaDB makes a temporary table of 1,000 or more.
+const maxList = 999
+
+// writer writes in one transaction.
+type writer struct {
+	ctx    context.Context
+	tx     *sql.Tx
+	server *server
+	args   []any // reused
+}
+
+// viewError is the failure of a statement on one view's table.
+type viewError struct {
+	view int // its place in Target.Views
+	err  error
+}
+
+func (e *viewError) Error() string { return e.err.Error() }
+func (e *viewError) Unwrap() error { return e.err }
+
+// remove deletes all rows of the keys that may have some.
+func (w *writer) remove(k *keeper, changes []change) error {
+	var held []change
+	for _, c := range changes {
+		if c.held {
+			held = append(held, c)
+		}
+	}
+	for len(held) > 0 {
+		n := min(len(held), maxList)
+		w.args = w.args[:0]
+		for _, c := range held[:n] {
+			w.args = append(w.args, c.key...)
+		}
+		if err := w.exec("DELETE FROM "+k.table+" WHERE "+k.keyList(n), k); err != nil {
+			return err
+		}
+		held = held[n:]
+	}
+	return nil
+}
+
+// keyList is a condition that n keys meet.
+func (k *keeper) keyList(n int) string {
+	if len(k.keys) == 1 {
+		return k.keys[0].quoted + " IN (" + marks(n) + ")"
+	}
+	var names []string
+	for _, c := range k.keys {
+		names = append(names, c.quoted)
+	}
+	one := "(" + marks(len(names)) + "),"
+	return "(" + strings.Join(names, ", ") + ") IN (" + strings.TrimSuffix(strings.Repeat(one, n), ",") + ")"
+}
+
+// insert inserts rows, as many in a statement as the server takes.
+func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) error {
+	one := "(" + marks(len(k.fields)+len(k.keys)+versionColumns(k)) + "),"
+	for len(rows) > 0 {
+		w.args = w.args[:0]
+		n, size := 0, 0
+		for n < len(rows) && n < maxList {
+			before := len(w.args)
+			w.args = k.arguments(w.args, rows[n], keys[n])
+			if size += sizeOf(w.args[before:]); n > 0 && size > w.server.packet/2 {
+				w.args = w.args[:before]
+				break
+			}
+			n++
+		}
+		st := "INSERT INTO " + k.table + " (" + k.inserted + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, n), ",") + suffix
+		if err := w.exec(st, k); err != nil {
+			return err
+		}
+		rows, keys = rows[n:], keys[n:]
+	}
+	return nil
+}
+
+func versionColumns(k *keeper) int {
+	if k.version == nil {
+		return 0
+	}
+	return 1
+}
+
+func (w *writer) exec(statement string, k *keeper) error {
+	if _, err := w.tx.ExecContext(w.ctx, statement, w.args...); err != nil {
+		return &viewError{view: k.place, err: err}
+	}
+	return nil
+}
+
+// sizeOf is about how long values are in a statement, if nothing in them needs an escape.
+func sizeOf(values []any) int {
+	n := 0
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v) + 8
+		default:
+			n += 8
+		}
+		n += 3
+	}
+	return n
+}
+
+// lock locks the partitions of the batch's keys, in order. A state that doesn't exist yet can't be locked in READ COMMITTED:
+// two writers of a new cell would both take it for unseen. Partitions always exist.
+func (w *writer) lock(partitions []int) error {
+	w.args = w.args[:0]
+	for _, p := range partitions {
+		w.args = append(w.args, int64(p))
+	}
+	rows, err := w.tx.QueryContext(w.ctx, "SELECT id FROM "+locksTable+" WHERE id IN ("+marks(len(partitions))+") ORDER BY id FOR UPDATE", w.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	found := 0
+	for rows.Next() {
+		found++
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if found != len(partitions) {
+		return fmt.Errorf("table %s has lost rows; the next start adds them", locksTable)
+	}
+	return nil
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// readStates reads the states of entities: of all their cells, or only of the named ones.
+func readStates(ctx context.Context, q querier, entities []string, cells []string) (map[string]map[string]cellState, error) {
+	states := make(map[string]map[string]cellState, len(entities))
+	for len(entities) > 0 {
+		n := min(len(entities), maxList)
+		args := make([]any, 0, n+len(cells))
+		for _, e := range entities[:n] {
+			args = append(args, []byte(e))
+		}
+		entities = entities[n:]
+		st := "SELECT entity, cell, state FROM " + stateTable + " WHERE entity IN (" + marks(n) + ")"
+		if len(cells) > 0 {
+			st += " AND cell IN (" + marks(len(cells)) + ")"
+			for _, c := range cells {
+				args = append(args, []byte(c))
+			}
+		}
+		if err := readStatesInto(ctx, q, states, st, args); err != nil {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+func readStatesInto(ctx context.Context, q querier, states map[string]map[string]cellState, st string, args []any) error {
+	rows, err := q.QueryContext(ctx, st, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var entity, cell, blob sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&entity, &cell, &blob); err != nil {
+			return err
+		}
+		state, err := parseState([]byte(string(blob))) // RawBytes are the driver's
+		if err != nil {
+			return fmt.Errorf("table %s: %w", stateTable, err)
+		}
+		of := states[string(entity)]
+		if of == nil {
+			of = map[string]cellState{}
+			states[string(entity)] = of
+		}
+		of[string(cell)] = state
+	}
+	return rows.Err()
+}
+
+// writeStates stores the states of cells that changed.
+func (w *writer) writeStates(changed []*item) error {
+	for len(changed) > 0 {
+		w.args = w.args[:0]
+		n, size := 0, 0
+		for n < len(changed) && n < maxList {
+			it := changed[n]
+			blob := it.after.append(make([]byte, 0, 128))
+			if size += len(blob) + len(it.entity) + len(it.cell); n > 0 && size > w.server.packet/2 {
+				break
+			}
+			w.args = append(w.args, []byte(it.entity), []byte(it.cell), blob)
+			n++
+		}
+		st := "INSERT INTO " + stateTable + " (entity, cell, state) VALUES " + strings.TrimSuffix(strings.Repeat("(?,?,?),", n), ",") + w.server.rowAlias() +
+			" ON DUPLICATE KEY UPDATE state = " + w.server.newRow("state")
+		if _, err := w.tx.ExecContext(w.ctx, st, w.args...); err != nil {
+			return err
+		}
+		changed = changed[n:]
+	}
+	return nil
+}
+
+// rollback gives the transaction up. The connection may be gone already.
+func rollback(tx *sql.Tx, err error) error {
+	if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) && err == nil {
+		return rerr
+	}
+	return err
+}
