@@ -1,0 +1,331 @@
+package canal
+
+import (
+	"slices"
+	"strings"
+)
+
+// effect is what a statement logged as text means for the reader.
+type effect int
+
+const (
+	effectNone     effect = iota
+	effectBegin           // a transaction begins
+	effectCommit          // it is committed
+	effectRollback        // it is rolled back
+	effectPartial         // ROLLBACK TO: a part of it is
+	effectXABegin         // the rows that follow are applied only at XA COMMIT
+	effectXAPart          // XA END, XA PREPARE
+	effectXAEnd           // XA COMMIT, XA ROLLBACK
+	effectSave            // SAVEPOINT, RELEASE: nothing
+	effectRows            // it changes rows of a watched table without row events
+	effectAlter           // it may change a watched table's columns or keys
+)
+
+// statement is what is known of a statement: enough to tell whether a watched table's rows were changed without row events.
+// It is no parser: where the text is unclear it errs to "changed", and what it doesn't know is nobody's business unless it
+// names a watched table. (Parsers of others reject each server's newest syntax, and then skip it.)
+type statement struct {
+	effect effect
+	table  string // the watched table's name in the configuration
+	what   string // what happened to it, as an error says it
+}
+
+// word is a token: a word, a quoted identifier or a punctuation mark. Literals are left out.
+type word struct {
+	text   string
+	quoted bool
+}
+
+func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.text, keyword) }
+
+// quotes says what double quotes enclose.
+type quotes int
+
+const (
+	quoteStrings     quotes = iota
+	quoteIdentifiers        // sql_mode=ANSI_QUOTES
+)
+
+// classifyStatement tells what a statement does. watched finds a watched table by database and name, and by database alone
+// if the name is "".
+func classifyStatement(query []byte, database string, q quotes, watched func(database, table string) (string, bool)) statement {
+	if s, ok := transactionControl(query); ok {
+		return s
+	}
+	p := statementParser{words: tokenize(query, q), database: database, watched: watched}
+	return p.classify()
+}
+
+// transactionControl knows the commonest statements by their bytes.
+func transactionControl(query []byte) (statement, bool) {
+	switch len(query) {
+	case len("BEGIN"):
+		if string(query) == "BEGIN" {
+			return statement{effect: effectBegin}, true
+		}
+	case len("COMMIT"):
+		if string(query) == "COMMIT" {
+			return statement{effect: effectCommit}, true
+		}
+	}
+	return statement{}, false
+}
+
+type statementParser struct {
+	words    []word
+	database string
+	watched  func(database, table string) (string, bool)
+}
+
+func (p *statementParser) at(i int) word {
+	if i < len(p.words) {
+		return p.words[i]
+	}
+	return word{}
+}
+
+func (p *statementParser) has(texts ...string) bool {
+	return slices.ContainsFunc(p.words, func(w word) bool { return slices.ContainsFunc(texts, w.is) })
+}
+
+// phrase reports whether the words occur one after another.
+func (p *statementParser) phrase(texts ...string) bool {
+	for i := range p.words {
+		all := true
+		for j, t := range texts {
+			all = all && p.at(i+j).is(t)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *statementParser) classify() statement {
+	first, second := p.at(0), p.at(1)
+	if first.quoted {
+		return statement{}
+	}
+	switch strings.ToUpper(first.text) {
+	case "BEGIN", "START":
+		return statement{effect: effectBegin}
+	case "COMMIT":
+		return statement{effect: effectCommit}
+	case "ROLLBACK":
+		if second.is("TO") || p.at(2).is("TO") {
+			return statement{effect: effectPartial}
+		}
+		return statement{effect: effectRollback}
+	case "SAVEPOINT", "RELEASE":
+		return statement{effect: effectSave}
+	case "XA":
+		switch strings.ToUpper(second.text) {
+		case "START", "BEGIN":
+			return statement{effect: effectXABegin}
+		case "COMMIT", "ROLLBACK":
+			return statement{effect: effectXAEnd}
+		}
+		return statement{effect: effectXAPart}
+	case "TRUNCATE":
+		return p.changes(p.mentioned(), "was truncated")
+	case "DROP":
+		return p.drop()
+	case "RENAME":
+		return p.changes(p.mentioned(), "was renamed, or another table took its place")
+	case "ALTER":
+		return p.alter()
+	case "CREATE":
+		return p.create()
+	case "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "CHECK", "REPAIR", "FLUSH", "LOCK", "UNLOCK", "USE", "COMMENT", "RESET":
+		return statement{}
+	}
+	if p.has("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "MERGE", "IMPORT") {
+		return p.changes(p.mentioned(), "was changed by a statement logged as text (binlog_format was not ROW in that session)")
+	}
+	return statement{}
+}
+
+func (p *statementParser) changes(table string, what string) statement {
+	if table == "" {
+		return statement{}
+	}
+	return statement{effectRows, table, what}
+}
+
+// mentioned is a watched table that the statement names, by "database.table" or "table" alone.
+func (p *statementParser) mentioned() string {
+	for i, w := range p.words {
+		if i >= 2 && p.words[i-1].is(".") {
+			if name, ok := p.watched(p.words[i-2].text, w.text); ok {
+				return name
+			}
+			continue
+		}
+		if p.at(i + 1).is(".") {
+			continue
+		}
+		if name, ok := p.watched(p.database, w.text); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+func (p *statementParser) drop() statement {
+	switch kind := p.at(1); {
+	case kind.is("TABLE"), kind.is("TABLES"):
+		return p.changes(p.mentioned(), "was dropped")
+	case kind.is("DATABASE"), kind.is("SCHEMA"):
+		i := len(p.words) - 1
+		for i > 1 && p.words[i].is(";") {
+			i--
+		}
+		database := p.words[i].text
+		if name, ok := p.watched(database, ""); ok {
+			return statement{effectRows, name, "was dropped with its database"}
+		}
+	case kind.is("INDEX"):
+		if name := p.mentioned(); name != "" {
+			return statement{effect: effectAlter, table: name}
+		}
+	}
+	return statement{}
+}
+
+func (p *statementParser) create() statement {
+	name := p.mentioned()
+	switch {
+	case name == "":
+		return statement{}
+	case p.has("INDEX"):
+		return statement{effect: effectAlter, table: name}
+	case p.has("VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "TEMPORARY"):
+		return statement{}
+	case p.at(1).is("OR") && p.at(2).is("REPLACE"):
+		return statement{effectRows, name, "was replaced by a new table"}
+	}
+	return statement{effect: effectAlter, table: name}
+}
+
+// alter: most forms only change columns. Some move or drop rows, which no row event tells of.
+func (p *statementParser) alter() statement {
+	i := 1
+	for p.at(i).is("ONLINE") || p.at(i).is("OFFLINE") || p.at(i).is("IGNORE") {
+		i++
+	}
+	if !p.at(i).is("TABLE") {
+		return statement{}
+	}
+	name := p.mentioned()
+	if name == "" {
+		return statement{}
+	}
+	switch {
+	case p.phrase("EXCHANGE", "PARTITION"), p.phrase("CONVERT", "PARTITION"), p.phrase("CONVERT", "TABLE"):
+		return statement{effectRows, name, "exchanged a partition with another table"}
+	case p.phrase("DROP", "PARTITION"), p.phrase("DROP", "SUBPARTITION"):
+		return statement{effectRows, name, "lost a partition"}
+	case p.phrase("TRUNCATE", "PARTITION"):
+		return statement{effectRows, name, "had a partition truncated"}
+	case p.phrase("IMPORT", "TABLESPACE"), p.phrase("DISCARD", "TABLESPACE"), p.phrase("IMPORT", "PARTITION"), p.phrase("DISCARD", "PARTITION"):
+		return statement{effectRows, name, "had its tablespace exchanged"}
+	case p.renamesTable():
+		return statement{effectRows, name, "was renamed, or another table took its place"}
+	}
+	return statement{effect: effectAlter, table: name}
+}
+
+// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY.
+func (p *statementParser) renamesTable() bool {
+	for i, w := range p.words {
+		if next := p.at(i + 1); w.is("RENAME") && !next.is("COLUMN") && !next.is("INDEX") && !next.is("KEY") && !next.is("CONSTRAINT") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxWords bounds what is looked at of a statement: table names stand near its beginning, and a statement in text may hold
+// megabytes of values.
+const maxWords = 100_000
+
+// tokenize splits a statement into words. Comments and literals are left out, but for what MySQL and MariaDB execute of
+// comments (/*!50100 … */, /*M! … */).
+func tokenize(query []byte, q quotes) []word {
+	var words []word
+	s := string(query)
+	for i := 0; i < len(s) && len(words) < maxWords; {
+		c := s[i]
+		switch {
+		case c == '`' || c == '"' || c == '\'':
+			text, n := quoted(s[i:])
+			if c == '`' || c == '"' && q == quoteIdentifiers {
+				words = append(words, word{text, true})
+			}
+			i += n
+		case c == '#' || strings.HasPrefix(s[i:], "-- ") || strings.HasPrefix(s[i:], "--\n"):
+			i += line(s[i:])
+		case strings.HasPrefix(s[i:], "/*!") || strings.HasPrefix(s[i:], "/*M!"):
+			i += strings.IndexByte(s[i:], '!') + 1
+			for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+				i++
+			}
+		case strings.HasPrefix(s[i:], "/*"):
+			n := strings.Index(s[i+2:], "*/")
+			if n < 0 {
+				return words
+			}
+			i += n + 4
+		case strings.HasPrefix(s[i:], "*/"):
+			i += 2
+		case isWord(c):
+			n := 1
+			for i+n < len(s) && isWord(s[i+n]) {
+				n++
+			}
+			words = append(words, word{text: s[i : i+n]})
+			i += n
+		case c == '.' || c == ',' || c == '(' || c == ')' || c == ';':
+			words = append(words, word{text: s[i : i+1]})
+			i++
+		default:
+			i++
+		}
+	}
+	return words
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+func line(s string) int {
+	if n := strings.IndexByte(s, '\n'); n >= 0 {
+		return n + 1
+	}
+	return len(s)
+}
+
+// quoted reads a quoted word and returns it with the bytes that it took. A doubled quote stands for itself; a backslash
+// escapes in strings.
+func quoted(s string) (text string, n int) {
+	q := s[0]
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && q != '`' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case s[i] != q:
+			b.WriteByte(s[i])
+		case i+1 < len(s) && s[i+1] == q:
+			i++
+			b.WriteByte(q)
+		default:
+			return b.String(), i + 1
+		}
+	}
+	return b.String(), len(s)
+}

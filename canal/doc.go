@@ -1,0 +1,30 @@
+// Package canal is the MySQL and MariaDB source: it follows a server's binlog like a replica does, and reads the tables it
+// watches.
+//
+// # Promises
+//
+//   - Every committed change of a watched table is delivered, in the order of the binlog, with the row as it was then. What
+//     can't be delivered so (a TRUNCATE, a statement logged as text, a row without all its columns, …) is a Fatal error that
+//     names the table, FILE:POS and the way out: nothing is skipped in silence.
+//   - A position is promoted only where a transaction ends. Traffic of other tables, rotations and heartbeats move it too.
+//   - An Order is the same on every replay of a binlog, and grows along it: see order.go.
+//   - The server is only read: SELECT, REPLICATION SLAVE and REPLICATION CLIENT are enough. Neither values nor the texts of
+//     statements reach logs or errors (a MariaDB binlog holds clear passwords).
+//   - Memory is bounded by one event of the binlog; compressed transactions are decoded as a stream.
+//   - A value read by a scan equals the value of the same row in the binlog: values.go and text.go obey one type table.
+//
+// # Resuming
+//
+// A position names the server, FILE:POS and the GTIDs of all before it. Reading always starts at a FILE:POS, never at a GTID
+// set: the protocol would not notice a server that was set back. On the same server that is the position's own, after
+// a proof that it still is that binlog. On another server the GTIDs prove that it holds all that was applied and has not
+// purged what follows; reading starts at the file that holds the first missing transaction, what was applied is dropped,
+// and Orders go on in a new epoch. Without a proof Open fails: see resume.go.
+//
+// # Ownership and failure
+//
+// A Source owns a pool of SQL connections and starts no goroutines; it may be used by several pipelines. A Reader belongs to
+// one pipeline; Read runs a replication connection of its own and has ended it, and its goroutine, on return. Any error ends
+// Read: the supervisor opens a new Reader at the applied position. ErrLost says that the binlog is gone; Fatal that a person
+// must act; everything else is worth another try.
+package canal

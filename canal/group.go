@@ -1,0 +1,353 @@
+package canal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator"
+)
+
+// A transaction in a binlog, a group:
+//
+//	MySQL    GTID, Query BEGIN, rows…, XID            GTID, Query (DDL)
+//	         GTID, Query BEGIN, rows…, Query COMMIT   (engines without transactions)
+//	         GTID, TransactionPayload
+//	         GTID, Query XA START, rows…, Query XA END, XA_PREPARE; later GTID, Query XA COMMIT
+//	MariaDB  GTID (standalone flag), Query            GTID, rows…, XID or Query COMMIT
+//	         GTID (prepared flag), rows…, XA_PREPARE; later GTID (completed flag), Query XA COMMIT
+//
+// ROLLBACK TO, SAVEPOINT and statements inside a transaction end nothing.
+
+// source is a source of transactions that was seen, with its number in the history.
+type source struct {
+	sid sid
+	id  int32
+}
+
+// sources finds them again without making strings.
+type sources struct {
+	mysql map[[16]byte]source
+	maria map[[2]uint32]source
+	tags  map[string]source
+}
+
+func newSources() sources {
+	return sources{mysql: map[[16]byte]source{}, maria: map[[2]uint32]source{}, tags: map[string]source{}}
+}
+
+func (s *stream) mysqlGTID(h header, body []byte) error {
+	c := cursor{b: body}
+	c.take(1)
+	uuid, gno := c.take(16), int64(c.uint(8))
+	if err := c.err("GTID"); err != nil {
+		return s.broken(err)
+	}
+	g := group{}
+	if c.left() >= 1+16+7 && c.u8() == replication.LogicalTimestampTypeCode {
+		c.take(16)
+		if micros := c.uint(7) &^ immediateTimestampExtended; micros != 0 {
+			g.at = time.UnixMicro(int64(micros))
+		}
+	}
+	if h.kind == replication.GTID_EVENT {
+		from, ok := s.sources.mysql[[16]byte(uuid)]
+		if !ok {
+			from = s.newSource(sid{name: sidText(uuid)})
+			s.sources.mysql[[16]byte(uuid)] = from
+		}
+		g.sid, g.run = from.sid, gtidRun{from.id, gno, gno}
+	}
+	return s.begin(h, g)
+}
+
+func (s *stream) newSource(x sid) source { return source{x, s.history.id(x)} }
+
+// taggedGTID reads MySQL's newer GTID event. Such transactions are few, so go-mysql's decoder will do.
+func (s *stream) taggedGTID(h header, body []byte) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.broken(errors.New("the GTID event is damaged"))
+		}
+	}()
+	var e replication.GtidTaggedLogEvent
+	if err := e.Decode(body); err != nil || len(e.SID) != 16 {
+		return s.broken(errors.New("the GTID event is damaged"))
+	}
+	name := sidText(e.SID)
+	if tag := e.Tag.String(); tag != "" {
+		name += ":" + tag
+	}
+	from, ok := s.sources.tags[name]
+	if !ok {
+		from = s.newSource(sid{name: name})
+		s.sources.tags[name] = from
+	}
+	g := group{sid: from.sid, run: gtidRun{from.id, e.GNO, e.GNO}}
+	if e.ImmediateCommitTimestamp != 0 {
+		g.at = time.UnixMicro(int64(e.ImmediateCommitTimestamp))
+	}
+	return s.begin(h, g)
+}
+
+func (s *stream) mariaGTID(h header, body []byte) error {
+	c := cursor{b: body}
+	seq, domain, flags := int64(c.uint(8)), uint32(c.uint(4)), c.u8()
+	if err := c.err("GTID"); err != nil {
+		return s.broken(err)
+	}
+	from, ok := s.sources.maria[[2]uint32{domain, h.server}]
+	if !ok {
+		from = s.newSource(sid{strconv.FormatUint(uint64(domain), 10), strconv.FormatUint(uint64(h.server), 10)})
+		s.sources.maria[[2]uint32{domain, h.server}] = from
+	}
+	if s.guard != nil {
+		if err := s.guard.see(from.sid, seq); err != nil {
+			return err
+		}
+	}
+	return s.begin(h, group{
+		sid: from.sid, run: gtidRun{from.id, 1, seq},
+		standalone: flags&mariaStandaloneFlag != 0,
+		xa:         flags&mariaXAPreparedFlag != 0,
+	})
+}
+
+// begin notes that a transaction begins.
+func (s *stream) begin(h header, g group) error {
+	if s.group.open { // one without an end of its own
+		end := s.pos
+		s.pos -= int64(h.size)
+		if err := s.endGroup(); err != nil {
+			return err
+		}
+		s.pos = end
+	}
+	g.open, g.from = true, s.pos-int64(h.size)
+	if g.at.IsZero() {
+		g.at = time.Unix(int64(h.time), 0)
+	}
+	if s.skip != nil && g.run.last != 0 && s.skip.contains(g.sid.name, g.run.last) {
+		g.skip = true
+	}
+	s.group = g
+	clear(s.maps)
+	return nil
+}
+
+// previousGTIDs begins a MySQL file: all transactions before it. It is wanted only where those before the start are not known.
+func (s *stream) previousGTIDs(body []byte) error {
+	if s.untilGTID == nil {
+		s.idle() // a file was begun
+		return nil
+	}
+	var e replication.PreviousGTIDsEvent
+	if err := e.Decode(body); err != nil {
+		return s.broken(errors.New("the list of previous GTIDs is damaged"))
+	}
+	set, err := parseGTIDSet(s.flavor, e.GTIDSets)
+	if err != nil {
+		return s.broken(errors.New("the list of previous GTIDs is damaged"))
+	}
+	s.untilGTID = set
+	return s.maybeStarted()
+}
+
+// gtidList is the same on MariaDB.
+func (s *stream) gtidList(h header, body []byte) error {
+	if h.flags&artificialFlag != 0 {
+		return nil
+	}
+	if s.untilGTID == nil {
+		s.idle()
+		return nil
+	}
+	c := cursor{b: body}
+	for range c.uint(4) & (1<<28 - 1) {
+		domain, server, seq := c.uint(4), c.uint(4), int64(c.uint(8))
+		if c.bad {
+			return s.broken(errShort)
+		}
+		s.untilGTID.addMaria(strconv.FormatUint(domain, 10), strconv.FormatUint(server, 10), seq)
+	}
+	return s.maybeStarted()
+}
+
+// maybeStarted: the start may lie before the first transaction of its file.
+func (s *stream) maybeStarted() error {
+	switch {
+	case s.until == 0 || s.pos < s.until:
+	case s.pos == s.until:
+		s.started()
+	default:
+		return s.missedStart()
+	}
+	return nil
+}
+
+// query handles a statement logged as text.
+func (s *stream) query(ctx context.Context, h header, body []byte) (ended bool, err error) {
+	c := cursor{b: body}
+	c.take(8)
+	nameLen := int(c.u8())
+	c.take(2)
+	vars := c.take(int(c.uint(2)))
+	database := c.take(nameLen)
+	c.take(1)
+	text := c.rest()
+	if err := c.err("statement"); err != nil {
+		return false, err
+	}
+	return s.statement(ctx, h, string(database), text, quotesOf(vars))
+}
+
+func (s *stream) compressedQuery(ctx context.Context, h header, body []byte) (ended bool, err error) {
+	c := cursor{b: body}
+	c.take(8)
+	nameLen := int(c.u8())
+	c.take(2)
+	vars := c.take(int(c.uint(2)))
+	database := c.take(nameLen)
+	c.take(1)
+	text, err := inflateMaria(c.rest(), nil)
+	if c.bad || err != nil {
+		return false, errors.New("a compressed statement is damaged")
+	}
+	return s.statement(ctx, h, string(database), text, quotesOf(vars))
+}
+
+// loadQuery is LOAD DATA in a session that logs statements: a query with where the file's name stands in it.
+func (s *stream) loadQuery(ctx context.Context, h header, body []byte) (ended bool, err error) {
+	c := cursor{b: body}
+	c.take(8)
+	nameLen := int(c.u8())
+	c.take(2)
+	varsLen := int(c.uint(2))
+	c.take(executeLoadExtra)
+	c.take(varsLen)
+	database := c.take(nameLen)
+	c.take(1)
+	text := c.rest()
+	if err := c.err("statement"); err != nil {
+		return false, err
+	}
+	return s.statement(ctx, h, string(database), text, quoteStrings)
+}
+
+// quotesOf looks for sql_mode, the second of a statement's status variables.
+func quotesOf(vars []byte) quotes {
+	const (
+		flagsCode, modeCode = 0, 1
+		ansiQuotes          = 4
+	)
+	if len(vars) >= 5 && vars[0] == flagsCode {
+		vars = vars[5:]
+	}
+	if len(vars) >= 9 && vars[0] == modeCode && binary.LittleEndian.Uint64(vars[1:])&ansiQuotes != 0 {
+		return quoteIdentifiers
+	}
+	return quoteStrings
+}
+
+func (s *stream) statement(ctx context.Context, h header, database string, text []byte, q quotes) (ended bool, err error) {
+	st := classifyStatement(text, database, q, s.tables.mentions)
+	switch st.effect {
+	case effectBegin:
+		if !s.group.open {
+			if err := s.begin(h, group{}); err != nil {
+				return false, err
+			}
+		}
+		s.group.explicit = true
+		return false, nil
+	case effectXABegin:
+		s.group.xa, s.group.explicit = true, true
+		return false, nil
+	case effectSave, effectXAPart:
+		return false, nil
+	case effectCommit, effectXAEnd:
+		return true, nil
+	case effectRollback, effectPartial:
+		if s.group.rows {
+			return false, s.rolledBack()
+		}
+		return st.effect == effectRollback, nil
+	case effectRows:
+		if !s.silent() {
+			return false, replicator.Fatal(fmt.Errorf("table %s %s: the binlog does not say which rows that changed. %s", st.table,
+				st.what, wayOut))
+		}
+	case effectAlter:
+		if err := s.altered(ctx, st.table); err != nil {
+			return false, err
+		}
+	}
+	// On MySQL a statement that isn't inside BEGIN is a transaction of its own; on MariaDB the GTID says so.
+	if s.flavor == mariaFlavor && s.group.open {
+		return s.group.standalone, nil
+	}
+	return !s.group.explicit, nil
+}
+
+// wayOut is what a person can do about what a binlog doesn't tell.
+const wayOut = "Rebuild its views: set the checkpoint past this place (replicator checkpoint set … --pos FILE:POS), then " +
+	"replicator rebuild, or verify --repair"
+
+// rolledBack: rows of a transaction that ended with ROLLBACK were in the binlog, because it changed tables of engines that
+// can't roll back. Which rows stayed is not told.
+func (s *stream) rolledBack() error {
+	if s.silent() {
+		return nil
+	}
+	return replicator.Fatal(fmt.Errorf("a transaction with rows of watched tables was rolled back in part, as happens when it also "+
+		"changes tables of an engine without transactions: the binlog does not say which rows stayed. %s", wayOut))
+}
+
+// altered: a watched table's columns or keys may be others now.
+func (s *stream) altered(ctx context.Context, name string) error {
+	clear(s.plans)
+	clear(s.maps)
+	if s.reload == nil {
+		return nil
+	}
+	return s.reload(ctx, name)
+}
+
+// mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number; that
+// the server has it says nothing of who wrote it, so that very transaction must be met, or the file's list must name it.
+type mariaGuard struct {
+	want map[string]span // domain → first: 0 until met; last: the number
+	from map[string]string
+}
+
+func newMariaGuard(applied, fileStart *gtidSet) *mariaGuard {
+	g := &mariaGuard{want: map[string]span{}, from: applied.servers}
+	for domain, runs := range applied.runs {
+		last := runs[0].last
+		if have := fileStart.runs[domain]; len(have) > 0 && have[0].last == last && fileStart.servers[domain] == applied.servers[domain] {
+			continue
+		}
+		if last > 0 {
+			g.want[domain] = span{0, last}
+		}
+	}
+	return g
+}
+
+func (g *mariaGuard) see(x sid, seq int64) error {
+	w, ok := g.want[x.name]
+	if !ok || seq < w.last {
+		return nil
+	}
+	if seq == w.last && x.server == g.from[x.name] {
+		delete(g.want, x.name)
+		return nil
+	}
+	return replicator.Fatal(fmt.Errorf("this server's history is another one: it has %s-%s-%d where %s-%s-%d was applied; point "+
+		"the source at a server that has it, or rebuild", x.name, x.server, seq, x.name, g.from[x.name], w.last))
+}

@@ -1,0 +1,250 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// bench is a database on a server, with an SQL connection of the application's.
+type bench struct {
+	t        testing.TB
+	server   *servers.Server
+	database string
+	db       *sql.DB
+}
+
+func newBench(t testing.TB, s *servers.Server) *bench {
+	b := &bench{t: t, server: s, database: servertest.Database(t, s)}
+	db, err := sql.Open("mysql", s.DSN(b.database)+"?multiStatements=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	b.db = db
+	return b
+}
+
+func (b *bench) exec(queries ...string) {
+	b.t.Helper()
+	for _, q := range queries {
+		if _, err := b.db.ExecContext(testContext(b.t), q); err != nil {
+			b.t.Fatalf("%s: %v", q, err)
+		}
+	}
+}
+
+// session runs statements on one connection.
+func (b *bench) session(queries ...string) {
+	b.t.Helper()
+	conn, err := b.db.Conn(testContext(b.t))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, q := range queries {
+		if _, err := conn.ExecContext(testContext(b.t), q); err != nil {
+			b.t.Fatalf("%s: %v", q, err)
+		}
+	}
+	_ = conn.Raw(func(any) error { return errors.New("not to be used again") })
+	conn.Close()
+}
+
+func (b *bench) isMaria() bool { return b.server.Kind.IsMariaDB() }
+
+func (b *bench) source(tables ...replicator.Table) *Source {
+	b.t.Helper()
+	return b.configured(Config{Heartbeat: time.Second, Tables: tables})
+}
+
+func (b *bench) configured(cfg Config) *Source {
+	b.t.Helper()
+	if cfg.DSN == "" {
+		cfg.DSN = b.server.DSN(b.database)
+	}
+	for i := range cfg.Tables {
+		if cfg.Tables[i].Database == "" {
+			cfg.Tables[i].Database = b.database
+		}
+		if cfg.Tables[i].Table == "" {
+			cfg.Tables[i].Table = cfg.Tables[i].Name
+		}
+	}
+	s, err := New(cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (b *bench) latest(s *Source) replicator.Position {
+	b.t.Helper()
+	p, err := s.Latest(testContext(b.t), nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+func (b *bench) open(s *Source, at ...replicator.Position) *Reader {
+	b.t.Helper()
+	r, err := s.Open(testContext(b.t), at)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { r.Close() })
+	return r.(*Reader)
+}
+
+// recorder is a Handler that keeps what it is given.
+type recorder struct {
+	mu      sync.Mutex
+	changes []replicator.Change
+	commits []int64
+	news    chan struct{}
+	stop    error // returned by Change if set
+}
+
+func newRecorder() *recorder { return &recorder{news: make(chan struct{}, 1)} }
+
+func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes = append(r.changes, *c)
+	return r.stop
+}
+
+func (r *recorder) Commit(order int64, _ time.Time) {
+	r.mu.Lock()
+	r.commits = append(r.commits, order)
+	r.mu.Unlock()
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+func (r *recorder) all() []replicator.Change {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]replicator.Change(nil), r.changes...)
+}
+
+func (r *recorder) last() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.commits) == 0 {
+		return 0
+	}
+	return r.commits[len(r.commits)-1]
+}
+
+// reading is a Read that runs in the background.
+type reading struct {
+	t      testing.TB
+	reader *Reader
+	*recorder
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+func (b *bench) read(r *Reader) *reading {
+	ctx, cancel := context.WithCancel(context.Background())
+	x := &reading{t: b.t, reader: r, recorder: newRecorder(), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(x.done)
+		x.err = r.Read(ctx, x.recorder)
+	}()
+	b.t.Cleanup(x.end)
+	return x
+}
+
+func (x *reading) end() {
+	x.cancel()
+	<-x.done
+}
+
+// upTo waits until everything up to the source's present end was read, and returns the changes so far.
+func (x *reading) upTo(p replicator.Position) []replicator.Change {
+	x.t.Helper()
+	_, file, pos := splitOrder(p.Order)
+	deadline := time.After(patience)
+	for {
+		_, f, at := splitOrder(x.last())
+		if f > file || f == file && at >= pos {
+			return x.all()
+		}
+		select {
+		case <-x.news:
+		case <-x.done:
+			x.t.Fatalf("reading ended: %v", x.err)
+		case <-deadline:
+			x.t.Fatalf("reading stands at %s, not at %s, after %s", x.reader.Locate(x.last()), x.reader.Locate(p.Order), patience)
+		}
+	}
+}
+
+// failure waits until reading ends by itself.
+func (x *reading) failure() error {
+	x.t.Helper()
+	select {
+	case <-x.done:
+		return x.err
+	case <-time.After(patience):
+		x.t.Fatal("reading did not end")
+		return nil
+	}
+}
+
+// changes reads all from a position to the present end.
+func (b *bench) changes(s *Source, from replicator.Position) []replicator.Change {
+	b.t.Helper()
+	x := b.read(b.open(s, from))
+	out := x.upTo(b.latest(s))
+	x.end()
+	return out
+}
+
+func showChange(c replicator.Change) string {
+	s := fmt.Sprintf("%s %s v%d", c.Kind, c.Cell, c.Version)
+	if c.Row != nil {
+		body := c.Row.Body
+		if c.Row.Text != nil {
+			body, _ = c.Row.Text(body)
+		}
+		if body != nil {
+			s += " " + string(body)
+		}
+		for i, v := range c.Row.Columns {
+			s += fmt.Sprintf(" %s=%v", c.Row.Names[i], v)
+		}
+		if c.Row.Err != nil {
+			s += " error: " + c.Row.Err.Error()
+		}
+	}
+	if c.Last {
+		s += " last"
+	}
+	return s
+}

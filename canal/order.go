@@ -1,0 +1,82 @@
+package canal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+// An order is a place in a source's history:
+//
+//	epoch (9 bits) | number of the binlog file (20) | byte address in the file (34)
+//
+// The epoch grows when the source moves to another server, whose files and addresses mean nothing beside the old one's.
+// A row's address is where its image begins; a transaction's end is the address of the end of its last event, which is where
+// the next one begins. Inside a compressed event the inner offset is scaled to the event's size: two rows of one transaction
+// may then share an address, and come in the stream's order. On MariaDB ≥ 11.4, whose events carry no position inside
+// transactions, sizes are added up from the transaction's beginning. All this is a function of the file's bytes alone.
+const (
+	epochBits   = 9
+	fileBits    = 20
+	addressBits = 34
+
+	maxEpoch   = 1<<epochBits - 1
+	maxFile    = 1<<fileBits - 1
+	maxAddress = 1<<addressBits - 1
+)
+
+func orderOf(epoch int, file int64, address int64) int64 {
+	return int64(epoch)<<(fileBits+addressBits) | file<<addressBits | address
+}
+
+func splitOrder(order int64) (epoch int, file int64, address int64) {
+	return int(order >> (fileBits + addressBits)), order >> addressBits & maxFile, order & maxAddress
+}
+
+// fileName is the name of a binlog file, "base.number".
+type fileName struct {
+	name   string
+	number int64
+}
+
+func parseFileName(name string) (fileName, error) {
+	dot := strings.LastIndexByte(name, '.')
+	n, err := strconv.ParseInt(name[dot+1:], 10, 64)
+	if dot <= 0 || err != nil || n < 0 {
+		return fileName{}, fmt.Errorf("%q is no binlog file name (BASE.NUMBER)", name)
+	}
+	if n > maxFile {
+		return fileName{}, replicator.Fatal(fmt.Errorf("binlog file %s: numbers above %d don't fit into an order; start the "+
+			"server's binlogs anew (RESET) and rebuild", name, maxFile))
+	}
+	return fileName{name, n}, nil
+}
+
+// base is the name without its number.
+func (f fileName) base() string { return f.name[:strings.LastIndexByte(f.name, '.')] }
+
+// withNumber is the name of another file of the same base: at least six digits.
+func (f fileName) withNumber(n int64) string { return fmt.Sprintf("%s.%06d", f.base(), n) }
+
+// parseFilePos reads "FILE:POS".
+func parseFilePos(text string) (fileName, int64, error) {
+	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
+	pos, err := strconv.ParseInt(addr, 10, 64)
+	if !ok || err != nil || pos < 0 || pos > maxAddress {
+		return fileName{}, 0, fmt.Errorf("%q is no position (FILE:POS)", text)
+	}
+	f, err := parseFileName(name)
+	return f, max(pos, 4), err
+}
+
+// isFilePos tells FILE:POS from a GTID set: a set's first word is a UUID, or has no colon at all.
+func isFilePos(text string) bool {
+	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
+	if !ok || isUUID(strings.ToLower(strings.TrimSpace(name))) {
+		return false
+	}
+	_, err := strconv.ParseInt(addr, 10, 64)
+	return err == nil
+}

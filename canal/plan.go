@@ -1,0 +1,349 @@
+package canal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"replicator"
+)
+
+// watched is a watched table: what the configuration says, and its shape as it is now.
+type watched struct {
+	replicator.Table
+	schema atomic.Pointer[schema]
+}
+
+// plan is how the rows behind one table map are read: which columns are wanted, and how wide the others are.
+type plan struct {
+	t      *watched
+	raw    []byte // the table map's body that the plan was made from
+	single bool
+
+	columns []column
+	wanted  []bool
+	key     []int
+	column  int // -1: the table has none
+	version int // -1: the order is the version
+	body    int // -1: the table has none
+	extras  []int
+	names   []string
+
+	// lookups are the column role's values seen: they are few, and each row's string would be garbage.
+	lookups map[string]string
+}
+
+// maxLookups bounds plan.lookups.
+const maxLookups = 1000
+
+// errColumns: the columns of a table map can't be told. It comes with what to do.
+var errColumns = errors.New("set binlog_row_metadata=FULL on the source, so that the binlog names its columns")
+
+// newPlan makes the plan for a table map of a watched table.
+func newPlan(t *watched, body []byte, f flavor, charsets charsets) (*plan, error) {
+	m, err := parseTableMap(body, f)
+	if err != nil {
+		return nil, err
+	}
+	s := t.schema.Load()
+	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]string{}}
+	if m.names == nil && len(s.columns) != len(m.types) {
+		return nil, fmt.Errorf("the row has %d columns, the table now has %d: %w", len(m.types), len(s.columns), errColumns)
+	}
+	for i := range m.types {
+		declared := s.declared(&m, i)
+		if m.names == nil && !declared.fits(m.realType(i)) {
+			return nil, fmt.Errorf("column %d of the row is not of the type that %s now has: %w", i+1, declared.name, errColumns)
+		}
+		c, err := newColumn(&m, i, declared, charsets)
+		if err != nil {
+			return nil, err
+		}
+		p.columns = append(p.columns, c)
+	}
+	if err := p.assign(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// declared is what information_schema says of a table map's column: by name, or else by place.
+func (s *schema) declared(m *tableMap, i int) *declaredColumn {
+	if m.names != nil {
+		return s.column(string(m.names[i]))
+	}
+	return &s.columns[i]
+}
+
+// assign finds the role columns by name.
+func (p *plan) assign() error {
+	p.wanted = make([]bool, len(p.columns))
+	find := func(role, name string) (int, error) {
+		for i := range p.columns {
+			if strings.EqualFold(p.columns[i].name, name) {
+				p.wanted[i] = true
+				if err := p.columns[i].problem; err != nil {
+					return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
+				}
+				return i, nil
+			}
+		}
+		return -1, fmt.Errorf("there is no column %s (%s); the table was altered, or the configuration is wrong", name, role)
+	}
+	optional := func(role, name string) (int, error) {
+		if name == "" {
+			return -1, nil
+		}
+		return find(role, name)
+	}
+	var err error
+	for _, name := range p.t.Key {
+		i, err := find("key", name)
+		if err != nil {
+			return err
+		}
+		p.key = append(p.key, i)
+	}
+	if p.column, err = optional("column", p.t.Column); err != nil {
+		return err
+	}
+	if p.version, err = optional("version", p.t.Version); err != nil {
+		return err
+	}
+	if p.version >= 0 && !isVersion(p.columns[p.version].kind) {
+		return fmt.Errorf("column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", p.t.Version)
+	}
+	if p.body, err = optional("body", p.t.Body); err != nil {
+		return err
+	}
+	if p.body >= 0 && !isBody(p.columns[p.body].kind) {
+		return fmt.Errorf("column %s (body) is neither text, binary nor JSON", p.t.Body)
+	}
+	for _, name := range p.t.Columns {
+		if name == "*" {
+			p.extras, p.names = nil, nil
+			for i, c := range p.columns {
+				p.wanted[i] = true
+				p.extras, p.names = append(p.extras, i), append(p.names, c.name)
+			}
+			break
+		}
+		i, err := find("field", name)
+		if err != nil {
+			return err
+		}
+		p.extras, p.names = append(p.extras, i), append(p.names, name)
+	}
+	return nil
+}
+
+func isVersion(k kind) bool {
+	switch k {
+	case kindInt, kindBit, kindYear, kindDatetime, kindDatetimeOld, kindTimestamp, kindTimestampOld:
+		return true
+	}
+	return false
+}
+
+func isBody(k kind) bool { return k == kindText || k == kindBytes || k == kindJSON }
+
+// image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL.
+type image struct{ values [][]byte }
+
+// split reads one row image and returns how many bytes it took.
+func (p *plan) split(data []byte, img *image) (int, error) {
+	if cap(img.values) < len(p.columns) {
+		img.values = make([][]byte, len(p.columns))
+	}
+	img.values = img.values[:len(p.columns)]
+	nulls := (len(p.columns) + 7) / 8
+	if len(data) < nulls {
+		return 0, errShort
+	}
+	off := nulls
+	for i := range p.columns {
+		if data[i>>3]>>(i&7)&1 != 0 {
+			img.values[i] = nil
+			continue
+		}
+		c := &p.columns[i]
+		n := c.width
+		if n == 0 || n > len(data)-off {
+			if n = c.size(data[off:]); n < 0 {
+				return 0, errShort
+			}
+		}
+		if p.wanted[i] {
+			from := off
+			if c.width == 0 {
+				from += c.prefix
+			}
+			img.values[i] = data[from : off+n : off+n]
+		}
+		off += n
+	}
+	return off, nil
+}
+
+// sameCell reports whether two images of a row are of one cell.
+func (p *plan) sameCell(a, b *image) bool {
+	for _, i := range p.key {
+		if !bytes.Equal(a.values[i], b.values[i]) {
+			return false
+		}
+	}
+	return p.column < 0 || bytes.Equal(a.values[p.column], b.values[p.column])
+}
+
+// cell makes the cell of a row.
+func (p *plan) cell(img *image) (replicator.Cell, error) {
+	cell := replicator.Cell{Table: p.t.Name}
+	var few [4]any
+	values := few[:0]
+	for _, i := range p.key {
+		c := &p.columns[i]
+		if img.values[i] == nil {
+			return cell, fmt.Errorf("key column %s is NULL", c.name)
+		}
+		v, err := c.value(img.values[i])
+		if err != nil {
+			return cell, fmt.Errorf("key column %s: %w", c.name, err)
+		}
+		values = append(values, v)
+	}
+	var err error
+	if cell.Key, err = replicator.MakeKey(values...); err != nil {
+		return cell, err
+	}
+	if p.column < 0 || img.values[p.column] == nil {
+		return cell, nil
+	}
+	raw := img.values[p.column]
+	name, ok := p.lookups[string(raw)]
+	if !ok {
+		v, err := p.columns[p.column].value(raw)
+		if err != nil {
+			return cell, fmt.Errorf("column %s: %w", p.columns[p.column].name, err)
+		}
+		name = replicator.FormatValue(v)
+		if len(p.lookups) < maxLookups {
+			p.lookups[string(raw)] = name
+		}
+	}
+	cell.Column = name
+	return cell, nil
+}
+
+// versionOf is a row's version. One that doesn't fit is an error beside a version that sorts the row as the source does.
+func (p *plan) versionOf(img *image, order int64) (int64, error) {
+	if p.version < 0 || p.single {
+		return order, nil
+	}
+	raw := img.values[p.version]
+	c := &p.columns[p.version]
+	if raw == nil {
+		return 0, errVersion(c.name, "is NULL")
+	}
+	switch c.kind {
+	case kindInt, kindBit, kindYear:
+		n := littleEndian(raw)
+		if c.kind == kindBit {
+			n = bigEndian(raw)
+		} else if !c.unsigned {
+			n = uint64(signed(n, c.width))
+		}
+		return checkVersion(c.name, n, c.kind == kindInt && !c.unsigned)
+	}
+	n, ok := c.clock(raw).micros()
+	if !ok {
+		return 0, errVersion(c.name, "is a zero date or before 1970")
+	}
+	return n, nil
+}
+
+func checkVersion(name string, n uint64, signed bool) (int64, error) {
+	switch {
+	case n <= math.MaxInt64:
+		return int64(n), nil
+	case signed:
+		return 0, errVersion(name, "is negative")
+	}
+	return math.MaxInt64, errVersion(name, "is above 9223372036854775807")
+}
+
+func errVersion(name, what string) error { return fmt.Errorf("version column %s %s", name, what) }
+
+// row makes the row of an image. What is wrong with it stands in Row.Err.
+func (p *plan) row(cell replicator.Cell, img *image, order int64, at time.Time) *replicator.Row {
+	r := &replicator.Row{Cell: cell, Order: order, Time: at, Names: p.names}
+	r.Version, r.Err = p.versionOf(img, order)
+	if p.body >= 0 && img.values[p.body] != nil {
+		c := &p.columns[p.body]
+		b, err := c.stored(img.values[p.body])
+		if err != nil {
+			r.Err = fmt.Errorf("column %s: %w", c.name, err)
+		}
+		switch c.kind {
+		case kindText:
+			if out := c.charset.bytes(b); len(b) > 0 && &out[0] != &b[0] {
+				r.Body = out
+			} else {
+				r.Body = owned(b)
+			}
+		case kindBytes:
+			r.Body = padded(b, c.pad)
+		default:
+			r.Body, r.Text = owned(b), jsonText
+		}
+	}
+	if len(p.extras) == 0 {
+		return r
+	}
+	r.Columns = make([]any, len(p.extras))
+	for n, i := range p.extras {
+		if img.values[i] == nil {
+			continue
+		}
+		v, err := p.columns[i].value(img.values[i])
+		if err != nil {
+			if r.Err == nil && p.columns[i].problem == nil {
+				r.Err = fmt.Errorf("column %s: %w", p.columns[i].name, err)
+			}
+			continue
+		}
+		r.Columns[n] = v
+	}
+	return r
+}
+
+// owned copies b; never nil, which would be NULL.
+func owned(b []byte) []byte {
+	out := make([]byte, len(b))
+	copy(out, b)
+	return out
+}
+
+// check tests the configuration against the table as it is now, so that a mistake shows at the start and not at the first row.
+func (t *watched) check(f flavor) error {
+	x, err := newSelection(t)
+	if err != nil {
+		return err
+	}
+	if x.version >= 0 && !isVersion(x.columns[x.version].kind) {
+		return fmt.Errorf("table %s: column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", t.Name, t.Version)
+	}
+	if x.body >= 0 && !isBody(x.columns[x.body].kind) {
+		return fmt.Errorf("table %s: column %s (body) is neither text, binary nor JSON", t.Name, t.Body)
+	}
+	for _, i := range x.key {
+		switch x.columns[i].kind {
+		case kindFloat, kindDouble, kindJSON:
+			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name, x.columns[i].name, x.columns[i].dataType)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package canal
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"replicator"
+)
+
+// token is what a Position's Token holds.
+type token struct {
+	Server string `json:"server,omitempty"` // server_uuid; MariaDB: see identity
+	File   string `json:"file"`
+	Pos    int64  `json:"pos"`
+	GTID   string `json:"gtid,omitempty"` // all transactions before this place; "" where the server has none
+	Epoch  int    `json:"epoch,omitempty"`
+
+	// Skip: transactions of GTID may still come after this place (it was found by GTID on another server, whose order
+	// of transactions may differ): they are dropped.
+	Skip bool `json:"skip,omitempty"`
+
+	// Born is when the file was begun (seconds): tells it from another of the same name after a RESET. 0: not known.
+	Born uint32 `json:"born,omitempty"`
+
+	// Schema holds a digest of each watched table's columns, where the binlog doesn't name them: see schema.go.
+	Schema map[string]string `json:"schema,omitempty"`
+}
+
+func (t token) position() (replicator.Position, error) {
+	file, err := parseFileName(t.File)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	if t.Pos > maxAddress {
+		return replicator.Position{}, replicator.Fatal(fmt.Errorf("position %s:%d is beyond %d bytes", t.File, t.Pos, maxAddress))
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	return replicator.Position{Order: orderOf(t.Epoch, file.number, t.Pos), Token: string(text)}, nil
+}
+
+func parseToken(text string) (token, error) {
+	var t token
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		return t, replicator.Fatal(fmt.Errorf("the checkpoint's position is not one of a MySQL or MariaDB source: %w", err))
+	}
+	if _, err := parseFileName(t.File); err != nil {
+		return t, replicator.Fatal(fmt.Errorf("the checkpoint's position: %w", err))
+	}
+	return t, nil
+}
+
+func (t token) String() string { return fmt.Sprintf("%s:%d", t.File, t.Pos) }
+
+// Describe shows a position's token to a person: FILE:POS and, where there are any, the GTIDs. What isn't a token of this
+// package is returned as it is.
+func Describe(text string) string {
+	var t token
+	if err := json.Unmarshal([]byte(text), &t); err != nil || t.File == "" {
+		return text
+	}
+	if t.GTID == "" {
+		return t.String()
+	}
+	return t.String() + " " + t.GTID
+}

@@ -1,0 +1,337 @@
+package canal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator"
+)
+
+// Reader reads a source's binlog for one pipeline.
+type Reader struct {
+	source   *Source
+	server   server
+	place    place
+	start    replicator.Position
+	tables   tables
+	charsets charsets
+	history  *history
+	stream   *stream
+	tls      bool
+	digests  map[string]string // of watched tables, where the binlog doesn't name columns
+	skipEnd  int64             // the server's end when the reader was opened: no applied transaction comes after it
+
+	mu sync.Mutex // guards the rendering of positions
+}
+
+// prepare reads what decoding needs, and sets up the stream.
+func (r *Reader) prepare(ctx context.Context, db querier, t token) (err error) {
+	if r.charsets, err = readCharsets(ctx, db, r.server.flavor); err != nil {
+		return classify(err)
+	}
+	if r.tables, err = r.source.loadTables(ctx, db, r.server); err != nil {
+		return err
+	}
+	if err := r.checkSchemas(t); err != nil {
+		return err
+	}
+	for _, w := range r.tables.byName {
+		if err := w.check(r.server.flavor); err != nil {
+			return replicator.Fatal(err)
+		}
+	}
+	var cipher string
+	if err := db.QueryRowContext(ctx, "SHOW SESSION STATUS LIKE 'Ssl_cipher'").Scan(new(string), &cipher); err == nil {
+		r.tls = cipher != ""
+	}
+	file, pos, _, err := r.server.status(ctx, db)
+	if err != nil {
+		return err
+	}
+	r.skipEnd = orderOf(r.place.epoch, file.number, pos)
+	return r.newStream(ctx, db, t)
+}
+
+// checkSchemas: where the binlog doesn't name columns, rows are read by the columns that a table has now. That these are
+// the ones it had at the position is proved by their digest.
+func (r *Reader) checkSchemas(t token) error {
+	if r.server.names {
+		return nil
+	}
+	r.digests = map[string]string{}
+	for name, w := range r.tables.byName {
+		d := w.schema.Load().digest()
+		if was, ok := t.Schema[name]; ok && was != d {
+			return replicator.Fatal(fmt.Errorf("table %s was altered since the checkpoint, and the binlog doesn't name columns: which "+
+				"columns the rows at %s have can't be told. Set binlog_row_metadata=FULL on the source, then rebuild", name, t))
+		}
+		r.digests[name] = d
+	}
+	return nil
+}
+
+// newStream decides where the server is asked to begin, and what is dropped from there on.
+func (r *Reader) newStream(ctx context.Context, db querier, t token) error {
+	p := r.place
+	s := &stream{
+		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
+		epoch: p.epoch, file: p.file, pos: p.pos, wantBorn: p.born,
+		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload,
+	}
+	known := p.gtids
+	switch {
+	case !r.server.gtid || known != nil:
+	case p.pos == 4:
+		before, err := r.server.gtidsBefore(ctx, db, p.file.name)
+		if err != nil {
+			return err
+		}
+		known = before
+	default:
+		s.until, s.untilGTID = p.pos, newGTIDSet(r.server.flavor)
+	}
+	if p.pos >= 1<<32 { // the protocol's positions have 32 bits
+		s.until = p.pos
+	}
+	if p.skip {
+		s.skip = p.gtids
+		if r.server.flavor == mariaFlavor {
+			before, err := r.server.gtidsBefore(ctx, db, p.file.name)
+			if err != nil {
+				return err
+			}
+			s.guard = newMariaGuard(p.gtids, before)
+		}
+	}
+	if s.until > 0 {
+		s.pos = 4
+	}
+	order := orderOf(p.epoch, p.file.number, p.pos)
+	if known != nil {
+		known = known.clone()
+	}
+	r.history = newHistory(end{file: p.file, pos: p.pos, born: p.born, order: order}, known)
+	s.history = r.history
+	r.stream = s
+	if !p.moved {
+		if text, err := (token{Server: t.Server, File: t.File, Pos: t.Pos, GTID: t.GTID, Epoch: p.epoch, Skip: t.Skip, Born: t.Born,
+			Schema: t.Schema}).position(); err == nil {
+			r.start = text
+			return nil
+		}
+	}
+	r.start = r.Position(order)
+	return nil
+}
+
+// Start is where reading begins.
+func (r *Reader) Start() replicator.Position { return r.start }
+
+// Position is the latest transaction end at or before order.
+func (r *Reader) Position(order int64) replicator.Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, gtids := r.history.upTo(order)
+	t := token{Server: r.server.identity, File: e.file.name, Pos: e.pos, Epoch: r.place.epoch, Born: e.born, Schema: r.digests}
+	if gtids != nil {
+		t.GTID = gtids.String()
+	}
+	t.Skip = r.place.skip && e.order < r.skipEnd
+	p, err := t.position()
+	if err != nil { // it was made of parts that were checked
+		return r.start
+	}
+	return p
+}
+
+// Locate shows an order: FILE:POS.
+func (r *Reader) Locate(order int64) string {
+	_, number, address := splitOrder(order)
+	return fmt.Sprintf("%s:%d", r.place.file.withNumber(number), address)
+}
+
+// Latest is the present end of the binlog.
+func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	defer conn.Close()
+	file, pos, gtids, err := r.server.status(ctx, conn)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	if r.server.flavor == mysqlFlavor {
+		gtids = "" // see Source.Latest
+	}
+	return token{Server: r.server.identity, File: file.name, Pos: pos, GTID: gtids, Epoch: r.place.epoch, Schema: r.digests}.position()
+}
+
+// Includes reports whether a fence is at or before p.
+func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
+	t, err := parseToken(p.Token)
+	if err != nil {
+		return false, err
+	}
+	if isFilePos(fence) {
+		file, pos, err := parseFilePos(fence)
+		if err != nil {
+			return false, err
+		}
+		at, err := parseFileName(t.File)
+		if err != nil {
+			return false, err
+		}
+		if file.base() != at.base() {
+			return false, fmt.Errorf("the source's binlogs are called %s, not %s", at.base(), file.base())
+		}
+		if t.Server != "" && t.Server != r.server.identity {
+			return false, nil
+		}
+		return at.number > file.number || at.number == file.number && t.Pos >= pos, nil
+	}
+	want, err := parseGTIDSet(r.server.flavor, fence)
+	if err != nil {
+		return false, fmt.Errorf("a fence is FILE:POS or a GTID set: %w", err)
+	}
+	if !r.server.gtid {
+		return false, errors.New("the source numbers no transactions (gtid_mode=OFF): use FILE:POS")
+	}
+	have, err := parseGTIDSet(r.server.flavor, t.GTID)
+	return err == nil && have.includes(want), err
+}
+
+// Close frees what the reader holds.
+func (r *Reader) Close() error {
+	r.stream.close()
+	return nil
+}
+
+// reload reads a table's shape again, after an ALTER.
+func (r *Reader) reload(ctx context.Context, name string) error {
+	w := r.tables.byName[name]
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	shape, err := readSchema(ctx, conn, &w.Table)
+	if err != nil {
+		return classify(err)
+	}
+	if !r.server.names && shape.digest() != w.schema.Load().digest() {
+		return replicator.Fatal(fmt.Errorf("table %s was altered, and the binlog doesn't name columns: which columns the rows before and "+
+			"after have can't be told. Set binlog_row_metadata=FULL on the source, then rebuild", name))
+	}
+	w.schema.Store(shape)
+	r.source.cfg.Logger.Info("a watched table was altered; its columns were read again. What the ALTER itself did to rows is not in the "+
+		"binlog: verify the views that use such columns", slog.String("source", r.source.cfg.Name), slog.String("table", name))
+	return nil
+}
+
+// feed hands the syncer's events to the stream. It runs in the syncer's goroutine: an event is dealt with before the next one is
+// read, so that memory is bounded by one event and a slow sink slows down the server.
+type feed struct {
+	ctx    context.Context
+	stream *stream
+	err    error
+}
+
+func (f *feed) HandleEvent(e *replication.BinlogEvent) error {
+	if err := f.ctx.Err(); err != nil {
+		return err
+	}
+	f.err = f.stream.event(f.ctx, e.RawData)
+	return f.err
+}
+
+// Read delivers everything after Start.
+func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.stream.handler = h
+	r.stream.ready()
+	host, port, err := endpoint(r.source.mysql)
+	if err != nil {
+		return replicator.Fatal(err)
+	}
+	d := &dialer{timeout: r.source.cfg.ReadTimeout}
+	f := &feed{ctx: ctx, stream: r.stream}
+	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
+		ServerID: r.source.ids.Add(1) - 1, Flavor: r.server.flavor.String(),
+		Host: host, Port: port, User: r.source.mysql.User, Password: r.source.mysql.Passwd,
+		TLSConfig: replicationTLS(r.source.mysql, r.tls), Dialer: d.dial, Option: longWrites,
+		RawModeEnabled: true, DisableRetrySync: true, DiscardGTIDSet: true, EventCacheCount: 1, PayloadDecoderConcurrency: 1,
+		HeartbeatPeriod: r.source.cfg.Heartbeat, TimestampStringLocation: time.UTC, SynchronousEventHandler: f,
+		Logger: slog.New(slog.DiscardHandler), // it logs what it does, not what matters; errors are returned
+	})
+	from := gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)}
+	streamer, err := syncer.StartSync(from)
+	if err != nil {
+		d.shut()
+		syncer.Close()
+		return r.failed(ctx, nil, err)
+	}
+	_, err = streamer.GetEvent(ctx)
+	if ctx.Err() == nil {
+		d.shut()
+	}
+	cancel()
+	syncer.Close()
+	return r.failed(ctx, f.err, err)
+}
+
+// longWrites: a slow sink makes the server wait with its writes, for as long as it takes. It gives up after a minute else, and
+// the reader would start again and again.
+func longWrites(c *client.Conn) error {
+	_, err := c.Execute("SET SESSION net_write_timeout = 86400")
+	return err
+}
+
+// The servers' errors about a binlog share one number; only their texts tell them apart.
+const (
+	textPurged    = "purged"
+	textNoFile    = "Could not find first log file"
+	textPastEnd   = "position > file size"
+	textTooLarge  = "max_allowed_packet"
+	errnoDenied   = gomysql.ER_ACCESS_DENIED_ERROR
+	errnoSpecific = gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR
+)
+
+// failed classifies what ended reading. own is the stream's error, which the syncer wraps.
+func (r *Reader) failed(ctx context.Context, own, err error) error {
+	if own != nil {
+		return own
+	}
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+		return cause
+	}
+	var my *gomysql.MyError
+	if !errors.As(err, &my) {
+		return fmt.Errorf("reading the binlog of %s: %w", r.source.mysql.Addr, err)
+	}
+	text := my.Message
+	err = fmt.Errorf("reading the binlog of %s: %w", r.source.mysql.Addr, my)
+	switch {
+	case my.Code == errnoDenied || my.Code == errnoSpecific || my.Code == errnoNotAllowed:
+		return replicator.Fatal(fmt.Errorf("%w (the account needs REPLICATION SLAVE)", err))
+	case my.Code != errnoBinlogFatal:
+		return err
+	case strings.Contains(text, textNoFile) || strings.Contains(text, textPurged):
+		return fmt.Errorf("%w: %w", replicator.ErrLost, err)
+	case strings.Contains(text, textPastEnd):
+		return replicator.Fatal(fmt.Errorf("%w: the source was set back; rebuild", err))
+	case strings.Contains(text, textTooLarge):
+		return replicator.Fatal(err)
+	}
+	return err
+}

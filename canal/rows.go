@@ -1,0 +1,307 @@
+package canal
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator"
+)
+
+// rowsShape is how a rows event is built.
+type rowsShape struct {
+	change     replicator.ChangeKind
+	extra      bool // version 2: further data stands before the columns
+	compressed bool // MariaDB's
+}
+
+var rowsShapes = map[replication.EventType]rowsShape{
+	replication.WRITE_ROWS_EVENTv1:                      {change: replicator.Insert},
+	replication.UPDATE_ROWS_EVENTv1:                     {change: replicator.Update},
+	replication.DELETE_ROWS_EVENTv1:                     {change: replicator.Delete},
+	replication.WRITE_ROWS_EVENTv2:                      {change: replicator.Insert, extra: true},
+	replication.UPDATE_ROWS_EVENTv2:                     {change: replicator.Update, extra: true},
+	replication.DELETE_ROWS_EVENTv2:                     {change: replicator.Delete, extra: true},
+	replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:  {change: replicator.Insert, compressed: true},
+	replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1: {change: replicator.Update, compressed: true},
+	replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1: {change: replicator.Delete, compressed: true},
+	mariaWriteRowsCompressed:                            {change: replicator.Insert, extra: true, compressed: true},
+	mariaUpdateRowsCompressed:                           {change: replicator.Update, extra: true, compressed: true},
+	mariaDeleteRowsCompressed:                           {change: replicator.Delete, extra: true, compressed: true},
+}
+
+// tables are the watched tables.
+type tables struct {
+	byPlace map[string]map[string]*watched // database → table
+	byName  map[string]*watched            // the name in the configuration
+	fold    func(string) string            // names as the server compares them
+}
+
+// find looks a table up without making strings.
+func (t tables) find(database, table []byte) *watched {
+	return t.byPlace[string(database)][string(table)]
+}
+
+// mentions is find for the statement parser: "" for the table asks for any of the database.
+func (t tables) mentions(database, table string) (string, bool) {
+	in := t.byPlace[t.fold(database)]
+	if table == "" {
+		for _, w := range in {
+			return w.Name, true
+		}
+		return "", false
+	}
+	if w, ok := in[t.fold(table)]; ok {
+		return w.Name, true
+	}
+	return "", false
+}
+
+// tableMap notes which table the rows that follow belong to.
+func (s *stream) tableMap(body []byte) error {
+	m, _, err := splitTableMap(body)
+	if err != nil {
+		return err
+	}
+	t := s.tables.find(m.database, m.table)
+	if t == nil || s.silent() {
+		s.maps[m.id] = nil
+		return nil
+	}
+	p := s.plans[m.id]
+	if p == nil || p.t != t || !bytes.Equal(p.raw, body) {
+		if p, err = newPlan(t, body, s.flavor, s.charsets); err != nil {
+			return replicator.Fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
+		}
+		if len(s.plans) > maxPlans {
+			clear(s.plans)
+		}
+		s.plans[m.id] = p
+	}
+	s.maps[m.id] = p
+	return nil
+}
+
+// maxPlans bounds the plans kept: a table's id changes with every ALTER and every time the server opens it anew.
+const maxPlans = 1024
+
+// partialRows: an update that holds differences of JSON documents, not rows.
+func (s *stream) partialRows(body []byte) error {
+	c := cursor{b: body}
+	id := c.uint(6)
+	if p := s.maps[id]; p != nil && !s.silent() {
+		return replicator.Fatal(fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
+			"on the source and in its sessions. %s", p.t.Name, wayOut))
+	}
+	return nil
+}
+
+// rows delivers the rows of one event.
+func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place scale) error {
+	c := cursor{b: body}
+	id := c.uint(6)
+	c.take(2)
+	p, mapped := s.maps[id]
+	if p == nil {
+		if !mapped && id != noTable && !c.bad && !s.silent() {
+			return errors.New("rows of a table without a table map")
+		}
+		return nil
+	}
+	if s.silent() {
+		return nil
+	}
+	if shape.extra {
+		c.take(int(c.uint(2)) - 2)
+	}
+	if s.group.xa {
+		return replicator.Fatal(fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
+			"committed: XA is not supported. %s", p.t.Name, wayOut))
+	}
+	s.group.rows = true
+	n := int(c.packed())
+	if c.bad || n != len(p.columns) {
+		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))
+	}
+	full := allSet(c.take((n+7)/8), n)
+	if shape.change == replicator.Update {
+		full = allSet(c.take((n+7)/8), n) && full
+	}
+	if err := c.err("rows"); err != nil {
+		return err
+	}
+	if !full {
+		return replicator.Fatal(fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
+			"the source and in its sessions. %s", p.t.Name, wayOut))
+	}
+	place.offset += int64(c.off)
+	data := c.rest()
+	if shape.compressed {
+		size := int64(len(data))
+		var err error
+		if data, err = inflateMaria(data, s.unzipped); err != nil {
+			return err
+		}
+		if cap(data) <= maxScratch {
+			s.unzipped = data
+		}
+		place = scale{base: place.at(0), num: size, den: max(int64(len(data)), 1)}
+	}
+	return s.images(ctx, p, shape.change, data, place)
+}
+
+// images delivers the row images of an event.
+func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind, data []byte, place scale) error {
+	for off := 0; off < len(data); {
+		at := off
+		n, err := p.split(data[off:], &s.before)
+		if err != nil {
+			return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
+		}
+		off += n
+		d := delivery{p: p, img: &s.before, order: s.order(place.at(at))}
+		switch kind {
+		case replicator.Insert:
+			err = s.insert(ctx, d)
+		case replicator.Delete:
+			err = s.delete(ctx, d)
+		default:
+			after := off
+			if n, err = p.split(data[off:], &s.after); err != nil {
+				return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
+			}
+			off += n
+			err = s.update(ctx, d, delivery{p: p, img: &s.after, order: s.order(place.at(after))})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delivery is one row image on its way.
+type delivery struct {
+	p     *plan
+	img   *image
+	order int64
+}
+
+func (s *stream) order(address int64) int64 { return orderOf(s.epoch, s.file.number, address) }
+
+func (s *stream) insert(ctx context.Context, d delivery) error {
+	cell, err := s.cell(d)
+	if err != nil {
+		return err
+	}
+	return s.put(ctx, replicator.Insert, cell, d)
+}
+
+func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell replicator.Cell, d delivery) error {
+	row := d.p.row(cell, d.img, d.order, s.group.at)
+	return s.deliver(ctx, &replicator.Change{
+		Kind: kind, Cell: cell, Version: row.Version, Order: d.order, Time: s.group.at, Row: row,
+	})
+}
+
+func (s *stream) delete(ctx context.Context, d delivery) error {
+	cell, err := s.cell(d)
+	if err != nil {
+		return err
+	}
+	version, err := d.p.versionOf(d.img, d.order)
+	if err != nil {
+		// Its version never counted. Whether the cell has another row, a look will tell: a delete of the highest version
+		// makes the pipeline take it.
+		version = maxVersion
+	}
+	return s.deliver(ctx, &replicator.Change{
+		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.group.at, Last: d.p.single,
+	})
+}
+
+const maxVersion = 1<<63 - 1
+
+// update delivers an update; as a delete and an insert if the row went to another cell, or to a lower version.
+func (s *stream) update(ctx context.Context, before, after delivery) error {
+	cell, err := s.cell(after)
+	if err != nil {
+		return err
+	}
+	p := after.p
+	if p.sameCell(before.img, after.img) && (p.version < 0 || p.single || !p.lowered(before, after)) {
+		return s.put(ctx, replicator.Update, cell, after)
+	}
+	if err := s.delete(ctx, before); err != nil {
+		return err
+	}
+	return s.put(ctx, replicator.Insert, cell, after)
+}
+
+// lowered reports whether an update lowered the row's version, or made it one that doesn't fit.
+func (p *plan) lowered(before, after delivery) bool {
+	old, err := p.versionOf(before.img, before.order)
+	if err != nil {
+		return true
+	}
+	now, err := p.versionOf(after.img, after.order)
+	return err != nil || now < old
+}
+
+func (s *stream) cell(d delivery) (replicator.Cell, error) {
+	cell, err := d.p.cell(d.img)
+	if err != nil {
+		err = replicator.Fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s", d.p.t.Name, err, wayOut))
+	}
+	return cell, err
+}
+
+func (s *stream) deliver(ctx context.Context, c *replicator.Change) error {
+	s.stats.rows.Add(1)
+	if err := s.handler.Change(ctx, c); err != nil {
+		return handlerError{err}
+	}
+	return nil
+}
+
+// allSet reports whether the first n bits are set.
+func allSet(bits []byte, n int) bool {
+	for i := range n {
+		if i>>3 >= len(bits) || bits[i>>3]>>(i&7)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// inflateMaria undoes MariaDB's log_bin_compress: a byte with the length of the length, the length, a zlib stream.
+func inflateMaria(data, reuse []byte) ([]byte, error) {
+	if len(data) == 0 {
+		return nil, errShort
+	}
+	n := int(data[0] & 7)
+	if n > 4 || len(data) < 1+n {
+		return nil, errShort
+	}
+	size := bigEndian(data[1 : 1+n])
+	if size > 1<<30 || size > uint64(len(data))*1100 { // zlib makes no more of it
+		return nil, errors.New("compressed rows are damaged")
+	}
+	r, err := zlib.NewReader(bytes.NewReader(data[1+n:]))
+	if err != nil {
+		return nil, errors.New("compressed rows are damaged")
+	}
+	if uint64(cap(reuse)) < size {
+		reuse = make([]byte, size)
+	}
+	out := reuse[:size]
+	if _, err := io.ReadFull(r, out); err != nil {
+		return nil, errors.New("compressed rows are damaged")
+	}
+	return out, nil
+}

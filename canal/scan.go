@@ -1,0 +1,253 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+)
+
+// Scan reads the next rows of a table in the order of its offset: by keyset, so a chunk costs the same wherever it is.
+func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string, limit replicator.ScanLimit) (replicator.Chunk, error) {
+	var chunk replicator.Chunk
+	w := r.tables.byName[table]
+	if w == nil {
+		return chunk, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
+	}
+	x, err := newSelection(w)
+	if err != nil {
+		return chunk, err
+	}
+	if len(x.offset) == 0 {
+		return chunk, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no primary or unique key to scan by", table, w.Database, w.Table.Table))
+	}
+	query, args, err := x.scanQuery(columns, after, max(limit.Rows, 1))
+	if err != nil {
+		return chunk, err
+	}
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return chunk, err
+	}
+	defer conn.Close()
+	for range lockAttempts {
+		if chunk, err = r.scanChunk(ctx, conn, x, query, args, columns, limit); !lostLock(err) {
+			break
+		}
+	}
+	return chunk, classify(err)
+}
+
+func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, query string, args []any, columns []string,
+	limit replicator.ScanLimit) (chunk replicator.Chunk, err error) {
+	lock, done, err := r.fence(ctx, conn, x, &chunk.Low)
+	if err != nil {
+		return chunk, err
+	}
+	defer done()
+	now := time.Now()
+	read, size := 0, int64(0)
+	chunk.Next = ""
+	full := false
+	err = x.read(ctx, conn, query+lock, args, func(_ int, values [][]byte) error {
+		if full {
+			return errChunkFull
+		}
+		read++
+		row, err := x.row(values, chunk.Low, now)
+		if err != nil {
+			return err
+		}
+		chunk.Next = x.encodeOffset(values)
+		if len(columns) == 0 || slices.Contains(columns, row.Cell.Column) {
+			chunk.Rows = append(chunk.Rows, row)
+			size += row.Size()
+		}
+		full = limit.Bytes > 0 && size >= limit.Bytes
+		return nil
+	})
+	if errors.Is(err, errChunkFull) {
+		err = nil
+	} else {
+		chunk.Done = err == nil && read < max(limit.Rows, 1)
+	}
+	if err != nil {
+		return replicator.Chunk{}, err
+	}
+	file, pos, _, err := r.server.status(ctx, conn)
+	if err != nil {
+		return replicator.Chunk{}, err
+	}
+	chunk.High = orderOf(r.place.epoch, file.number, pos)
+	return chunk, nil
+}
+
+// errChunkFull ends reading where the bytes of a chunk are reached.
+var errChunkFull = errors.New("chunk is full")
+
+// fence makes sure that what is read next includes everything up to low. A table whose rows carry versions needs no fence: a
+// row that was read too early is older than what the tail brings. Where the position is the version it would step back.
+//
+// On MariaDB a consistent snapshot says where in the binlog it was taken. MySQL has no such thing: there a locking read
+// waits for those that are in the binlog and not yet visible.
+func (r *Reader) fence(ctx context.Context, conn *sql.Conn, x *selection, low *int64) (lock string, done func(), err error) {
+	done = func() {}
+	if x.positioned() && r.server.flavor == mariaFlavor {
+		return "", func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+			defer cancel()
+			_, _ = conn.ExecContext(ctx, "COMMIT") // ends a read; an error ends the connection with it
+		}, r.snapshot(ctx, conn, low)
+	}
+	file, pos, _, err := r.server.status(ctx, conn)
+	*low = orderOf(r.place.epoch, file.number, pos)
+	if x.positioned() {
+		lock = " " + r.server.shareLock()
+	}
+	return lock, done, err
+}
+
+// snapshot begins a transaction that sees all up to low, and nothing else.
+func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn, low *int64) error {
+	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	rows, err := named(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+	if err != nil {
+		return err
+	}
+	at := map[string]string{}
+	for _, r := range rows {
+		at[strings.ToLower(r["variable_name"])] = r["value"]
+	}
+	file, err := parseFileName(at["binlog_snapshot_file"])
+	if err != nil {
+		return err
+	}
+	var pos int64
+	if _, err := fmt.Sscan(at["binlog_snapshot_position"], &pos); err != nil {
+		return fmt.Errorf("position of the snapshot: %w", err)
+	}
+	*low = orderOf(r.place.epoch, file.number, pos)
+	return nil
+}
+
+// scanQuery reads rows after a place. The first column selected is there for selection.read only.
+func (x *selection) scanQuery(columns []string, after string, limit int) (string, []any, error) {
+	var where []string
+	var args []any
+	if after != "" {
+		last, err := decodeOffset(after, len(x.offset))
+		if err != nil {
+			return "", nil, replicator.Fatal(fmt.Errorf("table %s: the saved place of its scan: %w; begin the rebuild anew", x.t.Name, err))
+		}
+		cond, values := x.afterCondition(last)
+		where, args = append(where, cond), append(args, values...)
+	}
+	if x.column >= 0 && len(columns) > 0 && x.columns[x.column].kind == kindText {
+		name := quoteName(x.columns[x.column].name)
+		in := name + " IN (?" + strings.Repeat(", ?", len(columns)-1) + ")"
+		if slices.Contains(columns, "") {
+			in = "(" + in + " OR " + name + " IS NULL)"
+		}
+		where = append(where, in)
+		for _, c := range columns {
+			args = append(args, c)
+		}
+	}
+	query := "SELECT 0, " + x.list + " FROM " + x.from()
+	if len(where) > 0 {
+		query += " WHERE " + strings.Join(where, " AND ")
+	}
+	var order []string
+	for _, i := range x.offset {
+		order = append(order, quoteName(x.columns[i].name))
+	}
+	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
+}
+
+// afterCondition is (a, b) > (x, y) in the form that both servers use an index for: a >= x AND (a > x OR (a = x AND b > y)).
+// NULLs come first, as they sort.
+func (x *selection) afterCondition(last []*string) (string, []any) {
+	var alternatives []string
+	var args []any
+	var equal []string
+	var equalArgs []any
+	for n, i := range x.offset {
+		c := &x.columns[i]
+		name := quoteName(c.name)
+		var more, same string
+		var arg []any
+		if last[n] == nil {
+			more, same = name+" IS NOT NULL", name+" IS NULL"
+		} else {
+			placeholder, v := c.offsetArgument(*last[n])
+			more, same, arg = name+" > "+placeholder, name+" = "+placeholder, []any{v}
+		}
+		alternatives = append(alternatives, "("+strings.Join(append(slices.Clone(equal), more), " AND ")+")")
+		args = append(append(args, equalArgs...), arg...)
+		equal, equalArgs = append(equal, same), append(equalArgs, arg...)
+	}
+	cond := "(" + strings.Join(alternatives, " OR ") + ")"
+	if len(x.offset) > 1 && last[0] != nil {
+		c := &x.columns[x.offset[0]]
+		placeholder, v := c.offsetArgument(*last[0])
+		return quoteName(c.name) + " >= " + placeholder + " AND " + cond, append([]any{v}, args...)
+	}
+	return cond, args
+}
+
+// offsetArgument is argument for the server's text of a value.
+func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
+	if c.kind == kindBytes {
+		return "?", []byte(text)
+	}
+	if c.kind == kindBit {
+		return "?", unsigned(bigEndian([]byte(text)))
+	}
+	return c.argument(text)
+}
+
+// encodeOffset makes a chunk's Next: the offset columns as the server sent them.
+func (x *selection) encodeOffset(values [][]byte) string {
+	out := make([]*string, len(x.offset))
+	for n, i := range x.offset {
+		if values[i] != nil {
+			s := base64.RawStdEncoding.EncodeToString(values[i])
+			out[n] = &s
+		}
+	}
+	text, _ := json.Marshal(out) // strings always encode
+	return string(text)
+}
+
+func decodeOffset(after string, n int) ([]*string, error) {
+	var out []*string
+	if err := json.Unmarshal([]byte(after), &out); err != nil {
+		return nil, err
+	}
+	if len(out) != n {
+		return nil, fmt.Errorf("it has %d columns, the scan has %d", len(out), n)
+	}
+	for i, s := range out {
+		if s == nil {
+			continue
+		}
+		b, err := base64.RawStdEncoding.DecodeString(*s)
+		if err != nil {
+			return nil, err
+		}
+		text := string(b)
+		out[i] = &text
+	}
+	return out, nil
+}

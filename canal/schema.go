@@ -1,0 +1,266 @@
+package canal
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"replicator"
+)
+
+// declaredColumn is a column as information_schema has it now.
+type declaredColumn struct {
+	name     string
+	dataType string // int, varchar, …
+	fullType string // int(10) unsigned, …
+	charset  string // "" for what is no text
+	nullable bool
+	unsigned bool
+	members  []string // of ENUM and SET
+	special  kind     // a type that the binlog shows as BINARY: kindUUID, kindInet4, kindInet6; else 0
+}
+
+// schema is a watched table as information_schema has it now.
+type schema struct {
+	columns []declaredColumn
+	primary []string
+	unique  [][]string // the columns of every unique key, the primary key first
+	indexed [][]string // the columns of every index, in order
+}
+
+func (s *schema) column(name string) *declaredColumn {
+	for i := range s.columns {
+		if strings.EqualFold(s.columns[i].name, name) {
+			return &s.columns[i]
+		}
+	}
+	return nil
+}
+
+// single reports whether a table holds one row per cell: the columns of some unique key are among those that make the cell.
+func (s *schema) single(t *replicator.Table) bool {
+	for _, key := range s.unique {
+		if !slices.ContainsFunc(key, func(name string) bool {
+			if strings.EqualFold(name, t.Column) {
+				c := s.column(name)
+				return c == nil || c.nullable // several NULLs are no duplicates
+			}
+			return !containsFold(t.Key, name)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// digest is what tells apart two shapes of a table whose columns the binlog doesn't name.
+func (s *schema) digest() string {
+	h := sha256.New()
+	for _, c := range s.columns {
+		fmt.Fprintf(h, "%s %s %s\n", c.name, c.fullType, c.charset)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+func containsFold(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
+}
+
+const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), is_nullable = 'YES' " +
+	"FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
+
+// A row per column of an index; a column is NULL where the index is on an expression.
+const indexesQuery = "SELECT index_name, non_unique, column_name FROM information_schema.statistics " +
+	"WHERE table_schema = ? AND table_name = ? ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index"
+
+// readSchema reads a table's shape. A table that doesn't exist, or that the account may not see, is a Fatal error.
+func readSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, error) {
+	s := &schema{}
+	rows, err := db.QueryContext(ctx, columnsQuery, t.Database, t.Table)
+	if err != nil {
+		return nil, err
+	}
+	err = eachRow(rows, func() error {
+		c := declaredColumn{}
+		if err := rows.Scan(&c.name, &c.dataType, &c.fullType, &c.charset, &c.nullable); err != nil {
+			return err
+		}
+		c.complete()
+		s.columns = append(s.columns, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(s.columns) == 0 {
+		return nil, replicator.Fatal(fmt.Errorf("table %s: the source has no table %s.%s, or the account lacks SELECT on it",
+			t.Name, t.Database, t.Table))
+	}
+	if rows, err = db.QueryContext(ctx, indexesQuery, t.Database, t.Table); err != nil {
+		return nil, err
+	}
+	err = s.readIndexes(rows)
+	return s, err
+}
+
+func (s *schema) readIndexes(rows *sql.Rows) error {
+	type index struct {
+		name    string
+		unique  bool
+		columns []string
+		whole   bool
+	}
+	var all []index
+	err := eachRow(rows, func() error {
+		var name string
+		var nonUnique bool
+		var column sql.NullString
+		if err := rows.Scan(&name, &nonUnique, &column); err != nil {
+			return err
+		}
+		if len(all) == 0 || all[len(all)-1].name != name {
+			all = append(all, index{name: name, unique: !nonUnique, whole: true})
+		}
+		last := &all[len(all)-1]
+		last.whole = last.whole && column.Valid
+		last.columns = append(last.columns, column.String)
+		return nil
+	})
+	for _, x := range all {
+		if !x.whole {
+			continue
+		}
+		s.indexed = append(s.indexed, x.columns)
+		if x.unique {
+			s.unique = append(s.unique, x.columns)
+		}
+		if x.name == "PRIMARY" {
+			s.primary = x.columns
+		}
+	}
+	return err
+}
+
+// complete derives what the type's text says.
+func (c *declaredColumn) complete() {
+	c.dataType = strings.ToLower(c.dataType)
+	full := strings.ToLower(c.fullType)
+	c.unsigned = strings.Contains(full, " unsigned") || strings.Contains(full, " zerofill")
+	switch c.dataType {
+	case "enum", "set":
+		c.members = parseMembers(c.fullType)
+	case "uuid":
+		c.special = kindUUID
+	case "inet4":
+		c.special = kindInet4
+	case "inet6":
+		c.special = kindInet6
+	}
+}
+
+// parseMembers reads the members of enum('a','b,c','it”s').
+func parseMembers(full string) []string {
+	var members []string
+	_, rest, _ := strings.Cut(full, "(")
+	for {
+		_, after, ok := strings.Cut(rest, "'")
+		if !ok {
+			return members
+		}
+		var b strings.Builder
+		for {
+			text, tail, ok := strings.Cut(after, "'")
+			b.WriteString(text)
+			if !ok {
+				return members
+			}
+			if !strings.HasPrefix(tail, "'") {
+				rest = tail
+				break
+			}
+			b.WriteByte('\'')
+			after = tail[1:]
+		}
+		members = append(members, b.String())
+	}
+}
+
+// readCharsets asks the server for its collations. MariaDB ≥ 10.10 numbers those that fit several character sets only in
+// COLLATION_CHARACTER_SET_APPLICABILITY.
+func readCharsets(ctx context.Context, db querier, f flavor) (charsets, error) {
+	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
+	if f == mariaFlavor {
+		queries = append(queries, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability "+
+			"WHERE id IS NOT NULL AND character_set_name IS NOT NULL")
+	}
+	found := map[uint64]string{}
+	for i, q := range queries {
+		rows, err := db.QueryContext(ctx, q)
+		if err != nil {
+			var my *mysqlError
+			if i > 0 && errors.As(err, &my) { // before 10.10 there is no such column
+				break
+			}
+			return charsets{}, err
+		}
+		err = eachRow(rows, func() error {
+			var id uint64
+			var name string
+			if err := rows.Scan(&id, &name); err != nil {
+				return err
+			}
+			found[id] = name
+			return nil
+		})
+		if err != nil {
+			return charsets{}, err
+		}
+	}
+	return newCharsets(found), nil
+}
+
+// fits reports whether a table map's type may be this column's, where names can't tell.
+func (c *declaredColumn) fits(t byte) bool {
+	types, known := binlogTypes[c.dataType]
+	return !known || slices.Contains(types, t)
+}
+
+// binlogTypes are the types that a declared type has in a binlog, old forms included.
+var binlogTypes = map[string][]byte{
+	"tinyint":    {mysql.MYSQL_TYPE_TINY},
+	"smallint":   {mysql.MYSQL_TYPE_SHORT},
+	"mediumint":  {mysql.MYSQL_TYPE_INT24},
+	"int":        {mysql.MYSQL_TYPE_LONG},
+	"bigint":     {mysql.MYSQL_TYPE_LONGLONG},
+	"float":      {mysql.MYSQL_TYPE_FLOAT},
+	"double":     {mysql.MYSQL_TYPE_DOUBLE},
+	"decimal":    {mysql.MYSQL_TYPE_NEWDECIMAL},
+	"bit":        {mysql.MYSQL_TYPE_BIT},
+	"year":       {mysql.MYSQL_TYPE_YEAR},
+	"date":       {mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE},
+	"time":       {mysql.MYSQL_TYPE_TIME, mysql.MYSQL_TYPE_TIME2},
+	"datetime":   {mysql.MYSQL_TYPE_DATETIME, mysql.MYSQL_TYPE_DATETIME2},
+	"timestamp":  {mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIMESTAMP2},
+	"char":       {mysql.MYSQL_TYPE_STRING},
+	"binary":     {mysql.MYSQL_TYPE_STRING},
+	"varchar":    {mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, typeVarcharCompressed},
+	"varbinary":  {mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, typeVarcharCompressed},
+	"tinytext":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"text":       {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"mediumtext": {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"longtext":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"tinyblob":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"blob":       {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"mediumblob": {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"longblob":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"enum":       {mysql.MYSQL_TYPE_ENUM},
+	"set":        {mysql.MYSQL_TYPE_SET},
+	"json":       {mysql.MYSQL_TYPE_JSON},
+}

@@ -1,0 +1,196 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"replicator"
+)
+
+// server is what a connection says of the server behind it.
+type server struct {
+	flavor   flavor
+	version  string
+	identity string // what makes its binlog files this server's: see readServer
+	logBin   bool
+	gtid     bool // it numbers transactions
+	names    bool // the binlog names columns: binlog_row_metadata=FULL
+	fold     bool // table names are compared without case
+}
+
+// readServer asks a connection who is there. MariaDB has no uuid that is its own: its id, host and port stand in for it, and
+// a position is proved by its GTIDs all the same.
+func readServer(ctx context.Context, db querier) (server, error) {
+	var s server
+	var id, host, port, lower string
+	err := db.QueryRowContext(ctx, "SELECT VERSION(), @@GLOBAL.server_id, @@hostname, @@port, @@lower_case_table_names, @@log_bin").
+		Scan(&s.version, &id, &host, &port, &lower, &s.logBin)
+	if err != nil {
+		return s, classify(err)
+	}
+	s.fold = lower != "0"
+	s.flavor = mysqlFlavor
+	if strings.Contains(strings.ToLower(s.version), "mariadb") {
+		s.flavor, s.gtid = mariaFlavor, true
+		s.identity = fmt.Sprintf("mariadb-%s-%s-%s", id, host, port)
+	} else {
+		var mode string
+		if err := db.QueryRowContext(ctx, "SELECT @@server_uuid, @@GLOBAL.gtid_mode").Scan(&s.identity, &mode); err != nil {
+			return s, classify(err)
+		}
+		s.gtid = mode != "OFF"
+	}
+	metadata, err := variable(ctx, db, "binlog_row_metadata")
+	s.names = strings.EqualFold(metadata, "FULL")
+	return s, err
+}
+
+// variable is a global variable's value; "" if the server doesn't know it.
+func variable(ctx context.Context, db querier, name string) (string, error) {
+	var value string
+	err := db.QueryRowContext(ctx, "SHOW GLOBAL VARIABLES LIKE '"+strings.ReplaceAll(name, "_", `\_`)+"'").Scan(&name, &value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, classify(err)
+}
+
+// named reads the rows of a SHOW statement, whose columns differ from version to version, by name.
+func named(ctx context.Context, db querier, query string, args ...any) ([]map[string]string, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, classify(err)
+	}
+	names, err := rows.Columns()
+	if err != nil {
+		rows.Close()
+		return nil, err
+	}
+	values := make([]sql.NullString, len(names))
+	into := make([]any, len(names))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	var out []map[string]string
+	err = eachRow(rows, func() error {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		m := make(map[string]string, len(names))
+		for i, n := range names {
+			m[strings.ToLower(n)] = values[i].String
+		}
+		out = append(out, m)
+		return nil
+	})
+	return out, classify(err)
+}
+
+// status is the present end of the binlog.
+func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
+	query := "SHOW MASTER STATUS"
+	if s.flavor == mysqlFlavor && !oldMySQL(s.version) {
+		query = "SHOW BINARY LOG STATUS"
+	}
+	rows, err := named(ctx, db, query)
+	if err != nil {
+		return file, 0, "", err
+	}
+	if len(rows) == 0 {
+		return file, 0, "", replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin"))
+	}
+	if _, err = fmt.Sscan(rows[0]["position"], &pos); err != nil {
+		return file, 0, "", fmt.Errorf("binlog status: %w", err)
+	}
+	if file, err = parseFileName(rows[0]["file"]); err != nil {
+		return file, 0, "", err
+	}
+	gtids = compact(rows[0]["executed_gtid_set"])
+	if s.flavor == mariaFlavor {
+		gtids, _, err = gtidAt(ctx, db, file.name, pos)
+	}
+	return file, pos, gtids, err
+}
+
+// oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.
+func oldMySQL(version string) bool {
+	var major, minor int
+	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return major < 8 || major == 8 && minor < 2
+}
+
+// compact removes the newlines of a GTID set as MySQL prints it.
+func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }
+
+// gtidAt is MariaDB's GTID set at a place; known is false if there is no such place.
+func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string, known bool, err error) {
+	var s sql.NullString
+	err = db.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&s)
+	return compact(s.String), s.Valid, classify(err)
+}
+
+// logFile is a binlog file that the server still has.
+type logFile struct {
+	fileName
+	size int64
+}
+
+// logFiles are the server's binlog files, oldest first.
+func logFiles(ctx context.Context, db querier) ([]logFile, error) {
+	rows, err := named(ctx, db, "SHOW BINARY LOGS")
+	if err != nil {
+		return nil, err
+	}
+	files := make([]logFile, 0, len(rows))
+	for _, r := range rows {
+		f := logFile{}
+		if f.fileName, err = parseFileName(r["log_name"]); err != nil {
+			return nil, err
+		}
+		if _, err := fmt.Sscan(r["file_size"], &f.size); err != nil {
+			return nil, fmt.Errorf("size of binlog %s: %w", f.name, err)
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		return nil, replicator.Fatal(errors.New("the source has no binlog files; start it with log_bin"))
+	}
+	return files, nil
+}
+
+// gtidsBefore are the transactions before a file's first one.
+func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtidSet, error) {
+	if s.flavor == mariaFlavor {
+		text, _, err := gtidAt(ctx, db, file, 4)
+		if err != nil {
+			return nil, err
+		}
+		return parseGTIDSet(s.flavor, text)
+	}
+	rows, err := named(ctx, db, "SHOW BINLOG EVENTS IN '"+strings.ReplaceAll(file, "'", "''")+"' LIMIT 3")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if strings.EqualFold(r["event_type"], "Previous_gtids") {
+			return parseGTIDSet(s.flavor, r["info"])
+		}
+	}
+	return nil, replicator.Fatal(fmt.Errorf("binlog %s doesn't say which transactions are before it; was gtid_mode ON when it was written?", file))
+}
+
+// executed are the transactions that the server has.
+func (s server) executed(ctx context.Context, db querier) (*gtidSet, error) {
+	query := "SELECT @@GLOBAL.gtid_executed"
+	if s.flavor == mariaFlavor {
+		query = "SELECT @@GLOBAL.gtid_binlog_pos"
+	}
+	var text string
+	if err := db.QueryRowContext(ctx, query).Scan(&text); err != nil {
+		return nil, classify(err)
+	}
+	return parseGTIDSet(s.flavor, text)
+}

@@ -1,0 +1,309 @@
+package canal
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator"
+)
+
+// Config says which server is read, and how.
+type Config struct {
+	Name   string // the shard's name; "" for a source without shards
+	DSN    string // as github.com/go-sql-driver/mysql takes it
+	Tables []replicator.Table
+
+	ServerID    uint32        // of the first replication connection, further ones count up; 0: random
+	Heartbeat   time.Duration // how often the server says that nothing happened; 0: 30 s
+	ReadTimeout time.Duration // after how much silence the connection counts as dead; 0: three heartbeats
+	Logger      *slog.Logger  // nil: nothing is logged
+}
+
+const defaultHeartbeat = 30 * time.Second
+
+// Source is one MySQL or MariaDB server. It may be used by several goroutines.
+type Source struct {
+	cfg   Config
+	mysql *mysql.Config
+	db    *sql.DB
+	stats readStats
+	ids   atomic.Uint32 // the next replication connection's server id
+}
+
+var (
+	_ replicator.Source = (*Source)(nil)
+	_ replicator.Reader = (*Reader)(nil)
+)
+
+// readStats counts what the source's readers have read.
+type readStats struct{ events, bytes, rows atomic.Int64 }
+
+func (s *readStats) add(bytes int) {
+	s.events.Add(1)
+	s.bytes.Add(int64(bytes))
+}
+
+// Stats is what the source's readers have read since it was made.
+type Stats struct {
+	Events, Bytes int64 // of the binlog
+	Rows          int64 // changes delivered
+}
+
+// New makes a source. It opens no connection.
+func New(cfg Config) (*Source, error) {
+	my, err := sqlConfig(cfg.DSN)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := endpoint(my); err != nil {
+		return nil, err
+	}
+	for i, t := range cfg.Tables {
+		switch {
+		case t.Database == "" || t.Table == "":
+			return nil, fmt.Errorf("table %s: it has no database or no name", t.Name)
+		case len(t.Key) == 0:
+			return nil, fmt.Errorf("table %s: it has no key columns", t.Name)
+		}
+		for _, other := range cfg.Tables[:i] {
+			if other.Name == t.Name || other.Database == t.Database && other.Table == t.Table {
+				return nil, fmt.Errorf("tables %s and %s are the same", other.Name, t.Name)
+			}
+		}
+	}
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = defaultHeartbeat
+	}
+	if cfg.ReadTimeout <= 0 {
+		cfg.ReadTimeout = 3 * cfg.Heartbeat
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	connector, err := mysql.NewConnector(my)
+	if err != nil {
+		return nil, fmt.Errorf("dsn: %w", err)
+	}
+	s := &Source{cfg: cfg, mysql: my, db: sql.OpenDB(readCommitted{connector})}
+	s.db.SetMaxOpenConns(16)
+	s.db.SetMaxIdleConns(4)
+	s.db.SetConnMaxIdleTime(time.Minute)
+	s.db.SetConnMaxLifetime(10 * time.Minute)
+	first := cfg.ServerID
+	if first == 0 {
+		var b [4]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return nil, err
+		}
+		first = max(binary.LittleEndian.Uint32(b[:])>>1, 1000)
+	}
+	s.ids.Store(first)
+	return s, nil
+}
+
+// readCommitted makes connections whose locking reads lock single rows and see what was committed last. The variable's name
+// differs between servers, the statement doesn't.
+type readCommitted struct{ driver.Connector }
+
+func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exec, ok := conn.(driver.ExecerContext)
+	if !ok {
+		return conn, nil
+	}
+	if _, err := exec.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Close closes the connections. No reader may be open.
+func (s *Source) Close() error { return s.db.Close() }
+
+// Name is the shard's name.
+func (s *Source) Name() string { return s.cfg.Name }
+
+// Stats counts what was read.
+func (s *Source) Stats() Stats {
+	return Stats{Events: s.stats.events.Load(), Bytes: s.stats.bytes.Load(), Rows: s.stats.rows.Load()}
+}
+
+// connect gives a connection and says who is behind it. Everything that must be of one server goes through one connection:
+// an address may lead to another server at any time.
+func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, server{}, classify(err)
+	}
+	srv, err := readServer(ctx, conn)
+	if err != nil {
+		conn.Close()
+		return nil, srv, err
+	}
+	return conn, srv, nil
+}
+
+// Latest is the present end of the binlog.
+func (s *Source) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	defer conn.Close()
+	file, pos, gtids, err := srv.status(ctx, conn)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	if srv.flavor == mysqlFlavor {
+		// The set that MySQL shows lacks transactions that are in the binlog before this place and not committed yet. Which they
+		// are, Open finds out in the binlog.
+		gtids = ""
+	}
+	return s.fresh(srv, known, token{Server: srv.identity, File: file.name, Pos: pos, GTID: gtids})
+}
+
+// Oldest is the beginning of the oldest binlog file.
+func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	defer conn.Close()
+	files, err := logFiles(ctx, conn)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	t := token{Server: srv.identity, File: files[0].name, Pos: 4}
+	if srv.gtid {
+		before, err := srv.gtidsBefore(ctx, conn, t.File)
+		if err != nil {
+			return replicator.Position{}, err
+		}
+		t.GTID = before.String()
+	}
+	return s.fresh(srv, known, t)
+}
+
+// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it.
+func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	defer conn.Close()
+	r, err := newResolver(ctx, conn, srv)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	t := token{Server: srv.identity, File: r.files[0].name, Pos: 4}
+	var p place
+	if isFilePos(text) {
+		var file fileName
+		if file, t.Pos, err = parseFilePos(text); err != nil {
+			return replicator.Position{}, err
+		}
+		t.File = file.name
+		p, err = r.here(ctx, t, file, nil)
+	} else {
+		var set *gtidSet
+		if set, err = parseGTIDSet(srv.flavor, text); err != nil {
+			return replicator.Position{}, err
+		}
+		p, err = r.byGTID(ctx, t, r.files[0].fileName, set, "it is an empty set")
+	}
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	t.File, t.Pos, t.Skip = p.file.name, p.pos, p.skip
+	if p.gtids != nil {
+		t.GTID = p.gtids.String()
+	}
+	return s.fresh(srv, known, t)
+}
+
+// fresh gives a new position the epoch that known ones lead to.
+func (s *Source) fresh(srv server, known []replicator.Position, t token) (replicator.Position, error) {
+	var newest replicator.Position
+	for _, p := range known {
+		if p.Order >= newest.Order && p.Token != "" {
+			newest = p
+		}
+	}
+	if newest.Token != "" {
+		k, err := parseToken(newest.Token)
+		if err != nil {
+			return replicator.Position{}, err
+		}
+		t.Epoch = k.Epoch
+		if k.Server != "" && k.Server != srv.identity {
+			t.Epoch++
+		}
+	}
+	return t.position()
+}
+
+// Open finds the earliest of the positions on the server and makes a reader that begins there.
+func (s *Source) Open(ctx context.Context, at []replicator.Position) (replicator.Reader, error) {
+	if len(at) == 0 {
+		return nil, errors.New("canal: no position to open at")
+	}
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if !srv.logBin {
+		return nil, replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin"))
+	}
+	res, err := newResolver(ctx, conn, srv)
+	if err != nil {
+		return nil, err
+	}
+	p, t, err := res.start(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{source: s, server: srv, place: p}
+	if err := r.prepare(ctx, conn, t); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// loadTables reads the shapes of the watched tables.
+func (s *Source) loadTables(ctx context.Context, db querier, srv server) (tables, error) {
+	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{}, fold: func(s string) string { return s }}
+	if srv.fold {
+		t.fold = strings.ToLower
+	}
+	for _, table := range s.cfg.Tables {
+		w := &watched{Table: table}
+		shape, err := readSchema(ctx, db, &w.Table)
+		if err != nil {
+			return t, classify(err)
+		}
+		w.schema.Store(shape)
+		database, name := t.fold(table.Database), t.fold(table.Table)
+		if t.byPlace[database] == nil {
+			t.byPlace[database] = map[string]*watched{}
+		}
+		t.byPlace[database][name] = w
+		t.byName[table.Name] = w
+	}
+	return t, nil
+}

@@ -1,0 +1,459 @@
+package canal
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/klauspost/compress/zstd"
+
+	"replicator"
+)
+
+// stream turns a binlog's events into changes and transaction ends. It knows nothing of connections: a Reader feeds it from
+// a server, tests from recordings. One goroutine uses it.
+type stream struct {
+	flavor   flavor
+	charsets charsets
+	tables   tables
+	history  *history
+	handler  replicator.Handler
+	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
+	sources  sources
+
+	epoch    int
+	file     fileName
+	born     uint32 // when the file was begun
+	wantBorn uint32 // when the file of the start position was; 0: not known
+	pos      int64  // where the last event ended
+	checksum bool
+
+	// Replaying to the start: the server can't begin a file beyond 4 GiB (nor can MySQL tell the GTIDs before a place), so
+	// such a file is read from its beginning, and nothing is delivered up to until.
+	until     int64
+	untilGTID *gtidSet // collects the transactions before until, where they are not known
+	skip      *gtidSet // transactions that were applied already, on another server; nil: none
+	guard     *mariaGuard
+
+	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
+	plans map[uint64]*plan // by table id, kept
+	group group
+
+	before, after image
+	inflate       *zstd.Decoder
+	scratch       []byte
+	unzipped      []byte
+
+	stats *readStats
+}
+
+// group is the transaction that is being read.
+type group struct {
+	open       bool // a GTID or BEGIN was read, and not its end
+	standalone bool // it is one statement, with no COMMIT
+	xa         bool // it ends with XA PREPARE: its rows aren't committed yet
+	skip       bool // it was applied already
+	explicit   bool // it was begun by a statement
+	rows       bool // it changed watched rows
+	from       int64
+	at         time.Time
+	run        gtidRun
+	sid        sid
+}
+
+// errAbort passes an error of the Handler through.
+type handlerError struct{ error }
+
+func (e handlerError) Unwrap() error { return e.error }
+
+// event takes one event, header and checksum included.
+func (s *stream) event(ctx context.Context, raw []byte) error {
+	h, err := parseHeader(raw)
+	if err != nil {
+		return s.broken(err)
+	}
+	if int(h.size) != len(raw) {
+		return s.broken(fmt.Errorf("event of %d bytes where its header says %d", len(raw), h.size))
+	}
+	s.stats.add(len(raw))
+	body, err := s.body(h, raw)
+	if err != nil {
+		return err
+	}
+	start := s.pos
+	if err := s.advance(h); err != nil {
+		return err
+	}
+	place := scale{base: s.pos - int64(h.size) + headerSize, num: 1, den: 1}
+	if err := s.dispatch(ctx, h, body, place); err != nil {
+		return s.locate(err, start)
+	}
+	return nil
+}
+
+// body checks and cuts off the checksum.
+func (s *stream) body(h header, raw []byte) ([]byte, error) {
+	if h.kind == replication.FORMAT_DESCRIPTION_EVENT {
+		// The last five bytes are the checksum's algorithm, and a checksum whatever that is.
+		if len(raw) < headerSize+2+50+4+1+5 {
+			return nil, s.broken(errShort)
+		}
+		s.checksum = raw[len(raw)-5] == byte(replication.BINLOG_CHECKSUM_ALG_CRC32)
+		return raw[headerSize : len(raw)-5], nil
+	}
+	if !s.checksum {
+		return raw[headerSize:], nil
+	}
+	n := len(raw) - checksumSize
+	if n < headerSize {
+		return nil, s.broken(errShort)
+	}
+	if crc32.ChecksumIEEE(raw[:n]) != uint32(littleEndian(raw[n:])) {
+		return nil, s.broken(errors.New("an event's checksum is wrong"))
+	}
+	return raw[headerSize:n], nil
+}
+
+// advance moves the position to the end of an event. Header positions are 32 bits wide and wrap; on MariaDB ≥ 11.4 they are 0
+// inside transactions; and events that the server keeps to itself (MariaDB's annotations) leave gaps. So sizes are added up,
+// and a position that is given is the next one from there whose low bits are the same.
+func (s *stream) advance(h header) error {
+	if h.flags&artificialFlag != 0 || h.kind == replication.HEARTBEAT_EVENT || h.kind == replication.HEARTBEAT_LOG_EVENT_V2 {
+		return nil
+	}
+	if h.kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent before a start in the middle of a file
+		return nil
+	}
+	end := s.pos + int64(h.size)
+	if h.logPos != 0 {
+		gap := h.logPos - uint32(end)
+		if gap >= 1<<31 {
+			return s.broken(fmt.Errorf("an event ends at %d, after one that ended at %d", h.logPos, s.pos))
+		}
+		end += int64(gap)
+	}
+	if end > maxAddress {
+		return replicator.Fatal(fmt.Errorf("binlog %s is larger than %d bytes, which orders can't tell apart; let the source write "+
+			"smaller transactions and rebuild", s.file.name, int64(maxAddress)))
+	}
+	s.pos = end
+	return nil
+}
+
+func (s *stream) dispatch(ctx context.Context, h header, body []byte, place scale) error {
+	switch h.kind {
+	case replication.FORMAT_DESCRIPTION_EVENT:
+		return s.formatDescription(h)
+	case replication.ROTATE_EVENT:
+		return s.rotate(h, body)
+	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2:
+		s.idle()
+		return nil
+	case replication.PREVIOUS_GTIDS_EVENT:
+		return s.previousGTIDs(body)
+	case replication.MARIADB_GTID_LIST_EVENT:
+		return s.gtidList(h, body)
+	case replication.GTID_EVENT, replication.ANONYMOUS_GTID_EVENT:
+		return s.mysqlGTID(h, body)
+	case replication.GTID_TAGGED_LOG_EVENT:
+		return s.taggedGTID(h, body)
+	case replication.MARIADB_GTID_EVENT:
+		return s.mariaGTID(h, body)
+	case replication.TRANSACTION_PAYLOAD_EVENT:
+		return s.payload(ctx, h, body, place)
+	case replication.INCIDENT_EVENT:
+		return replicator.Fatal(errors.New("the source logged an incident: changes may be missing from its binlog; rebuild"))
+	}
+	ended, err := s.inner(ctx, h, body, place)
+	if err != nil || !ended {
+		return err
+	}
+	return s.endGroup()
+}
+
+// inner handles the events that may also stand inside a compressed transaction. ended says that the transaction is over.
+func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) (ended bool, err error) {
+	switch h.kind {
+	case replication.TABLE_MAP_EVENT:
+		return false, s.tableMap(body)
+	case replication.QUERY_EVENT:
+		return s.query(ctx, h, body)
+	case replication.MARIADB_QUERY_COMPRESSED_EVENT:
+		return s.compressedQuery(ctx, h, body)
+	case replication.EXECUTE_LOAD_QUERY_EVENT:
+		return s.loadQuery(ctx, h, body)
+	case replication.XID_EVENT, replication.XA_PREPARE_LOG_EVENT:
+		return true, nil
+	case replication.PARTIAL_UPDATE_ROWS_EVENT:
+		return false, s.partialRows(body)
+	case replication.INTVAR_EVENT, replication.RAND_EVENT, replication.USER_VAR_EVENT, replication.ROWS_QUERY_EVENT,
+		replication.BEGIN_LOAD_QUERY_EVENT, replication.APPEND_BLOCK_EVENT, replication.DELETE_FILE_EVENT,
+		replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_BINLOG_CHECKPOINT_EVENT,
+		replication.MARIADB_START_ENCRYPTION_EVENT, replication.STOP_EVENT, replication.IGNORABLE_EVENT,
+		replication.TRANSACTION_CONTEXT_EVENT, replication.VIEW_CHANGE_EVENT:
+		return false, nil
+	}
+	if shape, ok := rowsShapes[h.kind]; ok {
+		return false, s.rows(ctx, shape, body, place)
+	}
+	if h.flags&ignorableFlag != 0 {
+		return false, nil
+	}
+	return false, replicator.Fatal(fmt.Errorf("the binlog holds an event of type %d, which is not known: a newer server than this "+
+		"program knows; update it, or pass the event with `replicator checkpoint set` and rebuild", h.kind))
+}
+
+// formatDescription begins a file. Its time is when the file was begun, which tells a file from another one of its name.
+func (s *stream) formatDescription(h header) error {
+	s.born = h.time
+	if s.wantBorn != 0 && s.wantBorn != h.time {
+		return replicator.Fatal(fmt.Errorf("binlog %s is not the file that was read before: the source's binlogs were begun anew "+
+			"(RESET, or a restored server); rebuild", s.file.name))
+	}
+	s.wantBorn = 0
+	return nil
+}
+
+// rotate: a real one ends a file, an artificial one says which file comes, and where in it.
+func (s *stream) rotate(h header, body []byte) error {
+	c := cursor{b: body}
+	pos := int64(c.uint(8))
+	name := string(c.rest())
+	if c.bad {
+		return s.broken(errShort)
+	}
+	file, err := parseFileName(name)
+	if err != nil {
+		return err
+	}
+	if h.flags&artificialFlag != 0 || h.logPos == 0 {
+		if file == s.file && s.pos >= pos { // the start of reading, where the position is known better
+			return nil
+		}
+	} else {
+		pos = 4
+	}
+	if file != s.file {
+		s.group = group{} // open only after a crash, which rolled it back
+		if s.until > 0 {
+			return s.missedStart()
+		}
+	}
+	s.file, s.pos = file, pos
+	clear(s.maps)
+	return nil
+}
+
+func (s *stream) missedStart() error {
+	return replicator.Fatal(fmt.Errorf("%s:%d is not between two transactions; set the checkpoint to a position that is, or rebuild",
+		s.file.name, s.until))
+}
+
+// idle: nothing happens at the source, so everything is included up to here.
+func (s *stream) idle() {
+	if s.group.open || s.until > 0 {
+		return
+	}
+	s.mark(gtidRun{}, time.Time{})
+}
+
+// mark promotes the position.
+func (s *stream) mark(run gtidRun, at time.Time) {
+	order := orderOf(s.epoch, s.file.number, s.pos)
+	s.history.add(end{file: s.file, pos: s.pos, born: s.born, order: order, last: run})
+	s.handler.Commit(order, at)
+}
+
+// endGroup ends the transaction: the only place where positions are promoted by traffic.
+func (s *stream) endGroup() error {
+	g := s.group
+	s.group = group{}
+	clear(s.maps)
+	if s.until > 0 {
+		if s.untilGTID != nil && g.run.last != 0 {
+			s.collect(g)
+		}
+		switch {
+		case s.pos > s.until:
+			return s.missedStart()
+		case s.pos == s.until:
+			s.started()
+		}
+		return nil
+	}
+	run := g.run
+	if g.skip {
+		run = gtidRun{}
+	}
+	s.mark(run, g.at)
+	return nil
+}
+
+func (s *stream) collect(g group) {
+	if s.flavor == mariaFlavor {
+		s.untilGTID.addMaria(g.sid.name, g.sid.server, g.run.last)
+		return
+	}
+	s.untilGTID.add(g.sid.name, span{g.run.first, g.run.last})
+}
+
+// started: the start position is reached, delivery begins.
+func (s *stream) started() {
+	if s.untilGTID != nil {
+		s.history.know(end{file: s.file, pos: s.pos, born: s.born, order: orderOf(s.epoch, s.file.number, s.pos)}, s.untilGTID)
+	}
+	s.until, s.untilGTID = 0, nil
+	s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})
+}
+
+// silent reports whether the rows of the present transaction are not to be delivered.
+func (s *stream) silent() bool { return s.group.skip || s.until > 0 }
+
+// broken is an error in what the server sent: reading it again may help.
+func (s *stream) broken(err error) error {
+	return fmt.Errorf("binlog %s:%d: %w", s.file.name, s.pos, err)
+}
+
+// locate says where an error occurred. The place named is the transaction's beginning: there a person can look, and set a
+// checkpoint.
+func (s *stream) locate(err error, start int64) error {
+	var h handlerError
+	if errors.As(err, &h) {
+		return h.error
+	}
+	if s.group.open && s.group.from > 0 {
+		start = s.group.from
+	}
+	where := fmt.Errorf("binlog %s:%d: %w", s.file.name, start, err)
+	return where
+}
+
+// closeDecoder frees what the decoder of compressed transactions holds.
+func (s *stream) close() {
+	if s.inflate != nil {
+		s.inflate.Close()
+	}
+}
+
+// sidText is a server's UUID in text.
+func sidText(b []byte) string {
+	h := hex.EncodeToString(b)
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// errPayload: a compressed transaction that doesn't decode.
+var errPayload = errors.New("a compressed transaction is damaged")
+
+// payload reads a compressed transaction as a stream, an inner event at a time: whole, it may be a gigabyte.
+func (s *stream) payload(ctx context.Context, h header, body []byte, place scale) error {
+	c := cursor{b: body}
+	var uncompressed, method uint64
+	for {
+		kind := c.packed()
+		if kind == replication.OTW_PAYLOAD_HEADER_END_MARK || c.bad {
+			break
+		}
+		v := cursor{b: c.packedBytes()}
+		switch kind {
+		case replication.OTW_PAYLOAD_COMPRESSION_TYPE_FIELD:
+			method = v.packed()
+		case replication.OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD:
+			uncompressed = v.packed()
+		}
+	}
+	dataAt := int64(c.off)
+	data := c.rest()
+	if c.bad {
+		return errPayload
+	}
+	if s.silent() { // not worth decoding: a payload is one whole transaction
+		return s.endGroup()
+	}
+	in, err := s.inflater(method, data)
+	if err != nil {
+		return err
+	}
+	if method != replication.ZSTD {
+		uncompressed = uint64(len(data))
+	}
+	ended, err := s.innerEvents(ctx, in, scale{base: place.base + dataAt, num: int64(len(data)), den: max(int64(uncompressed), 1)})
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return fmt.Errorf("%w: it has no end", errPayload)
+	}
+	return s.endGroup()
+}
+
+// inflater reads a payload's data. The decoder is kept: making one costs more than a small transaction.
+func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
+	in := newByteReader(data)
+	switch method {
+	case replication.ZSTD:
+	case replication.NONE:
+		return in, nil
+	default:
+		return nil, replicator.Fatal(fmt.Errorf("a transaction is compressed by method %d, which is not known", method))
+	}
+	if s.inflate == nil {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, err
+		}
+		s.inflate = d
+	}
+	return s.inflate, s.inflate.Reset(in)
+}
+
+func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (ended bool, err error) {
+	at := int64(0)
+	for !ended {
+		var head [headerSize]byte
+		if _, err := io.ReadFull(in, head[:]); err == io.EOF {
+			return ended, nil
+		} else if err != nil {
+			return false, fmt.Errorf("%w: %w", errPayload, err)
+		}
+		h, err := parseHeader(head[:])
+		if err != nil {
+			return false, err
+		}
+		if h.size > 1<<30 {
+			return false, errPayload
+		}
+		n := int(h.size) - headerSize
+		if cap(s.scratch) < n {
+			s.scratch = make([]byte, n+n/4)
+		}
+		body := s.scratch[:n]
+		if _, err := io.ReadFull(in, body); err != nil {
+			return false, fmt.Errorf("%w: %w", errPayload, err)
+		}
+		inner := place
+		inner.offset = at + headerSize
+		if ended, err = s.inner(ctx, h, body, inner); err != nil {
+			return false, err
+		}
+		at += int64(h.size)
+	}
+	if cap(s.scratch) > maxScratch {
+		s.scratch = nil
+	}
+	return ended, nil
+}
+
+// maxScratch is what is kept of the buffer for inner events: one huge row must not cost its size for ever.
+const maxScratch = 4 << 20
+
+// ready is called before the first event.
+func (s *stream) ready() {
+	if s.until == 0 && s.untilGTID == nil {
+		s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})
+	}
+}

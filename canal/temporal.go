@@ -1,0 +1,175 @@
+package canal
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// clock is a date and time as the server stores it: any field may be zero, and none need exist in a calendar.
+type clock struct {
+	negative                                      bool
+	year, month, day, hour, minute, second, micro int
+}
+
+// appendTime appends a date's or time's text in the server's form.
+func (c *column) appendTime(b, data []byte) []byte {
+	t := c.clock(data)
+	switch c.kind {
+	case kindDate:
+		return appendDate(b, t)
+	case kindTime, kindTimeOld:
+		return appendClock(b, t, c.fraction)
+	}
+	return appendClock(append(appendDate(b, t), ' '), t, c.fraction)
+}
+
+// clock decodes a date or time column.
+func (c *column) clock(data []byte) clock {
+	switch c.kind {
+	case kindDate:
+		n := int(littleEndian(data))
+		return clock{year: n >> 9, month: n >> 5 & 15, day: n & 31}
+	case kindTimeOld:
+		n := signed(littleEndian(data), 3)
+		t := clock{negative: n < 0}
+		if n < 0 {
+			n = -n
+		}
+		t.hour, t.minute, t.second = int(n/10000), int(n/100%100), int(n%100)
+		return t
+	case kindDatetimeOld:
+		n := binary.LittleEndian.Uint64(data)
+		d, s := int(n/1000000), int(n%1000000)
+		return clock{year: d / 10000, month: d / 100 % 100, day: d % 100, hour: s / 10000, minute: s / 100 % 100, second: s % 100}
+	case kindTimestampOld:
+		return utc(int64(binary.LittleEndian.Uint32(data)), 0)
+	case kindTimestamp:
+		return utc(int64(binary.BigEndian.Uint32(data)), fraction(data[4:]))
+	case kindDatetime:
+		// A bit for the sign, then 17 of year*13+month, 5 of day, 5 of hour, 6 of minute, 6 of second.
+		return datetime(int64(bigEndian(data[:5]))-1<<39, fraction(data[5:]))
+	}
+	return timeOfDay(data)
+}
+
+// datetime splits the packed date and time of the binlog and of JSON.
+func datetime(n int64, micro int) clock {
+	ymd, hms := n>>17, n&(1<<17-1)
+	ym := ymd >> 5
+	return clock{
+		year: int(ym / 13), month: int(ym % 13), day: int(ymd & 31),
+		hour: int(hms >> 12), minute: int(hms >> 6 & 63), second: int(hms & 63), micro: micro,
+	}
+}
+
+// timeOfDay decodes TIME: a bit for the sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. All of it
+// is one number whose negative values are stored as a complement, so that bytes sort.
+func timeOfDay(data []byte) clock {
+	bits := 8 * len(data)
+	n := int64(bigEndian(data)) - 1<<(bits-1)
+	t := clock{negative: n < 0}
+	if n < 0 {
+		n = -n
+	}
+	fracBits := bits - 24
+	hms := n >> fracBits
+	t.hour, t.minute, t.second = int(hms>>12&1023), int(hms>>6&63), int(hms&63)
+	t.micro = int(n&(1<<fracBits-1)) * fractionUnit(fracBits/8)
+	return t
+}
+
+// fraction decodes a fraction of 0 to 3 bytes into microseconds.
+func fraction(data []byte) int { return int(bigEndian(data)) * fractionUnit(len(data)) }
+
+// fractionUnit is how many microseconds a fraction of n bytes counts in: hundredths, ten thousandths, millionths.
+func fractionUnit(n int) int {
+	switch n {
+	case 1:
+		return 10000
+	case 2:
+		return 100
+	}
+	return 1
+}
+
+// utc is the date and time of a TIMESTAMP; second 0 is the zero date.
+func utc(seconds int64, micro int) clock {
+	if seconds == 0 {
+		return clock{micro: micro}
+	}
+	t := time.Unix(seconds, 0).UTC()
+	return clock{year: t.Year(), month: int(t.Month()), day: t.Day(), hour: t.Hour(), minute: t.Minute(), second: t.Second(), micro: micro}
+}
+
+func appendDate(b []byte, t clock) []byte {
+	b = appendDigits(b, t.year, 4)
+	b = appendDigits(append(b, '-'), t.month, 2)
+	return appendDigits(append(b, '-'), t.day, 2)
+}
+
+func appendClock(b []byte, t clock, fraction int) []byte {
+	if t.negative {
+		b = append(b, '-')
+	}
+	b = appendDigits(b, t.hour, 2)
+	b = appendDigits(append(b, ':'), t.minute, 2)
+	b = appendDigits(append(b, ':'), t.second, 2)
+	if fraction == 0 {
+		return b
+	}
+	b = appendDigits(append(b, '.'), t.micro, 6)
+	return b[:len(b)-max(6-fraction, 0)]
+}
+
+// appendDigits appends n with at least width digits.
+func appendDigits(b []byte, n, width int) []byte {
+	var digits [20]byte
+	i := len(digits)
+	for n > 0 || width > 0 {
+		i--
+		digits[i] = byte('0' + n%10)
+		n /= 10
+		width--
+	}
+	return append(b, digits[i:]...)
+}
+
+// micros is a date and time as a version: microseconds since 1970 in UTC, whatever zone a DATETIME is meant in. ok is false
+// for zero dates and for what lies before 1970.
+func (t clock) micros() (n int64, ok bool) {
+	if t.month == 0 || t.day == 0 {
+		return 0, false
+	}
+	n = time.Date(t.year, time.Month(t.month), t.day, t.hour, t.minute, t.second, 0, time.UTC).Unix()*1e6 + int64(t.micro)
+	return n, n >= 0
+}
+
+// parseDatetime reads the server's text of a DATE, DATETIME or TIMESTAMP.
+func parseDatetime(s string) (t clock, ok bool) {
+	number := func(from, to int) int {
+		n := 0
+		for i := from; i < to; i++ {
+			if i >= len(s) || s[i] < '0' || s[i] > '9' {
+				ok = false
+				return 0
+			}
+			n = n*10 + int(s[i]-'0')
+		}
+		return n
+	}
+	ok = true
+	if len(s) != 10 && len(s) != 19 && (len(s) < 21 || len(s) > 26) {
+		return t, false
+	}
+	t.year, t.month, t.day = number(0, 4), number(5, 7), number(8, 10)
+	if len(s) > 10 {
+		t.hour, t.minute, t.second = number(11, 13), number(14, 16), number(17, 19)
+	}
+	if len(s) > 20 {
+		t.micro = number(20, len(s))
+		for range 26 - len(s) {
+			t.micro *= 10
+		}
+	}
+	return t, ok
+}

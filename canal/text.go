@@ -1,0 +1,299 @@
+package canal
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"replicator"
+)
+
+// selected is a column of a SELECT, whose values the server sends as text. value gives what column.value gives for the same
+// value in the binlog: see kind.
+type selected struct {
+	declaredColumn
+	kind kind
+}
+
+// kindsOf are the kinds of declared types. What isn't here is text, or binary if it has no character set.
+var kindsOf = map[string]kind{
+	"tinyint": kindInt, "smallint": kindInt, "mediumint": kindInt, "int": kindInt, "bigint": kindInt,
+	"float": kindFloat, "double": kindDouble, "decimal": kindDecimal, "bit": kindBit, "year": kindYear,
+	"date": kindDate, "time": kindTime, "datetime": kindDatetime, "timestamp": kindTimestamp,
+	"enum": kindEnum, "set": kindSet, "json": kindJSON,
+	"uuid": kindUUID, "inet4": kindInet4, "inet6": kindInet6,
+}
+
+func newSelected(c *declaredColumn) selected {
+	k, ok := kindsOf[c.dataType]
+	switch {
+	case ok:
+	case c.charset != "":
+		k = kindText
+	default:
+		k = kindBytes
+	}
+	return selected{*c, k}
+}
+
+// expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
+func (c *selected) expression() string {
+	if c.kind == kindFloat {
+		return "CAST(" + quoteName(c.name) + " AS DOUBLE)"
+	}
+	return quoteName(c.name)
+}
+
+func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
+
+// value converts the server's text; b is not NULL, and is copied.
+func (c *selected) value(b []byte) (any, error) {
+	switch c.kind {
+	case kindInt, kindYear:
+		return parseInteger(string(b))
+	case kindBit:
+		return unsigned(bigEndian(b)), nil
+	case kindFloat:
+		f, err := strconv.ParseFloat(string(b), 64)
+		return widen(float32(f)), err
+	case kindDouble:
+		return strconv.ParseFloat(string(b), 64)
+	case kindDecimal:
+		return replicator.Number(trimZerofill(string(b))), nil
+	case kindBytes:
+		return owned(b), nil
+	case kindJSON:
+		return replicator.RawJSON(owned(b)), nil
+	}
+	return string(b), nil
+}
+
+func parseInteger(s string) (any, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	return unsigned(n), err
+}
+
+// trimZerofill removes the zeroes that ZEROFILL puts before a DECIMAL: the binlog has none.
+func trimZerofill(s string) string {
+	for len(s) > 1 && s[0] == '0' && s[1] != '.' {
+		s = s[1:]
+	}
+	return s
+}
+
+// selection is how rows of a watched table are selected.
+type selection struct {
+	t       *watched
+	single  bool
+	list    string // the select list
+	columns []selected
+	key     []int
+	column  int
+	version int
+	body    int
+	extras  []int
+	names   []string
+	offset  []int
+}
+
+func newSelection(t *watched) (*selection, error) {
+	s := t.schema.Load()
+	x := &selection{t: t, single: s.single(&t.Table), column: -1, version: -1, body: -1}
+	at := map[string]int{}
+	add := func(name string) (int, error) {
+		folded := strings.ToLower(name)
+		if i, ok := at[folded]; ok {
+			return i, nil
+		}
+		c := s.column(name)
+		if c == nil {
+			return -1, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no column %s; the table was altered, or the configuration is wrong",
+				t.Name, t.Database, t.Table.Table, name))
+		}
+		at[folded] = len(x.columns)
+		x.columns = append(x.columns, newSelected(c))
+		return at[folded], nil
+	}
+	all := func(names []string, into *[]int) error {
+		for _, name := range names {
+			i, err := add(name)
+			if err != nil {
+				return err
+			}
+			*into = append(*into, i)
+		}
+		return nil
+	}
+	one := func(name string, into *int) (err error) {
+		if name != "" {
+			*into, err = add(name)
+		}
+		return err
+	}
+	x.names = t.Columns
+	if len(t.Columns) == 1 && t.Columns[0] == "*" {
+		x.names = nil
+		for _, c := range s.columns {
+			x.names = append(x.names, c.name)
+		}
+	}
+	err := errors.Join(all(t.Key, &x.key), one(t.Column, &x.column), one(t.Version, &x.version), one(t.Body, &x.body),
+		all(x.names, &x.extras), all(offsetColumns(t, s), &x.offset))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(x.columns))
+	for i := range x.columns {
+		list[i] = x.columns[i].expression()
+	}
+	x.list = strings.Join(list, ", ")
+	return x, nil
+}
+
+// offsetColumns are the columns that a scan follows: the configured ones, and the primary key where those don't tell rows
+// apart. It is what the index on them holds anyway.
+func offsetColumns(t *watched, s *schema) []string {
+	columns := t.Offset
+	if len(columns) == 0 {
+		columns = s.primary
+	}
+	for _, key := range s.unique {
+		if subset(key, columns) {
+			return columns
+		}
+	}
+	out := append([]string(nil), columns...)
+	extra := s.primary
+	if len(extra) == 0 && len(s.unique) > 0 {
+		extra = s.unique[0]
+	}
+	for _, name := range extra {
+		if !containsFold(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func subset(a, b []string) bool {
+	for _, name := range a {
+		if !containsFold(b, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// place qualifies the table.
+func (x *selection) from() string {
+	return quoteName(x.t.Database) + "." + quoteName(x.t.Table.Table)
+}
+
+// positioned reports whether a row's version is its place in the binlog.
+func (x *selection) positioned() bool { return x.version < 0 || x.single }
+
+// row makes the row of a result's values. order is the place that it is known to be at or after.
+func (x *selection) row(values [][]byte, order int64, now time.Time) (*replicator.Row, error) {
+	r := &replicator.Row{Cell: replicator.Cell{Table: x.t.Name}, Order: order, Version: order, Time: now, Names: x.names}
+	var few [4]any
+	key := few[:0]
+	for _, i := range x.key {
+		c := &x.columns[i]
+		if values[i] == nil {
+			return nil, x.unusable(fmt.Errorf("key column %s is NULL", c.name))
+		}
+		v, err := c.value(values[i])
+		if err != nil {
+			return nil, x.unusable(fmt.Errorf("key column %s: %w", c.name, err))
+		}
+		key = append(key, v)
+	}
+	var err error
+	if r.Cell.Key, err = replicator.MakeKey(key...); err != nil {
+		return nil, x.unusable(err)
+	}
+	if x.column >= 0 && values[x.column] != nil {
+		v, err := x.columns[x.column].value(values[x.column])
+		if err != nil {
+			return nil, x.unusable(err)
+		}
+		r.Cell.Column = replicator.FormatValue(v)
+	}
+	if !x.positioned() {
+		r.Version, r.Err = x.columns[x.version].version(values[x.version])
+	}
+	if x.body >= 0 && values[x.body] != nil {
+		r.Body = owned(values[x.body])
+	}
+	if len(x.extras) > 0 {
+		r.Columns = make([]any, len(x.extras))
+	}
+	for n, i := range x.extras {
+		if values[i] == nil {
+			continue
+		}
+		if r.Columns[n], err = x.columns[i].value(values[i]); err != nil && r.Err == nil {
+			r.Err = fmt.Errorf("column %s: %w", x.columns[i].name, err)
+		}
+	}
+	return r, nil
+}
+
+func (x *selection) unusable(err error) error {
+	return replicator.Fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source", x.t.Name, err))
+}
+
+// version converts a version column's text: see plan.versionOf.
+func (c *selected) version(b []byte) (int64, error) {
+	if b == nil {
+		return 0, errVersion(c.name, "is NULL")
+	}
+	switch c.kind {
+	case kindDatetime, kindTimestamp:
+		t, ok := parseDatetime(string(b))
+		n, fits := t.micros()
+		if !ok || !fits {
+			return 0, errVersion(c.name, "is a zero date or before 1970")
+		}
+		return n, nil
+	}
+	v, err := c.value(b)
+	if err != nil {
+		return 0, errVersion(c.name, "is no number")
+	}
+	switch n := v.(type) {
+	case int64:
+		return checkVersion(c.name, uint64(n), true)
+	case uint64:
+		return checkVersion(c.name, n, false)
+	}
+	return 0, errVersion(c.name, "is no number")
+}
+
+// argument makes a value of a key or an offset into an argument that compares with the column exactly and by its index. A
+// DECIMAL or a number in quotes would be compared as a DOUBLE.
+func (c *selected) argument(v any) (placeholder string, arg any) {
+	s, isText := v.(string)
+	switch {
+	case isText && (c.kind == kindInt || c.kind == kindYear || c.kind == kindBit):
+		if n, err := parseInteger(s); err == nil {
+			return "?", n
+		}
+	case isText && c.kind == kindDecimal:
+		return "CAST(? AS DECIMAL(65,30))", s
+	case isText && c.kind == kindBytes:
+		if b, err := hex.DecodeString(s); err == nil {
+			return "?", b
+		}
+	}
+	if n, ok := v.(replicator.Number); ok {
+		return "CAST(? AS DECIMAL(65,30))", string(n)
+	}
+	return "?", v
+}
