@@ -86,7 +86,6 @@ func (s *started) stopped(t *testing.T) {
 // holds fails the test unless the view holds the model of the source.
 func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string) {
 	t.Helper()
-	want := map[string]string{}
 	reference := sinktest.NewReference()
 	v := fakeView(view)
 	target, err := reference.Open(t.Context(), "", []*replicator.View{v})
@@ -104,7 +103,7 @@ func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string) {
 			t.Fatal(err)
 		}
 	}
-	want = reference.Read(v)
+	want := reference.Read(v)
 	got := sink.Read(v)
 	for k, body := range want {
 		if got[k] != body {
