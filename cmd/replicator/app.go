@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/codec"
+	"replicator/config"
+	"replicator/server"
+	"replicator/sinks/mysql"
+	"replicator/view"
+)
+
+// app is the program, wired: one pipeline for each sink and each shard of the source.
+type app struct {
+	cfg       *config.Config
+	log       *slog.Logger
+	store     replicator.Store
+	metrics   *server.Metrics
+	sources   []*canal.Source
+	sinks     map[string]replicator.Sink
+	pipelines []*replicator.Pipeline
+}
+
+// newApp wires the program. It connects to nothing but the checkpoint store; what is wrong with the configuration is a
+// usage error.
+func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app, error) {
+	a := &app{cfg: cfg, log: log, metrics: server.NewMetrics(), sinks: map[string]replicator.Sink{}}
+	if err := fingerprint(cfg); err != nil {
+		return nil, err
+	}
+	var err error
+	if a.store, err = openStore(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if err := a.refuseChanged(ctx); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	for i := range cfg.Sinks {
+		if err := a.wire(&cfg.Sinks[i]); err != nil {
+			return nil, errors.Join(err, a.close())
+		}
+	}
+	return a, nil
+}
+
+// fingerprint fills in what each view's definition comes to, and checks that all views compile.
+func fingerprint(cfg *config.Config) error {
+	if _, err := compile(cfg, cfg.Views, cfg.Tables); err != nil {
+		return usageError{fmt.Errorf("%s: %w", cfg.File, err)}
+	}
+	for _, v := range cfg.Views {
+		v.Fingerprint = view.Fingerprint(v, cfg.Tables)
+	}
+	return nil
+}
+
+// compile makes the evaluator of some views; bodies are decoded by each table's codec.
+func compile(cfg *config.Config, views []*replicator.View, tables []replicator.Table) (replicator.Evaluator, error) {
+	return view.Compile(views, tables, view.Codecs{
+		JSON: codec.JSON,
+		Body: func(table string, names []string) (view.Decoder, error) {
+			c, err := codec.New(cfg.Table(table).Codec)
+			if err != nil {
+				return nil, err
+			}
+			return c.Decoder(names), nil
+		},
+	})
+}
+
+// refuseChanged refuses to start while a view's definition differs from the one it was filled by, unless it says that it is
+// then to be rebuilt.
+func (a *app) refuseChanged(ctx context.Context) error {
+	saved, err := a.store.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	var changed []error
+	for _, c := range saved {
+		v := a.cfg.View(c.View)
+		if v != nil && c.Fingerprint != v.Fingerprint && v.OnChange != "rebuild" {
+			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
+				"on_change = \"rebuild\", or run `replicator rebuild %s`", a.cfg.File, v.Name, v.Name))
+		}
+	}
+	if len(changed) > 0 {
+		return usageError{errors.Join(changed...)}
+	}
+	return nil
+}
+
+// wire opens a sink and makes its pipelines.
+func (a *app) wire(sink *config.Sink) error {
+	views := viewsOf(a.cfg, sink.Name)
+	if len(views) == 0 {
+		a.log.Warn("no view uses the sink", "sink", sink.Name)
+		return nil
+	}
+	s, err := openSink(a.cfg, sink, a.log)
+	if err != nil {
+		return err
+	}
+	a.sinks[sink.Name] = s
+	for _, shard := range a.cfg.Source.Shards {
+		tables, err := tablesOf(a.cfg, shard, views)
+		if err != nil {
+			return err
+		}
+		source, err := newSource(a.cfg, shard, tables, a.log)
+		if err != nil {
+			return err
+		}
+		a.sources = append(a.sources, source)
+		a.pipelines = append(a.pipelines, &replicator.Pipeline{
+			Name: sink.Name, Source: source, Sink: s, Views: views, Store: a.store,
+			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(a.cfg, vs, tables) },
+			StartAt:  a.cfg.Source.Start,
+			OnLost:   a.cfg.Source.OnLost,
+			Observer: a.metrics, Log: a.log,
+			Memory:    a.cfg.Limits.Memory,
+			Interval:  a.cfg.Checkpoint.Interval,
+			Rate:      a.cfg.Rebuild.Rate,
+			SavesIdle: a.cfg.Checkpoint.Store != "mysql",
+		})
+	}
+	return nil
+}
+
+// openSink makes a sink of its configured type.
+func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
+	switch sink.Type {
+	case "mysql":
+		return mysql.New(mysql.Config{Name: sink.Name, DSN: sink.Shards[0].DSN.Reveal(), Tables: cfg.Tables, Logger: log})
+	}
+	return nil, usageError{fmt.Errorf("%s: sink %s: this version keeps no views in sinks of type %q", cfg.File, sink.Name, sink.Type)}
+}
+
+// newSource makes the source of one shard, which delivers the given tables.
+func newSource(cfg *config.Config, shard config.Shard, tables []replicator.Table, log *slog.Logger) (*canal.Source, error) {
+	return canal.New(canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: cfg.Source.ServerID,
+		Logger: log})
+}
+
+// viewsOf are the views of one sink.
+func viewsOf(cfg *config.Config, sink string) []*replicator.View {
+	var views []*replicator.View
+	for _, v := range cfg.Views {
+		if v.Sink == sink {
+			views = append(views, v)
+		}
+	}
+	return views
+}
+
+// tablesOf are the tables of a shard that feed the views, with the columns that they need.
+func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) ([]replicator.Table, error) {
+	var tables []replicator.Table
+	var err error
+	for _, t := range cfg.ShardTables(shard) {
+		fed := slices.ContainsFunc(views, func(v *replicator.View) bool {
+			return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == t.Name })
+		})
+		if fed {
+			if t.Columns, err = view.Columns(views, t); err != nil {
+				return nil, usageError{fmt.Errorf("%s: %w", cfg.File, err)}
+			}
+			tables = append(tables, t)
+		}
+	}
+	return tables, nil
+}
+
+// close closes what is open.
+func (a *app) close() error {
+	var errs []error
+	for _, s := range a.sinks {
+		errs = append(errs, s.Close())
+	}
+	for _, s := range a.sources {
+		errs = append(errs, s.Close())
+	}
+	if a.store != nil {
+		errs = append(errs, a.store.Close())
+	}
+	return errors.Join(errs...)
+}

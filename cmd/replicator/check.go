@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"replicator"
+	"replicator/config"
+)
+
+// checker is a sink that can look at what its views need.
+type checker interface {
+	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
+}
+
+func checkCommand(o *options) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check configuration, connections, grants, binlog settings, retention and target tables",
+		Long: `Looks at everything that a run needs and prints a line each, with the fix where one fails.
+Exit status: 0 if a run would start, 1 if not, 2 if the configuration itself is wrong.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd.Context(), o, cmd.OutOrStdout(), asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+func check(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
+	cfg, err := o.load()
+	if err != nil {
+		return err
+	}
+	if err := fingerprint(cfg); err != nil {
+		return err
+	}
+	findings := []replicator.Finding{{What: "configuration", Level: replicator.OK,
+		Detail: fmt.Sprintf("%s: %d tables, %d sinks, %d views", cfg.File, len(cfg.Tables), len(cfg.Sinks), len(cfg.Views))}}
+	more, err := look(ctx, o, cfg)
+	if err != nil {
+		return err
+	}
+	return report(out, append(findings, more...), asJSON)
+}
+
+// look checks every source and sink.
+func look(ctx context.Context, o *options, cfg *config.Config) ([]replicator.Finding, error) {
+	log, err := o.logger()
+	if err != nil {
+		return nil, err
+	}
+	var findings []replicator.Finding
+	for _, shard := range cfg.Source.Shards {
+		tables, err := tablesOf(cfg, shard, cfg.Views)
+		if err != nil {
+			return nil, err
+		}
+		source, err := newSource(cfg, shard, tables, log)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		findings = append(findings, source.Check(ctx)...)
+		if err := source.Close(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range cfg.Sinks {
+		sink, err := openSink(cfg, &cfg.Sinks[i], log)
+		if err != nil {
+			return nil, err
+		}
+		if c, ok := sink.(checker); ok {
+			findings = append(findings, c.Check(ctx, viewsOf(cfg, cfg.Sinks[i].Name))...)
+		}
+		if err := sink.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return findings, nil
+}
+
+// report prints findings; failures make the command fail.
+func report(out io.Writer, findings []replicator.Finding, asJSON bool) error {
+	failed := 0
+	type line struct {
+		What   string `json:"what"`
+		Level  string `json:"level"`
+		Detail string `json:"detail"`
+		Fix    string `json:"fix,omitempty"`
+	}
+	var lines []line
+	for _, f := range findings {
+		if f.Level == replicator.Fail {
+			failed++
+		}
+		lines = append(lines, line{f.What, string(f.Level), f.Detail, f.Fix})
+	}
+	if asJSON {
+		if err := printJSON(out, lines); err != nil {
+			return err
+		}
+	} else {
+		for _, l := range lines {
+			fmt.Fprintf(out, "%-4s  %s: %s\n", l.Level, l.What, l.Detail)
+			if l.Fix != "" {
+				fmt.Fprintf(out, "      → %s\n", l.Fix)
+			}
+		}
+	}
+	if failed > 0 {
+		return errors.New(plural(failed, "check") + " failed")
+	}
+	return nil
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"replicator"
+	"replicator/server"
+)
+
+// control is what the HTTP side asks of the running program.
+type control struct{ *app }
+
+var _ server.Controller = control{}
+
+// Status implements server.Controller.
+func (c control) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
+	counts, err := c.store.Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []replicator.ViewStatus
+	for _, p := range c.pipelines {
+		all = append(all, p.Status(counts)...)
+	}
+	return all, nil
+}
+
+// Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files or
+// GTIDs, and are not waited for.
+func (c control) Wait(ctx context.Context, fence string, views []string) error {
+	for _, name := range views {
+		if c.cfg.View(name) == nil {
+			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
+		}
+	}
+	var errs []error
+	for _, p := range c.pipelines {
+		wanted := slices.DeleteFunc(slices.Clone(views), func(v string) bool { return !p.Keeps(v) })
+		if len(views) > 0 && len(wanted) == 0 {
+			continue
+		}
+		if err := p.Wait(ctx, fence, wanted); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Retry implements server.Controller: the cells are looked at in the source, and what is there now is put.
+func (c control) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
+	letters, err := selected(ctx, c.store, which)
+	if err != nil {
+		return 0, 0, err
+	}
+	type group struct{ source, view string }
+	cells := map[group][]replicator.Cell{}
+	for _, l := range letters {
+		g := group{l.Source, l.View}
+		cells[g] = append(cells[g], l.Cell)
+	}
+	for g, cells := range cells {
+		i := slices.IndexFunc(c.pipelines, func(p *replicator.Pipeline) bool { return p.Source.Name() == g.source && p.Keeps(g.view) })
+		if i < 0 {
+			return tried, left, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
+		}
+		if err := c.pipelines[i].Look(ctx, g.view, cells); err != nil {
+			return tried, left, err
+		}
+		tried += len(cells)
+	}
+	remaining, err := selected(ctx, c.store, server.Selection{All: true})
+	for _, l := range remaining {
+		if slices.ContainsFunc(letters, func(was replicator.DeadLetter) bool { return was.ID == l.ID }) {
+			left++
+		}
+	}
+	return tried, left, err
+}
+
+// Drop implements server.Controller.
+func (c control) Drop(ctx context.Context, which server.Selection) (int, error) {
+	return drop(ctx, c.store, which)
+}
+
+func drop(ctx context.Context, store replicator.Store, which server.Selection) (int, error) {
+	letters, err := selected(ctx, store, which)
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]string, len(letters))
+	for i, l := range letters {
+		ids[i] = l.ID
+	}
+	return store.Drop(ctx, ids)
+}
+
+// selected are the dead letters of a store that a selection names.
+func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection) ([]replicator.DeadLetter, error) {
+	letters, err := store.List(ctx, which.View)
+	if err != nil {
+		return nil, err
+	}
+	return choose(letters, which)
+}
+
+// serving is the HTTP server of a run; nil if it is off.
+type serving struct{ *server.Server }
+
+// serveHTTP listens as configured.
+func (a *app) serveHTTP() (serving, error) {
+	if a.cfg.HTTP.Listen == "" {
+		return serving{}, nil
+	}
+	s, err := server.Listen(a.cfg.HTTP.Listen, a.cfg.HTTP.Token.Reveal(), control{a}, a.metrics)
+	return serving{s}, err
+}
+
+// stop ends it.
+func (s serving) stop() {
+	if s.Server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = s.Close(ctx) // what is still under way is cut off: the program ends
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"replicator"
+	"replicator/config"
+	"replicator/server"
+)
+
+func deadLettersCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "deadletters",
+		Short: "List, show, retry or drop what could not be decoded or written",
+		Long: `A dead letter is a row that could not be decoded, or whose contribution to a view could not be written. The view goes on
+without it; it is kept until something newer of the same cell applies, or until it is retried or dropped.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(deadLettersList(o), deadLettersShow(o), deadLettersRetry(o), deadLettersDrop(o))
+	return cmd
+}
+
+// shownLetter is a dead letter as it is printed.
+type shownLetter struct {
+	ID       string `json:"id"`
+	View     string `json:"view"`
+	Source   string `json:"source,omitempty"`
+	Table    string `json:"table"`
+	Key      string `json:"key"`
+	Column   string `json:"column"`
+	Version  int64  `json:"version"`
+	Position string `json:"position"`
+	Reason   string `json:"reason"`
+	Time     string `json:"time"`
+	Raw      string `json:"raw,omitempty"`        // text
+	RawBytes string `json:"raw_base64,omitempty"` // what is no text
+}
+
+func shown(l replicator.DeadLetter) shownLetter {
+	return shownLetter{ID: l.ID, View: l.View, Source: l.Source, Table: l.Cell.Table, Key: l.Cell.Key.String(), Column: l.Cell.Column,
+		Version: l.Version, Position: l.Position, Reason: l.Reason, Time: l.Time.UTC().Format(time.RFC3339)}
+}
+
+func deadLettersList(o *options) *cobra.Command {
+	asJSON, view := false, ""
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List dead letters, oldest first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			letters, err := lettersOf(cmd.Context(), o, server.Selection{View: view})
+			if err != nil {
+				return err
+			}
+			list := make([]shownLetter, len(letters))
+			rows := make([][]string, len(letters))
+			for i, l := range letters {
+				s := shown(l)
+				list[i] = s
+				rows[i] = []string{s.ID, s.View, s.Table, s.Key, s.Column, strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason}
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			return printTable(cmd.OutOrStdout(), []string{"id", "view", "table", "key", "column", "version", "position", "time", "reason"}, rows)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().StringVar(&view, "view", "", "only those of this `view`")
+	return cmd
+}
+
+func deadLettersShow(o *options) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "show ID…",
+		Short: "Show dead letters with the raw row",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			letters, err := lettersOf(cmd.Context(), o, server.Selection{IDs: ids})
+			if err != nil {
+				return err
+			}
+			for _, l := range letters {
+				if err := showLetter(cmd.OutOrStdout(), l, asJSON); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+func showLetter(out io.Writer, l replicator.DeadLetter, asJSON bool) error {
+	s := shown(l)
+	if utf8.Valid(l.Raw) {
+		s.Raw = string(l.Raw)
+	} else {
+		s.RawBytes = base64.StdEncoding.EncodeToString(l.Raw)
+	}
+	if asJSON {
+		return printJSON(out, []shownLetter{s})
+	}
+	_, err := fmt.Fprintf(out, "id        %s\nview      %s\ncell      %s\nversion   %d\nposition  %s\ntime      %s\nreason    %s\nraw       %s%s\n\n",
+		s.ID, s.View, l.Cell, s.Version, s.Position, s.Time, s.Reason, s.Raw, s.RawBytes)
+	return err
+}
+
+// lettersOf reads dead letters, whether or not a process runs.
+func lettersOf(ctx context.Context, o *options, which server.Selection) ([]replicator.DeadLetter, error) {
+	cfg, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	if which.View != "" && cfg.View(which.View) == nil {
+		return nil, usageError{fmt.Errorf("%s has no view %q", cfg.File, which.View)}
+	}
+	letters, err := readLetters(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return choose(letters, which)
+}
+
+// selection is what retry and drop are given: ids, --view or --all, just one of them.
+func selection(ids []string, view string, all bool) (server.Selection, error) {
+	ways := 0
+	for _, given := range []bool{len(ids) > 0, view != "", all} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return server.Selection{}, usageError{errors.New("say which: ids, or --view VIEW, or --all")}
+	}
+	return server.Selection{IDs: ids, View: view, All: all}, nil
+}
+
+func deadLettersRetry(o *options) *cobra.Command {
+	return selecting("retry", "Try dead letters again: the cells are read from the source and put anew",
+		func(cmd *cobra.Command, cfg *config.Config, which server.Selection) error {
+			tried, left, err := client(cfg).Retry(cmd.Context(), which)
+			if errors.Is(err, server.ErrNotRunning) {
+				tried, left, err = retryAlone(cmd.Context(), o, cfg, which)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d tried again, %d still dead\n", tried, left)
+			if left > 0 {
+				return fmt.Errorf("%d dead letters remain: `replicator deadletters list` says why", left)
+			}
+			return nil
+		}, o)
+}
+
+func deadLettersDrop(o *options) *cobra.Command {
+	return selecting("drop", "Drop dead letters: the views stay without these cells until a newer version comes",
+		func(cmd *cobra.Command, cfg *config.Config, which server.Selection) error {
+			n, err := client(cfg).Drop(cmd.Context(), which)
+			if errors.Is(err, server.ErrNotRunning) {
+				n, err = dropAlone(cmd.Context(), cfg, which)
+			}
+			if err == nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d dropped\n", n)
+			}
+			return err
+		}, o)
+}
+
+// selecting makes a command that works on selected dead letters.
+func selecting(name, short string, do func(*cobra.Command, *config.Config, server.Selection) error, o *options) *cobra.Command {
+	view, all := "", false
+	cmd := &cobra.Command{
+		Use:   name + " (ID… | --view VIEW | --all)",
+		Short: short,
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			which, err := selection(ids, view, all)
+			if err != nil {
+				return err
+			}
+			cfg, err := o.load()
+			if err != nil {
+				return err
+			}
+			if view != "" && cfg.View(view) == nil {
+				return usageError{fmt.Errorf("%s has no view %q", cfg.File, view)}
+			}
+			return do(cmd, cfg, which)
+		},
+	}
+	cmd.Flags().StringVar(&view, "view", "", "those of this `view`")
+	cmd.Flags().BoolVar(&all, "all", false, "all of them")
+	return cmd
+}
+
+func dropAlone(ctx context.Context, cfg *config.Config, which server.Selection) (int, error) {
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	n, err := drop(ctx, store, which)
+	return n, errors.Join(err, store.Close())
+}
+
+// retryAlone runs the program for as long as the retry takes.
+func retryAlone(ctx context.Context, o *options, cfg *config.Config, which server.Selection) (tried, left int, err error) {
+	log, err := o.logger()
+	if err != nil {
+		return 0, 0, err
+	}
+	a, err := newApp(ctx, cfg, log)
+	if err != nil {
+		return 0, 0, err
+	}
+	stop, stopNow := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- a.run(ctx, stop) }()
+	if err = a.catchUp(ctx); err == nil {
+		tried, left, err = control{a}.Retry(ctx, which)
+	}
+	stopNow()
+	return tried, left, errors.Join(err, <-done, a.close())
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the demo's writer and checks
+	"github.com/spf13/cobra"
+
+	"replicator/config"
+	"replicator/examples/jogchat"
+	"replicator/internal/servers"
+)
+
+func demoCommand(*options) *cobra.Command {
+	d := demo{}
+	kind := string(servers.MySQL)
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See it work: a throwaway server, a writer, indexes being kept",
+		Long: `Starts a database server of its own in a temporary directory, creates the jogchat example in it, and keeps its 17 index
+and row tables while a writer adds, renames, deletes and archives users, companies and schools. After a minute, or when you
+press q, it stops the writer, compares every table with the cells, says so, and removes all it made.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k, err := servers.ParseKind(kind)
+			if err != nil || !k.IsSQL() {
+				return usageError{fmt.Errorf("--server %q: it is mysql, mariadb-10.11 or mariadb-11.8", kind)}
+			}
+			d.kind, d.out = k, cmd.OutOrStdout()
+			return d.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&kind, "server", kind, "mysql, mariadb-10.11 or mariadb-11.8")
+	cmd.Flags().DurationVar(&d.duration, "duration", time.Minute, "how long the writer works")
+	cmd.Flags().IntVar(&d.rate, "rate", 400, "transactions a second")
+	return cmd
+}
+
+// demo is one run of the demonstration.
+type demo struct {
+	kind     servers.Kind
+	duration time.Duration
+	rate     int
+	out      io.Writer
+
+	db     *sql.DB
+	app    *app
+	writer *jogchat.Writer
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	server, err := servers.Start(ctx, servers.Options{Kind: d.kind, Small: true, Progress: func(s string) { fmt.Fprintln(d.out, s) }})
+	if err != nil {
+		return fmt.Errorf("the demo needs a database server: %w", err)
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	fmt.Fprintf(d.out, "%s %s runs on %s\n", d.kind, server.Version, server.Addr())
+	dir, err := os.MkdirTemp("", "replicator-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := d.prepare(ctx, server); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.db.Close()) }()
+	cfg, err := d.config(dir, server.DSN("jogchat"))
+	if err != nil {
+		return err
+	}
+	if d.app, err = newApp(ctx, cfg, slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.app.close()) }()
+	return d.show(ctx)
+}
+
+// prepare creates the example's tables.
+func (d *demo) prepare(ctx context.Context, server *servers.Server) error {
+	root, err := sql.Open("mysql", server.DSN(""))
+	if err != nil {
+		return err
+	}
+	_, err = root.ExecContext(ctx, "CREATE DATABASE jogchat")
+	if err = errors.Join(err, root.Close()); err != nil {
+		return err
+	}
+	if d.db, err = sql.Open("mysql", server.DSN("jogchat")); err != nil {
+		return err
+	}
+	for _, statement := range jogchat.Schema() {
+		if _, err := d.db.ExecContext(ctx, statement); err != nil {
+			return errors.Join(fmt.Errorf("creating the example's tables: %w", err), d.db.Close())
+		}
+	}
+	d.writer = jogchat.NewWriter(d.db, uint64(time.Now().UnixNano()), 2000)
+	return nil
+}
+
+// config is the example's configuration, for this server.
+func (d *demo) config(dir, dsn string) (*config.Config, error) {
+	file := filepath.Join(dir, "replicator.toml")
+	if err := os.WriteFile(file, []byte(jogchat.Config), 0o600); err != nil {
+		return nil, err
+	}
+	env := map[string]string{"JOGCHAT_DSN": dsn, "JOGCHAT_STATE": filepath.Join(dir, "state"), "JOGCHAT_LISTEN": ""}
+	return config.Load(file, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+}
+
+// show runs writer and program until the time is up or a person has seen enough, then verifies.
+func (d *demo) show(ctx context.Context) error {
+	seen, enough := context.WithTimeout(ctx, d.duration)
+	defer enough()
+	screen := newScreen(d.out, enough)
+	defer screen.close()
+
+	run, stopRun := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRun()
+	var running, writing sync.WaitGroup
+	var runErr, writeErr error
+	running.Go(func() { runErr = d.app.run(context.WithoutCancel(ctx), run) })
+	writing.Go(func() { writeErr = d.write(seen) })
+
+	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
+		select {
+		case <-tick.C:
+			screen.draw(d.frame(seen))
+		case <-seen.Done():
+			tick.Stop()
+		}
+	}
+	writing.Wait()
+	screen.close()
+	fmt.Fprintln(d.out, "The writer has stopped. Waiting until every view includes what it wrote …")
+	err := d.app.catchUp(context.WithoutCancel(ctx))
+	stopRun()
+	running.Wait()
+	if err = errors.Join(err, runErr, writeErr); err != nil {
+		return err
+	}
+	return d.verify(context.WithoutCancel(ctx))
+}
+
+// write writes at the demo's rate until ctx is done.
+func (d *demo) write(ctx context.Context) error {
+	tick := time.NewTicker(time.Second / time.Duration(max(1, d.rate)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := d.writer.Step(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("the demo's writer: %w", err)
+		}
+	}
+}
+
+func (d *demo) verify(ctx context.Context) error {
+	report, err := jogchat.Verify(ctx, d.db, d.db)
+	if err != nil {
+		return err
+	}
+	if len(report.Differences) > 0 {
+		return fmt.Errorf("tables differ from the cells:\n%s", strings.Join(report.Differences, "\n"))
+	}
+	fmt.Fprintf(d.out, "Verified: %d changes were written; all %d tables (%d rows) hold exactly what the newest cells say.\n",
+		d.writer.Written(), report.Tables, report.Rows)
+	fmt.Fprintln(d.out, "The server and its data are removed again. Next: README.md, \"Your own data\".")
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"replicator"
+)
+
+func runCommand(o *options) *cobra.Command {
+	untilCaughtUp := false
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run all pipelines until SIGINT or SIGTERM",
+		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on.
+The first SIGINT or SIGTERM drains what is in flight and saves; a second one stops at once: nothing is lost by that,
+the next run repeats a little.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, untilCaughtUp) },
+	}
+	cmd.Flags().BoolVar(&untilCaughtUp, "until-caught-up", false, "exit 0 once every view includes all that was committed when the command started")
+	return cmd
+}
+
+// run runs the pipelines until stop is done.
+func run(stop context.Context, o *options, untilCaughtUp bool) error {
+	cfg, err := o.load()
+	if err != nil {
+		return err
+	}
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	a, err := newApp(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	serving, err := a.serveHTTP()
+	if err != nil {
+		return errors.Join(err, a.close())
+	}
+	stop, stopNow := context.WithCancel(stop)
+	defer stopNow()
+	log.Info("running", "views", len(cfg.Views), "sinks", len(a.sinks), "http", cfg.HTTP.Listen)
+	var caughtUp error
+	var waiting sync.WaitGroup
+	if untilCaughtUp {
+		waiting.Go(func() {
+			caughtUp = a.catchUp(stop)
+			stopNow()
+		})
+	}
+	err = a.run(ctx, stop)
+	waiting.Wait()
+	serving.stop()
+	if err = errors.Join(err, caughtUp, a.close()); err == nil {
+		log.Info("stopped: all that was in flight is applied and saved")
+	}
+	return err
+}
+
+// run runs every pipeline until stop is done and each has drained.
+func (a *app) run(ctx, stop context.Context) error {
+	errs := make([]error, len(a.pipelines))
+	var wg sync.WaitGroup
+	for i, p := range a.pipelines {
+		wg.Go(func() { errs[i] = p.Run(ctx, stop) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// catchUp returns nil once every view includes all that was committed when it was called.
+func (a *app) catchUp(ctx context.Context) error {
+	fences := make([]string, len(a.pipelines))
+	var err error
+	for i, p := range a.pipelines {
+		if fences[i], err = latest(ctx, p.Source); err != nil {
+			break
+		}
+	}
+	for i, p := range a.pipelines {
+		if err == nil {
+			if err = p.Wait(ctx, fences[i], nil); err != nil {
+				err = fmt.Errorf("sink %s: %w", p.Name, err)
+			}
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return errors.New("stopped before every view had caught up")
+	}
+	return err
+}
+
+// latest is the fence of all that is committed at a source now. It tries until the source answers.
+func latest(ctx context.Context, s replicator.Source) (string, error) {
+	for {
+		at, err := s.Latest(ctx, nil)
+		if err == nil {
+			fence, _ := place(at)
+			return fence, nil
+		}
+		if replicator.IsFatal(err) {
+			return "", err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"replicator"
+)
+
+// frame is what the demo shows at one moment.
+type frame struct {
+	since   time.Duration
+	left    time.Duration
+	written int64
+	lag     float64
+	rate    float64
+	state   string
+	lookup  string
+	counts  []count
+}
+
+type count struct {
+	table string
+	rows  int64
+}
+
+// shownTables are those that the demo counts.
+func shownTables() []string {
+	return []string{"users", "index_users_email", "companies", "index_companies_domain", "schools", "index_schools_name"}
+}
+
+// frame looks at the program and the tables. What can't be read just now is left out: the next frame has it.
+func (d *demo) frame(ctx context.Context) frame {
+	f := frame{written: d.writer.Written()}
+	if end, ok := ctx.Deadline(); ok {
+		f.left = time.Until(end)
+		f.since = d.duration - f.left
+	}
+	for _, p := range d.app.pipelines {
+		for _, v := range p.Status(nil) {
+			f.rate += v.Rate
+			if f.state == "" || v.State != replicator.StateRunning {
+				f.state = v.State
+			}
+			if v.LagSeconds != nil {
+				f.lag = max(f.lag, *v.LagSeconds)
+			}
+		}
+	}
+	for _, t := range shownTables() {
+		c := count{table: t}
+		if d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+t).Scan(&c.rows) == nil {
+			f.counts = append(f.counts, c)
+		}
+	}
+	f.lookup = d.lookup(ctx)
+	return f
+}
+
+// lookup takes an email from somewhere in the index and follows it to the row, as the application would.
+func (d *demo) lookup(ctx context.Context) string {
+	var email string
+	var key []byte
+	var username sql.NullString
+	began := time.Now()
+	err := d.db.QueryRowContext(ctx, `SELECT i.email, i.row_key, u.username FROM index_users_email i JOIN users u ON u.id = i.row_key
+		WHERE i.email >= CONCAT('u', FLOOR(RAND() * 1000000)) LIMIT 1`).Scan(&email, &key, &username)
+	if errors.Is(err, sql.ErrNoRows) || err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s → %s → username %q  (%.1f ms)", email, hex.EncodeToString(key)[:8]+"…", username.String,
+		float64(time.Since(began).Microseconds())/1000)
+}
+
+// screen shows frames: redrawn in place on a terminal, a line each otherwise.
+type screen struct {
+	out      io.Writer
+	terminal bool
+	lines    int // drawn last
+	once     sync.Once
+	restore  func()
+}
+
+// newScreen makes a screen. On a terminal the key q calls quit.
+func newScreen(out io.Writer, quit context.CancelFunc) *screen {
+	s := &screen{out: out, restore: func() {}}
+	file, ok := out.(*os.File)
+	s.terminal = ok && term.IsTerminal(int(file.Fd()))
+	stdin := int(os.Stdin.Fd())
+	if !s.terminal || !term.IsTerminal(stdin) {
+		return s
+	}
+	old, err := term.MakeRaw(stdin)
+	if err != nil {
+		return s
+	}
+	s.restore = func() { _ = term.Restore(stdin, old) } // the terminal is what it is
+	go func() {
+		// This goroutine lives until a key is pressed or the program ends: a read from a terminal can't be called off.
+		for key := make([]byte, 1); ; {
+			if n, err := os.Stdin.Read(key); err != nil || n == 1 && (key[0] == 'q' || key[0] == 3) {
+				quit()
+				return
+			}
+		}
+	}()
+	return s
+}
+
+func (s *screen) close() { s.once.Do(s.restore) }
+
+func (s *screen) interval() time.Duration {
+	if s.terminal {
+		return 250 * time.Millisecond
+	}
+	return 2 * time.Second
+}
+
+func (s *screen) draw(f frame) {
+	if !s.terminal {
+		fmt.Fprintf(s.out, "%3.0fs  %7d changes written  %7.0f view changes/s  lag %.2fs  %s  %s\n",
+			f.since.Seconds(), f.written, f.rate, f.lag, f.state, f.lookup)
+		return
+	}
+	lines := []string{
+		"\x1b[1mreplicator demo\x1b[0m   jogchat: users, companies and schools as schemaless cells, 17 tables kept of them",
+		"",
+		fmt.Sprintf("  changes written   %9d      %3.0f s left, q to stop", f.written, f.left.Seconds()),
+		fmt.Sprintf("  view changes      %9.0f /s", f.rate),
+		fmt.Sprintf("  lag               %9.2f s    %s", f.lag, f.state),
+		"",
+	}
+	widest := int64(1)
+	for _, c := range f.counts {
+		widest = max(widest, c.rows)
+	}
+	for _, c := range f.counts {
+		lines = append(lines, fmt.Sprintf("  %-24s %6d  %s", c.table, c.rows, strings.Repeat("▇", int(c.rows*40/widest))))
+	}
+	lines = append(lines, "", "  by email:  "+f.lookup)
+	var b strings.Builder
+	if s.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
+	}
+	for _, l := range lines {
+		fmt.Fprintf(&b, "\r\x1b[2K%s\r\n", l) // a raw terminal wants both
+	}
+	s.lines = len(lines)
+	_, _ = io.WriteString(s.out, b.String()) // nothing is lost with a frame
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"replicator"
+	"replicator/config"
+	"replicator/server"
+)
+
+func statusCommand(o *options) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Print a row per view: state, position, lag, rate, dead letters",
+		Long:  `Asks the running process how far each view is. Where none is running it says what is saved, with the state "stopped".`,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return status(cmd.Context(), o, cmd.OutOrStdout(), asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
+	cfg, err := o.load()
+	if err != nil {
+		return err
+	}
+	views, err := client(cfg).Status(ctx)
+	if errors.Is(err, server.ErrNotRunning) {
+		views, err = savedStatus(ctx, cfg)
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(out, views)
+	}
+	var rows [][]string
+	for _, v := range views {
+		lag := "-"
+		if v.LagSeconds != nil {
+			lag = strconv.FormatFloat(*v.LagSeconds, 'f', 1, 64) + "s"
+		}
+		rows = append(rows, []string{v.View, v.Sink, v.Kind, v.State, v.Position, lag, strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s",
+			strconv.Itoa(v.DeadLetters), v.Error})
+	}
+	return printTable(out, []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters", "error"}, rows)
+}
+
+// client talks to the running process.
+func client(cfg *config.Config) server.Client {
+	return server.Client{Address: cfg.HTTP.Listen, Token: cfg.HTTP.Token.Reveal()}
+}
+
+// savedStatus is the status of views while nothing runs: what the store holds.
+func savedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStatus, error) {
+	saved, err := readCheckpoints(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	letters, err := readLetters(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]int{}
+	for _, l := range letters {
+		counts[l.View]++
+	}
+	var views []replicator.ViewStatus
+	for _, v := range cfg.Views {
+		for _, shard := range cfg.Source.Shards {
+			st := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: shard.Name, Kind: v.Kind, State: "stopped", DeadLetters: counts[v.Name]}
+			for _, c := range saved {
+				if c.View == v.Name && c.Source == shard.Name {
+					st.Applied = c.Position
+					st.Position, _ = place(c.Position)
+				}
+			}
+			views = append(views, st)
+		}
+	}
+	return views, nil
+}
+
+func waitCommand(o *options) *cobra.Command {
+	gtid, pos, timeout := "", "", 30*time.Second
+	cmd := &cobra.Command{
+		Use:   "wait (--gtid SET | --pos FILE:POS) [VIEW…]",
+		Short: "Return once the views include a position: a read-your-writes fence",
+		Long: `Returns once the named views (all, if none is named) include everything that the GTID set, or FILE:POS, names.
+Take the fence from the connection that wrote: MySQL's @@gtid_executed or session tracker, MariaDB's @@last_gtid.`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if (gtid == "") == (pos == "") {
+				return usageError{errors.New("say what to wait for: either --gtid SET or --pos FILE:POS")}
+			}
+			cfg, err := loadViews(o, names)
+			if err != nil {
+				return err
+			}
+			err = client(cfg).Wait(cmd.Context(), gtid, pos, names, timeout)
+			if errors.Is(err, server.ErrNotRunning) {
+				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&gtid, "gtid", "", "GTID `set`")
+	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` in the source's binlog")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "give up after this long")
+	return cmd
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"replicator"
+	"replicator/codec"
+	"replicator/config"
+)
+
+func tailCommand(o *options) *cobra.Command {
+	t := &tail{}
+	viewName := ""
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Print decoded changes as JSON lines",
+		Long: `Prints every change of the configured tables as a JSON line: table, op, key, column, version, position, time, body.
+It needs no sink and saves nothing. With --view it prints what that view would be given.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+			return t.run(cmd.Context(), o, viewName)
+		},
+	}
+	cmd.Flags().StringVar(&viewName, "view", "", "print what this `view` would be given")
+	cmd.Flags().StringVar(&t.from, "from", "latest", "where to begin: latest or earliest")
+	cmd.Flags().IntVar(&t.limit, "limit", 0, "stop after so many lines (0: go on until interrupted)")
+	return cmd
+}
+
+// tail prints changes. It implements replicator.Handler.
+type tail struct {
+	from  string
+	limit int
+
+	out       *bufio.Writer
+	cfg       *config.Config
+	reader    replicator.Reader
+	view      *replicator.View
+	evaluator replicator.Evaluator // nil: print bodies
+	codecs    map[string]*codec.Codec
+	lines     int
+}
+
+// errEnough ends a tail that has printed as many lines as it was asked for.
+var errEnough = errors.New("enough")
+
+func (t *tail) run(ctx context.Context, o *options, viewName string) error {
+	var err error
+	if t.cfg, err = o.load(); err != nil {
+		return err
+	}
+	if t.from != "latest" && t.from != "earliest" {
+		return usageError{fmt.Errorf("--from is latest or earliest, not %q", t.from)}
+	}
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	if len(t.cfg.Source.Shards) > 1 {
+		return usageError{errors.New("tail reads one source; this configuration has shards: make one with a dsn for the shard of interest")}
+	}
+	if err := fingerprint(t.cfg); err != nil {
+		return err
+	}
+	shard := t.cfg.Source.Shards[0]
+	tables := t.cfg.ShardTables(shard)
+	if viewName != "" {
+		if t.view = t.cfg.View(viewName); t.view == nil {
+			return usageError{fmt.Errorf("%s has no view %q", t.cfg.File, viewName)}
+		}
+		views := []*replicator.View{t.view}
+		if tables, err = tablesOf(t.cfg, shard, views); err != nil {
+			return err
+		}
+		if t.evaluator, err = compile(t.cfg, views, tables); err != nil {
+			return usageError{err}
+		}
+	} else if err := t.wholeRows(tables); err != nil {
+		return err
+	}
+	source, err := newSource(t.cfg, shard, tables, log)
+	if err != nil {
+		return err
+	}
+	begin := source.Latest
+	if t.from == "earliest" {
+		begin = source.Oldest
+	}
+	at, err := begin(ctx, nil)
+	if err == nil {
+		t.reader, err = source.Open(ctx, []replicator.Position{at})
+	}
+	if err != nil {
+		return errors.Join(err, source.Close())
+	}
+	err = t.reader.Read(ctx, t)
+	if ctx.Err() != nil || errors.Is(err, errEnough) {
+		err = nil
+	}
+	return errors.Join(err, t.out.Flush(), t.reader.Close(), source.Close())
+}
+
+// wholeRows asks for everything that the tables hold.
+func (t *tail) wholeRows(tables []replicator.Table) (err error) {
+	t.codecs = map[string]*codec.Codec{}
+	for i := range tables {
+		if tables[i].Body == "" {
+			tables[i].Columns = []string{"*"}
+		} else if t.codecs[tables[i].Name], err = codec.New(tables[i].Codec); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+// Change prints one line.
+func (t *tail) Change(_ context.Context, c *replicator.Change) error {
+	line := map[string]any{
+		"table": c.Cell.Table, "op": c.Kind.String(), "key": c.Cell.Key.String(), "version": c.Version,
+		"position": t.reader.Locate(c.Order), "time": c.Time.UTC().Format(time.RFC3339Nano),
+	}
+	if c.Cell.Column != "" {
+		line["column"] = c.Cell.Column
+	}
+	if t.evaluator != nil {
+		if !t.view.Feeds(c.Cell) {
+			return nil
+		}
+		t.given(line, c)
+	} else if c.Row != nil {
+		t.body(line, c.Row)
+	}
+	if _, err := t.out.Write(append(codec.AppendJSON(nil, line), '\n')); err != nil {
+		return err
+	}
+	if t.lines++; t.limit > 0 && t.lines >= t.limit {
+		return errEnough
+	}
+	return nil
+}
+
+// body adds the decoded body, or the row's columns; what can't be decoded is shown as stored, with the reason.
+func (t *tail) body(line map[string]any, row *replicator.Row) {
+	c := t.codecs[row.Cell.Table]
+	if c == nil {
+		columns := map[string]any{}
+		for i, name := range row.Names {
+			columns[name] = row.Columns[i]
+		}
+		line["body"] = columns
+		return
+	}
+	if row.Body == nil {
+		line["body"] = nil
+		return
+	}
+	text := row.Body
+	var err error
+	if row.Text != nil {
+		text, err = row.Text(row.Body)
+	}
+	var body map[string]any
+	if err == nil {
+		body, err = c.Document(text)
+	}
+	if err != nil {
+		line["error"], line["raw"] = err.Error(), base64.StdEncoding.EncodeToString(row.Body)
+		return
+	}
+	line["body"] = body
+}
+
+// given adds what the view would be given.
+func (t *tail) given(line map[string]any, c *replicator.Change) {
+	line["view"] = t.view.Name
+	for _, v := range t.evaluator.Evaluate(c.Cell, c.Row) {
+		if v.Err != nil {
+			line["error"] = v.Err.Error()
+		}
+		entries := make([]any, len(v.Entries))
+		for i, e := range v.Entries {
+			entry := map[string]any{}
+			for j, f := range t.view.Fields {
+				if j < len(e.Fields) && e.Fields[j] != nil {
+					entry[f.Name] = e.Fields[j]
+				}
+			}
+			if e.Key != "" {
+				entry["key"] = e.Key
+			}
+			if e.Member != "" {
+				entry["member"] = e.Member
+			}
+			entries[i] = entry
+		}
+		line["entries"] = entries
+	}
+}
+
+// Commit lets the lines of a transaction be seen at its end.
+func (t *tail) Commit(int64, time.Time) {
+	if t.out.Buffered() > 0 {
+		_ = t.out.Flush() // the next write says the same
+	}
+}
