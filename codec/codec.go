@@ -35,7 +35,7 @@ type layer func(dst, body []byte) ([]byte, error)
 
 // Formats and compressions that New knows, for messages and completion.
 const (
-	knownFormats = "json, pickle"
+	knownFormats = "json, msgpack, pickle, cbor"
 	knownLayers  = "zlib, gzip"
 )
 
@@ -64,6 +64,10 @@ func formatByName(name string) format {
 	switch name {
 	case "json":
 		return jsonFormat{}
+	case "msgpack":
+		return wholeFormat{name: name, decode: decodeMsgpack}
+	case "cbor":
+		return wholeFormat{name: name, decode: decodeCBOR}
 	case "pickle":
 		return wholeFormat{name: name, decode: decodePickle}
 	}

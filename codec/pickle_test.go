@@ -42,6 +42,9 @@ func expected(t testing.TB, v any) any {
 	t.Helper()
 	switch v := v.(type) {
 	case replicator.Number: // a pickle has floats of its own
+		if !strings.ContainsAny(string(v), ".eE") {
+			return v
+		}
 		var f float64
 		if err := json.Unmarshal([]byte(v), &f); err != nil {
 			t.Fatal(err)

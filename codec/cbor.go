@@ -1,0 +1,217 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"unicode/utf8"
+)
+
+// decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) are exact; other tags say
+// how to understand a value (a date, a UUID) and are passed over: the value itself is kept. undefined is null.
+func decodeCBOR(body []byte) (any, error) { return decodeAll(body, cborValue) }
+
+// indefinite is the length of what goes on to a break.
+const indefinite = math.MaxUint64
+
+const cborBreak = 0xff
+
+func cborValue(r *reader, depth int) (any, error) {
+	if depth >= MaxDepth {
+		return nil, errDepth
+	}
+	head, err := r.take(1)
+	if err != nil {
+		return nil, err
+	}
+	major, info := head[0]>>5, head[0]&31
+	if major == 7 {
+		return r.simple(info)
+	}
+	n, err := r.argument(major, info)
+	if err != nil {
+		return nil, err
+	}
+	switch major {
+	case 0:
+		return unsigned(n), nil
+	case 1:
+		if n <= math.MaxInt64 {
+			return -1 - int64(n), nil
+		}
+		v := new(big.Int).SetUint64(n)
+		return bigInteger(v.Not(v)), nil
+	case 2:
+		if n == indefinite {
+			return r.chunks(major)
+		}
+		return r.bytes(n)
+	case 3:
+		return r.cborText(n)
+	case 4:
+		if n == indefinite {
+			return r.openList(depth)
+		}
+		return r.list(n, depth, cborValue)
+	case 5:
+		if n == indefinite {
+			return r.openDict(depth)
+		}
+		return r.dict(n, depth, cborValue)
+	}
+	return r.tagged(n, depth)
+}
+
+// argument reads what the head's low bits stand for: a number, or how many bytes it has.
+func (r *reader) argument(major, info byte) (uint64, error) {
+	switch {
+	case info < 24:
+		return uint64(info), nil
+	case info <= 27:
+		n, err := r.uint(1 << (info - 24))
+		if err == nil && n == indefinite && major >= 2 {
+			err = errShort // no length is so great
+		}
+		return n, err
+	case info == 31 && major >= 2 && major <= 5:
+		return indefinite, nil
+	}
+	return 0, errors.New("a value's head is not allowed")
+}
+
+func (r *reader) simple(info byte) (any, error) {
+	switch info {
+	case 20, 21:
+		return info == 21, nil
+	case 22, 23:
+		return nil, nil
+	case 25:
+		n, err := r.uint(2)
+		if err != nil {
+			return nil, err
+		}
+		return finite(halfFloat(uint16(n)))
+	case 26:
+		return r.float(4)
+	case 27:
+		return r.float(8)
+	}
+	return nil, fmt.Errorf("simple value %d is not known", info)
+}
+
+// halfFloat is the value of 16 bits of IEEE 754.
+func halfFloat(bits uint16) float64 {
+	exponent, fraction := int(bits>>10&31), float64(bits&1023)
+	var f float64
+	switch exponent {
+	case 0:
+		f = math.Ldexp(fraction, -24)
+	case 31:
+		f = math.Inf(1) // or no number; neither is finite
+	default:
+		f = math.Ldexp(fraction+1024, exponent-25)
+	}
+	if bits&0x8000 != 0 {
+		return -f
+	}
+	return f
+}
+
+func (r *reader) cborText(n uint64) (any, error) {
+	if n != indefinite {
+		return r.text(n)
+	}
+	b, err := r.chunks(3)
+	if err == nil && !utf8.Valid(b) {
+		err = errText
+	}
+	return string(b), err
+}
+
+// breaks reads the break that ends what has no length, if it is here.
+func (r *reader) breaks() (bool, error) {
+	if r.pos == len(r.data) {
+		return false, errShort
+	}
+	if r.data[r.pos] != cborBreak {
+		return false, nil
+	}
+	r.pos++
+	return true, nil
+}
+
+// chunks reads the pieces of a string without a length. Each is a string of the same kind with one.
+func (r *reader) chunks(major byte) ([]byte, error) {
+	all := []byte{}
+	for {
+		if done, err := r.breaks(); done || err != nil {
+			return all, err
+		}
+		head, err := r.take(1)
+		if err != nil {
+			return nil, err
+		}
+		if head[0]>>5 != major || head[0]&31 == 31 {
+			return nil, errors.New("a string holds a piece of another kind")
+		}
+		n, err := r.argument(major, head[0]&31)
+		if err != nil {
+			return nil, err
+		}
+		b, err := r.take(n)
+		if err != nil {
+			return nil, err
+		}
+		if major == 3 && !utf8.Valid(b) {
+			return nil, errText
+		}
+		all = append(all, b...)
+	}
+}
+
+func (r *reader) openList(depth int) (any, error) {
+	list := []any{}
+	for {
+		if done, err := r.breaks(); done || err != nil {
+			return list, err
+		}
+		v, err := cborValue(r, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+}
+
+func (r *reader) openDict(depth int) (any, error) {
+	m := map[string]any{}
+	for {
+		if done, err := r.breaks(); done || err != nil {
+			return m, err
+		}
+		if err := r.member(m, depth, cborValue); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tagged reads the value that a tag belongs to.
+func (r *reader) tagged(tag uint64, depth int) (any, error) {
+	v, err := cborValue(r, depth+1)
+	if err != nil || tag != 2 && tag != 3 {
+		return v, err
+	}
+	b, ok := v.([]byte)
+	if !ok {
+		return nil, errors.New("a big integer is not made of bytes")
+	}
+	if len(b) > maxInteger {
+		return nil, errLongDigit
+	}
+	n := new(big.Int).SetBytes(b)
+	if tag == 3 {
+		n.Not(n)
+	}
+	return bigInteger(n), nil
+}

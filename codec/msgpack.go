@@ -1,0 +1,152 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+)
+
+// decodeMsgpack reads MessagePack. A str that is not UTF-8 is bytes: writers of the format's first version have no other
+// type for them. Of the extension types only timestamps are known; they become text like a date of MySQL in UTC.
+func decodeMsgpack(body []byte) (any, error) { return decodeAll(body, msgpackValue) }
+
+func msgpackValue(r *reader, depth int) (any, error) {
+	if depth >= MaxDepth {
+		return nil, errDepth
+	}
+	head, err := r.take(1)
+	if err != nil {
+		return nil, err
+	}
+	switch c := head[0]; {
+	case c < 0x80:
+		return int64(c), nil
+	case c < 0x90:
+		return r.dict(uint64(c&15), depth, msgpackValue)
+	case c < 0xa0:
+		return r.list(uint64(c&15), depth, msgpackValue)
+	case c < 0xc0:
+		return r.rawText(uint64(c & 31))
+	case c >= 0xe0:
+		return int64(int8(c)), nil
+	case c <= 0xc3:
+		return msgpackConstant(c)
+	case c >= 0xd4 && c <= 0xd8: // fixext
+		return r.extension(1 << (c - 0xd4))
+	case c >= 0xca && c <= 0xd3:
+		return r.msgpackNumber(c)
+	default:
+		return r.sized(c, depth)
+	}
+}
+
+func msgpackConstant(c byte) (any, error) {
+	switch c {
+	case 0xc0:
+		return nil, nil
+	case 0xc2, 0xc3:
+		return c == 0xc3, nil
+	}
+	return nil, errors.New("0xc1 begins no value")
+}
+
+// msgpackNumber reads a number of its own bytes.
+func (r *reader) msgpackNumber(c byte) (any, error) {
+	if c == 0xca || c == 0xcb {
+		return r.float(4 << (c - 0xca))
+	}
+	size := 1 << ((c - 0xcc) & 3)
+	n, err := r.uint(size)
+	if c >= 0xd0 {
+		shift := 64 - 8*size
+		return int64(n<<shift) >> shift, err
+	}
+	return unsigned(n), err
+}
+
+// sized reads a value whose length stands before it, in 1, 2 or 4 bytes.
+func (r *reader) sized(c byte, depth int) (any, error) {
+	first := byte(0xdc - 1) // array: 16 and 32 bits only
+	switch {
+	case c <= 0xc6:
+		first = 0xc4 // bin
+	case c <= 0xc9:
+		first = 0xc7 // ext
+	case c <= 0xdb:
+		first = 0xd9 // str
+	case c >= 0xde:
+		first = 0xde - 1 // map
+	}
+	n, err := r.uint(1 << (c - first))
+	if err != nil {
+		return nil, err
+	}
+	switch first {
+	case 0xc4:
+		return r.bytes(n)
+	case 0xc7:
+		return r.extension(n)
+	case 0xd9:
+		return r.rawText(n)
+	case 0xde - 1:
+		return r.dict(n, depth, msgpackValue)
+	}
+	return r.list(n, depth, msgpackValue)
+}
+
+func (r *reader) rawText(n uint64) (any, error) {
+	b, err := r.bytes(n)
+	if err == nil && utf8.Valid(b) {
+		return string(b), nil
+	}
+	return b, err
+}
+
+// float reads a float of 4 or 8 bytes.
+func (r *reader) float(size int) (any, error) {
+	n, err := r.uint(size)
+	if err != nil {
+		return nil, err
+	}
+	if size == 4 {
+		return finite(float64(math.Float32frombits(uint32(n))))
+	}
+	return finite(math.Float64frombits(n))
+}
+
+// dateForm is how times are shown: what MySQL and Elasticsearch both read, as UTC.
+const dateForm = "2006-01-02T15:04:05.999999999"
+
+// extension reads an extension of n bytes after its type.
+func (r *reader) extension(n uint64) (any, error) {
+	kind, err := r.take(1)
+	if err != nil {
+		return nil, err
+	}
+	b, err := r.take(n)
+	if err != nil {
+		return nil, err
+	}
+	var seconds int64
+	var nanos uint32
+	switch {
+	case kind[0] != 0xff:
+		return nil, fmt.Errorf("extension type %d is not known", int8(kind[0]))
+	case n == 4:
+		seconds = int64(binary.BigEndian.Uint32(b))
+	case n == 8:
+		v := binary.BigEndian.Uint64(b)
+		seconds, nanos = int64(v&(1<<34-1)), uint32(v>>34)
+	case n == 12:
+		nanos, seconds = binary.BigEndian.Uint32(b), int64(binary.BigEndian.Uint64(b[4:]))
+	default:
+		return nil, errors.New("a timestamp has no size that there is")
+	}
+	if at := time.Unix(seconds, int64(nanos)).UTC(); nanos < 1e9 && at.Year() >= 0 && at.Year() <= 9999 {
+		return at.Format(dateForm), nil
+	}
+	return nil, errors.New("a timestamp is out of range")
+}
