@@ -10,104 +10,170 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"syscall"
 	"time"
 
 	"replicator"
 )
 
-// Client talks to a running program.
+// ErrNotRunning: nothing listens at the configured address.
+var ErrNotRunning = errors.New("replicator is not running")
+
+// Client talks to the running program. The zero value is that of a program without HTTP: every call gives ErrNotRunning.
 type Client struct {
-	Address string // HOST:PORT, as configured
+	Address string // http.listen of the configuration
 	Token   string
 }
 
-// ErrNotRunning: nothing listens at the address.
-var ErrNotRunning = errors.New("no replicator is running there")
-
-// Status asks for the status of every view.
+// Status returns the status of every view.
 func (c Client) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
-	var answer struct{ Views []replicator.ViewStatus }
-	err := c.do(ctx, http.MethodGet, "/api/v1/status", nil, &answer)
-	return answer.Views, err
+	var a statusAnswer
+	err := c.call(ctx, answerTime, http.MethodGet, "/api/v1/status", nil, &a)
+	return a.Views, err
 }
 
-// Wait returns nil once the views include what the fence names, gtid or pos; it gives up after timeout.
+// Wait returns once the views (all, if none is named) include a GTID set or, where that is empty, FILE:POS.
 func (c Client) Wait(ctx context.Context, gtid, pos string, views []string, timeout time.Duration) error {
-	q := url.Values{"timeout": {timeout.String()}}
+	q := url.Values{"view": views, "timeout": {timeout.String()}}
 	if gtid != "" {
 		q.Set("gtid", gtid)
-	}
-	if pos != "" {
+	} else {
 		q.Set("pos", pos)
 	}
-	for _, v := range views {
-		q.Add("view", v)
-	}
-	return c.do(ctx, http.MethodGet, "/api/v1/wait?"+q.Encode(), nil, nil)
+	return c.call(ctx, timeout+answerTime, http.MethodGet, "/api/v1/wait?"+q.Encode(), nil, &waitAnswer{})
 }
 
-// Retry tries dead letters again.
-func (c Client) Retry(ctx context.Context, s Selection) (tried, left int, err error) {
-	var answer struct{ Tried, Left int }
-	err = c.do(ctx, http.MethodPost, "/api/v1/deadletters/retry", s, &answer)
-	return answer.Tried, answer.Left, err
+// Rebuild begins to rebuild a view.
+func (c Client) Rebuild(ctx context.Context, view string, how Rebuild) error {
+	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/rebuild", how, nil)
 }
 
-// Drop removes dead letters.
-func (c Client) Drop(ctx context.Context, s Selection) (int, error) {
-	var answer struct{ Dropped int }
-	err := c.do(ctx, http.MethodPost, "/api/v1/deadletters/drop", s, &answer)
-	return answer.Dropped, err
+// Pause stops a view's writes until Resume.
+func (c Client) Pause(ctx context.Context, view string) error {
+	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/pause", nil, nil)
 }
 
-// do makes one request. An answer that is not a success is an error with what the program said.
-func (c Client) do(ctx context.Context, method, path string, body, into any) error {
-	if c.Address == "" {
-		return fmt.Errorf("[http] listen is \"\" in the configuration: %w", ErrNotRunning)
-	}
+// Resume ends a pause.
+func (c Client) Resume(ctx context.Context, view string) error {
+	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/resume", nil, nil)
+}
+
+// Retry tries dead letters again, and returns how many were tried and how many of these are still there.
+func (c Client) Retry(ctx context.Context, which Selection) (tried, left int, err error) {
+	var a retryAnswer
+	err = c.call(ctx, retryTime, http.MethodPost, "/api/v1/deadletters/retry", which, &a)
+	return a.Tried, a.Left, err
+}
+
+// Drop removes dead letters and returns how many there were.
+func (c Client) Drop(ctx context.Context, which Selection) (int, error) {
+	var a dropAnswer
+	err := c.call(ctx, answerTime, http.MethodPost, "/api/v1/deadletters/drop", which, &a)
+	return a.Dropped, err
+}
+
+// target is the address to connect to: of a server that listens everywhere, this machine's.
+func (c Client) target() (string, error) {
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil {
-		return err
+		return "", fmt.Errorf("http.listen: %w", err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
-	}
-	var data []byte
-	if body != nil {
-		if data, err = json.Marshal(body); err != nil {
-			return err
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(host, port)+path, bytes.NewReader(data))
+	return net.JoinHostPort(host, port), nil
+}
+
+// call sends a request and reads the answer into out. Connections are not kept: a command asks once.
+func (c Client) call(ctx context.Context, most time.Duration, method, path string, in, out any) error {
+	if c.Address == "" {
+		return fmt.Errorf(`%w, or can't be asked: http.listen is ""`, ErrNotRunning)
+	}
+	target, err := c.target()
 	if err != nil {
 		return err
 	}
-	r.Header.Set("X-Replicator", "1")
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+target+path, body)
+	if err != nil {
+		return fmt.Errorf("asking the running replicator: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	response, err := http.DefaultClient.Do(r)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens on %s: %w", c.Address, ErrNotRunning)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
+	// The token is for the configured address alone: neither proxies nor redirects are followed.
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answered, err := client.Do(r)
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("%w: nothing answers at %s", ErrNotRunning, target)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("asking the running replicator: %w", err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
+	defer answered.Body.Close()
+	return understand(answered, target, out)
+}
+
+// mostAnswer bounds what is read of an answer.
+const mostAnswer = 64 << 20
+
+func understand(answered *http.Response, target string, out any) error {
+	if answered.Header.Get(productHeader) == "" {
+		return fmt.Errorf("what answers at %s is not replicator: http.listen is used by another program", target)
+	}
+	text, err := io.ReadAll(io.LimitReader(answered.Body, mostAnswer))
 	if err != nil {
-		return err
+		return fmt.Errorf("asking the running replicator: %w", err)
 	}
-	if response.StatusCode != http.StatusOK {
-		var said struct{ Error string }
-		if json.Unmarshal(text, &said) != nil || said.Error == "" {
-			said.Error = response.Status
+	if answered.StatusCode >= 300 {
+		var a errorAnswer
+		if json.Unmarshal(text, &a) != nil || a.Error == "" {
+			a.Error = answered.Status
 		}
-		return errors.New(said.Error)
+		return &AnswerError{Code: answered.StatusCode, Text: a.Error}
 	}
-	if into == nil {
+	if out == nil {
 		return nil
 	}
-	return json.Unmarshal(text, into)
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("the running replicator's answer can't be read (%w): is it of another version?", err)
+	}
+	return nil
+}
+
+// AnswerError is the running program's refusal.
+type AnswerError struct {
+	Code int // HTTP status
+	Text string
+}
+
+func (e *AnswerError) Error() string { return e.Text }
+
+// Is makes errors.Is see what the program's error was.
+func (e *AnswerError) Is(target error) bool {
+	switch target {
+	case ErrUnknown:
+		return e.Code == http.StatusNotFound
+	case ErrInvalid:
+		return e.Code == http.StatusBadRequest
+	case ErrBusy:
+		return e.Code == http.StatusConflict
+	case context.DeadlineExceeded:
+		return e.Code == http.StatusGatewayTimeout
+	}
+	return false
 }

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,66 +11,76 @@ import (
 	"replicator"
 )
 
-// Metrics are the program's metrics. They implement replicator.Observer; what is a state and not a count is asked of the
-// Controller when they are collected.
+// prefix is what the name of every metric begins with.
+const prefix = "replicator"
+
+// Metrics counts what pipelines do. It is their Observer, and has a registry of its own.
 type Metrics struct {
 	registry *prometheus.Registry
+	now      *nowCollector
 
-	events, bytes                        prometheus.Counter
-	applied, stale, letters, scanned     *prometheus.CounterVec
-	retries                              *prometheus.CounterVec
-	batchSeconds, batchChanges, visibles *prometheus.HistogramVec
-
-	mu        sync.Mutex
-	retention func(context.Context) (time.Duration, bool)
+	applied     *prometheus.CounterVec
+	stale       *prometheus.CounterVec
+	deadLetters *prometheus.CounterVec
+	visible     *prometheus.HistogramVec
+	scanned     *prometheus.CounterVec
+	batches     *prometheus.HistogramVec
+	batchSize   *prometheus.GaugeVec
+	retries     *prometheus.CounterVec
 }
 
 var _ replicator.Observer = (*Metrics)(nil)
 
-// NewMetrics makes the program's metrics in a registry of their own.
-func NewMetrics() *Metrics {
+// NewMetrics makes metrics that show the given views, at zero, from the start.
+func NewMetrics(views ...*replicator.View) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "replicator", Name: name, Help: help}, labels)
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: prefix, Name: name, Help: help}, labels)
 	}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "replicator", Name: name, Help: help, Buckets: buckets}, labels)
+	histogram := func(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: prefix, Name: name, Help: help, Buckets: buckets}, []string{label})
 	}
-	times := prometheus.ExponentialBuckets(0.0005, 2, 18) // 0.5 ms to 65 s
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		events:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: "replicator", Name: "source_events_total", Help: "Binlog events read."}),
-		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Namespace: "replicator", Name: "source_bytes_total", Help: "Bytes of binlog read."}),
-
-		applied: counter("changes_applied_total", "Changes applied to a view.", "view", "op"),
-		stale:   counter("changes_stale_total", "Changes older than what the view held already.", "view"),
-		letters: counter("dead_letters_total", "Rows that could not be decoded or written.", "view", "reason"),
+		registry:    prometheus.NewRegistry(),
+		now:         newNowCollector(),
+		applied:     counter("changes_applied_total", "Changes written to the view.", "view", "op"),
+		stale:       counter("changes_stale_total", "Changes that were older than what the view held.", "view"),
+		deadLetters: counter("dead_letters_total", "Changes that could not be decoded or written.", "view", "reason"),
+		visible: histogram("commit_to_visible_seconds", "From the source's commit until the change was durable in the sink.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}, "view"),
 		scanned: counter("rebuild_rows_total", "Rows that fills and rebuilds have put.", "view"),
-		retries: counter("sink_retries_total", "Times that a pipeline of the sink began anew after an error.", "sink"),
-
-		batchSeconds: histogram("batch_seconds", "Time to apply a batch.", times, "sink"),
-		batchChanges: histogram("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 2, 11), "sink"),
-		visibles:     histogram("commit_to_visible_seconds", "From the commit at the source until the change was durable in the sink.", times, "view"),
+		batches: histogram("batch_seconds", "Time that a batch took to be durable in the sink.",
+			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "sink"),
+		batchSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "batch_changes",
+			Help: "Changes in the latest batch."}, []string{"sink"}),
+		retries: counter("sink_retries_total", "Sessions that ended by an error and began anew.", "sink"),
 	}
-	m.registry.MustRegister(m.events, m.bytes, m.applied, m.stale, m.letters, m.scanned, m.retries, m.batchSeconds, m.batchChanges,
-		m.visibles, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches, m.batchSize, m.retries)
+	prometheus.WrapRegistererWithPrefix(prefix+"_", m.registry).MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, v := range views {
+		m.declare(v)
+	}
 	return m
 }
 
-// Read counts what was read from a source.
-func (m *Metrics) Read(events int, bytes int64) {
-	m.events.Add(float64(events))
-	m.bytes.Add(float64(bytes))
-}
-
-// SetRetention says how to ask for the time left before the oldest binlog that is needed may be purged.
-func (m *Metrics) SetRetention(ask func(context.Context) (time.Duration, bool)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.retention = ask
+// declare makes a view's metrics show before anything happens: a rate can be taken of what begins at zero only.
+func (m *Metrics) declare(v *replicator.View) {
+	for _, op := range []string{"put", "reset"} {
+		m.applied.WithLabelValues(v.Name, op)
+	}
+	for _, reason := range []string{"row", "evaluate", "rejected"} {
+		m.deadLetters.WithLabelValues(v.Name, reason)
+	}
+	m.stale.WithLabelValues(v.Name)
+	m.visible.WithLabelValues(v.Name)
+	m.scanned.WithLabelValues(v.Name)
+	m.batches.WithLabelValues(v.Sink)
+	m.batchSize.WithLabelValues(v.Sink)
+	m.retries.WithLabelValues(v.Sink)
 }
 
 // Applied implements replicator.Observer.
-func (m *Metrics) Applied(view, op string, n int) {
+func (m *Metrics) Applied(view string, op string, n int) {
 	m.applied.WithLabelValues(view, op).Add(float64(n))
 }
 
@@ -80,11 +88,13 @@ func (m *Metrics) Applied(view, op string, n int) {
 func (m *Metrics) Stale(view string, n int) { m.stale.WithLabelValues(view).Add(float64(n)) }
 
 // DeadLetter implements replicator.Observer.
-func (m *Metrics) DeadLetter(view, reason string) { m.letters.WithLabelValues(view, reason).Inc() }
+func (m *Metrics) DeadLetter(view string, reason string) {
+	m.deadLetters.WithLabelValues(view, reason).Inc()
+}
 
-// Visible implements replicator.Observer.
+// Visible implements replicator.Observer. A source whose clock is ahead of ours makes it negative: that is zero.
 func (m *Metrics) Visible(view string, after time.Duration) {
-	m.visibles.WithLabelValues(view).Observe(max(0, after.Seconds()))
+	m.visible.WithLabelValues(view).Observe(max(0, after.Seconds()))
 }
 
 // Scanned implements replicator.Observer.
@@ -92,107 +102,14 @@ func (m *Metrics) Scanned(view string, rows int) { m.scanned.WithLabelValues(vie
 
 // Batch implements replicator.Observer.
 func (m *Metrics) Batch(sink string, ops int, took time.Duration) {
-	m.batchSeconds.WithLabelValues(sink).Observe(took.Seconds())
-	m.batchChanges.WithLabelValues(sink).Observe(float64(ops))
+	m.batches.WithLabelValues(sink).Observe(took.Seconds())
+	m.batchSize.WithLabelValues(sink).Set(float64(ops))
 }
 
 // Retry implements replicator.Observer.
 func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }
 
-// handler serves the metrics, with what the controller says now.
-func (m *Metrics) handler(c Controller) http.Handler {
-	state := prometheus.NewRegistry()
-	state.MustRegister(&stateCollector{controller: c, metrics: m})
-	return promhttp.HandlerFor(prometheus.Gatherers{m.registry, state}, promhttp.HandlerOpts{})
-}
-
-// stateCollector turns the status into gauges.
-type stateCollector struct {
-	controller Controller
-	metrics    *Metrics
-}
-
-func gauge(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("replicator_"+name, help, labels, nil)
-}
-
-var (
-	lagDesc        = gauge("view_lag_seconds", "How old the oldest committed change is that the view does not show.", "view")
-	upDesc         = gauge("view_running", "1 while the view is running.", "view")
-	lettersDesc    = gauge("dead_letters", "Dead letters of the view.", "view")
-	checkpointDesc = gauge("checkpoint_age_seconds", "How long ago the view's checkpoint was saved.", "view")
-	progressDesc   = gauge("rebuild_progress_ratio", "How much of a fill or rebuild is done.", "view")
-	ageDesc        = gauge("source_position_age_seconds", "The greatest lag of any view: how far behind the source reading is.")
-	retentionDesc  = gauge("binlog_retention_seconds", "Time left before the oldest needed binlog may be purged.")
-)
-
-// Describe implements prometheus.Collector.
-func (s *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, upDesc, lettersDesc, checkpointDesc, progressDesc, ageDesc, retentionDesc} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (s *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	views, err := s.controller.Status(ctx)
-	if err != nil {
-		ch <- prometheus.NewInvalidMetric(lagDesc, err)
-		return
-	}
-	send := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	age := 0.0
-	for _, v := range merge(views) {
-		running := 0.0
-		if v.State == replicator.StateRunning {
-			running = 1
-		}
-		send(upDesc, running, v.View)
-		send(lettersDesc, float64(v.DeadLetters), v.View)
-		send(checkpointDesc, v.Checkpoint, v.View)
-		if v.LagSeconds != nil {
-			send(lagDesc, *v.LagSeconds, v.View)
-			age = max(age, *v.LagSeconds)
-		}
-		if v.State == replicator.StateFilling || v.State == replicator.StateRebuilding {
-			send(progressDesc, v.Progress, v.View)
-		}
-	}
-	send(ageDesc, age)
-	s.metrics.mu.Lock()
-	ask := s.metrics.retention
-	s.metrics.mu.Unlock()
-	if ask != nil {
-		if left, ok := ask(ctx); ok {
-			send(retentionDesc, left.Seconds())
-		}
-	}
-}
-
-// merge makes one status of a view that is fed by several shards of a source: the worst of them.
-func merge(views []replicator.ViewStatus) []replicator.ViewStatus {
-	var merged []replicator.ViewStatus
-	at := map[string]int{}
-	for _, v := range views {
-		i, ok := at[v.View]
-		if !ok {
-			at[v.View] = len(merged)
-			merged = append(merged, v)
-			continue
-		}
-		m := &merged[i]
-		if v.State != replicator.StateRunning {
-			m.State = v.State
-		}
-		if m.LagSeconds == nil || v.LagSeconds != nil && *v.LagSeconds > *m.LagSeconds {
-			m.LagSeconds = v.LagSeconds
-		}
-		m.Checkpoint = max(m.Checkpoint, v.Checkpoint)
-		m.Progress = min(m.Progress, v.Progress)
-	}
-	return merged
+// handler serves the metrics.
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: nil, ErrorHandling: promhttp.ContinueOnError, Timeout: answerTime})
 }

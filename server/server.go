@@ -2,242 +2,219 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"replicator"
 )
 
-// Controller is the running program.
+// Controller is the running program, as the API sees it.
 type Controller interface {
-	// Status returns the status of every view.
+	// Status is the status of every view and source, in the order of the configuration.
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 
-	// Wait returns nil once the views (all, if none is named) include what the fence names; ErrUnknown for a view that is not
-	// kept here.
+	// Wait returns once the views (all, if none is named) include what the fence names: a GTID set or FILE:POS.
 	Wait(ctx context.Context, fence string, views []string) error
 
-	// Retry tries dead letters again and returns how many are left of those; Drop removes them and returns how many there were.
+	// Retry tries dead letters again, and returns how many it tried and how many of these are still there.
 	Retry(ctx context.Context, which Selection) (tried, left int, err error)
-	Drop(ctx context.Context, which Selection) (dropped int, err error)
+
+	// Drop removes dead letters and returns how many there were.
+	Drop(ctx context.Context, which Selection) (int, error)
 }
 
-// Selection names dead letters: by id, of a view, or all.
+// Rebuilder is a Controller that can rebuild a view. Rebuild returns once the rebuild has begun; status tells the rest.
+type Rebuilder interface {
+	Rebuild(ctx context.Context, view string, how Rebuild) error
+}
+
+// Pauser is a Controller that can pause a view's writes.
+type Pauser interface {
+	Pause(ctx context.Context, view string) error
+	Resume(ctx context.Context, view string) error
+}
+
+// Rebuild says how a view is rebuilt. The zero value: from offset zero, swapped in when it is done.
+type Rebuild struct {
+	From    string `json:"from,omitempty"`     // the offset to begin at
+	InPlace bool   `json:"in_place,omitempty"` // into the live view, without a shadow
+}
+
+// Selection names dead letters: some, those of a view, or all of them.
 type Selection struct {
 	IDs  []string `json:"ids,omitempty"`
 	View string   `json:"view,omitempty"`
 	All  bool     `json:"all,omitempty"`
 }
 
-// ErrUnknown: no such view.
-var ErrUnknown = errors.New("no such view")
+// Errors that a Controller's errors wrap where they are the request's fault.
+var (
+	ErrUnknown = errors.New("not known")                  // no such view or dead letter
+	ErrInvalid = errors.New("the request makes no sense") // such as a fence that is neither a GTID set nor FILE:POS
+	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild while one runs
+)
 
-// Server serves HTTP until it is closed.
+const (
+	mostHeader  = 16 << 10
+	mostBody    = 1 << 20
+	mostWaiting = 256
+	mostWait    = time.Hour
+	defaultWait = 30 * time.Second
+	answerTime  = 30 * time.Second // for all but wait and retry
+	retryTime   = 10 * time.Minute
+)
+
+// Server serves one Controller.
 type Server struct {
-	http     *http.Server
+	controller Controller
+	metrics    *Metrics
+	token      [sha256.Size]byte
+	hasToken   bool
+	loopback   bool
+	started    time.Time
+
 	listener net.Listener
-	done     chan struct{}
+	http     http.Server
+	stop     context.CancelCauseFunc // ends the requests that wait
+	served   chan error
+	waiting  chan struct{}
 }
 
-// Listen starts to serve on an address. An empty token asks for none.
+// Listen binds an address (HOST:PORT) and serves on it until Close. With an empty token, requests that change something are
+// taken only on loopback.
 func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
-	l, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("http: listening on %s: %w; is another replicator running? Set [http] listen to a free address, or to \"\"", address, err)
+		return nil, fmt.Errorf("server: %w; another replicator may be running: give each its own http.listen, or \"\" for none", err)
 	}
-	s := &Server{listener: l, done: make(chan struct{})}
-	s.http = &http.Server{
-		Handler: Handler(c, m, token), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10,
+	s := &Server{controller: c, metrics: m, token: sha256.Sum256([]byte(token)), hasToken: token != "", started: time.Now(),
+		listener: listener, served: make(chan error, 1), waiting: make(chan struct{}, mostWaiting)}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok {
+		s.loopback = at.IP.IsLoopback()
 	}
-	go func() {
-		defer close(s.done)
-		_ = s.http.Serve(l) // it ends by Close, or with the listener
-	}()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.stop = cancel
+	m.show(c)
+	s.http = http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    mostHeader,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	go func() { s.served <- s.http.Serve(listener) }()
 	return s, nil
 }
 
-// Address is the address listened on.
-func (s *Server) Address() string { return s.listener.Addr().String() }
+// Addr is the address that is listened on, HOST:PORT.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Close ends it, after the requests under way, but within ctx.
+var errStopping = errors.New("the program is stopping")
+
+// Close stops serving: requests that wait end at once, others may finish until ctx is done. Close is called once.
 func (s *Server) Close(ctx context.Context) error {
+	s.stop(errStopping)
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
 	}
-	<-s.done
+	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	return err
 }
 
-// Handler is all that the server serves.
-func Handler(c Controller, m *Metrics, token string) http.Handler {
-	h := &handler{controller: c, token: token}
+func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", h.page)
-	mux.HandleFunc("GET /api/v1/status", h.status)
-	mux.HandleFunc("GET /api/v1/wait", h.wait)
-	mux.HandleFunc("POST /api/v1/deadletters/retry", h.changes(h.retry))
-	mux.HandleFunc("POST /api/v1/deadletters/drop", h.changes(h.drop))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", h.ready)
-	mux.Handle("GET /metrics", m.handler(c))
-	return h.guard(mux)
+	mux.Handle("GET /{$}", s.limited(answerTime, s.page))
+	mux.Handle("GET /api/v1/status", s.limited(answerTime, s.status))
+	mux.Handle("GET /api/v1/wait", s.limited(mostWait+answerTime, s.wait))
+	mux.Handle("POST /api/v1/views/{view}/rebuild", s.changing(answerTime, s.rebuild))
+	mux.Handle("POST /api/v1/views/{view}/pause", s.changing(answerTime, s.pause))
+	mux.Handle("POST /api/v1/views/{view}/resume", s.changing(answerTime, s.resume))
+	mux.Handle("POST /api/v1/deadletters/retry", s.changing(retryTime, s.retry))
+	mux.Handle("POST /api/v1/deadletters/drop", s.changing(answerTime, s.drop))
+	mux.Handle("GET /metrics", s.limited(answerTime, s.metrics.handler().ServeHTTP))
+	mux.Handle("GET /healthz", s.limited(answerTime, s.health))
+	mux.Handle("GET /readyz", s.limited(answerTime, s.ready))
+	return s.guarded(mux)
 }
 
-type handler struct {
-	controller Controller
-	token      string
-}
-
-// guard refuses requests by a name that is not ours: a page elsewhere whose name was made to resolve to this machine.
-func (h *handler) guard(next http.Handler) http.Handler {
+// guarded refuses names that are not this machine's and sets the headers of every answer.
+func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		if h.token == "" && host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
-			fail(w, http.StatusForbidden, fmt.Errorf("host %q is not this program's: use its address", host))
+		h := w.Header()
+		h.Set(productHeader, productName)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		if s.loopback && !loopbackHost(r.Host) {
+			fail(w, http.StatusForbidden, errors.New("this server answers to localhost and 127.0.0.1 only; set http.listen to serve other names"))
 			return
 		}
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 		next.ServeHTTP(w, r)
 	})
 }
 
-// changes guards what changes state.
-func (h *handler) changes(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Replicator") == "" {
-			fail(w, http.StatusForbidden, errors.New("the header X-Replicator: 1 is missing (it keeps web pages elsewhere out)"))
+// loopbackHost reports whether a Host header names this machine. A page of a site whose name was made to point to 127.0.0.1
+// sends that site's name.
+func loopbackHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(strings.ToLower(host), "[]"), ".")
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// limited bounds the time and the body of a request.
+func (s *Server) limited(most time.Duration, next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not http.Server.ReadTimeout: it would end a request that waits, as if the other side had hung up.
+		deadline := time.Now().Add(most + 5*time.Second)
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline)); err != nil {
+			fail(w, http.StatusInternalServerError, err)
 			return
 		}
-		given := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if h.token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(h.token)) != 1 {
-			fail(w, http.StatusUnauthorized, errors.New("the bearer token is missing or wrong: it is what [http] token_file holds"))
+		ctx, cancel := context.WithTimeout(r.Context(), most)
+		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		next(w, r.WithContext(ctx))
+	})
+}
+
+// changing lets through who may change something.
+func (s *Server) changing(most time.Duration, next http.HandlerFunc) http.Handler {
+	crossSite := http.NewCrossOriginProtection()
+	return s.limited(most, func(w http.ResponseWriter, r *http.Request) {
+		if err := crossSite.Check(r); err != nil {
+			fail(w, http.StatusForbidden, errors.New("requests from another site's page are refused"))
+			return
+		}
+		if !s.hasToken {
+			if !s.loopback {
+				fail(w, http.StatusForbidden, errors.New("this server can be reached from other machines and has no token: set http.token_file"))
+				return
+			}
+			next(w, r)
+			return
+		}
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], s.token[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="replicator"`)
+			fail(w, http.StatusUnauthorized, errors.New("the token is missing or wrong: send Authorization: Bearer TOKEN (http.token or http.token_file)"))
 			return
 		}
 		next(w, r)
-	}
-}
-
-func (h *handler) status(w http.ResponseWriter, r *http.Request) {
-	views, err := h.controller.Status(r.Context())
-	if err != nil {
-		fail(w, http.StatusInternalServerError, err)
-		return
-	}
-	answer(w, http.StatusOK, map[string]any{"views": views})
-}
-
-// maxWait bounds how long one request may wait.
-const maxWait = 10 * time.Minute
-
-func (h *handler) wait(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	fence := q.Get("gtid")
-	if fence == "" {
-		fence = q.Get("pos")
-	}
-	if fence == "" {
-		fail(w, http.StatusBadRequest, errors.New("say what to wait for: gtid=SET or pos=FILE:POS"))
-		return
-	}
-	timeout := 30 * time.Second
-	if t := q.Get("timeout"); t != "" {
-		d, err := time.ParseDuration(t)
-		if err != nil || d < 0 {
-			fail(w, http.StatusBadRequest, fmt.Errorf("timeout %q is not a duration such as 5s", t))
-			return
-		}
-		timeout = min(d, maxWait)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
-	defer cancel()
-	var views []string
-	for _, v := range q["view"] {
-		views = append(views, strings.Split(v, ",")...)
-	}
-	err := h.controller.Wait(ctx, fence, views)
-	switch {
-	case err == nil:
-		answer(w, http.StatusOK, map[string]any{"included": true})
-	case errors.Is(err, ErrUnknown):
-		fail(w, http.StatusNotFound, err)
-	case ctx.Err() != nil:
-		fail(w, http.StatusGatewayTimeout, err)
-	default:
-		fail(w, http.StatusConflict, err)
-	}
-}
-
-func (h *handler) retry(w http.ResponseWriter, r *http.Request) {
-	h.letters(w, r, func(s Selection) (map[string]any, error) {
-		tried, left, err := h.controller.Retry(r.Context(), s)
-		return map[string]any{"tried": tried, "left": left}, err
 	})
-}
-
-func (h *handler) drop(w http.ResponseWriter, r *http.Request) {
-	h.letters(w, r, func(s Selection) (map[string]any, error) {
-		n, err := h.controller.Drop(r.Context(), s)
-		return map[string]any{"dropped": n}, err
-	})
-}
-
-func (h *handler) letters(w http.ResponseWriter, r *http.Request, do func(Selection) (map[string]any, error)) {
-	var s Selection
-	if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
-		fail(w, http.StatusBadRequest, fmt.Errorf("the request's body is not as it should be: %w", err))
-		return
-	}
-	result, err := do(s)
-	if err != nil {
-		fail(w, http.StatusConflict, err)
-		return
-	}
-	answer(w, http.StatusOK, result)
-}
-
-// ready answers 200 if every view runs and its lag is known, else 503 with the reasons.
-func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
-	views, err := h.controller.Status(r.Context())
-	reasons := []string{}
-	if err != nil {
-		reasons = append(reasons, err.Error())
-	}
-	for _, v := range views {
-		serving := []string{replicator.StateRunning, replicator.StatePaused, replicator.StateRebuilding}
-		switch {
-		case !slices.Contains(serving, v.State):
-			reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("view %s is %s: %s", v.View, v.State, v.Error), ": "))
-		case v.LagSeconds == nil && v.State == replicator.StateRunning:
-			reasons = append(reasons, fmt.Sprintf("view %s: its lag is not known yet", v.View))
-		}
-	}
-	status := http.StatusOK
-	if len(reasons) > 0 {
-		status = http.StatusServiceUnavailable
-	}
-	answer(w, status, map[string]any{"ready": len(reasons) == 0, "reasons": reasons})
-}
-
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client went away
-}
-
-func fail(w http.ResponseWriter, status int, err error) {
-	answer(w, status, map[string]any{"error": err.Error()})
 }

@@ -1,0 +1,274 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"replicator"
+)
+
+// Answers carry a header by which Client tells this program from another one at the same port.
+const (
+	productHeader = "X-Replicator"
+	productName   = "1"
+)
+
+type errorAnswer struct {
+	Error string `json:"error"`
+}
+
+type statusAnswer struct {
+	Started time.Time               `json:"started"`
+	Views   []replicator.ViewStatus `json:"views"`
+}
+
+type retryAnswer struct {
+	Tried int `json:"tried"`
+	Left  int `json:"left"`
+}
+
+type dropAnswer struct {
+	Dropped int `json:"dropped"`
+}
+
+type waitAnswer struct {
+	Included bool `json:"included"`
+}
+
+// NotReady says why a view is not ready.
+type NotReady struct {
+	View   string `json:"view"`
+	Sink   string `json:"sink"`
+	Source string `json:"source,omitempty"`
+	Reason string `json:"reason"`
+}
+
+type readyAnswer struct {
+	Ready   bool       `json:"ready"`
+	Reasons []NotReady `json:"reasons"`
+}
+
+func answer(w http.ResponseWriter, code int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		code, text = http.StatusInternalServerError, []byte(`{"error":"the answer can't be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(text, '\n')) // an error here is the reader's, who is gone
+}
+
+func fail(w http.ResponseWriter, code int, err error) {
+	answer(w, code, errorAnswer{Error: err.Error()})
+}
+
+// failed answers with an error of the controller.
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	code := http.StatusInternalServerError
+	switch {
+	case errors.Is(context.Cause(r.Context()), errStopping):
+		code, err = http.StatusServiceUnavailable, errStopping
+	case errors.Is(err, ErrUnknown):
+		code = http.StatusNotFound
+	case errors.Is(err, ErrInvalid):
+		code = http.StatusBadRequest
+	case errors.Is(err, ErrBusy), errors.Is(err, replicator.ErrNotServing):
+		code = http.StatusConflict
+	case errors.Is(err, context.DeadlineExceeded):
+		code = http.StatusGatewayTimeout
+	}
+	fail(w, code, err)
+}
+
+// read reads the request's JSON; an empty body is the zero value.
+func read(w http.ResponseWriter, r *http.Request, v any) bool {
+	in := json.NewDecoder(r.Body)
+	in.DisallowUnknownFields()
+	err := in.Decode(v)
+	if errors.Is(err, io.EOF) {
+		return true
+	}
+	if err == nil && in.More() {
+		err = errors.New("more than one value")
+	}
+	if err != nil {
+		code := http.StatusBadRequest
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		fail(w, code, fmt.Errorf("the request is no JSON that is known here: %w", err))
+	}
+	return err == nil
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	views, err := s.controller.Status(r.Context())
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	if views == nil {
+		views = []replicator.ViewStatus{}
+	}
+	answer(w, http.StatusOK, statusAnswer{Started: s.started.UTC(), Views: views})
+}
+
+func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	fence, timeout := q.Get("gtid"), defaultWait
+	if pos := q.Get("pos"); (fence == "") == (pos == "") {
+		fail(w, http.StatusBadRequest, errors.New("say what to wait for: either gtid=SET or pos=FILE:POS"))
+		return
+	} else if pos != "" {
+		fence = pos
+	}
+	if text := q.Get("timeout"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 || d > mostWait {
+			fail(w, http.StatusBadRequest, fmt.Errorf("timeout: expected a duration up to %s, such as 10s", mostWait))
+			return
+		}
+		timeout = d
+	}
+	select {
+	case s.waiting <- struct{}{}:
+		defer func() { <-s.waiting }()
+	default:
+		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests wait already", mostWaiting))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	err := s.controller.Wait(ctx, fence, q["view"])
+	switch {
+	case err == nil:
+		answer(w, http.StatusOK, waitAnswer{Included: true})
+	case ctx.Err() != nil && r.Context().Err() == nil:
+		fail(w, http.StatusGatewayTimeout, fmt.Errorf("not included after %s", timeout))
+	default:
+		s.failed(w, r, err)
+	}
+}
+
+func (s *Server) rebuild(w http.ResponseWriter, r *http.Request) {
+	var how Rebuild
+	if c, ok := s.controller.(Rebuilder); !ok {
+		unsupported(w)
+	} else if read(w, r, &how) {
+		s.accepted(w, r, c.Rebuild(r.Context(), r.PathValue("view"), how))
+	}
+}
+
+func (s *Server) pause(w http.ResponseWriter, r *http.Request) {
+	if c, ok := s.controller.(Pauser); !ok {
+		unsupported(w)
+	} else {
+		s.accepted(w, r, c.Pause(r.Context(), r.PathValue("view")))
+	}
+}
+
+func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
+	if c, ok := s.controller.(Pauser); !ok {
+		unsupported(w)
+	} else {
+		s.accepted(w, r, c.Resume(r.Context(), r.PathValue("view")))
+	}
+}
+
+func unsupported(w http.ResponseWriter) {
+	fail(w, http.StatusNotImplemented, errors.New("this version can't do that"))
+}
+
+func (s *Server) accepted(w http.ResponseWriter, r *http.Request, err error) {
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	answer(w, http.StatusAccepted, map[string]string{"view": r.PathValue("view")})
+}
+
+// selection reads which dead letters are meant. Exactly one way of naming them is taken, so that a slip never means all.
+func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool) {
+	if !read(w, r, &which) {
+		return which, false
+	}
+	ways := 0
+	for _, given := range []bool{len(which.IDs) > 0, which.View != "", which.All} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		fail(w, http.StatusBadRequest, errors.New(`say which dead letters, in one way: {"ids": […]}, {"view": "…"} or {"all": true}`))
+	}
+	return which, ways == 1
+}
+
+func (s *Server) retry(w http.ResponseWriter, r *http.Request) {
+	which, ok := selection(w, r)
+	if !ok {
+		return
+	}
+	tried, left, err := s.controller.Retry(r.Context(), which)
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	answer(w, http.StatusOK, retryAnswer{Tried: tried, Left: left})
+}
+
+func (s *Server) drop(w http.ResponseWriter, r *http.Request) {
+	which, ok := selection(w, r)
+	if !ok {
+		return
+	}
+	n, err := s.controller.Drop(r.Context(), which)
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	answer(w, http.StatusOK, dropAnswer{Dropped: n})
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, map[string]bool{"alive": true})
+}
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	views, err := s.controller.Status(r.Context())
+	if err != nil {
+		answer(w, http.StatusServiceUnavailable, readyAnswer{Reasons: []NotReady{{Reason: err.Error()}}})
+		return
+	}
+	a := readyAnswer{Ready: true, Reasons: []NotReady{}}
+	for _, v := range views {
+		if reason := notReady(v); reason != "" {
+			a.Ready = false
+			a.Reasons = append(a.Reasons, NotReady{View: v.View, Sink: v.Sink, Source: v.Source, Reason: reason})
+		}
+	}
+	code := http.StatusOK
+	if !a.Ready {
+		code = http.StatusServiceUnavailable
+	}
+	answer(w, code, a)
+}
+
+// notReady says why a view does not serve its readers; "" if it does. While a view is rebuilt the old one is kept up.
+func notReady(v replicator.ViewStatus) string {
+	switch {
+	case v.State != replicator.StateRunning && v.State != replicator.StateRebuilding && v.Error != "":
+		return v.State + ": " + v.Error
+	case v.State != replicator.StateRunning && v.State != replicator.StateRebuilding:
+		return v.State
+	case v.LagSeconds == nil:
+		return "its lag is not known"
+	}
+	return ""
+}

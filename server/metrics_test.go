@@ -1,0 +1,104 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator"
+)
+
+// contract is every metric that users may rely on, with its labels.
+var contract = []string{
+	"replicator_source_position_age_seconds", "replicator_source_events_total", "replicator_source_bytes_total",
+	`replicator_view_lag_seconds{view="v"}`, `replicator_changes_applied_total{op="put",view="v"}`, `replicator_changes_stale_total{view="v"}`,
+	`replicator_dead_letters_total{reason="rejected",view="v"}`, `replicator_dead_letters{view="v"}`,
+	`replicator_batch_seconds_bucket{sink="main",le="0.001"}`, `replicator_batch_changes{sink="main"}`, `replicator_sink_retries_total{sink="main"}`,
+	`replicator_commit_to_visible_seconds_bucket{view="v",le="1"}`, `replicator_rebuild_rows_total{view="v"}`,
+	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`, "replicator_binlog_retention_seconds",
+	`replicator_view_running{view="v"}`,
+}
+
+func scrape(t *testing.T, p *program, m *Metrics) string {
+	t.Helper()
+	s, _ := serve(t, "127.0.0.1:0", "", p, m)
+	code, _, text := ask(t, s, "GET", "/metrics", "", nil)
+	if code != 200 {
+		t.Fatalf("%d %s", code, text)
+	}
+	return text
+}
+
+func TestEveryMetricShowsBeforeAnythingHappens(t *testing.T) {
+	m := NewMetrics(&replicator.View{Name: "v", Sink: "main"})
+	m.Sources(func() []SourceStats { return []SourceStats{{PositionAge: lag(1), Retention: lag(7)}} })
+	text := scrape(t, &program{views: []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(0))}}, m)
+	for _, name := range contract {
+		if !strings.Contains(text, "\n"+name+" ") {
+			t.Errorf("no %s", name)
+		}
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "replicator_") {
+			t.Errorf("another name: %s", line)
+		}
+	}
+}
+
+func TestMetricsCountWhatPipelinesDo(t *testing.T) {
+	m := NewMetrics()
+	var observer replicator.Observer = m
+	observer.Applied("v", "put", 5)
+	observer.Applied("v", "put", 2)
+	observer.Stale("v", 3)
+	observer.DeadLetter("v", "row")
+	observer.Visible("v", -time.Second)
+	observer.Visible("v", 3*time.Millisecond)
+	observer.Scanned("v", 11)
+	observer.Batch("main", 42, 2*time.Millisecond)
+	observer.Retry("main")
+	text := scrape(t, &program{}, m)
+	for _, want := range []string{
+		`replicator_changes_applied_total{op="put",view="v"} 7`, `replicator_changes_stale_total{view="v"} 3`, `replicator_dead_letters_total{reason="row",view="v"} 1`,
+		`replicator_commit_to_visible_seconds_bucket{view="v",le="0.001"} 1`, `replicator_commit_to_visible_seconds_bucket{view="v",le="0.005"} 2`,
+		`replicator_commit_to_visible_seconds_sum{view="v"} 0.003`, `replicator_rebuild_rows_total{view="v"} 11`,
+		`replicator_batch_changes{sink="main"} 42`, `replicator_batch_seconds_count{sink="main"} 1`, `replicator_sink_retries_total{sink="main"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
+	a, b, c := viewOf("v", replicator.StateRunning, lag(2)), viewOf("v", replicator.StateFilling, lag(9)), viewOf("w", replicator.StateRunning, nil)
+	a.Source, b.Source = "a", "b"
+	a.DeadLetters, b.DeadLetters, b.Progress, a.Checkpoint = 4, 4, .25, 3
+	m := NewMetrics()
+	m.Sources(func() []SourceStats {
+		return []SourceStats{{Events: 1, Bytes: 10, PositionAge: lag(5), Retention: lag(100)}, {Events: 2, Bytes: 20, Retention: lag(50)}}
+	})
+	text := scrape(t, &program{views: []replicator.ViewStatus{a, b, c}}, m)
+	for _, want := range []string{
+		`replicator_view_lag_seconds{view="v"} 9`, `replicator_dead_letters{view="v"} 4`, `replicator_rebuild_progress_ratio{view="v"} 0.25`,
+		`replicator_rebuild_progress_ratio{view="w"} 1`, `replicator_checkpoint_age_seconds{view="v"} 3`, `replicator_view_running{view="v"} 0`,
+		`replicator_view_running{view="w"} 1`, `replicator_source_events_total 3`, `replicator_source_bytes_total 30`,
+		`replicator_source_position_age_seconds 5`, `replicator_binlog_retention_seconds 50`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, `replicator_view_lag_seconds{view="w"}`) {
+		t.Error("an unknown lag has a value")
+	}
+}
+
+func TestScrapeGoesOnWithoutTheViewsWhenStatusFails(t *testing.T) {
+	m := NewMetrics()
+	m.Retry("main")
+	if text := scrape(t, &program{err: errors.New("store is gone")}, m); !strings.Contains(text, `replicator_sink_retries_total{sink="main"} 1`) {
+		t.Errorf("got %s", text)
+	}
+}

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"replicator"
+)
+
+// SourceStats is what a source tells of itself.
+type SourceStats struct {
+	Events, Bytes int64    // read since the start
+	PositionAge   *float64 // seconds since the commit of what was read last; nil: not known
+	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; nil: never, or not known
+}
+
+// Sources makes the metrics of sources show: get is called at each scrape. Of several sources, counters are summed, and of
+// ages the worst is shown.
+func (m *Metrics) Sources(get func() []SourceStats) { m.now.sources.Store(&get) }
+
+// show makes the metrics of views show.
+func (m *Metrics) show(c Controller) { m.now.controller.Store(&c) }
+
+// nowCollector asks for what is true at the moment of a scrape, instead of being told all the time.
+type nowCollector struct {
+	controller atomic.Pointer[Controller]
+	sources    atomic.Pointer[func() []SourceStats]
+
+	lag, letters, progress, checkpoint, running  *prometheus.Desc
+	sourceAge, sourceEvents, sourceBytes, retain *prometheus.Desc
+}
+
+func newNowCollector() *nowCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prefix+"_"+name, help, labels, nil)
+	}
+	return &nowCollector{
+		lag:          desc("view_lag_seconds", "How far the view is behind the source; absent while that is not known.", "view"),
+		letters:      desc("dead_letters", "Dead letters of the view at the moment.", "view"),
+		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
+		checkpoint:   desc("checkpoint_age_seconds", "Since the view's progress was saved.", "view"),
+		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed.", "view"),
+		sourceAge:    desc("source_position_age_seconds", "Since the commit of what was read last from the source."),
+		sourceEvents: desc("source_events_total", "Binlog events read."),
+		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
+		retain:       desc("binlog_retention_seconds", "Until the oldest binlog that is needed may be purged."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	var oldest *float64
+	if controller := c.controller.Load(); controller != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		views, err := (*controller).Status(ctx)
+		if err != nil { // a scrape that can't say how views are must not look as if there were none
+			out <- prometheus.NewInvalidMetric(c.lag, err)
+		}
+		for _, v := range merged(views) {
+			if v.LagSeconds != nil {
+				gauge(c.lag, *v.LagSeconds, v.View)
+				oldest = worst(oldest, v.LagSeconds, 1)
+			}
+			gauge(c.letters, float64(v.DeadLetters), v.View)
+			gauge(c.progress, v.Progress, v.View)
+			gauge(c.checkpoint, v.Checkpoint, v.View)
+			running := 0.0
+			if v.State == replicator.StateRunning || v.State == replicator.StateRebuilding {
+				running = 1
+			}
+			gauge(c.running, running, v.View)
+		}
+	}
+	c.collectSources(out, gauge, oldest)
+}
+
+// collectSources shows the sources; lag stands for the age of the position where no source tells it.
+func (c *nowCollector) collectSources(out chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64, ...string), lag *float64) {
+	var events, bytes int64
+	var age, retention *float64
+	if sources := c.sources.Load(); sources != nil {
+		for _, s := range (*sources)() {
+			events, bytes = events+s.Events, bytes+s.Bytes
+			age = worst(age, s.PositionAge, 1)
+			retention = worst(retention, s.Retention, -1)
+		}
+	}
+	out <- prometheus.MustNewConstMetric(c.sourceEvents, prometheus.CounterValue, float64(events))
+	out <- prometheus.MustNewConstMetric(c.sourceBytes, prometheus.CounterValue, float64(bytes))
+	if age == nil {
+		age = lag
+	}
+	if age != nil {
+		gauge(c.sourceAge, *age)
+	}
+	if retention != nil {
+		gauge(c.retain, *retention)
+	}
+}
+
+// worst is the higher of two values that may be unknown; with sign -1 the lower.
+func worst(a, b *float64, sign float64) *float64 {
+	if a == nil || b != nil && sign**b > sign**a {
+		return b
+	}
+	return a
+}
+
+// merged makes one status of those that a view has for several sources: a metric has one value for each view. Where the lag
+// for one source is not known, the view's is not.
+func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
+	var views []replicator.ViewStatus
+	at := map[string]int{}
+	for _, v := range all {
+		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
+			v.Progress = 1
+		}
+		i, seen := at[v.View]
+		if !seen {
+			at[v.View] = len(views)
+			views = append(views, v)
+			continue
+		}
+		m := &views[i]
+		if m.LagSeconds == nil || v.LagSeconds == nil {
+			m.LagSeconds = nil
+		} else {
+			m.LagSeconds = worst(m.LagSeconds, v.LagSeconds, 1)
+		}
+		m.DeadLetters = max(m.DeadLetters, v.DeadLetters) // each has the view's, whatever the source
+		m.Progress = min(m.Progress, v.Progress)
+		m.Checkpoint = max(m.Checkpoint, v.Checkpoint)
+		if m.State == replicator.StateRunning || m.State == replicator.StateRebuilding {
+			m.State = v.State
+		}
+	}
+	return views
+}

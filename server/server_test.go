@@ -1,0 +1,404 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"replicator"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// program is a Controller that does what a test says.
+type program struct {
+	mu     sync.Mutex
+	views  []replicator.ViewStatus
+	err    error
+	called []string
+
+	waiting chan struct{} // gets a value from each Wait that has to wait
+}
+
+func (p *program) note(format string, args ...any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.called = append(p.called, fmt.Sprintf(format, args...))
+	return p.err
+}
+
+func (p *program) Status(context.Context) ([]replicator.ViewStatus, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.views, p.err
+}
+
+func (p *program) Wait(ctx context.Context, fence string, views []string) error {
+	if err := p.note("wait %s %v", fence, views); err != nil || p.waiting == nil {
+		return err
+	}
+	p.waiting <- struct{}{}
+	<-ctx.Done()
+	return fmt.Errorf("view v does not include %s yet: %w", fence, context.Cause(ctx))
+}
+
+func (p *program) Retry(_ context.Context, which Selection) (tried, left int, err error) {
+	return 3, 1, p.note("retry %+v", which)
+}
+
+func (p *program) Drop(_ context.Context, which Selection) (int, error) {
+	return 2, p.note("drop %+v", which)
+}
+
+// full is a program that can rebuild and pause, too.
+type full struct{ *program }
+
+func (f full) Rebuild(_ context.Context, view string, how Rebuild) error {
+	return f.note("rebuild %s %+v", view, how)
+}
+func (f full) Pause(_ context.Context, view string) error  { return f.note("pause %s", view) }
+func (f full) Resume(_ context.Context, view string) error { return f.note("resume %s", view) }
+
+func lag(seconds float64) *float64 { return &seconds }
+
+func viewOf(name, state string, lag *float64) replicator.ViewStatus {
+	return replicator.ViewStatus{View: name, Sink: "main", Kind: "index", State: state, LagSeconds: lag, Position: "binlog.000002:157"}
+}
+
+func serve(t *testing.T, address, token string, c Controller, m *Metrics) (*Server, Client) {
+	t.Helper()
+	if m == nil {
+		m = NewMetrics()
+	}
+	s, err := Listen(address, token, c, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, Client{Address: s.Addr(), Token: token}
+}
+
+// ask sends a request with headers ("Host" among them) and returns the answer's status, headers and text.
+func ask(t *testing.T, s *Server, method, path, body string, headers map[string]string) (int, http.Header, string) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(s.Addr())
+	r, err := http.NewRequest(method, "http://127.0.0.1:"+port+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	r.Host = headers["Host"]
+	answered, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answered.Body.Close()
+	text, err := io.ReadAll(answered.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answered.StatusCode, answered.Header, string(text)
+}
+
+func TestStatusIsAnObjectWithAListOfViews(t *testing.T) {
+	p := &program{}
+	s, c := serve(t, "127.0.0.1:0", "", p, nil)
+	if _, _, text := ask(t, s, "GET", "/api/v1/status", "", nil); !strings.Contains(text, `"views":[]`) {
+		t.Errorf("without views: %s", text)
+	}
+	p.views = []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(1.5))}
+	_, _, text := ask(t, s, "GET", "/api/v1/status", "", nil)
+	var a struct{ Views []map[string]any }
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"view", "sink", "kind", "state", "position", "lag_seconds", "rate", "dead_letters", "error"} {
+		if _, has := a.Views[0][key]; !has {
+			t.Errorf("no %s in %s", key, text)
+		}
+	}
+	views, err := c.Status(t.Context())
+	if err != nil || len(views) != 1 || *views[0].LagSeconds != 1.5 {
+		t.Errorf("client got %+v, %v", views, err)
+	}
+}
+
+func TestReadyTellsTheTruthForEachView(t *testing.T) {
+	failed := viewOf("f", replicator.StateFailed, nil)
+	failed.Error = "no table x"
+	for name, c := range map[string]struct {
+		view  replicator.ViewStatus
+		ready bool
+		want  string
+	}{
+		"running":        {viewOf("v", replicator.StateRunning, lag(0)), true, `"reasons":[]`},
+		"rebuilding":     {viewOf("v", replicator.StateRebuilding, lag(0)), true, `"reasons":[]`},
+		"lag unknown":    {viewOf("v", replicator.StateRunning, nil), false, "its lag is not known"},
+		"failed":         {failed, false, `{"view":"f","sink":"main","reason":"failed: no table x"}`},
+		"paused":         {viewOf("v", replicator.StatePaused, lag(0)), false, `"reason":"paused"`},
+		"starting":       {viewOf("v", replicator.StateStarting, nil), false, "starting"},
+		"filling at all": {viewOf("v", replicator.StateFilling, lag(0)), false, "filling"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{viewOf("ok", replicator.StateRunning, lag(0)), c.view}}, nil)
+			code, _, text := ask(t, s, "GET", "/readyz", "", nil)
+			if (code == 200) != c.ready || code != 200 && code != 503 || !strings.Contains(text, c.want) {
+				t.Errorf("%d %s", code, text)
+			}
+			if code, _, _ := ask(t, s, "GET", "/healthz", "", nil); code != 200 {
+				t.Errorf("health is %d", code)
+			}
+		})
+	}
+	s, _ := serve(t, "127.0.0.1:0", "", &program{err: errors.New("store is gone")}, nil)
+	if code, _, text := ask(t, s, "GET", "/readyz", "", nil); code != 503 || !strings.Contains(text, "store is gone") {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
+	p := &program{}
+	s, c := serve(t, "127.0.0.1:0", "", p, nil)
+	if err := c.Wait(t.Context(), "", "binlog.000002:4", []string{"a", "b"}, time.Second); err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(t.Context(), "0-1-2", "", nil, time.Second); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(p.called, ", "); got != "wait binlog.000002:4 [a b], wait 0-1-2 []" {
+		t.Errorf("called %s", got)
+	}
+	for query, want := range map[string]string{"": "either gtid=SET or pos=FILE:POS", "?gtid=a&pos=b": "either", "?gtid=a&timeout=x": "timeout: expected", "?gtid=a&timeout=-1s": "timeout", "?gtid=a&timeout=1000h": "timeout"} {
+		if code, _, text := ask(t, s, "GET", "/api/v1/wait"+query, "", nil); code != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", query, code, text)
+		}
+	}
+	p.waiting = make(chan struct{}, 9)
+	if err := c.Wait(t.Context(), "0-1-9", "", nil, 20*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not included after 20ms") {
+		t.Errorf("error is %v", err)
+	}
+	for want, err := range map[int]error{404: fmt.Errorf("view %q: %w", "x", ErrUnknown), 400: ErrInvalid, 409: replicator.ErrNotServing, 500: errors.New("other")} {
+		p.err = err
+		if code, _, text := ask(t, s, "GET", "/api/v1/wait?gtid=a", "", nil); code != want || !strings.Contains(text, strings.Split(err.Error(), `"`)[0]) {
+			t.Errorf("%v: %d %s", err, code, text)
+		}
+	}
+}
+
+func TestClosingEndsRequestsThatWait(t *testing.T) {
+	p := &program{waiting: make(chan struct{})}
+	s, err := Listen("127.0.0.1:0", "", p, NewMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		done <- Client{Address: s.Addr()}.Wait(context.Background(), "0-1-9", "", nil, time.Minute)
+	}()
+	<-p.waiting
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	var refused *AnswerError
+	if err := <-done; !errors.As(err, &refused) || refused.Code != 503 {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestChangesReachTheProgram(t *testing.T) {
+	p := &program{}
+	_, c := serve(t, "127.0.0.1:0", "s3cret", full{p}, nil)
+	tried, left, err := c.Retry(t.Context(), Selection{View: "v"})
+	if tried != 3 || left != 1 || err != nil {
+		t.Errorf("retry: %d, %d, %v", tried, left, err)
+	}
+	n, err := c.Drop(t.Context(), Selection{IDs: []string{"a", "b"}})
+	if n != 2 || err != nil {
+		t.Errorf("drop: %d, %v", n, err)
+	}
+	if err := errors.Join(c.Rebuild(t.Context(), "v", Rebuild{From: "7", InPlace: true}), c.Pause(t.Context(), "a/b c"), c.Resume(t.Context(), "v")); err != nil {
+		t.Error(err)
+	}
+	want := "retry {IDs:[] View:v All:false}, drop {IDs:[a b] View: All:false}, rebuild v {From:7 InPlace:true}, pause a/b c, resume v"
+	if got := strings.Join(p.called, ", "); got != want {
+		t.Errorf("called %s", got)
+	}
+	p.err = fmt.Errorf("view v: %w", ErrUnknown)
+	if err := c.Pause(t.Context(), "v"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestSelectionIsNeverAllByMistake(t *testing.T) {
+	p := &program{}
+	s, _ := serve(t, "127.0.0.1:0", "", p, nil)
+	for _, body := range []string{"", "{}", `{"ids":[]}`, `{"all":false}`, `{"view":"v","all":true}`, `{"view":"v","ids":["a"]}`, `{"al":true}`, `[1]`, `{"all":true} {}`} {
+		if code, _, text := ask(t, s, "POST", "/api/v1/deadletters/drop", body, nil); code != 400 {
+			t.Errorf("%s: %d %s", body, code, text)
+		}
+	}
+	if len(p.called) > 0 {
+		t.Errorf("called %v", p.called)
+	}
+}
+
+func TestWhatTheProgramCanNotDoIsSaid(t *testing.T) {
+	s, _ := serve(t, "127.0.0.1:0", "", &program{}, nil)
+	for _, path := range []string{"rebuild", "pause", "resume"} {
+		if code, _, _ := ask(t, s, "POST", "/api/v1/views/v/"+path, "", nil); code != 501 {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	if code, _, _ := ask(t, s, "GET", "/api/v1/views/v/pause", "", nil); code != 405 {
+		t.Errorf("GET: %d", code)
+	}
+	if code, _, _ := ask(t, s, "GET", "/nothing", "", nil); code != 404 {
+		t.Errorf("nothing: %d", code)
+	}
+}
+
+func TestWhoMayChangeSomething(t *testing.T) {
+	const token = "s3cret"
+	bearer := func(token string) map[string]string { return map[string]string{"Authorization": "Bearer " + token} }
+	with := func(h map[string]string, name, value string) map[string]string { h[name] = value; return h }
+	for _, c := range []struct {
+		name, listen, token string
+		headers             map[string]string
+		want                int
+	}{
+		{"loopback", "127.0.0.1:0", "", nil, 202},
+		{"loopback by its name", "127.0.0.1:0", "", map[string]string{"Host": "localhost:9190"}, 202},
+		{"loopback by a foreign name", "127.0.0.1:0", "", map[string]string{"Host": "evil.example"}, 403},
+		{"from a page of another site", "127.0.0.1:0", "", map[string]string{"Origin": "https://evil.example"}, 403},
+		{"from a page without an origin", "127.0.0.1:0", "", map[string]string{"Origin": "null"}, 403},
+		{"as browsers mark it", "127.0.0.1:0", "", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		{"token missing", "127.0.0.1:0", token, nil, 401},
+		{"token wrong", "127.0.0.1:0", token, bearer("guess"), 401},
+		{"other scheme", "127.0.0.1:0", token, map[string]string{"Authorization": "Basic " + token}, 401},
+		{"token right", "127.0.0.1:0", token, bearer(token), 202},
+		{"token right, from a page of another site", "127.0.0.1:0", token, with(bearer(token), "Origin", "https://evil.example"), 403},
+		{"everywhere without token", "0.0.0.0:0", "", nil, 403},
+		{"everywhere with token", "0.0.0.0:0", token, bearer(token), 202},
+		{"everywhere by any name", "0.0.0.0:0", token, with(bearer(token), "Host", "replicator.internal"), 202},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &program{}
+			s, _ := serve(t, c.listen, c.token, full{p}, nil)
+			code, _, text := ask(t, s, "POST", "/api/v1/views/v/rebuild", "{}", c.headers)
+			if code != c.want {
+				t.Errorf("%d %s", code, text)
+			}
+			if done := len(p.called) > 0; done != (c.want == 202) {
+				t.Errorf("called %v", p.called)
+			}
+			if strings.Contains(text, token) {
+				t.Errorf("shows the token: %s", text)
+			}
+		})
+	}
+}
+
+func TestReadingIsOpenButNotToForeignNames(t *testing.T) {
+	s, _ := serve(t, "127.0.0.1:0", "s3cret", &program{}, nil)
+	for _, path := range []string{"/", "/api/v1/status", "/metrics", "/healthz", "/readyz"} {
+		if code, _, _ := ask(t, s, "GET", path, "", nil); code != 200 {
+			t.Errorf("%s: %d", path, code)
+		}
+		if code, _, _ := ask(t, s, "GET", path, "", map[string]string{"Host": "evil.example:80"}); code != 403 {
+			t.Errorf("%s by a foreign name: %d", path, code)
+		}
+	}
+}
+
+func TestBodiesAndHeadersAreBounded(t *testing.T) {
+	s, _ := serve(t, "127.0.0.1:0", "", &program{}, nil)
+	if code, _, _ := ask(t, s, "POST", "/api/v1/deadletters/drop", `{"view":"`+strings.Repeat("x", 2<<20)+`"}`, nil); code != 413 {
+		t.Errorf("a long body: %d", code)
+	}
+	if code, _, _ := ask(t, s, "GET", "/healthz", "", map[string]string{"X-Long": strings.Repeat("x", 64<<10)}); code != 431 {
+		t.Errorf("a long header: %d", code)
+	}
+}
+
+func TestPageShowsEveryViewAndNoMarkupOfOthers(t *testing.T) {
+	broken := viewOf("index_users", replicator.StateFailed, nil)
+	broken.Error, broken.DeadLetters = `no table <script>alert("x")</script>`, 3
+	s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{viewOf("users", replicator.StateRunning, lag(0.25)), broken}}, nil)
+	code, headers, text := ask(t, s, "GET", "/", "", nil)
+	for _, want := range []string{"index_users", "users", "running", "failed", "0.2 s", "binlog.000002:157", "1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if code != 200 || strings.Contains(text, "<script") || !strings.HasPrefix(headers.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("%d %v\n%s", code, headers, text)
+	}
+}
+
+func TestClientTellsWhatIsWrong(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.Addr().String()
+	closed.Close()
+	for _, c := range []Client{{Address: address}, {}} {
+		if _, err := c.Status(t.Context()); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("%+v: error is %v", c, err)
+		}
+	}
+	// Another program at the port.
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		conn, err := other.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			fmt.Fprint(conn, "HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	_, err = Client{Address: other.Addr().String(), Token: "s3cret"}.Status(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "is not replicator") {
+		t.Errorf("error is %v", err)
+	}
+	other.Close()
+	wg.Wait()
+	s, c := serve(t, "0.0.0.0:0", "s3cret", &program{}, nil)
+	if _, err := c.Drop(t.Context(), Selection{All: true}); err != nil {
+		t.Errorf("through an address of all: %v", err)
+	}
+	c.Token = "wrong"
+	if _, err := c.Drop(t.Context(), Selection{All: true}); err == nil || strings.Contains(err.Error(), "wrong\"") || !strings.Contains(err.Error(), "token") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := Listen(s.Addr(), "", &program{}, NewMetrics()); err == nil || !strings.Contains(err.Error(), "http.listen") {
+		t.Errorf("error is %v", err)
+	}
+}
