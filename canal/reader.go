@@ -26,7 +26,6 @@ type Reader struct {
 	charsets charsets
 	history  *history
 	stream   *stream
-	tls      bool
 	digests  map[string]string // of watched tables, where the binlog doesn't name columns
 	skipEnd  int64             // the server's end when the reader was opened: no applied transaction comes after it
 
@@ -48,10 +47,6 @@ func (r *Reader) prepare(ctx context.Context, db querier, t token) (err error) {
 		if err := w.check(r.server.flavor); err != nil {
 			return replicator.Fatal(err)
 		}
-	}
-	var cipher string
-	if err := db.QueryRowContext(ctx, "SHOW SESSION STATUS LIKE 'Ssl_cipher'").Scan(new(string), &cipher); err == nil {
-		r.tls = cipher != ""
 	}
 	file, pos, _, err := r.server.status(ctx, db)
 	if err != nil {
@@ -256,38 +251,40 @@ func (f *feed) HandleEvent(e *replication.BinlogEvent) error {
 
 // Read delivers everything after Start.
 func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	r.stream.handler = h
 	r.stream.ready()
-	host, port, err := endpoint(r.source.mysql)
+	f := &feed{ctx: ctx, stream: r.stream}
+	err := r.source.dump(ctx, r.server, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)}, f)
+	if f.err != nil { // the syncer has wrapped it
+		return f.err
+	}
+	return r.failed(ctx, err)
+}
+
+// dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on return.
+func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, h replication.EventHandler) error {
+	host, port, err := endpoint(s.mysql)
 	if err != nil {
 		return replicator.Fatal(err)
 	}
-	d := &dialer{timeout: r.source.cfg.ReadTimeout}
-	f := &feed{ctx: ctx, stream: r.stream}
+	d := &dialer{timeout: s.cfg.ReadTimeout}
 	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
-		ServerID: r.source.ids.Add(1) - 1, Flavor: r.server.flavor.String(),
-		Host: host, Port: port, User: r.source.mysql.User, Password: r.source.mysql.Passwd,
-		TLSConfig: replicationTLS(r.source.mysql, r.tls), Dialer: d.dial, Option: longWrites,
+		ServerID: s.ids.Add(1) - 1, Flavor: srv.flavor.String(),
+		Host: host, Port: port, User: s.mysql.User, Password: s.mysql.Passwd,
+		TLSConfig: replicationTLS(s.mysql, srv.tls), Dialer: d.dial, Option: longWrites,
 		RawModeEnabled: true, DisableRetrySync: true, DiscardGTIDSet: true, EventCacheCount: 1, PayloadDecoderConcurrency: 1,
-		HeartbeatPeriod: r.source.cfg.Heartbeat, TimestampStringLocation: time.UTC, SynchronousEventHandler: f,
+		HeartbeatPeriod: s.cfg.Heartbeat, TimestampStringLocation: time.UTC, SynchronousEventHandler: h,
 		Logger: slog.New(slog.DiscardHandler), // it logs what it does, not what matters; errors are returned
 	})
-	from := gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)}
 	streamer, err := syncer.StartSync(from)
-	if err != nil {
-		d.shut()
-		syncer.Close()
-		return r.failed(ctx, nil, err)
+	if err == nil {
+		_, err = streamer.GetEvent(ctx)
 	}
-	_, err = streamer.GetEvent(ctx)
 	if ctx.Err() == nil {
 		d.shut()
 	}
-	cancel()
 	syncer.Close()
-	return r.failed(ctx, f.err, err)
+	return err
 }
 
 // longWrites: a slow sink makes the server wait with its writes, for as long as it takes. It gives up after a minute else, and
@@ -307,11 +304,8 @@ const (
 	errnoSpecific = gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR
 )
 
-// failed classifies what ended reading. own is the stream's error, which the syncer wraps.
-func (r *Reader) failed(ctx context.Context, own, err error) error {
-	if own != nil {
-		return own
-	}
+// failed classifies what ended reading.
+func (r *Reader) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		return cause
 	}

@@ -19,6 +19,7 @@ type server struct {
 	gtid     bool // it numbers transactions
 	names    bool // the binlog names columns: binlog_row_metadata=FULL
 	fold     bool // table names are compared without case
+	tls      bool // the connection has it
 }
 
 // readServer asks a connection who is there. MariaDB has no uuid that is its own: its id, host and port stand in for it, and
@@ -42,6 +43,10 @@ func readServer(ctx context.Context, db querier) (server, error) {
 			return s, classify(err)
 		}
 		s.gtid = mode != "OFF"
+	}
+	var cipher string
+	if err := db.QueryRowContext(ctx, "SHOW SESSION STATUS LIKE 'Ssl_cipher'").Scan(new(string), &cipher); err == nil {
+		s.tls = cipher != ""
 	}
 	metadata, err := variable(ctx, db, "binlog_row_metadata")
 	s.names = strings.EqualFold(metadata, "FULL")

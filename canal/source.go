@@ -34,11 +34,12 @@ const defaultHeartbeat = 30 * time.Second
 
 // Source is one MySQL or MariaDB server. It may be used by several goroutines.
 type Source struct {
-	cfg   Config
-	mysql *mysql.Config
-	db    *sql.DB
-	stats readStats
-	ids   atomic.Uint32 // the next replication connection's server id
+	cfg    Config
+	mysql  *mysql.Config
+	db     *sql.DB
+	stats  readStats
+	ids    atomic.Uint32 // the next replication connection's server id
+	births births
 }
 
 var (

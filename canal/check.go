@@ -1,0 +1,289 @@
+package canal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"replicator"
+)
+
+// Check looks at everything that reading needs, a finding each. It stops early only where nothing more can be seen.
+func (s *Source) Check(ctx context.Context) []replicator.Finding {
+	c := &checker{}
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		c.fail("connection", describe(err), "check the DSN, that the server runs, and the account's password")
+		return c.findings
+	}
+	defer conn.Close()
+	c.ok("connection", fmt.Sprintf("%s %s at %s", srv.flavor, srv.version, s.mysql.Addr))
+	c.grants(ctx, conn, s.mysql.User)
+	if !srv.logBin {
+		c.fail("log_bin", "OFF", "start the server with log_bin")
+		return c.findings
+	}
+	c.ok("log_bin", "ON")
+	c.variable(ctx, conn, "binlog_format", "ROW", replicator.Fail, "SET GLOBAL binlog_format = ROW, and in the configuration; sessions that are open keep theirs")
+	c.variable(ctx, conn, "binlog_row_image", "FULL", replicator.Fail, "SET GLOBAL binlog_row_image = FULL, and in the configuration")
+	c.variable(ctx, conn, "binlog_row_metadata", "FULL", replicator.Warn,
+		"SET GLOBAL binlog_row_metadata = FULL, and in the configuration: else reading stops at the next ALTER TABLE of a watched table")
+	if v, err := variable(ctx, conn, "binlog_row_value_options"); err == nil && v != "" {
+		c.fail("binlog_row_value_options", v, "SET GLOBAL binlog_row_value_options = '', and in the configuration")
+	}
+	if srv.flavor == mysqlFlavor && !srv.gtid {
+		c.warn("gtid_mode", "OFF", "turn on gtid_mode, or a move to another server means a rebuild")
+	}
+	c.retention(ctx, conn, srv)
+	if srv.flavor == mariaFlavor {
+		c.warn("foreign keys", "MariaDB does not log what ON DELETE/UPDATE CASCADE changes", "watch no table whose rows a foreign key cascades to")
+	}
+	for _, t := range s.cfg.Tables {
+		c.table(ctx, conn, srv, t)
+	}
+	return c.findings
+}
+
+type checker struct{ findings []replicator.Finding }
+
+func (c *checker) add(level replicator.Level, what, detail, fix string) {
+	c.findings = append(c.findings, replicator.Finding{What: what, Level: level, Detail: detail, Fix: fix})
+}
+
+func (c *checker) ok(what, detail string)        { c.add(replicator.OK, what, detail, "") }
+func (c *checker) warn(what, detail, fix string) { c.add(replicator.Warn, what, detail, fix) }
+func (c *checker) fail(what, detail, fix string) { c.add(replicator.Fail, what, detail, fix) }
+
+// describe shows an error of the driver; they hold no password.
+func describe(err error) string { return err.Error() }
+
+func (c *checker) variable(ctx context.Context, db querier, name, want string, level replicator.Level, fix string) {
+	v, err := variable(ctx, db, name)
+	switch {
+	case err != nil:
+		c.fail(name, describe(err), "")
+	case strings.EqualFold(v, want):
+		c.ok(name, v)
+	case v == "":
+		c.add(level, name, "the server doesn't know it", "use a newer server")
+	default:
+		c.add(level, name, v, fix)
+	}
+}
+
+// grants looks for the rights that are needed. Roles are shown as such and can't be looked into.
+func (c *checker) grants(ctx context.Context, db querier, user string) {
+	rows, err := named(ctx, db, "SHOW GRANTS")
+	if err != nil {
+		c.fail("grants", describe(err), "")
+		return
+	}
+	var all string
+	for _, r := range rows {
+		for _, grant := range r {
+			if to := strings.Index(strings.ToUpper(grant), " TO "); to > 0 { // what follows may be a password's hash
+				grant = grant[:to]
+			}
+			all += strings.ToUpper(grant) + "\n"
+		}
+	}
+	everything := strings.Contains(all, "GRANT ALL PRIVILEGES ON *.*")
+	missing := []string{}
+	for _, need := range [][]string{{"REPLICATION SLAVE", "REPLICATION REPLICA"}, {"REPLICATION CLIENT", "BINLOG MONITOR"}} {
+		if !everything && !slices.ContainsFunc(need, func(g string) bool { return strings.Contains(all, g) }) {
+			missing = append(missing, need[0])
+		}
+	}
+	if !everything && !strings.Contains(all, "SELECT") && !strings.Contains(all, "ALL PRIVILEGES") {
+		missing = append(missing, "SELECT")
+	}
+	if len(missing) > 0 {
+		c.fail("grants", "missing: "+strings.Join(missing, ", "), fmt.Sprintf("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'…'", user))
+		return
+	}
+	c.ok("grants", "SELECT, REPLICATION SLAVE, REPLICATION CLIENT")
+}
+
+// minRetention is below what a weekend's outage needs.
+const minRetention = 24 * time.Hour
+
+func (c *checker) retention(ctx context.Context, db querier, srv server) {
+	kept, err := retention(ctx, db, srv)
+	switch {
+	case err != nil:
+		c.fail("binlog retention", describe(err), "")
+	case kept == 0:
+		c.ok("binlog retention", "binlogs are kept until they are purged by hand")
+	case kept < minRetention:
+		c.warn("binlog retention", kept.String(), "raise binlog_expire_logs_seconds: an outage longer than this means a rebuild")
+	default:
+		c.ok("binlog retention", kept.String())
+	}
+}
+
+// retention is how long the server keeps a binlog file; 0: for ever.
+func retention(ctx context.Context, db querier, srv server) (time.Duration, error) {
+	if v, err := variable(ctx, db, "binlog_expire_logs_auto_purge"); err != nil || strings.EqualFold(v, "OFF") {
+		return 0, err
+	}
+	v, err := variable(ctx, db, "binlog_expire_logs_seconds")
+	if err != nil {
+		return 0, err
+	}
+	if n, err := strconv.ParseInt(v, 10, 64); err == nil && n > 0 {
+		return time.Duration(n) * time.Second, nil
+	}
+	if v, err = variable(ctx, db, "expire_logs_days"); err != nil {
+		return 0, err
+	}
+	days, err := strconv.ParseFloat(v, 64)
+	if err != nil {
+		return 0, nil
+	}
+	return time.Duration(days * float64(24*time.Hour)), nil
+}
+
+func (c *checker) table(ctx context.Context, db querier, srv server, table replicator.Table) {
+	what := "table " + table.Name
+	shape, err := readSchema(ctx, db, &table)
+	if err != nil {
+		c.fail(what, describe(err), "create it, correct `table`, or grant SELECT on it")
+		return
+	}
+	w := &watched{Table: table}
+	w.schema.Store(shape)
+	if err := w.check(srv.flavor); err != nil {
+		c.fail(what, describe(err), "correct the table's columns in the configuration")
+		return
+	}
+	rows := "several rows a cell"
+	switch {
+	case shape.single(&table):
+		rows = "one row a cell: the binlog's order is the version"
+	case table.Version == "":
+		rows += ", the latest in the binlog counts"
+	default:
+		rows += ", the highest " + table.Version + " counts"
+	}
+	c.ok(what, fmt.Sprintf("%s.%s: %s", table.Database, table.Table, rows))
+	x, err := newSelection(w)
+	if err != nil || len(x.offset) == 0 {
+		c.fail(what, "there is no primary or unique key to scan by", "add a primary key")
+		return
+	}
+	var offset []string
+	for _, i := range x.offset {
+		offset = append(offset, x.columns[i].name)
+		if x.columns[i].kind == kindFloat || x.columns[i].kind == kindJSON {
+			c.fail(what, fmt.Sprintf("offset column %s is a %s", x.columns[i].name, x.columns[i].dataType), "name another offset")
+		}
+	}
+	if !shape.hasIndex(offset) {
+		c.warn(what, "no index begins with its offset columns "+strings.Join(offset, ", "), "add one, or a rebuild sorts the table for every chunk")
+	}
+	if !shape.hasIndex(table.Key) && !shape.hasIndexSet(append(slices.Clone(table.Key), table.Column)) {
+		c.warn(what, "no index begins with its key columns "+strings.Join(table.Key, ", "), "add one, or every delete reads the whole table")
+	}
+}
+
+// hasIndex reports whether an index begins with these columns. InnoDB's secondary indexes end with the primary key.
+func (s *schema) hasIndex(columns []string) bool {
+	return slices.ContainsFunc(s.indexed, func(index []string) bool {
+		whole := append(slices.Clone(index), s.primary...)
+		if len(whole) < len(columns) {
+			return false
+		}
+		for i, name := range columns {
+			if !strings.EqualFold(whole[i], name) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// hasIndexSet is hasIndex in any order.
+func (s *schema) hasIndexSet(columns []string) bool {
+	return slices.ContainsFunc(s.indexed, func(index []string) bool {
+		return len(index) >= len(columns) && subset(index[:len(columns)], columns)
+	})
+}
+
+// TableInfo is a watched table as the source has it now.
+type TableInfo struct {
+	Name    string // in the configuration
+	Columns []ColumnInfo
+	Primary []string
+	Single  bool // it holds one row per cell
+}
+
+// ColumnInfo is a column of a table.
+type ColumnInfo struct {
+	Name     string
+	Type     string // as information_schema shows it: int(10) unsigned
+	Nullable bool
+}
+
+// Tables describes the watched tables.
+func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	loaded, err := s.loadTables(ctx, conn, srv)
+	if err != nil {
+		return nil, err
+	}
+	var out []TableInfo
+	for _, t := range s.cfg.Tables {
+		shape := loaded.byName[t.Name].schema.Load()
+		info := TableInfo{Name: t.Name, Primary: shape.primary, Single: shape.single(&t)}
+		for _, c := range shape.columns {
+			info.Columns = append(info.Columns, ColumnInfo{c.name, c.fullType, c.nullable})
+		}
+		out = append(out, info)
+	}
+	return out, nil
+}
+
+// Retention is how long a position can still be read: until the server may purge its binlog file. Zero if it never does by itself.
+// A position whose file is gone is ErrLost.
+func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Duration, error) {
+	t, err := parseToken(p.Token)
+	if err != nil {
+		return 0, err
+	}
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	kept, err := retention(ctx, conn, srv)
+	if err != nil {
+		return 0, err
+	}
+	files, err := logFiles(ctx, conn)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == t.File })
+	switch {
+	case i < 0 && (t.Server == "" || t.Server == srv.identity):
+		return 0, fmt.Errorf("%w: it is at %s, the oldest file left is %s", replicator.ErrLost, t, files[0].name)
+	case i < 0:
+		return 0, errors.New("the position was made on another server")
+	case kept == 0 || i == len(files)-1: // the file being written is not purged
+		return kept, nil
+	}
+	// A file may go once it was not written to for that long: that is when the next one was begun.
+	begun, err := s.begun(ctx, srv, files[i+1].name)
+	if err != nil {
+		return 0, err
+	}
+	return max(kept-time.Since(begun), 0), nil
+}
