@@ -91,7 +91,7 @@ func (d *demo) prepare(ctx context.Context, server *servers.Server) error {
 	if err != nil {
 		return err
 	}
-	_, err = root.ExecContext(ctx, "CREATE DATABASE jogchat")
+	_, err = root.ExecContext(ctx, "CREATE DATABASE jogchat CHARACTER SET utf8mb4")
 	if err = errors.Join(err, root.Close()); err != nil {
 		return err
 	}

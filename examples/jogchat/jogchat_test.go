@@ -91,7 +91,7 @@ func prepare(t testing.TB, s *servers.Server) (db *sql.DB, dsn string) {
 	}
 	defer root.Close()
 	for _, q := range []string{
-		"CREATE DATABASE jogchat",
+		"CREATE DATABASE jogchat CHARACTER SET utf8mb4", // MariaDB 10.11's default is latin1, which holds no 学校
 		"CREATE USER replicator@'127.0.0.1' IDENTIFIED BY 'secret'",
 		"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO replicator@'127.0.0.1'",
 		"GRANT ALL ON jogchat.* TO replicator@'127.0.0.1'",
@@ -229,7 +229,8 @@ func kill(t testing.TB, cmd *exec.Cmd) {
 	_ = cmd.Process.Kill() // it may have ended by itself; Wait says so
 	err := cmd.Wait()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != -1 {
-		t.Errorf("the program ended before it was killed: %v", err)
+		log, _ := os.ReadFile(cmd.Stderr.(*os.File).Name())
+		t.Errorf("the program ended before it was killed: %v\n%s", err, lastLines(string(log), 8))
 	}
 }
 
