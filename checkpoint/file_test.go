@@ -117,6 +117,26 @@ func TestLogOfGarbageIsWrittenAnew(t *testing.T) {
 	check(t, s.Close())
 }
 
+func TestLogThatCanNotBeBroughtBackTakesNoMore(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenFile(dir)
+	check(t, err)
+	check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 1)}))
+	good := s.letters.file
+	s.letters.file, err = os.Open(good.Name()) // neither written to nor cut
+	check(t, err)
+	if err := s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 2)}); err == nil {
+		t.Error("buried in a file that can't be written")
+	}
+	check(t, s.letters.file.Close())
+	s.letters.file = good
+	if err := s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 2)}); err == nil || !strings.Contains(err.Error(), "start again") {
+		t.Errorf("error is %v", err)
+	}
+	equalLetters(t, s, "", letterOf("v", 1))
+	check(t, s.Close())
+}
+
 func TestRaisingCellsWithoutLettersTouchesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenFile(dir)

@@ -159,7 +159,9 @@ func (l *loader) shardDSN(s *section, key string) Secret {
 	if key == "dsn" {
 		return s.secret(key, exampleDSN)
 	}
-	if n := s.at.fields[key]; n.kind != aText {
+	if n := s.at.fields[key]; n.kind == unusable {
+		return ""
+	} else if n.kind != aText {
 		s.problem(key, "expected a DSN, such as %s, or { dsn_file = \"…\" }, and found %s", exampleDSN, n.kind)
 		return ""
 	}

@@ -288,6 +288,49 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	}
 }
 
+func TestEveryConfigurationOfTheRepositoryLoads(t *testing.T) {
+	files := []string{"../config.example.toml"}
+	for _, pattern := range []string{"../examples/*/*.toml", "../deploy/*.toml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(data), "[source") {
+			continue // TOML of another kind
+		}
+		env := func(name string) (string, bool) {
+			if strings.HasSuffix(name, "DSN") {
+				return "u:p@tcp(127.0.0.1:3306)/app", true
+			}
+			return "", false
+		}
+		withPasswords := func(name string) (string, bool) {
+			if strings.HasSuffix(name, "PASSWORD") || strings.HasSuffix(name, "TOKEN") {
+				return "hunter2", true
+			}
+			return env(name)
+		}
+		if _, err := Load(file, withPasswords); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestURLsOfAFileAreOneALine(t *testing.T) {
+	c := mustRead(t, strings.Replace(base, `url = "redis://:hunter2@127.0.0.1:6379/0"`, "urls_file = \"urls\"\ncluster = true", 1), nil,
+		map[string]string{"/etc/replicator/urls": "redis://:a@10.0.0.1:6379\nrediss://:b@10.0.0.2:6379\n"})
+	if u := c.Sink("cache").URLs; len(u) != 2 || u[1].Reveal() != "rediss://:b@10.0.0.2:6379" {
+		t.Errorf("%d URLs", len(u))
+	}
+}
+
 func TestMissingFileSaysHowToGetOne(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.toml"), os.LookupEnv)
 	if err == nil || !strings.Contains(err.Error(), "replicator init") {

@@ -43,7 +43,7 @@ func (s *section) problem(key, format string, args ...any) {
 func (s *section) get(key string, want kind, example string) *node {
 	s.knows(key)
 	n := s.at.fields[key]
-	if n == nil {
+	if n == nil || n.kind == unusable {
 		return nil
 	}
 	if n.kind != want {
@@ -100,22 +100,33 @@ func (s *section) choice(key string, words ...string) string {
 
 // secret reads KEY, or the file that KEY_file names.
 func (s *section) secret(key, example string) Secret {
-	text := s.text(key, "", example)
-	file := s.name(key+"_file", "", `"/run/secrets/`+key+`"`)
+	text := Secret(s.text(key, "", example))
 	if s.has(key) && s.has(key+"_file") {
+		s.knows(key + "_file")
 		s.problem(key+"_file", "stands beside %s: give one of the two", key)
+		return text
 	}
+	if file := s.secretFile(key); file != "" {
+		return file
+	}
+	return text
+}
+
+// secretFile reads the file that KEY_file names, if it is given.
+func (s *section) secretFile(key string) Secret {
+	key += "_file"
+	file := s.name(key, "", `"/run/secrets/`+key+`"`)
 	if file == "" {
-		return Secret(text)
+		return ""
 	}
 	data, err := s.l.readFile(s.l.resolve(file))
 	if err != nil {
-		s.problem(key+"_file", "can't be read: %v", err)
+		s.problem(key, "can't be read: %v", err)
 		return ""
 	}
 	content := strings.TrimRight(string(data), "\r\n")
 	if content == "" {
-		s.problem(key+"_file", "%s is empty", file)
+		s.problem(key, "%s is empty", file)
 	}
 	return Secret(content)
 }
@@ -176,7 +187,7 @@ func shown(d time.Duration) string {
 func (s *section) size(key string, fallback, low int64) int64 {
 	s.knows(key)
 	n := s.at.fields[key]
-	if n == nil {
+	if n == nil || n.kind == unusable {
 		return fallback
 	}
 	v, ok := int64(0), false
@@ -195,7 +206,7 @@ func (s *section) size(key string, fallback, low int64) int64 {
 }
 
 func parseSize(text string) (int64, bool) {
-	digits := strings.TrimRight(text, "BKMGTkiB ")
+	digits := strings.TrimRight(text, "BGKMik ")
 	factor, ok := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 		"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}[strings.TrimSpace(text[len(digits):])]
 	n, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), 10, 64)
@@ -229,6 +240,7 @@ func (s *section) list(key, example string) []pair {
 	var list []pair
 	for i, item := range items {
 		switch {
+		case item.kind == unusable:
 		case item.kind != aText:
 			s.l.problem(item.line, under(s.path, key), "expected a string or a list of strings, such as %s, and found %s", example, item.kind)
 		case item.text == "":
@@ -255,6 +267,7 @@ func (s *section) table(key, example string) []pair {
 	for _, name := range n.names {
 		value := n.fields[name]
 		switch {
+		case value.kind == unusable:
 		case value.kind != aText:
 			s.l.problem(value.line, under(under(s.path, key), name), "expected a string, as in %s, and found %s", example, value.kind)
 		case name == "" || value.text == "":

@@ -14,7 +14,7 @@ func sinkKeys(sinkType string) []string {
 	case "mysql":
 		return []string{"dsn", "dsn_file", "shards"}
 	case "redis":
-		return []string{"url", "url_file", "urls", "cluster", "sentinel", "username", "password", "password_file",
+		return []string{"url", "url_file", "urls", "urls_file", "cluster", "sentinel", "username", "password", "password_file",
 			"ca_cert", "cert", "cert_key", "server_name"}
 	case "elastic":
 		return []string{"addresses", "username", "password", "password_file", "api_key", "api_key_file",
@@ -65,27 +65,35 @@ func (l *loader) sink(name string, s *section) Sink {
 }
 
 func (l *loader) redis(s *section, k *Sink) {
+	const many = `["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"]`
 	one := s.secret("url", `"redis://127.0.0.1:6379/0"`)
-	many := s.list("urls", `["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"]`)
 	k.Cluster = s.boolean("cluster")
 	k.Sentinel = s.name("sentinel", "", `"mymaster"`)
+	key := "url"
 	switch {
-	case s.given("url") && s.has("urls"):
+	case s.given("url") && s.given("urls"):
 		s.problem("urls", "stands beside url: give one of the two")
 	case s.has("urls"):
-		for _, u := range many {
+		key = "urls"
+		for _, u := range s.list(key, many) {
 			k.URLs = append(k.URLs, Secret(u.text))
 		}
+	case s.has("urls_file"):
+		key = "urls_file"
+		for _, u := range strings.Fields(s.secretFile("urls").Reveal()) {
+			k.URLs = append(k.URLs, Secret(u))
+		}
 	case s.given("url"):
-		k.URLs = []Secret{one}
+		if !s.has(key) {
+			key = "url_file"
+		}
+		if one != "" {
+			k.URLs = []Secret{one}
+		}
 	default:
 		s.need("url", `"redis://127.0.0.1:6379/0"`)
 	}
 	for _, u := range k.URLs {
-		key := "urls"
-		if !s.has(key) {
-			key = "url"
-		}
 		l.redisURL(s, key, u)
 	}
 	if k.Cluster && k.Sentinel != "" {

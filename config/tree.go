@@ -20,6 +20,8 @@ const (
 	aReal    kind = "a decimal number"
 	aBoolean kind = "true or false"
 	aDate    kind = "a date or time"
+
+	unusable kind = "a string that can't be used" // its problem is reported already
 )
 
 // node is a value of the file with its line. Tables keep their keys in the order of the file: that is the order of columns,
@@ -164,6 +166,7 @@ func (t *tree) value(path string, e *unstable.Node) *node {
 		text, err := expand(n.text, t.l.env)
 		if err != nil {
 			t.l.problem(n.line, path, "%s", err)
+			n.kind = unusable
 		}
 		n.text = text
 	case unstable.Bool:

@@ -27,16 +27,23 @@ func (l *loader) views(root *section) {
 
 // target is where a view is kept, comparable among views; "" if that is not known.
 func (l *loader) target(v *replicator.View) string {
-	place := v.Table + v.Index
-	if sink := l.config.Sink(v.Sink); sink == nil || sink.Type == "" {
+	sink := l.config.Sink(v.Sink)
+	switch {
+	case sink == nil:
 		return ""
-	} else if sink.Type == "redis" {
-		place = v.Key
+	case v.Table != "":
+		to := sink.Shards[0] // two sinks may lead to one database
+		table := v.Table
+		if !strings.Contains(table, ".") {
+			table = to.Database + "." + table
+		}
+		return to.Address + "\x00" + table
+	case v.Index != "":
+		return v.Sink + "\x00" + v.Index
+	case sink.Type == "redis" && v.Key != "":
+		return v.Sink + "\x00" + v.Key
 	}
-	if place == "" {
-		return ""
-	}
-	return v.Sink + "\x00" + place
+	return ""
 }
 
 func (l *loader) targetKey(v *replicator.View) string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"replicator"
@@ -129,9 +130,12 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 		fence = pos
 	}
 	if text := q.Get("timeout"); text != "" {
+		if _, err := strconv.ParseFloat(text, 64); err == nil {
+			text += "s"
+		}
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 || d > mostWait {
-			fail(w, http.StatusBadRequest, fmt.Errorf("timeout: expected a duration up to %s, such as 10s", mostWait))
+			fail(w, http.StatusBadRequest, fmt.Errorf("timeout: expected a duration up to %s, such as 10s or 10", mostWait))
 			return
 		}
 		timeout = d

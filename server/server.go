@@ -82,7 +82,8 @@ type Server struct {
 	listener net.Listener
 	http     http.Server
 	stop     context.CancelCauseFunc // ends the requests that wait
-	served   chan error
+	done     chan struct{}           // closed once served is set
+	served   error
 	waiting  chan struct{}
 }
 
@@ -94,7 +95,7 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 		return nil, fmt.Errorf("server: %w; another replicator may be running: give each its own http.listen, or \"\" for none", err)
 	}
 	s := &Server{controller: c, metrics: m, token: sha256.Sum256([]byte(token)), hasToken: token != "", started: time.Now(),
-		listener: listener, served: make(chan error, 1), waiting: make(chan struct{}, mostWaiting)}
+		listener: listener, done: make(chan struct{}), waiting: make(chan struct{}, mostWaiting)}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
 		s.loopback = at.IP.IsLoopback()
 	}
@@ -108,7 +109,10 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 		MaxHeaderBytes:    mostHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
-	go func() { s.served <- s.http.Serve(listener) }()
+	go func() {
+		defer close(s.done)
+		s.served = s.http.Serve(listener)
+	}()
 	return s, nil
 }
 
@@ -117,15 +121,16 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 var errStopping = errors.New("the program is stopping")
 
-// Close stops serving: requests that wait end at once, others may finish until ctx is done. Close is called once.
+// Close stops serving: requests that wait end at once, others may finish until ctx is done.
 func (s *Server) Close(ctx context.Context) error {
 	s.stop(errStopping)
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
 	}
-	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
+	<-s.done
+	if !errors.Is(s.served, http.ErrServerClosed) {
+		err = errors.Join(err, s.served)
 	}
 	return err
 }
