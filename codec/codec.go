@@ -36,7 +36,7 @@ type layer func(dst, body []byte) ([]byte, error)
 // Formats and compressions that New knows, for messages and completion.
 const (
 	knownFormats = "json, msgpack, pickle, cbor"
-	knownLayers  = "zlib, gzip"
+	knownLayers  = "zlib, gzip, zstd, lz4, snappy"
 )
 
 // New returns the codec that a configuration names: compressions from the outermost on, then the format ("json",
@@ -80,6 +80,12 @@ func layerByName(name string) layer {
 		return newZlib()
 	case "gzip":
 		return newGzip()
+	case "zstd":
+		return newZstd()
+	case "lz4":
+		return newLZ4()
+	case "snappy":
+		return newSnappy()
 	}
 	return nil
 }

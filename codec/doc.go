@@ -1,5 +1,5 @@
-// Package codec decodes the bodies of cells: a format ("json") behind any number of compressions, outermost first
-// ("zlib+json").
+// Package codec decodes the bodies of cells: a format (json, msgpack, pickle, cbor) behind any number of compressions (zlib,
+// gzip, zstd, lz4, snappy), outermost first: "json", "zlib+pickle".
 //
 // # Promises
 //
@@ -16,11 +16,15 @@
 // A decoded value is one of nil, bool, int64, uint64 (only above the largest int64), replicator.Number, float64 (only from
 // formats that have binary floats), string, []byte (only from formats that tell bytes from text), []any and map[string]any.
 // Values own their memory: a body may be reused as soon as it is decoded. Where an object has a name twice the last one
-// counts, as in MySQL and in every common parser.
+// counts, as in MySQL and in every common parser; names that are integers (not in JSON) are their decimal digits.
+//
+// Python 2's str, Python 3's bytes and MessagePack's str may hold text or bytes: what is valid UTF-8 (in pickles also: without
+// control characters) is a string, everything else []byte. Pickles can't run anything here: only plain values are read, and
+// an object of a class is an error that names it.
 //
 // # Use
 //
 // A Codec is made once for a table (New). Codec.Decoder compiles the names that views want into a Decoder, whose Decode
-// allocates nothing but the wanted values. Both are safe for concurrent use. A decode error is the row's fault and final: the
+// allocates nothing but the wanted values (JSON; other formats are decoded whole). Both are safe for concurrent use. A decode error is the row's fault and final: the
 // same bytes fail in the same way again.
 package codec

@@ -1,0 +1,29 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// newZstd reads Zstandard frames. Dictionaries are not known.
+func newZstd() layer {
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSize), zstd.WithDecoderConcurrency(0))
+	if err != nil {
+		panic(fmt.Sprintf("constant options are refused: %v", err))
+	}
+	return func(dst, body []byte) ([]byte, error) {
+		out, err := decoder.DecodeAll(body, dst)
+		switch {
+		case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+			err = errTooLarge
+		case err == nil && len(out) > MaxSize:
+			err = errTooLarge
+		}
+		if err != nil {
+			return dst, inflateError("zstd", err)
+		}
+		return out, nil
+	}
+}
