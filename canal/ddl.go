@@ -142,9 +142,48 @@ func (p *statementParser) classify() statement {
 		return statement{}
 	}
 	if p.has("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "MERGE", "IMPORT") {
-		return p.changes(p.mentioned(), "was changed by a statement logged as text (binlog_format was not ROW in that session)")
+		return p.changes(p.target(), "was changed by a statement logged as text (binlog_format was not ROW in that session)")
 	}
 	return statement{}
+}
+
+// target is a watched table that a statement changes the rows of. Where it stands is known of the plain forms; the others
+// are taken to change whatever they name.
+func (p *statementParser) target() string {
+	switch first := p.at(0); {
+	case first.is("INSERT"), first.is("REPLACE"):
+		i := 1
+		for p.at(i).is("LOW_PRIORITY") || p.at(i).is("DELAYED") || p.at(i).is("HIGH_PRIORITY") || p.at(i).is("IGNORE") || p.at(i).is("INTO") {
+			i++
+		}
+		return p.nameAt(i)
+	case first.is("UPDATE"):
+		return p.before("SET")
+	case first.is("DELETE"):
+		return p.before("WHERE")
+	}
+	return p.mentioned()
+}
+
+// nameAt is the watched table whose name stands at i.
+func (p *statementParser) nameAt(i int) string {
+	database, table := p.database, p.at(i)
+	if p.at(i + 1).is(".") {
+		database, table = p.at(i).text, p.at(i+2)
+	}
+	if name, ok := p.watched(database, table.text); ok {
+		return name
+	}
+	return ""
+}
+
+// before is a watched table that is named before a keyword.
+func (p *statementParser) before(keyword string) string {
+	head := *p
+	if i := slices.IndexFunc(p.words, func(w word) bool { return w.is(keyword) }); i >= 0 {
+		head.words = p.words[:i]
+	}
+	return head.mentioned()
 }
 
 func (p *statementParser) changes(table string, what string) statement {
@@ -218,7 +257,7 @@ func (p *statementParser) alter() statement {
 	if !p.at(i).is("TABLE") {
 		return statement{}
 	}
-	name := p.mentioned()
+	name := p.altered(i)
 	if name == "" {
 		return statement{}
 	}
@@ -235,6 +274,29 @@ func (p *statementParser) alter() statement {
 		return statement{effectRows, name, "was renamed, or another table took its place"}
 	}
 	return statement{effect: effectAlter, table: name}
+}
+
+// altered is the watched table that an ALTER TABLE is about: the one that it names first, or one that takes part.
+func (p *statementParser) altered(i int) string {
+	for ; i < len(p.words); i++ {
+		next := i + 1
+		switch {
+		case p.at(i).is("TABLE"):
+			for p.at(next).is("IF") || p.at(next).is("EXISTS") {
+				next++
+			}
+		case p.at(i).is("RENAME"):
+			for p.at(next).is("TO") || p.at(next).is("AS") {
+				next++
+			}
+		default:
+			continue
+		}
+		if name := p.nameAt(next); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY.

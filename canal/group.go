@@ -283,8 +283,10 @@ func (s *stream) statement(ctx context.Context, h header, database string, text 
 				st.what, wayOut))
 		}
 	case effectAlter:
-		if err := s.altered(ctx, st.table); err != nil {
-			return false, err
+		if !s.silent() {
+			if err := s.altered(ctx, st.table); err != nil {
+				return false, err
+			}
 		}
 	}
 	// On MySQL a statement that isn't inside BEGIN is a transaction of its own; on MariaDB the GTID says so.

@@ -3,7 +3,7 @@ package canal
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"fmt"
 	"sync"
 	"testing"
@@ -65,7 +65,7 @@ func (b *bench) session(queries ...string) {
 			b.t.Fatalf("%s: %v", q, err)
 		}
 	}
-	_ = conn.Raw(func(any) error { return errors.New("not to be used again") })
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // its settings must not be anyone else's
 	conn.Close()
 }
 

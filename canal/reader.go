@@ -220,6 +220,9 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	}
 	defer conn.Close()
 	shape, err := readSchema(ctx, conn, &w.Table)
+	if errors.Is(err, errNoTable) { // dropped since: the binlog will say so
+		return nil
+	}
 	if err != nil {
 		return classify(err)
 	}

@@ -73,6 +73,8 @@ func containsFold(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }
 
+var errNoTable = errors.New("the source has no table")
+
 const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), is_nullable = 'YES' " +
 	"FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
@@ -100,8 +102,7 @@ func readSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, 
 		return nil, err
 	}
 	if len(s.columns) == 0 {
-		return nil, replicator.Fatal(fmt.Errorf("table %s: the source has no table %s.%s, or the account lacks SELECT on it",
-			t.Name, t.Database, t.Table))
+		return nil, replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name, errNoTable, t.Database, t.Table))
 	}
 	if rows, err = db.QueryContext(ctx, indexesQuery, t.Database, t.Table); err != nil {
 		return nil, err

@@ -1,9 +1,10 @@
 package canal
 
 import (
-	"encoding/hex"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // mariaSpecial prints MariaDB's UUID, INET4 and INET6, which are fixed bytes in the binlog, like a BINARY.
@@ -25,17 +26,44 @@ func mariaSpecial(k kind, data []byte) (any, error) {
 	return uuidText([16]byte(b)), nil
 }
 
-// inet6 prints an address as MariaDB does: IPv4 inside IPv6 keeps its dots.
+// inet6 prints an address as MariaDB does: "::" stands for the first of the longest runs of zero groups, even for a single
+// one, and IPv4 keeps its dots, mapped (::ffff:192.0.2.1) or compatible (::192.0.2.1).
 func inet6(b [16]byte) string {
-	return netip.AddrFrom16(b).String()
+	var groups [8]uint16
+	for i := range groups {
+		groups[i] = binary.BigEndian.Uint16(b[2*i:])
+	}
+	gap, gapLen := -1, 0
+	for i := 0; i < len(groups); i++ {
+		n := 0
+		for i+n < len(groups) && groups[i+n] == 0 {
+			n++
+		}
+		if n > gapLen {
+			gap, gapLen = i, n
+		}
+		i += n
+	}
+	out := make([]byte, 0, 45)
+	for i := 0; i < len(groups); i++ {
+		switch {
+		case i == gap:
+			out = append(out, "::"...)
+			i += gapLen - 1
+		case i == 6 && gap == 0 && (gapLen == 6 || gapLen == 5 && groups[5] == 0xffff):
+			if gapLen == 5 {
+				out = append(out, ':')
+			}
+			return string(netip.AddrFrom4([4]byte(b[12:])).AppendTo(out))
+		default:
+			if i > 0 && i != gap+gapLen {
+				out = append(out, ':')
+			}
+			out = strconv.AppendUint(out, uint64(groups[i]), 16)
+		}
+	}
+	return string(out)
 }
 
-// uuidText prints a UUID. MariaDB stores the five groups of those of version 1 to 5 in reverse order, so that time sorts
-// first (sql_type_uuid.h); newer ones and nil as they are.
-func uuidText(b [16]byte) string {
-	if stored := b; stored[6]&0x80 == 0 && stored[8]>>4 >= 1 && false {
-		_ = stored
-	}
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
+// uuidText prints a UUID. MariaDB sorts their groups in another order, but the binlog has them as they are printed.
+func uuidText(b [16]byte) string { return sidText(b[:]) }

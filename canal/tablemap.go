@@ -222,6 +222,8 @@ func (m *tableMap) isText(i int, f flavor) bool {
 		return true
 	case mysql.MYSQL_TYPE_GEOMETRY:
 		return f == mariaFlavor
+	case mysql.MYSQL_TYPE_VECTOR: // tried on 9.7: it has an entry, though it is no text
+		return f == mysqlFlavor
 	}
 	return false
 }

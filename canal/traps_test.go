@@ -1,0 +1,136 @@
+package canal
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// What a binlog doesn't tell must stop reading, with an error that names the table, the place and the way out.
+func TestWhatTheBinlogDoesNotTellIsFatal(t *testing.T) {
+	const row = "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, '{}')"
+	cases := []struct {
+		name     string
+		kind     string // "": every kind
+		before   []string
+		session  []string
+		mentions string
+	}{
+		{name: "truncate", session: []string{"TRUNCATE TABLE cell"}, mentions: "truncated"},
+		{name: "truncate with database", session: []string{"/* a */ TRUNCATE `{db}`.`cell`"}, mentions: "truncated"},
+		{name: "drop", session: []string{"DROP TABLE IF EXISTS other, cell"}, mentions: "dropped"},
+		{name: "drop database", session: []string{"DROP DATABASE {db}"}, mentions: "dropped"},
+		{name: "rename away", session: []string{"RENAME TABLE cell TO gone"}, mentions: "renamed"},
+		{name: "rename into place", before: []string{"CREATE TABLE next LIKE cell"}, session: []string{"RENAME TABLE cell TO old, next TO cell"}, mentions: "renamed"},
+		{name: "alter rename", session: []string{"ALTER TABLE cell RENAME TO gone"}, mentions: "renamed"},
+		{name: "drop partition", before: []string{"CREATE TABLE p (row_key INT, ref_key INT, PRIMARY KEY(row_key)) PARTITION BY RANGE (row_key) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)"},
+			session: []string{"ALTER TABLE p DROP PARTITION a"}, mentions: "partition"},
+		{name: "truncate partition", before: []string{"CREATE TABLE p (row_key INT, ref_key INT, PRIMARY KEY(row_key)) PARTITION BY RANGE (row_key) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)"},
+			session: []string{"ALTER TABLE p TRUNCATE PARTITION a"}, mentions: "partition"},
+		{name: "statement format", session: []string{"SET SESSION binlog_format = STATEMENT", row}, mentions: "binlog_format"},
+		{name: "statement format, from another database", session: []string{"SET SESSION binlog_format = STATEMENT", "USE mysql",
+			"UPDATE {db}.cell SET body = 'x' WHERE added_at = 1"}, before: []string{row}, mentions: "binlog_format"},
+		{name: "minimal image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE cell SET body = 'x'"}, mentions: "binlog_row_image"},
+		{name: "noblob image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = NOBLOB", "UPDATE cell SET ref_key = 7"}, mentions: "binlog_row_image"},
+		{name: "partial json", kind: "mysql", before: []string{"ALTER TABLE cell MODIFY body JSON", strings.Replace(row, "'{}'", "JSON_OBJECT('a', REPEAT('x', 5000), 'b', 1)", 1)},
+			session: []string{"SET SESSION binlog_row_value_options = PARTIAL_JSON", "UPDATE cell SET body = JSON_SET(body, '$.b', 2)"}, mentions: "binlog_row_value_options"},
+		{name: "xa", session: []string{"XA START 'x'", row, "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"}, mentions: "XA"},
+		{name: "role column dropped", session: []string{"ALTER TABLE cell DROP COLUMN body", "INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 1)"}, mentions: "body"},
+		{name: "key is NULL", before: []string{"ALTER TABLE cell DROP INDEX cell_idx, MODIFY row_key BINARY(16) NULL"},
+			session: []string{"INSERT INTO cell(column_name, ref_key) VALUES ('c', 1)"}, mentions: "row_key is NULL"},
+		{name: "replaced", kind: "mariadb", session: []string{"CREATE OR REPLACE TABLE cell (added_at INT PRIMARY KEY)"}, mentions: "replaced"},
+	}
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for _, c := range cases {
+			if c.kind != "" && !strings.HasPrefix(string(s.Kind), c.kind) {
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) {
+				b := newBench(t, s)
+				b.exec(cellDDL)
+				for _, q := range c.before {
+					b.exec(strings.ReplaceAll(q, "{db}", b.database))
+				}
+				tables := []replicator.Table{cellTable()}
+				if strings.Contains(strings.Join(c.before, ""), "TABLE p ") {
+					tables = append(tables, replicator.Table{Name: "p", Key: []string{"row_key"}})
+				}
+				src := b.source(tables...)
+				from := b.latest(src)
+				x := b.read(b.open(src, from))
+				var session []string
+				for _, q := range c.session {
+					session = append(session, strings.ReplaceAll(q, "{db}", b.database))
+				}
+				b.session(session...)
+				err := x.failure()
+				if !replicator.IsFatal(err) || !strings.Contains(err.Error(), c.mentions) || !strings.Contains(err.Error(), "binlog.0") {
+					t.Errorf("reading ended with %v (fatal: %t), want a fatal error with %q and a place", err, replicator.IsFatal(err), c.mentions)
+				}
+				if strings.Contains(err.Error(), "REPEAT") || strings.Contains(err.Error(), "INSERT INTO") {
+					t.Errorf("the error shows a statement: %v", err)
+				}
+			})
+		}
+	})
+}
+
+// What looks like trouble and is none.
+func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL, "CREATE TABLE other (id INT PRIMARY KEY, j LONGTEXT, v INT)", "CREATE TABLE myisam (id INT PRIMARY KEY) ENGINE=MyISAM")
+		src := b.source(cellTable())
+		from := b.latest(src)
+		x := b.read(b.open(src, from))
+		b.session("SET SESSION binlog_format = STATEMENT", "INSERT INTO other VALUES (1, 'INSERT INTO cell', 1)", "UPDATE other SET v = 2 WHERE j = \"cell\"")
+		b.session("SET SESSION binlog_row_image = MINIMAL", "UPDATE other SET v = 3")
+		b.session("XA START 'y'", "INSERT INTO other VALUES (2, '', 0)", "XA END 'y'", "XA PREPARE 'y'", "XA COMMIT 'y'")
+		b.session("START TRANSACTION", "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a')", "SAVEPOINT s",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 2, 'b')", "ROLLBACK TO s",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 3, 'c')", "COMMIT")
+		b.session("START TRANSACTION", "INSERT INTO cell(row_key, column_name, ref_key) VALUES ('z', 'c', 1)", "ROLLBACK")
+		b.exec("CREATE TABLE copy AS SELECT * FROM cell", "TRUNCATE TABLE other", "ALTER TABLE other ADD COLUMN cell INT, RENAME TO moved", "DROP TABLE moved",
+			"INSERT INTO myisam VALUES (1)", "CREATE TEMPORARY TABLE tmp AS SELECT * FROM cell", "DROP TABLE copy", "FLUSH LOGS",
+			"ALTER TABLE cell ADD COLUMN extra VARCHAR(10) DEFAULT 'x' FIRST, ADD INDEX (ref_key)", "ANALYZE TABLE cell",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 4, 'd')",
+			"ALTER TABLE cell RENAME COLUMN extra TO more", "CREATE INDEX i ON cell(column_name)", "DROP INDEX i ON cell",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 5, 'e')")
+		const k = "6b000000000000000000000000000000"
+		wantChanges(t, x.upTo(b.latest(src)), "insert cell.c "+k+" v1 a", "insert cell.c "+k+" v3 c", "insert cell.c "+k+" v4 d", "insert cell.c "+k+" v5 e")
+	})
+}
+
+func TestReadingGoesOnOverFiles(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		b := newBench(t, servertest.Own(t, kind))
+		b.exec(cellDDL)
+		src := b.source(cellTable())
+		from := b.latest(src)
+		x := b.read(b.open(src, from))
+		for range 3 {
+			b.exec("INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', LAST_INSERT_ID() + 1 + UNIX_TIMESTAMP(NOW(6)) * 1000000)", "FLUSH BINARY LOGS")
+		}
+		end := b.latest(src)
+		if got := len(x.upTo(end)); got != 3 {
+			t.Errorf("%d changes, want 3", got)
+		}
+		x.end()
+		p := x.reader.Position(x.last())
+		if p.Order < end.Order {
+			t.Errorf("position %s is before %s", Describe(p.Token), Describe(end.Token))
+		}
+		// Purged: the old position is lost, the new one isn't.
+		b.exec("PURGE BINARY LOGS TO '" + p.Token[strings.Index(p.Token, "binlog."):][:len("binlog.000001")] + "'")
+		if _, err := src.Open(testContext(t), []replicator.Position{from}); !errors.Is(err, replicator.ErrLost) {
+			t.Errorf("opening a purged position: %v, want ErrLost", err)
+		}
+		if b.changes(src, p); t.Failed() {
+			t.Error("the new position can't be read")
+		}
+	})
+}
