@@ -28,12 +28,12 @@ const (
 
 // File is a store in a directory: checkpoints.json, deadletters.jsonl and lock.
 type File struct {
-	dir  string
-	lock *os.File
+	dir     string
+	lock    *os.File
+	letters *letters
 
-	mu          sync.Mutex
+	mu          sync.Mutex                      // of what follows; the letters have a lock of their own
 	checkpoints map[place]replicator.Checkpoint // as they stand in checkpoints.json
-	letters     *letters
 	closed      bool
 }
 
@@ -202,54 +202,24 @@ func (f *File) Forget(_ context.Context, view string) error {
 
 // Bury implements replicator.DeadLetters.
 func (f *File) Bury(_ context.Context, list []replicator.DeadLetter) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return ErrClosed
-	}
 	return f.letters.bury(list)
 }
 
 // Raise implements replicator.DeadLetters.
 func (f *File) Raise(_ context.Context, view string, cells []replicator.Cell) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return ErrClosed
-	}
-	return f.letters.remove(f.letters.index.of(view, cells))
+	return f.letters.raise(view, cells)
 }
 
 // List implements replicator.DeadLetters.
 func (f *File) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil, ErrClosed
-	}
 	return f.letters.list(view)
 }
 
 // Drop implements replicator.DeadLetters.
-func (f *File) Drop(_ context.Context, ids []string) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return 0, ErrClosed
-	}
-	known := f.letters.index.known(ids)
-	return len(known), f.letters.remove(known)
-}
+func (f *File) Drop(_ context.Context, ids []string) (int, error) { return f.letters.drop(ids) }
 
 // Count implements replicator.DeadLetters.
-func (f *File) Count(context.Context) (map[string]int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil, ErrClosed
-	}
-	return f.letters.index.count(), nil
-}
+func (f *File) Count(context.Context) (map[string]int, error) { return f.letters.index.count(), nil }
 
 // Close frees the lock. Closing again does nothing.
 func (f *File) Close() error {

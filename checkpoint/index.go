@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 
 	"replicator"
 )
 
 // index knows which dead letters exist, and where: at is an offset into the file store's log, or a place in the order of
-// the MySQL store.
+// the MySQL store. It has a lock of its own, so that asking whether there are letters never waits for a disk or a server.
 type index struct {
+	mu      sync.RWMutex
 	entries map[letterID]entry
 	counts  map[string]int // by view; views without letters are not there
 }
@@ -18,14 +20,16 @@ type index struct {
 type entry struct {
 	at   int64
 	size int64
-	view string // shared: see put
+	view string
 }
 
 func newIndex() *index { return &index{entries: map[letterID]entry{}, counts: map[string]int{}} }
 
 // put enters a letter and returns what it replaces.
 func (x *index) put(id letterID, e entry) entry {
-	before := x.take(id)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before := x.remove(id)
 	x.entries[id] = e
 	x.counts[e.view]++
 	return before
@@ -33,6 +37,12 @@ func (x *index) put(id letterID, e entry) entry {
 
 // take removes a letter and returns what was known of it.
 func (x *index) take(id letterID) entry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.remove(id)
+}
+
+func (x *index) remove(id letterID) entry {
 	e, ok := x.entries[id]
 	if !ok {
 		return entry{}
@@ -44,35 +54,55 @@ func (x *index) take(id letterID) entry {
 	return e
 }
 
-// of returns the ids of those cells that have a letter in the view: most often none, which costs nothing.
+// replace makes x know what other knows, and nothing else. other is not used any more.
+func (x *index) replace(other *index) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.entries, x.counts = other.entries, other.counts
+}
+
+func (x *index) get(id letterID) entry {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.entries[id]
+}
+
+// of returns the ids of those cells that have a letter in the view: most often none, which costs next to nothing.
 func (x *index) of(view string, cells []replicator.Cell) []letterID {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	if x.counts[view] == 0 {
 		return nil
 	}
 	var ids []letterID
 	for _, c := range cells {
-		if id := idOf(view, c); x.has(id) {
+		id := idOf(view, c)
+		if _, has := x.entries[id]; has {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-func (x *index) has(id letterID) bool { _, ok := x.entries[id]; return ok }
-
 // known returns those of the ids that letters have, each once.
 func (x *index) known(texts []string) []letterID {
-	var ids []letterID
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	ids := make(map[letterID]bool, len(texts))
 	for _, text := range texts {
-		if id, ok := parseID(text); ok && x.has(id) && !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		if id, ok := parseID(text); ok {
+			if _, has := x.entries[id]; has {
+				ids[id] = true
+			}
 		}
 	}
-	return ids
+	return slices.Sorted(maps.Keys(ids))
 }
 
 // ordered returns the letters of a view ("": all), oldest first.
 func (x *index) ordered(view string) []letterID {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	ids := make([]letterID, 0, len(x.entries))
 	for id, e := range x.entries {
 		if view == "" || e.view == view {
@@ -83,4 +113,8 @@ func (x *index) ordered(view string) []letterID {
 	return ids
 }
 
-func (x *index) count() map[string]int { return maps.Clone(x.counts) }
+func (x *index) count() map[string]int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return maps.Clone(x.counts)
+}

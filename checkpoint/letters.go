@@ -11,20 +11,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"replicator"
 )
 
-// letters is the log of dead letters: a line when one is buried, and a line when some are removed. Its methods are called
-// with the store's lock held.
+// letters is the log of dead letters: a line when one is buried, and a line when some are removed.
 type letters struct {
-	path    string
+	path  string
+	index *index
+
+	mu      sync.Mutex // of all that follows; bury, raise, drop, list and close take it
 	file    *os.File
 	size    int64 // of the file
 	live    int64 // bytes of lines that still count
-	index   *index
-	changed bool // an error left the log in doubt: nothing may be appended
+	changed bool  // an error left the log in doubt: nothing may be appended
+	closed  bool
 }
 
 // line is a line of the log. The first line of a log holds the format and nothing else.
@@ -132,13 +135,32 @@ func (l *letters) bury(list []replicator.DeadLetter) error {
 			Key: []byte(d.Cell.Key), Column: []byte(d.Cell.Column), Version: d.Version, Order: d.Order, Position: d.Position,
 			Reason: d.Reason, Time: d.Time.UTC(), Raw: d.Raw}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.append(lines)
 }
 
-func (l *letters) remove(ids []letterID) error {
+func (l *letters) raise(view string, cells []replicator.Cell) error {
+	ids := l.index.of(view, cells)
 	if len(ids) == 0 {
 		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.remove(ids)
+}
+
+func (l *letters) drop(texts []string) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids := l.index.known(texts)
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	return len(ids), l.remove(ids)
+}
+
+func (l *letters) remove(ids []letterID) error {
 	n := line{}
 	for _, id := range ids {
 		n.Remove = append(n.Remove, id.String())
@@ -148,6 +170,9 @@ func (l *letters) remove(ids []letterID) error {
 
 // append writes lines with one sync, and takes them into the index once they are durable.
 func (l *letters) append(lines []line) error {
+	if l.closed {
+		return ErrClosed
+	}
 	if len(lines) == 0 {
 		return nil
 	}
@@ -209,7 +234,8 @@ func (l *letters) compact() error {
 		if err = os.Rename(temporary, l.path); err == nil {
 			err = syncDir(filepath.Dir(l.path))
 			old := l.file
-			*l = *fresh
+			l.file, l.size, l.live = fresh.file, fresh.size, fresh.live
+			l.index.replace(fresh.index)
 			l.changed = err != nil // a crash could bring the old log back, without what is appended to this one
 			return errors.Join(err, old.Close())
 		}
@@ -252,13 +278,18 @@ func (l *letters) copyTo(fresh *letters) error {
 
 // textOf reads a letter's line.
 func (l *letters) textOf(id letterID) ([]byte, error) {
-	e := l.index.entries[id]
+	e := l.index.get(id)
 	text := make([]byte, e.size)
 	_, err := l.file.ReadAt(text, e.at)
 	return text, err
 }
 
 func (l *letters) list(view string) ([]replicator.DeadLetter, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, ErrClosed
+	}
 	ids := l.index.ordered(view)
 	list := make([]replicator.DeadLetter, 0, len(ids))
 	for _, id := range ids {
@@ -278,7 +309,12 @@ func (l *letters) list(view string) ([]replicator.DeadLetter, error) {
 	return list, nil
 }
 
-func (l *letters) close() error { return l.file.Close() }
+func (l *letters) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return l.file.Close()
+}
 
 // fileReader reads a directory that another process may be writing to.
 type fileReader struct {

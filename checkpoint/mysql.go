@@ -24,10 +24,10 @@ var _ replicator.Store = (*MySQL)(nil)
 type MySQL struct {
 	db     *sql.DB
 	tables tables
+	index  *index // at: the letter's place in the order of burying
 
-	mu     sync.Mutex // one statement at a time: they all share one connection
+	mu     sync.Mutex // one call at a time: they all share one connection
 	conn   *sql.Conn  // holds the lock; nil after it was lost
-	index  *index     // at: the letter's place in the order of burying
 	closed bool
 }
 
@@ -38,7 +38,7 @@ func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &MySQL{db: db, tables: t}
+	s := &MySQL{db: db, tables: t, index: newIndex()}
 	if err := s.attach(ctx, createTables); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -111,7 +111,8 @@ func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	if err != nil {
 		return errors.Join(err, discard(conn))
 	}
-	s.conn, s.index = conn, index
+	s.conn = conn
+	s.index.replace(index)
 	return nil
 }
 
@@ -270,17 +271,12 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 
 // Raise implements replicator.DeadLetters.
 func (s *MySQL) Raise(ctx context.Context, view string, cells []replicator.Cell) error {
-	s.mu.Lock()
-	ids := s.index.of(view, cells)
-	s.mu.Unlock()
-	return s.remove(ctx, "removing dead letters", ids)
+	return s.remove(ctx, "removing dead letters", s.index.of(view, cells))
 }
 
 // Drop implements replicator.DeadLetters.
 func (s *MySQL) Drop(ctx context.Context, ids []string) (int, error) {
-	s.mu.Lock()
 	known := s.index.known(ids)
-	s.mu.Unlock()
 	return len(known), s.remove(ctx, "dropping dead letters", known)
 }
 
@@ -320,14 +316,7 @@ func (s *MySQL) List(ctx context.Context, view string) (list []replicator.DeadLe
 }
 
 // Count implements replicator.DeadLetters.
-func (s *MySQL) Count(context.Context) (map[string]int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
-	return s.index.count(), nil
-}
+func (s *MySQL) Count(context.Context) (map[string]int, error) { return s.index.count(), nil }
 
 // Close ends the connection, and the lock with it. Closing again does nothing.
 func (s *MySQL) Close() error {
