@@ -1,5 +1,461 @@
 package sinktest
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
 
-func contract(t *testing.T, s *Subject) {}
+	"replicator"
+)
+
+// contract tries what a single call must do, on cells of its own.
+func contract(t *testing.T, s *Subject) {
+	for i, c := range []struct {
+		name string
+		test func(*fixture)
+	}{
+		{"an older op is stale and changes nothing", testStale},
+		{"the same op may be applied again", testRepeat},
+		{"deleting the newest version brings back an older one", testDelete},
+		{"a deleted version that was held up does not come back", testHeldUp},
+		{"a value that can't be computed contributes nothing", testUnreadable},
+		{"a bad value is rejected alone", testRejected},
+		{"versions are the lowest of the views", testVersions},
+		{"a view that joins later gets what others have", testLateView},
+		{"a mark never falls", testMarks},
+		{"a mark that fell or is gone is a loss", testLost},
+		{"another process finds everything", testReopen},
+		{"a view that was forgotten or defined anew starts anew", testForget},
+		{"sources do not meet", testSources},
+		{"two writers of new cells agree", testTwoWriters},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t, s, int64(i+1)<<8)
+			c.test(f)
+			f.clear()
+		})
+	}
+}
+
+// fixture is a target and some cells of one test's own.
+type fixture struct {
+	t      *testing.T
+	s      *Subject
+	rnd    *rand.Rand
+	source string
+	target replicator.Target
+	base   int64
+	cells  []replicator.Cell
+	now    int64
+	bodies map[replicator.Cell]body // what the target must show
+}
+
+func newFixture(t *testing.T, s *Subject, base int64) *fixture {
+	f := &fixture{t: t, s: s, rnd: rand.New(rand.NewPCG(uint64(base), 1)), base: base, now: 100, bodies: map[replicator.Cell]body{}}
+	f.target = open(t, s, f.source, s.Views)
+	feed := s.Views[0].From[0]
+	if s.table(feed.Table).Column != "" && feed.Column == "" {
+		feed.Column = "any"
+	}
+	for i := range 4 {
+		f.cells = append(f.cells, replicator.Cell{Table: feed.Table, Column: feed.Column, Key: keyOf(s.table(feed.Table), base, int64(i))})
+	}
+	return f
+}
+
+// body is one that every view that the cells feed shows something of.
+func (f *fixture) body() body {
+	b := body{}
+	for _, path := range f.s.properties() {
+		for b[path] == nil || fmt.Sprint(b[path]) == "[]" || fmt.Sprint(b[path]) == "0" {
+			b[path] = f.s.property(f.rnd, path)
+		}
+	}
+	return b
+}
+
+func (f *fixture) put(c replicator.Cell, version, order int64, b body) replicator.Op {
+	return replicator.Op{Cell: c, Version: version, Order: order, Values: f.s.values(c, b)}
+}
+
+func (f *fixture) reset(c replicator.Cell, version, asOf int64, b body) replicator.Op {
+	return replicator.Op{Cell: c, Version: version, AsOf: asOf, Values: f.s.values(c, b)}
+}
+
+// apply applies ops that are neither stale nor rejected.
+func (f *fixture) apply(ops ...replicator.Op) {
+	f.t.Helper()
+	if a := f.try(ops...); len(a.Stale)+len(a.Rejected) > 0 {
+		f.t.Fatalf("Apply says %+v; nothing was stale or bad", a)
+	}
+}
+
+func (f *fixture) try(ops ...replicator.Op) replicator.Applied {
+	f.t.Helper()
+	a, err := f.target.Apply(f.t.Context(), ops)
+	if err != nil {
+		f.t.Fatalf("Apply: %v", err)
+	}
+	return a
+}
+
+// shows compares the views, or some of them, with what the newest bodies make.
+func (f *fixture) shows(when string, newest map[replicator.Cell]body) {
+	f.t.Helper()
+	f.bodies = newest
+	for _, v := range f.s.Views {
+		var from []contribution
+		for c, b := range newest {
+			if v.Feeds(c) {
+				from = append(from, contribution{c, f.s.entries(v, c, b)})
+			}
+		}
+		if got, want := f.s.Read(f.t, v), contents(v, from); !maps.Equal(got, want) {
+			f.t.Fatalf("%s, view %s holds\n%s\nand not\n%s", when, v.Name, list(got), list(want))
+		}
+	}
+}
+
+// clear takes everything away again.
+func (f *fixture) clear() {
+	f.t.Helper()
+	target := open(f.t, f.s, f.source, f.s.Views)
+	var ops []replicator.Op
+	for _, c := range f.cells {
+		ops = append(ops, f.reset(c, replicator.NoVersion, firstOrder-1, nil))
+	}
+	if _, err := target.Apply(f.t.Context(), ops); err != nil {
+		f.t.Fatalf("Apply: %v", err)
+	}
+	f.shows("after all was taken away", nil)
+}
+
+func (f *fixture) staleOnly(a replicator.Applied, stale ...int) {
+	f.t.Helper()
+	slices.Sort(a.Stale)
+	if !slices.Equal(a.Stale, stale) || len(a.Rejected) > 0 {
+		f.t.Fatalf("Apply says %+v; stale were %v", a, stale)
+	}
+}
+
+func testStale(f *fixture) {
+	a, b := f.body(), f.body()
+	f.apply(f.put(f.cells[0], 5, 50, a), f.put(f.cells[1], 5, 50, b))
+	newer := f.body()
+	f.staleOnly(f.try(f.put(f.cells[0], 4, 60, f.body()), f.put(f.cells[1], 6, 60, newer)), 0)
+	f.staleOnly(f.try(f.put(f.cells[0], 5, 49, f.body()), f.reset(f.cells[1], replicator.NoVersion, 59, nil)), 0, 1)
+	f.shows("after older ops", map[replicator.Cell]body{f.cells[0]: a, f.cells[1]: newer})
+	f.staleOnly(f.try(), []int(nil)...)
+}
+
+func testRepeat(f *fixture) {
+	a, b := f.body(), f.body()
+	put, reset := f.put(f.cells[0], 5, 50, a), f.reset(f.cells[1], 3, 50, b)
+	for range 3 {
+		f.apply(put, reset)
+		f.shows("after the same ops", map[replicator.Cell]body{f.cells[0]: a, f.cells[1]: b})
+	}
+}
+
+func testDelete(f *fixture) {
+	c, old, newest := f.cells[0], f.body(), f.body()
+	f.apply(f.put(c, 1, 10, old))
+	f.apply(f.put(c, 2, 20, newest))
+	f.apply(f.reset(c, 1, 30, old))
+	f.shows("after the newest version was deleted", map[replicator.Cell]body{c: old})
+	f.staleOnly(f.try(f.put(c, 2, 20, newest)), 0)
+	f.shows("after a replay", map[replicator.Cell]body{c: old})
+	f.apply(f.reset(c, replicator.NoVersion, 40, nil))
+	f.shows("after the last version was deleted", nil)
+	f.staleOnly(f.try(f.put(c, 1, 10, old)), 0)
+	f.apply(f.put(c, 1, 50, old))
+	f.shows("after it was inserted again", map[replicator.Cell]body{c: old})
+}
+
+// A reset that yields to a later put must be remembered nevertheless.
+func testHeldUp(f *fixture) {
+	c, old, deleted := f.cells[0], f.body(), f.body()
+	f.apply(f.put(c, 3, 33, old))
+	f.apply(f.put(c, 3, 45, old))                 // a scan
+	f.staleOnly(f.try(f.reset(c, 3, 41, old)), 0) // the look after version 5, inserted at 37, was deleted at 39
+	f.staleOnly(f.try(f.put(c, 5, 37, deleted)), 0)
+	f.shows("after a put that was held up", map[replicator.Cell]body{c: old})
+}
+
+func testUnreadable(f *fixture) {
+	c, good := f.cells[0], f.body()
+	f.apply(f.put(c, 1, 10, good))
+	for i, v := range f.s.Views {
+		if !v.Feeds(c) {
+			continue
+		}
+		bad := f.body()
+		bad[unreadable] = v.Name
+		f.apply(f.put(c, int64(i+2), int64(i+20), bad))
+		f.shows("after a value of view "+v.Name+" could not be computed", map[replicator.Cell]body{c: bad})
+	}
+}
+
+func testRejected(f *fixture) {
+	if f.s.Bad == nil {
+		f.t.Skip("the subject names no bad value")
+	}
+	first, second, third := f.body(), f.body(), f.body()
+	f.apply(f.put(f.cells[0], 1, 10, first), f.put(f.cells[1], 1, 10, second))
+	for _, name := range slices.Sorted(maps.Keys(f.s.Bad)) {
+		bad := f.body()
+		bad[name] = f.s.Bad[name]
+		a := f.try(f.put(f.cells[2], 1, 10, third), f.put(f.cells[1], 2, 20, bad))
+		var rejects []int
+		for i, v := range f.s.Views {
+			if v.Feeds(f.cells[1]) && slices.ContainsFunc(v.Fields, func(field replicator.Field) bool { return field.Path == name }) {
+				rejects = append(rejects, i)
+			}
+		}
+		var got []int
+		for _, r := range a.Rejected {
+			if r.Op != 1 || r.Err == nil {
+				f.t.Fatalf("rejected: %+v", r)
+			}
+			got = append(got, r.View)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, rejects) || len(a.Stale) > 0 {
+			f.t.Fatalf("Apply says %+v; the bad value is one for views %v", a, rejects)
+		}
+		if a := f.try(f.put(f.cells[1], 1, 10, bad)); len(a.Stale) != 1 || len(a.Rejected) > 0 {
+			f.t.Fatalf("Apply says %+v of a bad value that is stale", a)
+		}
+		for _, v := range rejects { // the old contribution goes: what can't be shown must not look current
+			view := f.s.Views[v]
+			if own := of(f.cells[1], f.s.Read(f.t, view)); watched(f.s, view) && len(own) > 0 {
+				f.t.Fatalf("view %s still shows %v", view.Name, own)
+			}
+		}
+		f.apply(f.put(f.cells[1], 3, 30, second))
+		f.shows("after the bad value was superseded", map[replicator.Cell]body{f.cells[0]: first, f.cells[1]: second, f.cells[2]: third})
+		f.apply(f.reset(f.cells[1], 1, 40, second), f.reset(f.cells[2], replicator.NoVersion, 40, nil))
+		f.now += 100
+		f.apply(f.reset(f.cells[1], 0, f.now, second))
+		return // one property is enough to start with: versions of these cells are used up
+	}
+}
+
+func (f *fixture) versions(want ...int64) {
+	f.t.Helper()
+	got, err := f.target.Versions(f.t.Context(), f.cells[:len(want)])
+	if err != nil {
+		f.t.Fatalf("Versions: %v", err)
+	}
+	if !slices.Equal(got, want) {
+		f.t.Fatalf("versions are %v, and not %v", got, want)
+	}
+}
+
+func testVersions(f *fixture) {
+	f.versions(replicator.NoVersion, replicator.NoVersion, replicator.NoVersion)
+	f.apply(f.put(f.cells[0], 5, 50, f.body()), f.put(f.cells[1], 1<<60, 50, f.body()), f.put(f.cells[2], 0, 50, f.body()))
+	f.versions(5, 1<<60, 0)
+	f.apply(f.reset(f.cells[0], 4, 60, f.body()), f.reset(f.cells[1], replicator.NoVersion, 60, nil))
+	f.versions(4, replicator.NoVersion, 0)
+}
+
+func testLateView(f *fixture) {
+	c := f.cells[0]
+	var few []*replicator.View
+	for _, v := range f.s.Views {
+		if v.Feeds(c) {
+			few = append(few, v)
+		}
+	}
+	if len(few) < 2 {
+		f.t.Skip("only one view is fed by the cell")
+	}
+	all := f.target
+	some := *f.s
+	some.Views = few[:1]
+	f.target = open(f.t, f.s, f.source, some.Views)
+	b := f.body()
+	op := replicator.Op{Cell: c, Version: 5, Order: 50, Values: some.values(c, b)}
+	f.apply(op)
+	f.target = all
+	f.versions(replicator.NoVersion)
+	f.apply(f.put(c, 4, 40, f.body()))
+	f.versions(4)
+	f.apply(f.put(c, 5, 50, b))
+	f.versions(5)
+	f.shows("after the late views' fill", map[replicator.Cell]body{c: b})
+}
+
+// mark is the view's mark as another process sees it.
+func (f *fixture) mark(view string) (replicator.Mark, bool) {
+	f.t.Helper()
+	sink := f.s.New(f.t)
+	defer sink.Close()
+	found, err := sink.Marks(f.t.Context(), f.source)
+	if err != nil {
+		f.t.Fatalf("Marks: %v", err)
+	}
+	for _, m := range found {
+		if m.View == view {
+			return m, true
+		}
+	}
+	return replicator.Mark{}, false
+}
+
+func testMarks(f *fixture) {
+	f.source = "marks"
+	if m, ok := f.mark(f.s.Views[0].Name); ok {
+		f.t.Fatalf("a mark before the view was opened: %+v", m)
+	}
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	first := replicator.Position{Order: 10, Token: "first"}
+	later := replicator.Position{Order: 20, Token: "later"}
+	for _, step := range []struct {
+		p     replicator.Position
+		phase replicator.Phase
+		want  replicator.Mark
+	}{
+		{first, replicator.Filling, replicator.Mark{Position: first, Phase: replicator.Filling}},
+		{later, replicator.Filled, replicator.Mark{Position: later, Phase: replicator.Filled}},
+		{first, replicator.Filling, replicator.Mark{Position: later, Phase: replicator.Filled}},
+	} {
+		if err := f.target.Mark(f.t.Context(), step.p, step.phase); err != nil {
+			f.t.Fatalf("Mark: %v", err)
+		}
+		for _, v := range f.s.Views {
+			step.want.View, step.want.Fingerprint = v.Name, v.Fingerprint
+			if m, _ := f.mark(v.Name); m != step.want {
+				f.t.Fatalf("the mark is %+v, and not %+v", m, step.want)
+			}
+		}
+	}
+}
+
+func testLost(f *fixture) {
+	if f.s.SetMark == nil {
+		f.t.Skip("the subject can't change marks")
+	}
+	f.source = "lost"
+	view := f.s.Views[0].Name
+	for name, damage := range map[string]*replicator.Position{"fell": {Order: 5, Token: "old"}, "is gone": nil} {
+		f.target = open(f.t, f.s, f.source, f.s.Views)
+		for _, order := range []int64{10, 20} {
+			if err := f.target.Mark(f.t.Context(), replicator.Position{Order: order, Token: "new"}, replicator.Filled); err != nil {
+				f.t.Fatalf("Mark: %v", err)
+			}
+		}
+		f.s.SetMark(f.t, f.source, view, damage)
+		if err := f.target.Mark(f.t.Context(), replicator.Position{Order: 30, Token: "newer"}, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+			f.t.Fatalf("a mark %s, and Mark says %v", name, err)
+		}
+		f.s.SetMark(f.t, f.source, view, nil)
+	}
+}
+
+func testReopen(f *fixture) {
+	c, b := f.cells[0], f.body()
+	f.apply(f.put(c, 5, 50, b))
+	if err := f.target.Mark(f.t.Context(), replicator.Position{Order: 60, Token: "p"}, replicator.Filled); err != nil {
+		f.t.Fatalf("Mark: %v", err)
+	}
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	f.versions(5)
+	f.staleOnly(f.try(f.put(c, 4, 55, f.body())), 0)
+	f.shows("after it was opened again", map[replicator.Cell]body{c: b})
+	if m, ok := f.mark(f.s.Views[0].Name); !ok || m.Position.Order < 60 {
+		f.t.Fatalf("the mark is %+v after it was opened again", m)
+	}
+}
+
+func testForget(f *fixture) {
+	f.source = "forget"
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	c, b := f.cells[0], f.body()
+	f.apply(f.put(c, 5, 50, b))
+	again := func(views []*replicator.View, what string) {
+		f.t.Helper()
+		f.target = open(f.t, f.s, f.source, views)
+		f.versions(replicator.NoVersion)
+		if m, ok := f.mark(views[0].Name); !ok || m.Position.Order != 0 || m.Fingerprint != views[0].Fingerprint || m.Phase != replicator.Filling {
+			f.t.Fatalf("%s: the mark is %+v", what, m)
+		}
+		older := f.body()
+		f.apply(f.put(c, 2, 20, older)) // it is not known that there was anything newer
+	}
+	sink := f.s.New(f.t)
+	defer sink.Close()
+	if err := f.target.Mark(f.t.Context(), replicator.Position{Order: 60, Token: "p"}, replicator.Filled); err != nil {
+		f.t.Fatalf("Mark: %v", err)
+	}
+	for _, v := range f.s.Views {
+		if err := sink.Forget(f.t.Context(), v.Name); err != nil {
+			f.t.Fatalf("Forget: %v", err)
+		}
+	}
+	again(f.s.Views, "forgotten")
+	var changed []*replicator.View
+	for _, v := range f.s.Views {
+		v := *v
+		v.Fingerprint += "-anew"
+		changed = append(changed, &v)
+	}
+	again(changed, "defined anew")
+	again(f.s.Views, "as before")
+	f.apply(f.put(c, 5, 50, b))
+	f.shows("after it was filled again", map[replicator.Cell]body{c: b})
+	f.apply(f.reset(c, replicator.NoVersion, 60, nil))
+}
+
+func testSources(f *fixture) {
+	c := f.cells[0]
+	f.apply(f.put(c, 5, 50, f.body()))
+	other := open(f.t, f.s, "other", f.s.Views)
+	versions, err := other.Versions(f.t.Context(), []replicator.Cell{c})
+	if err != nil || versions[0] != replicator.NoVersion {
+		f.t.Fatalf("another source's cell stands at %v (%v)", versions, err)
+	}
+}
+
+// Both writers take a new cell for unseen, if the sink lets them; then the older one wins now and then.
+func testTwoWriters(f *fixture) {
+	const rounds, cells = 20, 10
+	f.cells = nil
+	t := f.s.table(f.s.Views[0].From[0].Table)
+	feed := f.s.Views[0].From[0]
+	if t.Column != "" && feed.Column == "" {
+		feed.Column = "any"
+	}
+	targets := []replicator.Target{f.target, open(f.t, f.s, f.source, f.s.Views)}
+	newest := map[replicator.Cell]body{}
+	for round := range rounds {
+		batches := make([][]replicator.Op, len(targets))
+		for i := range cells {
+			c := replicator.Cell{Table: feed.Table, Column: feed.Column, Key: keyOf(t, f.base, int64(100+round*cells+i))}
+			f.cells = append(f.cells, c)
+			for w := range targets {
+				b := f.body()
+				version := int64(1 + (w+i)%2)
+				batches[w] = append(batches[w], f.put(c, version, 10*version, b))
+				if version == 2 {
+					newest[c] = b
+				}
+			}
+		}
+		var wg sync.WaitGroup
+		for w, target := range targets {
+			wg.Go(func() {
+				if _, err := target.Apply(f.t.Context(), batches[w]); err != nil {
+					f.t.Errorf("Apply: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	f.shows("after two writers at once", newest)
+}
