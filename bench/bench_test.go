@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+// quickLab is a lab of the smallest sizes on servers of its own.
+func quickLab(t *testing.T, kind servers.Kind, program string) *lab {
+	t.Helper()
+	o, err := parse([]string{"-quick"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := servertest.Own(t, kind, serverArgs(kind)...)
+	sink := servertest.Own(t, kind, serverArgs(kind)...)
+	l, err := newLab(o, source, sink, program, newScreen(io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// Each stage compares every row with the workload, and fails on a difference. No figure is looked at.
+func TestEveryStageEndsWithTheRightRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it five times on each server")
+	}
+	program, err := build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		l := quickLab(t, kind, program)
+		if err := l.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		checked := map[string]int64{}
+		for _, r := range l.results {
+			checked[r.Stage] = r.Checked
+		}
+		entities := int64(0)
+		for _, number := range l.cells.newest(l.options.cells) {
+			if number >= 0 {
+				entities++
+			}
+		}
+		cells := int64(l.options.cells)
+		for stage, want := range map[string]int64{
+			"decode-1": cells, "decode-7": 7 * cells,
+			"catch-up-1": entities, "catch-up-7": 7 * entities, "fill-1": entities, "fill-7": 7 * entities,
+			"latency": int64(l.entities), // each is written at least once
+		} {
+			if checked[stage] != want {
+				t.Errorf("%s: %d rows were checked, not %d", stage, checked[stage], want)
+			}
+		}
+	})
+}
+
+func TestVerifyFindsWhatDiffersFromTheWorkload(t *testing.T) {
+	w := &workload{entities: 10, body: 250, begin: 1}
+	index := oneView()[0]
+	s := servertest.MySQL(t)
+	for _, c := range []struct{ name, change, problem string }{
+		{"nothing", "DO 0", ""},
+		{"missing", "DELETE FROM index_users_email LIMIT 1", "of 10 rows are missing"},
+		{"wrong", "UPDATE index_users_email SET email = 'other' LIMIT 1", `is "other", not `},
+		{"too many", "INSERT INTO index_users_email VALUES ('more', REPEAT('x', 16))", "is too many"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			database := servertest.Database(t, s)
+			db, err := sql.Open("mysql", s.DSN(database))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			for _, q := range []string{index.ddl, "", c.change} {
+				if q == "" { // the right rows
+					for _, n := range w.newest(1000) {
+						u := w.user(w.at(n))
+						if _, err := db.Exec("INSERT INTO index_users_email VALUES (?, ?)", u.email, u.key[:]); err != nil {
+							t.Fatal(err)
+						}
+					}
+				} else if _, err := db.Exec(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err = index.verify(t.Context(), db, database, w, 1000)
+			if c.problem == "" && err != nil || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
+				t.Errorf("verify says %v, and should say %q", err, c.problem)
+			}
+		})
+	}
+}
+
+func TestBodiesAreJSONOfTheSizeThatWasAskedFor(t *testing.T) {
+	w := &workload{entities: 1000, body: 280, begin: time.Now().UnixNano()}
+	for n := range 3000 {
+		c := w.at(n)
+		body := w.appendBody(nil, c)
+		if len(body) != w.body {
+			t.Fatalf("cell %d: %d bytes: %s", n, len(body), body)
+		}
+		var b struct {
+			Username, Email, Password string
+			Phone                     int
+			Activate                  bool
+		}
+		if err := json.Unmarshal(body, &b); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		if u := w.user(c); b.Username != u.username || b.Email != u.email || b.Password != u.password || b.Phone != u.phone || b.Activate != u.activate {
+			t.Fatalf("cell %d says %+v, its body %s", n, u, body)
+		}
+	}
+}
+
+func TestWorkloadHoldsWhatMakesViewsHard(t *testing.T) {
+	w := &workload{entities: 1000, body: 250, begin: 1 << 60}
+	keys := map[[16]byte]bool{}
+	zeroes := 0
+	for e := range w.entities {
+		key := w.key(e)
+		keys[key] = true
+		if bytes.HasSuffix(key[:], []byte{0, 0, 0, 0}) {
+			zeroes++
+		}
+	}
+	if len(keys) != w.entities || zeroes == 0 {
+		t.Errorf("%d keys of %d entities, %d end in zero bytes", len(keys), w.entities, zeroes)
+	}
+	refs := map[int64]bool{}
+	emails := map[string]bool{}
+	const n = 100_000
+	lateCells := 0
+	newest := map[int]int64{}
+	for i := range n {
+		c := w.at(i)
+		refs[c.ref], emails[w.user(c).email] = true, true
+		if c.ref < newest[c.entity] {
+			lateCells++
+		}
+		newest[c.entity] = max(newest[c.entity], c.ref)
+	}
+	if len(refs) != n || len(emails) != n || lateCells < n/200 {
+		t.Errorf("of %d cells: %d versions, %d emails, %d late", n, len(refs), len(emails), lateCells)
+	}
+	for e, number := range w.newest(n) {
+		if c := w.at(number); c.entity != e || c.ref != newest[e] {
+			t.Fatalf("the newest cell of entity %d is said to be %+v; its highest version is %d", e, c, newest[e])
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		args  string
+		cells int
+		wrong string
+	}{
+		{"", 1_000_000, ""},
+		{"-quick", 5000, ""},
+		{"-quick -cells 70", 70, ""},
+		{"-servers mysql,mariadb-11.8", 1_000_000, ""},
+		{"-servers oracle", 0, "no kind of server"},
+		{"-servers redis-7", 0, "no binlog"},
+		{"-cells 0", 0, "-cells must be at least 1"},
+		{"now", 0, `nothing to do with "now"`},
+	} {
+		o, err := parse(strings.Fields(c.args), io.Discard)
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%q: %v; it should say %q", c.args, err, c.wrong)
+			}
+		} else if err != nil || o.cells != c.cells {
+			t.Errorf("%q: %d cells, %v", c.args, o.cells, err)
+		}
+	}
+}
+
+func TestReportShowsEveryFigureInItsColumn(t *testing.T) {
+	r := report{Cells: 1_000_000, Entities: 100_000, Servers: []measure{{Kind: "mysql", Version: "9.7.4", Results: []result{
+		{Stage: rawReadStage, What: "read", Unit: "cell", PerSecond: 1_234_567, ClientCPU: 0.84},
+		{Stage: "catch-up-1", What: "all", Unit: "cell", PerSecond: 45_678, ClientCPU: 5, SinkCPU: 123, PeakBytes: 64 << 20, OfRaw: 0.5, Raw: rawReadStage},
+		{Stage: "latency", What: "lag", Unit: "cell", Latency: &latency{Rate: 1000, Samples: 20_000, P50: 1.5, P90: 2, P99: 3, Max: 4}},
+	}}}}
+	var out strings.Builder
+	r.print(&out)
+	for _, want := range []string{
+		"mysql 9.7.4: 1,000,000 cells of 100,000 entities",
+		"raw-read    1,234,567  cells     0.8     0.0   0.0      0.8                            read",
+		"catch-up-1     45,678  cells     5.0     0.0   123      128        64            0.50  all",
+		"1000 transactions a second, 20,000 samples: p50 1.5 ms, p90 2.0, p99 3.0, max 4.0",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, out.String())
+		}
+	}
+	path := filepath.Join(t.TempDir(), "bench.json")
+	if err := r.writeJSON(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back report
+	if err := json.Unmarshal(text, &back); err != nil || len(back.Servers) != 1 || back.Servers[0].Results[2].Latency.P99 != 3 {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+func TestCPUTimeOfAProcessGrowsAsItWorks(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("this system has no /proc")
+	}
+	begin, err := processCPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for now := begin; now < begin+5*tick; {
+		if time.Now().After(deadline) {
+			t.Fatalf("CPU time stays at %v", now)
+		}
+		if now, err = processCPU(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if peak := peakMemory(os.Getpid()); peak < 1<<20 {
+		t.Errorf("this process never had more than %d bytes, it says", peak)
+	}
+	if _, err := processCPU(-1); err == nil {
+		t.Error("a process that is not there has a CPU time")
+	}
+}

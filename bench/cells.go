@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+)
+
+// workload is a sequence of cells. A cell is computed from its number and never kept, so that what is written and what is
+// expected of the views come from one place, without holding a million bodies.
+type workload struct {
+	entities int
+	body     int   // bytes of a body, at least what its properties take
+	begin    int64 // ref_key of the first cell, in nanoseconds
+	order    order
+}
+
+// order says in which order entities come, and what their emails look like.
+type order uint8
+
+const (
+	scattered order = iota // any entity may be next; emails have no order
+	round                  // one entity after the other, again and again; emails sort as the cells were written
+)
+
+// cell is one version of one entity's users cell.
+type cell struct {
+	number int
+	entity int
+	ref    int64
+}
+
+// user is what a cell's body says that views keep.
+type user struct {
+	key      [16]byte
+	username string
+	email    string
+	phone    int
+	password string
+	activate bool
+}
+
+const (
+	step = 1_000         // nanoseconds between two cells
+	late = 50_000 * step // how much older the version of a late cell is
+)
+
+// at is the cell with the given number.
+func (w *workload) at(number int) cell {
+	c := cell{number: number, ref: w.begin + int64(number)*step}
+	if w.order == round {
+		c.entity = number % w.entities
+		return c
+	}
+	h := mix(uint64(number))
+	c.entity = int(h % uint64(w.entities))
+	if h>>32%100 == 0 {
+		c.ref += 1 - late // + 1: no other cell has that version
+	}
+	return c
+}
+
+// newest is the number of each entity's newest cell among the first n, -1 for an entity that has none.
+func (w *workload) newest(n int) []int {
+	newest := make([]int, w.entities)
+	for i := range newest {
+		newest[i] = -1
+	}
+	for i := range n {
+		c := w.at(i)
+		if old := newest[c.entity]; old < 0 || w.at(old).ref < c.ref {
+			newest[c.entity] = i
+		}
+	}
+	return newest
+}
+
+// key is an entity's row_key. Some end in zero bytes, which binlogs leave out.
+func (w *workload) key(entity int) (key [16]byte) {
+	h := mix(uint64(entity) + 1<<40)
+	binary.BigEndian.PutUint64(key[:], h)
+	binary.BigEndian.PutUint64(key[8:], uint64(entity)) // no two are equal
+	if h%64 == 0 {
+		copy(key[8:], key[12:])
+		clear(key[12:])
+	}
+	return key
+}
+
+// user is what a cell says: its email is new in every version, phone and activate now and then, password seldom, the name never.
+func (w *workload) user(c cell) user {
+	h := mix(uint64(c.number) + 1<<41)
+	e := mix(uint64(c.entity) + 1<<42)
+	u := user{
+		key:      w.key(c.entity),
+		username: fmt.Sprintf("user%07d", c.entity),
+		phone:    100_000_000 + int(e%900_000_000),
+		activate: h%10 != 0,
+	}
+	if w.order == round {
+		u.email = fmt.Sprintf("%010d@example.com", c.number)
+	} else {
+		u.email = fmt.Sprintf("%08x.%d@example.com", uint32(h), c.number)
+	}
+	if h>>8%4 == 0 {
+		u.phone++
+	}
+	salt := e
+	if h>>16%8 == 0 {
+		salt = h
+	}
+	u.password = fmt.Sprintf("$2a$10$%016x%016x%016x%05x", salt, mix(salt), mix(salt+1), mix(salt+2)&0xfffff)
+	return u
+}
+
+var cities = [...]string{"San Francisco", "New York", "Zürich", "Nairobi", "Hyderabad", "São Paulo", "Osaka", "Tromsø"}
+
+// appendBody appends the cell's body: JSON, with the properties that views keep and others. Nothing in it needs escaping.
+func (w *workload) appendBody(b []byte, c cell) []byte {
+	from := len(b)
+	u := w.user(c)
+	id := hex.EncodeToString(u.key[:])
+	b = append(b, `{"id":"`...)
+	b = append(b, id[:8]+"-"+id[8:12]+"-"+id[12:16]+"-"+id[16:20]+"-"+id[20:]...)
+	b = append(b, `","username":"`...)
+	b = append(b, u.username...)
+	b = append(b, `","email":"`...)
+	b = append(b, u.email...)
+	b = append(b, `","phone":`...)
+	b = strconv.AppendInt(b, int64(u.phone), 10)
+	b = append(b, `,"password":"`...)
+	b = append(b, u.password...)
+	b = append(b, `","activate":`...)
+	b = strconv.AppendBool(b, u.activate)
+	b = append(b, `,"address":{"city":"`...)
+	b = append(b, cities[c.entity%len(cities)]...)
+	b = append(b, `"},"bio":"`...)
+	for n := 0; len(b)-from < w.body-len(`"}`); n++ {
+		b = append(b, "never trust a view you did not verify "[n%38])
+	}
+	return append(b, `"}`...)
+}
+
+// mix is splitmix64's finisher: numbers that look random, the same in every run.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

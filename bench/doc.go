@@ -1,0 +1,40 @@
+// Command bench measures the program on real, throwaway servers, beside what the same machine can do at best, in one run:
+//
+//	make bench                              MySQL, a million cells
+//	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
+//	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
+//
+// # What is measured
+//
+// A source server holds the cells of one column, users: JSON bodies of many versions each, written beforehand. A sink server of
+// the same kind keeps views of them. Each figure of ours stands beside raw ones, which no program that does the same
+// work can pass:
+//
+//	raw read       the binlog from its first byte to its last by go-mysql's syncer in raw mode: nothing is decoded
+//	raw scan       a SELECT of all cells, nothing decoded
+//	raw insert     multi-row INSERTs of the final rows of an index table: one entry an entity
+//	raw move       the same rows deleted by row_key and inserted with other values, as a moved entry must be
+//	decode         the source reader in this process with the evaluator of one view, or of all seven, and no sink
+//	catch-up       the built program, run --until-caught-up from the oldest binlog into empty tables
+//	fill           the same from a snapshot: a scan, then the tail
+//	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a reader
+//	               of the index table sees it
+//
+// "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every
+// view over one connection, one after the other: what a program without versions, state and checkpoints would need.
+//
+// CPU is user and system time: the client's own (the bench's while it is the client, else the program's), and that of both
+// servers. µs a cell is the same number as CPU seconds per million cells. It survives a noisy machine; speeds don't, which
+// is why the load average is printed.
+//
+// # What is checked
+//
+// After each run of ours every row of every table is compared with the one that the workload says: a figure of a wrong result
+// is never printed. The email of a cell is another one in every version, so every newer version moves an index entry; one cell
+// in a hundred arrives late, with a lower version than its entity has by then.
+//
+// # Servers
+//
+// They wait for no disk on commit (Options.Small of package servers) and have a buffer pool and a redo log of 256 MiB, raw and
+// ours alike. The bench ends them, also on Ctrl-C, and they die with it.
+package main

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator/internal/servers"
+)
+
+// serverArgs give a server memory and a redo log that a few hundred megabytes of cells don't overrun, so that the programs are
+// measured and not the flushing of pages.
+func serverArgs(kind servers.Kind) []string {
+	args := []string{"--innodb-buffer-pool-size=256M"}
+	if kind.IsMariaDB() {
+		return append(args, "--innodb-log-file-size=256M")
+	}
+	return append(args, "--innodb-redo-log-capacity=256M")
+}
+
+// start starts a server of the kind.
+func start(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
+	return servers.Start(ctx, servers.Options{Kind: kind, Small: true, Args: serverArgs(kind), Progress: progress})
+}
+
+// lab is the pair of servers that one kind is measured on, with what the stages have in common.
+type lab struct {
+	options
+	source, sink *servers.Server
+	sourceDB     *sql.DB
+	sinkDB       *sql.DB
+	program      string // the built program
+	dir          string // for configurations, checkpoints and logs of the program
+	cells        *workload
+	show         *screen
+	results      []result
+	runs         int // how many runs of the program there were
+}
+
+// newLab connects to the servers. The caller closes it; the servers stay the caller's.
+func newLab(o options, source, sink *servers.Server, program string, show *screen) (*lab, error) {
+	l := &lab{options: o, source: source, sink: sink, program: program, show: show}
+	var err error
+	if l.sourceDB, err = open(source); err != nil {
+		return nil, err
+	}
+	if l.sinkDB, err = open(sink); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	if l.dir, err = os.MkdirTemp("", "replicator-bench-"); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	l.cells = &workload{entities: o.entities, body: o.body, begin: time.Now().UnixNano()}
+	return l, nil
+}
+
+func (l *lab) close() error {
+	var errs []error
+	for _, db := range []*sql.DB{l.sourceDB, l.sinkDB} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	if l.dir != "" {
+		errs = append(errs, os.RemoveAll(l.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// open connects to a server. Values are put into the statements' text: one round trip each.
+func open(s *servers.Server) (*sql.DB, error) {
+	cfg, err := mysql.ParseDSN(s.DSN(""))
+	if err != nil {
+		return nil, err
+	}
+	cfg.InterpolateParams = true
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// stages are what is measured on one kind of server, in order. Each adds its results.
+func (l *lab) run(ctx context.Context) error {
+	for _, stage := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"prepare", l.prepare},
+		{"raw read", l.rawRead},
+		{"raw scan", l.rawScan},
+		{"decode", l.decode},
+		{"raw writes", l.rawWrites},
+		{"catch-up and fill", l.catchUp},
+		{"latency", l.latency},
+	} {
+		if err := stage.run(ctx); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("%s: %s: %w", l.source.Kind, stage.name, err)
+		}
+	}
+	return nil
+}
+
+// build builds the program as `make build` does, into dir.
+func build(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "replicator")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "replicator/cmd/replicator")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+}

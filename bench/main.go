@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"replicator/internal/servers"
+)
+
+func main() { os.Exit(execute(os.Args[1:])) }
+
+// execute runs one command line. The first Ctrl-C ends what runs and cleans up; a second one ends the bench at once, and the
+// servers with it.
+func execute(args []string) int {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	context.AfterFunc(ctx, cancel)
+	o, err := parse(args, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 2
+	}
+	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+// options are the flags.
+type options struct {
+	kinds    []servers.Kind
+	cells    int
+	entities int
+	body     int
+	tx       int
+	rate     int
+	seconds  int
+	json     string
+	profile  string
+	allocs   string
+}
+
+// quick are the sizes of a smoke run, where they are not given.
+var quick = map[string]string{"cells": "5000", "entities": "500", "rate": "200", "latency-seconds": "2"}
+
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(out)
+	kinds := fs.String("servers", string(servers.MySQL), "kinds of server, with commas between: mysql, mariadb-10.11, mariadb-11.8")
+	fs.IntVar(&o.cells, "cells", 1_000_000, "how many cells the source holds")
+	fs.IntVar(&o.entities, "entities", 100_000, "of how many entities")
+	fs.IntVar(&o.body, "body", 250, "bytes of a body")
+	fs.IntVar(&o.tx, "tx", 10, "cells a transaction")
+	fs.IntVar(&o.rate, "rate", 1000, "transactions a second while the latency is measured")
+	fs.IntVar(&o.seconds, "latency-seconds", 20, "how long the latency is measured")
+	fs.StringVar(&o.json, "json", "", "write everything to this `file` too")
+	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the decode stage to this `file`")
+	fs.StringVar(&o.allocs, "allocs", "", "write a profile of the decode stage's allocations to this `file`; it slows the stage down")
+	small := fs.Bool("quick", false, "a smoke run: small sizes, where none are given")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("there is nothing to do with %q: see -help", fs.Arg(0))
+	}
+	if *small {
+		given := map[string]bool{}
+		fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		for name, value := range quick {
+			if !given[name] {
+				if err := fs.Set(name, value); err != nil {
+					return o, err
+				}
+			}
+		}
+	}
+	for name, n := range map[string]int{"cells": o.cells, "entities": o.entities, "body": o.body, "tx": o.tx, "rate": o.rate, "latency-seconds": o.seconds} {
+		if n < 1 {
+			return o, fmt.Errorf("-%s must be at least 1", name)
+		}
+	}
+	for name := range strings.SplitSeq(*kinds, ",") {
+		kind, err := servers.ParseKind(strings.TrimSpace(name))
+		if err != nil {
+			return o, err
+		}
+		if !kind.IsSQL() {
+			return o, fmt.Errorf("-servers: %s has no binlog", kind)
+		}
+		o.kinds = append(o.kinds, kind)
+	}
+	return o, nil
+}
+
+// run measures every kind and prints what it found.
+func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "replicator-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	show := newScreen(progress)
+	building := show.bar("building the program", 0)
+	program, err := build(ctx, dir)
+	building.done()
+	if err != nil {
+		return err
+	}
+	r := report{Machine: thisMachine(), Cells: o.cells, Entities: o.entities, Body: o.body, Tx: o.tx}
+	for _, kind := range o.kinds {
+		m, err := measureKind(ctx, o, kind, program, show)
+		if err != nil {
+			return err
+		}
+		r.Servers = append(r.Servers, m)
+	}
+	r.Machine.LoadAfter = load()
+	r.print(out)
+	if o.json != "" {
+		return r.writeJSON(o.json)
+	}
+	return nil
+}
+
+// measureKind starts two servers of the kind and measures on them.
+func measureKind(ctx context.Context, o options, kind servers.Kind, program string, show *screen) (m measure, err error) {
+	closing := func(s *servers.Server) { err = errors.Join(err, s.Close()) }
+	source, err := start(ctx, kind, show.say)
+	if err != nil {
+		return m, err
+	}
+	defer closing(source)
+	sink, err := start(ctx, kind, show.say)
+	if err != nil {
+		return m, err
+	}
+	defer closing(sink)
+	l, err := newLab(o, source, sink, program, show)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if err := l.run(ctx); err != nil {
+		return m, err
+	}
+	return measure{Kind: string(kind), Version: source.Version, Results: l.results}, nil
+}
+
+// timeout is how long anything may take that should be done at once.
+const timeout = time.Minute

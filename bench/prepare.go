@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+)
+
+// sourceDatabase holds the cells of every stage but latency's.
+const sourceDatabase = "jogchat"
+
+// prepare writes the cells, some in each transaction, over two connections.
+func (l *lab) prepare(ctx context.Context) error {
+	if err := create(ctx, l.sourceDB, sourceDatabase, cellDDL); err != nil {
+		return err
+	}
+	bar := l.show.bar("writing the cells", l.options.cells)
+	defer bar.done()
+	return batches(ctx, l.sourceDB, 2, l.options.cells, l.tx, func(ctx context.Context, conn *sql.Conn, from, to int) error {
+		bar.add(to - from)
+		return l.cells.insert(ctx, conn, sourceDatabase, from, to)
+	})
+}
+
+// insert writes a range of cells in one statement.
+func (w *workload) insert(ctx context.Context, conn *sql.Conn, database string, from, to int) error {
+	args := make([]any, 0, 3*(to-from))
+	bodies := make([]byte, 0, (to-from)*(w.body+64))
+	for n := from; n < to; n++ {
+		c := w.at(n)
+		key := w.key(c.entity)
+		start := len(bodies)
+		bodies = w.appendBody(bodies, c)
+		args = append(args, key[:], c.ref, bodies[start:])
+	}
+	_, err := conn.ExecContext(ctx, "INSERT INTO "+database+".cell (row_key, column_name, ref_key, body) VALUES "+
+		list("(?, 'users', ?, ?)", to-from), args...)
+	return err
+}
+
+// list is an element n times, with commas between.
+func list(element string, n int) string {
+	return strings.Repeat(element+", ", n-1) + element
+}
+
+// batches calls f for each of the ranges of the given size that total is made of, from several connections at once: each takes
+// every so manieth range.
+func batches(ctx context.Context, db *sql.DB, connections, total, size int,
+	f func(ctx context.Context, conn *sql.Conn, from, to int) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, connections)
+	var wg sync.WaitGroup
+	for i := range connections {
+		wg.Go(func() {
+			errs[i] = connected(ctx, db, func(conn *sql.Conn) error {
+				for from := i * size; from < total; from += connections * size {
+					if err := f(ctx, conn, from, min(from+size, total)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if errs[i] != nil {
+				cancel() // the others need not go on
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// connected calls f with a connection of its own.
+func connected(ctx context.Context, db *sql.DB, f func(conn *sql.Conn) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(conn), conn.Close())
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// setup is what one run of the program needs: a configuration, a state of its own, empty tables in the sink.
+type setup struct {
+	dir      string
+	database string // in the sink
+	tables   []table
+}
+
+// configuration is the program's. The columns have the roles that the jogchat example gives them.
+const configuration = `[source]
+dsn = %q
+start = %q
+
+[checkpoint]
+path = %q
+
+[http]
+listen = ""
+
+[tables.cell]
+key     = "row_key"
+column  = "column_name"
+version = "ref_key"
+offset  = "added_at"
+body    = "body"
+codec   = "json"
+
+[sinks.main]
+type = "mysql"
+dsn = %q
+`
+
+// setUp makes a run that keeps the tables from the cells of a source database.
+func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (*setup, error) {
+	l.runs++
+	s := &setup{
+		dir:      filepath.Join(l.dir, fmt.Sprint(l.runs)),
+		database: fmt.Sprintf("run%d", l.runs),
+		tables:   tables,
+	}
+	text := fmt.Sprintf(configuration, l.source.DSN(source), start, filepath.Join(s.dir, "state"), l.sink.DSN(s.database))
+	var ddl []string
+	for _, t := range tables {
+		text += fmt.Sprintf("\n[views.%s]\nfrom = \"cell.users\"\nsink = \"main\"\n%s\n", t.name, t.view)
+		ddl = append(ddl, t.ddl)
+	}
+	if err := os.Mkdir(s.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "replicator.toml"), []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	return s, create(ctx, l.sinkDB, s.database, ddl...)
+}
+
+// check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows they had.
+func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
+	bar := l.show.bar("checking every row", 0)
+	defer bar.done()
+	for i := range s.tables {
+		held, err := s.tables[i].verify(ctx, l.sinkDB, s.database, w, n)
+		if err != nil {
+			return 0, fmt.Errorf("the result is wrong: %w", err)
+		}
+		rows += held
+	}
+	_, err = l.sinkDB.ExecContext(ctx, "DROP DATABASE "+s.database)
+	return rows, err
+}
+
+// program is the program as a child of this process.
+type program struct {
+	cmd  *exec.Cmd
+	log  string
+	peak int64         // bytes
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; to be read after done
+}
+
+// measureProgram runs the program while f does; f returns when it has ended.
+func (l *lab) measureProgram(ctx context.Context, s *setup, args []string, f func(p *program) error) (usage, error) {
+	before, err := l.read()
+	if err != nil {
+		return usage{}, err
+	}
+	p, err := startProgram(ctx, l.program, s.dir, args)
+	if err != nil {
+		return usage{}, err
+	}
+	if err := f(p); err != nil {
+		_ = p.cmd.Process.Kill() // it may have ended by itself
+		<-p.done
+		return usage{}, err
+	}
+	after, err := l.read()
+	return usage{
+		wall:   after.at.Sub(before.at),
+		client: p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(),
+		source: after.source - before.source,
+		sink:   after.sink - before.sink,
+		peak:   p.peak,
+	}, err
+}
+
+// startProgram starts the program with the configuration in dir. When ctx ends, so does it.
+func startProgram(ctx context.Context, path, dir string, args []string) (*program, error) {
+	p := &program{log: filepath.Join(dir, "log"), done: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has its own
+	p.cmd = exec.CommandContext(ctx, path, append(args, "-c", filepath.Join(dir, "replicator.toml"))...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = 10 * time.Second
+	started := make(chan error, 1)
+	go p.hold(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// hold starts the program and waits for it. It keeps its thread: what ties a child to its parent on Linux ties it to the thread.
+func (p *program) hold(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tie(p.cmd)
+	if err := p.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	started <- nil
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { p.watch(stop) })
+	err := p.cmd.Wait()
+	close(stop)
+	wg.Wait()
+	if err != nil {
+		text, _ := os.ReadFile(p.log) // what matters is how it ended
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args[1:], " "), err, lastLines(string(text), 20))
+	}
+	p.err = err
+	close(p.done)
+}
+
+// watch looks at the program's memory until stop is closed.
+func (p *program) watch(stop <-chan struct{}) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		p.peak = max(p.peak, peakMemory(p.cmd.Process.Pid))
+		select {
+		case <-tick.C:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// wait returns when the program has ended.
+func (p *program) wait() error {
+	<-p.done
+	return p.err
+}
+
+// stop asks the program to end and waits until it has.
+func (p *program) stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.wait()
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The stages that others are compared with.
+const (
+	rawReadStage    = "raw-read"
+	rawScanStage    = "raw-scan"
+	rawInsertStage  = "raw-insert"
+	rawInsert2Stage = "raw-insert-2"
+	rawMoveStage    = "raw-move"
+)
+
+// result is one measured line.
+type result struct {
+	Stage     string   `json:"stage"`
+	What      string   `json:"what"`
+	Unit      string   `json:"unit"` // what is counted: cell or row
+	Units     int      `json:"units"`
+	Seconds   float64  `json:"seconds"`
+	PerSecond float64  `json:"per_second"`
+	ClientCPU float64  `json:"client_cpu_us"` // µs a unit
+	SourceCPU float64  `json:"source_cpu_us"`
+	SinkCPU   float64  `json:"sink_cpu_us"`
+	PeakBytes int64    `json:"peak_bytes,omitempty"`
+	Allocs    float64  `json:"allocs,omitempty"`      // a unit
+	Allocated float64  `json:"alloc_bytes,omitempty"` // a unit
+	OfRaw     float64  `json:"of_raw,omitempty"`      // speed ÷ that of the raw stages
+	Raw       string   `json:"raw,omitempty"`         // which these are
+	Checked   int64    `json:"rows_checked,omitempty"`
+	Latency   *latency `json:"latency,omitempty"`
+}
+
+// latency is the time from a commit's return to the moment that a reader of the sink saw it, in milliseconds.
+type latency struct {
+	Rate    float64 `json:"rate"` // transactions a second that were written in fact
+	Samples int     `json:"samples"`
+	P50     float64 `json:"p50_ms"`
+	P90     float64 `json:"p90_ms"`
+	P99     float64 `json:"p99_ms"`
+	Max     float64 `json:"max_ms"`
+}
+
+// add completes a result by what it took and keeps it.
+func (l *lab) add(r result, took usage) {
+	units := float64(max(r.Units, 1))
+	micros := func(d time.Duration) float64 { return d.Seconds() * 1e6 / units }
+	r.Seconds = took.wall.Seconds()
+	r.PerSecond = units / r.Seconds
+	r.ClientCPU, r.SourceCPU, r.SinkCPU = micros(took.client), micros(took.source), micros(took.sink)
+	r.PeakBytes = took.peak
+	l.results = append(l.results, r)
+}
+
+// raw is how many seconds a raw stage takes for so many of its units.
+func (l *lab) raw(stage string, units int) float64 {
+	for _, r := range l.results {
+		if r.Stage == stage {
+			return r.Seconds * float64(units) / float64(max(r.Units, 1))
+		}
+	}
+	return 0
+}
+
+// report is everything that a run found.
+type report struct {
+	Machine  machine   `json:"machine"`
+	Cells    int       `json:"cells"`
+	Entities int       `json:"entities"`
+	Body     int       `json:"body_bytes"`
+	Tx       int       `json:"cells_per_transaction"`
+	Servers  []measure `json:"servers"`
+}
+
+// measure is what was found on one kind of server.
+type measure struct {
+	Kind    string   `json:"kind"`
+	Version string   `json:"version"`
+	Results []result `json:"results"`
+}
+
+func (r *report) writeJSON(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// print writes the tables for people.
+func (r *report) print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s\n", &r.Machine)
+	for _, m := range r.Servers {
+		fmt.Fprintf(out, "\n%s %s: %s cells of %s entities, bodies of %d bytes, %d cells a transaction\n\n", m.Kind, m.Version,
+			thousands(int64(r.Cells)), thousands(int64(r.Entities)), r.Body, r.Tx)
+		m.print(out)
+	}
+	fmt.Fprint(out, `
+CPU is µs a cell (or row), which is CPU seconds per million. The client is the program; in raw stages, read and decode it is the bench.
+Of raw is speed ÷ the raw stages' speed: raw-read for read and decode, raw-read then raw-insert for every view for catch-up,
+raw-scan then raw-insert for every view for fill. Every row of every view was checked.
+`)
+}
+
+func (m *measure) print(out io.Writer) {
+	lines := [][]string{{"", "a second", "", "client", "source", "sink", "all CPU", "peak MiB", "allocs", "of raw", ""}}
+	for _, r := range m.Results {
+		line := []string{
+			r.Stage, thousands(int64(r.PerSecond)), r.Unit + "s", micro(r.ClientCPU), micro(r.SourceCPU), micro(r.SinkCPU),
+			micro(r.ClientCPU + r.SourceCPU + r.SinkCPU), "", "", "", r.What,
+		}
+		if r.PeakBytes > 0 {
+			line[7] = fmt.Sprintf("%.0f", float64(r.PeakBytes)/(1<<20))
+		}
+		if r.Allocs > 0 {
+			line[8] = fmt.Sprintf("%.1f", r.Allocs)
+		}
+		if r.OfRaw > 0 {
+			line[9] = fmt.Sprintf("%.2f", r.OfRaw)
+		}
+		lines = append(lines, line)
+	}
+	align(out, lines, "<><>>>>>>><")
+	for _, r := range m.Results {
+		if d := r.Latency; d != nil {
+			fmt.Fprintf(out, "\ncommit → visible, %.0f transactions a second, %s samples: p50 %.1f ms, p90 %.1f, p99 %.1f, max %.1f\n"+
+				"(the servers' CPU in that line includes the writer's statements and the reader's polls)\n",
+				d.Rate, thousands(int64(d.Samples)), d.P50, d.P90, d.P99, d.Max)
+		}
+	}
+}
+
+// micro shows a figure with as many digits as mean something.
+func micro(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.1f", v)
+}
+
+// align writes lines as columns; sides says for each column to which side it leans.
+func align(out io.Writer, lines [][]string, sides string) {
+	widths := make([]int, len(sides))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, line := range lines {
+		var b strings.Builder
+		for i, cell := range line {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if sides[i] == '>' {
+				b.WriteString(pad + cell)
+			} else {
+				b.WriteString(cell + pad)
+			}
+			b.WriteString("  ")
+		}
+		fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// usage is what something took: wall time, and CPU (user and system) of the client and of the servers.
+type usage struct {
+	wall   time.Duration
+	client time.Duration
+	source time.Duration
+	sink   time.Duration
+	peak   int64 // bytes of memory that the client had at most; 0 if it was not looked at
+}
+
+// measure runs f, in which this process is the client, and returns what it took.
+func (l *lab) measure(f func() error) (usage, error) {
+	before, err := l.read()
+	if err != nil {
+		return usage{}, err
+	}
+	if err := f(); err != nil {
+		return usage{}, err
+	}
+	after, err := l.read()
+	return usage{
+		wall:   after.at.Sub(before.at),
+		client: after.self - before.self,
+		source: after.source - before.source,
+		sink:   after.sink - before.sink,
+	}, err
+}
+
+// reading is the state of all clocks at one moment.
+type reading struct {
+	at                 time.Time
+	self, source, sink time.Duration
+}
+
+func (l *lab) read() (r reading, err error) {
+	r.at = time.Now()
+	var self syscall.Rusage
+	if err = syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		return r, fmt.Errorf("CPU time of this process: %w", err)
+	}
+	r.self = cpu(&self)
+	if r.source, err = processCPU(l.source.PID()); err != nil {
+		return r, err
+	}
+	r.sink, err = processCPU(l.sink.PID())
+	return r, err
+}
+
+func cpu(u *syscall.Rusage) time.Duration {
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// tick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go runs on.
+const tick = 10 * time.Millisecond
+
+// processCPU is the CPU time of a process with all its threads.
+func processCPU(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("CPU time of a server: %w", err)
+	}
+	// The name, in parentheses, may hold anything; after it stand the state and, 11 and 12 fields on, the times.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("CPU time of a server: /proc/%d/stat has %d fields", pid, len(fields))
+	}
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("CPU time of a server: /proc/%d/stat: %w", pid, err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * tick, nil
+}
+
+// peakMemory is the most memory that a process ever had, in bytes; 0 if it is gone. The maximum that wait4 reports
+// won't do: a child that was started by vfork, as Go starts them, inherits its parent's.
+func peakMemory(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, ok := bytes.Cut(status, []byte("VmHWM:"))
+	if !ok {
+		return 0
+	}
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
+}
