@@ -3,6 +3,8 @@ package jogchat_test
 import (
 	"context"
 	"database/sql"
+	"io"
+	"log"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,7 +21,10 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) {
+	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // servers die under the writers: the driver need not tell
+	servertest.Main(m)
+}
 
 // program is the built program and a place for it to run.
 type program struct {
@@ -52,13 +57,13 @@ func (p *program) command(state string, edit func(string) string, args ...string
 		p.t.Fatal(err)
 	}
 	cmd := exec.Command(p.binary, append(args, "-c", file)...)
-	cmd.Env = append(os.Environ(), "JOGCHAT_DSN="+p.dsn, "JOGCHAT_STATE="+filepath.Join(state, "state"), "JOGCHAT_LISTEN=")
-	log, err := os.OpenFile(filepath.Join(state, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	cmd.Env = append(os.Environ(), "JOGCHAT_DSN="+p.dsn, "JOGCHAT_STATE="+filepath.Join(state, "state"), "JOGCHAT_LISTEN=127.0.0.1:0")
+	output, err := os.OpenFile(filepath.Join(state, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() { log.Close() })
-	cmd.Stdout, cmd.Stderr = log, log
+	p.t.Cleanup(func() { output.Close() })
+	cmd.Stdout, cmd.Stderr = output, output
 	return cmd
 }
 
@@ -72,8 +77,8 @@ func (p *program) catchUp(state string, edit func(string) string) {
 	timer := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	if err := cmd.Wait(); err != nil {
-		log, _ := os.ReadFile(filepath.Join(state, "log"))
-		p.t.Fatalf("run --until-caught-up: %v\n%s", err, lastLines(string(log), 20))
+		output, _ := os.ReadFile(filepath.Join(state, "log"))
+		p.t.Fatalf("run --until-caught-up: %v\n%s", err, lastLines(string(output), 20))
 	}
 }
 
@@ -229,8 +234,8 @@ func kill(t testing.TB, cmd *exec.Cmd) {
 	_ = cmd.Process.Kill() // it may have ended by itself; Wait says so
 	err := cmd.Wait()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != -1 {
-		log, _ := os.ReadFile(cmd.Stderr.(*os.File).Name())
-		t.Errorf("the program ended before it was killed: %v\n%s", err, lastLines(string(log), 8))
+		output, _ := os.ReadFile(cmd.Stderr.(*os.File).Name())
+		t.Errorf("the program ended before it was killed: %v\n%s", err, lastLines(string(output), 8))
 	}
 }
 
