@@ -20,6 +20,20 @@ const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 // fetchDebian makes an installation in dir of the kind's packages from its Debian suite.
 func fetchDebian(ctx context.Context, cache string, kind Kind, dir string, log *os.File, say func(string)) error {
 	sp := specs[kind]
+	if err := fetchPackages(ctx, cache, sp, dir, log, say); err != nil {
+		return err
+	}
+	if err := removeUseless(dir); err != nil {
+		return err
+	}
+	if err := wrap(dir, append(slices.Clone(sp.server[:1]), sp.programs...)); err != nil {
+		return err
+	}
+	return complete(ctx, kind, dir, log, say)
+}
+
+// fetchPackages unpacks the packages of sp, and the libraries they need, into dir.
+func fetchPackages(ctx context.Context, cache string, sp *spec, dir string, log *os.File, say func(string)) error {
 	for _, tool := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("servers: this machine has no %s", tool)
@@ -41,13 +55,7 @@ func fetchDebian(ctx context.Context, cache string, kind Kind, dir string, log *
 	if err := apt.download(ctx, sp, main, security, debs); err != nil {
 		return err
 	}
-	if err := unpack(ctx, debs, dir, log, say); err != nil {
-		return err
-	}
-	if err := wrap(dir, append(slices.Clone(sp.server[:1]), sp.programs...)); err != nil {
-		return err
-	}
-	return complete(ctx, kind, dir, log, say)
+	return unpack(ctx, debs, dir, log, say)
 }
 
 var releaseURI = regexp.MustCompile(`(?m)^'(.*)/dists/([^']*)/InRelease'`)
@@ -220,6 +228,15 @@ func unpack(ctx context.Context, debs, dir string, log *os.File, say func(string
 		fmt.Fprintln(&names, f.Name())
 	}
 	err = errors.Join(os.WriteFile(filepath.Join(dir, "packages"), []byte(names.String()), 0o644), os.RemoveAll(debs))
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	return nil
+}
+
+// removeUseless removes what no program here reads.
+func removeUseless(dir string) error {
+	var err error
 	for _, useless := range []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/gdb", "usr/share/lintian", "etc", "var"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, useless)))
 	}

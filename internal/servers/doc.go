@@ -1,4 +1,4 @@
-// Package servers runs real MySQL, MariaDB, Redis and Valkey servers on loopback, for the tests, for
+// Package servers runs real MySQL, MariaDB, Redis, Valkey and Elasticsearch servers on loopback, for the tests, for
 // `replicator demo` and for the benchmark. It installs nothing and needs no root.
 //
 // # Where a server comes from
@@ -12,6 +12,10 @@
 //     library that came along, so a server newer than the machine runs as well. A machine that is not
 //     Debian's can name a mirror in $REPLICATOR_DEBIAN_MIRROR;
 //  3. a server of fitting version in PATH.
+//
+// Elasticsearch is in no distribution: it comes from a Maven repository ($REPLICATOR_MAVEN_REPOSITORY, else what the
+// machine's Maven is set up with, else what Debian's would ask), its sum checked, and needs a Java, which comes from Debian
+// where the machine has none.
 //
 // If none of them has it, the error is a [*MissingError], which says what was looked for and what to do.
 // A first fetch takes 20 to 60 seconds, and says so through [Options.Progress].

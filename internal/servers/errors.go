@@ -15,6 +15,9 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	sp := specs[e.Kind]
+	if sp.remedy != "" {
+		return fmt.Sprintf("servers: no %s on this machine: %s. %s", e.Kind, strings.Join(e.Looked, "; "), sp.remedy)
+	}
 	return fmt.Sprintf("servers: no %s on this machine: %s. "+
 		"Install a server of version %s or newer (below %s) so that %s is in PATH; or use a machine with apt and a Debian mirror "+
 		"(on another apt system: install debian-archive-keyring and set %s to the URL of a mirror); "+

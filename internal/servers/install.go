@@ -73,6 +73,9 @@ func find(ctx context.Context, kind Kind, progress func(string)) (*installation,
 	if fetchErr == nil {
 		var root string
 		root, fetchErr = once(ctx, cache, string(kind), say, func(dir string, log *os.File) error {
+			if sp.fetch != nil {
+				return sp.fetch(ctx, cache, dir, log, say)
+			}
 			return fetchDebian(ctx, cache, kind, dir, log, say)
 		})
 		if fetchErr == nil {
@@ -89,6 +92,10 @@ func find(ctx context.Context, kind Kind, progress func(string)) (*installation,
 		failed.Unlock()
 	}
 	missing.cause = fetchErr
+	if sp.fetch != nil {
+		missing.Looked = append(missing.Looked, "it could not be fetched: "+trimmed(fetchErr))
+		return nil, missing
+	}
 	missing.Looked = append(missing.Looked, fmt.Sprintf("it could not be fetched from Debian %s: %s", sp.suite, trimmed(fetchErr)))
 
 	path, v, reason := inPath(kind)

@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 )
@@ -18,6 +19,8 @@ const (
 	Redis7      Kind = "redis-7"       // Redis 7
 	Redis8      Kind = "redis-8"       // Redis 8
 	Valkey      Kind = "valkey"        // Valkey 9
+
+	Elasticsearch Kind = "elasticsearch-8" // Elasticsearch 8.19
 )
 
 // spec is what the package knows about a kind; a new kind is a new row of specs.
@@ -45,6 +48,17 @@ type spec struct {
 	dsn func(addr, db string) string
 	// leftovers are files in Dir that a crash leaves and that hinder the next start.
 	leftovers []string
+
+	// The rest is for servers that Debian doesn't have; nil for the others.
+
+	// fetch makes an installation in dir.
+	fetch func(ctx context.Context, cache, dir string, log *os.File, say func(string)) error
+	// prepare makes what the server reads in Dir besides its data, before each start, and gives its environment.
+	prepare func(ctx context.Context, s *Server) (env []string, err error)
+	// serving is the process that serves, where the program started is only its launcher: asked once it answers.
+	serving func(s *Server) (pid int, err error)
+	// remedy says what to do on a machine that can't have the server.
+	remedy string
 }
 
 var (
@@ -93,10 +107,15 @@ var specs = map[Kind]*spec{
 		min:     version{8}, below: version{10},
 		args: redisArgs, ping: pingRedis, dsn: redisURL, leftovers: []string{"redis.sock"},
 	},
+	Elasticsearch: {
+		server: []string{"elasticsearch"},
+		args:   elasticArgs, ping: pingElastic, dsn: elasticURL, leftovers: []string{"tmp/pid"},
+		fetch: fetchElastic, prepare: prepareElastic, serving: elasticPID, remedy: elasticRemedy,
+	},
 }
 
 // Kinds lists every kind, sources first.
-func Kinds() []Kind { return append(SourceKinds(), Redis7, Redis8, Valkey) }
+func Kinds() []Kind { return append(SourceKinds(), Redis7, Redis8, Valkey, Elasticsearch) }
 
 // SourceKinds lists the kinds that have a binlog.
 func SourceKinds() []Kind { return []Kind{MySQL, MariaDB1011, MariaDB118} }

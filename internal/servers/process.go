@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -15,6 +16,9 @@ type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the child and all its threads are gone and it has been waited for
 	err  error         // how it ended; to be read after done
+
+	// served is the process that serves, where cmd only launches it and ends with it; 0: cmd itself, or not known yet.
+	served atomic.Int64
 }
 
 // startProcess starts cmd tied to this process.
@@ -56,7 +60,13 @@ func runTied(cmd *exec.Cmd) error {
 	return p.err
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// pid is the process that serves, and that signals go to.
+func (p *process) pid() int {
+	if n := p.served.Load(); n != 0 {
+		return int(n)
+	}
+	return p.cmd.Process.Pid
+}
 
 func (p *process) running() bool {
 	select {
@@ -69,7 +79,13 @@ func (p *process) running() bool {
 
 // signal sends sig; that the process has ended already is no error.
 func (p *process) signal(sig os.Signal) error {
-	err := p.cmd.Process.Signal(sig)
+	if !p.running() {
+		return nil
+	}
+	serving, err := os.FindProcess(p.pid())
+	if err == nil {
+		err = serving.Signal(sig)
+	}
 	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH) {
 		return nil
 	}

@@ -116,6 +116,13 @@ func (s *Server) start(ctx context.Context) error {
 			return fmt.Errorf("servers: %s: %w", s.Kind, err)
 		}
 	}
+	var env []string // nil: this process's own
+	if prepare := specs[s.Kind].prepare; prepare != nil {
+		var err error
+		if env, err = prepare(ctx, s); err != nil {
+			return err
+		}
+	}
 	if err := s.awaitPort(ctx); err != nil {
 		return err
 	}
@@ -129,7 +136,7 @@ func (s *Server) start(ctx context.Context) error {
 		return fmt.Errorf("servers: %s: log: %w", s.Kind, err)
 	}
 	cmd := exec.Command(s.in.server(), append(specs[s.Kind].args(s.in, s), s.opts.Args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.Dir, env, log, log
 	proc, err := startProcess(cmd)
 	if err != nil {
 		return fmt.Errorf("servers: %s: %w", s.Kind, err)
@@ -196,6 +203,11 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 		err := specs[s.Kind].ping(ctx, s)
 		if !proc.running() {
 			return fmt.Errorf("servers: %s %s ended while starting (%v)%s", s.Kind, s.Version, proc.cmd.ProcessState, tail(log, from))
+		}
+		if serving := specs[s.Kind].serving; err == nil && serving != nil {
+			var pid int
+			pid, err = serving(s)
+			proc.served.Store(int64(pid))
 		}
 		if err == nil {
 			return nil

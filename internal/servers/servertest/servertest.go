@@ -10,6 +10,7 @@
 //     own and do not stop, kill or reconfigure it. [Own] starts one for a single test.
 //   - A machine that cannot have a kind skips its tests, and says what is missing. With CI=true or
 //     REPLICATOR_REQUIRE_SERVERS=1 the test fails instead: a green run there has tested every kind.
+//   - ELASTICSEARCH_URL names a running Elasticsearch to use instead of starting one.
 //   - REPLICATOR_TEST_SERVERS=mysql,mariadb-10.11 limits the kinds, for a quick run; it is ignored where
 //     servers are required.
 //   - Which kind each test used is counted, printed by [Main], and appended to the file named by
@@ -41,6 +42,7 @@ const (
 	kindsVariable   = "REPLICATOR_TEST_SERVERS"
 	requireVariable = "REPLICATOR_REQUIRE_SERVERS"
 	countVariable   = "REPLICATOR_TEST_COUNT"
+	elasticVariable = "ELASTICSEARCH_URL"
 )
 
 // share is one kind's server of the test binary.
@@ -126,6 +128,22 @@ func MySQL(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.
 
 // Redis is Shared for Redis 7.
 func Redis(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.Redis7) }
+
+// Elasticsearch is the URL of an Elasticsearch: the one that ELASTICSEARCH_URL names, else the shared one. A test keeps to
+// indexes with names of its own (Name), and to a source of its own.
+func Elasticsearch(t testing.TB) string {
+	t.Helper()
+	if given := os.Getenv(elasticVariable); given != "" {
+		used.note(t, "elasticsearch (given)")
+		return strings.TrimRight(given, "/")
+	}
+	return Shared(t, servers.Elasticsearch).DSN("")
+}
+
+// Name is a name that no other test has, in this process or others.
+func Name() string {
+	return fmt.Sprintf("t%d-%d", os.Getpid(), databases.Add(1))
+}
 
 // Own starts a server for this test alone, with options of its program, and closes it at the end.
 func Own(t testing.TB, kind servers.Kind, args ...string) *servers.Server {

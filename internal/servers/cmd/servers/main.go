@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 func fetch(ctx context.Context, names []string) error {
-	kinds := append(servers.SourceKinds(), servers.Redis7)
+	kinds := append(servers.SourceKinds(), servers.Redis7, servers.Elasticsearch)
 	if len(names) > 0 {
 		kinds = nil
 	}

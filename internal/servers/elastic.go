@@ -1,0 +1,201 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Elasticsearch is in no Linux distribution. Its maker publishes a distribution for the integration tests of plugin authors
+// as a Maven artifact: launcher, server and HTTP, without the modules for scripts and aggregations and without GET /. It is
+// the stock server, run by its stock launcher, and so needs a Java on the machine.
+const (
+	elasticVersion = "8.19.8"
+	elasticGroup   = "org.elasticsearch.distribution.integ-test-zip"
+	elasticSum     = "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376" // no checksum is published beside it
+)
+
+const elasticRemedy = "It needs Java 17 or newer (openjdk-17-jre-headless) and, once, Maven or a machine with apt; " +
+	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable + " to a cache that was filled elsewhere; " +
+	"tests also take a server that runs already, in ELASTICSEARCH_URL"
+
+// elasticWrapper runs the launcher. Elasticsearch refuses uid 0, so root runs it as nobody, with one capability left: to
+// read the cache and write to the directory wherever they are. Without that securebit access(2), which Java asks, would not
+// count the capability. A change of uid clears the signal that ties the process to its parent: hence --pdeathsig.
+const elasticWrapper = `#!/bin/sh
+r=$(dirname "$(dirname "$(readlink -f "$0")")")
+if [ "$(id -u)" = 0 ]; then
+  keep=-all,+dac_override
+  exec setpriv --reuid=65534 --regid=65534 --clear-groups --securebits=+no_setuid_fixup --no-new-privs --pdeathsig=KILL \
+    --inh-caps="$keep" --ambient-caps="$keep" --bounding-set="$keep" bash "$r/elasticsearch/bin/elasticsearch" "$@"
+fi
+exec bash "$r/elasticsearch/bin/elasticsearch" "$@"
+`
+
+// fetchElastic makes an installation in dir.
+func fetchElastic(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
+	if _, err := javaHome(ctx, cache, say); err != nil {
+		return err
+	}
+	artifact := mavenArtifact{group: elasticGroup, name: "elasticsearch", version: elasticVersion, kind: "zip", sum: elasticSum}
+	say("fetching it from a Maven repository, 98 MB: 10 to 60 seconds, this once")
+	zip, err := artifact.fetch(ctx, cache, dir, log, say)
+	if err != nil {
+		return err
+	}
+	if err := unzip(zip, filepath.Join(dir, "elasticsearch")); err != nil {
+		return err
+	}
+	err = errors.Join(os.Remove(zip), os.Mkdir(filepath.Join(dir, "bin"), 0o755),
+		os.WriteFile(filepath.Join(dir, "bin", "elasticsearch"), []byte(elasticWrapper), 0o755),
+		os.WriteFile(filepath.Join(dir, "version"), []byte(elasticVersion+"\n"), 0o644))
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	return nil
+}
+
+// prepareElastic writes the configuration and finds a Java.
+func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	java, err := javaHome(ctx, cache, s.opts.Progress)
+	if err != nil {
+		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
+	}
+	if err := s.configureElastic(); err != nil {
+		return nil, fmt.Errorf("servers: %s: configuration: %w", s.Kind, err)
+	}
+	s.opts.Progress(fmt.Sprintf("%s: starting, which takes it 10 to 20 seconds", s.Kind))
+	env := []string{"ES_JAVA_HOME=" + java, "ES_PATH_CONF=" + filepath.Join(s.Dir, "config"), "ES_TMPDIR=" + filepath.Join(s.Dir, "tmp"),
+		"CLI_JAVA_OPTS=-XX:TieredStopAtLevel=1 -Xmx64m"}
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); name != "JAVA_HOME" && !strings.HasPrefix(name, "ES_") && name != "CLI_JAVA_OPTS" {
+			env = append(env, v)
+		}
+	}
+	return env, nil
+}
+
+func (s *Server) configureElastic() error {
+	home, config := filepath.Join(s.in.root, "elasticsearch"), filepath.Join(s.Dir, "config")
+	options, err := os.ReadFile(filepath.Join(home, "config", "jvm.options"))
+	if err != nil {
+		return err
+	}
+	logging, err := os.ReadFile(filepath.Join(home, "config", "log4j2.properties"))
+	if err != nil {
+		return err
+	}
+	var jvm strings.Builder
+	for line := range strings.Lines(string(options)) {
+		if !strings.Contains(line, "Xlog") && !strings.Contains(line, "HeapDump") { // they write files nobody reads
+			jvm.WriteString(line)
+		}
+	}
+	jvm.WriteString("\n-Xms256m\n-Xmx512m\n-XX:-AlwaysPreTouch\n")
+	if s.opts.Small {
+		// The quick compiler alone: it halves the CPU time of a start and of a test's worth of requests.
+		jvm.WriteString("-XX:TieredStopAtLevel=1\n")
+	}
+	yml := fmt.Sprintf(`cluster.name: test
+node.name: test
+path.data: %q
+path.logs: %q
+http.host: 127.0.0.1
+http.port: %d
+transport.host: 127.0.0.1
+transport.port: 0
+discovery.type: single-node
+xpack.security.enabled: false
+cluster.routing.allocation.disk.threshold_enabled: false
+`, filepath.Join(s.Dir, "data"), filepath.Join(s.Dir, "logs"), s.Port)
+	return errors.Join(
+		os.MkdirAll(config, 0o755), os.MkdirAll(filepath.Join(s.Dir, "logs"), 0o755), os.MkdirAll(filepath.Join(s.Dir, "tmp"), 0o755),
+		os.WriteFile(filepath.Join(config, "jvm.options"), []byte(jvm.String()), 0o644),
+		os.WriteFile(filepath.Join(config, "log4j2.properties"), logging, 0o644),
+		os.WriteFile(filepath.Join(config, "elasticsearch.yml"), []byte(yml), 0o644))
+}
+
+func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.elasticPIDFile()} }
+
+func (s *Server) elasticPIDFile() string { return filepath.Join(s.Dir, "tmp", "pid") }
+
+// elasticPID is the server's own process: what is started is a launcher, which ends when the server does. A server whose
+// launcher is killed ends by itself, in order; only the server's own id can crash it.
+func elasticPID(s *Server) (int, error) {
+	text, err := os.ReadFile(s.elasticPIDFile())
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+func elasticURL(addr, _ string) string { return "http://" + addr }
+
+// pingElastic waits until every primary shard is there, and asks who answers, so that another server on the port is not
+// taken for this one.
+func pingElastic(ctx context.Context, s *Server) error {
+	var health struct {
+		TimedOut bool `json:"timed_out"`
+	}
+	if err := getJSON(ctx, elasticURL(s.Addr(), "")+"/_cluster/health?wait_for_status=yellow&timeout=2s", &health); err != nil {
+		return err
+	}
+	if health.TimedOut {
+		return errors.New("it is still reading its data")
+	}
+	var nodes struct {
+		Nodes map[string]struct {
+			Process struct {
+				ID int `json:"id"`
+			} `json:"process"`
+		} `json:"nodes"`
+	}
+	if err := getJSON(ctx, elasticURL(s.Addr(), "")+"/_nodes/_local/process?filter_path=nodes.*.process.id", &nodes); err != nil {
+		return err
+	}
+	pid, err := elasticPID(s)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes.Nodes {
+		if n.Process.ID == pid {
+			return nil
+		}
+	}
+	return fmt.Errorf("another server answers on port %d", s.Port)
+}
+
+func getJSON(ctx context.Context, url string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // so that no idle connection outlives the ping
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", res.Status)
+	}
+	return json.Unmarshal(body, into)
+}

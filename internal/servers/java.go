@@ -1,0 +1,118 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// java is the runtime fetched where a machine has none.
+var java = &spec{suite: "bookworm", packages: []string{"openjdk-17-jre-headless"}, size: "60 MB"}
+
+// minJava is the oldest release that runs what this package starts.
+const minJava = 17
+
+// javaHome is the home of a Java of this machine; it is fetched from Debian if there is none.
+func javaHome(ctx context.Context, cache string, say func(string)) (string, error) {
+	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
+	if program, err := exec.LookPath("java"); err == nil {
+		if real, err := filepath.EvalSymlinks(program); err == nil {
+			homes = append(homes, filepath.Dir(filepath.Dir(real)))
+		}
+	}
+	installed, err := filepath.Glob("/usr/lib/jvm/*")
+	if err == nil {
+		homes = append(homes, installed...)
+	}
+	for _, home := range homes {
+		if home != "" && javaRelease(home) >= minJava {
+			return home, nil
+		}
+	}
+	root, err := once(ctx, cache, "java-17", say, func(dir string, log *os.File) error {
+		say("this machine has no Java 17 or newer")
+		return fetchJava(ctx, cache, dir, log, say)
+	})
+	if err != nil {
+		return "", fmt.Errorf("servers: no Java of release %d or newer in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w", minJava, err)
+	}
+	return filepath.Join(root, "home"), nil
+}
+
+var javaVersion = regexp.MustCompile(`JAVA_VERSION="(\d+)`)
+
+// javaRelease reads the release from the file that says it in every Java home; 0 if there is none.
+func javaRelease(home string) int {
+	if _, err := os.Stat(filepath.Join(home, "bin", "java")); err != nil {
+		return 0
+	}
+	text, err := os.ReadFile(filepath.Join(home, "release"))
+	if err != nil {
+		return 0
+	}
+	m := javaVersion.FindSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// fetchJava puts a Java into dir, with dir/home leading to it. It runs with the machine's own C library: its launcher starts
+// further processes by their paths, which no wrapper would reach.
+func fetchJava(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
+	if err := fetchPackages(ctx, cache, java, dir, log, say); err != nil {
+		return err
+	}
+	if err := relink(dir); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	homes, err := filepath.Glob(filepath.Join(dir, "usr/lib/jvm/java-17-openjdk-*"))
+	if err != nil || len(homes) == 0 {
+		return errors.New("servers: the packages have no Java")
+	}
+	rel, err := filepath.Rel(dir, homes[0])
+	if err == nil {
+		err = os.Symlink(rel, filepath.Join(dir, "home"))
+	}
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "home", "bin", "java"), "-version").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("servers: Debian's Java does not run here: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// relink makes absolute links in dir relative where they mean another file of the packages: a Java's configuration lies in
+// /etc, with links to it.
+func relink(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		to, err := os.Readlink(path)
+		if err != nil || !filepath.IsAbs(to) {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(dir, to)); err != nil {
+			return nil // of another package
+		}
+		rel, err := filepath.Rel(filepath.Dir(path), filepath.Join(dir, to))
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.Remove(path), os.Symlink(rel, path))
+	})
+}

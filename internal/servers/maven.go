@@ -1,0 +1,201 @@
+package servers
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// mavenVariable names a Maven repository by its URL.
+const mavenVariable = "REPLICATOR_MAVEN_REPOSITORY"
+
+// mavenArtifact is a file in a Maven repository.
+type mavenArtifact struct {
+	group, name, version, kind string
+	sum                        string // SHA-256, in hexadecimal digits
+}
+
+func (a mavenArtifact) file() string { return a.name + "-" + a.version + "." + a.kind }
+
+// fetch downloads the artifact into dir: from the repository in the variable; else by this machine's Maven, which knows its
+// mirrors and proxies; else from the repository that Debian's Maven would ask.
+func (a mavenArtifact) fetch(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
+	into := filepath.Join(dir, a.file())
+	var err error
+	if repository := os.Getenv(mavenVariable); repository != "" {
+		err = a.download(ctx, repository, into)
+	} else if mvn, lookErr := exec.LookPath("mvn"); lookErr == nil {
+		err = a.byMaven(ctx, mvn, dir, log)
+	} else {
+		say("this machine has no Maven: asking Debian's for its repository")
+		if repository, err = debianMavenRepository(ctx, cache, dir, log, say); err == nil {
+			err = a.download(ctx, repository, into)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	sum, err := fileSum(into)
+	if err != nil {
+		return "", fmt.Errorf("servers: %w", err)
+	}
+	if sum != a.sum {
+		return "", fmt.Errorf("servers: %s has the SHA-256 sum %s instead of %s", a.file(), sum, a.sum)
+	}
+	return into, nil
+}
+
+// byMaven has Maven fetch the artifact. Its local repository is one of our own, which goes again: nothing of the machine's is written.
+func (a mavenArtifact) byMaven(ctx context.Context, mvn, dir string, log *os.File) error {
+	local := filepath.Join(dir, "m2")
+	cmd := exec.CommandContext(ctx, mvn, "-B", "-ntp", "-Dmaven.repo.local="+local,
+		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy",
+		"-Dartifact="+strings.Join([]string{a.group, a.name, a.version, a.kind}, ":"), "-DoutputDirectory="+dir)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	if err := runTied(cmd); err != nil {
+		return fmt.Errorf("servers: mvn dependency:copy of %s: %w", a.file(), err)
+	}
+	if err := os.RemoveAll(local); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	return nil
+}
+
+func (a mavenArtifact) download(ctx context.Context, repository, into string) (err error) {
+	url := strings.Join([]string{strings.TrimRight(repository, "/"), strings.ReplaceAll(a.group, ".", "/"), a.name, a.version, a.file()}, "/")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("servers: %s is not a URL: %w", mavenVariable, err)
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("servers: %s of the Maven repository answers %s", a.file(), res.Status)
+	}
+	out, err := os.Create(into)
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	_, err = io.Copy(out, res.Body)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return fmt.Errorf("servers: downloading %s: %w", a.file(), err)
+	}
+	return nil
+}
+
+// debianMavenRepository is the repository that Maven asks where nobody configured another: its own super POM says so, in
+// one of its jars.
+func debianMavenRepository(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
+	part := filepath.Join(dir, "maven")
+	if err := os.Mkdir(part, 0o755); err != nil {
+		return "", fmt.Errorf("servers: %w", err)
+	}
+	defer os.RemoveAll(part)
+	maven := &spec{suite: "bookworm", packages: []string{"libmaven3-core-java"}, size: "20 MB"}
+	if err := fetchPackages(ctx, cache, maven, part, log, say); err != nil {
+		return "", err
+	}
+	jars, err := filepath.Glob(filepath.Join(part, "usr/share/java/maven3-model-builder-*.jar"))
+	if err != nil || len(jars) == 0 {
+		return "", errors.New("servers: Debian's Maven has no model builder")
+	}
+	for _, jar := range jars {
+		if repository, err := superPOM(jar); err == nil {
+			return repository, nil
+		}
+	}
+	return "", errors.New("servers: Debian's Maven has no super POM")
+}
+
+// superPOM reads the first repository of the super POM in a jar.
+func superPOM(jar string) (string, error) {
+	r, err := zip.OpenReader(jar)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	f, err := r.Open("org/apache/maven/model/pom-4.0.0.xml")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var pom struct {
+		URL string `xml:"repositories>repository>url"`
+	}
+	if err := xml.NewDecoder(f).Decode(&pom); err != nil {
+		return "", err
+	}
+	if pom.URL == "" {
+		return "", errors.New("it names no repository")
+	}
+	return strings.TrimSpace(pom.URL), nil
+}
+
+func fileSum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// unzip unpacks an archive with one top folder into dir, without that folder.
+func unzip(archive, dir string) error {
+	r, err := zip.OpenReader(archive)
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	defer r.Close()
+	for _, f := range r.File {
+		_, name, ok := strings.Cut(f.Name, "/")
+		if !ok || name == "" {
+			continue
+		}
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("servers: %s leads out of the archive", f.Name)
+		}
+		if err := unzipFile(f, filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("servers: unpacking %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+func unzipFile(f *zip.File, to string) (err error) {
+	if f.FileInfo().IsDir() {
+		return os.MkdirAll(to, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.Mode().Perm()|0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
