@@ -26,5 +26,5 @@ type ViewStatus struct {
 	Progress    float64  `json:"progress,omitempty"` // of a fill: 0 to 1
 	FilledRows  int64    `json:"filled_rows,omitempty"`
 	Checkpoint  float64  `json:"checkpoint_age_seconds"`
-	Applied     Position `json:"applied"`
+	Applied     Position `json:"-"`
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"replicator"
 	"replicator/canal"
@@ -30,7 +31,7 @@ type app struct {
 // newApp wires the program. It connects to nothing but the checkpoint store; what is wrong with the configuration is a
 // usage error.
 func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app, error) {
-	a := &app{cfg: cfg, log: log, metrics: server.NewMetrics(), sinks: map[string]replicator.Sink{}}
+	a := &app{cfg: cfg, log: log, metrics: server.NewMetrics(cfg.Views...), sinks: map[string]replicator.Sink{}}
 	if err := fingerprint(cfg); err != nil {
 		return nil, err
 	}
@@ -46,7 +47,36 @@ func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app, er
 			return nil, errors.Join(err, a.close())
 		}
 	}
+	a.metrics.Sources(a.sourceStats)
 	return a, nil
+}
+
+// sourceStats is what metrics show of the sources: one for each pipeline, which reads by itself.
+func (a *app) sourceStats() []server.SourceStats {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	all := make([]server.SourceStats, len(a.sources))
+	for i, s := range a.sources {
+		read := s.Stats()
+		all[i] = server.SourceStats{Events: read.Events, Bytes: read.Bytes}
+		var oldest replicator.Position
+		for _, v := range a.pipelines[i].Status(nil) {
+			if !v.Applied.IsZero() && (oldest.IsZero() || v.Applied.Order < oldest.Order) {
+				oldest = v.Applied
+			}
+			if v.LagSeconds != nil && (all[i].PositionAge == nil || *v.LagSeconds > *all[i].PositionAge) {
+				all[i].PositionAge = v.LagSeconds
+			}
+		}
+		if oldest.IsZero() {
+			continue
+		}
+		if left, err := s.Retention(ctx, oldest); err == nil && left > 0 {
+			seconds := left.Seconds()
+			all[i].Retention = &seconds
+		}
+	}
+	return all
 }
 
 // fingerprint fills in what each view's definition comes to, and checks that all views compile.
