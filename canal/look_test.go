@@ -1,0 +1,235 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestNewestReadsTheHighestVersionOfEachCell(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL, "CREATE TABLE fav (user VARCHAR(20) COLLATE utf8mb4_bin, object VARCHAR(20) CHARACTER SET latin1, cnt INT, PRIMARY KEY(user, object))",
+			"CREATE TABLE log (id INT PRIMARY KEY AUTO_INCREMENT, k DECIMAL(10,2), v DATETIME(6), state JSON)",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('a','x',1,'1'),('a','x',3,'3'),('a','x',2,'2'),('a','y',9,'9'),('b','x',5,NULL)",
+			"INSERT INTO fav VALUES ('u', 'é', 1), ('U', 'e', 2), ('v', 'o', 3)",
+			"INSERT INTO log(k, v, state) VALUES (1.50, '2024-01-02 03:04:05.678901', '{\"a\": 1}'), (1.50, '2024-01-02 03:04:05.678901', '{\"a\": 2}'), (1.5, '2023-01-01', '3'), (2, NULL, '4')")
+		src := b.source(cellTable(), replicator.Table{Name: "fav", Key: []string{"user"}, Column: "object", Columns: []string{"cnt"}},
+			replicator.Table{Name: "log", Key: []string{"k"}, Version: "v", Body: "state"})
+		r := b.open(src, b.latest(src))
+		cell := func(table, column string, key ...any) replicator.Cell {
+			k, err := replicator.MakeKey(key...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return replicator.Cell{Table: table, Key: k, Column: column}
+		}
+		pad := func(s string) []byte { return padded([]byte(s), 16) }
+		cells := []replicator.Cell{cell("cell", "x", pad("a")), cell("fav", "é", "u"), cell("cell", "none", pad("a")), cell("cell", "y", pad("a")),
+			cell("cell", "x", pad("b")), cell("fav", "e", "u"), cell("fav", "e", "U"), cell("log", "", replicator.Number("1.50")), cell("log", "", "2.00"), cell("fav", "E", "U")}
+		rows, asOf, err := r.Newest(testContext(t), cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"v3 3", "single 1", "none", "v9 9", "v5 <nil>", "none", "single 2", "v1704164645678901 {\"a\": 2}", "error", "none"}
+		for i, row := range rows {
+			var got string
+			switch {
+			case row == nil:
+				got = "none"
+			case row.Cell != cells[i]:
+				got = "of another cell: " + row.Cell.String()
+			case row.Err != nil:
+				got = "error"
+			case row.Cell.Table == "fav":
+				got = fmt.Sprintf("single %v", row.Columns[0])
+				if row.Version != asOf || row.Order != asOf {
+					t.Errorf("%s: version %d and order %d, want %d", row.Cell, row.Version, row.Order, asOf)
+				}
+			case row.Body == nil:
+				got = fmt.Sprintf("v%d <nil>", row.Version)
+			default:
+				got = fmt.Sprintf("v%d %s", row.Version, row.Body)
+			}
+			if got != want[i] {
+				t.Errorf("%s: %s, want %s", cells[i], got, want[i])
+			}
+		}
+		if p := b.latest(src); asOf > p.Order {
+			t.Errorf("as of %d, the end is %d", asOf, p.Order)
+		}
+	})
+}
+
+// An event arrives before its row is visible to SELECT. A look that is made at once must see it all the same.
+func TestNewestIncludesWhatTheBinlogHas(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE c (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, KEY(k, v))")
+		src := b.source(replicator.Table{Name: "c", Key: []string{"k"}, Version: "v", Offset: []string{"id"}})
+		r := b.open(src, b.latest(src))
+		ctx, cancel := context.WithTimeout(testContext(t), 3*time.Second)
+		defer cancel()
+		stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
+			_, err := db.ExecContext(ctx, "INSERT INTO c(k, v) VALUES (?, ?), (?, ?)", worker, 2*n, worker, 2*n+1)
+			return err
+		})
+		looks := &looker{t: t, reader: r, recorder: newRecorder(), plain: b.db}
+		_ = r.Read(ctx, looks)
+		stop()
+		if looks.looked < 100 {
+			t.Errorf("only %d looks", looks.looked)
+		}
+		t.Logf("%d looks, a plain SELECT would have been wrong %d times", looks.looked, looks.early)
+	})
+}
+
+// load runs statements from several connections until ctx is done.
+func (b *bench) load(ctx context.Context, workers int, f func(ctx context.Context, db *sql.DB, worker, n int) error) (stop func()) {
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for n := 0; ctx.Err() == nil; n++ {
+				if err := f(ctx, b.db, w, n); err != nil && ctx.Err() == nil && !strings.Contains(err.Error(), "Deadlock") {
+					b.t.Errorf("load: %v", err)
+					return
+				}
+			}
+		}()
+	}
+	return wg.Wait
+}
+
+// looker looks at each inserted cell at once, in the reader's goroutine.
+type looker struct {
+	t      *testing.T
+	reader *Reader
+	*recorder
+	plain         *sql.DB
+	looked, early int
+}
+
+func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
+	if c.Kind != replicator.Insert || l.looked >= 1500 {
+		return nil
+	}
+	var id sql.NullInt64
+	key, _ := c.Cell.Key.Values()
+	if err := l.plain.QueryRowContext(ctx, "SELECT MAX(v) FROM c WHERE k = ?", key[0]).Scan(&id); err == nil && id.Int64 < c.Version {
+		l.early++
+	}
+	rows, asOf, err := l.reader.Newest(ctx, []replicator.Cell{c.Cell})
+	if ctx.Err() != nil {
+		return nil
+	}
+	l.looked++
+	switch {
+	case err != nil:
+		l.t.Errorf("look: %v", err)
+	case asOf < c.Order:
+		l.t.Errorf("a look after the change at %d is as of %d", c.Order, asOf)
+	case rows[0] == nil:
+		l.t.Errorf("%s: nothing is there", c.Cell)
+	case rows[0].Version < c.Version: // later ones may be there
+		l.t.Errorf("%s: the look shows version %d, the change before it was %d", c.Cell, rows[0].Version, c.Version)
+	}
+	return nil
+}
+
+func TestScanReadsEveryRowOnceInOrder(t *testing.T) {
+	cases := []struct {
+		name, ddl, insert string
+		key, offset       []string
+	}{
+		{"int", "id BIGINT UNSIGNED PRIMARY KEY", "%d * 7 + 18446744073709540000", []string{"id"}, nil},
+		{"binary", "id BINARY(16) PRIMARY KEY", "UNHEX(LEFT(SHA2('%d', 256), 32))", []string{"id"}, nil},
+		{"string", "id VARCHAR(50) PRIMARY KEY", "CONCAT('k''\\\\', %d)", []string{"id"}, nil},
+		{"latin1", "id VARCHAR(50) CHARACTER SET latin1 PRIMARY KEY", "CONCAT('é', %d)", []string{"id"}, nil},
+		{"composite", "id INT, b CHAR(3), PRIMARY KEY(b, id)", "%[1]d, MOD(%[1]d, 3)", []string{"id"}, []string{"b", "id"}},
+		{"not unique", "id INT PRIMARY KEY, b INT NOT NULL, KEY(b)", "%[1]d, MOD(%[1]d, 3)", []string{"id"}, []string{"b"}},
+		{"nullable", "id INT PRIMARY KEY, b INT, KEY(b)", "%[1]d, NULLIF(MOD(%[1]d, 3), 0)", []string{"id"}, []string{"b"}},
+		{"datetime", "id INT PRIMARY KEY, b DATETIME(3) NOT NULL, KEY(b)", "%[1]d, '2024-01-01' + INTERVAL MOD(%[1]d, 5) SECOND", []string{"id"}, []string{"b"}},
+		{"timestamp", "id INT PRIMARY KEY, b TIMESTAMP NOT NULL, KEY(b)", "%[1]d, FROM_UNIXTIME(1700000000 + MOD(%[1]d, 5))", []string{"id"}, []string{"b"}},
+		{"decimal", "id DECIMAL(30,10) PRIMARY KEY", "%d.0000000001", []string{"id"}, nil},
+		{"unique without primary key", "id INT NOT NULL, UNIQUE(id)", "%d", []string{"id"}, nil},
+		{"bit", "id BIT(20) PRIMARY KEY", "%d", []string{"id"}, nil},
+	}
+	const rows = 137
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b := &bench{t: t, server: b.server, database: b.database, db: b.db}
+				b.exec("DROP TABLE IF EXISTS x", "CREATE TABLE x ("+c.ddl+")")
+				var values []string
+				for i := range rows {
+					values = append(values, "("+fmt.Sprintf(c.insert, i)+")")
+				}
+				b.exec("INSERT INTO x VALUES " + strings.Join(values, ","))
+				src := b.source(replicator.Table{Name: "x", Key: c.key, Offset: c.offset})
+				r := b.open(src, b.latest(src))
+				seen := map[replicator.Cell]bool{}
+				for after, done, chunks := "", false, 0; !done; chunks++ {
+					chunk, err := r.Scan(testContext(t), "x", nil, after, replicator.ScanLimit{Rows: 10})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if chunk.Low > chunk.High || len(chunk.Rows) > 10 || chunks > rows {
+						t.Fatalf("chunk %d: low %d, high %d, %d rows", chunks, chunk.Low, chunk.High, len(chunk.Rows))
+					}
+					for _, row := range chunk.Rows {
+						if seen[row.Cell] {
+							t.Fatalf("%s twice", row.Cell)
+						}
+						seen[row.Cell] = true
+					}
+					after, done = chunk.Next, chunk.Done
+				}
+				if len(seen) != rows {
+					t.Errorf("%d rows, want %d", len(seen), rows)
+				}
+			})
+		}
+	})
+}
+
+func TestScanFiltersColumnsAndKeepsToBytes(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL)
+		for i := range 30 {
+			b.exec(fmt.Sprintf("INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k%d', '%s', 1, REPEAT('x', 1000))", i, []string{"users", "Users", "c"}[i%3]))
+		}
+		src := b.source(cellTable())
+		r := b.open(src, b.latest(src))
+		var got []string
+		for after, done, chunks := "", false, 0; !done; chunks++ {
+			chunk, err := r.Scan(testContext(t), "cell", []string{"users", "c"}, after, replicator.ScanLimit{Rows: 20, Bytes: 5000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(chunk.Rows) > 5 {
+				t.Errorf("%d rows of 1,000 bytes in a chunk of 5,000", len(chunk.Rows))
+			}
+			for _, row := range chunk.Rows {
+				got = append(got, row.Cell.Column)
+			}
+			after, done = chunk.Next, chunk.Done
+		}
+		slices.Sort(got)
+		if len(got) != 20 || got[0] != "c" || got[9] != "c" || got[10] != "users" {
+			t.Errorf("columns %q", got)
+		}
+	})
+}
