@@ -155,12 +155,13 @@ func TestViewsEqualTheNewestRowsThroughCrashesAndAddedViews(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+				slow := &slowSink{Sink: sink, rand: rand.New(rand.NewPCG(seed, 3))}
 				f.single = seed%2 == 1
 				f.breaks = r.IntN(20)
 				history(f, r, r.IntN(60))
 				views := []string{"a", "b"}
 				for range 6 {
-					p := start(newPipeline(f, sink, store, views...))
+					p := start(newPipeline(f, slow, store, views...))
 					done := make(chan struct{})
 					writer := rand.New(rand.NewPCG(r.Uint64(), 2))
 					go func() { history(f, writer, 20); close(done) }()
@@ -177,10 +178,11 @@ func TestViewsEqualTheNewestRowsThroughCrashesAndAddedViews(t *testing.T) {
 						views = append(views, fmt.Sprint("v", len(views)))
 					}
 				}
+				slow.settle()
 				f.mu.Lock()
 				f.breaks = 0
 				f.mu.Unlock()
-				p := start(newPipeline(f, sink, store, views...))
+				p := start(newPipeline(f, slow, store, views...))
 				p.caughtUp(t, f)
 				p.stopped(t)
 				for _, v := range views {
