@@ -49,7 +49,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	for rest := items; len(rest) > 0; {
 		n := min(len(rest), maxList)
 		if err := t.applyOrSplit(ctx, rest[:n]); err != nil {
-			return replicator.Applied{}, err
+			return replicator.Applied{}, t.explain(err)
 		}
 		rest = rest[n:]
 	}
@@ -153,11 +153,7 @@ func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
 	for i := 1; ; i++ {
 		err := t.applyOnce(ctx, items)
 		if err == nil || !transient(err) || i == attempts {
-			var at *viewError
-			if errors.As(err, &at) {
-				return &viewError{view: at.view, err: classify(at.err, fmt.Sprintf("view %s, table %s", t.views[at.view].Name, t.views[at.view].Table))}
-			}
-			return classify(err, "applying a batch")
+			return err
 		}
 		select {
 		case <-time.After(rand.N(time.Duration(i) * 10 * time.Millisecond)):
@@ -165,6 +161,15 @@ func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// explain says where an error happened, and what it means.
+func (t *Target) explain(err error) error {
+	var at *viewError
+	if errors.As(err, &at) {
+		return classify(at.err, fmt.Sprintf("view %s, table %s", t.views[at.view].Name, t.views[at.view].Table))
+	}
+	return classify(err, "applying a batch")
 }
 
 // applyOnce applies items in one transaction.

@@ -20,6 +20,9 @@ func (c *column) json(v any) (any, error) {
 		}
 		return string(raw), nil
 	}
+	if !c.textual && !keepsNumbers(v) {
+		return nil, c.misfit("a number with more digits than the server keeps in JSON")
+	}
 	b, ok := appendJSON(nil, v, 0)
 	if !ok {
 		return nil, c.wrong(v)
@@ -28,6 +31,24 @@ func (c *column) json(v any) (any, error) {
 		return nil, c.misfit("the document's size")
 	}
 	return string(b), nil
+}
+
+// keepsNumbers reports whether MySQL, which keeps numbers in JSON as integers of 64 bits or as doubles, would change none.
+func keepsNumbers(v any) bool {
+	switch v := v.(type) {
+	case replicator.Number:
+		_, err := (&column{typ: "double"}).float(v)
+		return err == nil
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !keepsNumbers(e) })
+	case map[string]any:
+		for _, e := range v {
+			if !keepsNumbers(e) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // maxDepth is how deeply documents may be nested in MySQL.

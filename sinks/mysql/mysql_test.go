@@ -3,11 +3,10 @@ package mysql_test
 import (
 	"database/sql"
 	"encoding/hex"
-	"fmt"
 	"strings"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql"
+	driver "github.com/go-sql-driver/mysql"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -75,12 +74,7 @@ var suiteDDL = []string{
 // database makes a database with tables, and returns a pool for looking into it and its DSN.
 func database(t testing.TB, s *servers.Server, ddl ...string) (*sql.DB, string) {
 	t.Helper()
-	dsn := s.DSN(servertest.Database(t, s))
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db, dsn := openPool(t, s.DSN(servertest.Database(t, s)))
 	for _, d := range ddl {
 		exec(t, db, d)
 	}
@@ -171,6 +165,27 @@ func TestConformance(t *testing.T) {
 				exec(t, db, "UPDATE replicator_views SET mark_order = ?, mark_token = ? WHERE source = ? AND name = ?", p.Order, p.Token, source, view)
 			},
 		})
-		_ = fmt.Sprint
+
 	})
+}
+
+// openPool opens a pool for looking into a database.
+func openPool(t testing.TB, dsn string) (*sql.DB, string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db, dsn
+}
+
+// schemaOf is the database that a DSN names.
+func schemaOf(t testing.TB, dsn string) string {
+	t.Helper()
+	c, err := driver.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.DBName
 }

@@ -137,7 +137,7 @@ func (s *Sink) readJSONChecks(ctx context.Context, sh *shape) error {
 		}
 		for _, c := range sh.columns {
 			if c.typ == "longtext" && strings.EqualFold(clause, "json_valid("+c.quoted+")") {
-				c.typ = "json"
+				c.typ, c.textual = "json", true
 			}
 		}
 	}

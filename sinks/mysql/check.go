@@ -1,0 +1,99 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"replicator"
+)
+
+// Check looks at what the views need, without changing anything: the connection, the server's settings, and each view's table.
+func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
+	what := "sink " + s.name
+	srv, err := s.ask(ctx)
+	if err != nil {
+		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(),
+			Fix: "see that the server runs, and that the dsn's user, password and database are right"}}
+	}
+	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
+	found = append(found, s.checkSettings(ctx, srv, what)...)
+	found = append(found, s.checkOwn(ctx, what))
+	for _, v := range views {
+		found = append(found, s.checkView(ctx, v))
+	}
+	return found
+}
+
+func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []replicator.Finding {
+	var found []replicator.Finding
+	var flush int
+	if err := s.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit").Scan(&flush); err == nil && flush != 1 {
+		found = append(found, replicator.Finding{What: what + ": innodb_flush_log_at_trx_commit", Level: replicator.Warn,
+			Detail: fmt.Sprintf("it is %d: what was applied may be lost when the machine fails (the loss is noticed, and made good)", flush),
+			Fix:    "SET GLOBAL innodb_flush_log_at_trx_commit = 1"})
+	}
+	if srv.packet < 4<<20 {
+		found = append(found, replicator.Finding{What: what + ": max_allowed_packet", Level: replicator.Warn,
+			Detail: fmt.Sprintf("it is %d bytes: larger values become dead letters", srv.packet), Fix: "SET GLOBAL max_allowed_packet = 67108864"})
+	}
+	return found
+}
+
+// checkOwn looks for the sink's own tables, or for the right to create them.
+func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
+	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "there"}
+	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable)
+	switch {
+	case err != nil:
+		f.Level, f.Detail = replicator.Fail, err.Error()
+	case len(existing) == 3:
+	case s.mayCreate(ctx):
+		f.Detail = "not there yet; the first start creates them"
+	default:
+		f.Level, f.Detail = replicator.Fail, "they are missing and the user may not create them"
+		f.Fix = fmt.Sprintf("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
+	}
+	return f
+}
+
+// mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give it, too.
+func (s *Sink) mayCreate(ctx context.Context) bool {
+	rows, err := s.db.QueryContext(ctx, "SHOW GRANTS")
+	if err != nil {
+		return true // Open will tell
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var g string
+		if rows.Scan(&g) != nil {
+			return true
+		}
+		privileges, on, _ := strings.Cut(g, " ON ")
+		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*") || strings.Contains(on, "%")
+		if isRole := !strings.Contains(g, " ON "); isRole || everywhere && (strings.Contains(privileges, "ALL PRIVILEGES") || strings.Contains(privileges, "CREATE")) {
+			return true
+		}
+	}
+	return rows.Err() != nil
+}
+
+// checkView looks at one view's table.
+func (s *Sink) checkView(ctx context.Context, v *replicator.View) replicator.Finding {
+	f := replicator.Finding{What: "view " + v.Name, Level: replicator.OK, Detail: "table " + v.Table}
+	if v.Create {
+		switch sh, err := s.readShape(ctx, v.Table); {
+		case err != nil:
+			f.Level, f.Detail = replicator.Fail, err.Error()
+			return f
+		case sh == nil:
+			f.Detail += " is not there yet; the first start creates it"
+			return f
+		}
+	}
+	if _, err := s.keep(ctx, v); err != nil {
+		f.Level, f.Detail = replicator.Fail, err.Error()
+		f.Fix = "see `replicator schema` and the section on target tables in the manual"
+	}
+	return f
+}

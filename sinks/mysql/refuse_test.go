@@ -1,0 +1,142 @@
+package mysql_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
+)
+
+// refusals are tables in which a view can't be kept, and what the error must say.
+var refusals = []struct {
+	name string
+	ddl  string
+	view replicator.View
+	want string
+}{
+	{"a missing table", "", replicator.View{Kind: "row"}, "replicator schema"},
+	{"a missing column", "CREATE TABLE v (id BINARY(16) PRIMARY KEY)", replicator.View{Kind: "row"}, "no column email"},
+	{"a table without transactions", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT) ENGINE=MyISAM", replicator.View{Kind: "row"}, "ENGINE=InnoDB"},
+	{"a row without a unique key", "CREATE TABLE v (id BINARY(16), email TEXT, KEY (id))", replicator.View{Kind: "row"}, "PRIMARY KEY"},
+	{"a row with a unique property", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email VARCHAR(100) UNIQUE)", replicator.View{Kind: "row"}, "unique key email"},
+	{"an index with a unique property", "CREATE TABLE v (id BINARY(16), email VARCHAR(100) PRIMARY KEY, KEY (id))", replicator.View{Kind: "index"}, "unique key PRIMARY"},
+	{"an index that no key leads to", "CREATE TABLE v (id BINARY(16), email VARCHAR(100), PRIMARY KEY (email, id))", replicator.View{Kind: "index"}, "ADD KEY"},
+	{"several values with one row a key", "CREATE TABLE v (id BINARY(16) UNIQUE, email VARCHAR(100))",
+		replicator.View{Kind: "index", Fields: []replicator.Field{{Name: "email", Path: "emails[]"}}}, "one row a key"},
+	{"a unique prefix and several values", "CREATE TABLE v (id BINARY(16), email TEXT, PRIMARY KEY (id, email(10)))",
+		replicator.View{Kind: "index", Fields: []replicator.Field{{Name: "email", Path: "emails[]"}}}, "beginning"},
+	{"a column that nobody fills", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT, must INT NOT NULL)", replicator.View{Kind: "row"}, "column must"},
+	{"a generated column", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email VARCHAR(10) AS ('x') STORED)", replicator.View{Kind: "row"}, "generated"},
+	{"a type without conversion", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email POINT)", replicator.View{Kind: "row"}, "point"},
+	{"a view", "CREATE VIEW v AS SELECT 1 AS id, 2 AS email", replicator.View{Kind: "row"}, "not a table"},
+	{"half a key", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)",
+		replicator.View{Kind: "row", From: from("fav"), KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}, "leaves out user_id"},
+	{"another kind", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)", replicator.View{Kind: "hash"}, "hash"},
+}
+
+func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for _, r := range refusals {
+			t.Run(r.name, func(t *testing.T) {
+				db, dsn := database(t, s)
+				if r.ddl != "" {
+					exec(t, db, r.ddl)
+				}
+				v := r.view
+				v.Name, v.Table, v.Fingerprint = "view", "v", "1"
+				if v.From == nil {
+					v.From, v.KeyFrom = from("cell.users"), rowKey("id")
+				}
+				if v.Fields == nil {
+					v.Fields = fields("email")
+				}
+				sink := newSink(t, dsn)
+				defer sink.Close()
+				_, err := sink.Open(t.Context(), "", []*replicator.View{&v})
+				if err == nil || !replicator.IsFatal(err) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(r.want)) {
+					t.Errorf("Open says %v; %q is missing, or that it is fatal", err, r.want)
+				}
+				found := sink.Check(t.Context(), []*replicator.View{&v})
+				if last := found[len(found)-1]; last.Level != replicator.Fail || !strings.Contains(strings.ToLower(last.Detail), strings.ToLower(r.want)) {
+					t.Errorf("Check says %+v", last)
+				}
+			})
+		}
+	})
+}
+
+func TestOpenRefusesMissingGrants(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, suiteDDL[0])
+		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
+		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
+		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
+		exec(t, db, "GRANT SELECT, INSERT, CREATE ON "+schemaOf(t, dsn)+".* TO "+user+"@'%'")
+		limited := user + ":geheim@tcp(" + s.Addr() + ")/" + schemaOf(t, dsn)
+		sink := newSink(t, limited)
+		defer sink.Close()
+		_, err := sink.Open(t.Context(), "", suiteViews[:1])
+		if err == nil || !replicator.IsFatal(err) || !strings.Contains(err.Error(), "DELETE") {
+			t.Errorf("Open says %v", err)
+		}
+		wrong, err := mysql.New(mysql.Config{Name: "main", DSN: user + ":wrong@tcp(" + s.Addr() + ")/" + schemaOf(t, dsn), Tables: tables})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer wrong.Close()
+		if _, err = wrong.Open(t.Context(), "", suiteViews[:1]); !replicator.IsFatal(err) || strings.Contains(err.Error(), "wrong@") {
+			t.Errorf("Open says %v", err)
+		}
+	})
+}
+
+func TestNewRefusesADSNWithoutShowingIt(t *testing.T) {
+	for _, dsn := range []string{"user:geheim@127.0.0.1/x", "user:geheim@tcp(127.0.0.1:3306)/", "user:geheim@tcp(127.0.0.1:3306"} {
+		if _, err := mysql.New(mysql.Config{Name: "main", DSN: dsn}); err == nil || strings.Contains(err.Error(), "geheim") {
+			t.Errorf("New(%q) says %v", dsn, err)
+		}
+	}
+}
+
+func TestCreateAndSchema(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s)
+		views := []*replicator.View{
+			{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), KeyFrom: rowKey("row_key"), Table: "by_email", Fingerprint: "1", Create: true,
+				Types: map[string]string{"email": "VARCHAR(254)", "row_key": "BINARY(16)"}},
+			{Name: "by_link", Kind: "index", From: from("cell.users"), Fields: fields("link[]"), KeyFrom: rowKey("row_key"), Table: "by_link", Fingerprint: "1", Create: true,
+				Types: map[string]string{"link": "TEXT"}, VersionColumn: "version"},
+			{Name: "users", Kind: "row", From: from("cell.users", "cell.profile"), Fields: fields("email"), KeyFrom: rowKey("id"), Table: "users", Fingerprint: "1", Create: true},
+		}
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		ddl, err := sink.Schema(t.Context(), views)
+		if err != nil || len(ddl) != 3 || !strings.Contains(ddl[2], "a guess") {
+			t.Fatalf("Schema: %q, %v", ddl, err)
+		}
+		for i, f := range sink.Check(t.Context(), views) {
+			if f.Level == replicator.Fail {
+				t.Errorf("Check, line %d: %+v", i, f)
+			}
+		}
+		if _, err := sink.Open(t.Context(), "", views); err != nil {
+			t.Fatal(err)
+		}
+		if ddl, err := sink.Schema(t.Context(), views); err != nil || len(ddl) != 0 {
+			t.Errorf("Schema after Open: %q, %v", ddl, err)
+		}
+		exec(t, db, "DROP TABLE by_email")
+		exec(t, db, "DROP TABLE by_link")
+		exec(t, db, "DROP TABLE users")
+		for _, d := range ddl {
+			exec(t, db, d)
+		}
+		if _, err := sink.Open(context.WithoutCancel(t.Context()), "", views); err != nil {
+			t.Errorf("Open with the tables of Schema: %v", err)
+		}
+	})
+}

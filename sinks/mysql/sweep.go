@@ -1,0 +1,254 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+var _ replicator.Sweeper = (*Target)(nil)
+
+// Unclaimed implements replicator.Sweeper. It pages through the target by its key columns. Where a key's cells could be of
+// any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims.
+func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	k := t.kept[view]
+	doing := "view " + k.view.Name + ": looking for entries that nobody claims"
+	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	keys, next, err := t.pageKeys(ctx, k, after, limit)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	var found []replicator.Key
+	var entities []string
+	for _, values := range keys {
+		key, err := k.sourceKey(values, kinds)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", doing, err)
+		}
+		found = append(found, key)
+		entities = append(entities, entityID(t.source, key))
+	}
+	states, err := readStates(ctx, t.sink.db, entities, nil)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	var cells []replicator.Cell
+	for i, key := range found {
+		claimed := false
+		for _, state := range states[entities[i]] {
+			claimed = claimed || state.find(k.id) != nil
+		}
+		if claimed {
+			continue
+		}
+		for _, f := range k.view.From {
+			cells = append(cells, replicator.Cell{Table: f.Table, Key: key, Column: f.Column})
+		}
+	}
+	return cells, next, nil
+}
+
+// pageKeys reads the next distinct keys of a target, as texts.
+func (t *Target) pageKeys(ctx context.Context, k *keeper, after string, limit int) (keys [][]sql.NullString, next string, err error) {
+	var names []string
+	for _, c := range k.keys {
+		names = append(names, c.quoted)
+	}
+	list := strings.Join(names, ", ")
+	where, args := "", []any(nil)
+	if after != "" {
+		last, err := parseRows([]byte(after))
+		if err != nil || len(last) != 1 || len(last[0]) != len(k.keys) {
+			return nil, "", errState
+		}
+		where, args = beyond(k.keys, last[0])
+	}
+	rows, err := t.sink.db.QueryContext(ctx, "SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit), args...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		values := make([]sql.NullString, len(names))
+		into := make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, "", err
+		}
+		keys = append(keys, values)
+	}
+	if len(keys) == limit {
+		last := make(row, len(names))
+		for i, v := range keys[limit-1] {
+			last[i] = k.keys[i].bound(v.String)
+		}
+		next = string(appendRows(nil, []row{last}))
+	}
+	return keys, next, rows.Err()
+}
+
+// bound is a text that was read from the column in the form that it is bound in.
+func (c *column) bound(text string) any {
+	if strings.Contains(c.typ, "binary") || strings.Contains(c.typ, "blob") {
+		return []byte(text)
+	}
+	return text
+}
+
+// beyond is the condition for keys after last: a row comparison would use no index.
+func beyond(keys []*column, last row) (where string, args []any) {
+	var ors []string
+	for i := range keys {
+		var ands []string
+		for j := range i {
+			ands = append(ands, keys[j].quoted+" = ?")
+			args = append(args, last[j])
+		}
+		ands = append(ands, keys[i].quoted+" > ?")
+		args = append(args, last[i])
+		ors = append(ors, "("+strings.Join(ands, " AND ")+")")
+	}
+	return " WHERE " + strings.Join(ors, " OR "), args
+}
+
+// keyKinds are values of the kinds that the keys of a source's table have, as a cell that is known shows; nil if none is.
+func (t *Target) keyKinds(ctx context.Context, table string) ([]any, error) {
+	from, to := sourceRange(t.source)
+	cell := cellID(replicator.Cell{Table: table})
+	var entity, id []byte
+	row := t.sink.db.QueryRowContext(ctx, "SELECT entity, cell FROM "+stateTable+" WHERE entity >= ? AND entity < ? AND cell >= ? AND cell < ? LIMIT 1",
+		from, to, []byte(cell), after([]byte(cell)))
+	switch err := row.Scan(&entity, &id); err {
+	case nil:
+	case sql.ErrNoRows:
+		return nil, nil
+	default:
+		return nil, err
+	}
+	c, err := parseCell(t.source, entity, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.Key.Values()
+}
+
+// sourceKey is the key at the source of a target's key: each part of the kind that known cells have there, or that the
+// column's type suggests.
+func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key, error) {
+	parts := make([]any, len(k.keys))
+	for i, c := range k.keys {
+		text, at := values[i].String, k.keyOf[i]
+		var kind any = text
+		switch {
+		case at < len(kinds):
+			kind = kinds[at]
+		case integerBits[c.typ] != 0:
+			kind = int64(0)
+		default:
+			kind = c.bound("")
+		}
+		switch kind.(type) {
+		case int64, uint64:
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+				parts[at] = n
+			} else if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+				parts[at] = n
+			} else {
+				return "", fmt.Errorf("key column %s holds what is no integer", c.name)
+			}
+		case []byte:
+			parts[at] = []byte(text)
+			if id, ok := parseUUID(text); ok && c.typ != "varbinary" {
+				parts[at] = id
+			}
+		default:
+			parts[at] = text
+			if c.typ == "binary" && len(text) == 16 {
+				parts[at] = dashed(fmt.Sprintf("%x", text))
+			}
+		}
+	}
+	return replicator.MakeKey(parts...)
+}
+
+// Outdated implements replicator.Sweeper. It pages through the states of the source's cells.
+func (t *Target) Outdated(ctx context.Context, before int64, from string, limit int) ([]replicator.Cell, string, error) {
+	cells, next, err := t.outdated(ctx, before, from, limit)
+	return cells, next, classify(err, "looking for cells that a fill did not confirm")
+}
+
+func (t *Target) outdated(ctx context.Context, before int64, from string, limit int) (cells []replicator.Cell, next string, err error) {
+	first, end := sourceRange(t.source)
+	where, args := "entity >= ?", []any{first}
+	if from != "" {
+		last, err := parseRows([]byte(from))
+		if err != nil || len(last) != 1 || len(last[0]) != 2 {
+			return nil, "", errState
+		}
+		where, args = "(entity > ? OR (entity = ? AND cell > ?))", []any{last[0][0], last[0][0], last[0][1]}
+	}
+	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+where+" AND entity < ? ORDER BY entity, cell LIMIT "+
+		strconv.Itoa(limit), append(args, end)...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		var entity, id, blob []byte
+		if err := rows.Scan(&entity, &id, &blob); err != nil {
+			return nil, "", err
+		}
+		state, err := parseState(blob)
+		if err != nil {
+			return nil, "", fmt.Errorf("table %s: %w", stateTable, err)
+		}
+		if t.shows(state, before) {
+			c, err := parseCell(t.source, entity, id)
+			if err != nil {
+				return nil, "", err
+			}
+			cells = append(cells, c)
+		}
+		if n++; n == limit {
+			next = string(appendRows(nil, []row{{entity, id}}))
+		}
+	}
+	return cells, next, rows.Err()
+}
+
+// shows reports whether a view of the target shows something of a cell to which nothing was applied since an order.
+func (t *Target) shows(state cellState, before int64) bool {
+	for _, k := range t.kept {
+		if v := state.find(k.id); v != nil && v.digest != noDigest && max(v.state.Order, v.state.AsOf) < before {
+			return true
+		}
+	}
+	return false
+}
+
+// sourceRange is where the entities of a source lie: from the first, to before the second.
+func sourceRange(source string) (first, end []byte) {
+	first = []byte(entityID(source, ""))
+	return first, after(first)
+}
+
+// after is the first text that no longer begins with b.
+func after(b []byte) []byte {
+	end := append([]byte(nil), b...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return append([]byte(nil), 0xff, 0xff, 0xff, 0xff)
+}

@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Config is what a Sink is made of.
+type Config struct {
+	Name     string   // the sink's name in the configuration, for messages
+	URLs     []string // redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, unix:///PATH: the server, or nodes of a cluster, or sentinels
+	Cluster  bool     // the URLs are of a cluster's nodes
+	Sentinel string   // the name of the master that the sentinels at URLs watch; "": there are none
+
+	Username string // of the server; wins over the URL's
+	Password string
+
+	CACert, Cert, Key string // files: the authorities to trust, the certificate to show and its key; "": none
+	ServerName        string // the name that the server's certificate must have; "": its address
+
+	Logger *slog.Logger // nil: none
+}
+
+// Time limits. A link that was cut without a FIN must not hang for ever; a script never takes long (callEntities), but a
+// server that forks or loads may.
+const (
+	dialTimeout = 5 * time.Second
+	ioTimeout   = 20 * time.Second
+)
+
+// connect makes the client. What an error says never holds the URL, which may hold a password.
+func connect(c Config) (redis.UniversalClient, error) {
+	if len(c.URLs) == 0 {
+		return nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
+	}
+	var all []*redis.Options
+	for i, u := range c.URLs {
+		o, err := redis.ParseURL(u)
+		if err != nil {
+			return nil, fmt.Errorf("url %d can't be read: it is redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, or unix:///PATH", i+1)
+		}
+		all = append(all, o)
+	}
+	first := all[0]
+	u := redis.UniversalOptions{
+		DB: first.DB, Username: first.Username, Password: first.Password, TLSConfig: first.TLSConfig,
+		MasterName: c.Sentinel, IsClusterMode: c.Cluster, Protocol: 2,
+		// A command that failed may have been done: the session decides anew, on what the records then say. MaxRetries counts
+		// MOVED and ASK in a cluster, too, which are not failures.
+		MaxRetries: -1, MaxRedirects: 8,
+		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, ContextTimeoutEnabled: true,
+		ConnMaxIdleTime: 5 * time.Minute, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	for _, o := range all {
+		u.Addrs = append(u.Addrs, o.Addr)
+	}
+	if c.Sentinel != "" { // what the URLs say is for the sentinels
+		u.SentinelUsername, u.SentinelPassword = first.Username, first.Password
+	}
+	if c.Username != "" {
+		u.Username = c.Username
+	}
+	if c.Password != "" {
+		u.Password = c.Password
+	}
+	if c.Cluster && u.DB != 0 {
+		return nil, errors.New("a cluster has only database 0: leave the number out of the url")
+	}
+	if err := c.secure(&u); err != nil {
+		return nil, err
+	}
+	if first.Network == "unix" {
+		o := u.Simple()
+		o.Network, o.Addr = "unix", first.Addr
+		return redis.NewClient(o), nil
+	}
+	return redis.NewUniversalClient(&u), nil
+}
+
+// secure sets up TLS: a URL that says rediss://, or any of the certificates, turns it on.
+func (c Config) secure(u *redis.UniversalOptions) error {
+	if u.TLSConfig == nil {
+		if c.CACert == "" && c.Cert == "" && c.ServerName == "" {
+			return nil
+		}
+		u.TLSConfig = &tls.Config{}
+	}
+	t := u.TLSConfig.Clone()
+	t.MinVersion = tls.VersionTLS12
+	if c.ServerName != "" {
+		t.ServerName = c.ServerName
+	} else if len(u.Addrs) > 1 || u.MasterName != "" {
+		t.ServerName = "" // each node's own address
+	}
+	if c.CACert != "" {
+		pem, err := os.ReadFile(c.CACert)
+		if err != nil {
+			return fmt.Errorf("ca_cert: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("ca_cert: %s holds no certificate in PEM form", c.CACert)
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return fmt.Errorf("cert and cert_key: %w", err)
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	u.TLSConfig = t
+	return nil
+}

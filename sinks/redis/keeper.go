@@ -1,0 +1,192 @@
+package redis
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"replicator"
+)
+
+// viewID is what a record calls a view: a part of a hash of its name, so that a record says what it means by itself.
+type viewID string
+
+const viewIDSize = 6
+
+func idOf(view string) viewID {
+	sum := sha256.Sum256([]byte(view))
+	return viewID(sum[:viewIDSize])
+}
+
+// keeper keeps one view.
+type keeper struct {
+	view       *replicator.View
+	place      int // in Target.Views
+	id         viewID
+	generation uint64
+	kind       byte // of its claims
+	markedAt   int64
+}
+
+func newKeeper(v *replicator.View, place int) (*keeper, error) {
+	k := &keeper{view: v, place: place, id: idOf(v.Name)}
+	switch v.Kind {
+	case "hash":
+		k.kind = kindHash
+	case "json":
+		k.kind = kindJSON
+	case "index":
+		switch {
+		case v.Unique:
+			k.kind = kindUnique
+		case v.Member != "":
+			k.kind = kindMembers
+		default:
+			k.kind = kindSet
+		}
+	case "counter":
+		k.kind = kindCounter
+	case "ranking":
+		k.kind = kindRanking
+	default:
+		return nil, replicator.Fatal(fmt.Errorf("view %s: a Redis sink keeps no views of kind %q; it keeps hash, json, index, counter and ranking", v.Name, v.Kind))
+	}
+	if v.Key == "" {
+		return nil, replicator.Fatal(fmt.Errorf("view %s: it has no key: set key to a template", v.Name))
+	}
+	if strings.HasPrefix(v.Key, prefix) {
+		return nil, replicator.Fatal(fmt.Errorf("view %s: its key begins with %q, as the sink's own keys do: begin it with something else", v.Name, prefix))
+	}
+	return k, nil
+}
+
+var errReserved = errors.New("the key begins with \"" + prefix + "\", as the sink's own keys do")
+
+// claims is what a value comes to in Redis.
+func (k *keeper) claims(cell replicator.Cell, value replicator.Value) ([]claim, error) {
+	if value.Err != nil || len(value.Entries) == 0 {
+		return nil, nil
+	}
+	claims := make([]claim, 0, len(value.Entries))
+	for i := range value.Entries {
+		e := &value.Entries[i]
+		if strings.HasPrefix(e.Key, prefix) {
+			return nil, errReserved
+		}
+		c := claim{kind: k.kind, key: e.Key}
+		switch k.kind {
+		case kindHash, kindJSON:
+			if i > 0 {
+				return nil, errors.New("a cell gives one row, not several")
+			}
+			var err error
+			if c.row, err = k.row(cell, e.Fields); err != nil {
+				return nil, err
+			}
+		case kindCounter, kindRanking:
+			if len(e.Fields) == 0 || e.Fields[len(e.Fields)-1] == nil {
+				continue
+			}
+			var err error
+			if c.amount, err = decimalText(e.Fields[len(e.Fields)-1]); err != nil {
+				return nil, err
+			}
+			if c.amount == "0" {
+				continue
+			}
+			if k.kind == kindRanking {
+				c.member = e.Member
+			}
+		default:
+			c.member = e.Member
+		}
+		claims = append(claims, c)
+	}
+	if k.kind == kindSet || k.kind == kindMembers || k.kind == kindUnique {
+		claims = distinct(claims)
+	}
+	return claims, nil
+}
+
+// distinct leaves out what a cell claims twice.
+func distinct(claims []claim) []claim {
+	if len(claims) < 2 {
+		return claims
+	}
+	type place struct{ key, member string }
+	seen := make(map[place]bool, len(claims))
+	once := claims[:0]
+	for _, c := range claims {
+		if p := (place{c.key, c.member}); !seen[p] {
+			seen[p] = true
+			once = append(once, c)
+		}
+	}
+	return once
+}
+
+// row is what a cell gives to a hash or a JSON object: the fields that it has.
+func (k *keeper) row(cell replicator.Cell, values []any) (*row, error) {
+	if len(values) != len(k.view.Fields) {
+		return nil, fmt.Errorf("it has %d fields, the view %d", len(values), len(k.view.Fields))
+	}
+	r := &row{kept: k.merges(cell), whole: true, fields: make([]field, 0, len(values))}
+	write := hashText
+	if k.kind == kindJSON {
+		write = jsonText
+	}
+	sum := make([]byte, 0, 256)
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		f := field{name: k.view.Fields[i].Name}
+		var err error
+		if f.value, err = write(v); err != nil {
+			return nil, fmt.Errorf("field %s: %w", f.name, err)
+		}
+		r.fields = append(r.fields, f)
+		sum = appendText(appendText(sum, f.name), f.value)
+	}
+	// Whoever writes bodies could look for two of one digest, so it is a cryptographic one.
+	digest := sha256.Sum256(sum)
+	r.digest = string(digest[:digestSize])
+	return r, nil
+}
+
+// merges reports whether other cells of the same key may feed the view: what each contributes is then kept in the record.
+func (k *keeper) merges(cell replicator.Cell) bool {
+	from := k.view.From
+	return len(from) > 1 || len(from) == 1 && from[0].Column == "" && cell.Column != ""
+}
+
+// The sink's own keys. What stands beside a user's key is in the same slot of a cluster as that.
+const (
+	prefix       = "replicator:"
+	entityPrefix = prefix + "entity:"
+	marksPrefix  = prefix + "marks:"
+	sumPrefix    = prefix + "sum:"    // the exact sum of a counter, or of each member of a ranking
+	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
+	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what
+)
+
+// escapeSource writes a source's name so that no other key can begin like it.
+var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
+
+// recordKey is where an entity's record stands.
+func recordKey(source, text string) string {
+	return entityPrefix + escapeSource.Replace(source) + ":" + text
+}
+
+// beside is the sink's key that stands beside a user's: in the same slot.
+func beside(kind byte, key string) string {
+	switch kind {
+	case kindCounter, kindRanking:
+		return sumPrefix + sameSlot(key)
+	case kindMembers, kindUnique:
+		return claimPrefix + sameSlot(key)
+	}
+	return key // nothing is remembered: any key in the slot will do
+}
+

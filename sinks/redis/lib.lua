@@ -1,0 +1,150 @@
+-- What stands in front of every script: exact decimal sums, and how a contribution changes what users read.
+
+-- Nothing that must stay exact goes through a Lua number, which is a double: sums are decimal text. Only texts of at most 15
+-- characters without a fraction, far below 2^53, are added as numbers.
+local function split(s)
+  local negative = string.sub(s, 1, 1) == '-'
+  if negative then s = string.sub(s, 2) end
+  local dot = string.find(s, '.', 1, true)
+  if dot then return negative, string.sub(s, 1, dot - 1), string.sub(s, dot + 1) end
+  return negative, s, ''
+end
+
+local function add(a, b)
+  if b == '0' then return a end
+  if #a <= 15 and #b <= 15 and not string.find(a, '.', 1, true) and not string.find(b, '.', 1, true) then
+    return string.format('%.0f', tonumber(a) + tonumber(b))
+  end
+  local negative, whole, fraction = split(a)
+  local otherNegative, otherWhole, otherFraction = split(b)
+  local places = math.max(#fraction, #otherFraction)
+  local x = whole .. fraction .. string.rep('0', places - #fraction)
+  local y = otherWhole .. otherFraction .. string.rep('0', places - #otherFraction)
+  local n = math.max(#x, #y)
+  n = n + (-n) % 14
+  x, y = string.rep('0', n - #x) .. x, string.rep('0', n - #y) .. y
+  local sign = 1
+  if negative ~= otherNegative then
+    sign = -1
+    if x < y then x, y, negative = y, x, otherNegative end
+  end
+  local out, carry = {}, 0
+  for i = n - 13, 1, -14 do -- 14 digits at a time
+    local d = tonumber(string.sub(x, i, i + 13)) + sign * tonumber(string.sub(y, i, i + 13)) + carry
+    carry = 0
+    if d >= 1e14 then d, carry = d - 1e14, 1 elseif d < 0 then d, carry = d + 1e14, -1 end
+    table.insert(out, 1, string.format('%014.0f', d))
+  end
+  if carry == 1 then table.insert(out, 1, '1') end
+  local digits = table.concat(out)
+  local before = string.gsub(string.sub(digits, 1, #digits - places), '^0+', '')
+  local after = string.gsub(string.sub(digits, #digits - places + 1), '0+$', '')
+  if before == '' then before = '0' end
+  local sum = before
+  if after ~= '' then sum = sum .. '.' .. after end
+  if negative and sum ~= '0' then sum = '-' .. sum end
+  return sum
+end
+
+-- How many of a command's arguments are unpacked at once: Lua's stack takes 8,000.
+local MOST = 4000
+
+-- change has a function for each kind of contribution. They change what users read at key and what is remembered beside it,
+-- by ARGV[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone.
+local change = {}
+
+-- hash: the number of fields set, their names and values, then the names of fields that are gone.
+change.h = function(key, _, from, upto, shown)
+  if not shown then return end
+  local last = from + 2 * tonumber(ARGV[from])
+  for i = from + 1, last, MOST do
+    redis.call('HSET', key, unpack(ARGV, i, math.min(i + MOST - 1, last)))
+  end
+  for i = last + 1, upto, MOST do
+    redis.call('HDEL', key, unpack(ARGV, i, math.min(i + MOST - 1, upto)))
+  end
+end
+
+-- json: the text, or nothing.
+change.j = function(key, _, from, upto, shown)
+  if not shown then return end
+  if from <= upto then redis.call('SET', key, ARGV[from]) else redis.call('DEL', key) end
+end
+
+-- The other kinds take pairs of a member and an amount that is added to what is claimed for it.
+
+-- set: nobody else can claim the member, so nothing need be remembered.
+change.s = function(key, _, from, upto, shown)
+  if not shown then return end
+  for i = from, upto, 2 do
+    local command = 'SADD'
+    if string.sub(ARGV[i + 1], 1, 1) == '-' then command = 'SREM' end
+    redis.call(command, key, ARGV[i])
+  end
+end
+
+local function claim(beside, member, amount)
+  local sum = add(redis.call('HGET', beside, member) or '0', amount)
+  if sum == '0' or string.sub(sum, 1, 1) == '-' then
+    redis.call('HDEL', beside, member)
+    return false
+  end
+  redis.call('HSET', beside, member, sum)
+  return true
+end
+
+-- set whose members several entities may claim.
+change.m = function(key, beside, from, upto, shown)
+  for i = from, upto, 2 do
+    local command = 'SREM'
+    if claim(beside, ARGV[i], ARGV[i + 1]) then command = 'SADD' end
+    if shown then redis.call(command, key, ARGV[i]) end
+  end
+end
+
+-- unique: one of those that claim the value.
+change.u = function(key, beside, from, upto, shown)
+  for i = from, upto, 2 do claim(beside, ARGV[i], ARGV[i + 1]) end
+  if not shown then return end
+  local holder = redis.call('GET', key)
+  if holder and redis.call('HEXISTS', beside, holder) == 1 then return end
+  local other = redis.call('HRANDFIELD', beside)
+  if other then redis.call('SET', key, other) elseif holder then redis.call('DEL', key) end
+end
+
+-- counter: what is remembered is the truth, so that a number changed by hand is put right.
+change.c = function(key, beside, from, upto, shown)
+  local sum = redis.call('GET', beside) or '0'
+  for i = from, upto, 2 do sum = add(sum, ARGV[i + 1]) end
+  if sum == '0' then
+    redis.call('DEL', beside)
+    if shown then redis.call('DEL', key) end
+  else
+    redis.call('SET', beside, sum)
+    if shown then redis.call('SET', key, sum) end
+  end
+end
+
+-- ranking: the score is the double nearest to the exact sum.
+change.z = function(key, beside, from, upto, shown)
+  for i = from, upto, 2 do
+    local member = ARGV[i]
+    local sum = add(redis.call('HGET', beside, member) or '0', ARGV[i + 1])
+    if sum == '0' then
+      redis.call('HDEL', beside, member)
+      if shown then redis.call('ZREM', key, member) end
+    else
+      redis.call('HSET', beside, member, sum)
+      if shown then redis.call('ZADD', key, sum, member) end
+    end
+  end
+end
+
+local types = { h = 'hash', j = 'string', s = 'set', m = 'set', u = 'string', c = 'string', z = 'zset' }
+
+-- typeOf is what key holds now: kind's own type (or nothing), or the name of another.
+local function typeOf(key, kind)
+  local found = redis.call('TYPE', key).ok
+  if found == 'none' or found == types[kind] then return true end
+  return false, found
+end

@@ -1,0 +1,282 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+)
+
+//go:embed marks.lua
+var marksSource string
+
+// storedMark is a view's mark as it stands in Redis: a field of a hash, by the view's name.
+type storedMark struct {
+	Fingerprint string           `json:"fingerprint"`
+	Generation  uint64           `json:"generation"` // of the states that count
+	Order       int64            `json:"order"`
+	Token       string           `json:"token"`
+	Phase       replicator.Phase `json:"phase"`
+}
+
+// sourcesKey is the set of sources that have marks.
+const sourcesKey = prefix + "sources"
+
+// copies is how many copies of its marks a cluster holds, spread over the slots so that every node has one: what a node loses
+// takes that node's newest marks with it. The lowest copy counts.
+const copies = 64
+
+// markKeys are the hashes that hold the marks of a source.
+func (s *Sink) markKeys(source string) []string {
+	name := marksPrefix + escapeSource.Replace(source)
+	if !s.cluster {
+		return []string{name}
+	}
+	keys := make([]string, copies)
+	for i := range keys {
+		keys[i] = name + ":{" + slotTag(uint16(i*slots/copies)) + "}"
+	}
+	return keys
+}
+
+// viewMark is a view's mark in every copy.
+type viewMark struct {
+	raw   []string // "": none
+	marks []storedMark
+}
+
+// whole is what the copies say together; false if one is missing, or is of another generation than the others.
+func (m *viewMark) whole() (storedMark, bool) {
+	lowest := m.marks[0]
+	for i, one := range m.marks {
+		if m.raw[i] == "" || one.Generation != lowest.Generation || one.Fingerprint != lowest.Fingerprint {
+			return storedMark{}, false
+		}
+		if one.Phase != replicator.Filled {
+			lowest.Phase = one.Phase
+		}
+		if one.Order < lowest.Order {
+			lowest.Order, lowest.Token = one.Order, one.Token
+		}
+	}
+	return lowest, true
+}
+
+// readMarks reads all marks of a source.
+func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMark, error) {
+	keys := s.markKeys(source)
+	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.HGetAll(ctx, key)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, classify(err, "reading marks")
+	}
+	marks := map[string]*viewMark{}
+	for i, cmd := range cmds {
+		for view, raw := range cmd.(*redis.MapStringStringCmd).Val() {
+			m := marks[view]
+			if m == nil {
+				m = newViewMark(len(keys))
+				marks[view] = m
+			}
+			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
+				return nil, replicator.Fatal(fmt.Errorf("view %s: its mark in %s is damaged: delete that field and fill the view anew", view, keys[i]))
+			}
+			m.raw[i] = raw
+		}
+	}
+	return marks, nil
+}
+
+func newViewMark(n int) *viewMark {
+	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
+}
+
+// swap replaces the marks of views in every copy that still is as it was read. It reports whether all were.
+func (s *Sink) swap(ctx context.Context, source string, views []string, old []*viewMark, next func(view, copy int) string) (bool, error) {
+	var calls []*call
+	for i, key := range s.markKeys(source) {
+		c := &call{keys: []string{key}}
+		for n, v := range views {
+			c.args = append(c.args, v, old[n].raw[i], next(n, i))
+		}
+		calls = append(calls, c)
+	}
+	cmds, err := s.run(ctx, s.swapMarks, calls)
+	if err != nil {
+		return false, classify(err, "writing marks")
+	}
+	all := true
+	for _, cmd := range cmds {
+		n, err := cmd.Int()
+		if err != nil {
+			return false, classify(err, "writing marks")
+		}
+		all = all && n == 1
+	}
+	return all, nil
+}
+
+func (m storedMark) encode() string {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic("a mark is texts and numbers: " + err.Error())
+	}
+	return string(b)
+}
+
+// register gives each view the generation that it is known by, or a new one if it isn't known by this definition.
+func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) error {
+	if err := s.rdb.SAdd(ctx, sourcesKey, source).Err(); err != nil {
+		return classify(err, "registering the source")
+	}
+	for range maxTries {
+		known, err := s.readMarks(ctx, source)
+		if err != nil {
+			return err
+		}
+		var names []string
+		var old []*viewMark
+		var fresh []string
+		for _, k := range keepers {
+			m := known[k.view.Name]
+			if m == nil {
+				m = newViewMark(len(s.markKeys(source)))
+			}
+			if mark, ok := m.whole(); ok && mark.Fingerprint == k.view.Fingerprint {
+				k.generation, k.markedAt = mark.Generation, mark.Order
+				continue
+			}
+			k.generation, k.markedAt = newGeneration(m), 0
+			names, old = append(names, k.view.Name), append(old, m)
+			fresh = append(fresh, storedMark{Fingerprint: k.view.Fingerprint, Generation: k.generation, Phase: replicator.Filling}.encode())
+		}
+		if len(names) == 0 {
+			return nil
+		}
+		done, err := s.swap(ctx, source, names, old, func(view, _ int) string { return fresh[view] })
+		if err != nil || done {
+			return err
+		}
+	}
+	return errors.New("other replicators register the views at the same time")
+}
+
+// newGeneration is above every earlier one, also those that were forgotten: it is the time.
+func newGeneration(m *viewMark) uint64 {
+	g := uint64(time.Now().UnixMilli())
+	for _, one := range m.marks {
+		g = max(g, one.Generation+1)
+	}
+	return g
+}
+
+// Marks implements replicator.Sink.
+func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	known, err := s.readMarks(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	var found []replicator.Mark
+	for view, m := range known {
+		if mark, ok := m.whole(); ok {
+			found = append(found, replicator.Mark{View: view, Fingerprint: mark.Fingerprint, Phase: mark.Phase,
+				Position: replicator.Position{Order: mark.Order, Token: mark.Token}})
+		}
+	}
+	slices.SortFunc(found, func(a, b replicator.Mark) int { return compare(a.View, b.View) })
+	return found, nil
+}
+
+// Forget implements replicator.Sink. Only the marks go: the states count in no later generation, while what the cells
+// contributed stays known, so that the next fill can take it back.
+func (s *Sink) Forget(ctx context.Context, view string) error {
+	sources, err := s.rdb.SMembers(ctx, sourcesKey).Result()
+	if err != nil {
+		return classify(err, "reading the sources")
+	}
+	for _, source := range sources {
+		for _, key := range s.markKeys(source) {
+			if err := s.rdb.HDel(ctx, key, view).Err(); err != nil {
+				return classify(err, "forgetting view "+strconv.Quote(view))
+			}
+		}
+	}
+	return nil
+}
+
+// marks is what a target marked last.
+type marks struct {
+	mu     sync.Mutex
+	orders []int64 // by view
+}
+
+// Mark implements replicator.Target.
+func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
+	t.marks.mu.Lock()
+	defer t.marks.mu.Unlock()
+	names := make([]string, len(t.keepers))
+	for range maxTries {
+		known, err := t.sink.readMarks(ctx, t.source)
+		if err != nil {
+			return err
+		}
+		old := make([]*viewMark, len(t.keepers))
+		for i, k := range t.keepers {
+			names[i], old[i] = k.view.Name, known[k.view.Name]
+			if err := t.lost(i, old[i]); err != nil {
+				return err
+			}
+		}
+		done, err := t.sink.swap(ctx, t.source, names, old, func(view, copy int) string {
+			m := old[view].marks[copy]
+			if p.Order >= m.Order {
+				m.Order, m.Token = p.Order, p.Token
+			}
+			if phase == replicator.Filled {
+				m.Phase = phase
+			}
+			return m.encode()
+		})
+		if err != nil {
+			return err
+		}
+		if done {
+			for i := range t.keepers {
+				t.marks.orders[i] = max(t.marks.orders[i], p.Order)
+			}
+			return nil
+		}
+	}
+	return errors.New("other replicators write the same marks all the time")
+}
+
+// lost compares a view's mark with what this target knows of it.
+func (t *Target) lost(i int, m *viewMark) error {
+	k := t.keepers[i]
+	if m == nil {
+		return fmt.Errorf("view %s: its mark is gone: %w", k.view.Name, replicator.ErrSinkLost)
+	}
+	mark, ok := m.whole()
+	switch {
+	case !ok:
+		return fmt.Errorf("view %s: a part of the cluster has no mark of it: %w", k.view.Name, replicator.ErrSinkLost)
+	case mark.Generation != k.generation:
+		return fmt.Errorf("view %s: %w", k.view.Name, errors.Join(errNewer, replicator.ErrSinkLost))
+	case mark.Order < t.marks.orders[i]:
+		return fmt.Errorf("view %s: its mark fell back: %w", k.view.Name, replicator.ErrSinkLost)
+	}
+	return nil
+}

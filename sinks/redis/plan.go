@@ -1,0 +1,434 @@
+package redis
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+// entity is what a batch does to one entity.
+type entity struct {
+	key  string // of its record
+	text string // its own key, as templates show it
+	ops  []int  // by their place in the batch
+
+	stored  *string           // what the record held when it was read
+	blocked map[target]string // keys that hold another type, and which
+	plan    plan
+}
+
+// target is a key as one view uses it.
+type target struct {
+	id   viewID
+	kind byte
+	key  string
+}
+
+// plan is what has to be done to an entity, decided on what its record held.
+type plan struct {
+	before   *record
+	after    *record
+	changes  []change
+	stale    []int
+	rejected []replicator.Rejected
+}
+
+// idle reports whether nothing has to be written.
+func (p *plan) idle() bool { return p.after == nil }
+
+// change is what happens to one key.
+type change struct {
+	target
+	strict bool // something is added: another type at the key is an error
+	args   []string
+}
+
+// move is a cell's contribution to a view that is replaced.
+type move struct {
+	k        *keeper
+	cell     replicator.Cell
+	old, new []claim
+	rewrite  bool // also where nothing changes: somebody may have changed it by hand
+}
+
+// errNewer: another process has begun a later generation of the view.
+var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
+
+// decide plans what the ops do to the entity. It is the only place that asks State.Next.
+func (e *entity) decide(keepers []*keeper, ops []replicator.Op) error {
+	before, err := parseRecord(e.stored)
+	if err != nil {
+		return replicator.Fatal(errors.Join(err, errors.New("delete it and fill the sink's views anew")))
+	}
+	p := plan{before: before, after: before.clone()}
+	var moves []move
+	changed := false
+	for _, i := range e.ops {
+		op := &ops[i]
+		stale := len(op.Values) > 0
+		for _, value := range op.Values {
+			k := keepers[value.View]
+			known := viewRecord{id: k.id, generation: k.generation, state: replicator.Unseen}
+			if v := p.after.find(op.Cell, k.id); v != nil {
+				if v.generation > k.generation {
+					return errNewer
+				}
+				known = *v
+			}
+			forgotten := known.generation != k.generation
+			if forgotten {
+				known.generation, known.state = k.generation, replicator.Unseen
+			}
+			next, applies := known.state.Next(*op)
+			if !applies {
+				if next != known.state {
+					known.state, changed = next, true
+					p.after.set(op.Cell, known)
+				}
+				continue
+			}
+			stale = false
+			m := move{k: k, cell: op.Cell, rewrite: op.AsOf != 0 || forgotten}
+			claims, err := k.claims(op.Cell, value)
+			if claims, err = e.unblocked(k, claims, err); err != nil {
+				p.rejected = append(p.rejected, replicator.Rejected{Op: i, View: value.View, Err: err})
+			}
+			m.new = claims
+			encoded := string(appendClaims(nil, claims))
+			if next == known.state && encoded == known.claims && !m.rewrite {
+				continue // the same once more
+			}
+			if encoded != known.claims || m.rewrite {
+				if m.old, err = parseClaims(known.claims); err != nil {
+					return replicator.Fatal(err)
+				}
+				moves = append(moves, m)
+			}
+			known.state, known.claims, changed = next, encoded, true
+			p.after.set(op.Cell, known)
+		}
+		if stale {
+			p.stale = append(p.stale, i)
+		}
+	}
+	if !changed {
+		p.after = nil
+	} else if p.changes, err = e.changes(p.after, moves); err != nil {
+		return err
+	}
+	e.plan = p
+	return nil
+}
+
+// unblocked rejects claims to a key that holds another type.
+func (e *entity) unblocked(k *keeper, claims []claim, err error) ([]claim, error) {
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range claims {
+		if found, is := e.blocked[target{k.id, c.kind, c.key}]; is {
+			return nil, wrongType(c.key, found)
+		}
+	}
+	return claims, nil
+}
+
+// changes are what moves mean for the keys, given the record that is to be.
+func (e *entity) changes(after *record, moves []move) ([]change, error) {
+	var all []change
+	for len(moves) > 0 {
+		n := 1 // moves of one view
+		for i := 1; i < len(moves); i++ {
+			if moves[i].k == moves[0].k {
+				moves[i], moves[n] = moves[n], moves[i]
+				n++
+			}
+		}
+		c := changer{entity: e, after: after, moves: moves[:n], places: map[target]int{}, out: all}
+		if err := c.run(); err != nil {
+			return nil, err
+		}
+		all, moves = c.out, moves[n:]
+	}
+	for i := range all {
+		if _, is := e.blocked[all[i].target]; is {
+			all[i].strict = false
+		}
+	}
+	return all, nil
+}
+
+// changer makes the changes of one view.
+type changer struct {
+	entity *entity
+	after  *record
+	moves  []move
+	places map[target]int // in out
+	out    []change
+	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
+}
+
+type cellClaims struct {
+	cell   replicator.Cell
+	claims []claim
+}
+
+func (c *changer) run() error {
+	id := c.moves[0].k.id
+	for _, m := range c.moves {
+		for _, list := range [][]claim{m.old, m.new} {
+			for i := range list {
+				t := target{id, list[i].kind, list[i].key}
+				var err error
+				switch t.kind {
+				case kindHash, kindJSON:
+					err = c.rowChange(t)
+				case kindSet:
+					err = c.setChange(t, m)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		c.amountChanges(id, m)
+	}
+	return nil
+}
+
+// at returns the change of a key, which is there once.
+func (c *changer) at(t target) (ch *change, fresh bool) {
+	i, ok := c.places[t]
+	if !ok {
+		i = len(c.out)
+		c.places[t] = i
+		c.out = append(c.out, change{target: t})
+	}
+	return &c.out[i], !ok
+}
+
+// contributions are what all cells of the entity contribute to the view, as it is to be.
+func (c *changer) contributions() ([]cellClaims, error) {
+	if c.cells != nil {
+		return c.cells, nil
+	}
+	id, view := c.moves[0].k.id, c.moves[0].k.view
+	for i := range c.after.cells {
+		cr := &c.after.cells[i]
+		at := slices.IndexFunc(cr.views, func(v viewRecord) bool { return v.id == id })
+		if at < 0 {
+			continue
+		}
+		one := cellClaims{cell: cr.cell}
+		if m := slices.IndexFunc(c.moves, func(m move) bool { return m.cell == cr.cell }); m >= 0 {
+			one.claims = c.moves[m].new // with values, which the record may not have
+		} else {
+			var err error
+			if one.claims, err = parseClaims(cr.views[at].claims); err != nil {
+				return nil, replicator.Fatal(err)
+			}
+		}
+		c.cells = append(c.cells, one)
+	}
+	rank := func(cell replicator.Cell) int { // a cell that the view's definition no longer names comes last
+		if n := view.Feed(cell); n >= 0 {
+			return n
+		}
+		return len(view.From)
+	}
+	slices.SortStableFunc(c.cells, func(a, b cellClaims) int {
+		return cmp.Or(cmp.Compare(rank(a.cell), rank(b.cell)), cmp.Compare(a.cell.Column, b.cell.Column),
+			cmp.Compare(a.cell.Table, b.cell.Table), cmp.Compare(a.cell.Key, b.cell.Key))
+	})
+	return c.cells, nil
+}
+
+// setChange keeps the entity in a set as long as one of its cells says so.
+func (c *changer) setChange(t target, m move) error {
+	is := func(x claim) bool { return x.kind == t.kind && x.key == t.key }
+	if !m.rewrite && len(m.old)+len(m.new) <= few && slices.ContainsFunc(m.old, is) && slices.ContainsFunc(m.new, is) {
+		return nil
+	}
+	ch, fresh := c.at(t)
+	if !fresh {
+		return nil
+	}
+	cells, err := c.contributions()
+	if err != nil {
+		return err
+	}
+	ch.args = []string{c.entity.text, "-1"}
+	if slices.ContainsFunc(cells, func(one cellClaims) bool { return slices.ContainsFunc(one.claims, is) }) {
+		ch.args[1], ch.strict = "1", true
+	}
+	return nil
+}
+
+// few is how many claims are compared one by one.
+const few = 16
+
+// amountChanges are the changes of keys to which amounts are added: what was claimed is taken back, what is claimed now is
+// added.
+func (c *changer) amountChanges(id viewID, m move) {
+	type place struct {
+		target
+		member, amount string
+	}
+	kept := map[place]int{} // claims that stay as they are
+	for _, x := range m.new {
+		if x.counts() {
+			kept[place{target{id, x.kind, x.key}, x.member, x.amount}]++
+		}
+	}
+	add := func(x claim, amount string) *change {
+		ch, _ := c.at(target{id, x.kind, x.key})
+		ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), amount)
+		return ch
+	}
+	again := map[place]int{}
+	for _, x := range m.old {
+		if !x.counts() {
+			continue
+		}
+		p := place{target{id, x.kind, x.key}, x.member, x.amount}
+		if kept[p] > 0 {
+			kept[p]--
+			again[p]++
+			continue
+		}
+		add(x, negated(x.counted()))
+	}
+	for _, x := range m.new {
+		if !x.counts() {
+			continue
+		}
+		p := place{target{id, x.kind, x.key}, x.member, x.amount}
+		switch {
+		case again[p] == 0:
+			add(x, x.counted()).strict = true
+		case m.rewrite:
+			again[p]--
+			add(x, "0").strict = true
+		default:
+			again[p]--
+		}
+	}
+}
+
+// counts reports whether several entities may claim the same.
+func (c *claim) counts() bool {
+	switch c.kind {
+	case kindMembers, kindUnique, kindCounter, kindRanking:
+		return true
+	}
+	return false
+}
+
+// counted is the amount that a claim adds.
+func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
+
+// rowChange makes a hash or a JSON object what the entity's cells say together.
+func (c *changer) rowChange(t target) error {
+	ch, fresh := c.at(t)
+	if !fresh {
+		return nil
+	}
+	cells, err := c.contributions()
+	if err != nil {
+		return err
+	}
+	merged := merge(t, cells)
+	names := make([]string, 0, 16)
+	for _, f := range c.moves[0].k.view.Fields {
+		names = append(names, f.Name)
+	}
+	if t.kind == kindJSON {
+		ch.strict = merged.exists
+		if merged.exists {
+			ch.args = []string{merged.json(names)}
+		}
+		return nil
+	}
+	var set, gone []string
+	for _, name := range names {
+		if value, ok := merged.values[name]; ok {
+			set = append(set, name, value)
+		} else if !merged.alone[name] {
+			gone = append(gone, name)
+		}
+	}
+	for _, m := range c.moves { // fields of an earlier definition
+		for _, x := range m.old {
+			if x.kind != t.kind || x.key != t.key {
+				continue
+			}
+			for _, f := range x.row.fields {
+				if !slices.Contains(names, f.name) && !slices.Contains(gone, f.name) {
+					gone = append(gone, f.name)
+				}
+			}
+		}
+	}
+	ch.strict = len(set) > 0
+	ch.args = append(append([]string{strconv.Itoa(len(set) / 2)}, set...), gone...)
+	return nil
+}
+
+// merged is a row made of several cells' contributions.
+type merged struct {
+	exists bool
+	values map[string]string
+	alone  map[string]bool // fields of other cells whose values aren't kept: they stay as they are
+}
+
+// merge takes each field from the first cell that has it.
+func merge(t target, cells []cellClaims) merged {
+	m := merged{values: map[string]string{}, alone: map[string]bool{}}
+	for _, cell := range cells {
+		for _, x := range cell.claims {
+			if x.kind != t.kind || x.key != t.key {
+				continue
+			}
+			m.exists = true
+			for _, f := range x.row.fields {
+				if _, has := m.values[f.name]; has || m.alone[f.name] {
+					continue
+				}
+				if x.row.whole {
+					m.values[f.name] = f.value
+				} else {
+					m.alone[f.name] = true
+				}
+			}
+		}
+	}
+	return m
+}
+
+// json is the object, its members in the view's order.
+func (m *merged) json(names []string) string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for _, name := range names {
+		value, ok := m.values[name]
+		if !ok {
+			continue
+		}
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		quoted, err := jsonText(name)
+		if err != nil {
+			quoted = strconv.QuoteToASCII(name) // a name that isn't UTF-8: the configuration, which is TOML, holds none
+		}
+		b.WriteString(quoted)
+		b.WriteByte(':')
+		b.WriteString(value)
+	}
+	b.WriteByte('}')
+	return b.String()
+}

@@ -1,0 +1,109 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+)
+
+// Sink keeps views in one Redis or Valkey server, in what a Sentinel says is the master, or in a cluster. It is safe for
+// concurrent use.
+type Sink struct {
+	name    string
+	cluster bool
+	log     *slog.Logger
+	rdb     redis.UniversalClient
+
+	apply, swapMarks *redis.Script
+}
+
+var _ replicator.Sink = (*Sink)(nil)
+
+// New makes a sink. It connects to nothing yet; what is wrong with c is an error.
+func New(c Config) (*Sink, error) {
+	rdb, err := connect(c)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
+	}
+	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb,
+		apply: redis.NewScript(library + applySource), swapMarks: redis.NewScript(marksSource)}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	return s, nil
+}
+
+// Open implements replicator.Sink.
+func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t := &Target{sink: s, source: source, views: slices.Clone(views)}
+	for i, v := range views {
+		k, err := newKeeper(v, i)
+		if err != nil {
+			return nil, err
+		}
+		t.keepers = append(t.keepers, k)
+	}
+	if err := s.register(ctx, source, t.keepers); err != nil {
+		return nil, err
+	}
+	for _, k := range t.keepers {
+		t.marks.orders = append(t.marks.orders, k.markedAt)
+	}
+	return t, nil
+}
+
+// Close implements replicator.Sink. Targets are closed before.
+func (s *Sink) Close() error { return s.rdb.Close() }
+
+// get reads strings; nil where there is none.
+func (s *Sink) get(ctx context.Context, keys []string) ([]*string, error) {
+	values := make([]*string, len(keys))
+	if len(keys) == 0 {
+		return values, nil
+	}
+	found, err := s.rdb.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range found {
+		if text, ok := v.(string); ok {
+			values[i] = &text
+		}
+	}
+	return values, nil
+}
+
+// run calls a script several times in one round trip. A server that does not know the script (it was restarted, or flushed
+// its scripts) is given it.
+func (s *Sink) run(ctx context.Context, script *redis.Script, calls []*call) ([]*redis.Cmd, error) {
+	cmds := make([]*redis.Cmd, len(calls))
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, c := range calls {
+			cmds[i] = script.EvalSha(ctx, p, c.keys, c.args...)
+		}
+		return nil
+	})
+	if err == nil {
+		return cmds, nil
+	}
+	for i, cmd := range cmds {
+		switch {
+		case redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT"):
+			cmds[i] = script.Eval(ctx, s.rdb, calls[i].keys, calls[i].args...)
+			if err := cmds[i].Err(); err != nil {
+				return nil, err
+			}
+		case cmd.Err() != nil:
+			return nil, cmd.Err()
+		}
+	}
+	return cmds, nil
+}
+
+func compare(a, b string) int { return cmp.Compare(a, b) }

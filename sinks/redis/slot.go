@@ -1,0 +1,57 @@
+package redis
+
+import (
+	"strconv"
+	"strings"
+)
+
+// sameSlot is a text that hashes to the slot of key in a cluster and is made of no other key.
+func sameSlot(key string) string {
+	if !strings.ContainsAny(key, "{}") {
+		return "{" + key + "}"
+	}
+	tag := tagOf(key)
+	if tag == key { // braces that are no tag: "a}b"
+		tag = slotTag(slotOf(key))
+	}
+	return "{" + tag + "}:" + key
+}
+
+// tagOf is what of a key decides about its slot: what its first braces hold, or the whole key.
+func tagOf(key string) string {
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
+			return key[open+1 : open+1+n]
+		}
+	}
+	return key
+}
+
+// slots is how many slots a cluster has.
+const slots = 16384
+
+func slotOf(key string) uint16 { return crc16(tagOf(key)) % slots }
+
+// crc16 is the CRC that Redis uses: polynomial 0x1021, nothing reflected, from zero.
+func crc16(s string) (crc uint16) {
+	for i := range len(s) {
+		crc ^= uint16(s[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc
+}
+
+// slotTag is a text without braces that hashes to the slot. Every slot has one of a few digits.
+func slotTag(slot uint16) string {
+	for n := 0; ; n++ {
+		if tag := strconv.Itoa(n); crc16(tag)%slots == slot {
+			return tag
+		}
+	}
+}

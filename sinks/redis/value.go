@@ -1,0 +1,163 @@
+package redis
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+// hashText is a field's text in a hash: numbers in full, text as it is, binary values as hexadecimal digits (as templates
+// show them), lists and objects as JSON.
+func hashText(v any) (string, error) {
+	switch v := v.(type) {
+	case []any, map[string]any:
+		return jsonText(v)
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return "", errNotFinite
+		}
+	case nil, bool, int64, uint64, string, []byte, replicator.Number, replicator.RawJSON:
+	default:
+		return "", fmt.Errorf("a %T is nothing that a hash can hold", v)
+	}
+	return replicator.FormatValue(v), nil
+}
+
+var errNotFinite = errors.New("the number is not finite")
+
+// jsonText is a value's JSON: numbers with all their digits, binary values as hexadecimal digits, members sorted by name.
+func jsonText(v any) (string, error) {
+	plain, err := forJSON(v)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(plain); err != nil {
+		return "", errors.New("the value can't be written as JSON") // err may quote it
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// forJSON makes of a value what encoding/json writes without loss.
+func forJSON(v any) (any, error) {
+	switch v := v.(type) {
+	case nil, bool, int64, uint64:
+		return v, nil
+	case string:
+		if !replicator.ValidText(v) {
+			return nil, errors.New("the text is not valid UTF-8, which JSON can't hold")
+		}
+		return v, nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, errNotFinite
+		}
+		return v, nil
+	case replicator.Number:
+		return json.Number(v), nil
+	case []byte:
+		return hex.EncodeToString(v), nil
+	case replicator.RawJSON:
+		return json.RawMessage(v), nil
+	case []any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			var err error
+			if list[i], err = forJSON(e); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for name, e := range v {
+			var err error
+			if m[name], err = forJSON(e); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("a %T is nothing that JSON can hold", v)
+}
+
+// maxPlaces bounds how many digits an exponent may stand for.
+const maxPlaces = 400
+
+// decimalText is a number's shortest decimal digits without an exponent: "0" if it is zero. Sums of such texts are exact. A
+// float64 stands for the shortest decimal that reads back as it.
+func decimalText(v any) (string, error) {
+	var s string
+	switch v := v.(type) {
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case uint64:
+		return strconv.FormatUint(v, 10), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return "", errNotFinite
+		}
+		s = strconv.FormatFloat(v, 'f', -1, 64)
+	case replicator.Number:
+		s = string(v)
+	default:
+		return "", errors.New("the amount is not a number")
+	}
+	return canonical(s)
+}
+
+// canonical brings a decimal number, with or without an exponent, into its shortest form without one.
+func canonical(s string) (string, error) {
+	s, negative := strings.CutPrefix(strings.TrimPrefix(s, "+"), "-")
+	exponent := 0
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		var err error
+		if exponent, err = strconv.Atoi(s[i+1:]); err != nil || exponent < -maxPlaces || exponent > maxPlaces {
+			return "", fmt.Errorf("the number's exponent is beyond ±%d", maxPlaces)
+		}
+		s = s[:i]
+	}
+	whole, fraction, _ := strings.Cut(s, ".")
+	digits := whole + fraction
+	if digits == "" || len(digits) > 2*maxPlaces || strings.Trim(digits, "0123456789") != "" {
+		return "", errors.New("the amount is not a decimal number of reasonable length")
+	}
+	point := len(whole) + exponent // where the point stands in digits
+	if point < 0 {
+		digits, point = strings.Repeat("0", -point)+digits, 0
+	}
+	if point > len(digits) {
+		digits += strings.Repeat("0", point-len(digits))
+	}
+	whole, fraction = strings.TrimLeft(digits[:point], "0"), strings.TrimRight(digits[point:], "0")
+	if whole == "" {
+		whole = "0"
+	}
+	if fraction != "" {
+		whole += "." + fraction
+	}
+	if negative && whole != "0" {
+		whole = "-" + whole
+	}
+	return whole, nil
+}
+
+// negated is the number with its sign turned.
+func negated(s string) string {
+	if s == "0" {
+		return s
+	}
+	if rest, ok := strings.CutPrefix(s, "-"); ok {
+		return rest
+	}
+	return "-" + s
+}
