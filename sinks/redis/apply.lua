@@ -16,22 +16,22 @@ while k <= #KEYS do
   if not fresh then
     undone[#undone + 1] = entity; undone[#undone + 1] = 0; undone[#undone + 1] = ''
   end
-  local shown, key, at = {}, k + 1, a + 3
+  local shown, fits, key, at = {}, true, k + 1, a + 3
   for i = 1, changes do
     if fresh then
-      local fits, found = typeOf(KEYS[key], ARGV[at])
+      local free, found = typeOf(KEYS[key], ARGV[at])
       local plan = planned[KEYS[key]]
-      if plan and plan ~= types[ARGV[at]] then fits, found = false, plan end
-      if fits and ARGV[at + 1] == '1' then planned[KEYS[key]] = types[ARGV[at]] end
-      shown[i] = fits
-      if not fits and ARGV[at + 1] == '1' then
-        fresh = false
+      if plan and plan ~= types[ARGV[at]] then free, found = false, plan end
+      if free and ARGV[at + 1] == '1' then planned[KEYS[key]] = types[ARGV[at]] end
+      shown[i] = free
+      if not free and ARGV[at + 1] == '1' then
+        fits = false
         undone[#undone + 1] = entity; undone[#undone + 1] = i; undone[#undone + 1] = found
       end
     end
     key, at = key + 2, at + 3 + tonumber(ARGV[at + 2])
   end
-  if fresh then
+  if fresh and fits then
     local key, at = k + 1, a + 3
     for i = 1, changes do
       local n = tonumber(ARGV[at + 2])

@@ -189,4 +189,3 @@ func beside(kind byte, key string) string {
 	}
 	return key // nothing is remembered: any key in the slot will do
 }
-

@@ -268,7 +268,9 @@ func parseClaims(s string) ([]claim, error) {
 	return claims, nil
 }
 
-func appendText(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
 
 // decoder reads what was appended; once something is missing it is bad and gives nothing.
 type decoder struct {

@@ -1,0 +1,311 @@
+package mysql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
+)
+
+// userOp is a put of a users cell whose one field, for each view, is value.
+func userOp(n int, version int64, views int, values ...any) replicator.Op {
+	id := []byte(fmt.Sprintf("user %-11d", n))
+	key, _ := replicator.MakeKey(id)
+	op := replicator.Op{Cell: replicator.Cell{Table: "cell", Column: "users", Key: key}, Version: version, Order: version}
+	for i := range views {
+		v := replicator.Value{View: i}
+		for _, value := range values {
+			v.Entries = append(v.Entries, replicator.Entry{Fields: []any{value}})
+		}
+		op.Values = append(op.Values, v)
+	}
+	return op
+}
+
+func view(kind, table, field string) *replicator.View {
+	return &replicator.View{Name: table, Kind: kind, From: from("cell.users"), Fields: fields(field), KeyFrom: rowKey("id"), Table: table, Fingerprint: "1"}
+}
+
+func openTarget(t testing.TB, sink *mysql.Sink, views ...*replicator.View) replicator.Target {
+	t.Helper()
+	target, err := sink.Open(context.WithoutCancel(t.Context()), "", views)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// What only the server can judge is rejected alone, by splitting the batch; the other views of the cell and the other cells
+// of the batch are written.
+func TestServerRefusalsAreRejectedAlone(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s,
+			"CREATE TABLE checked (id BINARY(16) PRIMARY KEY, email VARCHAR(50), CHECK (email <> 'no'))",
+			"CREATE TABLE plain (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("row", "checked", "email"), view("index", "plain", "email"))
+		var ops []replicator.Op
+		want := map[int]bool{}
+		for i := range 200 {
+			value := fmt.Sprintf("user%d", i)
+			if i%37 == 5 {
+				value, want[i] = "no", true
+			}
+			ops = append(ops, userOp(i, 1, 2, value))
+		}
+		for range 2 { // the second time only the bad ones are tried again
+			applied, err := target.Apply(t.Context(), ops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[int]bool{}
+			for _, r := range applied.Rejected {
+				got[r.Op] = true
+				if r.View != 0 || !strings.Contains(r.Err.Error(), "CHECK") {
+					t.Errorf("rejected: %+v", r)
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("rejected were %v, and not %v", got, want)
+			}
+			if n := count(t, db, "checked"); n != 200-len(want) {
+				t.Errorf("checked has %d rows", n)
+			}
+			if n := count(t, db, "plain"); n != 200 {
+				t.Errorf("plain has %d rows", n)
+			}
+		}
+	})
+}
+
+func count(t testing.TB, db *sql.DB, table string) (n int) {
+	t.Helper()
+	if err := db.QueryRow("SELECT COUNT(*) FROM " + table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Values that the table's collation takes for equal are one entry; which of them are equal only the table's key says.
+func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s,
+			"CREATE TABLE ci (tag VARCHAR(50) COLLATE utf8mb4_general_ci NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))",
+			"CREATE TABLE cs (tag VARCHAR(50) COLLATE utf8mb4_bin NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))",
+			"CREATE TABLE loose (tag VARCHAR(50) COLLATE utf8mb4_general_ci NOT NULL, id BINARY(16) NOT NULL, KEY (id))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("index", "ci", "tag"), view("index", "cs", "tag"), view("index", "loose", "tag"))
+		applied, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 3, "Foo", "foo", "Foo", "bar"), userOp(2, 1, 3, "foo")})
+		if err != nil || len(applied.Rejected) > 0 {
+			t.Fatal(applied, err)
+		}
+		for table, want := range map[string]int{"ci": 3, "cs": 4, "loose": 4} {
+			if n := count(t, db, table); n != want {
+				t.Errorf("%s has %d rows, and not %d", table, n, want)
+			}
+		}
+	})
+}
+
+// What somebody did to a table by hand is no reason to fail, and an op that looks at the cell in full mends it.
+func TestChangesByHandAreMended(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s,
+			"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50), mine INT DEFAULT 7)",
+			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		op := userOp(1, 1, 2, "right")
+		apply := func() {
+			t.Helper()
+			if a, err := target.Apply(t.Context(), []replicator.Op{op}); err != nil || len(a.Stale) > 0 {
+				t.Fatal(a, err)
+			}
+		}
+		exec(t, db, "INSERT INTO i VALUES ('from before', ?)", []byte("user 1          "))
+		apply()
+		if n := count(t, db, "i"); n != 1 {
+			t.Errorf("%d entries after the first op of a key that had some", n)
+		}
+		exec(t, db, "UPDATE r SET email = 'wrong', mine = 8")
+		exec(t, db, "INSERT INTO i SELECT 'wrong', id FROM i")
+		op.AsOf = 10
+		apply()
+		var email string
+		var mine int
+		if err := db.QueryRow("SELECT email, mine FROM r").Scan(&email, &mine); err != nil || email != "right" || mine != 8 {
+			t.Errorf("the row has %q, %d (%v)", email, mine, err)
+		}
+		if n := count(t, db, "i"); n != 1 {
+			t.Errorf("%d entries after a repair", n)
+		}
+		exec(t, db, "DELETE FROM r")
+		op.Version, op.AsOf, op.Values = replicator.NoVersion, 20, []replicator.Value{{View: 0}, {View: 1}}
+		apply()
+		if n := count(t, db, "r") + count(t, db, "i"); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+	})
+}
+
+func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		v := view("row", "r", "email")
+		target := openTarget(t, sink, v)
+		if err := target.Mark(t.Context(), replicator.Position{Order: 5, Token: "p"}, replicator.Filled); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, "DROP TABLE replicator_state")
+		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, "x")}); !replicator.IsFatal(err) {
+			t.Errorf("Apply without the table of states says %v", err)
+		}
+		openTarget(t, sink, v)
+		marks, err := sink.Marks(t.Context(), "")
+		if err != nil || len(marks) != 1 || !marks[0].Position.IsZero() {
+			t.Errorf("marks are %+v (%v)", marks, err)
+		}
+		if err := target.Mark(t.Context(), replicator.Position{Order: 6, Token: "q"}, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+			t.Errorf("Mark says %v", err)
+		}
+	})
+}
+
+func TestSweeperFindsWhatNobodyPutThere(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s,
+			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))",
+			"CREATE TABLE fav (o BIGINT, u VARCHAR(20), email VARCHAR(20), PRIMARY KEY (u, o))")
+		fav := &replicator.View{Name: "fav", Kind: "row", From: from("fav"), Fields: fields("email"), Table: "fav", Fingerprint: "1",
+			KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}
+		for i := range 25 {
+			exec(t, db, "INSERT INTO i VALUES ('old', ?)", fmt.Appendf(nil, "user %-11d", i))
+			exec(t, db, "INSERT INTO fav VALUES (?, ?, 'old')", i-5, fmt.Sprint("u", i%3))
+		}
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("index", "i", "email"), fav)
+		var ops []replicator.Op
+		for i := range 10 {
+			op := userOp(i, int64(i+1), 1, "new")
+			ops = append(ops, op)
+			key, _ := replicator.MakeKey(int64(i-5), fmt.Sprint("u", i%3))
+			ops = append(ops, replicator.Op{Cell: replicator.Cell{Table: "fav", Key: key}, Version: 1, Order: int64(i + 1),
+				Values: []replicator.Value{{View: 1, Entries: []replicator.Entry{{Fields: []any{"new"}}}}}})
+		}
+		if _, err := target.Apply(t.Context(), ops); err != nil {
+			t.Fatal(err)
+		}
+		sweeper := target.(replicator.Sweeper)
+		for view := range 2 {
+			found := map[replicator.Cell]bool{}
+			for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+				cells, next, err := sweeper.Unclaimed(t.Context(), view, after, 4)
+				if err != nil || pages > 30 {
+					t.Fatal(pages, err)
+				}
+				for _, c := range cells {
+					found[c] = true
+				}
+				after = next
+			}
+			if len(found) != 15 {
+				t.Errorf("view %d: %d cells are unclaimed", view, len(found))
+			}
+			for _, op := range ops {
+				if found[op.Cell] {
+					t.Errorf("%s is claimed", op.Cell)
+				}
+			}
+			var resets []replicator.Op
+			for c := range found {
+				resets = append(resets, replicator.Op{Cell: c, Version: replicator.NoVersion, AsOf: 50, Values: []replicator.Value{{View: view}}})
+			}
+			if _, err := target.Apply(t.Context(), resets); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, table := range []string{"i", "fav"} {
+			if n := count(t, db, table); n != 10 {
+				t.Errorf("%s has %d rows after the sweep", table, n)
+			}
+		}
+		var outdated []replicator.Cell
+		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+			cells, next, err := sweeper.Outdated(t.Context(), 6, after, 3)
+			if err != nil || pages > 100 {
+				t.Fatal(pages, err)
+			}
+			outdated, after = append(outdated, cells...), next
+		}
+		if len(outdated) != 10 { // orders 1 to 5, in two views; what is gone shows nothing
+			t.Errorf("%d cells are outdated", len(outdated))
+		}
+	})
+}
+
+// Lanes apply at the same time; each row and each state of the target must be what the newest op made it.
+func TestLanesApplyAtTheSameTime(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s,
+			"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))",
+			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		const lanes, rounds, cells = 4, 15, 120
+		var wg sync.WaitGroup
+		for lane := range lanes {
+			wg.Go(func() {
+				for round := range rounds {
+					var ops []replicator.Op
+					for n := range cells {
+						if op := userOp(n, int64(round+1), 2, fmt.Sprintf("round%d.%d", round, n%10)); op.Cell.Key.Partition()%lanes == lane {
+							ops = append(ops, op)
+						}
+					}
+					if _, err := target.Apply(t.Context(), ops); err != nil {
+						t.Errorf("lane %d: %v", lane, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for n := range cells {
+			want := fmt.Sprintf("round%d.%d", rounds-1, n%10)
+			for _, table := range []string{"r", "i"} {
+				var got []string
+				rows, err := db.Query("SELECT email FROM "+table+" WHERE id = ?", fmt.Appendf(nil, "user %-11d", n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for rows.Next() {
+					var e string
+					if err := rows.Scan(&e); err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, e)
+				}
+				rows.Close()
+				if !slices.Equal(got, []string{want}) {
+					t.Fatalf("%s of user %d is %v, and not %s", table, n, got, want)
+				}
+			}
+		}
+	})
+}
