@@ -218,9 +218,9 @@ func (x *reading) failure() error {
 }
 
 // changes reads all from a position to the present end.
-func (b *bench) changes(s *Source, from replicator.Position) []replicator.Change {
+func (b *bench) changes(s *Source, from ...replicator.Position) []replicator.Change {
 	b.t.Helper()
-	x := b.read(b.open(s, from))
+	x := b.read(b.open(s, from...))
 	out := x.upTo(b.latest(s))
 	x.end()
 	return out

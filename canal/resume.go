@@ -73,7 +73,7 @@ func (r *resolver) here(ctx context.Context, t token, file fileName, gtids *gtid
 		if f.name != file.name {
 			continue
 		}
-		if r.server.flavor == mariaFlavor && !t.Skip {
+		if r.server.flavor == mariaFlavor && gtids != nil && !t.Skip {
 			text, known, err := gtidAt(ctx, r.db, file.name, t.Pos)
 			if err != nil {
 				return p, err
@@ -82,9 +82,7 @@ func (r *resolver) here(ctx context.Context, t token, file fileName, gtids *gtid
 			if err != nil {
 				return p, err
 			}
-			if gtids == nil && known {
-				p.gtids = at
-			} else if !known || !at.equal(gtids) {
+			if !known || !at.equal(gtids) {
 				return r.byGTID(ctx, t, file, gtids, "its GTIDs are not those at this place of the binlog")
 			}
 		}

@@ -200,7 +200,8 @@ func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (repli
 	return s.fresh(srv, known, t)
 }
 
-// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it.
+// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it. That FILE:POS is between
+// two transactions shows when it is read: the file is then read from its beginning.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {

@@ -1,0 +1,287 @@
+package canal
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// replicaOf makes b a replica of another server and waits for nothing.
+func (b *bench) replicaOf(primary *bench) {
+	b.t.Helper()
+	if b.isMaria() {
+		b.exec(fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', MASTER_USE_GTID=slave_pos", primary.server.Port), "START SLAVE")
+		return
+	}
+	b.exec(fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', SOURCE_AUTO_POSITION=1, "+
+		"GET_SOURCE_PUBLIC_KEY=1", primary.server.Port), "START REPLICA")
+}
+
+// follow waits until a replica has all that the primary has, and then breaks them apart.
+func (b *bench) follow(primary *bench) {
+	b.t.Helper()
+	if b.isMaria() {
+		var pos string
+		b.scan(primary.db.QueryRow("SELECT @@gtid_binlog_pos"), &pos)
+		var n int
+		b.scan(b.db.QueryRow("SELECT MASTER_GTID_WAIT(?, 30)", pos), &n)
+		if n != 0 {
+			b.t.Fatal("the replica did not follow")
+		}
+		b.exec("STOP SLAVE", "RESET SLAVE ALL")
+		return
+	}
+	var set string
+	b.scan(primary.db.QueryRow("SELECT @@gtid_executed"), &set)
+	var n int
+	b.scan(b.db.QueryRow("SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 30)", set), &n)
+	if n != 0 {
+		b.t.Fatal("the replica did not follow")
+	}
+	b.exec("STOP REPLICA", "RESET REPLICA ALL")
+}
+
+func (b *bench) scan(row interface{ Scan(...any) error }, into ...any) {
+	b.t.Helper()
+	if err := row.Scan(into...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// pair starts a primary and its replica, both with database app.
+func pair(t *testing.T, kind servers.Kind) (primary, replica *bench) {
+	var args []string
+	if kind.IsMariaDB() {
+		args = []string{"--log-slave-updates"}
+	}
+	connect := func(s *servers.Server) *bench {
+		b := newBench(t, s)
+		return b
+	}
+	first, second := servertest.Own(t, kind, args...), servertest.Own(t, kind, args...)
+	primary, replica = connect(first), connect(second)
+	for _, b := range []*bench{primary, replica} {
+		// Their own databases were made with transactions of their own; what follows begins with none.
+		if b.isMaria() {
+			b.exec("RESET MASTER")
+		} else {
+			b.exec("RESET BINARY LOGS AND GTIDS")
+		}
+	}
+	replica.replicaOf(primary)
+	primary.exec("CREATE DATABASE app")
+	return primary, replica
+}
+
+const appCell = "INSERT INTO app.cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', %d, '%[1]d')"
+
+func appTable() replicator.Table {
+	t := cellTable()
+	t.Database = "app"
+	return t
+}
+
+func bodies(changes []replicator.Change) string {
+	var out []string
+	for _, c := range changes {
+		out = append(out, string(c.Row.Body))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestReadingMovesToAReplica(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		primary, replica := pair(t, kind)
+		primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		src := primary.source(appTable())
+		oldest, err := src.Oldest(testContext(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := primary.read(primary.open(src, oldest))
+		version := 0
+		write := func(n int) {
+			for range n {
+				version++
+				q := fmt.Sprintf(appCell, version)
+				switch {
+				case version%3 == 0 && kind.IsMariaDB():
+					primary.session("SET SESSION gtid_domain_id = 7", q)
+				case version%3 == 0:
+					primary.session("SET SESSION gtid_next = 'AUTOMATIC:mytag'", q)
+				default:
+					primary.exec(q)
+				}
+			}
+		}
+		write(7)
+		primary.exec("FLUSH BINARY LOGS")
+		first := x.upTo(primary.latest(src))
+		checkpoint := x.reader.Position(x.last())
+		write(4)
+		x.upTo(primary.latest(src))
+		x.end()
+		ahead := x.reader.Position(x.last())
+		replica.follow(primary)
+		replica.exec("FLUSH BINARY LOGS")
+		replica.exec(fmt.Sprintf(appCell, 100))
+
+		// The replica is the source now.
+		moved := replica.source(appTable())
+		r := replica.open(moved, checkpoint)
+		start := r.Start()
+		if start.Token == checkpoint.Token || start.Order <= ahead.Order {
+			t.Errorf("start %+v is not above all orders of the old server: %+v", start, ahead)
+		}
+		y := replica.read(r)
+		got := y.upTo(replica.latest(moved))
+		if s := bodies(got); s != "8 9 10 11 100" {
+			t.Errorf("read %q, after %q", s, bodies(first))
+		}
+		if got[0].Order <= start.Order {
+			t.Errorf("order %d is not after the start %d", got[0].Order, start.Order)
+		}
+		y.end()
+		end := r.Position(y.last())
+		// A start that was saved and not moved on, and the end, are positions as any other.
+		if s := bodies(replica.changes(moved, start)); s != "8 9 10 11 100" {
+			t.Errorf("from the saved start: %q", s)
+		}
+		if s := bodies(replica.changes(moved, end)); s != "" {
+			t.Errorf("from the end: %q", s)
+		}
+		if s := bodies(replica.changes(moved, end, checkpoint)); s != "8 9 10 11 100" {
+			t.Errorf("from the earliest of two: %q", s)
+		}
+		if got := replica.open(moved, ahead, checkpoint).Start(); got.Order>>(fileBits+addressBits) != 1 {
+			t.Errorf("epoch of %+v, want 1", got)
+		}
+
+		// Back on the old primary, which lacks what the replica has: it must not be taken for it.
+		if _, err := src.Open(testContext(t), []replicator.Position{end}); !replicator.IsFatal(err) {
+			t.Errorf("a server without what was applied: %v, want a fatal error", err)
+		}
+		// MariaDB: the same number, written by another server.
+		primary.exec(fmt.Sprintf(appCell, 200))
+		if kind.IsMariaDB() {
+			z, err := src.Open(testContext(t), []replicator.Position{end})
+			if err == nil {
+				err = primary.read(z.(*Reader)).failure()
+			}
+			if !replicator.IsFatal(err) {
+				t.Errorf("another history: %v, want a fatal error", err)
+			}
+		}
+	})
+}
+
+func TestOnlyTheSameBinlogIsReadOn(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		b, other := newBench(t, servertest.Own(t, kind)), newBench(t, servertest.Own(t, kind))
+		for _, x := range []*bench{b, other} {
+			x.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		}
+		src := b.source(appTable())
+		x := b.read(b.open(src, b.latest(src)))
+		b.exec(fmt.Sprintf(appCell, 1))
+		x.upTo(b.latest(src))
+		x.end()
+		at := x.reader.Position(x.last())
+
+		elsewhere := other.source(appTable())
+		_, err := elsewhere.Open(testContext(t), []replicator.Position{at})
+		if !replicator.IsFatal(err) {
+			t.Errorf("on another server: %v, want a fatal error", err)
+		}
+		tok, _ := parseToken(at.Token)
+		tok.GTID = ""
+		bare, _ := tok.position()
+		if _, err = elsewhere.Open(testContext(t), []replicator.Position{bare}); !replicator.IsFatal(err) || !strings.Contains(err.Error(), tok.Server) {
+			t.Errorf("on another server without GTIDs: %v, want a fatal error that names both", err)
+		}
+		tok, _ = parseToken(at.Token)
+		tok.Pos += 1 << 20
+		tok.GTID = ""
+		beyond, _ := tok.position()
+		if _, err = src.Open(testContext(t), []replicator.Position{beyond}); !replicator.IsFatal(err) {
+			t.Errorf("beyond the file's end: %v, want a fatal error", err)
+		}
+
+		// A RESET: the file is there again, and another one.
+		if kind.IsMariaDB() {
+			b.exec("RESET MASTER")
+		} else {
+			b.exec("RESET BINARY LOGS AND GTIDS")
+		}
+		if _, err = src.Open(testContext(t), []replicator.Position{at}); !replicator.IsFatal(err) && !errors.Is(err, replicator.ErrLost) {
+			t.Errorf("after a RESET: %v, want a fatal error", err)
+		}
+		for n := range 20 {
+			b.exec(fmt.Sprintf(appCell, 10+n))
+		}
+		r, err := src.Open(testContext(t), []replicator.Position{bare})
+		if err == nil {
+			err = b.read(r.(*Reader)).failure()
+		}
+		if !replicator.IsFatal(err) {
+			t.Errorf("after a RESET, with a file grown past the position and no GTIDs: %v, want a fatal error", err)
+		}
+	})
+}
+
+func TestAPersonNamesAPosition(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		b := newBench(t, servertest.Own(t, kind))
+		b.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		src := b.source(appTable())
+		b.exec(fmt.Sprintf(appCell, 1))
+		x := b.read(b.open(src, b.latest(src)))
+		b.exec(fmt.Sprintf(appCell, 2))
+		x.upTo(b.latest(src))
+		x.end()
+		after2 := x.reader.Position(x.last())
+		b.exec(fmt.Sprintf(appCell, 3))
+		filePos, gtid, _ := strings.Cut(Describe(after2.Token), " ")
+		for _, name := range []string{filePos, gtid} {
+			at, err := src.At(testContext(t), name, []replicator.Position{after2})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if s := bodies(b.changes(src, at)); s != "3" {
+				t.Errorf("from %s: %q, want 3", name, s)
+			}
+			r := b.open(src, after2)
+			if ok, err := r.Includes(testContext(t), after2, name); !ok || err != nil {
+				t.Errorf("includes %s: %t, %v", name, ok, err)
+			}
+			if ok, err := r.Includes(testContext(t), replicator.Position{Token: strings.Replace(at.Token, gtid, "", 1)}, name); name == gtid && ok {
+				t.Errorf("a place without GTIDs includes %s: %t, %v", name, ok, err)
+			}
+		}
+		// In the middle of a transaction nothing can begin.
+		tok, _ := parseToken(after2.Token)
+		for _, name := range []string{fmt.Sprintf("%s:%d", tok.File, tok.Pos-31), fmt.Sprintf("%s:%d", tok.File, tok.Pos-1)} {
+			at, err := src.At(testContext(t), name, nil)
+			if err == nil {
+				var r replicator.Reader
+				if r, err = src.Open(testContext(t), []replicator.Position{at}); err == nil {
+					err = b.read(r.(*Reader)).failure()
+				}
+			}
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		for _, name := range []string{"", "nonsense", "binlog.000001", "binlog.000099:4", "x.000001:4"} {
+			if _, err := src.At(testContext(t), name, nil); err == nil {
+				t.Errorf("%q: no error", name)
+			}
+		}
+	})
+}
