@@ -14,6 +14,7 @@ import (
 	"replicator/config"
 	"replicator/server"
 	"replicator/sinks/mysql"
+	"replicator/sinks/redis"
 	"replicator/view"
 )
 
@@ -167,8 +168,19 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	switch sink.Type {
 	case "mysql":
 		return mysql.New(mysql.Config{Name: sink.Name, DSN: sink.Shards[0].DSN.Reveal(), Tables: cfg.Tables, Logger: log})
+	case "redis":
+		return redis.New(redisConfig(sink, log))
 	}
 	return nil, usageError{fmt.Errorf("%s: sink %s: this version keeps no views in sinks of type %q", cfg.File, sink.Name, sink.Type)}
+}
+
+func redisConfig(sink *config.Sink, log *slog.Logger) redis.Config {
+	c := redis.Config{Name: sink.Name, Cluster: sink.Cluster, Sentinel: sink.Sentinel, Username: sink.Username, Password: sink.Password.Reveal(),
+		CACert: sink.TLS.CACert, Cert: sink.TLS.Cert, Key: sink.TLS.Key, ServerName: sink.TLS.ServerName, Logger: log}
+	for _, u := range sink.URLs {
+		c.URLs = append(c.URLs, u.Reveal())
+	}
+	return c
 }
 
 // newSource makes the source of one shard, which delivers the given tables.

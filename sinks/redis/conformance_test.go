@@ -53,7 +53,7 @@ func kinds() map[string][]*replicator.View {
 			{Name: "by_email", Kind: "index", From: from(users), Fields: paths("email"), Key: "by_email:{email}"},
 			{Name: "by_tag", Kind: "index", From: from(users), Fields: paths("tags[]", "city"), Key: "by_tag:{tags[]}:{city}"},
 			{Name: "by_city", Kind: "index", From: from(users, profile), Fields: paths("city"), Key: "by_city:{city}"},
-			{Name: "cities", Kind: "index", From: from(users), Fields: paths("email", "city"), Key: "cities:{email}", Member: "{city}"},
+			{Name: "cities", Kind: "index", From: from(users, profile), Fields: paths("email", "city"), Key: "cities:{email}", Member: "{city}"},
 		},
 		"unique": {
 			{Name: "one", Kind: "index", From: from(users), Fields: paths("email"), Key: "one:{email}", Unique: true},

@@ -1,0 +1,2 @@
+// Package redis keeps views in Redis or Valkey: one server, the master that sentinels name, or a cluster.
+package redis
