@@ -61,9 +61,12 @@ var (
 	databases atomic.Int64
 )
 
-// Main runs the tests of a binary, ends the shared servers, prints how many tests used which server and
-// exits. If the tests passed, it also looks for goroutines that are still there; opts are goleak's.
-func Main(m *testing.M, opts ...goleak.Option) {
+// Main runs the tests of a binary as Run does, and exits.
+func Main(m *testing.M, opts ...goleak.Option) { os.Exit(Run(m, opts...)) }
+
+// Run runs the tests of a binary, ends the shared servers, prints how many tests used which server, and returns the exit
+// status. If the tests passed, it also looks for goroutines that are still there; opts are goleak's.
+func Run(m *testing.M, opts ...goleak.Option) int {
 	inMain.Store(true)
 	code := m.Run()
 	if err := closeShared(); err != nil {
@@ -79,7 +82,7 @@ func Main(m *testing.M, opts ...goleak.Option) {
 			code = 1
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // IgnoreServers is for tests that look for leaked goroutines themselves while shared servers run: each

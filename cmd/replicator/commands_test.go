@@ -1,0 +1,250 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestRunFillsThenFollowsUntilItIsTold(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.put("a", 1, `{"username": "ann", "email": "ann@x.org", "phone": 1}`)
+		l.put("b", 1, `{"username": "bob", "email": "bob@x.org"}`)
+		p := l.running()
+		l.caughtUp()
+		l.expect(emails, "ann@x.org a", "bob@x.org b")
+		l.put("a", 2, `{"username": "ann", "email": "ann@y.org", "phone": 2}`)
+		l.caughtUp()
+		l.expect(emails, "ann@y.org a", "bob@x.org b")
+		l.expect("SELECT username, email, phone FROM users ORDER BY 1", "ann ann@y.org 2", "bob bob@x.org NULL")
+		l.expect("SELECT phone FROM index_users_phone", "2")
+		l.exec("DELETE FROM cell WHERE ref_key = 2")
+		l.caughtUp()
+		l.expect(emails, "ann@x.org a", "bob@x.org b")
+		l.put("c", 1, `{"email": "c@x.org"}`)
+		p.stop() // drains: what was read is applied, the rest comes at the next run
+		p = l.running()
+		l.caughtUp()
+		l.expect(emails, "ann@x.org a", "bob@x.org b", "c@x.org c")
+		p.stop()
+	})
+}
+
+func TestRunUntilCaughtUpIncludesWhatWasCommitted(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		l.must("run", "--until-caught-up")
+		l.expect(emails, "a@x.org a")
+		l.put("a", 2, `{"email": "b@x.org"}`)
+		l.must("run", "--until-caught-up")
+		l.expect(emails, "b@x.org a")
+	})
+}
+
+func TestWaitIsAFence(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		if r := l.run("wait", "--pos", l.position()); r.code != 1 || !strings.Contains(r.errors, "not running") {
+			t.Errorf("with nothing running: %+v", r)
+		}
+		l.running()
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		l.must("wait", "--gtid", l.gtids(), "index_users_email")
+		l.expect(emails, "a@x.org a")
+		l.put("a", 2, `{"email": "b@x.org"}`)
+		l.must("wait", "--pos", l.position(), "index_users_email", "users")
+		l.expect(emails, "b@x.org a")
+
+		later := l.position()
+		later = later[:strings.Index(later, ":")+1] + "4000000000"
+		if r := l.run("wait", "--pos", later, "--timeout", "200ms"); r.code != 1 || !strings.Contains(r.errors, "index_users_email") {
+			t.Errorf("a fence in the future: %+v", r)
+		}
+		for _, args := range [][]string{{"wait"}, {"wait", "--gtid", "x", "--pos", "y"}, {"wait", "--pos", later, "nobody"}, {"wait", "--pos"}} {
+			if r := l.run(args...); r.code != 2 || r.errors == "" {
+				t.Errorf("%v: %+v", args, r)
+			}
+		}
+		if r := l.run("wait", "--pos", "no place"); r.code == 0 || !strings.Contains(r.errors, "FILE:POS") {
+			t.Errorf("a fence that is none: %+v", r)
+		}
+	})
+}
+
+func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"phone": 4155550100}`)
+	fields := []string{"view", "sink", "kind", "state", "position", "lag_seconds", "rate", "dead_letters", "error"}
+	look := func(state string, dead int, placed bool) {
+		t.Helper()
+		lines := jsonLines[map[string]any](t, l.must("status", "--json"))
+		if len(lines) != 3 {
+			t.Fatalf("%d lines for 3 views", len(lines))
+		}
+		for _, line := range lines {
+			for _, f := range fields {
+				if _, ok := line[f]; !ok {
+					t.Errorf("status has no %s", f)
+				}
+			}
+			if line["state"] != state || (line["position"] != "") != placed {
+				t.Errorf("%v, want state %s", line, state)
+			}
+		}
+		if got := l.status("index_users_phone"); got.DeadLetters != dead {
+			t.Errorf("%d dead letters, want %d", got.DeadLetters, dead)
+		}
+		if text := l.must("status"); !strings.Contains(text, "VIEW") || !strings.Contains(text, "index_users_email  main  index  "+state) {
+			t.Errorf("status prints\n%s", text)
+		}
+	}
+	look("stopped", 0, false)
+	p := l.running()
+	l.caughtUp()
+	look("running", 1, true)
+	p.stop()
+	look("stopped", 1, true)
+}
+
+func TestCheckSaysWhatIsThereAndWhatIsNot(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		text := l.must("check")
+		for _, want := range []string{"configuration", "grants", "binlog_format", "retention", "table cell", "sink main", "view users"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("check doesn't mention %s:\n%s", want, text)
+			}
+		}
+		l.exec("DROP TABLE users", "ALTER TABLE cell DROP COLUMN body")
+		r := l.run("check")
+		if r.code != 1 || !strings.Contains(r.out, "fail  view users") || !strings.Contains(r.out, "fail  table cell") || !strings.Contains(r.errors, "2 checks failed") {
+			t.Errorf("with a table and a column missing: exit status %d\n%s%s", r.code, r.out, r.errors)
+		}
+		levels := map[string]string{}
+		for _, line := range jsonLines[map[string]string](t, l.run("check", "--json").out) {
+			levels[line["what"]] = line["level"]
+		}
+		if levels["view users"] != "fail" || levels["view index_users_email"] != "ok" {
+			t.Errorf("check --json: %v", levels)
+		}
+	})
+}
+
+func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		if text := l.must("schema"); text != "" {
+			t.Errorf("nothing is missing, and schema prints\n%s", text)
+		}
+		l.exec("DROP TABLE users, index_users_email")
+		text := l.must("schema")
+		if !strings.Contains(text, "CREATE TABLE `users`") || !strings.Contains(text, "CREATE TABLE `index_users_email`") || strings.Contains(text, "phone`\n") {
+			t.Errorf("schema prints\n%s", text)
+		}
+		for statement := range strings.SplitSeq(strings.TrimSpace(text), ";\n") {
+			if statement = strings.TrimSpace(statement); statement != "" {
+				l.exec(strings.TrimSuffix(statement, ";"))
+			}
+		}
+		l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 5}`)
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT HEX(id), username, email FROM users", strings.ToUpper(keyText("a"))+" ann a@x.org")
+	})
+}
+
+func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.exec("DROP TABLE users, index_users_email, index_users_phone") // it needs no sink
+		tail := func(extra ...string) *process {
+			t.Helper()
+			p := l.start(append([]string{"tail", "--limit", "4", "-c", l.file()}, extra...)...)
+			connected := "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND user = '" + l.user + "'"
+			eventually(t, func() error { return as(l.rows(connected)[0] != "0", "a reader is connected") })
+			return p
+		}
+		p := tail()
+		l.put("a", 9007199254740993, `{"email": "a@x.org", "n": 18446744073709551615, "deep": {"x": [1, 2.50]}}`)
+		l.put("b", 1, `{broken`)
+		l.exec("UPDATE cell SET body = '{}' WHERE ref_key = 1", "DELETE FROM cell WHERE ref_key = 1")
+		if code := p.wait(); code != 0 {
+			t.Fatalf("exit status %d: %s", code, p.log.String())
+		}
+		lines := strings.Split(strings.TrimSpace(p.out.String()), "\n")
+		if len(lines) != 4 {
+			t.Fatalf("%d lines, want 4:\n%s", len(lines), p.out.String())
+		}
+		for _, want := range []string{`"version":9007199254740993`, `"n":18446744073709551615`, `"x":[1,2.50]`, `"op":"insert"`, `"key":"` + keyText("a") + `"`, `"column":"users"`, `"table":"cell"`} {
+			if !strings.Contains(lines[0], want) {
+				t.Errorf("%s lacks %s", lines[0], want)
+			}
+		}
+		if !strings.Contains(lines[1], `"error"`) || !strings.Contains(lines[2], `"op":"update"`) || !strings.Contains(lines[3], `"op":"delete"`) {
+			t.Errorf("lines are\n%s", p.out.String())
+		}
+		var line map[string]any
+		if err := json.Unmarshal([]byte(lines[0]), &line); err != nil {
+			t.Fatal(err)
+		}
+		names := slices.Sorted(maps.Keys(line))
+		if want := []string{"body", "column", "key", "op", "position", "table", "time", "version"}; !slices.Equal(names, want) {
+			t.Errorf("fields %v, want %v", names, want)
+		}
+		r := l.run("tail", "--view", "index_users_email", "--from", "earliest", "--limit", "1")
+		if r.code != 0 || !strings.Contains(r.out, `"entries":[{"email":"a@x.org"}]`) {
+			t.Errorf("what a view is given: %+v", r)
+		}
+	})
+}
+
+// as is nil if something is so.
+func as(so bool, what string) error {
+	if so {
+		return nil
+	}
+	return errNotSo(what)
+}
+
+type errNotSo string
+
+func (e errNotSo) Error() string { return "not so: " + string(e) }
+
+func TestConfigurationIsFoundWhereverItIsNamed(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	elsewhere := filepath.Join(t.TempDir(), "other.toml")
+	text, err := os.ReadFile(l.file())
+	if err == nil {
+		err = os.Rename(l.file(), elsewhere)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status", "-c", elsewhere}, {"-c", elsewhere, "status"}, {"--config=" + elsewhere, "status"}, {"deadletters", "-c", elsewhere, "list"}} {
+		if r := l.command(args...); r.code != 0 {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if r := l.command("status"); r.code != 2 || !strings.Contains(r.errors, "replicator.toml") || !strings.Contains(r.errors, "REPLICATOR_CONFIG") {
+		t.Errorf("no configuration: %+v", r)
+	}
+	l.env["REPLICATOR_CONFIG"] = elsewhere
+	if r := l.command("status"); r.code != 0 {
+		t.Errorf("$REPLICATOR_CONFIG: %+v", r)
+	}
+	delete(l.env, "REPLICATOR_CONFIG")
+	if err := os.WriteFile(l.file(), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := l.command("status"); r.code != 0 {
+		t.Errorf("replicator.toml here: %+v", r)
+	}
+}

@@ -1,0 +1,514 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// The tests drive the program as a user does: they build it once, run it against real servers, and look at what it prints,
+// answers and writes. Every account it is given has no more rights than the manual asks for, and a password that must show
+// nowhere.
+
+// password is every test account's. Whatever a program prints, logs or answers is searched for it.
+const password = "hunter2-must-not-show"
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+// built is the program under test, with the race detector if the tests have it.
+var built string
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "replicator-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		built = filepath.Join(dir, "replicator")
+		err = build(built, raceEnabled)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return servertest.Run(m)
+}
+
+func build(path string, race bool) error {
+	args := []string{"build", "-o", path}
+	if race {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, ".")...)
+	if !race {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the program: %w\n%s", err, text)
+	}
+	return nil
+}
+
+// lab is a configured program, and the database that it reads and writes.
+type lab struct {
+	t        *testing.T
+	server   *servers.Server
+	database string
+	user     string
+	db       *sql.DB // as root, in the database
+	dir      string  // of the configuration file
+	listen   string
+	env      map[string]string
+	program  string
+}
+
+// newLab makes a database with the cells' tables and an account, and a configuration of three views.
+func newLab(t *testing.T, s *servers.Server) *lab {
+	l := newBareLab(t, s)
+	l.exec(cellTable, usersTable, emailTable, phoneTable)
+	l.configure(cellViews)
+	return l
+}
+
+// newBareLab makes an empty database, and no configuration.
+func newBareLab(t *testing.T, s *servers.Server) *lab {
+	t.Helper()
+	l := &lab{t: t, server: s, database: servertest.Database(t, s), dir: t.TempDir(), listen: freeAddress(t), program: built}
+	l.user = l.database
+	l.db = l.connect(s, l.database)
+	l.account(s, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "ALL ON "+l.database+".*")
+	l.env = map[string]string{"DSN": l.dsn(s.Addr(), l.database), "LISTEN": l.listen}
+	return l
+}
+
+// connect gives root's connections to a database.
+func (l *lab) connect(s *servers.Server, database string) *sql.DB {
+	l.t.Helper()
+	db, err := sql.Open("mysql", s.DSN(database))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// account makes an account with the given rights, dropped at the end.
+func (l *lab) account(s *servers.Server, user string, grants ...string) {
+	l.t.Helper()
+	db := l.connect(s, "")
+	execAll(l.t, db, fmt.Sprintf("CREATE USER %s@'%%' IDENTIFIED BY '%s'", user, password))
+	for _, g := range grants {
+		execAll(l.t, db, fmt.Sprintf("GRANT %s TO %s@'%%'", g, user))
+	}
+	l.t.Cleanup(func() {
+		if s.Running() {
+			_, _ = db.Exec("DROP USER " + user + "@'%'") // a later test has another one
+		}
+	})
+}
+
+// dsn is how the program connects: as the test's account.
+func (l *lab) dsn(address, database string) string {
+	return fmt.Sprintf("%s:%s@tcp(%s)/%s", l.user, password, address, database)
+}
+
+// freeAddress is an address that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// configure writes the configuration: the parts one after another.
+func (l *lab) configure(parts ...string) {
+	l.t.Helper()
+	if err := os.WriteFile(l.file(), []byte(strings.Join(parts, "\n")), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) file() string { return filepath.Join(l.dir, "replicator.toml") }
+
+// exec runs statements as root.
+func (l *lab) exec(statements ...string) { l.t.Helper(); execAll(l.t, l.db, statements...) }
+
+func execAll(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%.200s: %v", s, err)
+		}
+	}
+}
+
+// session runs statements on one connection, which is closed after.
+func (l *lab) session(statements ...string) {
+	l.t.Helper()
+	db := l.connect(l.server, l.database)
+	db.SetMaxOpenConns(1)
+	execAll(l.t, db, statements...)
+	db.Close()
+}
+
+// put writes a version of a user's cell. The key is a letter.
+func (l *lab) put(key string, version int64, body string) {
+	l.t.Helper()
+	_, err := l.db.ExecContext(l.t.Context(), "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (?, 'users', ?, ?)",
+		rowKey(key), version, body)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// rowKey is a letter as a key of 16 bytes; keyText is how it is shown.
+func rowKey(key string) []byte  { return append(bytes.Repeat([]byte{0}, 15), key[0]) }
+func keyText(key string) string { return fmt.Sprintf("%x", rowKey(key)) }
+
+// rows reads rows as text: columns joined by a space.
+func (l *lab) rows(query string) []string { l.t.Helper(); return rowsOf(l.t, l.db, query) }
+
+func rowsOf(t *testing.T, db *sql.DB, query string) []string {
+	t.Helper()
+	got, err := tryRows(t.Context(), db, query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return got
+}
+
+func tryRows(ctx context.Context, db *sql.DB, query string) ([]string, error) {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for rows.Next() {
+		values := make([]sql.NullString, len(names))
+		into := make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		texts := make([]string, len(values))
+		for i, v := range values {
+			if texts[i] = v.String; !v.Valid {
+				texts[i] = "NULL"
+			}
+		}
+		all = append(all, strings.Join(texts, " "))
+	}
+	return all, rows.Err()
+}
+
+// expect checks what a query gives.
+func (l *lab) expect(query string, want ...string) {
+	l.t.Helper()
+	if got := l.rows(query); !slices.Equal(got, want) {
+		l.t.Errorf("%s\n got %q\nwant %q", query, got, want)
+	}
+}
+
+// emails are the entries of index_users_email, with the last digits of their keys.
+const emails = "SELECT email, CHAR(ORD(RIGHT(row_key, 1)) USING utf8mb4) FROM index_users_email ORDER BY 1, 2"
+
+// position is the present end of the binlog, FILE:POS; gtids what has been executed.
+func (l *lab) position() string {
+	l.t.Helper()
+	query := "SHOW BINARY LOG STATUS"
+	if l.server.Kind.IsMariaDB() {
+		query = "SHOW MASTER STATUS"
+	}
+	f := strings.Fields(l.rows(query)[0])
+	return f[0] + ":" + f[1]
+}
+
+func (l *lab) gtids() string {
+	l.t.Helper()
+	query := "SELECT @@GLOBAL.gtid_executed"
+	if l.server.Kind.IsMariaDB() {
+		query = "SELECT @@GLOBAL.gtid_binlog_pos"
+	}
+	return strings.ReplaceAll(l.rows(query)[0], "\n", "")
+}
+
+// result is how a command ended.
+type result struct {
+	code        int
+	out, errors string
+}
+
+// run runs a command to its end, with -c.
+func (l *lab) run(args ...string) result {
+	l.t.Helper()
+	return l.command(append(args, "-c", l.file())...)
+}
+
+// command runs a command line to its end.
+func (l *lab) command(args ...string) result {
+	l.t.Helper()
+	p := l.start(args...)
+	code := p.wait()
+	return result{code, p.out.String(), p.log.String()}
+}
+
+// must runs a command that has to succeed, and returns what it prints.
+func (l *lab) must(args ...string) string {
+	l.t.Helper()
+	r := l.run(args...)
+	if r.code != 0 {
+		l.t.Fatalf("replicator %s: exit status %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.errors)
+	}
+	return r.out
+}
+
+// caughtUp waits, through the program, until every view (or the named ones) includes all that was committed.
+func (l *lab) caughtUp(views ...string) {
+	l.t.Helper()
+	l.must(append([]string{"wait", "--pos", l.position(), "--timeout", patience.String()}, views...)...)
+}
+
+// viewStatus is a line of `status --json`, as SPEC lists its fields.
+type viewStatus struct {
+	View, Sink, Source, Kind, State, Position, Error string
+	LagSeconds                                       *float64 `json:"lag_seconds"`
+	Rate                                             float64
+	DeadLetters                                      int `json:"dead_letters"`
+}
+
+// status asks the program for the status of a view.
+func (l *lab) status(view string) viewStatus {
+	l.t.Helper()
+	for _, s := range jsonLines[viewStatus](l.t, l.must("status", "--json")) {
+		if s.View == view {
+			return s
+		}
+	}
+	l.t.Fatalf("status doesn't list view %s", view)
+	return viewStatus{}
+}
+
+// reaches waits until a view has a state.
+func (l *lab) reaches(view, state string) viewStatus {
+	l.t.Helper()
+	var last viewStatus
+	eventually(l.t, func() error {
+		if last = l.status(view); last.State != state {
+			return fmt.Errorf("view %s is %s (%s), not %s", view, last.State, last.Error, state)
+		}
+		return nil
+	})
+	return last
+}
+
+// failsWith waits until a view has failed, and checks that the error says all that is wanted.
+func (l *lab) failsWith(view string, want ...string) viewStatus {
+	l.t.Helper()
+	s := l.reaches(view, "failed")
+	for _, w := range want {
+		if !strings.Contains(s.Error, w) {
+			l.t.Errorf("view %s failed with %q, which doesn't say %q", view, s.Error, w)
+		}
+	}
+	return s
+}
+
+// letter is a line of `deadletters list --json`.
+type letter struct {
+	ID, View, Table, Key, Column, Position, Reason, Time, Raw string
+	Version                                                   int64
+}
+
+func (l *lab) letters(args ...string) []letter {
+	l.t.Helper()
+	return jsonLines[letter](l.t, l.must(append([]string{"deadletters", "list", "--json"}, args...)...))
+}
+
+// jsonLines decodes one object a line.
+func jsonLines[T any](t *testing.T, text string) []T {
+	t.Helper()
+	var all []T
+	for line := range strings.Lines(text) {
+		var v T
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("not a JSON object a line: %v\n%s", err, text)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// eventually asks until what is asked holds.
+func eventually(t *testing.T, holds func() error) {
+	t.Helper()
+	deadline := time.After(patience)
+	for tick := time.NewTicker(30 * time.Millisecond); ; {
+		err := holds()
+		if err == nil {
+			tick.Stop()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not so after %s: %v", patience, err)
+		}
+	}
+}
+
+// process is a program that was started.
+type process struct {
+	lab      *lab
+	args     []string
+	cmd      *exec.Cmd
+	out, log buffer
+	done     chan struct{}
+}
+
+// start starts a command line, with the lab's environment and directory.
+func (l *lab) start(args ...string) *process {
+	l.t.Helper()
+	p := &process{lab: l, args: args, cmd: exec.Command(l.program, args...), done: make(chan struct{})}
+	p.cmd.Dir = l.dir
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
+	for name, value := range l.env {
+		p.cmd.Env = append(p.cmd.Env, name+"="+value)
+	}
+	p.cmd.Env = append(p.cmd.Env, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"))
+	started := make(chan error, 1)
+	go p.hold(started)
+	if err := <-started; err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		p.kill()
+		if t := l.t; t.Failed() && len(args) > 0 && args[0] == "run" {
+			t.Logf("log of %v:\n%s", args, p.log.String())
+		}
+	})
+	return p
+}
+
+// running starts `run` and waits until it answers.
+func (l *lab) running() *process {
+	l.t.Helper()
+	p := l.start("run", "-c", l.file())
+	eventually(l.t, func() error {
+		if p.ended() {
+			l.t.Fatalf("the program ended:\n%s", p.log.String())
+		}
+		conn, err := net.DialTimeout("tcp", l.listen, time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+	return p
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for the end and returns the exit status; -1 for a signal.
+func (p *process) wait() int {
+	p.lab.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(3 * time.Minute):
+		p.kill()
+		p.lab.t.Fatalf("replicator %v does not end\n%s", p.args, p.log.String())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *process) signal(s os.Signal) {
+	p.lab.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.lab.t.Fatal(err)
+	}
+}
+
+// stop asks the program to end, which it must do well.
+func (p *process) stop() {
+	p.lab.t.Helper()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		p.lab.t.Errorf("exit status %d after SIGTERM\n%s", code, p.log.String())
+	}
+}
+
+// kill ends the program as a crash does. Then nothing it said may show a secret, and no race may have been seen.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+	for _, text := range []string{p.out.String(), p.log.String()} {
+		if strings.Contains(text, password) {
+			p.lab.t.Errorf("replicator %v shows the password:\n%s", p.args, text)
+		}
+	}
+	if strings.Contains(p.log.String(), "DATA RACE") {
+		p.lab.t.Errorf("replicator %v races:\n%s", p.args, p.log.String())
+	}
+}
+
+// says waits until the log holds a text.
+func (p *process) says(text string) {
+	p.lab.t.Helper()
+	eventually(p.lab.t, func() error {
+		if !strings.Contains(p.log.String(), text) {
+			return fmt.Errorf("the log doesn't say %q:\n%s", text, p.log.String())
+		}
+		return nil
+	})
+}
+
+// buffer is a bytes.Buffer that may be read while it is written to.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
