@@ -38,9 +38,18 @@ type converted struct {
 
 // Apply implements replicator.Target.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	var applied replicator.Applied
 	items := make([]*item, 0, len(ops))
 	for i := range ops {
-		items = append(items, t.convert(i, &ops[i]))
+		it := t.convert(i, &ops[i])
+		if len(it.entity) > maxEntity || len(it.cell) > maxCell {
+			for _, c := range it.values {
+				err := fmt.Errorf("the cell's key is longer than the %d bytes that can be remembered", maxEntity)
+				applied.Rejected = append(applied.Rejected, replicator.Rejected{Op: i, View: c.keeper.place, Err: err})
+			}
+			continue
+		}
+		items = append(items, it)
 	}
 	// In the order of their keys: neighbours share pages, and batches that meet take their locks in one order.
 	slices.SortFunc(items, func(a, b *item) int {
@@ -53,7 +62,6 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		rest = rest[n:]
 	}
-	var applied replicator.Applied
 	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
 	for _, it := range items {
 		if it.stale {
@@ -136,14 +144,18 @@ func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
 		}
 		return t.applyOrSplit(ctx, items[half:])
 	}
+	rejected := false
 	for i := range items[0].values {
 		c := &items[0].values[i]
-		if c.keeper.place == at.view && c.digest != noDigest {
+		if (c.keeper.place == at.view || at.view == allViews) && c.digest != noDigest {
 			c.reject(errors.New(reason))
-			return t.applyOrSplit(ctx, items)
+			rejected = true
 		}
 	}
-	return err // not because of this item
+	if !rejected {
+		return err // not because of this item
+	}
+	return t.applyOrSplit(ctx, items)
 }
 
 // attempts is how often a transaction is repeated that the server chose to give up for another one.
@@ -166,7 +178,7 @@ func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
 // explain says where an error happened, and what it means.
 func (t *Target) explain(err error) error {
 	var at *viewError
-	if errors.As(err, &at) {
+	if errors.As(err, &at) && at.view != allViews {
 		return classify(at.err, fmt.Sprintf("view %s, table %s", t.views[at.view].Name, t.views[at.view].Table))
 	}
 	return classify(err, "applying a batch")

@@ -61,9 +61,9 @@ func cpu(b *testing.B, pid int) time.Duration {
 // Figures to compare with those of the design: a users cell of the seed, which feeds seven views, in batches of 500 by one
 // connection.
 func BenchmarkSeedUsers(b *testing.B) {
-	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G", servers.MariaDB1011: "--innodb-log-file-size=1G"} {
 		b.Run(string(kind), func(b *testing.B) {
-			s := servertest.Shared(b, kind)
+			s := servertest.Own(b, kind, redo, "--innodb-buffer-pool-size=1G") // as a server is, and not as tests want it
 			_, dsn := database(b, s, seedDDL...)
 			sink := newSink(b, dsn)
 			defer sink.Close()

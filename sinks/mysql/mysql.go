@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-sql-driver/mysql"
@@ -67,6 +68,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.createOwn(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.distinctTables(views); err != nil {
+		return nil, err
+	}
 	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, marked: make([]int64, len(views))}
 	for i, v := range views {
 		if v.Create {
@@ -87,6 +91,20 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		t.marked[i] = k.markedAtOpen
 	}
 	return t, nil
+}
+
+// distinctTables refuses two views in one table: each would take the other's rows for its own.
+func (s *Sink) distinctTables(views []*replicator.View) error {
+	owner := map[string]string{}
+	for _, v := range views {
+		database, table := split(v.Table, s.database)
+		name := strings.ToLower(database + "." + table)
+		if other, ok := owner[name]; ok {
+			return replicator.Fatal(fmt.Errorf("views %s and %s are kept in one table, %s.%s: give each its own", other, v.Name, database, table))
+		}
+		owner[name] = v.Name
+	}
+	return nil
 }
 
 // Close implements replicator.Sink. Targets are closed before.

@@ -164,7 +164,7 @@ func cellID(c replicator.Cell) string {
 	return string(append(append(b, c.Table...), c.Column...))
 }
 
-// The longest that the table of states takes.
+// The longest that the table of states takes. InnoDB indexes 3,072 bytes.
 const (
 	maxEntity = 2048
 	maxCell   = 768

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -19,11 +20,14 @@ type writer struct {
 	args   []any // reused
 }
 
-// viewError is the failure of a statement on one view's table.
+// viewError is the failure of a statement on one view's table, or on the table of states.
 type viewError struct {
-	view int // its place in Target.Views
+	view int // its place in Target.Views, or allViews
 	err  error
 }
+
+// allViews stands for the table of states: what is kept of a cell for all views together may be too much for a statement.
+const allViews = -1
 
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
@@ -183,7 +187,7 @@ func readStatesInto(ctx context.Context, q querier, states map[string]map[string
 		if err := rows.Scan(&entity, &cell, &blob); err != nil {
 			return err
 		}
-		state, err := parseState([]byte(string(blob))) // RawBytes are the driver's
+		state, err := parseState(bytes.Clone(blob))
 		if err != nil {
 			return fmt.Errorf("table %s: %w", stateTable, err)
 		}
@@ -214,7 +218,7 @@ func (w *writer) writeStates(changed []*item) error {
 		st := "INSERT INTO " + stateTable + " (entity, cell, state) VALUES " + strings.TrimSuffix(strings.Repeat("(?,?,?),", n), ",") + w.server.rowAlias() +
 			" ON DUPLICATE KEY UPDATE state = " + w.server.newRow("state")
 		if _, err := w.tx.ExecContext(w.ctx, st, w.args...); err != nil {
-			return err
+			return &viewError{view: allViews, err: err}
 		}
 		changed = changed[n:]
 	}

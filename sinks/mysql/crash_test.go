@@ -1,0 +1,192 @@
+package mysql_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// crashDDL are two tables whose every row tells the version that it was made from.
+var crashDDL = []string{
+	"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))",
+	"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))",
+}
+
+// agree checks that rows, index entries and states tell of the same version of each cell, and returns the lowest.
+func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 {
+	t.Helper()
+	lowest := int64(1 << 62)
+	for n := range cells {
+		op := userOp(n, 1, 0)
+		versions, err := target.Versions(t.Context(), []replicator.Cell{op.Cell})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lowest = min(lowest, versions[0])
+		want := ""
+		if versions[0] != replicator.NoVersion {
+			want = fmt.Sprint("version ", versions[0])
+		}
+		for _, table := range []string{"r", "i"} {
+			var got sql.NullString
+			var n2 int
+			err := db.QueryRow("SELECT COUNT(*), MAX(email) FROM "+table+" WHERE id = ?", fmt.Appendf(nil, "user %-11d", n)).Scan(&n2, &got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.String != want || n2 > 1 {
+				t.Fatalf("user %d: %s holds %d rows, %q; the state says %q", n, table, n2, got.String, want)
+			}
+		}
+	}
+	return lowest
+}
+
+// applyRounds applies newer and newer versions of all cells until stop is closed, from several lanes, whatever the errors are,
+// and says so on attempted after each batch. It returns the version that every lane has applied without an error.
+func applyRounds(t *testing.T, target replicator.Target, cells int, attempted chan<- struct{}, stop <-chan struct{}) (durable int64, failed int) {
+	done := []int64{replicator.NoVersion, replicator.NoVersion} // by lane
+	lanes := len(done)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for lane := range lanes {
+		wg.Go(func() {
+			for version := int64(1); ; version++ {
+				var ops []replicator.Op
+				for n := range cells {
+					if op := userOp(n, version, 2, fmt.Sprint("version ", version)); op.Cell.Key.Partition()%lanes == lane {
+						ops = append(ops, op)
+					}
+				}
+				_, err := target.Apply(context.WithoutCancel(t.Context()), ops)
+				mu.Lock()
+				if err != nil {
+					failed++
+					if replicator.IsFatal(err) {
+						t.Errorf("a lost connection is fatal: %v", err)
+					}
+				} else {
+					done[lane] = version
+				}
+				mu.Unlock()
+				select {
+				case <-stop:
+					return
+				case attempted <- struct{}{}:
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return min(done[0], done[1]), failed
+}
+
+func TestConnectionsKilledBetweenStatementsLeaveRowsAndStatesInAgreement(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, crashDDL...)
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		attempted, stop := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stop)
+			for range 60 {
+				<-attempted
+				killConnections(t, db, schemaOf(t, dsn))
+			}
+		}()
+		const cells = 60
+		durable, failed := applyRounds(t, target, cells, attempted, stop)
+		t.Logf("version %d is durable after %d errors", durable, failed)
+		if failed == 0 {
+			t.Error("no connection was killed in time")
+		}
+		if lowest := agree(t, db, target, cells); lowest < durable {
+			t.Errorf("version %d was applied, and %d is there", durable, lowest)
+		}
+	})
+}
+
+// killConnections ends all connections to a database but our own.
+func killConnections(t testing.TB, db *sql.DB, database string) {
+	rows, err := db.Query("SELECT ID FROM information_schema.PROCESSLIST WHERE DB = ? AND ID <> CONNECTION_ID()", database)
+	if err != nil {
+		return // another killer's victim
+	}
+	defer rows.Close()
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if rows.Scan(&id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range ids {
+		db.Exec(fmt.Sprint("KILL ", id)) // it may have ended by itself
+	}
+}
+
+func TestServerKilledDuringApplyLeavesRowsAndStatesInAgreement(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Own(t, kind)
+		db, dsn := database(t, s, crashDDL...)
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		const cells = 60
+		for round := range 4 {
+			attempted, stop, killed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			go func() {
+				defer close(stop)
+				for range 5 + rand.IntN(20) {
+					<-attempted
+				}
+				killed <- s.Kill()
+			}()
+			durable, failed := applyRounds(t, target, cells, attempted, stop)
+			if err := <-killed; err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			lowest := agree(t, db, target, cells)
+			t.Logf("round %d: version %d is durable after %d errors, the lowest is %d", round, durable, failed, lowest)
+			if lowest < durable {
+				t.Errorf("version %d was applied, and %d is there", durable, lowest)
+			}
+		}
+	})
+}
+
+// A batch whose context ends is rolled back or whole.
+func TestCancelledApply(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, crashDDL...)
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		const cells = 40
+		for version := range int64(40) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(4000))*time.Microsecond)
+			var ops []replicator.Op
+			for n := range cells {
+				ops = append(ops, userOp(n, version, 2, fmt.Sprint("version ", version)))
+			}
+			_, err := target.Apply(ctx, ops)
+			cancel()
+			if replicator.IsFatal(err) {
+				t.Errorf("a context's end is fatal: %v", err)
+			}
+		}
+		agree(t, db, target, cells)
+	})
+}
