@@ -46,11 +46,11 @@ func (s *session) ops(ctx context.Context, batch []*pending) ([]Op, []*Row, erro
 	}
 	for _, p := range batch {
 		switch {
-		case looks[p.cell]:
+		case looks[p.cell] != nil:
 		case p.put != nil:
-			add(Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order}, p.put)
+			add(Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}, p.put)
 		case p.goneAt != 0:
-			add(Op{Cell: p.cell, Version: NoVersion, AsOf: p.goneAt}, nil)
+			add(Op{Cell: p.cell, Version: NoVersion, AsOf: p.goneAt, Rewrite: p.rewrite}, nil)
 		}
 	}
 	if len(looks) == 0 {
@@ -65,7 +65,7 @@ func (s *session) ops(ctx context.Context, batch []*pending) ([]Op, []*Row, erro
 		return nil, nil, fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
 	}
 	for i, row := range newest {
-		op := Op{Cell: cells[i], Version: NoVersion, AsOf: asOf}
+		op := Op{Cell: cells[i], Version: NoVersion, AsOf: asOf, Rewrite: looks[cells[i]].rewrite}
 		if row != nil {
 			op.Version = row.Version
 		}
@@ -75,12 +75,12 @@ func (s *session) ops(ctx context.Context, batch []*pending) ([]Op, []*Row, erro
 }
 
 // looks returns the cells that must be read from the source: those of which a version was deleted that the sink may stand at.
-func (s *session) looks(ctx context.Context, batch []*pending) (map[Cell]bool, error) {
+func (s *session) looks(ctx context.Context, batch []*pending) (map[Cell]*pending, error) {
 	var cells []Cell
-	var deleted []int64
+	var asked []*pending
 	for _, p := range batch {
 		if p.deleted != NoVersion {
-			cells, deleted = append(cells, p.cell), append(deleted, p.deleted)
+			cells, asked = append(cells, p.cell), append(asked, p)
 		}
 	}
 	if len(cells) == 0 {
@@ -90,10 +90,10 @@ func (s *session) looks(ctx context.Context, batch []*pending) (map[Cell]bool, e
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", s.run.pipeline.Name, err)
 	}
-	looks := map[Cell]bool{}
-	for i, c := range cells {
-		if deleted[i] >= versions[i] {
-			looks[c] = true
+	looks := map[Cell]*pending{}
+	for i, p := range asked {
+		if p.deleted >= versions[i] {
+			looks[p.cell] = p
 		}
 	}
 	return looks, nil
@@ -112,7 +112,7 @@ func (s *session) settle(ctx context.Context, ops []Op, rows []*Row, applied App
 	bury := func(i, view int, reason string, err error) {
 		bad[place{i, view}] = true
 		letters = append(letters, s.deadLetter(ops[i], rows[i], view, err))
-		s.run.observer().DeadLetter(s.run.views[view].Name, reason)
+		s.run.observer().DeadLetter(s.run.views[view].shownAs(), reason)
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
@@ -219,9 +219,9 @@ func (s *session) count(batch []*pending, ops []Op, applied Applied) {
 			n  int
 			do func(int)
 		}{
-			{puts[i], func(n int) { s.run.observer().Applied(v.Name, "put", n) }},
-			{resets[i], func(n int) { s.run.observer().Applied(v.Name, "reset", n) }},
-			{old[i], func(n int) { s.run.observer().Stale(v.Name, n) }},
+			{puts[i], func(n int) { s.run.observer().Applied(v.shownAs(), "put", n) }},
+			{resets[i], func(n int) { s.run.observer().Applied(v.shownAs(), "reset", n) }},
+			{old[i], func(n int) { s.run.observer().Stale(v.shownAs(), n) }},
 		} {
 			if c.n > 0 {
 				c.do(c.n)
@@ -234,7 +234,7 @@ func (s *session) count(batch []*pending, ops []Op, applied Applied) {
 		}
 		for _, v := range s.run.views {
 			if v.Feeds(p.cell) {
-				s.run.observer().Visible(v.Name, now.Sub(p.since))
+				s.run.observer().Visible(v.shownAs(), now.Sub(p.since))
 			}
 		}
 	}

@@ -94,4 +94,7 @@ type Change struct {
 
 	// Last is true for a Delete in a table that holds one row per cell: nothing remains, so nothing need be looked up.
 	Last bool
+
+	// Rewrite: see Op.
+	Rewrite bool
 }

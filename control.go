@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -11,12 +12,15 @@ import (
 // Status returns the status of every view of the pipeline, in their order. deadLetters are the store's counts.
 func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 	p.mu.Lock()
-	runs, failed, starting := slices.Clone(p.runs), p.failed, p.err
+	runs, failed, starting := slices.Clone(p.runs), maps.Clone(p.failed), p.err
 	p.mu.Unlock()
 	all := make([]ViewStatus, 0, len(p.Views))
 	for _, v := range p.Views {
 		st := ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, State: StateStarting,
 			DeadLetters: deadLetters[v.Name]}
+		p.mu.Lock()
+		_, paused := p.paused[v.Name]
+		p.mu.Unlock()
 		if err := failed[v.Name]; err != nil {
 			st.State, st.Error = StateFailed, err.Error()
 		}
@@ -30,6 +34,12 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 			if i := slices.Index(r.views, v); i >= 0 {
 				r.describe(i, &st)
 			}
+		}
+		if b := p.rebuildOf(v); b != nil {
+			b.describe(&st)
+		}
+		if paused {
+			st.State, st.Position = StatePaused, ""
 		}
 		all = append(all, st)
 	}
@@ -57,6 +67,23 @@ func (r *run) describe(i int, st *ViewStatus) {
 	if saved := r.savedAt.Load(); saved != 0 {
 		st.Checkpoint = time.Since(time.Unix(0, saved)).Seconds()
 	}
+	r.progressOf(st)
+}
+
+// describe says of a view that it is being rebuilt, and how far that is.
+func (b *rebuild) describe(st *ViewStatus) {
+	r := b.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st.State = StateRebuilding
+	if r.err != nil {
+		st.Error = r.err.Error()
+	}
+	r.progressOf(st)
+}
+
+// progressOf fills in how far the run's fill is. The caller holds r.mu.
+func (r *run) progressOf(st *ViewStatus) {
 	var rows, total int64
 	for _, p := range r.fill {
 		rows, total = rows+p.Rows, total+p.Total

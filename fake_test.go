@@ -255,7 +255,8 @@ func (m *memoryStore) Bury(_ context.Context, letters []replicator.DeadLetter) e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range letters {
-		m.letters[l.View+" "+l.Cell.String()] = l
+		l.ID = l.View + " " + l.Cell.String()
+		m.letters[l.ID] = l
 	}
 	return nil
 }
@@ -269,12 +270,26 @@ func (m *memoryStore) Raise(_ context.Context, view string, cells []replicator.C
 	return nil
 }
 
-func (m *memoryStore) List(context.Context, string) ([]replicator.DeadLetter, error) {
+func (m *memoryStore) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.letters)), nil
+	var list []replicator.DeadLetter
+	for _, l := range m.letters {
+		if view == "" || l.View == view {
+			list = append(list, l)
+		}
+	}
+	return list, nil
 }
 
-func (m *memoryStore) Drop(context.Context, []string) (int, error)   { return 0, nil }
+func (m *memoryStore) Drop(_ context.Context, ids []string) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		delete(m.letters, id)
+	}
+	return len(ids), nil
+}
+
 func (m *memoryStore) Count(context.Context) (map[string]int, error) { return nil, nil }
 func (m *memoryStore) Close() error                                  { return nil }

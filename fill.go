@@ -102,7 +102,7 @@ func (s *session) put(ctx context.Context, row *Row) error {
 	if err := s.budget.take(ctx, size); err != nil {
 		return err
 	}
-	s.add(&Change{Kind: Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row}, size)
+	s.add(&Change{Kind: Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row, Rewrite: s.run.repairing()}, size)
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (s *session) look(ctx context.Context, cells []Cell) error {
 		if err := s.budget.take(ctx, size); err != nil {
 			return err
 		}
-		s.add(&Change{Kind: Delete, Cell: c, Version: look}, size)
+		s.add(&Change{Kind: Delete, Cell: c, Version: look, Rewrite: true}, size)
 	}
 	return s.barrier(ctx)
 }
@@ -124,7 +124,7 @@ func (s *session) look(ctx context.Context, cells []Cell) error {
 func (s *session) scanned(table string, rows int) {
 	for _, v := range s.run.views {
 		if slices.ContainsFunc(v.From, func(f Feed) bool { return f.Table == table }) {
-			s.run.observer().Scanned(v.Name, rows)
+			s.run.observer().Scanned(v.shownAs(), rows)
 		}
 	}
 }

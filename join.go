@@ -40,7 +40,7 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 	var ready []*run
 	for _, r := range p.runs {
 		s := r.current()
-		if s == nil || r.filling() {
+		if s == nil || r.filling() || r.shadow {
 			continue
 		}
 		if lag, known := s.lag(); known && lag < joinable {
@@ -52,14 +52,10 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 		return nil
 	}
 	a, b := ready[0], ready[1]
-	a.stop()
+	a.stop() // both at once: neither waits for the other
 	b.stop()
-	for _, r := range []*run{a, b} {
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			return nil
-		}
+	if p.end(ctx, a) != nil || p.end(ctx, b) != nil {
+		return nil
 	}
 	var union []Checkpoint
 	for _, v := range p.Views { // in the configuration's order
@@ -69,9 +65,6 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 			}
 		}
 	}
-	p.mu.Lock()
-	p.runs = slices.DeleteFunc(p.runs, func(r *run) bool { return r == a || r == b })
-	p.mu.Unlock()
 	p.Log.Info("views join", "sink", p.Name, "views", append(a.names(), b.names()...))
 	return union
 }

@@ -35,6 +35,8 @@ type pending struct {
 
 	// goneAt is the place of a delete after which the cell has no row, in a table with one row per cell; 0: none.
 	goneAt int64
+
+	rewrite bool
 }
 
 type waiter struct {
@@ -58,6 +60,7 @@ func (l *lane) add(c *Change, size int64) (spare int64) {
 		p.since = c.Time
 	}
 	p.size += size
+	p.rewrite = p.rewrite || c.Rewrite
 	spare = l.session.budget.cost(p.merge(c))
 	p.size -= spare
 	l.added++

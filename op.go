@@ -14,6 +14,10 @@ type Op struct {
 	Order   int64
 	AsOf    int64
 	Values  []Value // one for each of the target's views that the cell feeds
+
+	// Rewrite: the values are written even if the state says that the target holds them already. What was changed in a target by
+	// hand is put right by that.
+	Rewrite bool
 }
 
 // State is what a sink remembers of a cell and a view: durable, and never forgotten while an older change of the cell may

@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,10 +34,15 @@ type Pipeline struct {
 	// the source itself: its writes would move the position.
 	SavesIdle bool
 
-	mu     sync.Mutex
-	runs   []*run
-	failed map[string]error // views that don't run, and why
-	err    error            // why the pipeline has not started yet
+	launch func(*run) // set by Run, whose goroutine alone makes, ends and joins runs
+
+	mu       sync.Mutex
+	asks     chan ask
+	runs     []*run
+	rebuilds []*rebuild
+	paused   map[string]Checkpoint
+	failed   map[string]error // views that don't run, and why
+	err      error            // why the pipeline has not started yet
 }
 
 // Run runs until stop is done (then it drains and returns nil) or ctx is done (it returns at once).
@@ -48,39 +52,89 @@ func (p *Pipeline) Run(ctx, stop context.Context) error {
 	if err != nil || checkpoints == nil {
 		return err
 	}
-	var wg sync.WaitGroup
-	launch := func(group []Checkpoint) error {
+	var running sync.WaitGroup
+	p.launch = func(r *run) {
+		p.mu.Lock()
+		p.runs = append(p.runs, r)
+		p.mu.Unlock()
+		running.Go(func() { _ = r.loop(ctx) }) // it logs what ends a session; what ends the loop is ours
+	}
+	err = p.begin(ctx, checkpoints)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for err == nil {
+		select {
+		case <-tick.C:
+			err = p.tend(ctx)
+		case ask := <-p.asks:
+			ask.answer <- ask.do(ctx)
+		case <-stop.Done():
+			p.stopAll()
+			running.Wait()
+			return nil
+		case <-ctx.Done():
+			running.Wait()
+			return context.Cause(ctx)
+		}
+	}
+	p.stopAll()
+	running.Wait()
+	return err
+}
+
+// begin makes the first runs, and goes on with rebuilds that were under way.
+func (p *Pipeline) begin(ctx context.Context, checkpoints []Checkpoint) error {
+	for _, group := range together(checkpoints) {
 		r, err := newRun(p, group)
 		if err != nil {
 			return err
 		}
-		p.mu.Lock()
-		p.runs = append(p.runs, r)
-		p.mu.Unlock()
-		wg.Go(func() { _ = r.loop(ctx) }) // it logs what ends a session; what ends the loop is ours
+		p.launch(r)
+	}
+	return p.resumeRebuilds(ctx)
+}
+
+// tend does what has become due: rebuilds that can be swapped in, runs that can join.
+func (p *Pipeline) tend(ctx context.Context) error {
+	if err := p.finishRebuilds(ctx); err != nil {
+		return err
+	}
+	union := p.join(ctx)
+	if union == nil {
 		return nil
 	}
-	for _, group := range together(checkpoints) {
-		if err := launch(group); err != nil {
-			return errors.Join(err, p.stopAll(&wg))
-		}
+	r, err := newRun(p, union)
+	if err == nil {
+		p.launch(r)
 	}
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if union := p.join(ctx); union != nil {
-				if err := launch(union); err != nil {
-					return errors.Join(err, p.stopAll(&wg))
-				}
-			}
-		case <-stop.Done():
-			return p.stopAll(&wg)
-		case <-ctx.Done():
-			wg.Wait()
-			return context.Cause(ctx)
-		}
+	return err
+}
+
+// ask is a request to the goroutine that owns the runs.
+type ask struct {
+	do     func(ctx context.Context) error
+	answer chan error
+}
+
+// ask has do called by the goroutine that owns the runs.
+func (p *Pipeline) ask(ctx context.Context, do func(ctx context.Context) error) error {
+	p.mu.Lock()
+	if p.asks == nil {
+		p.asks = make(chan ask)
+	}
+	asks := p.asks
+	p.mu.Unlock()
+	a := ask{do: do, answer: make(chan error, 1)}
+	select {
+	case asks <- a:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-a.answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -95,6 +149,12 @@ func (p *Pipeline) setDefaults() {
 	set(&p.Memory, 64<<20)
 	set(&p.Interval, time.Second)
 	set(&p.Drain, 20*time.Second)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asks == nil {
+		p.asks = make(chan ask)
+	}
+	p.paused = map[string]Checkpoint{}
 }
 
 func set[T comparable](v *T, otherwise T) {
@@ -104,15 +164,26 @@ func set[T comparable](v *T, otherwise T) {
 	}
 }
 
-// stopAll drains every run and waits for them.
-func (p *Pipeline) stopAll(wg *sync.WaitGroup) error {
+// stopAll tells every run to drain and end.
+func (p *Pipeline) stopAll() {
 	p.mu.Lock()
-	runs := slices.Clone(p.runs)
-	p.mu.Unlock()
-	for _, r := range runs {
+	defer p.mu.Unlock()
+	for _, r := range p.runs {
 		r.stop()
 	}
-	wg.Wait()
+}
+
+// end drains a run and waits until it has ended; it is then no longer one of the pipeline's.
+func (p *Pipeline) end(ctx context.Context, r *run) error {
+	r.stop()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.runs = slices.DeleteFunc(p.runs, func(other *run) bool { return other == r })
 	return nil
 }
 
@@ -208,6 +279,9 @@ func find(saved []Checkpoint, marks []Mark, view, source string) (c *Checkpoint,
 func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
 	changed := c != nil && c.Fingerprint != v.Fingerprint || c == nil && m != nil && m.Fingerprint != v.Fingerprint
 	switch {
+	case changed && m != nil && m.Fingerprint == v.Fingerprint && m.Phase == Filled:
+		// A rebuild was swapped in, and the program ended before it could save that.
+		return &Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Position: m.Position}, nil
 	case changed && v.OnChange == "rebuild":
 		return nil, nil
 	case changed:
@@ -261,17 +335,26 @@ func (p *Pipeline) fresh(ctx context.Context, views []*View, known []Position) (
 		return c, fmt.Errorf("asking the source for its position: %w", err)
 	}
 	if p.StartAt == "snapshot" || p.StartAt == "" {
-		c.Fill, c.FillFrom = map[string]Progress{}, c.Position.Order
-		for _, v := range views {
-			for _, f := range v.From {
-				c.Fill[f.Table] = Progress{}
-			}
-		}
+		c.Fill, c.FillFrom = fillOf(views), c.Position.Order
 	}
 	return c, nil
 }
 
+// view is the view of that name: one of the pipeline's, or the shadow of one that is being rebuilt.
 func (p *Pipeline) view(name string) *View {
-	i := slices.IndexFunc(p.Views, func(v *View) bool { return v.Name == name })
-	return p.Views[i]
+	for _, v := range p.Views {
+		if v.Name == name {
+			return v
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.rebuilds {
+		for _, v := range b.shadows {
+			if v.Name == name {
+				return v
+			}
+		}
+	}
+	return nil
 }

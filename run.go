@@ -22,6 +22,7 @@ type run struct {
 	savedAt   atomic.Int64   // when the checkpoint was saved last, Unix nanoseconds
 	stop      context.CancelFunc
 	stopping  context.Context
+	shadow    bool // its views are shadows: it joins no others
 	done      chan struct{}
 
 	mu       sync.Mutex
@@ -30,6 +31,7 @@ type run struct {
 	marked   Position            // the last known mark
 	fill     map[string]Progress // nil: filled
 	fillFrom int64
+	repair   bool // the fill rewrites what the views are believed to hold
 	dirty    bool // the progress moved since the last checkpoint
 	session  *session
 	state    string
@@ -48,7 +50,7 @@ func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
 		}
 	}
 	r.at = from[0].Position
-	r.fill, r.fillFrom = maps.Clone(from[0].Fill), from[0].FillFrom
+	r.fill, r.fillFrom, r.repair = maps.Clone(from[0].Fill), from[0].FillFrom, from[0].Repair
 	r.applied = make([]atomic.Int64, len(r.views))
 	r.stopping, r.stop = context.WithCancel(context.Background())
 	var err error
@@ -173,13 +175,7 @@ func (b *backoff) next(lasted time.Duration) time.Duration {
 
 func (r *run) observer() Observer { return r.pipeline.Observer }
 
-func (r *run) names() []string {
-	names := make([]string, len(r.views))
-	for i, v := range r.views {
-		names[i] = v.Name
-	}
-	return names
-}
+func (r *run) names() []string { return names(r.views) }
 
 func (r *run) feeds(c Cell) bool {
 	return slices.ContainsFunc(r.views, func(v *View) bool { return v.Feeds(c) })
@@ -240,7 +236,7 @@ func (r *run) checkpoints(at Position) ([]Checkpoint, Phase) {
 	cps := make([]Checkpoint, len(r.views))
 	for i, v := range r.views {
 		cps[i] = Checkpoint{View: v.Name, Source: r.pipeline.Source.Name(), Fingerprint: v.Fingerprint, Position: at,
-			Fill: maps.Clone(r.fill), FillFrom: r.fillFrom}
+			Fill: maps.Clone(r.fill), FillFrom: r.fillFrom, Repair: r.repair}
 	}
 	if r.fill != nil {
 		return cps, Filling
@@ -267,6 +263,13 @@ func (r *run) progressed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dirty
+}
+
+// repairing reports whether what is scanned is written whatever the views are believed to hold.
+func (r *run) repairing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.repair
 }
 
 func (r *run) fillStart() int64 {
@@ -306,7 +309,7 @@ func (r *run) setProgress(table string, p Progress) {
 func (r *run) filled() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fill, r.fillFrom, r.dirty, r.state = nil, 0, true, StateRunning
+	r.fill, r.fillFrom, r.repair, r.dirty, r.state = nil, 0, false, true, StateRunning
 	r.pipeline.Log.Info("filled", "sink", r.pipeline.Name, "views", r.names())
 }
 

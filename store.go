@@ -13,6 +13,7 @@ type Checkpoint struct {
 	Position    Position            `json:"position"`
 	Fill        map[string]Progress `json:"fill,omitzero"`       // by table; nil once the view is filled
 	FillFrom    int64               `json:"fill_from,omitempty"` // the order at which the fill began
+	Repair      bool                `json:"repair,omitempty"`    // the fill rewrites what the view is believed to hold
 }
 
 // Filling reports whether the view is still being filled.

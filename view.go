@@ -36,6 +36,8 @@ type View struct {
 	Mapping       string            // elastic: JSON
 	Settings      string            // elastic: JSON
 
+	Shadows string // the view that this one stands in for while that is rebuilt; "": it is no shadow
+
 	OnChange string // what to do when the definition changed: "refuse" or "rebuild"
 
 	// Fingerprint is a hash of what the view holds: everything above but OnChange, with the roles of its tables. Views with
@@ -48,6 +50,14 @@ type View struct {
 type Field struct {
 	Name string
 	Path string
+}
+
+// shownAs is the name of the view in metrics: a shadow's work is done for the view that it stands in for.
+func (v *View) shownAs() string {
+	if v.Shadows != "" {
+		return v.Shadows
+	}
+	return v.Name
 }
 
 // Feeds reports whether the cell feeds the view.

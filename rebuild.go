@@ -1,0 +1,411 @@
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Shadower is a Sink that can build views beside the live ones and swap them in.
+type Shadower interface {
+	// Shadow is the view that stands in for v while it is rebuilt: the same contents under another name, in another target. Its
+	// Name ends in ShadowSuffix and its Shadows is v's name; Open makes the target, like v's own.
+	Shadow(v *View) *View
+
+	// Swap puts what the views' shadows hold in the views' place, with its states and marks: all of them or none, at once for
+	// every reader. If it fails half-way, or the program dies, the next Swap, or the next Open of one of the views, completes it.
+	// Afterwards there are no shadows. Nobody applies to these views meanwhile; a second replicator that tries has to Open anew.
+	Swap(ctx context.Context, source string, views []*View) error
+
+	// Discard removes what is left of the views' shadows.
+	Discard(ctx context.Context, views []*View) error
+}
+
+// ShadowSuffix ends the name of a view's shadow. No view's own name may hold an @.
+const ShadowSuffix = "@rebuild"
+
+// RebuildMode says how a view is made again from offset zero.
+type RebuildMode int
+
+const (
+	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up.
+	BySwap RebuildMode = iota
+	// InPlace puts every row into the live view, whatever it is believed to hold, and then looks at whatever was not confirmed.
+	InPlace
+)
+
+// rebuild is one that is under way.
+type rebuild struct {
+	views   []*View
+	shadows []*View // none: in place
+	run     *run
+	retryAt time.Time // after a swap that failed
+	err     error
+}
+
+// ErrRebuilding: the view is being rebuilt already.
+var ErrRebuilding = errors.New("it is being rebuilt already")
+
+// Rebuild begins to make views again from offset zero, all in one scan, while the tail goes on; Status tells the rest. It is
+// resumed after a crash. A sink without shadows is rebuilt in place.
+func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode) error {
+	return p.ask(ctx, func(ctx context.Context) error { return p.beginRebuild(ctx, names, mode) })
+}
+
+func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode RebuildMode) error {
+	b := &rebuild{}
+	for _, name := range names {
+		v := p.view(name)
+		if v == nil {
+			return fmt.Errorf("sink %s keeps no view %q", p.Name, name)
+		}
+		if p.rebuildOf(v) != nil {
+			return fmt.Errorf("view %s: %w", name, ErrRebuilding)
+		}
+		b.views = append(b.views, v)
+	}
+	shadower, ok := p.Sink.(Shadower)
+	if !ok || mode == InPlace {
+		return p.rebuildInPlace(ctx, b)
+	}
+	if err := shadower.Discard(ctx, b.views); err != nil {
+		return fmt.Errorf("sink %s: removing an earlier shadow: %w", p.Name, err)
+	}
+	for _, v := range b.views {
+		b.shadows = append(b.shadows, shadower.Shadow(v))
+	}
+	fresh, err := p.fresh(ctx, b.shadows, p.positions())
+	if err != nil {
+		return err
+	}
+	if fresh.Fill == nil { // start says where views without a checkpoint begin; a rebuild always begins at offset zero
+		fresh.Fill, fresh.FillFrom = fillOf(b.shadows), fresh.Position.Order
+	}
+	return p.launchShadows(b, fresh)
+}
+
+// launchShadows runs the shadows of a rebuild from a checkpoint.
+func (p *Pipeline) launchShadows(b *rebuild, from Checkpoint) error {
+	p.mu.Lock()
+	if !slices.Contains(p.rebuilds, b) {
+		p.rebuilds = append(p.rebuilds, b)
+	}
+	p.mu.Unlock()
+	var checkpoints []Checkpoint
+	for _, v := range b.shadows {
+		c := from
+		c.View, c.Fingerprint = v.Name, v.Fingerprint
+		checkpoints = append(checkpoints, c)
+	}
+	r, err := newRun(p, checkpoints)
+	if err != nil {
+		return err
+	}
+	r.shadow, b.run = true, r
+	p.launch(r)
+	return nil
+}
+
+// rebuildInPlace takes the views out of their runs and fills them by themselves, writing every row.
+func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild) error {
+	fresh, err := p.fresh(ctx, b.views, p.positions())
+	if err != nil {
+		return err
+	}
+	fresh.Fill, fresh.FillFrom, fresh.Repair = fillOf(b.views), fresh.Position.Order, true
+	if _, err := p.takeOut(ctx, b.views); err != nil {
+		return err
+	}
+	var checkpoints []Checkpoint
+	p.mu.Lock()
+	for _, v := range b.views {
+		c := fresh
+		c.View, c.Fingerprint = v.Name, v.Fingerprint
+		checkpoints = append(checkpoints, c)
+		delete(p.failed, v.Name)
+	}
+	p.rebuilds = append(p.rebuilds, b)
+	p.mu.Unlock()
+	if b.run, err = newRun(p, checkpoints); err != nil {
+		return err
+	}
+	p.launch(b.run)
+	return nil
+}
+
+// takeOut ends the runs that have any of the views and starts them again with the rest of theirs. It returns where the views
+// stood.
+func (p *Pipeline) takeOut(ctx context.Context, views []*View) ([]Checkpoint, error) {
+	p.mu.Lock()
+	runs := slices.Clone(p.runs)
+	p.mu.Unlock()
+	var out []Checkpoint
+	for _, r := range runs {
+		if !slices.ContainsFunc(r.views, func(v *View) bool { return slices.Contains(views, v) }) {
+			continue
+		}
+		if err := p.end(ctx, r); err != nil {
+			return nil, err
+		}
+		var rest []Checkpoint
+		at, _ := r.checkpoints(r.position())
+		for i, v := range r.views {
+			if slices.Contains(views, v) {
+				out = append(out, at[i])
+			} else {
+				rest = append(rest, at[i])
+			}
+		}
+		if len(rest) == 0 {
+			continue
+		}
+		left, err := newRun(p, rest)
+		if err != nil {
+			return nil, err
+		}
+		p.launch(left)
+	}
+	return out, nil
+}
+
+// rebuildOf is the rebuild of a view; nil if there is none.
+func (p *Pipeline) rebuildOf(v *View) *rebuild {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.rebuilds {
+		if slices.Contains(b.views, v) {
+			return b
+		}
+	}
+	return nil
+}
+
+// positions are those of all runs.
+func (p *Pipeline) positions() (at []Position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.runs {
+		at = append(at, r.position())
+	}
+	return at
+}
+
+// finishRebuilds ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are swapped in.
+func (p *Pipeline) finishRebuilds(ctx context.Context) error {
+	p.mu.Lock()
+	rebuilds := slices.Clone(p.rebuilds)
+	p.mu.Unlock()
+	for _, b := range rebuilds {
+		if b.run.filling() {
+			continue
+		}
+		if len(b.shadows) > 0 {
+			s := b.run.current()
+			if s == nil || time.Now().Before(b.retryAt) {
+				continue
+			}
+			if lag, known := s.lag(); !known || lag > joinable {
+				continue
+			}
+			if swapped, err := p.swap(ctx, b); err != nil || !swapped {
+				return err
+			}
+		}
+		p.mu.Lock()
+		p.rebuilds = slices.DeleteFunc(p.rebuilds, func(other *rebuild) bool { return other == b })
+		p.mu.Unlock()
+		p.Log.Info("rebuilt", "sink", p.Name, "views", names(b.views))
+	}
+	return nil
+}
+
+// swap stops the live views, lets the shadows pass the place where those stopped, so that no reader sees a step back, and puts
+// the shadows in their place. It reports whether it did; where the sink fails it tries again later, and the live views go on.
+func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
+	live, err := p.takeOut(ctx, b.views)
+	if err != nil {
+		return false, err
+	}
+	reached := p.pass(ctx, b.run, live)
+	if err := p.end(ctx, b.run); err != nil {
+		return false, err
+	}
+	checkpoints, _ := b.run.checkpoints(b.run.position())
+	if reached == nil {
+		reached = p.Sink.(Shadower).Swap(ctx, p.Source.Name(), b.views)
+	}
+	if reached != nil {
+		p.Log.Error("rebuilt views can't be swapped in yet", "sink", p.Name, "views", names(b.views), "error", reached)
+		p.mu.Lock()
+		b.err, b.retryAt = reached, time.Now().Add(10*time.Second)
+		p.mu.Unlock()
+		if err := p.launchShadows(b, checkpoints[0]); err != nil {
+			return false, err
+		}
+		return false, p.launchAt(live)
+	}
+	var swapped []Checkpoint
+	for i, v := range b.views {
+		c := checkpoints[i]
+		c.View = v.Name
+		swapped = append(swapped, c)
+	}
+	if err := p.Store.Save(ctx, swapped); err != nil {
+		return false, fmt.Errorf("saving the checkpoints of rebuilt views: %w", err)
+	}
+	for _, v := range b.views {
+		if err := p.inherit(ctx, v); err != nil {
+			return false, err
+		}
+	}
+	p.mu.Lock()
+	for _, v := range b.views {
+		delete(p.failed, v.Name)
+	}
+	p.mu.Unlock()
+	return true, p.launchAt(swapped)
+}
+
+// inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says until
+// then that this has to be done.
+func (p *Pipeline) inherit(ctx context.Context, v *View) error {
+	shadow := v.Name + ShadowSuffix
+	letters, err := p.Store.List(ctx, shadow)
+	if err != nil {
+		return fmt.Errorf("reading the dead letters of a rebuild: %w", err)
+	}
+	old, err := p.Store.List(ctx, v.Name)
+	if err != nil {
+		return fmt.Errorf("reading the dead letters of view %s: %w", v.Name, err)
+	}
+	var gone []string
+	cells := map[Cell]bool{}
+	for i, l := range letters {
+		gone = append(gone, l.ID)
+		cells[l.Cell] = true
+		letters[i].View, letters[i].ID = v.Name, ""
+	}
+	for _, l := range old {
+		if !cells[l.Cell] {
+			gone = append(gone, l.ID)
+		}
+	}
+	if len(letters) > 0 {
+		err = p.Store.Bury(ctx, letters)
+	}
+	if err == nil && len(gone) > 0 {
+		_, err = p.Store.Drop(ctx, gone)
+	}
+	if err == nil {
+		err = p.Store.Forget(ctx, shadow)
+	}
+	if err != nil {
+		return fmt.Errorf("view %s: taking over what its rebuild left in the store: %w", v.Name, err)
+	}
+	return nil
+}
+
+func (p *Pipeline) launchAt(checkpoints []Checkpoint) error {
+	if len(checkpoints) == 0 {
+		return nil
+	}
+	r, err := newRun(p, checkpoints)
+	if err == nil {
+		p.launch(r)
+	}
+	return err
+}
+
+// passTime is how long shadows may take to pass the place where the live views were stopped.
+const passTime = 30 * time.Second
+
+// pass waits until a run has applied everything up to where the live views stopped.
+func (p *Pipeline) pass(ctx context.Context, r *run, live []Checkpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, passTime)
+	defer cancel()
+	for _, c := range live {
+		for r.position().Order < c.Position.Order {
+			if s := r.current(); s != nil {
+				if err := s.advance(ctx, saveNothing); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-time.After(2 * time.Millisecond):
+			case <-ctx.Done():
+				return fmt.Errorf("the rebuilt views did not reach the live ones within %s", passTime)
+			}
+		}
+	}
+	return nil
+}
+
+// resumeRebuilds goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a mark
+// was swapped in, or discarded, before the checkpoint could be removed.
+func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
+	shadower, ok := p.Sink.(Shadower)
+	if !ok {
+		return nil
+	}
+	saved, err := p.Store.Checkpoints(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	if err != nil {
+		return fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
+	}
+	var shadows []Checkpoint
+	for _, c := range saved {
+		name, is := strings.CutSuffix(c.View, ShadowSuffix)
+		v := p.view(name)
+		if !is || v == nil || c.Source != p.Source.Name() {
+			continue
+		}
+		_, m := find(nil, marks, c.View, c.Source)
+		switch {
+		case m == nil:
+			err = p.inherit(ctx, v)
+		case c.Fingerprint != v.Fingerprint:
+			err = errors.Join(shadower.Discard(ctx, []*View{v}), p.Store.Forget(ctx, c.View))
+		default:
+			shadows = append(shadows, c)
+		}
+		if err != nil {
+			return fmt.Errorf("sink %s: removing what is left of a rebuild of view %s: %w", p.Name, name, err)
+		}
+	}
+	for _, group := range together(shadows) {
+		b := &rebuild{}
+		for _, c := range group {
+			v := p.view(strings.TrimSuffix(c.View, ShadowSuffix))
+			b.views, b.shadows = append(b.views, v), append(b.shadows, shadower.Shadow(v))
+		}
+		if err := p.launchShadows(b, group[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func names(views []*View) []string {
+	names := make([]string, len(views))
+	for i, v := range views {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// fillOf is the progress of a fill of views at its beginning.
+func fillOf(views []*View) map[string]Progress {
+	fill := map[string]Progress{}
+	for _, v := range views {
+		for _, f := range v.From {
+			fill[f.Table] = Progress{}
+		}
+	}
+	return fill
+}
