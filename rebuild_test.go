@@ -1,0 +1,138 @@
+package replicator_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+// corrupt spoils a view by hand: entries missing, entries changed, entries of cells that never were.
+func corrupt(r *rand.Rand, sink *sinktest.Reference, view string) {
+	for range 10 {
+		cell := fakeCell(int64(r.IntN(12)))
+		var entries []replicator.Entry
+		if r.IntN(2) == 0 {
+			entries = []replicator.Entry{{Fields: []any{fmt.Sprint("spoilt ", r.IntN(10))}}}
+		}
+		sink.Corrupt("", view, cell, entries)
+	}
+}
+
+// rebuilt waits until no view is being rebuilt or filled.
+func (s *started) rebuilt(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Hour); ; {
+		running := true
+		for _, st := range s.Status(nil) {
+			running = running && st.State == replicator.StateRunning
+		}
+		if running {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not rebuilt: %+v", s.Status(nil))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 5))
+				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+				f.single = seed%2 == 1
+				history(f, r, 40)
+				p := start(newPipeline(f, sink, store, "a", "b", "c"))
+				p.caughtUp(t, f)
+				corrupt(r, sink, "a")
+				corrupt(r, sink, "b")
+				if err := p.Rebuild(t.Context(), []string{"a", "b"}, replicator.BySwap); err != nil {
+					t.Fatal(err)
+				}
+				for range r.IntN(4) {
+					time.Sleep(time.Duration(r.IntN(1200)) * time.Millisecond)
+					history(f, r, 5)
+					p.crash()
+					<-p.done
+					p.stop()
+					p = start(newPipeline(f, sink, store, "a", "b", "c"))
+					time.Sleep(time.Millisecond)
+				}
+				history(f, r, 10)
+				p.rebuilt(t)
+				p.caughtUp(t, f)
+				p.stopped(t)
+				for _, v := range []string{"a", "b", "c"} {
+					holds(t, f, sink, v)
+				}
+				checkpoints, _ := store.Checkpoints(t.Context())
+				if len(checkpoints) != 3 {
+					t.Errorf("checkpoints left: %+v", checkpoints)
+				}
+			})
+		})
+	}
+}
+
+func TestARebuildInPlaceRewritesEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(6, 6))
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		history(f, r, 40)
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		p.caughtUp(t, f)
+		for key := range f.model() { // missing and stale; what is extra is for sinks that can list their entries
+			sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
+		}
+		if err := p.Rebuild(t.Context(), []string{"a"}, replicator.InPlace); err != nil {
+			t.Fatal(err)
+		}
+		history(f, r, 10)
+		p.rebuilt(t)
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink, "a")
+		holds(t, f, sink, "b")
+	})
+}
+
+func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 7))
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		history(f, r, 20)
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		p.caughtUp(t, f)
+		if err := p.Pause(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		before := fmt.Sprint(sink.Read(fakeView("a")))
+		history(f, r, 20)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := p.Wait(ctx, "40", []string{"b"}); err != nil {
+			t.Fatal(err)
+		}
+		if after := fmt.Sprint(sink.Read(fakeView("a"))); after != before {
+			t.Error("the paused view changed")
+		}
+		if st := p.Status(nil)[0]; st.State != replicator.StatePaused {
+			t.Errorf("state %s", st.State)
+		}
+		if err := p.Resume(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink, "a")
+		holds(t, f, sink, "b")
+	})
+}
