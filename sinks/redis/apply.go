@@ -53,14 +53,14 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		var write []*entity
 		for _, e := range todo {
-			if err := e.decide(t.keepers, ops); err != nil {
+			if err := e.decide(&batch{t.keepers, ops, t.sink.cluster}); err != nil {
 				return applied, fmt.Errorf("entity %s: %w", e.text, err)
 			}
-			if !e.plan.idle() {
+			if !e.plan.idle() || len(e.plan.before.pending) > 0 {
 				write = append(write, e)
 			}
 		}
-		again, err := t.write(ctx, write)
+		again, err := t.sink.write(ctx, write)
 		if err != nil {
 			return applied, err
 		}
@@ -132,9 +132,12 @@ type call struct {
 }
 
 // write writes what was decided and returns the entities that must be decided again.
-func (t *Target) write(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
-	if len(entities) == 0 {
+func (s *Sink) write(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
+	switch {
+	case len(entities) == 0:
 		return nil, nil
+	case s.cluster:
+		return s.writeApart(ctx, entities)
 	}
 	nonces := make([]byte, nonceSize*len(entities))
 	rand.Read(nonces)
@@ -147,7 +150,7 @@ func (t *Target) write(ctx context.Context, entities []*entity) (again map[*enti
 		}
 		c.add(e, nonces[i*nonceSize:(i+1)*nonceSize])
 	}
-	cmds, err := t.sink.run(ctx, t.sink.apply, calls)
+	cmds, err := s.run(ctx, s.apply, calls)
 	if err != nil {
 		return nil, classify(err, "applying")
 	}
@@ -172,7 +175,10 @@ func (c *call) add(e *entity, nonce []byte) {
 		if ch.strict {
 			strict = 1
 		}
-		c.keys = append(c.keys, ch.key, beside(ch.kind, ch.key))
+		c.keys = append(c.keys, ch.key)
+		if other := beside(ch.kind, ch.key); other != "" {
+			c.keys = append(c.keys, other)
+		}
 		c.args = append(c.args, string(rune(ch.kind)), strict, len(ch.args))
 		for _, a := range ch.args {
 			c.args = append(c.args, a)

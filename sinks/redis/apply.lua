@@ -1,6 +1,6 @@
 -- Replaces the records of entities and changes what users read accordingly: each entity whole or not at all.
 --
--- KEYS  for each entity its record, then for each change its key and what is remembered beside it
+-- KEYS  for each entity its record, then for each change its key, and what is remembered beside it if the kind needs that
 -- ARGV  for each entity: the nonce of the record that was read ('' if there was none), the new record, the number of
 --       changes, and for each change: kind, 1 if a key of another type is an error and 0 if it is left alone, the number of
 --       arguments that follow, the arguments
@@ -10,35 +10,65 @@
 local undone = {}
 local planned = {} -- keys that are to hold what they do not hold yet
 local k, a, entity = 1, 1, 0
-while k <= #KEYS do
-  local record, nonce, new, changes = KEYS[k], ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2])
-  local fresh = redis.call('GETRANGE', record, 0, 7) == nonce
-  if not fresh then
-    undone[#undone + 1] = entity; undone[#undone + 1] = 0; undone[#undone + 1] = ''
-  end
-  local shown, fits, key, at = {}, true, k + 1, a + 3
+
+local function refuse(i, found)
+  undone[#undone + 1] = entity; undone[#undone + 1] = i; undone[#undone + 1] = found
+end
+
+-- single makes an entity's only change, to a hash or a set. A type that is not theirs shows by itself, with nothing done.
+local function single(key, at, n)
+  local done, err = pcall(change[ARGV[at]], key, key, ARGV, at + 3, at + 2 + n, true)
+  if done then return true end
+  local text = type(err) == 'table' and err.err or err
+  if not string.find(text, 'WRONGTYPE', 1, true) then error(err) end
+  if ARGV[at + 1] ~= '1' then return true end
+  refuse(1, redis.call('TYPE', key).ok)
+  return false
+end
+
+-- several makes an entity's changes if all of them can be made.
+local function several(changes, key, at)
+  local shown, fits = {}, true
+  local k, a = key, at
   for i = 1, changes do
-    if fresh then
-      local free, found = typeOf(KEYS[key], ARGV[at])
-      local plan = planned[KEYS[key]]
-      if plan and plan ~= types[ARGV[at]] then free, found = false, plan end
-      if free and ARGV[at + 1] == '1' then planned[KEYS[key]] = types[ARGV[at]] end
-      shown[i] = free
-      if not free and ARGV[at + 1] == '1' then
-        fits = false
-        undone[#undone + 1] = entity; undone[#undone + 1] = i; undone[#undone + 1] = found
-      end
+    local kind, strict = ARGV[a], ARGV[a + 1] == '1'
+    local free, found = typeOf(KEYS[k], kind)
+    local plan = planned[KEYS[k]]
+    if plan and plan ~= types[kind] then free, found = false, plan end
+    if free and strict then planned[KEYS[k]] = types[kind] end
+    shown[i] = free
+    if strict and not free then
+      fits = false
+      refuse(i, found)
     end
-    key, at = key + 2, at + 3 + tonumber(ARGV[at + 2])
+    k, a = k + keys[kind], a + 3 + tonumber(ARGV[a + 2])
   end
-  if fresh and fits then
-    local key, at = k + 1, a + 3
-    for i = 1, changes do
-      local n = tonumber(ARGV[at + 2])
-      change[ARGV[at]](KEYS[key], KEYS[key + 1], at + 3, at + 2 + n, shown[i])
-      key, at = key + 2, at + 3 + n
-    end
-    redis.call('SET', record, new)
+  if not fits then return false end
+  for i = 1, changes do
+    local kind, n = ARGV[at], tonumber(ARGV[at + 2])
+    change[kind](KEYS[key], KEYS[key + 1], ARGV, at + 3, at + 2 + n, shown[i])
+    key, at = key + keys[kind], at + 3 + n
+  end
+  return true
+end
+
+while k <= #KEYS do
+  local record, nonce, changes = KEYS[k], ARGV[a], tonumber(ARGV[a + 2])
+  local old = redis.call('SET', record, ARGV[a + 1], 'GET') -- put back if it was another than expected
+  local done = nonce == (old and string.sub(old, 1, 8) or '')
+  local key, at = k + 1, a + 3
+  if not done then
+    refuse(0, '')
+  elseif changes == 1 and (ARGV[at] == 'h' or ARGV[at] == 's') then
+    done = single(KEYS[key], at, tonumber(ARGV[at + 2]))
+  elseif changes > 0 then
+    done = several(changes, key, at)
+  end
+  if not done then
+    if old then redis.call('SET', record, old) else redis.call('DEL', record) end
+  end
+  for _ = 1, changes do
+    key, at = key + keys[ARGV[at]], at + 3 + tonumber(ARGV[at + 2])
   end
   k, a, entity = key, at, entity + 1
 end

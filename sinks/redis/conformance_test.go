@@ -237,9 +237,11 @@ func client(t testing.TB, s *servers.Server) *redis.Client {
 func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, c Config) sinktest.Subject {
 	return sinktest.Subject{
 		Tables: testTables(), Views: views, Histories: 300, Entry: entry,
-		New:     func(t testing.TB) replicator.Sink { return newSink(t, c) },
-		Read:    func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },
-		SetMark: func(t testing.TB, source, view string, p *replicator.Position) { setMark(t, rdb, c.Cluster, source, view, p) },
+		New:  func(t testing.TB) replicator.Sink { return newSink(t, c) },
+		Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },
+		SetMark: func(t testing.TB, source, view string, p *replicator.Position) {
+			setMark(t, rdb, c.Cluster, source, view, p)
+		},
 	}
 }
 

@@ -179,7 +179,7 @@ func recordKey(source, text string) string {
 	return entityPrefix + escapeSource.Replace(source) + ":" + text
 }
 
-// beside is the sink's key that stands beside a user's: in the same slot.
+// beside is the sink's key that stands beside a user's, in the same slot; "" where nothing is remembered there.
 func beside(kind byte, key string) string {
 	switch kind {
 	case kindCounter, kindRanking:
@@ -187,5 +187,5 @@ func beside(kind byte, key string) string {
 	case kindMembers, kindUnique:
 		return claimPrefix + sameSlot(key)
 	}
-	return key // nothing is remembered: any key in the slot will do
+	return ""
 }

@@ -50,36 +50,36 @@ end
 local MOST = 4000
 
 -- change has a function for each kind of contribution. They change what users read at key and what is remembered beside it,
--- by ARGV[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone.
+-- by args[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone.
 local change = {}
 
 -- hash: the number of fields set, their names and values, then the names of fields that are gone.
-change.h = function(key, _, from, upto, shown)
+change.h = function(key, _, args, from, upto, shown)
   if not shown then return end
-  local last = from + 2 * tonumber(ARGV[from])
+  local last = from + 2 * tonumber(args[from])
   for i = from + 1, last, MOST do
-    redis.call('HSET', key, unpack(ARGV, i, math.min(i + MOST - 1, last)))
+    redis.call('HSET', key, unpack(args, i, math.min(i + MOST - 1, last)))
   end
   for i = last + 1, upto, MOST do
-    redis.call('HDEL', key, unpack(ARGV, i, math.min(i + MOST - 1, upto)))
+    redis.call('HDEL', key, unpack(args, i, math.min(i + MOST - 1, upto)))
   end
 end
 
 -- json: the text, or nothing.
-change.j = function(key, _, from, upto, shown)
+change.j = function(key, _, args, from, upto, shown)
   if not shown then return end
-  if from <= upto then redis.call('SET', key, ARGV[from]) else redis.call('DEL', key) end
+  if from <= upto then redis.call('SET', key, args[from]) else redis.call('DEL', key) end
 end
 
 -- The other kinds take pairs of a member and an amount that is added to what is claimed for it.
 
 -- set: nobody else can claim the member, so nothing need be remembered.
-change.s = function(key, _, from, upto, shown)
+change.s = function(key, _, args, from, upto, shown)
   if not shown then return end
   for i = from, upto, 2 do
     local command = 'SADD'
-    if string.sub(ARGV[i + 1], 1, 1) == '-' then command = 'SREM' end
-    redis.call(command, key, ARGV[i])
+    if string.sub(args[i + 1], 1, 1) == '-' then command = 'SREM' end
+    redis.call(command, key, args[i])
   end
 end
 
@@ -94,17 +94,17 @@ local function claim(beside, member, amount)
 end
 
 -- set whose members several entities may claim.
-change.m = function(key, beside, from, upto, shown)
+change.m = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
     local command = 'SREM'
-    if claim(beside, ARGV[i], ARGV[i + 1]) then command = 'SADD' end
-    if shown then redis.call(command, key, ARGV[i]) end
+    if claim(beside, args[i], args[i + 1]) then command = 'SADD' end
+    if shown then redis.call(command, key, args[i]) end
   end
 end
 
 -- unique: one of those that claim the value.
-change.u = function(key, beside, from, upto, shown)
-  for i = from, upto, 2 do claim(beside, ARGV[i], ARGV[i + 1]) end
+change.u = function(key, beside, args, from, upto, shown)
+  for i = from, upto, 2 do claim(beside, args[i], args[i + 1]) end
   if not shown then return end
   local holder = redis.call('GET', key)
   if holder and redis.call('HEXISTS', beside, holder) == 1 then return end
@@ -113,9 +113,9 @@ change.u = function(key, beside, from, upto, shown)
 end
 
 -- counter: what is remembered is the truth, so that a number changed by hand is put right.
-change.c = function(key, beside, from, upto, shown)
+change.c = function(key, beside, args, from, upto, shown)
   local sum = redis.call('GET', beside) or '0'
-  for i = from, upto, 2 do sum = add(sum, ARGV[i + 1]) end
+  for i = from, upto, 2 do sum = add(sum, args[i + 1]) end
   if sum == '0' then
     redis.call('DEL', beside)
     if shown then redis.call('DEL', key) end
@@ -126,10 +126,10 @@ change.c = function(key, beside, from, upto, shown)
 end
 
 -- ranking: the score is the double nearest to the exact sum.
-change.z = function(key, beside, from, upto, shown)
+change.z = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
-    local member = ARGV[i]
-    local sum = add(redis.call('HGET', beside, member) or '0', ARGV[i + 1])
+    local member = args[i]
+    local sum = add(redis.call('HGET', beside, member) or '0', args[i + 1])
     if sum == '0' then
       redis.call('HDEL', beside, member)
       if shown then redis.call('ZREM', key, member) end
@@ -141,6 +141,9 @@ change.z = function(key, beside, from, upto, shown)
 end
 
 local types = { h = 'hash', j = 'string', s = 'set', m = 'set', u = 'string', c = 'string', z = 'zset' }
+
+-- How many keys a change has: its own, and for some kinds the one beside it.
+local keys = { h = 1, j = 1, s = 1, m = 2, u = 2, c = 2, z = 2 }
 
 -- typeOf is what key holds now: kind's own type (or nothing), or the name of another.
 local function typeOf(key, kind)

@@ -58,8 +58,15 @@ type move struct {
 // errNewer: another process has begun a later generation of the view.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
-// decide plans what the ops do to the entity. It is the only place that asks State.Next.
-func (e *entity) decide(keepers []*keeper, ops []replicator.Op) error {
+// batch is what the entities of a batch are decided by.
+type batch struct {
+	keepers []*keeper
+	ops     []replicator.Op
+	apart   bool // keys and records live apart: in a cluster
+}
+
+// decide plans what the batch does to the entity. It is the only place that asks State.Next.
+func (e *entity) decide(b *batch) error {
 	before, err := parseRecord(e.stored)
 	if err != nil {
 		return replicator.Fatal(errors.Join(err, errors.New("delete it and fill the sink's views anew")))
@@ -68,10 +75,10 @@ func (e *entity) decide(keepers []*keeper, ops []replicator.Op) error {
 	var moves []move
 	changed := false
 	for _, i := range e.ops {
-		op := &ops[i]
+		op := &b.ops[i]
 		stale := len(op.Values) > 0
 		for _, value := range op.Values {
-			k := keepers[value.View]
+			k := b.keepers[value.View]
 			known := viewRecord{id: k.id, generation: k.generation, state: replicator.Unseen}
 			if v := p.after.find(op.Cell, k.id); v != nil {
 				if v.generation > k.generation {
@@ -117,8 +124,10 @@ func (e *entity) decide(keepers []*keeper, ops []replicator.Op) error {
 	}
 	if !changed {
 		p.after = nil
-	} else if p.changes, err = e.changes(p.after, moves); err != nil {
+	} else if p.changes, err = e.changes(p.after, moves, b.apart); err != nil {
 		return err
+	} else if b.apart {
+		p.after.intend(p.changes)
 	}
 	e.plan = p
 	return nil
@@ -138,7 +147,7 @@ func (e *entity) unblocked(k *keeper, claims []claim, err error) ([]claim, error
 }
 
 // changes are what moves mean for the keys, given the record that is to be.
-func (e *entity) changes(after *record, moves []move) ([]change, error) {
+func (e *entity) changes(after *record, moves []move, whole bool) ([]change, error) {
 	var all []change
 	for len(moves) > 0 {
 		n := 1 // moves of one view
@@ -148,7 +157,7 @@ func (e *entity) changes(after *record, moves []move) ([]change, error) {
 				n++
 			}
 		}
-		c := changer{entity: e, after: after, moves: moves[:n], places: map[target]int{}, out: all}
+		c := changer{entity: e, after: after, moves: moves[:n], whole: whole, places: map[target]int{}, out: all}
 		if err := c.run(); err != nil {
 			return nil, err
 		}
@@ -167,6 +176,7 @@ type changer struct {
 	entity *entity
 	after  *record
 	moves  []move
+	whole  bool           // amounts are all that the entity claims; else what is to be added
 	places map[target]int // in out
 	out    []change
 	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
@@ -189,14 +199,41 @@ func (c *changer) run() error {
 					err = c.rowChange(t)
 				case kindSet:
 					err = c.setChange(t, m)
+				default:
+					if c.whole {
+						err = c.wholeAmounts(t)
+					}
 				}
 				if err != nil {
 					return err
 				}
 			}
 		}
-		c.amountChanges(id, m)
+		if !c.whole {
+			c.amountChanges(id, m)
+		}
 	}
+	return nil
+}
+
+// wholeAmounts lists all that the entity's cells claim at a key.
+func (c *changer) wholeAmounts(t target) error {
+	ch, fresh := c.at(t)
+	if !fresh {
+		return nil
+	}
+	cells, err := c.contributions()
+	if err != nil {
+		return err
+	}
+	for _, one := range cells {
+		for _, x := range one.claims {
+			if x.kind == t.kind && x.key == t.key {
+				ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), x.counted())
+			}
+		}
+	}
+	ch.strict = len(ch.args) > 0
 	return nil
 }
 

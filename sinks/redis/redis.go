@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -20,7 +21,7 @@ type Sink struct {
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 
-	apply, swapMarks *redis.Script
+	apply, swapMarks, swapRecord, push *redis.Script
 }
 
 var _ replicator.Sink = (*Sink)(nil)
@@ -32,7 +33,8 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
 	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb,
-		apply: redis.NewScript(library + applySource), swapMarks: redis.NewScript(marksSource)}
+		apply: redis.NewScript(library + applySource), swapMarks: redis.NewScript(marksSource),
+		swapRecord: redis.NewScript(swapSource), push: redis.NewScript(library + pushSource)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -67,6 +69,27 @@ func (s *Sink) get(ctx context.Context, keys []string) ([]*string, error) {
 	if len(keys) == 0 {
 		return values, nil
 	}
+	if s.cluster { // a command has the keys of one slot
+		cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, key := range keys {
+				p.Get(ctx, key)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, err
+		}
+		for i, cmd := range cmds {
+			text, err := cmd.(*redis.StringCmd).Result()
+			switch {
+			case err == nil:
+				values[i] = &text
+			case !errors.Is(err, redis.Nil):
+				return nil, err
+			}
+		}
+		return values, nil
+	}
 	found, err := s.rdb.MGet(ctx, keys...).Result()
 	if err != nil {
 		return nil, err
@@ -79,31 +102,37 @@ func (s *Sink) get(ctx context.Context, keys []string) ([]*string, error) {
 	return values, nil
 }
 
-// run calls a script several times in one round trip. A server that does not know the script (it was restarted, or flushed
-// its scripts) is given it.
+// run calls a script several times in one round trip. A server that does not know the script (it was restarted, took over,
+// or was told to forget its scripts) is given it.
 func (s *Sink) run(ctx context.Context, script *redis.Script, calls []*call) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(calls))
-	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, c := range calls {
-			cmds[i] = script.EvalSha(ctx, p, c.keys, c.args...)
-		}
-		return nil
-	})
-	if err == nil {
-		return cmds, nil
-	}
-	for i, cmd := range cmds {
-		switch {
-		case redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT"):
-			cmds[i] = script.Eval(ctx, s.rdb, calls[i].keys, calls[i].args...)
-			if err := cmds[i].Err(); err != nil {
-				return nil, err
+	for round := 0; ; round++ {
+		unknown := false
+		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, c := range calls {
+				switch {
+				case cmds[i] == nil:
+					cmds[i] = script.EvalSha(ctx, p, c.keys, c.args...)
+				case redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT"):
+					cmds[i] = script.Eval(ctx, p, c.keys, c.args...)
+				}
 			}
-		case cmd.Err() != nil:
-			return nil, cmd.Err()
+			return nil
+		})
+		if err == nil {
+			return cmds, nil
+		}
+		for _, cmd := range cmds {
+			if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+				unknown = true
+			} else if cmd.Err() != nil {
+				return nil, cmd.Err()
+			}
+		}
+		if !unknown || round > 0 {
+			return nil, err
 		}
 	}
-	return cmds, nil
 }
 
 func compare(a, b string) int { return cmp.Compare(a, b) }

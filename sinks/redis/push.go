@@ -1,0 +1,192 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// In a cluster an entity's record and the keys that it contributes to live in different slots, and no script reaches both.
+// So a change goes in steps, each of which may be repeated, by anybody:
+//
+//  1. The record is replaced (if it is the one that was decided on): it says what the entity contributes from now on, and
+//     which keys may not show it yet. It has a new revision.
+//  2. Each of those keys is made to show what the record says, first where something is added, then where something goes:
+//     a reader finds an entity twice for a moment, but never misses it. What a key was told last, and at which revision,
+//     stands beside it: a command that was held up somewhere does nothing once a later one was there.
+//  3. The record is replaced again: nothing is pending.
+//
+// A crash between leaves a record that says what is pending. The op that made it was not acknowledged, so it or a later one
+// of the entity comes again, and whoever reads a record with pending keys finishes them, even if the op itself is stale.
+
+//go:embed swap.lua
+var swapSource string
+
+//go:embed push.lua
+var pushSource string
+
+const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody's contribution was taken back
+
+// intend notes which keys are to be told of changes. The revision is above every earlier one, even if the record was lost:
+// it is the time.
+func (r *record) intend(changes []change) {
+	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
+	r.pending = slices.Clone(r.pending)
+	for _, ch := range changes {
+		p := pending{id: ch.id, kind: ch.kind, key: ch.key, args: ch.args}
+		i := slices.IndexFunc(r.pending, func(q pending) bool { return q.target() == ch.target })
+		if i < 0 {
+			r.pending = append(r.pending, p)
+		} else {
+			r.pending[i] = p
+		}
+	}
+}
+
+func (p *pending) target() target { return target{p.id, p.kind, p.key} }
+
+// empty reports whether the entity contributes nothing to the key any more.
+func (p *pending) empty() bool {
+	switch p.kind {
+	case kindHash:
+		return len(p.args) == 0 || p.args[0] == "0"
+	case kindSet:
+		return len(p.args) < 2 || p.args[1] != "1"
+	}
+	return len(p.args) == 0
+}
+
+// writeApart is write in a cluster.
+func (s *Sink) writeApart(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
+	again = map[*entity]bool{}
+	var decided []*entity
+	for _, e := range entities {
+		if !e.plan.idle() {
+			decided = append(decided, e)
+		}
+	}
+	if err := s.swapRecords(ctx, decided, again); err != nil {
+		return nil, err
+	}
+	for _, empty := range []bool{false, true} {
+		if err := s.pushAll(ctx, entities, empty, again); err != nil {
+			return nil, err
+		}
+	}
+	var done []*entity
+	for _, e := range entities {
+		if again[e] {
+			continue
+		}
+		if e.plan.after == nil {
+			e.plan.after = e.plan.before.clone()
+		}
+		if len(e.plan.after.pending) > 0 {
+			e.plan.after.pending = nil
+			done = append(done, e)
+		}
+	}
+	return again, s.swapRecords(ctx, done, again)
+}
+
+// swapRecords writes the entities' new records; those that are no longer what was decided on must be decided again.
+func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*entity]bool) error {
+	if len(entities) == 0 {
+		return nil
+	}
+	calls := make([]*call, len(entities))
+	nonces := make([]byte, nonceSize*len(entities))
+	rand.Read(nonces)
+	for i, e := range entities {
+		nonce := nonces[i*nonceSize : (i+1)*nonceSize]
+		calls[i] = &call{keys: []string{e.key}, args: []any{e.plan.before.nonce, e.plan.after.append(slices.Clone(nonce))}}
+	}
+	cmds, err := s.run(ctx, s.swapRecord, calls)
+	if err != nil {
+		return classify(err, "writing records")
+	}
+	for i, cmd := range cmds {
+		n, err := cmd.Int()
+		if err != nil {
+			return classify(err, "writing records")
+		}
+		if n == 0 {
+			again[entities[i]] = true
+			continue
+		}
+		e := entities[i]
+		e.plan.before = e.plan.after.clone()
+		e.plan.before.nonce = string(nonces[i*nonceSize : (i+1)*nonceSize])
+	}
+	return nil
+}
+
+// pushAll tells keys what the records say: those where something is added, or those where everything goes.
+func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, again map[*entity]bool) error {
+	var calls []*call
+	var told []target
+	var from []*entity
+	for _, e := range entities {
+		if again[e] {
+			continue
+		}
+		r := e.plan.after
+		if r == nil {
+			r = e.plan.before
+		}
+		for i := range r.pending {
+			p := &r.pending[i]
+			if p.empty() != empty {
+				continue
+			}
+			calls = append(calls, e.tell(p, r.revision))
+			told, from = append(told, p.target()), append(from, e)
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	cmds, err := s.run(ctx, s.push, calls)
+	if err != nil {
+		return classify(err, "applying")
+	}
+	for i, cmd := range cmds {
+		found, err := cmd.Text()
+		if err != nil {
+			return classify(err, "applying")
+		}
+		if found != "" {
+			again[from[i]] = true
+			if from[i].blocked == nil {
+				from[i].blocked = map[target]string{}
+			}
+			from[i].blocked[told[i]] = found
+		}
+	}
+	return nil
+}
+
+// tell is the call that tells a key what the entity contributes.
+func (e *entity) tell(p *pending, revision uint64) *call {
+	slot := sameSlot(p.key)
+	who := string(p.id) + e.key
+	c := &call{keys: []string{p.key, postPrefix + slot, gonePrefix + slot + ":" + who}}
+	if other := beside(p.kind, p.key); other != "" {
+		c.keys = append(c.keys, other)
+	}
+	strict, empty := 1, 0
+	if p.empty() {
+		strict, empty = 0, 1
+	}
+	if _, is := e.blocked[p.target()]; is {
+		strict = 0
+	}
+	c.args = append(c.args, who, fmt.Sprintf("%020d", revision), string(rune(p.kind)), strict, empty)
+	for _, a := range p.args {
+		c.args = append(c.args, a)
+	}
+	return c
+}

@@ -1,0 +1,47 @@
+-- Makes one key show all that one entity contributes to it through one view, unless it shows something later already: in a
+-- cluster, where the key and the entity's record live apart and commands may arrive late.
+--
+-- KEYS  the key; the hash of who contributes what to it; what remembers for a day who was taken back; what is remembered
+--       beside the key if the kind needs that
+-- ARGV  who contributes, the revision of its record in 20 digits, kind, 1 if a key of another type is an error, 1 if
+--       nothing is contributed any more, then what is contributed: as the kind takes it, but amounts in full
+--
+-- Returns the type of the key if it is another and that is an error, else ''.
+local key, posts, gone = KEYS[1], KEYS[2], KEYS[3]
+local who, revision, kind = ARGV[1], ARGV[2], ARGV[3]
+local held = redis.call('HGET', posts, who)
+local last = held and string.sub(held, 1, 20) or redis.call('GET', gone)
+if last and last > revision then return '' end -- digits of one length: no number is compared
+
+local free, found = typeOf(key, kind)
+if not free and ARGV[4] == '1' then return found end
+
+local args, from = ARGV, 6
+local kept = ''
+if keys[kind] == 2 then
+  -- What was contributed is taken back, what is contributed now is added.
+  args, from = {}, 1
+  local old = held and string.sub(held, 21) or ''
+  if old ~= '' then
+    local pairs = cmsgpack.unpack(old)
+    for i = 1, #pairs, 2 do
+      local amount = pairs[i + 1]
+      if string.sub(amount, 1, 1) == '-' then amount = string.sub(amount, 2) else amount = '-' .. amount end
+      args[#args + 1] = pairs[i]; args[#args + 1] = amount
+    end
+  end
+  local now = {}
+  for i = 6, #ARGV do
+    now[#now + 1] = ARGV[i]; args[#args + 1] = ARGV[i]
+  end
+  kept = cmsgpack.pack(now)
+end
+change[kind](key, KEYS[4], args, from, #args, free)
+if ARGV[5] == '1' then
+  redis.call('HDEL', posts, who)
+  redis.call('SET', gone, revision, 'EX', 86400)
+else
+  redis.call('HSET', posts, who, revision .. kept)
+  redis.call('DEL', gone)
+end
+return ''
