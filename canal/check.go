@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,8 +252,11 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 	return out, nil
 }
 
-// Retention is how long a position can still be read: until the server may purge its binlog file. Zero if it never does by itself.
-// A position whose file is gone is ErrLost.
+// Forever is the retention of binlogs that the server never purges by itself.
+const Forever time.Duration = math.MaxInt64
+
+// Retention is how long a position can still be read: until the server may purge its binlog file, which it may at any moment
+// if that is zero. A position whose file is gone is ErrLost.
 func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Duration, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -277,7 +281,9 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 		return 0, fmt.Errorf("%w: it is at %s, the oldest file left is %s", replicator.ErrLost, t, files[0].name)
 	case i < 0:
 		return 0, errors.New("the position was made on another server")
-	case kept == 0 || i == len(files)-1: // the file being written is not purged
+	case kept == 0:
+		return Forever, nil
+	case i == len(files)-1: // the file being written is not purged
 		return kept, nil
 	}
 	// A file may go once it was not written to for that long: that is when the next one was begun.

@@ -233,19 +233,48 @@ func (p *statementParser) drop() statement {
 	return statement{}
 }
 
+// create: a watched table is made (or replaced) only where it stands behind TABLE, and gets an index only where it stands
+// behind ON. That it is named elsewhere (a column, a SELECT, a foreign key) changes nothing of it.
 func (p *statementParser) create() statement {
-	name := p.mentioned()
-	switch {
-	case name == "":
-		return statement{}
-	case p.has("INDEX"):
-		return statement{effect: effectAlter, table: name}
-	case p.has("VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "TEMPORARY"):
-		return statement{}
-	case p.at(1).is("OR") && p.at(2).is("REPLACE"):
-		return statement{effectRows, name, "was replaced by a new table"}
+	i, replaces := 1, false
+	if p.at(1).is("OR") && p.at(2).is("REPLACE") {
+		i, replaces = 3, true
 	}
-	return statement{effect: effectAlter, table: name}
+	for ; i < len(p.words); i++ {
+		switch w := p.words[i]; {
+		case w.is("UNIQUE"), w.is("FULLTEXT"), w.is("SPATIAL"), w.is("ONLINE"), w.is("OFFLINE"), w.is("VECTOR"), w.is("HASH"), w.is("RTREE"):
+		case w.is("TABLE"):
+			name := p.nameAt(p.pastIfExists(i + 1))
+			if name != "" && replaces {
+				return statement{effectRows, name, "was replaced by a new table"}
+			}
+			return altering(name)
+		case w.is("INDEX"):
+			for ; i < len(p.words); i++ {
+				if p.words[i].is("ON") {
+					return altering(p.nameAt(i + 1))
+				}
+			}
+		default:
+			return statement{}
+		}
+	}
+	return statement{}
+}
+
+func altering(table string) statement {
+	if table == "" {
+		return statement{}
+	}
+	return statement{effect: effectAlter, table: table}
+}
+
+// pastIfExists skips IF EXISTS and IF NOT EXISTS.
+func (p *statementParser) pastIfExists(i int) int {
+	for p.at(i).is("IF") || p.at(i).is("NOT") || p.at(i).is("EXISTS") {
+		i++
+	}
+	return i
 }
 
 // alter: most forms only change columns. Some move or drop rows, which no row event tells of.
@@ -282,9 +311,7 @@ func (p *statementParser) altered(i int) string {
 		next := i + 1
 		switch {
 		case p.at(i).is("TABLE"):
-			for p.at(next).is("IF") || p.at(next).is("EXISTS") {
-				next++
-			}
+			next = p.pastIfExists(next)
 		case p.at(i).is("RENAME"):
 			for p.at(next).is("TO") || p.at(next).is("AS") {
 				next++

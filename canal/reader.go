@@ -171,6 +171,9 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	return token{Server: r.server.identity, File: file.name, Pos: pos, GTID: gtids, Epoch: r.place.epoch, Schema: r.digests}.position()
 }
 
+// ErrFence: what was to be waited for can't be one of this source.
+var ErrFence = errors.New("a fence is FILE:POS or a GTID set of the source")
+
 // Includes reports whether a fence is at or before p.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
 	t, err := parseToken(p.Token)
@@ -180,14 +183,14 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 	if isFilePos(fence) {
 		file, pos, err := parseFilePos(fence)
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("%w: %w", ErrFence, err)
 		}
 		at, err := parseFileName(t.File)
 		if err != nil {
 			return false, err
 		}
 		if file.base() != at.base() {
-			return false, fmt.Errorf("the source's binlogs are called %s, not %s", at.base(), file.base())
+			return false, fmt.Errorf("%w: the source's binlogs are called %s, not %s", ErrFence, at.base(), file.base())
 		}
 		if t.Server != "" && t.Server != r.server.identity {
 			return false, nil
@@ -196,10 +199,10 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 	}
 	want, err := parseGTIDSet(r.server.flavor, fence)
 	if err != nil {
-		return false, fmt.Errorf("a fence is FILE:POS or a GTID set: %w", err)
+		return false, fmt.Errorf("%w: %w", ErrFence, err)
 	}
 	if !r.server.gtid {
-		return false, errors.New("the source numbers no transactions (gtid_mode=OFF): use FILE:POS")
+		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF): use FILE:POS", ErrFence)
 	}
 	have, err := parseGTIDSet(r.server.flavor, t.GTID)
 	return err == nil && have.includes(want), err

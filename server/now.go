@@ -14,7 +14,7 @@ import (
 type SourceStats struct {
 	Events, Bytes int64    // read since the start
 	PositionAge   *float64 // seconds since the commit of what was read last; nil: not known
-	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; nil: never, or not known
+	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: not known
 }
 
 // Sources makes the metrics of sources show: get is called at each scrape. Of several sources, counters are summed, and of

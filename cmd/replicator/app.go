@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -72,10 +73,17 @@ func (a *app) sourceStats() []server.SourceStats {
 		if oldest.IsZero() {
 			continue
 		}
-		if left, err := s.Retention(ctx, oldest); err == nil && left > 0 {
-			seconds := left.Seconds()
-			all[i].Retention = &seconds
+		left, err := s.Retention(ctx, oldest)
+		seconds := left.Seconds()
+		switch {
+		case errors.Is(err, replicator.ErrLost):
+			seconds = 0
+		case err != nil:
+			continue
+		case left == canal.Forever:
+			seconds = math.Inf(1)
 		}
+		all[i].Retention = &seconds
 	}
 	return all
 }

@@ -74,7 +74,7 @@ func TestWaitIsAFence(t *testing.T) {
 				t.Errorf("%v: %+v", args, r)
 			}
 		}
-		if r := l.run("wait", "--pos", "no place"); r.code == 0 || !strings.Contains(r.errors, "FILE:POS") {
+		if r := l.run("wait", "--pos", "no place"); r.code != 2 || !strings.Contains(r.errors, "FILE:POS") {
 			t.Errorf("a fence that is none: %+v", r)
 		}
 	})

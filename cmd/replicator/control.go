@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal"
 	"replicator/server"
 )
 
@@ -43,9 +44,11 @@ func (c control) Wait(ctx context.Context, fence string, views []string) error {
 		if len(views) > 0 && len(wanted) == 0 {
 			continue
 		}
-		if err := p.Wait(ctx, fence, wanted); err != nil {
-			errs = append(errs, err)
+		err := p.Wait(ctx, fence, wanted)
+		if errors.Is(err, canal.ErrFence) {
+			err = fmt.Errorf("%w: %w", server.ErrInvalid, err)
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

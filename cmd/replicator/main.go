@@ -74,6 +74,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 	})
+	root.SuggestionsMinimumDistance = 2
 	o := &options{}
 	root.PersistentFlags().StringVarP(&o.config, "config", "c", "", "configuration `file` (default: $REPLICATOR_CONFIG, then replicator.toml)")
 	root.PersistentFlags().StringVar(&o.logFormat, "log-format", "", "human or json (default: human on a terminal)")

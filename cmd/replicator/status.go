@@ -111,6 +111,9 @@ Take the fence from the connection that wrote: MySQL's @@gtid_executed or sessio
 			if errors.Is(err, server.ErrNotRunning) {
 				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
 			}
+			if errors.Is(err, server.ErrInvalid) {
+				return usageError{err}
+			}
 			return err
 		},
 	}

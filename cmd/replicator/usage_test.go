@@ -1,0 +1,128 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers/servertest"
+)
+
+func TestMistakesInTheCommandLineAreUsageErrors(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"rnu"}, `did you mean "run"?`},
+		{[]string{"run", "--untill-caught-up"}, "--help"},
+		{[]string{"run", "extra"}, "--help"},
+		{[]string{"status", "extra"}, "--help"},
+		{[]string{"tail", "--from", "yesterday"}, "latest or earliest"},
+		{[]string{"tail", "--view", "nobody"}, "nobody"},
+		{[]string{"deadletters", "retry"}, "--all"},
+		{[]string{"deadletters", "drop", "--all", "--view", "users"}, "say which"},
+		{[]string{"deadletters", "list", "--view", "nobody"}, "nobody"},
+		{[]string{"deadletters", "show"}, "--help"},
+		{[]string{"deadletters", "lsit"}, "lsit"},
+		{[]string{"checkpoint", "set"}, "--pos"},
+		{[]string{"checkpoint", "set", "--pos", "binlog.000001:4"}, "--yes"},
+		{[]string{"checkpoint", "reset"}, "--yes"},
+		{[]string{"checkpoint", "reset", "nobody", "--yes"}, "index_users_email"},
+		{[]string{"checkpoint", "show", "nobody"}, "nobody"},
+		{[]string{"check", "--log-level", "loud"}, "--log-level"},
+		{[]string{"check", "--log-format", "xml"}, "--log-format"},
+		{[]string{"demo", "--server", "oracle"}, "mariadb-11.8"},
+	} {
+		r := l.run(c.args...)
+		if r.code != 2 || r.out != "" || !strings.Contains(r.errors, c.says) {
+			t.Errorf("%v: exit status %d, %q, %q: want 2 and %q", c.args, r.code, r.out, r.errors, c.says)
+		}
+	}
+}
+
+func TestMistakesInTheConfigurationNameFileLineAndKey(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	for _, c := range []struct {
+		name, replace, with string
+		says                []string
+	}{
+		{"unknown key", "fields = [\"email\"]", "feilds = [\"email\"]", []string{"replicator.toml:28", "feilds", `"fields"`}},
+		{"unknown section", "[http]", "[htpp]", []string{"htpp", "http"}},
+		{"unknown kind", `kind = "row"`, `kind = "rows"`, []string{"views.users.kind", "row"}},
+		{"unknown sink", `sink = "main"`, `sink = "mian"`, []string{"mian", "main"}},
+		{"unknown table", `from = "cell.users"`, `from = "sell.users"`, []string{"sell", "cell"}},
+		{"unset variable", "${LISTEN}", "${LISTNE}", []string{"LISTNE"}},
+		{"broken expression", "\n[views.users]\n", "\n[views.users]\nwhere = \"email ==\"\n", []string{"replicator.toml", "users", "where"}},
+		{"not TOML", "[http]", "[http", []string{"replicator.toml:"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			broken := strings.Replace(cellViews, c.replace, c.with, 1)
+			if broken == cellViews {
+				t.Fatal("nothing was replaced")
+			}
+			l.configure(broken)
+			for _, command := range []string{"run", "check", "status"} {
+				if command == "status" && c.name == "broken expression" {
+					continue // it compiles nothing
+				}
+				r := l.run(command)
+				if r.code != 2 || r.out != "" {
+					t.Errorf("%s: exit status %d, printed %q", command, r.code, r.out)
+				}
+				for _, want := range c.says {
+					if !strings.Contains(r.errors, want) {
+						t.Errorf("%s: %q doesn't say %q", command, r.errors, want)
+					}
+				}
+			}
+		})
+	}
+	l.configure(strings.Replace(cellViews, `dsn = "${DSN}"`, `dsn = "root:`+password+`@nowhere(x"`, 1))
+	if r := l.run("run"); r.code != 2 || !strings.Contains(r.errors, "source.dsn") {
+		t.Errorf("a broken DSN: %+v", r) // that the password doesn't show is checked for every process
+	}
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	l := &lab{t: t, dir: t.TempDir(), program: built}
+	help := l.command("--help").out
+	for _, name := range commandNames(t) {
+		if !strings.Contains(help, "\n  "+name+" ") {
+			t.Errorf("--help doesn't list %s", name)
+		}
+		r := l.command(name, "--help")
+		if r.code != 0 || len(r.out) < 80 || !strings.Contains(r.out, "replicator "+name) {
+			t.Errorf("%s --help: %+v", name, r)
+		}
+	}
+	if r := l.command(); r.code != 0 || !strings.Contains(r.out, "replicator demo") {
+		t.Errorf("no command: %+v", r)
+	}
+	if r := l.command("version"); r.code != 0 || !strings.HasPrefix(r.out, "replicator ") {
+		t.Errorf("version: %+v", r)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if r := l.command("completion", shell); r.code != 0 || !strings.Contains(r.out, "replicator") {
+			t.Errorf("completion %s: exit status %d", shell, r.code)
+		}
+	}
+}
+
+// commandNames are the commands that there are.
+func commandNames(t *testing.T) []string {
+	t.Helper()
+	root := newRoot()
+	root.InitDefaultCompletionCmd("")
+	var names []string
+	for _, c := range root.Commands() {
+		if c.Name() != "help" {
+			names = append(names, c.Name())
+		}
+	}
+	slices.Sort(names)
+	if len(names) < 8 {
+		t.Fatalf("commands: %v", names)
+	}
+	return names
+}
