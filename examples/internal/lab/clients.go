@@ -1,0 +1,302 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+)
+
+// MySQL is the mysql client program of a server, as root in a database.
+type MySQL struct {
+	Server   *servers.Server
+	Database string
+}
+
+// Command prepares the client; it reads statements from its standard input.
+func (m MySQL) Command(ctx context.Context) (*exec.Cmd, error) {
+	client, err := servers.Program(m.Server.Kind, "mysql")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + strconv.Itoa(m.Server.Port), "--user=root",
+		"--default-character-set=utf8mb4", "--batch", "--skip-column-names"}
+	if m.Database != "" {
+		args = append(args, "--database="+m.Database)
+	}
+	return exec.CommandContext(ctx, client, args...), nil
+}
+
+// Exec runs statements.
+func (m MySQL) Exec(t testing.TB, statements ...string) {
+	t.Helper()
+	if _, err := m.Rows(t.Context(), strings.Join(statements, ";\n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rows are what a statement selects, as the client prints it; NULL is the text NULL.
+func (m MySQL) Rows(ctx context.Context, query string) ([][]string, error) {
+	cmd, err := m.Command(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdin = strings.NewReader(query + ";\n")
+	out, err := output(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(query[:min(len(query), 200)]), err)
+	}
+	unescape := strings.NewReplacer(`\\`, `\`, `\t`, "\t", `\n`, "\n", `\0`, "\x00")
+	var rows [][]string
+	for line := range strings.Lines(string(out)) {
+		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		for i := range row {
+			row[i] = unescape.Replace(row[i])
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// Oldest is where the server's binlogs begin.
+func (m MySQL) Oldest(t testing.TB) string {
+	t.Helper()
+	rows, err := m.Rows(t.Context(), "SHOW BINARY LOGS")
+	if err != nil || len(rows) == 0 {
+		t.Fatalf("SHOW BINARY LOGS: %v, %v", rows, err)
+	}
+	return rows[0][0] + ":4"
+}
+
+// Redis is the redis-cli of a server.
+type Redis struct{ Server *servers.Server }
+
+// Do runs commands, one a line, and returns the replies: nil, string, json.Number, []any or map[string]any.
+func (r Redis) Do(ctx context.Context, commands ...string) ([]any, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	client, err := servers.Program(r.Server.Kind, "redis-cli")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, client, "-h", "127.0.0.1", "-p", strconv.Itoa(r.Server.Port), "--json")
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
+	out, err := output(cmd)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(out))
+	d.UseNumber()
+	replies := make([]any, 0, len(commands))
+	for range commands {
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return nil, fmt.Errorf("redis-cli: reply %d of %d: %w: %s", len(replies)+1, len(commands), err, LastLines(string(out), 3))
+		}
+		replies = append(replies, v)
+	}
+	return replies, nil
+}
+
+func output(cmd *exec.Cmd) ([]byte, error) {
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return out, fmt.Errorf("%s: %w: %s", cmd.Path, err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return out, err
+}
+
+// Elastic is an Elasticsearch by its URL.
+type Elastic struct{ URL string }
+
+// Documents are the documents of an index or alias, by id; none if it is not there.
+func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[string]any, error) {
+	if _, err := e.do(ctx, http.MethodPost, "/"+index+"/_refresh?ignore_unavailable=true", ""); err != nil {
+		return nil, err
+	}
+	documents := map[string]map[string]any{}
+	after := ""
+	for {
+		page, err := e.do(ctx, http.MethodPost, "/"+index+"/_search?ignore_unavailable=true",
+			`{"size": 1000, "sort": [{"_doc": "asc"}], "track_total_hits": false`+after+`}`)
+		if err != nil {
+			return nil, err
+		}
+		hits, _ := at(page, "hits", "hits").([]any)
+		for _, h := range hits {
+			id, _ := at(h, "_id").(string)
+			source, ok := at(h, "_source").(map[string]any)
+			if id == "" || !ok {
+				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
+			}
+			documents[id] = source
+			sort, err := json.Marshal(at(h, "sort"))
+			if err != nil {
+				return nil, err
+			}
+			after = `, "search_after": ` + string(sort)
+		}
+		if len(hits) < 1000 {
+			return documents, nil
+		}
+	}
+}
+
+// Document is one document by its id; nil if it is not there.
+func (e Elastic) Document(ctx context.Context, index, id string) (map[string]any, error) {
+	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_doc/"+id, "")
+	if err != nil {
+		return nil, err
+	}
+	source, _ := at(found, "_source").(map[string]any)
+	return source, nil
+}
+
+// do sends a request; an index that is missing is an empty answer.
+func (e Elastic) do(ctx context.Context, method, path, body string) (any, error) {
+	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no idle connection outlives a test
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode == http.StatusNotFound:
+		return nil, nil
+	case res.StatusCode >= 300:
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	err = d.Decode(&v)
+	return v, err
+}
+
+// at follows names into an object; nil if there is nothing.
+func at(v any, names ...string) any {
+	for _, n := range names {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[n]
+	}
+	return v
+}
+
+// Keys are the keys that match a pattern.
+func (r Redis) Keys(ctx context.Context, pattern string) ([]string, error) {
+	replies, err := r.Do(ctx, "KEYS "+pattern)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := replies[0].([]any)
+	keys := make([]string, len(list))
+	for i, k := range list {
+		keys[i], _ = k.(string)
+	}
+	return keys, nil
+}
+
+// each asks one command of every key that matches.
+func (r Redis) each(ctx context.Context, command, pattern string, take func(key string, reply any) error) error {
+	keys, err := r.Keys(ctx, pattern)
+	if err != nil {
+		return err
+	}
+	commands := make([]string, len(keys))
+	for i, k := range keys {
+		commands[i] = command + " " + strconv.Quote(k)
+	}
+	replies, err := r.Do(ctx, commands...)
+	if err != nil {
+		return err
+	}
+	for i, k := range keys {
+		if err := take(k, replies[i]); err != nil {
+			return fmt.Errorf("%s %s: %w", command, k, err)
+		}
+	}
+	return nil
+}
+
+// Strings are the strings whose keys match a pattern.
+func (r Redis) Strings(ctx context.Context, pattern string) (Held, error) {
+	held := Held{}
+	return held, r.each(ctx, "GET", pattern, func(key string, reply any) error {
+		text, ok := reply.(string)
+		if !ok {
+			return fmt.Errorf("the reply is %v", reply)
+		}
+		held[key] = text
+		return nil
+	})
+}
+
+// Sets are the sets whose keys match a pattern: each member by its key, a space and itself.
+func (r Redis) Sets(ctx context.Context, pattern string) (Held, error) {
+	held := Held{}
+	return held, r.each(ctx, "SMEMBERS", pattern, func(key string, reply any) error {
+		members, ok := reply.([]any)
+		if !ok {
+			return fmt.Errorf("the reply is %v", reply)
+		}
+		for _, m := range members {
+			held[fmt.Sprintf("%s %v", key, m)] = ""
+		}
+		return nil
+	})
+}
+
+// Hashes are the hashes whose keys match a pattern: each field by its key, a space and its name.
+func (r Redis) Hashes(ctx context.Context, pattern string) (Held, error) {
+	held := Held{}
+	return held, r.each(ctx, "HGETALL", pattern, func(key string, reply any) error {
+		fields, ok := reply.(map[string]any)
+		if !ok {
+			return fmt.Errorf("the reply is %v", reply)
+		}
+		for name, v := range fields {
+			held[key+" "+name] = fmt.Sprint(v)
+		}
+		return nil
+	})
+}
+
+// Scores are the members of a sorted set and their scores.
+func (r Redis) Scores(ctx context.Context, key string) (Held, error) {
+	replies, err := r.Do(ctx, "ZRANGE "+strconv.Quote(key)+" 0 -1 WITHSCORES")
+	if err != nil {
+		return nil, err
+	}
+	held := Held{}
+	list, _ := replies[0].([]any)
+	for _, e := range list {
+		pair, ok := e.([]any)
+		if !ok || len(pair) != 2 {
+			return nil, fmt.Errorf("ZRANGE %s WITHSCORES: %v", key, e)
+		}
+		held[fmt.Sprint(pair[0])] = strings.TrimSuffix(fmt.Sprint(pair[1]), ".0")
+	}
+	return held, nil
+}

@@ -1,0 +1,85 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// Held is what a view holds, or should hold: a text for each place. Views that are compared as sets of lines map each line
+// to "".
+type Held map[string]string
+
+// Lines makes a Held of lines.
+func Lines(rows [][]string) Held {
+	h := Held{}
+	for _, r := range rows {
+		h[fmt.Sprintf("%q", r)] = ""
+	}
+	return h
+}
+
+// Differences says what is missing, extra or different, a few of each.
+func Differences(view string, want, got Held) []string {
+	const few = 5
+	var out []string
+	missing, extra, other := 0, 0, 0
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		g, ok := got[k]
+		switch {
+		case !ok:
+			if missing++; missing <= few {
+				out = append(out, fmt.Sprintf("%s: missing %s %s", view, k, want[k]))
+			}
+		case g != want[k]:
+			if other++; other <= few {
+				out = append(out, fmt.Sprintf("%s: at %s there is %s, not %s", view, k, g, want[k]))
+			}
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[k]; !ok {
+			if extra++; extra <= few {
+				out = append(out, fmt.Sprintf("%s: extra %s %s", view, k, got[k]))
+			}
+		}
+	}
+	if n := missing + extra + other; n > len(out) {
+		out = append(out, fmt.Sprintf("%s: %d missing, %d different and %d extra in all", view, missing, other, extra))
+	}
+	return out
+}
+
+// Watch looks at something again and again, while do runs and once after it, and fails the test at the first look that
+// judge does not accept. It returns how often it looked.
+func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge func(T) error, do func()) int {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	looks := 0
+	var failed error
+	go func() {
+		defer close(done)
+		for failed == nil {
+			last := ctx.Err() != nil
+			var seen T
+			if seen, failed = look(context.WithoutCancel(ctx)); failed == nil {
+				looks++
+				failed = judge(seen)
+			}
+			if last {
+				return
+			}
+		}
+	}()
+	do()
+	cancel()
+	<-done
+	if failed != nil {
+		t.Errorf("look %d: %v", looks, failed)
+	}
+	return looks
+}

@@ -1,0 +1,169 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long anything may take that ends by itself.
+const patience = 2 * time.Minute
+
+// Program is the built program with a configuration and a state directory of its own.
+type Program struct {
+	t      testing.TB
+	binary string
+	name   string // of the example, as its environment variables begin
+	config string
+	env    []string
+	dir    string
+}
+
+// Build builds the program. The configuration takes NAME_STATE and NAME_LISTEN from the environment, which this package
+// sets, and what env says.
+func Build(t testing.TB, name, config string, env ...string) *Program {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "replicator")
+	if out, err := exec.Command("go", "build", "-o", binary, "replicator/cmd/replicator").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	p := &Program{t: t, binary: binary, name: name, config: config, env: env}
+	return p.WithNewState()
+}
+
+// WithNewState is the program with nothing saved: a second replicator, or one that lost its state directory.
+func (p *Program) WithNewState() *Program {
+	p.t.Helper()
+	other := *p
+	other.dir = p.t.TempDir()
+	if err := os.WriteFile(other.file(), []byte(p.config), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+	return &other
+}
+
+// With is the same program, state directory included, with further variables.
+func (p *Program) With(env ...string) *Program {
+	other := *p
+	other.env = append(append([]string(nil), p.env...), env...)
+	return &other
+}
+
+func (p *Program) file() string { return filepath.Join(p.dir, "replicator.toml") }
+func (p *Program) log() string  { return filepath.Join(p.dir, "log") }
+
+func (p *Program) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.binary, append(args, "-c", p.file())...)
+	cmd.Env = append(append(os.Environ(), p.env...), p.name+"_STATE="+filepath.Join(p.dir, "state"), p.name+"_LISTEN=127.0.0.1:0")
+	return cmd
+}
+
+// Run runs a command to its end, which must be a good one, and returns what it printed.
+func (p *Program) Run(args ...string) string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	out, err := p.command(ctx, args...).CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("replicator %s: %v\n%s", strings.Join(args, " "), err, LastLines(string(out), 20))
+	}
+	return string(out)
+}
+
+// CatchUp runs the program until every view includes all that is committed now.
+func (p *Program) CatchUp() { p.t.Helper(); p.Run("run", "--until-caught-up") }
+
+// Replay runs the program over everything that the server's binlogs hold, from FILE:POS on, and returns how long it took.
+// What the sinks hold knows how far it is: a new state directory alone would go on from there, so the way back is said.
+func (p *Program) Replay(from string) time.Duration {
+	p.t.Helper()
+	p.Run("checkpoint", "set", "--yes", "--pos", from)
+	if shown := p.Run("checkpoint", "show", "--json"); !strings.Contains(shown, `"`+from+`"`) {
+		p.t.Fatalf("checkpoint set --pos %s left %s", from, shown)
+	}
+	began := time.Now()
+	p.CatchUp()
+	return time.Since(began)
+}
+
+// Running is a program that runs until it is killed.
+type Running struct {
+	p   *Program
+	cmd *exec.Cmd
+}
+
+// Start starts the program.
+func (p *Program) Start() *Running {
+	p.t.Helper()
+	output, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer output.Close() // the program has its own
+	cmd := p.command(p.t.Context(), "run")
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = cmd.Process.Kill() }) // where a test fails before it kills it
+	return &Running{p: p, cmd: cmd}
+}
+
+// Kill is kill -9. A program that ended before is a failure.
+func (r *Running) Kill() {
+	r.p.t.Helper()
+	_ = r.cmd.Process.Kill() // it may have ended by itself; Wait says so
+	err := r.cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != -1 {
+		r.p.t.Errorf("the program ended before it was killed: %v\n%s", err, r.p.Log(8))
+	}
+}
+
+// Log is the end of what Start's programs wrote.
+func (p *Program) Log(lines int) string {
+	output, _ := os.ReadFile(p.log())
+	return LastLines(string(output), lines)
+}
+
+// Pause lets time pass in which the program works; what is checked later must not depend on how much it did.
+func Pause(t testing.TB, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+// Await waits until the condition holds, and fails the test if it does not come to that.
+func Await(t testing.TB, what string, within time.Duration, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(within); !holds(); {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+		Pause(t, 20*time.Millisecond)
+	}
+}
+
+// LastLines are the last n lines of a text.
+func LastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// Statements are the statements of a file of DDL.
+func Statements(text string) []string {
+	var statements []string
+	for s := range strings.SplitSeq(text, ";\n") {
+		if s = strings.TrimSpace(s); s != "" {
+			statements = append(statements, s)
+		}
+	}
+	return statements
+}
