@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -65,10 +66,13 @@ func (e *Evaluator) evaluate(p *plan, cell replicator.Cell, row *replicator.Row,
 	}
 	for i, f := range p.feeds {
 		entries, err := s.contribute(f, &out)
-		if err != nil {
-			values[i].Err = fmt.Errorf("view %s: %w", f.name, err)
-		} else {
+		switch {
+		case err == nil:
 			values[i].Entries = entries
+		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // whichever field met it first: it is the body's
+			values[i].Err = fmt.Errorf("view %s: %w", f.name, s.bodyErr)
+		default:
+			values[i].Err = fmt.Errorf("view %s: %w", f.name, err)
 		}
 	}
 	s.release()

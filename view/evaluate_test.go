@@ -189,10 +189,10 @@ func TestABadBodyIsAnErrorOfTheViewsThatNeedIt(t *testing.T) {
 		row  *replicator.Row
 		want [3]string
 	}{
-		{"not JSON", userRow(cell, "secret"), [3]string{"error: view body: email: bad JSON", "error: view where: where: bad JSON", "string(users)"}},
-		{"NULL", null, [3]string{"error: view body: email: the body is NULL", "error: view where: where: the body is NULL", "string(users)"}},
+		{"not JSON", userRow(cell, "secret"), [3]string{"error: view body: the body can't be decoded: bad JSON", "error: view where: the body can't be decoded: bad JSON", "string(users)"}},
+		{"NULL", null, [3]string{"error: view body: the body is NULL", "error: view where: the body is NULL", "string(users)"}},
 		{"rendered", rendered, [3]string{"string(x)", "[]uint8([113 240 196 210 41 24 68 204 162 223 111 72 110 150 227 124])", "string(users)"}},
-		{"not rendered", unrendered, [3]string{"error: view body: email: the body can't be rendered: cut short", "error: view where: where: the body can't be rendered: cut short", "string(users)"}},
+		{"not rendered", unrendered, [3]string{"error: view body: the body can't be rendered: cut short", "error: view where: the body can't be rendered: cut short", "string(users)"}},
 		{"row at fault", broken, [3]string{"error: view body: its version is negative", "error: view where: its version is negative", "error: view columns: its version is negative"}},
 	}
 	for _, tt := range tests {

@@ -97,7 +97,10 @@ func (s *scope) decode() error {
 			return fmt.Errorf("the body can't be rendered: %w", err)
 		}
 	}
-	return s.plan.decoder.Decode(body, s.members)
+	if err := s.plan.decoder.Decode(body, s.members); err != nil {
+		return fmt.Errorf("the body can't be decoded: %w", err)
+	}
+	return nil
 }
 
 // lookup returns what a ref without [] leads to, nil if it is missing or null.
