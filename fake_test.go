@@ -218,6 +218,33 @@ func (r *fakeReader) Scan(_ context.Context, _ string, _ []string, after string,
 	return chunk, nil
 }
 
+// Cells implements replicator.Lister.
+func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string, limit int) ([]replicator.Cell, string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, _ := strconv.ParseInt(after, 10, 64)
+	keys := map[int64]bool{}
+	for row := range r.rows {
+		if after == "" || row.key > last {
+			keys[row.key] = true
+		}
+	}
+	sorted := slices.Sorted(maps.Keys(keys))
+	next := ""
+	if len(sorted) > limit {
+		sorted = sorted[:limit]
+		next = strconv.FormatInt(sorted[limit-1], 10)
+	}
+	var cells []replicator.Cell
+	for _, k := range sorted {
+		cells = append(cells, fakeCell(k))
+	}
+	return cells, next, nil
+}
+
+// Estimate implements replicator.Lister.
+func (r *fakeReader) Estimate(context.Context, string) (int64, error) { return 10, nil }
+
 // memoryStore is a store that outlives a pipeline but not the test.
 type memoryStore struct {
 	mu          sync.Mutex

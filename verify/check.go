@@ -1,0 +1,181 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"replicator"
+)
+
+// suspect is a cell that differed at the last look.
+type suspect struct {
+	difference replicator.Difference
+	op         replicator.Op
+}
+
+// same reports whether two looks found the same: the cell stood still in between, in the source and in the sink.
+func (s suspect) same(other suspect) bool {
+	return s.difference.Kind == other.difference.Kind && s.difference.State == other.difference.State &&
+		reflect.DeepEqual(entries(s.op), entries(other.op))
+}
+
+// entries are what an op says that the view should hold.
+func entries(op replicator.Op) [][]replicator.Entry {
+	var all [][]replicator.Entry
+	for _, v := range op.Values {
+		all = append(all, v.Entries)
+	}
+	return all
+}
+
+// check looks at cells until each is right, surely wrong, or on the move.
+func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
+	suspects, err := v.look(ctx, cells)
+	for n := 1; n < looks && len(suspects) > 0 && err == nil; n++ {
+		if v.Fence != nil {
+			err = v.Fence(ctx)
+		}
+		if err == nil && n > 1 {
+			err = pause(ctx, time.Duration(n)*5*time.Millisecond)
+		}
+		if err != nil {
+			break
+		}
+		again := make([]replicator.Cell, 0, len(suspects))
+		for c := range suspects {
+			again = append(again, c)
+		}
+		var now map[replicator.Cell]suspect
+		if now, err = v.look(ctx, again); err != nil {
+			break
+		}
+		var sure []suspect
+		for c, s := range now {
+			if was, ok := suspects[c]; ok && s.same(was) {
+				sure = append(sure, s)
+				delete(now, c)
+			}
+		}
+		err = v.report(ctx, sure)
+		suspects = now
+	}
+	return err
+}
+
+// look compares cells, and those that share an entity with them, once.
+func (v *verifier) look(ctx context.Context, cells []replicator.Cell) (map[replicator.Cell]suspect, error) {
+	cells = v.entities(cells)
+	if len(cells) == 0 {
+		return nil, nil
+	}
+	ops, err := v.expected(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	differences, err := v.comparer.Compare(ctx, ops)
+	if err != nil {
+		return nil, err
+	}
+	suspects := map[replicator.Cell]suspect{}
+	for _, d := range differences {
+		suspects[ops[d.Op].Cell] = suspect{d, ops[d.Op]}
+	}
+	return suspects, nil
+}
+
+// expected makes resets of what the source holds now.
+func (v *verifier) expected(ctx context.Context, cells []replicator.Cell) ([]replicator.Op, error) {
+	rows, asOf, err := v.Reader.Newest(ctx, cells)
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest rows: %w", err)
+	}
+	ops := make([]replicator.Op, len(cells))
+	for i, row := range rows {
+		op := replicator.Op{Cell: cells[i], Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
+		if row != nil {
+			op.Version = row.Version
+			if row.Version == row.Order {
+				op.Version = asOf // the place is the version: every look has another one
+			}
+		}
+		op.Values = v.Evaluator.Evaluate(cells[i], row)
+		ops[i] = op
+	}
+	return ops, nil
+}
+
+// entities adds the cells that contribute to the same entities: a view with several feeds can only be judged as a whole. A
+// feed of every column of a table has no such cells that could be named.
+func (v *verifier) entities(cells []replicator.Cell) []replicator.Cell {
+	if len(v.View.From) == 1 {
+		return cells
+	}
+	seen := map[replicator.Cell]bool{}
+	var all []replicator.Cell
+	add := func(c replicator.Cell) {
+		if !seen[c] {
+			seen[c] = true
+			all = append(all, c)
+		}
+	}
+	for _, c := range cells {
+		add(c)
+		for _, f := range v.View.From {
+			if f.Column != "" || v.columnless(f.Table) {
+				add(replicator.Cell{Table: f.Table, Key: c.Key, Column: f.Column})
+			}
+		}
+	}
+	return all
+}
+
+// columnless reports whether the cells of a table are of one sort.
+func (v *verifier) columnless(table string) bool {
+	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
+	return i >= 0 && v.Tables[i].Column == ""
+}
+
+// report counts differences, and repairs them if it was asked to.
+func (v *verifier) report(ctx context.Context, sure []suspect) error {
+	var repairs []replicator.Op
+	for _, s := range sure {
+		if v.found[s.op.Cell] {
+			continue
+		}
+		v.found[s.op.Cell] = true
+		switch s.difference.Kind {
+		case replicator.Missing:
+			v.result.Missing++
+		case replicator.Stale:
+			v.result.Stale++
+		case replicator.Extra:
+			v.result.Extra++
+		}
+		if len(v.result.Differences) < shown {
+			v.result.Differences = append(v.result.Differences,
+				Difference{Key: s.op.Cell.Key.String(), Column: s.op.Cell.Column, Kind: s.difference.Kind})
+		}
+		repairs = append(repairs, s.op)
+	}
+	if !v.Repair || len(repairs) == 0 {
+		return nil
+	}
+	// Read once more: a repair must not be older than what was compared.
+	cells := make([]replicator.Cell, len(repairs))
+	for i, op := range repairs {
+		cells[i] = op.Cell
+	}
+	ops, err := v.expected(ctx, cells)
+	if err != nil {
+		return err
+	}
+	applied, err := v.Target.Apply(ctx, ops)
+	if err != nil {
+		return fmt.Errorf("repairing: %w", err)
+	}
+	v.result.Repaired += int64(len(ops) - len(applied.Rejected))
+	return nil
+}

@@ -1,0 +1,93 @@
+package replicator_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+	"replicator/verify"
+)
+
+// verifyView verifies a view of a pipeline that runs.
+func verifyView(t *testing.T, p *started, f *fakeSource, sink *sinktest.Reference, name string, repair bool) verify.Result {
+	t.Helper()
+	v := fakeView(name)
+	target, err := sink.Open(t.Context(), "", []*replicator.View{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := f.Latest(t.Context(), nil)
+	reader, err := f.Open(t.Context(), []replicator.Position{at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := verify.Run(t.Context(), verify.Options{
+		View: v, Reader: reader, Target: target, Evaluator: bodyEvaluator{[]*replicator.View{v}}, Repair: repair,
+		Fence: func(ctx context.Context) error {
+			at, _ := f.Latest(ctx, nil)
+			return p.Wait(ctx, strconv.FormatInt(at.Order/1000, 10), []string{name})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 9))
+			f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+			f.single = seed%2 == 1
+			history(f, r, 60)
+			p := start(newPipeline(f, sink, store, "a"))
+			p.caughtUp(t, f)
+			planted := map[int64]replicator.DifferenceKind{100: replicator.Extra, 101: replicator.Extra}
+			sink.Corrupt("", "a", fakeCell(100), []replicator.Entry{{Fields: []any{"extra"}}})
+			sink.Corrupt("", "a", fakeCell(101), []replicator.Entry{{Fields: []any{"extra"}}})
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: 200, version: 1, body: "x"}}, fakeChange{replicator.Insert, fakeRow{key: 201, version: 1, body: "y"}})
+			p.caughtUp(t, f)
+			sink.Corrupt("", "a", fakeCell(200), nil)
+			sink.Corrupt("", "a", fakeCell(201), []replicator.Entry{{Fields: []any{"stale"}}})
+			planted[200], planted[201] = replicator.Missing, replicator.Stale
+
+			writing, stop := context.WithCancel(t.Context())
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				w := rand.New(rand.NewPCG(seed, 10))
+				for writing.Err() == nil {
+					history(f, w, 1)
+					time.Sleep(time.Duration(w.IntN(5)) * time.Millisecond)
+				}
+			}()
+			result := verifyView(t, p, f, sink, "a", seed%3 == 0)
+			stop()
+			<-written
+			found := map[string]replicator.DifferenceKind{}
+			for _, d := range result.Differences {
+				found[d.Key] = d.Kind
+			}
+			for key, kind := range planted {
+				if found[fmt.Sprint(key)] != kind {
+					t.Errorf("seed %d: key %d: %q, want %q", seed, key, found[fmt.Sprint(key)], kind)
+				}
+			}
+			if len(found) != len(planted) {
+				t.Errorf("seed %d: found %v", seed, found)
+			}
+			p.caughtUp(t, f)
+			if again := verifyView(t, p, f, sink, "a", false); seed%3 == 0 && again.Remaining() != 0 {
+				t.Errorf("seed %d: after a repair: %+v", seed, again)
+			}
+			p.stopped(t)
+		})
+	}
+}
