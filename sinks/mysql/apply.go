@@ -158,8 +158,9 @@ func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
 	return t.applyOrSplit(ctx, items)
 }
 
-// attempts is how often a transaction is repeated that the server chose to give up for another one.
-const attempts = 5
+// attempts is how often a transaction is tried that the server chose to give up for another one. Small tables are read from
+// end to end even for a few keys, and then lanes that share no key meet; that passes as the tables grow.
+const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
 	for i := 1; ; i++ {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -306,6 +307,44 @@ func TestLanesApplyAtTheSameTime(t *testing.T) {
 					t.Fatalf("%s of user %d is %v, and not %s", table, n, got, want)
 				}
 			}
+		}
+	})
+}
+
+// A lane waits for whoever holds one of its partitions, and for nobody else.
+func TestLanesOfOtherPartitionsDoNotWait(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("row", "r", "email"))
+		held := userOp(0, 1, 1, "held")
+		var others []replicator.Op
+		for n := range 500 {
+			if op := userOp(n, 1, 1, "free"); op.Cell.Key.Partition() != held.Cell.Key.Partition() {
+				others = append(others, op)
+			}
+		}
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.Exec("UPDATE replicator_locks SET id = id WHERE id = ?", held.Cell.Key.Partition()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec("SELECT id FROM replicator_locks WHERE id = ? FOR UPDATE", held.Cell.Key.Partition()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := target.Apply(ctx, others); err != nil {
+			t.Errorf("Apply waits for a partition that it doesn't need: %v", err)
+		}
+		short, cancelShort := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancelShort()
+		if _, err := target.Apply(short, []replicator.Op{held}); err == nil {
+			t.Error("Apply doesn't wait for the partition of its key")
 		}
 	})
 }

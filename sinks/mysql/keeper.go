@@ -26,7 +26,6 @@ type keeper struct {
 
 	shared bool // several cells of one key feed the view, so each one's contribution is kept
 	single bool // the table takes one row a key
-	atMost int  // how long a row may be, in bytes
 }
 
 // kind is how a kind of view is stored.
