@@ -39,30 +39,60 @@ const (
 // MakeKey encodes key values. Integers (int64, uint64), string and []byte keep their kind; a Number, which only DECIMAL
 // columns give, is a string of its digits. A nil or a value of another kind is an error: such a row has no key.
 func MakeKey(values ...any) (Key, error) {
-	b := make([]byte, 0, 24)
+	k := KeyBuilder{make([]byte, 0, 24)}
 	for i, v := range values {
 		switch v := v.(type) {
 		case int64:
-			b = binary.BigEndian.AppendUint64(append(b, keyInt), uint64(v)^1<<63)
+			k.Int(v)
 		case uint64:
-			if v <= math.MaxInt64 {
-				b = binary.BigEndian.AppendUint64(append(b, keyInt), v^1<<63)
-			} else {
-				b = binary.BigEndian.AppendUint64(append(b, keyUint), v)
-			}
+			k.Uint(v)
 		case string:
-			b = append(binary.AppendUvarint(append(b, keyString), uint64(len(v))), v...)
+			k.Text([]byte(v))
 		case Number:
-			b = append(binary.AppendUvarint(append(b, keyString), uint64(len(v))), v...)
+			k.Text([]byte(v))
 		case []byte:
-			b = append(binary.AppendUvarint(append(b, keyBytes), uint64(len(v))), v...)
+			k.Bytes(v)
 		case nil:
 			return "", fmt.Errorf("key value %d is NULL", i+1)
 		default:
 			return "", fmt.Errorf("key value %d is a %T, which can't be a key", i+1, v)
 		}
 	}
-	return Key(b), nil
+	return k.Key(), nil
+}
+
+// KeyBuilder is MakeKey value by value, for readers that make millions of keys: it allocates only the Key, and may be reused.
+type KeyBuilder struct{ b []byte }
+
+// Int adds an integer.
+func (k *KeyBuilder) Int(v int64) {
+	k.b = binary.BigEndian.AppendUint64(append(k.b, keyInt), uint64(v)^1<<63)
+}
+
+// Uint adds an integer that may be above the largest int64.
+func (k *KeyBuilder) Uint(v uint64) {
+	if v <= math.MaxInt64 {
+		k.Int(int64(v))
+		return
+	}
+	k.b = binary.BigEndian.AppendUint64(append(k.b, keyUint), v)
+}
+
+// Text adds a string.
+func (k *KeyBuilder) Text(v []byte) {
+	k.b = append(binary.AppendUvarint(append(k.b, keyString), uint64(len(v))), v...)
+}
+
+// Bytes adds bytes.
+func (k *KeyBuilder) Bytes(v []byte) {
+	k.b = append(binary.AppendUvarint(append(k.b, keyBytes), uint64(len(v))), v...)
+}
+
+// Key is the key of the values added since the last call.
+func (k *KeyBuilder) Key() Key {
+	key := Key(k.b)
+	k.b = k.b[:0]
+	return key
 }
 
 // Values decodes the key: int64, uint64, string and []byte values, as they were given to MakeKey.

@@ -50,9 +50,6 @@ const (
 // classifyStatement tells what a statement does. watched finds a watched table by database and name, and by database alone
 // if the name is "".
 func classifyStatement(query []byte, database string, q quotes, watched func(database, table string) (string, bool)) statement {
-	if s, ok := transactionControl(query); ok {
-		return s
-	}
 	p := statementParser{words: tokenize(query, q), database: database, watched: watched}
 	return p.classify()
 }

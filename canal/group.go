@@ -203,7 +203,7 @@ func (s *stream) query(ctx context.Context, h header, body []byte) (ended bool, 
 	if err := c.err("statement"); err != nil {
 		return false, err
 	}
-	return s.statement(ctx, h, string(database), text, quotesOf(vars))
+	return s.statement(ctx, h, database, text, quotesOf(vars))
 }
 
 func (s *stream) compressedQuery(ctx context.Context, h header, body []byte) (ended bool, err error) {
@@ -218,7 +218,7 @@ func (s *stream) compressedQuery(ctx context.Context, h header, body []byte) (en
 	if c.bad || err != nil {
 		return false, errors.New("a compressed statement is damaged")
 	}
-	return s.statement(ctx, h, string(database), text, quotesOf(vars))
+	return s.statement(ctx, h, database, text, quotesOf(vars))
 }
 
 // loadQuery is LOAD DATA in a session that logs statements: a query with where the file's name stands in it.
@@ -236,7 +236,7 @@ func (s *stream) loadQuery(ctx context.Context, h header, body []byte) (ended bo
 	if err := c.err("statement"); err != nil {
 		return false, err
 	}
-	return s.statement(ctx, h, string(database), text, quoteStrings)
+	return s.statement(ctx, h, database, text, quoteStrings)
 }
 
 // quotesOf looks for sql_mode, the second of a statement's status variables.
@@ -254,8 +254,11 @@ func quotesOf(vars []byte) quotes {
 	return quoteStrings
 }
 
-func (s *stream) statement(ctx context.Context, h header, database string, text []byte, q quotes) (ended bool, err error) {
-	st := classifyStatement(text, database, q, s.tables.mentions)
+func (s *stream) statement(ctx context.Context, h header, database, text []byte, q quotes) (ended bool, err error) {
+	st, ok := transactionControl(text)
+	if !ok {
+		st = classifyStatement(text, string(database), q, s.tables.mentions)
+	}
 	switch st.effect {
 	case effectBegin:
 		if !s.group.open {

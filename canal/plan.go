@@ -35,6 +35,9 @@ type plan struct {
 
 	// lookups are the column role's values seen: they are few, and each row's string would be garbage.
 	lookups map[string]string
+
+	keys replicator.KeyBuilder
+	pad  []byte // a BINARY key with its zero bytes
 }
 
 // maxLookups bounds plan.lookups.
@@ -202,23 +205,13 @@ func (p *plan) sameCell(a, b *image) bool {
 // cell makes the cell of a row.
 func (p *plan) cell(img *image) (replicator.Cell, error) {
 	cell := replicator.Cell{Table: p.t.Name}
-	var few [4]any
-	values := few[:0]
 	for _, i := range p.key {
-		c := &p.columns[i]
-		if img.values[i] == nil {
-			return cell, fmt.Errorf("key column %s is NULL", c.name)
+		if err := p.addKey(&p.columns[i], img.values[i]); err != nil {
+			p.keys.Key()
+			return cell, fmt.Errorf("key column %s: %w", p.columns[i].name, err)
 		}
-		v, err := c.value(img.values[i])
-		if err != nil {
-			return cell, fmt.Errorf("key column %s: %w", c.name, err)
-		}
-		values = append(values, v)
 	}
-	var err error
-	if cell.Key, err = replicator.MakeKey(values...); err != nil {
-		return cell, err
-	}
+	cell.Key = p.keys.Key()
 	if p.column < 0 || img.values[p.column] == nil {
 		return cell, nil
 	}
@@ -236,6 +229,52 @@ func (p *plan) cell(img *image) (replicator.Cell, error) {
 	}
 	cell.Column = name
 	return cell, nil
+}
+
+// errNull: a key column is NULL.
+var errNull = errors.New("it is NULL")
+
+// addKey adds a value to the key that is being built: what MakeKey makes of column.value, without making that.
+func (p *plan) addKey(c *column, raw []byte) error {
+	switch {
+	case raw == nil:
+		return errNull
+	case c.kind == kindInt && c.unsigned:
+		p.keys.Uint(littleEndian(raw))
+		return nil
+	case c.kind == kindInt:
+		p.keys.Int(signed(littleEndian(raw), c.width))
+		return nil
+	case c.kind == kindBytes && !c.packed:
+		if len(raw) < c.pad {
+			p.pad = append(append(p.pad[:0], raw...), make([]byte, c.pad-len(raw))...)
+			raw = p.pad
+		}
+		p.keys.Bytes(raw)
+		return nil
+	case c.kind == kindText && !c.packed:
+		p.keys.Text(c.charset.bytes(raw))
+		return nil
+	}
+	v, err := c.value(raw)
+	if err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case int64:
+		p.keys.Int(v)
+	case uint64:
+		p.keys.Uint(v)
+	case string:
+		p.keys.Text([]byte(v))
+	case replicator.Number:
+		p.keys.Text([]byte(v))
+	case []byte:
+		p.keys.Bytes(v)
+	default:
+		return fmt.Errorf("it is a %T, which can't be a key", v)
+	}
+	return nil
 }
 
 // versionOf is a row's version. One that doesn't fit is an error beside a version that sorts the row as the source does.
@@ -277,9 +316,9 @@ func checkVersion(name string, n uint64, signed bool) (int64, error) {
 
 func errVersion(name, what string) error { return fmt.Errorf("version column %s %s", name, what) }
 
-// row makes the row of an image. What is wrong with it stands in Row.Err.
-func (p *plan) row(cell replicator.Cell, img *image, order int64, at time.Time) *replicator.Row {
-	r := &replicator.Row{Cell: cell, Order: order, Time: at, Names: p.names}
+// fill makes r the row of an image. What is wrong with it stands in Row.Err.
+func (p *plan) fill(r *replicator.Row, cell replicator.Cell, img *image, order int64, at time.Time) {
+	*r = replicator.Row{Cell: cell, Order: order, Time: at, Names: p.names}
 	r.Version, r.Err = p.versionOf(img, order)
 	if p.body >= 0 && img.values[p.body] != nil {
 		c := &p.columns[p.body]
@@ -301,7 +340,7 @@ func (p *plan) row(cell replicator.Cell, img *image, order int64, at time.Time) 
 		}
 	}
 	if len(p.extras) == 0 {
-		return r
+		return
 	}
 	r.Columns = make([]any, len(p.extras))
 	for n, i := range p.extras {
@@ -317,7 +356,6 @@ func (p *plan) row(cell replicator.Cell, img *image, order int64, at time.Time) 
 		}
 		r.Columns[n] = v
 	}
-	return r
 }
 
 // owned copies b; never nil, which would be NULL.

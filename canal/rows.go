@@ -203,10 +203,15 @@ func (s *stream) insert(ctx context.Context, d delivery) error {
 }
 
 func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell replicator.Cell, d delivery) error {
-	row := d.p.row(cell, d.img, d.order, s.group.at)
-	return s.deliver(ctx, &replicator.Change{
-		Kind: kind, Cell: cell, Version: row.Version, Order: d.order, Time: s.group.at, Row: row,
-	})
+	both := &struct { // one allocation: they live as long
+		change replicator.Change
+		row    replicator.Row
+	}{}
+	d.p.fill(&both.row, cell, d.img, d.order, s.group.at)
+	both.change = replicator.Change{
+		Kind: kind, Cell: cell, Version: both.row.Version, Order: d.order, Time: s.group.at, Row: &both.row,
+	}
+	return s.deliver(ctx, &both.change)
 }
 
 func (s *stream) delete(ctx context.Context, d delivery) error {

@@ -41,7 +41,7 @@ func TestWhatTheBinlogDoesNotTellIsFatal(t *testing.T) {
 		{name: "xa", session: []string{"XA START 'x'", row, "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"}, mentions: "XA"},
 		{name: "role column dropped", session: []string{"ALTER TABLE cell DROP COLUMN body", "INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 1)"}, mentions: "body"},
 		{name: "key is NULL", before: []string{"ALTER TABLE cell DROP INDEX cell_idx, MODIFY row_key BINARY(16) NULL"},
-			session: []string{"INSERT INTO cell(column_name, ref_key) VALUES ('c', 1)"}, mentions: "row_key is NULL"},
+			session: []string{"INSERT INTO cell(column_name, ref_key) VALUES ('c', 1)"}, mentions: "row_key: it is NULL"},
 		{name: "replaced", kind: "mariadb", session: []string{"CREATE OR REPLACE TABLE cell (added_at INT PRIMARY KEY)"}, mentions: "replaced"},
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

@@ -1,0 +1,206 @@
+package canal
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+const benchRows = 400
+
+// TestRecordBench makes what the benchmarks read: one transaction of many rows, then many of one, of each design.
+func TestRecordBench(t *testing.T) {
+	if !*record {
+		t.Skip("only with -record")
+	}
+	b := newBench(t, servertest.Own(t, servers.MySQL))
+	b.exec(cellDDL, "CREATE TABLE account (id BIGINT PRIMARY KEY AUTO_INCREMENT, uuid BINARY(16) NOT NULL, version INT NOT NULL, state JSON, created DATETIME(6))")
+	for _, design := range []struct{ name, insert, value string }{
+		{"blob", "cell(row_key, column_name, ref_key, body)", "(RANDOM_BYTES(16), 'users', %d, '{\"username\": \"user%[1]d\", \"email\": \"user%[1]d@example.com\", \"phone\": 123456%[1]d, \"password\": \"secret\", \"activate\": true}')"},
+		{"json", "account(uuid, version, state, created)", "(RANDOM_BYTES(16), %d, '{\"username\": \"user%[1]d\", \"email\": \"user%[1]d@example.com\", \"phone\": 123456%[1]d, \"password\": \"secret\", \"activate\": true}', NOW(6))"},
+	} {
+		b.exec("RESET BINARY LOGS AND GTIDS")
+		var rows []string
+		for i := range benchRows {
+			rows = append(rows, fmt.Sprintf(design.value, i))
+		}
+		b.exec("INSERT INTO " + design.insert + " VALUES " + strings.Join(rows, ","))
+		for _, row := range rows {
+			b.exec("INSERT INTO " + design.insert + " VALUES " + row)
+		}
+		src := b.source()
+		conn, srv, err := src.connect(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		var f binlogFile
+		f.Write(replication.BinLogFileHeader)
+		_ = src.dump(testContext(t), srv, gomysql.Position{Name: "binlog.000001", Pos: 4}, &f)
+		if err := os.WriteFile(filepath.Join("testdata", "bench-"+design.name+".binlog"), f.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// counting counts what it is given.
+type counting struct{ changes, commits int }
+
+func (c *counting) Change(context.Context, *replicator.Change) error { c.changes++; return nil }
+func (c *counting) Commit(int64, time.Time)                          { c.commits++ }
+
+func BenchmarkDecode(b *testing.B) {
+	designs := []struct {
+		name  string
+		table replicator.Table
+		shape *schema
+	}{
+		{"blob", cellTable(), &schema{unique: [][]string{{"added_at"}, {"row_key", "column_name", "ref_key"}}, columns: make([]declaredColumn, 6)}},
+		{"json", replicator.Table{Name: "account", Key: []string{"uuid"}, Version: "version", Body: "state"},
+			&schema{unique: [][]string{{"id"}}, columns: make([]declaredColumn, 5)}},
+		{"unwatched", replicator.Table{Name: "other", Key: []string{"uuid"}}, &schema{}},
+	}
+	for _, d := range designs {
+		for _, shape := range []string{"multi", "single"} {
+			b.Run(d.name+"/"+shape, func(b *testing.B) {
+				file := d.name
+				if file == "unwatched" {
+					file = "blob"
+				}
+				events, err := os.ReadFile(filepath.Join("testdata", "bench-"+file+".binlog"))
+				if err != nil {
+					b.Fatal(err)
+				}
+				events = part(events[4:], shape)
+				w := &watched{Table: d.table}
+				w.Table.Table = d.table.Name
+				w.schema.Store(d.shape)
+				database := databaseOf(events)
+				h := &counting{}
+				ts := tables{byPlace: map[string]map[string]*watched{database: {d.table.Name: w}}, byName: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
+				s := newTestStream(mysqlFlavor, newCharsets(map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
+				b.ReportAllocs()
+				rows := 0
+				for b.Loop() {
+					s.pos, s.history.ends = 4, s.history.ends[:0]
+					if err := feedAll(s, events); err != nil {
+						b.Fatal(err)
+					}
+					rows += benchRows
+				}
+				if d.name != "unwatched" && h.changes != rows {
+					b.Fatalf("%d changes of %d rows", h.changes, rows)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(rows), "ns/row")
+			})
+		}
+	}
+}
+
+// part is the head of a recording with its large transaction, or with its small ones.
+func part(events []byte, shape string) []byte {
+	head, multi, single := []byte(nil), []byte(nil), []byte(nil)
+	groups := 0
+	for len(events) > 0 {
+		h, _ := parseHeader(events)
+		e := append([]byte(nil), events[:h.size]...)
+		binary.LittleEndian.PutUint32(e[13:], 0) // positions no longer fit
+		if h.kind != replication.FORMAT_DESCRIPTION_EVENT {
+			e = e[:len(e)-checksumSize]
+			binary.LittleEndian.PutUint32(e[9:], uint32(len(e)))
+		} else {
+			e[len(e)-5] = 0
+		}
+		if h.kind == replication.GTID_EVENT {
+			groups++
+		}
+		switch groups {
+		case 0:
+			head = append(head, e...)
+		case 1:
+			multi = append(multi, e...)
+		default:
+			single = append(single, e...)
+		}
+		events = events[h.size:]
+	}
+	if shape == "multi" {
+		return append(head, multi...)
+	}
+	return append(head, single...)
+}
+
+func databaseOf(events []byte) string {
+	for len(events) > 0 {
+		h, _ := parseHeader(events)
+		if h.kind == replication.TABLE_MAP_EVENT {
+			m, _, _ := splitTableMap(events[headerSize:h.size])
+			return string(m.database)
+		}
+		events = events[h.size:]
+	}
+	return ""
+}
+
+func BenchmarkJSONText(b *testing.B) {
+	_, events := recordedStream(b, "mysql", newRecorder())
+	h := newRecorder()
+	s, _ := recordedStream(b, "mysql", h)
+	jsonBodies(s)
+	_ = feedAll(s, events)
+	var longest []byte
+	for _, c := range h.all() {
+		if c.Row != nil && c.Row.Text != nil && len(c.Row.Body) > len(longest) {
+			longest = c.Row.Body
+		}
+	}
+	b.SetBytes(int64(len(longest)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := jsonText(longest); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzJSON(f *testing.F) {
+	h := newRecorder()
+	s, events := recordedStream(f, "mysql", h)
+	jsonBodies(s)
+	_ = feedAll(s, events)
+	for _, c := range h.all() {
+		if c.Row != nil && c.Row.Text != nil {
+			f.Add(c.Row.Body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		text, err := jsonText(data)
+		if err == nil && !json.Valid(text) {
+			t.Errorf("%x renders to %q, which is no JSON", data, text)
+		}
+	})
+}
+
+// jsonBodies makes a JSON column the body of each table that has one.
+func jsonBodies(s *stream) {
+	for _, w := range s.tables.byName {
+		for _, d := range w.schema.Load().columns {
+			if d.dataType == "json" && w.Name != "cell" {
+				w.Columns, w.Body = nil, d.name
+			}
+		}
+	}
+}
