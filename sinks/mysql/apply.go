@@ -222,7 +222,7 @@ func (t *Target) applyIn(w *writer, items []*item) error {
 	}
 	var changed []*item
 	for _, it := range items {
-		it.decide(states[it.entity][it.cell])
+		it.decide(states[it.entity][it.cell], t.retired)
 		if !bytes.Equal(it.before.append(nil), it.after.append(nil)) {
 			changed = append(changed, it)
 		}
@@ -242,8 +242,9 @@ func (t *Target) applyIn(w *writer, items []*item) error {
 }
 
 // decide judges the op for each of its views.
-func (it *item) decide(before cellState) {
-	it.before, it.after = before, slices.Clone(before)
+func (it *item) decide(before cellState, retired map[uint32]bool) {
+	it.before = before
+	it.after = slices.DeleteFunc(slices.Clone(before), func(v viewState) bool { return retired[v.view] })
 	it.stale = len(it.values) > 0
 	for i := range it.values {
 		c := &it.values[i]

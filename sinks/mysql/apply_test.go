@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -345,6 +346,31 @@ func TestLanesOfOtherPartitionsDoNotWait(t *testing.T) {
 		defer cancelShort()
 		if _, err := target.Apply(short, []replicator.Op{held}); err == nil {
 			t.Error("Apply doesn't wait for the partition of its key")
+		}
+	})
+}
+
+// What states say of a view that was forgotten doesn't pile up.
+func TestStatesForgetViewsThatAreNoMore(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		v := view("row", "r", "email")
+		var first, size int
+		for i := range 5 {
+			if _, err := openTarget(t, sink, v).Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, fmt.Sprint("round ", i))}); err != nil {
+				t.Fatal(err)
+			}
+			if err := sink.Forget(t.Context(), v.Name); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.QueryRow("SELECT LENGTH(state) FROM replicator_state").Scan(&size); err != nil {
+				t.Fatal(err)
+			}
+			if first = cmp.Or(first, size); size > first+1 {
+				t.Errorf("the state grew from %d to %d bytes", first, size)
+			}
 		}
 	})
 }

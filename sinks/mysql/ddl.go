@@ -108,8 +108,8 @@ func indexKeys(v *replicator.View, keys []string) []string {
 	}
 	byValue := strings.Join(append(slices.Clone(parts), keys...), ", ")
 	byKey := "  KEY (" + strings.Join(keys, ", ") + ")"
-	if long {
-		return []string{"  KEY (" + byValue + ")", byKey}
+	if long { // a number of its own, because many servers want every table to have a primary key
+		return []string{"  replicator_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY", "  KEY (" + byValue + ")", byKey}
 	}
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }

@@ -11,6 +11,13 @@
 //   - Only the view's columns are written. A row that somebody else put there for a key is replaced when the key's cell changes.
 //   - Values are bound by the driver, names are quoted. Messages name sink, view, table and column, never a value.
 //
+// # Merged views
+//
+// Where several cells of one key feed a view (several feeds, or a feed of every column), each one's contribution is kept in
+// its state, and the key's rows are made of all of them whenever one changes. Cells meet by their keys: the tables must have
+// the same key columns, of the same kinds. A field of several values (tags[]) needs no such thing: one cell's rows are
+// replaced together.
+//
 // # What is stored
 //
 // Three tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks), replicator_state

@@ -90,7 +90,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		t.shared = t.shared || k.shared
 		t.marked[i] = k.markedAtOpen
 	}
-	return t, nil
+	t.retired, err = s.retired(ctx)
+	return t, err
 }
 
 // distinctTables refuses two views in one table: each would take the other's rows for its own.

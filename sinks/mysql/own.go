@@ -124,13 +124,32 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) error {
 		}
 		salt := make([]byte, 16)
 		rand.Read(salt)
-		_, err = s.db.ExecContext(ctx, "INSERT IGNORE INTO "+viewsTable+" (source, name, fingerprint, salt, phase, mark_token) VALUES (?, ?, ?, ?, ?, '')",
+		_, err = s.db.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, mark_token) VALUES (?, ?, ?, ?, ?, '')",
 			source, k.view.Name, k.view.Fingerprint, salt, string(replicator.Filling))
-		if err != nil {
+		if err != nil && !is(err, 1062) { // another replicator may have been quicker
 			return classify(err, "table "+viewsTable)
 		}
 	}
 	return errors.New("another replicator with another definition of the view registers it at the same time")
+}
+
+// retired returns the ids of views that were forgotten or defined anew. What states say of them is dropped when they are
+// written next.
+func (s *Sink) retired(ctx context.Context) (map[uint32]bool, error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name IS NULL")
+	if err != nil {
+		return nil, classify(err, "table "+viewsTable)
+	}
+	defer rows.Close()
+	ids := map[uint32]bool{}
+	for rows.Next() {
+		var id uint32
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids[id] = true
+	}
+	return ids, classify(rows.Err(), "table "+viewsTable)
 }
 
 // Marks implements replicator.Sink.

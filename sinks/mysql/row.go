@@ -12,7 +12,9 @@ import (
 // gone takes only its own fields with it, and the row goes with its last cell. While a field that the table wants NOT NULL is
 // missing from all of them, there is no row: the cell that brings it completes it.
 //
-// Only the view's columns are written: what else a row holds stays, until the row goes.
+// Only the view's columns are written: what else a row holds stays, until the row goes. A table whose primary key is an
+// AUTO_INCREMENT column of its own uses up a number with each change, as INSERT … ON DUPLICATE KEY UPDATE does: make it a
+// BIGINT. Keys that the key column's collation takes for equal share a row: give it the collation that the source's has.
 type rowKind struct{}
 
 func (rowKind) check(k *keeper, sh *shape) []string {

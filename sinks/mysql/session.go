@@ -92,14 +92,14 @@ func (s *server) newRow(quoted string) string {
 	if s.mariaDB {
 		return "VALUES(" + quoted + ")"
 	}
-	return "new." + quoted
+	return "replicator_new." + quoted
 }
 
 func (s *server) rowAlias() string {
 	if s.mariaDB {
 		return ""
 	}
-	return " AS new"
+	return " AS replicator_new"
 }
 
 // ask asks the server what it is, once.

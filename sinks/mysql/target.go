@@ -18,6 +18,8 @@ type Target struct {
 	shared bool      // some view is fed by several cells of one key
 	server *server
 
+	retired map[uint32]bool // ids of views that are no more
+
 	mu     sync.Mutex
 	marked []int64 // by view: the highest mark that this target saw or made
 }
