@@ -21,13 +21,13 @@ const (
 
 // connect gives a connection to the server that the reader reads; to no other one.
 func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
-	conn, srv, err := r.source.connect(ctx)
+	conn, err := r.source.db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return nil, classify(err)
 	}
-	if srv.identity != r.server.identity {
+	if err := r.server.sameServer(ctx, conn); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("the source is now another server: %s, it was %s", srv.identity, r.server.identity)
+		return nil, err
 	}
 	return conn, nil
 }

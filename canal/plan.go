@@ -15,7 +15,8 @@ import (
 // watched is a watched table: what the configuration says, and its shape as it is now.
 type watched struct {
 	replicator.Table
-	schema atomic.Pointer[schema]
+	schema  atomic.Pointer[schema]
+	rowSize atomic.Int64 // of a scan's last chunk, on average; 0: not known
 }
 
 // plan is how the rows behind one table map are read: which columns are wanted, and how wide the others are.

@@ -28,7 +28,8 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if len(x.offset) == 0 {
 		return chunk, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no primary or unique key to scan by", table, w.Database, w.Table.Table))
 	}
-	query, args, err := x.scanQuery(columns, after, max(limit.Rows, 1))
+	limit.Rows = w.rowsFor(limit)
+	query, args, err := x.scanQuery(columns, after, limit.Rows)
 	if err != nil {
 		return chunk, err
 	}
@@ -76,7 +77,7 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, qu
 	if errors.Is(err, errChunkFull) {
 		err = nil
 	} else {
-		chunk.Done = err == nil && read < max(limit.Rows, 1)
+		chunk.Done = err == nil && read < limit.Rows
 	}
 	if err != nil {
 		return replicator.Chunk{}, err
@@ -86,7 +87,27 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, qu
 		return replicator.Chunk{}, err
 	}
 	chunk.High = orderOf(r.place.epoch, file.number, pos)
+	if len(chunk.Rows) > 0 {
+		x.t.rowSize.Store(max(size/int64(len(chunk.Rows)), 1))
+	}
 	return chunk, nil
+}
+
+// firstRows is how many rows are asked for while nothing is known of their size.
+const firstRows = 100
+
+// rowsFor is how many rows to ask for, by the size of those in the last chunk: what is asked for and not wanted any more, the
+// server sends all the same.
+func (t *watched) rowsFor(limit replicator.ScanLimit) int {
+	rows := max(limit.Rows, 1)
+	if limit.Bytes <= 0 {
+		return rows
+	}
+	size := t.rowSize.Load()
+	if size == 0 {
+		return min(rows, firstRows)
+	}
+	return int(min(int64(rows), max(limit.Bytes/size+limit.Bytes/size/4, 1)))
 }
 
 // errChunkFull ends reading where the bytes of a chunk are reached.

@@ -53,6 +53,22 @@ func readServer(ctx context.Context, db querier) (server, error) {
 	return s, err
 }
 
+// sameServer checks that a connection leads to this server: one round trip, where readServer takes several.
+func (s server) sameServer(ctx context.Context, db querier) error {
+	query := "SELECT @@server_uuid"
+	if s.flavor == mariaFlavor {
+		query = "SELECT CONCAT_WS('-', 'mariadb', @@GLOBAL.server_id, @@hostname, @@port)"
+	}
+	var identity string
+	if err := db.QueryRowContext(ctx, query).Scan(&identity); err != nil {
+		return fmt.Errorf("the source is not the server it was: %w", err)
+	}
+	if identity != s.identity {
+		return fmt.Errorf("the source is now another server: %s, it was %s", identity, s.identity)
+	}
+	return nil
+}
+
 // variable is a global variable's value; "" if the server doesn't know it.
 func variable(ctx context.Context, db querier, name string) (string, error) {
 	var value string

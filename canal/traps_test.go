@@ -2,6 +2,8 @@ package canal
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,6 +36,8 @@ func TestWhatTheBinlogDoesNotTellIsFatal(t *testing.T) {
 		{name: "statement format", session: []string{"SET SESSION binlog_format = STATEMENT", row}, mentions: "binlog_format"},
 		{name: "statement format, from another database", session: []string{"SET SESSION binlog_format = STATEMENT", "USE mysql",
 			"UPDATE {db}.cell SET body = 'x' WHERE added_at = 1"}, before: []string{row}, mentions: "binlog_format"},
+		{name: "load data, statement format", session: []string{"SET SESSION binlog_format = STATEMENT",
+			"LOAD DATA INFILE '{file}' INTO TABLE cell (row_key, column_name, ref_key)"}, mentions: "binlog_format"},
 		{name: "minimal image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE cell SET body = 'x'"}, mentions: "binlog_row_image"},
 		{name: "noblob image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = NOBLOB", "UPDATE cell SET ref_key = 7"}, mentions: "binlog_row_image"},
 		{name: "partial json", kind: "mysql", before: []string{"ALTER TABLE cell MODIFY body JSON", strings.Replace(row, "'{}'", "JSON_OBJECT('a', REPEAT('x', 5000), 'b', 1)", 1)},
@@ -43,6 +47,10 @@ func TestWhatTheBinlogDoesNotTellIsFatal(t *testing.T) {
 		{name: "key is NULL", before: []string{"ALTER TABLE cell DROP INDEX cell_idx, MODIFY row_key BINARY(16) NULL"},
 			session: []string{"INSERT INTO cell(column_name, ref_key) VALUES ('c', 1)"}, mentions: "row_key: it is NULL"},
 		{name: "replaced", kind: "mariadb", session: []string{"CREATE OR REPLACE TABLE cell (added_at INT PRIMARY KEY)"}, mentions: "replaced"},
+	}
+	file := filepath.Join(t.TempDir(), "rows")
+	if err := os.WriteFile(file, []byte("k\tc\t1\n"), 0o644); err != nil {
+		t.Fatal(err)
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range cases {
@@ -64,7 +72,7 @@ func TestWhatTheBinlogDoesNotTellIsFatal(t *testing.T) {
 				x := b.read(b.open(src, from))
 				var session []string
 				for _, q := range c.session {
-					session = append(session, strings.ReplaceAll(q, "{db}", b.database))
+					session = append(session, strings.NewReplacer("{db}", b.database, "{file}", file).Replace(q))
 				}
 				b.session(session...)
 				err := x.failure()

@@ -1,0 +1,269 @@
+package canal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator"
+)
+
+const uuidA, uuidB = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+func TestGTIDSetsAreReadAndWritten(t *testing.T) {
+	cases := []struct {
+		flavor   flavor
+		in, want string // want "": an error
+	}{
+		{mysqlFlavor, uuidA + ":1-3:5", uuidA + ":1-3:5"},
+		{mysqlFlavor, strings.ToUpper(uuidA) + ":5:1-3:4,\n" + uuidB + ":7", uuidA + ":1-5," + uuidB + ":7"},
+		{mysqlFlavor, uuidA + ":1-3:tag:1-2:other:9", uuidA + ":1-3," + uuidA + ":other:9," + uuidA + ":tag:1-2"},
+		{mysqlFlavor, uuidA + ":tag:4", uuidA + ":tag:4"},
+		{mysqlFlavor, "", ""},
+		{mysqlFlavor, uuidA, "error"},
+		{mysqlFlavor, uuidA + ":", "error"},
+		{mysqlFlavor, uuidA + ":3-1", "error"},
+		{mysqlFlavor, "0-1-2", "error"},
+		{mariaFlavor, "0-1-100,10-2-3,2-1-1", "0-1-100,2-1-1,10-2-3"},
+		{mariaFlavor, "0-1", "error"},
+		{mariaFlavor, uuidA + ":1", "error"},
+		{mariaFlavor, "a-b-1", "error"},
+	}
+	for _, c := range cases {
+		s, err := parseGTIDSet(c.flavor, c.in)
+		got := "error"
+		if err == nil {
+			got = s.String()
+		}
+		if got != c.want {
+			t.Errorf("%q: %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestGTIDSetsAgreeWithAModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		sets := [2]*gtidSet{newGTIDSet(mysqlFlavor), newGTIDSet(mysqlFlavor)}
+		var model [2]map[int64]bool
+		for i := range sets {
+			model[i] = map[int64]bool{}
+			for range rng.IntN(30) {
+				r := span{first: 1 + rng.Int64N(60)}
+				r.last = r.first + rng.Int64N(4)
+				sets[i].add(uuidA, r)
+				for n := r.first; n <= r.last; n++ {
+					model[i][n] = true
+				}
+			}
+			back, err := parseGTIDSet(mysqlFlavor, sets[i].String())
+			if err != nil || !back.equal(sets[i]) {
+				t.Fatalf("%s does not come back: %v", sets[i], err)
+			}
+		}
+		includes := true
+		both := sets[0].intersect(sets[1])
+		for n := int64(0); n < 70; n++ {
+			if sets[0].contains(uuidA, n) != model[0][n] {
+				t.Fatalf("%s contains %d: %t", sets[0], n, !model[0][n])
+			}
+			if both.contains(uuidA, n) != (model[0][n] && model[1][n]) {
+				t.Fatalf("%s and %s meet in %s", sets[0], sets[1], both)
+			}
+			includes = includes && (model[0][n] || !model[1][n])
+		}
+		if sets[0].includes(sets[1]) != includes {
+			t.Fatalf("%s includes %s: %t", sets[0], sets[1], !includes)
+		}
+	}
+}
+
+func FuzzGTIDSet(f *testing.F) {
+	f.Add(uuidA+":1-3:tag:5,"+uuidB+":9", false)
+	f.Add("0-1-2,3-4-5", true)
+	f.Fuzz(func(t *testing.T, text string, maria bool) {
+		fl := mysqlFlavor
+		if maria {
+			fl = mariaFlavor
+		}
+		s, err := parseGTIDSet(fl, text)
+		if err != nil {
+			return
+		}
+		again, err := parseGTIDSet(fl, s.String())
+		if err != nil || !again.equal(s) || again.String() != s.String() {
+			t.Errorf("%q reads as %q, then as %v (%v)", text, s, again, err)
+		}
+	})
+}
+
+// A position asked for holds exactly the transactions up to it, however many came in between and were merged.
+func TestHistoryKeepsTransactionsTogether(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	h := newHistory(end{order: 0}, newGTIDSet(mysqlFlavor))
+	ids := []int32{h.id(sid{name: uuidA}), h.id(sid{name: uuidB}), h.id(sid{name: uuidA + ":tag"})}
+	next := []int64{1, 1, 1}
+	at := map[int64]string{0: ""}
+	model := newGTIDSet(mysqlFlavor)
+	asked := int64(0)
+	for order := int64(1); order <= 30000; order++ {
+		e := end{order: order, pos: order}
+		if i := rng.IntN(4); i < 3 {
+			e.last = gtidRun{ids[i], next[i], next[i]}
+			model.add(h.names[ids[i]].name, span{next[i], next[i]})
+			next[i] += 1 + rng.Int64N(2)/1*rng.Int64N(2)
+		}
+		h.add(e)
+		h.add(e) // a heartbeat at the same place
+		if order%97 == 0 || order == 30000 {
+			at[order] = model.String()
+		}
+		if rng.IntN(6000) == 0 || order == 30000 {
+			got, set := h.upTo(order)
+			if got.order != order || set.String() != model.String() {
+				t.Fatalf("at %d: order %d, %d bytes of set, want %d", order, got.order, len(set.String()), len(model.String()))
+			}
+			asked = order
+		}
+		if len(h.ends) > maxHistory {
+			t.Fatalf("%d ends are kept", len(h.ends))
+		}
+	}
+	if asked != 30000 {
+		t.Fatal("the end was not asked for")
+	}
+}
+
+// synth makes events of a binlog by hand.
+type synth struct{ bytes []byte }
+
+func (s *synth) event(kind replication.EventType, body []byte, logPos uint32) {
+	var h [headerSize]byte
+	binary.LittleEndian.PutUint32(h[0:], 1700000000)
+	h[4] = byte(kind)
+	binary.LittleEndian.PutUint32(h[9:], uint32(headerSize+len(body)))
+	binary.LittleEndian.PutUint32(h[13:], logPos)
+	s.bytes = append(append(s.bytes, h[:]...), body...)
+}
+
+func queryBody(text string) []byte {
+	return append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, text...)
+}
+
+func gtidBody(gno int64) []byte {
+	b := make([]byte, 25)
+	binary.LittleEndian.PutUint64(b[17:], uint64(gno))
+	return b
+}
+
+// transaction ends at a place beyond what 32 bits hold.
+func (s *synth) transaction(gno, begin, end int64) {
+	s.event(replication.GTID_EVENT, gtidBody(gno), uint32(begin))
+	s.event(replication.QUERY_EVENT, queryBody("BEGIN"), 0)
+	s.event(replication.XID_EVENT, make([]byte, 8), uint32(end))
+}
+
+func TestPlacesBeyond4GiBAreExact(t *testing.T) {
+	var b synth
+	b.transaction(1, 200, 1<<31-1000)
+	b.transaction(2, 1<<31, 1<<32-50)
+	b.transaction(3, 1<<32+100, 1<<32+5000)
+	b.transaction(4, 1<<32+6000, 1<<32+1<<30+7000)
+	h := newRecorder()
+	s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, h)
+	if err := feedAll(s, b.bytes); err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for _, c := range h.commits {
+		_, _, at := splitOrder(c)
+		got = append(got, at)
+	}
+	if want := []int64{1<<31 - 1000, 1<<32 - 50, 1<<32 + 5000, 1<<32 + 1<<30 + 7000}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("transactions end at %d, want %d", got, want)
+	}
+
+	// The protocol can't begin there: the file is read from its beginning, silently, and its transactions are counted.
+	h = newRecorder()
+	s = newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, h)
+	s.history.gtids = false
+	s.until, s.untilGTID = 1<<32+5000, newGTIDSet(mysqlFlavor)
+	if err := feedAll(s, b.bytes); err != nil {
+		t.Fatal(err)
+	}
+	_, set := s.history.upTo(1<<63 - 1)
+	if len(h.commits) != 2 || set.String() != "00000000-0000-0000-0000-000000000000:1-4" {
+		t.Errorf("%d commits, %s", len(h.commits), set)
+	}
+
+	// In the middle of a transaction nothing begins.
+	s = newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	s.until = 1<<32 + 4000
+	if err := feedAll(s, b.bytes); !replicator.IsFatal(err) {
+		t.Errorf("a start in the middle of a transaction: %v", err)
+	}
+}
+
+func TestABinlogThatGoesBackIsAnError(t *testing.T) {
+	var b synth
+	b.transaction(1, 200, 1000)
+	b.transaction(2, 500, 2000)
+	s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	if err := feedAll(s, b.bytes); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
+	for kind, want := range map[replication.EventType]bool{replication.INCIDENT_EVENT: true, 200: true, replication.STOP_EVENT: false, replication.VIEW_CHANGE_EVENT: false} {
+		var b synth
+		b.event(kind, nil, 0)
+		s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+		if err := feedAll(s, b.bytes); replicator.IsFatal(err) != want {
+			t.Errorf("event type %d: %v", kind, err)
+		}
+	}
+	var b synth
+	b.event(200, nil, 0)
+	binary.LittleEndian.PutUint16(b.bytes[17:], ignorableFlag)
+	s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	if err := s.event(context.Background(), b.bytes); err != nil {
+		t.Errorf("an ignorable event: %v", err)
+	}
+}
+
+func TestARollbackAfterRowsIsFatal(t *testing.T) {
+	for _, text := range []string{"ROLLBACK", "ROLLBACK TO `s`"} {
+		s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+		s.group = group{open: true, explicit: true, rows: true}
+		if _, err := s.statement(context.Background(), header{}, nil, []byte(text), quoteStrings); !replicator.IsFatal(err) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestPositionsShowTheirPlace(t *testing.T) {
+	p, err := token{Server: "s", File: "binlog.000003", Pos: 4711, GTID: "0-1-2", Epoch: 3}.position()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Describe(p.Token); got != "binlog.000003:4711 0-1-2" {
+		t.Errorf("described as %q", got)
+	}
+	if epoch, file, at := splitOrder(p.Order); epoch != 3 || file != 3 || at != 4711 {
+		t.Errorf("order %d is epoch %d, file %d, address %d", p.Order, epoch, file, at)
+	}
+	if orderOf(maxEpoch, maxFile, maxAddress) != 1<<63-1 {
+		t.Error("the parts of an order don't fill it")
+	}
+	for _, name := range []string{"binlog", "binlog.x", ".000001", "binlog.9999999"} {
+		if _, err := parseFileName(name); err == nil {
+			t.Errorf("%s is a file name", name)
+		}
+	}
+}
