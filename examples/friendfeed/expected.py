@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Says what the index tables should hold, from the entities:
+
+    mysql -BN -e 'SELECT HEX(id), HEX(body) FROM entities' friendfeed | python3 expected.py
+
+prints a line for each entry: table, shard, values and entity in hexadecimal digits, numbers in decimal ones. It shares
+nothing with the program: Python's own library reads the bodies.
+"""
+import pickle
+import sys
+import zlib
+
+SHARDS = 3
+
+
+def text(value):
+    """A property's text: Python 2's str holds UTF-8."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def binary16(value):
+    """A property that is 16 bytes, or their 32 hexadecimal digits as text."""
+    return value if isinstance(value, bytes) and len(value) == 16 else bytes.fromhex(text(value))
+
+
+def entries(entity):
+    user, link, published = entity.get("user_id"), entity.get("link"), entity.get("published")
+    if user is not None:
+        user = binary16(user)
+        shard = int.from_bytes(user, "big") % SHARDS
+        yield "index_user_id", shard, user.hex()
+        # Over a missing property a condition is false.
+        if published is not None and entity.get("deleted") is not None and not entity["deleted"]:
+            yield "index_user_published", shard, user.hex() + "\t" + str(published)
+    if link is not None:
+        link = text(link).encode()
+        yield "index_link", zlib.crc32(link) % SHARDS, link.hex()
+    for tag in sorted({text(t) for t in entity.get("tags") or ()}):
+        yield "index_tag", zlib.crc32(tag.encode()) % SHARDS, tag.encode().hex()
+
+
+def main():
+    for line in sys.stdin:
+        entity_id, body = line.rstrip("\n").split("\t")
+        bag = pickle.loads(zlib.decompress(bytes.fromhex(body)), encoding="bytes")
+        entity = {text(name): value for name, value in bag.items()}
+        for table, shard, values in entries(entity):
+            print(table, shard, values, entity_id.lower(), sep="\t")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+-- The index tables, the same in each of the three databases that hold the indexes. The first two stand as published.
+
+CREATE TABLE index_user_id (
+  user_id BINARY(16) NOT NULL,
+  entity_id BINARY(16) NOT NULL UNIQUE,
+  PRIMARY KEY (user_id, entity_id)
+) ENGINE=InnoDB;
+
+CREATE TABLE index_link (
+  link VARCHAR(735) NOT NULL,
+  entity_id BINARY(16) NOT NULL UNIQUE,
+  PRIMARY KEY (link, entity_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8;
+
+-- Several properties: a user's entities by time.
+CREATE TABLE index_user_published (
+  user_id BINARY(16) NOT NULL,
+  published BIGINT NOT NULL,
+  entity_id BINARY(16) NOT NULL UNIQUE,
+  PRIMARY KEY (user_id, published, entity_id)
+) ENGINE=InnoDB;
+
+-- Several entries an entity: one for each tag.
+CREATE TABLE index_tag (
+  tag VARCHAR(100) NOT NULL,
+  entity_id BINARY(16) NOT NULL,
+  PRIMARY KEY (tag, entity_id),
+  KEY (entity_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
