@@ -1,0 +1,231 @@
+package elastic
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"replicator"
+)
+
+// Elasticsearch takes requests of up to 100 MB (http.max_content_length) unless it is told otherwise; a smaller limit shows
+// itself by a 413, and the request is then split.
+const (
+	maxDocument = 90 << 20
+	bulkBytes   = 8 << 20 // a request is sent once it holds so much
+	bulkItems   = 1000
+	readItems   = 500
+	readMerged  = 100 // whole documents may be large
+)
+
+func errTooLarge(size int) error {
+	if size > 0 {
+		return fmt.Errorf("the document has %d MiB, more than Elasticsearch takes in one request", size>>20)
+	}
+	return fmt.Errorf("the document is larger than the cluster's http.max_content_length")
+}
+
+// document is one document in a batch, from the first look at it until it is written.
+type document struct {
+	index       string // the alias to write to
+	id, routing string
+	keeper      *keeper // nil for a registry
+	changes     []*change
+
+	known     bool // whether it exists is known, or taken for granted
+	whole     bool // all of it is needed, not only its state
+	exists    bool
+	seq, term int64 // what a write is conditional on
+	source    []byte
+	read      contents         // as it was read
+	next      contents         // as it is to be written
+	refused   map[string]error // by slot: why what it contributes can't be stored
+	tries     int
+
+	text    []byte   // what is to be written, rendered
+	failure *failure // how the last write ended; nil if it succeeded
+	written bool
+}
+
+func appendBase64(dst []byte, s string) []byte {
+	return base64.StdEncoding.AppendEncode(dst, []byte(s))
+}
+
+// read reads documents, as they are now and not as of the last refresh. whole asks for all of each; else only documents that
+// need it are read whole, and of the others the state.
+func (c *client) read(ctx context.Context, documents []*document, whole bool) error {
+	for len(documents) > 0 {
+		n, merged := 0, 0
+		for n < len(documents) && n < readItems && merged < readMerged {
+			if d := documents[n]; whole || d.whole {
+				merged++
+			}
+			n++
+		}
+		if err := c.readSome(ctx, documents[:n], whole); err != nil {
+			return err
+		}
+		documents = documents[n:]
+	}
+	return nil
+}
+
+func (c *client) readSome(ctx context.Context, documents []*document, whole bool) error {
+	body := []byte(`{"docs":[`)
+	for i, d := range documents {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, `{"_index":`...)
+		body = replicator.AppendJSON(body, d.index)
+		body = append(body, `,"_id":`...)
+		body = replicator.AppendJSON(body, d.id)
+		if d.routing != "" {
+			body = append(body, `,"routing":`...)
+			body = replicator.AppendJSON(body, d.routing)
+		}
+		if !whole && !d.whole {
+			body = append(body, `,"_source":["`+stateField+`"]`...)
+		}
+		body = append(body, '}')
+	}
+	answer, err := c.send(ctx, http.MethodPost, "/_mget", "application/json", append(body, "]}"...))
+	if err != nil {
+		return err
+	}
+	var found struct {
+		Docs []struct {
+			Found  bool            `json:"found"`
+			Seq    int64           `json:"_seq_no"`
+			Term   int64           `json:"_primary_term"`
+			Source json.RawMessage `json:"_source"`
+			Error  *failure        `json:"error"`
+		} `json:"docs"`
+	}
+	if err := decode(answer, &found); err != nil {
+		return err
+	}
+	if len(found.Docs) != len(documents) {
+		return fmt.Errorf("Elasticsearch answers with %d documents of %d", len(found.Docs), len(documents))
+	}
+	for i, d := range documents {
+		f := found.Docs[i]
+		switch {
+		case f.Error != nil && f.Error.isGone():
+			return gone(d.index)
+		case f.Error != nil:
+			f.Error.Status = http.StatusServiceUnavailable // of a shard; which one the item does not say
+			return f.Error
+		}
+		d.known, d.exists, d.seq, d.term, d.source = true, f.Found, f.Seq, f.Term, f.Source
+	}
+	return nil
+}
+
+func gone(index string) error {
+	return fmt.Errorf("the index behind %s was removed, or lost that alias: %w", index, replicator.ErrSinkLost)
+}
+
+// write writes documents, each only if it still is as it was read, and notes how each write ended. An error is one of a
+// whole request: some documents may be written and others not.
+func (c *client) write(ctx context.Context, documents []*document) error {
+	for len(documents) > 0 {
+		n, size := 0, 0
+		for n < len(documents) && n < bulkItems && (n == 0 || size+len(documents[n].text) <= bulkBytes) {
+			size += len(documents[n].text) + 200
+			n++
+		}
+		if err := c.writeSome(ctx, documents[:n], size); err != nil {
+			return err
+		}
+		documents = documents[n:]
+	}
+	return nil
+}
+
+func (c *client) writeSome(ctx context.Context, documents []*document, size int) error {
+	body := make([]byte, 0, size)
+	for _, d := range documents {
+		body = d.appendItem(body)
+	}
+	answer, err := c.send(ctx, http.MethodPost, "/_bulk?require_alias=true&filter_path=errors,items.*.status,items.*.error",
+		"application/x-ndjson", body)
+	if isTooLarge(err) {
+		if len(documents) == 1 {
+			documents[0].failure = asFailure(err)
+			return nil
+		}
+		half := len(documents) / 2
+		if err := c.writeSome(ctx, documents[:half], size/2); err != nil {
+			return err
+		}
+		return c.writeSome(ctx, documents[half:], size/2)
+	}
+	if err != nil {
+		return err
+	}
+	return results(answer, documents)
+}
+
+// appendItem appends the lines of one document: created if there was none, else written over what was read.
+func (d *document) appendItem(b []byte) []byte {
+	if d.exists {
+		b = append(b, `{"index":{"_index":`...)
+	} else {
+		b = append(b, `{"create":{"_index":`...)
+	}
+	b = replicator.AppendJSON(b, d.index)
+	b = append(b, `,"_id":`...)
+	b = replicator.AppendJSON(b, d.id)
+	if d.routing != "" {
+		b = append(b, `,"routing":`...)
+		b = replicator.AppendJSON(b, d.routing)
+	}
+	if d.exists {
+		b = append(b, `,"if_seq_no":`...)
+		b = strconv.AppendInt(b, d.seq, 10)
+		b = append(b, `,"if_primary_term":`...)
+		b = strconv.AppendInt(b, d.term, 10)
+	}
+	b = append(b, "}}\n"...)
+	return append(append(b, d.text...), '\n')
+}
+
+// results notes what became of each item.
+func results(answer []byte, documents []*document) error {
+	if bytes.HasPrefix(answer, []byte(`{"errors":false`)) {
+		for _, d := range documents {
+			d.failure, d.written = nil, true
+		}
+		return nil
+	}
+	var result struct {
+		Items []map[string]struct {
+			Status int      `json:"status"`
+			Error  *failure `json:"error"`
+		} `json:"items"`
+	}
+	if err := decode(answer, &result); err != nil {
+		return err
+	}
+	if len(result.Items) != len(documents) {
+		return fmt.Errorf("Elasticsearch answers with %d items of %d", len(result.Items), len(documents))
+	}
+	for i, d := range documents {
+		for _, item := range result.Items[i] {
+			d.failure, d.written = nil, item.Status >= 200 && item.Status < 300
+			if d.written {
+				continue
+			}
+			if d.failure = item.Error; d.failure == nil {
+				d.failure = &failure{}
+			}
+			d.failure.Status = item.Status
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package elastic
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+
+	"replicator"
+)
+
+// client speaks HTTP to the cluster: Elastic's own transport, which knows several nodes, and none of its API wrappers. It
+// tries another node where one can't be reached; all further retries are the pipeline's.
+type client struct {
+	transport *elastictransport.Client
+	http      *http.Transport
+}
+
+// answerTimeout is how long a request may take: a cut link must not hold a pipeline for ever.
+const answerTimeout = 90 * time.Second
+
+func newClient(c Config) (*client, error) {
+	if len(c.Addresses) == 0 {
+		return nil, errors.New("it has no addresses")
+	}
+	var urls []*url.URL
+	local := true
+	for _, a := range c.Addresses {
+		u, err := url.Parse(a)
+		if err != nil || u.Host == "" {
+			return nil, errors.New("an address is no URL; it has the form http://HOST:PORT or https://HOST:PORT")
+		}
+		urls = append(urls, u)
+		ip := net.ParseIP(u.Hostname())
+		local = local && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+	}
+	config, err := c.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	h := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: answerTimeout,
+		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+	}
+	t, err := elastictransport.New(elastictransport.Config{
+		UserAgent: "replicator", URLs: urls, Username: c.Username, Password: c.Password, APIKey: c.APIKey, Transport: h,
+		DisableRetry: len(urls) == 1, MaxRetries: len(urls) - 1, RetryOnStatus: []int{http.StatusBadGateway},
+		CompressRequestBody: !local, CompressRequestBodyLevel: 1, PoolCompressor: true, // on loopback it only costs
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &client{transport: t, http: h}, nil
+}
+
+func (t TLS) config() (*tls.Config, error) {
+	c := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.CACert != "" {
+		text, err := os.ReadFile(t.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("ca_cert: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("ca_cert: %s holds no certificate in PEM form", t.CACert)
+		}
+	}
+	if t.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("cert and cert_key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// call sends a request with a JSON body, if there is one, and reads the answer into into, if it is given.
+func (c *client) call(ctx context.Context, method, path string, body, into any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	answer, err := c.send(ctx, method, path, "application/json", text)
+	if err != nil || into == nil {
+		return err
+	}
+	return decode(answer, into)
+}
+
+func decode(answer []byte, into any) error {
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("reading Elasticsearch's answer: %w", err)
+	}
+	return nil
+}
+
+// send sends a request and returns the answer's body; an answer that is no success is an error, classified.
+func (c *client) send(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
+	// A URL without scheme and host: the transport fills in those of a node.
+	req, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) == 0 {
+		req.Body, req.ContentLength = nil, 0
+	} else {
+		req.Header.Set("Content-Type", contentType)
+	}
+	res, err := c.transport.Perform(req)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if res.StatusCode >= 300 {
+		return nil, refused(res.StatusCode, answer)
+	}
+	if res.Header.Get("X-Elastic-Product") != "Elasticsearch" {
+		return nil, replicator.Fatal(errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
+			"X-Elastic-Product): check the sink's addresses"))
+	}
+	return answer, nil
+}

@@ -1,0 +1,168 @@
+package elastic
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"replicator"
+)
+
+// Config says where an Elasticsearch is and how to get in.
+type Config struct {
+	Name      string   // the sink's name, for messages
+	Addresses []string // http://HOST:PORT or https://HOST:PORT, of one or several nodes of one cluster
+
+	Username, Password string
+	APIKey             string // base64 as Elasticsearch shows it; instead of user and password
+	TLS                TLS
+
+	// Tables are the source's tables: they tell whether several cells may share a document.
+	Tables []replicator.Table
+
+	// Sources are the names of all sources that feed the views: a view that is filled anew is shown once it is filled from
+	// each of them. Empty: those that have opened it by then.
+	Sources []string
+
+	// DocumentID makes a document's id and routing of a cell, by a view's Key and Member: both follow from the cell's key, so a
+	// cell that is gone has them, too. nil: the key's text, and views must have neither.
+	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
+
+	Logger *slog.Logger // nil: none
+}
+
+// TLS says how the server's certificate is checked and which one is shown to it, by files. The zero value: the system's authorities.
+type TLS struct {
+	CACert, Cert, Key string
+	ServerName        string
+}
+
+// Sink keeps document views in one cluster. It is safe for concurrent use.
+type Sink struct {
+	name    string
+	config  Config
+	log     *slog.Logger
+	client  *client
+	columns map[string]bool // tables that have a column role
+}
+
+var _ replicator.Sink = (*Sink)(nil)
+
+// New makes a sink. It connects to nothing yet; what is wrong with the configuration's files is an error.
+func New(c Config) (*Sink, error) {
+	cl, err := newClient(c)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
+	}
+	s := &Sink{name: c.Name, config: c, log: c.Logger, client: cl, columns: map[string]bool{}}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	for _, t := range c.Tables {
+		s.columns[t.Name] = t.Column != ""
+	}
+	return s, nil
+}
+
+// Open implements replicator.Sink.
+func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t := &Target{sink: s, source: source, views: slices.Clone(views), marked: make([]int64, len(views))}
+	for _, v := range views {
+		k, err := s.keep(v, source)
+		if err == nil {
+			err = s.settle(ctx, k)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("view %s: %w", v.Name, err)
+		}
+		t.kept = append(t.kept, k)
+	}
+	if err := t.register(ctx); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// keep makes a keeper of a view, or says why it can't be kept.
+func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
+	switch {
+	case v.Kind != "document":
+		return nil, replicator.Fatal(fmt.Errorf("an Elasticsearch sink keeps no views of kind %q; it has document", v.Kind))
+	case v.Index == "":
+		return nil, replicator.Fatal(fmt.Errorf("it names no index"))
+	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
+		return nil, replicator.Fatal(fmt.Errorf("nothing makes ids of its template"))
+	}
+	k := &keeper{view: v, merged: s.mayShare(v, source), documentID: s.config.DocumentID}
+	for _, f := range v.Fields {
+		if f.Name == stateField {
+			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name that the program keeps its own state under: rename it", f.Name))
+		}
+		k.names = append(k.names, append(replicator.AppendJSON(nil, f.Name), ':'))
+	}
+	return k, nil
+}
+
+// mayShare reports whether several cells may contribute to one document. Cells of different shards may have one key.
+func (s *Sink) mayShare(v *replicator.View, source string) bool {
+	return source != "" || len(v.From) > 1 || (v.From[0].Column == "" && s.columns[v.From[0].Table])
+}
+
+// Marks implements replicator.Sink.
+func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	all, err := s.generations(ctx, "*")
+	if err != nil {
+		return nil, err
+	}
+	var documents []*document
+	var of []*generation
+	for _, g := range newest(all) {
+		if !g.forgotten {
+			documents = append(documents, registryOf(g.write()))
+			of = append(of, g)
+		}
+	}
+	if err := s.client.read(ctx, documents, true); err != nil {
+		return nil, fmt.Errorf("reading marks: %w", err)
+	}
+	var marks []replicator.Mark
+	for i, d := range documents {
+		r, err := parseRegistry(d)
+		if err != nil {
+			return nil, fmt.Errorf("index %s: %w", of[i].index, err)
+		}
+		if m, ok := r.Marks[source]; ok {
+			marks = append(marks, m.mark(of[i]))
+		}
+	}
+	return marks, nil
+}
+
+// Forget implements replicator.Sink. States live in the documents, so the view's next Open makes a new index; what is
+// shown stays until that one is filled.
+func (s *Sink) Forget(ctx context.Context, view string) error {
+	all, err := s.generations(ctx, "*")
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.view != view || g.forgotten {
+			continue
+		}
+		g.forgotten = true
+		if err := s.client.call(ctx, "PUT", "/"+g.index+"/_mapping", map[string]any{"_meta": g.meta()}, nil); err != nil {
+			return fmt.Errorf("forgetting view %s in index %s: %w", view, g.index, err)
+		}
+		if err := s.client.call(ctx, "DELETE", "/"+g.index+"/_doc/"+registryID, nil, nil); err != nil && !isMissing(err) {
+			return fmt.Errorf("forgetting the marks of view %s: %w", view, err)
+		}
+	}
+	return nil
+}
+
+// Close implements replicator.Sink. Targets are closed before.
+func (s *Sink) Close() error {
+	s.client.close()
+	return nil
+}

@@ -1,0 +1,166 @@
+package elastic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"replicator"
+)
+
+// failure is what Elasticsearch says of a request, or of an item of one, that did not succeed.
+type failure struct {
+	Status int     `json:"-"`
+	Type   string  `json:"type"`
+	Reason string  `json:"reason"`
+	Cause  *reason `json:"caused_by"`
+}
+
+type reason struct {
+	Type   string  `json:"type"`
+	Reason string  `json:"reason"`
+	Cause  *reason `json:"caused_by"`
+}
+
+func (f *failure) Error() string { return f.describe() }
+
+// describe says what is wrong, without values of the document: Elasticsearch's reasons quote them.
+func (f *failure) describe() string {
+	text := fmt.Sprintf("Elasticsearch answers %d %s", f.Status, f.Type)
+	if f.Type == "" {
+		text = fmt.Sprintf("Elasticsearch answers %d %s", f.Status, http.StatusText(f.Status))
+	}
+	if safe := harmless(f.Type, f.Reason); safe != "" {
+		return text + ": " + safe
+	}
+	for c := f.Cause; c != nil; c = c.Cause {
+		if safe := harmless(c.Type, c.Reason); safe != "" {
+			return text + ": " + safe
+		}
+	}
+	return text
+}
+
+// field is the field that a document was refused for; "" if the reason names none.
+func (f *failure) field() string {
+	reasons := []string{f.Reason}
+	for c := f.Cause; c != nil; c = c.Cause {
+		reasons = append(reasons, c.Reason)
+	}
+	for _, text := range reasons {
+		for _, form := range []*regexp.Regexp{ofField, ofStrict, ofImmense} {
+			if m := form.FindStringSubmatch(text); m != nil {
+				return m[1]
+			}
+		}
+	}
+	return ""
+}
+
+// What a reason says of the mapping, apart from what it says of the value.
+var (
+	ofField   = regexp.MustCompile(`(?:field|mapping for) \[([^\]]*)\](?: of type \[([^\]]*)\])?`)
+	ofStrict  = regexp.MustCompile(`dynamic introduction of \[([^\]]*)\]`)
+	ofImmense = regexp.MustCompile(`immense term in field="([^"]*)"`)
+	ofLimit   = regexp.MustCompile(`Limit of [a-z ]+ \[\d+\] has been exceeded`)
+	ofIndex   = regexp.MustCompile(`no such index \[[^\]]*\]|(?:index|alias) \[[^\]]*\][^\[\]:]*(?:blocked|exists|closed)`)
+)
+
+// aboutServer are types of errors whose reasons speak of the cluster, never of a document.
+var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|resource_already_exists|invalid_index_name|unavailable_shards|` +
+	`master_not_discovered|process_cluster_event_timeout|es_rejected_execution|circuit_breaking|no_shard_available_action|` +
+	`invalid_alias_name|cluster_manager|validation|settings|mapper_parsing_in_mapping)_?`)
+
+func harmless(typ, text string) string {
+	if m := ofStrict.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("the mapping is strict and has no field [%s]", m[1])
+	}
+	if m := ofImmense.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, which no term may be: set ignore_above, or map it as text", m[1])
+	}
+	if m := ofLimit.FindString(text); m != "" {
+		return m
+	}
+	if aboutServer.MatchString(typ) {
+		return text
+	}
+	if m := ofField.FindStringSubmatch(text); m != nil {
+		if m[2] != "" {
+			return fmt.Sprintf("the value does not fit field [%s] of type [%s]", m[1], m[2])
+		}
+		return fmt.Sprintf("the value does not fit field [%s]", m[1])
+	}
+	return ofIndex.FindString(text)
+}
+
+// refused is the error of an answer that is no success.
+func refused(status int, answer []byte) error {
+	var body struct {
+		Error json.RawMessage `json:"error"`
+	}
+	f := &failure{}
+	if json.Unmarshal(answer, &body) == nil && len(body.Error) > 0 && body.Error[0] == '{' {
+		_ = json.Unmarshal(body.Error, f) // what it doesn't say stays empty
+	}
+	f.Status = status
+	return f.classify()
+}
+
+// classify makes the failure Fatal if somebody must act, and says what to do.
+func (f *failure) classify() error {
+	switch {
+	case f.isBlock():
+		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see `GET _cluster/settings` and the index's blocks", f)
+	case f.Status == http.StatusUnauthorized:
+		return replicator.Fatal(fmt.Errorf("%w; check the sink's username and password, or api_key", f))
+	case f.Status == http.StatusForbidden:
+		return replicator.Fatal(fmt.Errorf("%w; the sink's user needs the index privileges manage, read and write on the views' indexes, "+
+			"INDEX and INDEX-r*, and the cluster privilege monitor", f))
+	}
+	return f
+}
+
+func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
+
+// isTemporary reports whether an item may succeed if it is sent again.
+func (f *failure) isTemporary() bool {
+	return f.isBlock() || f.Status == http.StatusTooManyRequests || f.Status >= 500
+}
+
+// isGone reports whether what was written to is no longer there: its alias, or the index.
+func (f *failure) isGone() bool {
+	return f.Type == "index_not_found_exception" || f.Type == "alias_not_found_exception"
+}
+
+// unreachable is the error of a request without an answer. The URL that Go's error shows holds no secret: users stand in headers.
+func unreachable(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return fmt.Errorf("Elasticsearch can't be reached: %w", err)
+}
+
+func asFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return nil
+}
+
+func hasStatus(err error, status int) bool {
+	f := asFailure(err)
+	return f != nil && f.Status == status
+}
+
+func isMissing(err error) bool { return hasStatus(err, http.StatusNotFound) }
+
+func isTooLarge(err error) bool {
+	f := asFailure(err)
+	return f != nil && (f.Status == http.StatusRequestEntityTooLarge || strings.HasPrefix(f.Type, "too_long"))
+}

@@ -1,0 +1,258 @@
+package elastic
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"replicator"
+)
+
+// generation is an index of ours: the alias NAME shows the documents of one of NAME-r1, NAME-r2 and so on. A view that is
+// defined anew or forgotten gets the next one, which takes the alias once it is filled.
+type generation struct {
+	index       string
+	number      int
+	view        string
+	fingerprint string
+	forgotten   bool // what it holds is shown, but not gone on with
+	shown       bool // the alias shows it
+}
+
+// holds reports whether the generation can be gone on with for the view.
+func (g *generation) holds(v *replicator.View) bool {
+	return !g.forgotten && g.view == v.Name && g.fingerprint == v.Fingerprint
+}
+
+// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody removed
+// the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess.
+func (g *generation) write() string { return g.index + "-write" }
+
+// meta is what the index's mapping says of it: how it is known as ours.
+func (g *generation) meta() map[string]any {
+	own := map[string]any{"view": g.view, "fingerprint": g.fingerprint}
+	if g.forgotten {
+		own["forgotten"] = true
+	}
+	return map[string]any{"replicator": own}
+}
+
+var generationName = regexp.MustCompile(`^(.+)-r([1-9][0-9]*)$`)
+
+// indexInfo is what GET INDEX says of an index.
+type indexInfo struct {
+	Aliases  map[string]json.RawMessage `json:"aliases"`
+	Mappings struct {
+		Meta struct {
+			Replicator struct {
+				View        string `json:"view"`
+				Fingerprint string `json:"fingerprint"`
+				Forgotten   bool   `json:"forgotten"`
+			} `json:"replicator"`
+		} `json:"_meta"`
+	} `json:"mappings"`
+}
+
+// generations lists the indexes of ours behind an alias ("*": behind all).
+func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, error) {
+	var found map[string]indexInfo
+	err := s.client.call(ctx, "GET", "/"+alias+"-r*?features=aliases,mappings&expand_wildcards=all&filter_path=*.aliases,*.mappings._meta", nil, &found)
+	if err != nil && !isMissing(err) {
+		return nil, fmt.Errorf("listing the indexes: %w", err)
+	}
+	var all []*generation
+	for name, info := range found {
+		m := generationName.FindStringSubmatch(name)
+		own := info.Mappings.Meta.Replicator
+		if m == nil || own.View == "" || alias != "*" && m[1] != alias {
+			continue
+		}
+		number, err := strconv.Atoi(m[2])
+		if err != nil {
+			continue
+		}
+		_, shown := info.Aliases[m[1]]
+		all = append(all, &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten, shown: shown})
+	}
+	slices.SortFunc(all, func(a, b *generation) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.index, b.index))
+	})
+	return all, nil
+}
+
+// newest is each view's generation with the highest number.
+func newest(all []*generation) []*generation {
+	last := map[string]*generation{}
+	for _, g := range all {
+		last[g.view] = g // sorted by number
+	}
+	return slices.SortedFunc(maps.Values(last), func(a, b *generation) int { return cmp.Compare(a.view, b.view) })
+}
+
+// settle finds the generation that a view goes on in, or makes one.
+func (s *Sink) settle(ctx context.Context, k *keeper) error {
+	if err := s.ownsAlias(ctx, k.view.Index); err != nil {
+		return err
+	}
+	for range 5 {
+		all, err := s.generations(ctx, k.view.Index)
+		if err != nil {
+			return err
+		}
+		shown := slices.ContainsFunc(all, func(g *generation) bool { return g.shown })
+		if n := len(all); n > 0 && all[n-1].holds(k.view) {
+			k.generation = all[n-1]
+			if shown {
+				return nil
+			}
+			return s.show(ctx, k.generation, nil) // somebody removed the alias, or the index that had it
+		}
+		err = s.create(ctx, k, all, shown)
+		if f := asFailure(err); f != nil && f.Type == "resource_already_exists_exception" {
+			continue // another replicator was quicker
+		}
+		if err != nil {
+			return err
+		}
+		s.removeAbandoned(ctx, all)
+		return nil
+	}
+	return errors.New("other replicators with other definitions of the view make indexes for it at the same time")
+}
+
+// ownsAlias reports what hinders the alias: an index of that name, or one that is not ours behind it.
+func (s *Sink) ownsAlias(ctx context.Context, alias string) error {
+	var found map[string]indexInfo
+	err := s.client.call(ctx, "GET", "/"+alias+"?features=aliases,mappings&filter_path=*.aliases,*.mappings._meta", nil, &found)
+	if isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for index %s: %w", alias, err)
+	}
+	for name, info := range found {
+		switch {
+		case name == alias:
+			return replicator.Fatal(fmt.Errorf("%s is an index, and the view needs an alias of that name: remove it with `DELETE /%s` if "+
+				"nothing else uses it, or give the view another index = \"…\"", alias, alias))
+		case info.Mappings.Meta.Replicator.View == "":
+			return replicator.Fatal(fmt.Errorf("the alias %s leads to index %s, which is not this program's: remove the alias with "+
+				"`DELETE /%s/_alias/%s`, or give the view another index = \"…\"", alias, name, name, alias))
+		}
+	}
+	return nil
+}
+
+// create makes the next generation. It is shown at once if no other is.
+func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, othersShown bool) error {
+	number := 1
+	if n := len(older); n > 0 {
+		number = older[n-1].number + 1
+	}
+	g := &generation{
+		index: k.view.Index + "-r" + strconv.Itoa(number), number: number, view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
+	}
+	body, err := creation(k.view, g)
+	if err != nil {
+		return replicator.Fatal(err)
+	}
+	err = s.client.call(ctx, "PUT", "/"+g.index, body, nil)
+	if f := asFailure(err); f != nil && f.Status == 400 && f.Type != "resource_already_exists_exception" {
+		return replicator.Fatal(fmt.Errorf("creating index %s with its mapping_file and settings_file: %w", g.index, err))
+	}
+	if err != nil {
+		return fmt.Errorf("creating index %s: %w", g.index, err)
+	}
+	k.generation = g
+	s.log.Info("index created", "sink", s.name, "view", k.view.Name, "index", g.index, "shown", g.shown)
+	return nil
+}
+
+// filter is what an alias shows: all documents but those that only remember a cell.
+func filter() map[string]any {
+	return map[string]any{"bool": map[string]any{"must_not": map[string]any{"term": map[string]any{stateField + ".hidden": true}}}}
+}
+
+// creation is the body of the request that creates an index.
+func creation(v *replicator.View, g *generation) (map[string]any, error) {
+	mapping, err := jsonObject(v.Mapping, "mappings")
+	if err != nil {
+		return nil, fmt.Errorf("mapping_file: %w", err)
+	}
+	settings, err := jsonObject(v.Settings, "settings")
+	if err != nil {
+		return nil, fmt.Errorf("settings_file: %w", err)
+	}
+	properties, ok := mapping["properties"].(map[string]any)
+	if !ok {
+		properties = map[string]any{}
+		mapping["properties"] = properties
+	}
+	// Nothing of the state is indexed but whether the document is hidden: states cost no more than their bytes.
+	properties[stateField] = map[string]any{"type": "object", "dynamic": false, "properties": map[string]any{
+		"hidden": map[string]any{"type": "boolean", "doc_values": false},
+		"cells":  map[string]any{"type": "object", "enabled": false},
+	}}
+	meta, ok := mapping["_meta"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+		mapping["_meta"] = meta
+	}
+	maps.Copy(meta, g.meta())
+	aliases := map[string]any{g.write(): map[string]any{"is_hidden": true}}
+	if g.shown {
+		aliases[v.Index] = map[string]any{"filter": filter()}
+	}
+	return map[string]any{"settings": settings, "mappings": mapping, "aliases": aliases}, nil
+}
+
+// jsonObject reads a JSON object, or what stands in it under the one name that Elasticsearch's own requests have.
+func jsonObject(text, name string) (map[string]any, error) {
+	object := map[string]any{}
+	if text == "" {
+		return object, nil
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.UseNumber()
+	if err := d.Decode(&object); err != nil {
+		return nil, err
+	}
+	if inner, ok := object[name].(map[string]any); ok {
+		return inner, nil
+	}
+	return object, nil
+}
+
+// show makes the alias show a generation, in place of others, which go in the same step.
+func (s *Sink) show(ctx context.Context, g *generation, instead []*generation) error {
+	alias := generationName.FindStringSubmatch(g.index)[1]
+	actions := []any{map[string]any{"add": map[string]any{"index": g.index, "alias": alias, "filter": filter()}}}
+	for _, old := range instead {
+		actions = append(actions, map[string]any{"remove_index": map[string]any{"index": old.index}})
+	}
+	if err := s.client.call(ctx, "POST", "/_aliases", map[string]any{"actions": actions}, nil); err != nil {
+		return fmt.Errorf("letting alias %s show index %s: %w", alias, g.index, err)
+	}
+	g.shown = true
+	return nil
+}
+
+// removeAbandoned removes generations that were never shown and that a newer one has taken the place of. One that can't be
+// removed is in nobody's way.
+func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
+	for _, g := range older {
+		if g.shown {
+			continue
+		}
+		if err := s.client.call(ctx, "DELETE", "/"+g.index, nil, nil); err != nil && !isMissing(err) {
+			s.log.Warn("an index that is no longer needed can't be removed", "sink", s.name, "index", g.index, "error", err)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"replicator"
+)
+
+// registryID is the id of the document in each index that holds the marks: beside the data, so that whoever removes, empties
+// or restores the index takes them along.
+const registryID = "replicator:marks"
+
+// registry is that document: the view's mark for each source.
+type registry struct {
+	Marks map[string]storedMark `json:"marks"`
+}
+
+type storedMark struct {
+	Order int64            `json:"order"`
+	Token string           `json:"token"`
+	Phase replicator.Phase `json:"phase"`
+}
+
+func (m storedMark) mark(g *generation) replicator.Mark {
+	return replicator.Mark{View: g.view, Fingerprint: g.fingerprint, Phase: m.Phase,
+		Position: replicator.Position{Order: m.Order, Token: m.Token}}
+}
+
+func registryOf(index string) *document { return &document{index: index, id: registryID} }
+
+// parseRegistry reads the marks of a registry's document; there are none if it does not exist.
+func parseRegistry(d *document) (registry, error) {
+	var doc struct {
+		State struct {
+			Cells registry `json:"cells"`
+		} `json:"_replicator"`
+	}
+	if d.exists {
+		if err := json.Unmarshal(d.source, &doc); err != nil {
+			return registry{}, fmt.Errorf("its marks can't be read: %w", err)
+		}
+	}
+	if doc.State.Cells.Marks == nil {
+		doc.State.Cells.Marks = map[string]storedMark{}
+	}
+	return doc.State.Cells, nil
+}
+
+// render makes the document, which no alias shows and of which nothing is indexed.
+func (r registry) render() ([]byte, error) {
+	return json.Marshal(map[string]any{stateField: map[string]any{"hidden": true, "cells": r}})
+}
+
+// errAgain: another replicator wrote marks at the same time.
+var errAgain = errors.New("others write the same marks all the time")
+
+// update changes the marks of all kept views, each on the condition that nobody changed them in between.
+func (t *Target) update(ctx context.Context, change func(view int, r *registry) error) ([]registry, error) {
+	registries := make([]registry, len(t.kept))
+	pending := make([]int, len(t.kept))
+	for i := range pending {
+		pending[i] = i
+	}
+	for range maxRounds {
+		documents := make([]*document, len(pending))
+		for n, i := range pending {
+			documents[n] = registryOf(t.kept[i].generation.write())
+		}
+		if err := t.sink.client.read(ctx, documents, true); err != nil {
+			return nil, err
+		}
+		for n, i := range pending {
+			r, err := parseRegistry(documents[n])
+			if err == nil {
+				err = change(i, &r)
+			}
+			if err == nil {
+				documents[n].text, err = r.render()
+			}
+			if err != nil {
+				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
+			}
+			registries[i] = r
+		}
+		if err := t.sink.client.write(ctx, documents); err != nil {
+			return nil, err
+		}
+		var left []int
+		for n, i := range pending {
+			switch d := documents[n]; {
+			case d.written:
+			case d.failure.Status == http.StatusConflict:
+				left = append(left, i)
+			case d.failure.isGone():
+				return nil, gone(d.index)
+			default:
+				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, d.failure.classify())
+			}
+		}
+		if pending = left; len(pending) == 0 {
+			return registries, nil
+		}
+	}
+	return nil, errAgain
+}
+
+// register gives each view a mark for the source where it has none.
+func (t *Target) register(ctx context.Context) error {
+	_, err := t.update(ctx, func(view int, r *registry) error {
+		m, ok := r.Marks[t.source]
+		if !ok {
+			m = storedMark{Phase: replicator.Filling}
+			r.Marks[t.source] = m
+		}
+		t.marked[view] = m.Order
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("registering the views: %w", err)
+	}
+	return nil
+}
+
+// Mark implements replicator.Target.
+func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.kept) == 0 {
+		return nil
+	}
+	found := make([]int64, len(t.kept))
+	registries, err := t.update(ctx, func(view int, r *registry) error {
+		m, ok := r.Marks[t.source]
+		if !ok {
+			return fmt.Errorf("its mark is gone: %w", replicator.ErrSinkLost)
+		}
+		if m.Order < t.marked[view] {
+			return fmt.Errorf("its mark fell: %w", replicator.ErrSinkLost)
+		}
+		if p.Order >= m.Order {
+			m.Order, m.Token = p.Order, p.Token
+		}
+		if phase == replicator.Filled {
+			m.Phase = phase
+		}
+		r.Marks[t.source] = m
+		found[view] = m.Order
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	copy(t.marked, found)
+	for i, k := range t.kept {
+		if !k.generation.shown && t.isFilled(registries[i]) {
+			if err := t.takeOver(ctx, k); err != nil {
+				return fmt.Errorf("view %s: %w", t.views[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// isFilled reports whether a view is filled from every source.
+func (t *Target) isFilled(r registry) bool {
+	for _, m := range r.Marks {
+		if m.Phase != replicator.Filled {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(t.sink.config.Sources, func(source string) bool {
+		_, ok := r.Marks[source]
+		return !ok
+	})
+}
+
+// takeOver lets the alias show the view's generation in place of the older ones, which go. Searches see either or the other.
+func (t *Target) takeOver(ctx context.Context, k *keeper) error {
+	if err := t.Refresh(ctx); err != nil {
+		return err
+	}
+	all, err := t.sink.generations(ctx, k.view.Index)
+	if err != nil {
+		return err
+	}
+	var older []*generation
+	for _, g := range all {
+		switch {
+		case g.number < k.generation.number:
+			older = append(older, g)
+		case g.number > k.generation.number:
+			return nil // this one has been superseded itself; the next mark will tell
+		case g.shown:
+			k.generation.shown = true // another shard's pipeline did it
+			return nil
+		}
+	}
+	if err := t.sink.show(ctx, k.generation, older); err != nil {
+		return err
+	}
+	t.sink.log.Info("view shown anew", "sink", t.sink.name, "view", k.view.Name, "index", k.generation.index)
+	return nil
+}

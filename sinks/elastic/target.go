@@ -1,0 +1,121 @@
+package elastic
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"replicator"
+)
+
+// Target is some views of one source, open. It is safe for concurrent use.
+type Target struct {
+	sink   *Sink
+	source string
+	views  []*replicator.View
+	kept   []*keeper // the views, in their order
+
+	// freshness is the share of documents that were new when they were written, lately, in thousandths.
+	freshness atomic.Int64
+
+	mu     sync.Mutex // held by Mark
+	marked []int64    // by view: the highest mark that this target saw or made
+}
+
+var _ replicator.Target = (*Target)(nil)
+
+// Views implements replicator.Target.
+func (t *Target) Views() []*replicator.View { return t.views }
+
+// Close implements replicator.Target. A target holds nothing of its own.
+func (t *Target) Close() error { return nil }
+
+// guess takes documents for new where most have been lately: a create then costs one request, and one more where it is
+// wrong. A reset is about a cell that is known.
+func (b *batch) guess() {
+	if b.target.freshness.Load() < 500 {
+		return
+	}
+	for _, d := range b.documents {
+		d.known = !slices.ContainsFunc(d.changes, func(c *change) bool { return c.do.AsOf != 0 })
+	}
+}
+
+// learn notes how many documents were new.
+func (b *batch) learn() {
+	if len(b.documents) == 0 {
+		return
+	}
+	created := 0
+	for _, d := range b.documents {
+		if !d.exists {
+			created++
+		}
+	}
+	share := int64(1000 * created / len(b.documents))
+	old := b.target.freshness.Load()
+	b.target.freshness.Store((old + share) / 2) // of two lanes at once one is lost: it is a guess
+}
+
+// Versions implements replicator.Target.
+func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+	versions := make([]int64, len(cells))
+	var documents []*document
+	var of []int
+	for i, c := range cells {
+		versions[i] = replicator.NoVersion
+		for _, k := range t.kept {
+			if !k.view.Feeds(c) {
+				continue
+			}
+			id, routing, err := k.id(c)
+			if err != nil {
+				continue // no document of it can be there: nothing a delete could change
+			}
+			documents = append(documents, &document{index: k.generation.write(), id: id, routing: routing, keeper: k})
+			of = append(of, i)
+		}
+	}
+	if err := t.sink.client.read(ctx, documents, false); err != nil {
+		return nil, fmt.Errorf("reading versions: %w", err)
+	}
+	seen := make([]bool, len(cells))
+	for n, d := range documents {
+		i, version := of[n], replicator.NoVersion
+		if d.exists {
+			all, err := d.keeper.parse(d.source, false)
+			if err != nil {
+				return nil, err
+			}
+			if s := all[slotName(t.source, cells[i])]; s != nil {
+				version = s.state.Version
+			}
+		}
+		if !seen[i] || version < versions[i] {
+			versions[i], seen[i] = version, true
+		}
+	}
+	return versions, nil
+}
+
+// Refresh makes readers see all that was applied: Elasticsearch lets searches see it only after a while (refresh_interval).
+func (t *Target) Refresh(ctx context.Context) error {
+	var indexes []string
+	for _, k := range t.kept {
+		indexes = append(indexes, k.generation.write())
+	}
+	if len(indexes) == 0 {
+		return nil
+	}
+	if err := t.sink.client.call(ctx, http.MethodPost, "/"+strings.Join(indexes, ",")+"/_refresh", nil, nil); err != nil {
+		if isMissing(err) {
+			return gone(strings.Join(indexes, ","))
+		}
+		return fmt.Errorf("refreshing the indexes: %w", err)
+	}
+	return nil
+}
