@@ -5,21 +5,22 @@ import (
 	"fmt"
 )
 
-// catchUp runs the program until it has caught up, from the oldest binlog and from a snapshot, into one index table and into
-// all seven tables of the users cell.
+// catchUp runs the program from the oldest binlog until it has caught up, into one index table and into all seven tables of the
+// users cell.
 func (l *lab) catchUp(ctx context.Context) error {
-	for _, c := range []struct {
-		stage, start, how string
-		raw               string // the raw stage that brings the same cells
-		tables            []table
-	}{
-		{"catch-up-1", "earliest", "the whole binlog", rawReadStage, oneView()},
-		{"catch-up-7", "earliest", "the whole binlog", rawReadStage, allViews()},
-		{"fill-1", "snapshot", "a scan of the table", rawScanStage, oneView()},
-		{"fill-7", "snapshot", "a scan of the table", rawScanStage, allViews()},
-	} {
-		what := fmt.Sprintf("the program: %s into %d table%s", c.how, len(c.tables), plural(len(c.tables)))
-		s, err := l.setUp(ctx, sourceDatabase, c.start, c.tables)
+	return l.untilCaughtUp(ctx, "catch-up", "earliest", "the whole binlog", rawReadStage)
+}
+
+// fill does the same from a snapshot.
+func (l *lab) fill(ctx context.Context) error {
+	return l.untilCaughtUp(ctx, "fill", "snapshot", "a scan of the table", rawScanStage)
+}
+
+// untilCaughtUp runs the program into empty tables until it has caught up. raw is the stage that brings the same cells raw.
+func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how, raw string) error {
+	for _, tables := range [][]table{oneView(), allViews()} {
+		what := fmt.Sprintf("the program: %s into %d table%s", how, len(tables), plural(len(tables)))
+		s, err := l.setUp(ctx, sourceDatabase, start, tables)
 		if err != nil {
 			return err
 		}
@@ -29,13 +30,16 @@ func (l *lab) catchUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r := result{Stage: c.stage, What: what, Unit: "cell", Units: l.options.cells}
+		r := result{Stage: fmt.Sprintf("%s-%d", stage, len(tables)), What: what, Unit: "cell", Units: l.options.cells}
 		if r.Checked, err = l.check(ctx, s, l.cells, l.options.cells); err != nil {
 			return err
 		}
-		r.Raw = fmt.Sprintf("%s + %d × %s", c.raw, len(c.tables), rawInsertStage)
-		raw := l.raw(c.raw, r.Units) + float64(len(c.tables))*l.raw(rawInsertStage, int(r.Checked)/len(c.tables))
-		r.OfRaw = raw / took.wall.Seconds()
+		n := len(tables)
+		reading, writing := l.raw(raw, r.Units), l.raw(rawInsertStage, int(r.Checked)/n)
+		if reading > 0 && writing > 0 {
+			r.Raw = fmt.Sprintf("%s + %d × %s", raw, n, rawInsertStage)
+			r.OfRaw = (reading + float64(n)*writing) / took.wall.Seconds()
+		}
 		l.add(r, took)
 	}
 	return nil

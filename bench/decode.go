@@ -49,8 +49,10 @@ func (l *lab) decode(ctx context.Context) error {
 		if err := h.check(l.options.cells, len(d.tables)); err != nil {
 			return err
 		}
-		r := result{Stage: d.stage, What: d.what, Unit: "cell", Units: l.options.cells, Raw: rawReadStage, Checked: h.entries}
-		r.OfRaw = l.raw(rawReadStage, r.Units) / took.wall.Seconds()
+		r := result{Stage: d.stage, What: d.what, Unit: "cell", Units: l.options.cells, Checked: h.entries}
+		if raw := l.raw(rawReadStage, r.Units); raw > 0 {
+			r.Raw, r.OfRaw = rawReadStage, raw/took.wall.Seconds()
+		}
 		r.Allocs = float64(after.Mallocs-before.Mallocs) / float64(r.Units)
 		r.Allocated = float64(after.TotalAlloc-before.TotalAlloc) / float64(r.Units)
 		l.add(r, took)

@@ -88,25 +88,33 @@ func open(s *servers.Server) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// stages are what is measured on one kind of server, in order. Each adds its results.
+// stage is a part of what is measured.
+type stage struct {
+	name string
+	run  func(l *lab, ctx context.Context) error
+}
+
+// stages are all of them, in order; each adds its results. Those that are compared with raw ones come after them.
+func stages() []stage {
+	return []stage{
+		{"raw-read", (*lab).rawRead},
+		{"raw-scan", (*lab).rawScan},
+		{"decode", (*lab).decode},
+		{"raw-write", (*lab).rawWrites},
+		{"catch-up", (*lab).catchUp},
+		{"fill", (*lab).fill},
+		{"latency", (*lab).latency},
+	}
+}
+
+// run writes the cells and runs the stages that were asked for.
 func (l *lab) run(ctx context.Context) error {
-	for _, stage := range []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{"prepare", l.prepare},
-		{"raw read", l.rawRead},
-		{"raw scan", l.rawScan},
-		{"decode", l.decode},
-		{"raw writes", l.rawWrites},
-		{"catch-up and fill", l.catchUp},
-		{"latency", l.latency},
-	} {
-		if err := stage.run(ctx); err != nil {
+	for _, s := range append([]stage{{"prepare", (*lab).prepare}}, l.stages...) {
+		if err := s.run(l, ctx); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return fmt.Errorf("%s: %s: %w", l.source.Kind, stage.name, err)
+			return fmt.Errorf("%s: %s: %w", l.source.Kind, s.name, err)
 		}
 	}
 	return nil

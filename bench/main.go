@@ -8,9 +8,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"replicator/internal/servers"
 )
@@ -47,6 +47,7 @@ type options struct {
 	tx       int
 	rate     int
 	seconds  int
+	stages   []stage
 	json     string
 	profile  string
 	allocs   string
@@ -69,6 +70,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.StringVar(&o.json, "json", "", "write everything to this `file` too")
 	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the decode stage to this `file`")
 	fs.StringVar(&o.allocs, "allocs", "", "write a profile of the decode stage's allocations to this `file`; it slows the stage down")
+	only := fs.String("only", "", "run only these `stages`, with commas between: raw-read, raw-scan, decode, raw-write, catch-up, fill, latency")
 	small := fs.Bool("quick", false, "a smoke run: small sizes, where none are given")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -90,6 +92,19 @@ func parse(args []string, out io.Writer) (options, error) {
 	for name, n := range map[string]int{"cells": o.cells, "entities": o.entities, "body": o.body, "tx": o.tx, "rate": o.rate, "latency-seconds": o.seconds} {
 		if n < 1 {
 			return o, fmt.Errorf("-%s must be at least 1", name)
+		}
+	}
+	if o.stages = stages(); *only != "" {
+		names := strings.Split(*only, ",")
+		o.stages = slices.DeleteFunc(o.stages, func(s stage) bool {
+			i := slices.Index(names, s.name)
+			if i >= 0 {
+				names = slices.Delete(names, i, i+1)
+			}
+			return i < 0
+		})
+		if len(names) > 0 {
+			return o, fmt.Errorf("-only: there is no stage %q", names[0])
 		}
 	}
 	for name := range strings.SplitSeq(*kinds, ",") {
@@ -158,6 +173,3 @@ func measureKind(ctx context.Context, o options, kind servers.Kind, program stri
 	}
 	return measure{Kind: string(kind), Version: source.Version, Results: l.results}, nil
 }
-
-// timeout is how long anything may take that should be done at once.
-const timeout = time.Minute

@@ -27,6 +27,9 @@ func (l *lab) rawRead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if least := int64(l.options.cells) * int64(l.body); reader.bytes < least {
+		return fmt.Errorf("the binlog held %d bytes, and the bodies alone are %d", reader.bytes, least)
+	}
 	l.add(result{Stage: rawReadStage, What: "binlog by go-mysql in raw mode, nothing decoded", Unit: "cell", Units: l.options.cells}, took)
 	return nil
 }

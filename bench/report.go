@@ -60,7 +60,7 @@ func (l *lab) add(r result, took usage) {
 	l.results = append(l.results, r)
 }
 
-// raw is how many seconds a raw stage takes for so many of its units.
+// raw is how many seconds a raw stage takes for so many of its units; 0 if it was not run.
 func (l *lab) raw(stage string, units int) float64 {
 	for _, r := range l.results {
 		if r.Stage == stage {
