@@ -191,7 +191,7 @@ func (t *Target) applyOnce(ctx context.Context, items []*item) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{ctx: ctx, tx: tx, server: t.server}
+	w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
 	if err := t.applyIn(w, items); err != nil {
 		return rollback(tx, err)
 	}
@@ -287,10 +287,11 @@ func (t *Target) changes(n int, items []*item, states map[string]map[string]cell
 				continue
 			}
 			old := it.before.find(k.id)
-			if old != nil && old.digest == c.digest && it.op.AsOf == 0 {
+			rewrite := it.op.AsOf != 0 || it.op.Rewrite
+			if old != nil && old.digest == c.digest && !rewrite {
 				continue
 			}
-			held := old == nil || old.digest != noDigest || it.op.AsOf != 0
+			held := old == nil || old.digest != noDigest || rewrite
 			if !k.shared {
 				rows, err := contribution(c.stored)
 				if err != nil {

@@ -71,9 +71,20 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.distinctTables(views); err != nil {
 		return nil, err
 	}
-	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, marked: make([]int64, len(views))}
+	if err := s.completeSwaps(ctx); err != nil {
+		return nil, err
+	}
+	epoch, err := s.readEpoch(ctx) // before the ids: a swap in between is noticed by it
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch, marked: make([]int64, len(views))}
 	for i, v := range views {
-		if v.Create {
+		if v.Shadows != "" {
+			if err := s.createShadow(ctx, v); err != nil {
+				return nil, err
+			}
+		} else if v.Create {
 			if err := s.createTarget(ctx, v); err != nil {
 				return nil, err
 			}

@@ -29,12 +29,14 @@ var ownTables = []string{
   fingerprint VARCHAR(255) NOT NULL,
   salt BINARY(16) NOT NULL,
   phase VARCHAR(16) NOT NULL,
+  target VARCHAR(255) NOT NULL DEFAULT '',
   mark_order BIGINT NOT NULL DEFAULT 0,
   mark_token MEDIUMTEXT NOT NULL,
   UNIQUE KEY (source, name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`,
 	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
-  id SMALLINT UNSIGNED NOT NULL PRIMARY KEY
+  id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
+  epoch BIGINT NOT NULL DEFAULT 0
 ) ENGINE=InnoDB`,
 	"CREATE TABLE IF NOT EXISTS " + stateTable + ` (
   entity VARBINARY(2048) NOT NULL,
@@ -124,8 +126,8 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) error {
 		}
 		salt := make([]byte, 16)
 		rand.Read(salt)
-		_, err = s.db.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, mark_token) VALUES (?, ?, ?, ?, ?, '')",
-			source, k.view.Name, k.view.Fingerprint, salt, string(replicator.Filling))
+		_, err = s.db.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
+			source, k.view.Name, k.view.Fingerprint, salt, string(replicator.Filling), k.view.Table)
 		if err != nil && !is(err, 1062) { // another replicator may have been quicker
 			return classify(err, "table "+viewsTable)
 		}
@@ -154,6 +156,9 @@ func (s *Sink) retired(ctx context.Context) (map[uint32]bool, error) {
 
 // Marks implements replicator.Sink.
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	if err := s.completeSwaps(ctx); err != nil {
+		return nil, err
+	}
 	rows, err := s.db.QueryContext(ctx, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
 		" WHERE source = ? AND name IS NOT NULL ORDER BY id", source)
 	if is(err, 1146) {

@@ -17,6 +17,7 @@ type Target struct {
 	kept   []*keeper // the views, in their order
 	shared bool      // some view is fed by several cells of one key
 	server *server
+	epoch  int64 // of the sink, when the target was opened: see shadow.go
 
 	retired map[uint32]bool // ids of views that are no more
 

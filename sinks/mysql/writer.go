@@ -18,6 +18,7 @@ type writer struct {
 	ctx    context.Context
 	tx     *sql.Tx
 	server *server
+	epoch  int64 // of the sink, when the target was opened
 	args   []any // reused
 }
 
@@ -133,20 +134,27 @@ func (w *writer) lock(partitions []int) error {
 	for i, p := range partitions {
 		list[i] = "SELECT " + strconv.Itoa(p) + " AS id"
 	}
-	rows, err := w.tx.QueryContext(w.ctx, "SELECT l.id FROM ("+strings.Join(list, " UNION ALL ")+") p STRAIGHT_JOIN "+locksTable+
+	rows, err := w.tx.QueryContext(w.ctx, "SELECT l.epoch FROM ("+strings.Join(list, " UNION ALL ")+") p STRAIGHT_JOIN "+locksTable+
 		" l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE")
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	found := 0
+	var epochs []int64
 	for rows.Next() {
-		found++
+		var epoch int64
+		if err := rows.Scan(&epoch); err != nil {
+			return err
+		}
+		epochs = append(epochs, epoch)
 	}
 	if err := rows.Err(); err != nil {
 		return err
 	}
-	if found != len(partitions) {
+	if !sameEpoch(epochs, w.epoch) {
+		return errSwapped
+	}
+	if len(epochs) != len(partitions) {
 		return fmt.Errorf("table %s has lost rows; the next start adds them", locksTable)
 	}
 	return nil
