@@ -163,6 +163,40 @@ func (p *Pipeline) runOf(view string) (*run, error) {
 // ErrNotServing: the view's pipeline has no session at the moment.
 var ErrNotServing = errors.New("the pipeline is not running at the moment")
 
+// Renew ends the view's session and returns once the next one is open: the sink then knows its targets as they are now, where
+// a person has altered them. Nothing is lost by it, as by any other end of a session.
+func (p *Pipeline) Renew(ctx context.Context, view string) error {
+	var old *session
+	for {
+		r, err := p.runOf(view)
+		if err != nil {
+			return err
+		}
+		var s *session
+		if r != nil {
+			s = r.current()
+		}
+		switch {
+		case s == nil && old == nil:
+			return fmt.Errorf("view %s: %w", view, ErrNotServing)
+		case s != nil && old == nil:
+			old = s
+			s.renew()
+		case s != nil && s != old:
+			return nil
+		case r != nil:
+			if state, err := r.trouble(); state == StateFailed {
+				return fmt.Errorf("view %s has failed: %w", view, err)
+			}
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // Look asks for a full look at cells in the source, and puts what it finds there in place of what the view holds. It returns
 // once that is durable.
 func (p *Pipeline) Look(ctx context.Context, view string, cells []Cell) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,6 +244,40 @@ func TestWhatCannotBeComputedIsADeadLetterUntilSomethingNewerApplies(t *testing.
 		p.stopped(t)
 		holds(t, f, sink, "a")
 	})
+}
+
+func TestARenewedViewGoesOnWithATargetOpenedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store := newFakeSource(), newMemoryStore()
+		sink := &countingSink{Sink: sinktest.NewReference()}
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "x"}})
+		p.caughtUp(t, f)
+		opened := sink.opened.Load()
+		if err := p.Renew(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if got := sink.opened.Load(); got != opened+1 {
+			t.Errorf("the target was opened %d times more, want once", got-opened)
+		}
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 2, body: "y"}})
+		p.caughtUp(t, f)
+		p.stopped(t)
+		if err := p.Renew(t.Context(), "a"); !errors.Is(err, replicator.ErrNotServing) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// countingSink counts how often it is opened.
+type countingSink struct {
+	replicator.Sink
+	opened atomic.Int64
+}
+
+func (s *countingSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	s.opened.Add(1)
+	return s.Sink.Open(ctx, source, views)
 }
 
 func TestAnEmptiedSinkStopsTheViewOrFillsItAnew(t *testing.T) {

@@ -70,6 +70,8 @@ func (r *run) loop(ctx context.Context) error {
 			return context.Cause(ctx)
 		case errors.Is(err, errStopped), r.stopping.Err() != nil && errors.Is(err, context.Canceled):
 			return nil
+		case errors.Is(err, errRenewed):
+			continue
 		}
 		err = r.lost(ctx, err)
 		delay := wait.next(time.Since(began))
@@ -185,6 +187,12 @@ func (r *run) setState(state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state, r.err = state, err
+}
+
+func (r *run) trouble() (state string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state, r.err
 }
 
 func (r *run) setSession(s *session) {

@@ -23,6 +23,9 @@ type session struct {
 	behind     atomic.Bool  // the source's log goes on past committed
 	window     window       // what the tail touches while a chunk of a scan is read
 
+	renewed context.Context // done once the session is to end so that another one begins
+	renew   context.CancelFunc
+
 	// advance moves the applied position; one at a time, because Reader.Position wants orders that never fall.
 	advancing sync.Mutex
 	marked    Position // the last position marked in the sink by this session
@@ -33,6 +36,9 @@ type session struct {
 
 // errStopped ends a session that was asked to stop.
 var errStopped = errors.New("stopped")
+
+// errRenewed ends a session that was asked to make room for a new one.
+var errRenewed = errors.New("renewed")
 
 // openSession opens reader and target at the run's position and makes what is known durable before anything is applied:
 // first the marks in the sink, then the checkpoints. A crash between the two leaves a mark to go on from.
@@ -47,6 +53,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 		return nil, errors.Join(err, target.Close())
 	}
 	s := &session{run: r, reader: reader, target: target, budget: newBudget(p.Memory)}
+	s.renewed, s.renew = context.WithCancel(context.Background())
 	start := reader.Start()
 	s.committed.Store(start.Order)
 	r.moveTo(start)
@@ -67,6 +74,7 @@ func (s *session) close() error { return errors.Join(s.reader.Close(), s.target.
 func (s *session) serve(ctx context.Context, stop context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	defer context.AfterFunc(s.renewed, func() { fail(errRenewed) })()
 	intake, endIntake := context.WithCancelCause(ctx)
 	defer endIntake(nil)
 	defer context.AfterFunc(stop, func() { endIntake(errStopped) })()

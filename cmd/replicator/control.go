@@ -53,7 +53,8 @@ func (c control) Wait(ctx context.Context, fence string, views []string) error {
 	return errors.Join(errs...)
 }
 
-// Retry implements server.Controller: the cells are looked at in the source, and what is there now is put.
+// Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions begin anew
+// before, because what made a letter dead is often mended in the target's table, which a sink reads when it opens.
 func (c control) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
 	letters, err := selected(ctx, c.store, which)
 	if err != nil {
@@ -65,10 +66,17 @@ func (c control) Retry(ctx context.Context, which server.Selection) (tried, left
 		g := group{l.Source, l.View}
 		cells[g] = append(cells[g], l.Cell)
 	}
+	renewed := map[int]bool{}
 	for g, cells := range cells {
 		i := slices.IndexFunc(c.pipelines, func(p *replicator.Pipeline) bool { return p.Source.Name() == g.source && p.Keeps(g.view) })
 		if i < 0 {
 			return tried, left, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
+		}
+		if !renewed[i] {
+			renewed[i] = true
+			if err := c.pipelines[i].Renew(ctx, g.view); err != nil {
+				return tried, left, err
+			}
 		}
 		if err := c.pipelines[i].Look(ctx, g.view, cells); err != nil {
 			return tried, left, err

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// Every sort of bad input has its outcome: a dead letter of the views that it concerns, and nothing else stops.
+func TestBadInputBecomesDeadLetters(t *testing.T) {
+	all := []string{"index_users_email", "index_users_phone", "users"}
+	cases := []struct {
+		name, body string // "NULL" is NULL
+		views      []string
+		says       string
+	}{
+		{"broken", `{"email": "e@x.org"`, all, "the body can't be decoded"},
+		{"NULL", "NULL", all, "the body is NULL"},
+		{"empty", ``, all, "the body is empty"},
+		{"no object", `["e@x.org"]`, all, "the body can't be decoded"},
+		{"not UTF-8", "{\"email\": \"\xff\xfe\"}", all, "the body can't be decoded"},
+		{"a number out of range", `{"email": "n@y.org", "phone": 4155550100}`, []string{"index_users_phone", "users"}, "phone"},
+		{"a fraction in an INT", `{"phone": 1.5}`, []string{"index_users_phone", "users"}, "phone"},
+		{"a text in an INT", `{"phone": "call me"}`, []string{"index_users_phone", "users"}, "phone"},
+		{"an object in an INT", `{"phone": {"home": 1}}`, []string{"index_users_phone", "users"}, "phone"},
+		{"a text that is too long", `{"username": "12345678901"}`, []string{"users"}, "username"},
+		{"a list", `{"email": ["m@y.org", "n@y.org"]}`, []string{"index_users_email", "users"}, "list"},
+		{"a text longer than the index", fmt.Sprintf(`{"email": "%0101d"}`, 1), []string{"index_users_email", "users"}, "email"},
+	}
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.running()
+		for i, c := range cases {
+			key := string(rune('a' + i))
+			l.put(key, 1, `{"username": "ok", "email": "`+key+`@x.org", "phone": 7}`)
+			if c.body == "NULL" {
+				l.exec("INSERT INTO cell (row_key, column_name, ref_key) VALUES (0x" + keyText(key) + ", 'users', 2)")
+			} else {
+				l.put(key, 2, c.body)
+			}
+		}
+		l.put("z", 1, `{"username": "fine", "email": "z@x.org", "phone": 7}`)
+		l.caughtUp()
+		letters := l.letters()
+		for i, c := range cases {
+			key := string(rune('a' + i))
+			var views []string
+			for _, d := range letters {
+				if d.Key != keyText(key) {
+					continue
+				}
+				views = append(views, d.View)
+				if !strings.Contains(d.Reason, c.says) || d.Version != 2 || d.Table != "cell" || d.Column != "users" || !strings.Contains(d.Position, ":") || d.Time == "" || d.ID == "" {
+					t.Errorf("%s: dead letter %+v, want a reason with %q", c.name, d, c.says)
+				}
+			}
+			if slices.Sort(views); !slices.Equal(views, c.views) {
+				t.Errorf("%s: dead letters of %v, want %v", c.name, views, c.views)
+			}
+			// What can't be written contributes nothing; the version before it doesn't come back.
+			if got := l.rows("SELECT email FROM index_users_email WHERE email = '" + key + "@x.org'"); len(got) != 0 {
+				t.Errorf("%s: the earlier version still shows", c.name)
+			}
+		}
+		l.expect("SELECT email FROM users WHERE username = 'fine'", "z@x.org")
+		l.reaches("users", "running")
+
+		// Something newer makes them obsolete.
+		for i := range cases {
+			l.put(string(rune('a'+i)), 3, `{"username": "ok", "phone": 8}`)
+		}
+		l.caughtUp()
+		if letters := l.letters(); len(letters) != 0 {
+			t.Errorf("dead letters remain: %+v", letters)
+		}
+		l.expect("SELECT COUNT(*) FROM users WHERE username = 'ok' AND phone = 8", fmt.Sprint(len(cases)))
+	})
+}
+
+func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		if text := l.must("deadletters", "list"); !strings.HasPrefix(text, "ID") {
+			t.Errorf("before anything ran: %q", text)
+		}
+		const body = `{"email": "a@x.org", "phone": 4155550100}`
+		l.put("a", 1, body)
+		l.put("b", 1, body)
+		p := l.running()
+		l.caughtUp()
+		letters := l.letters("--view", "index_users_phone")
+		if len(letters) != 2 || len(l.letters()) != 4 {
+			t.Fatalf("dead letters: %+v", l.letters())
+		}
+		fields := jsonLines[map[string]any](t, l.must("deadletters", "list", "--json"))[0]
+		for _, f := range []string{"id", "view", "table", "key", "column", "version", "position", "reason", "time"} {
+			if _, ok := fields[f]; !ok {
+				t.Errorf("deadletters list has no %s", f)
+			}
+		}
+		if got := jsonLines[letter](t, l.must("deadletters", "show", letters[0].ID, "--json")); len(got) != 1 || got[0].Raw != body {
+			t.Errorf("show --json: %+v", got)
+		}
+		if text := l.must("deadletters", "show", letters[0].ID); !strings.Contains(text, body) || !strings.Contains(text, letters[0].ID) {
+			t.Errorf("show: %s", text)
+		}
+		if r := l.run("deadletters", "show", "nothing"); r.code != 1 || !strings.Contains(r.errors, "nothing") {
+			t.Errorf("show of an unknown id: %+v", r)
+		}
+		// Nothing was mended: they stay.
+		if r := l.run("deadletters", "retry", "--all"); r.code != 1 || !strings.Contains(r.out, "4 tried again, 4 still dead") {
+			t.Errorf("retry of what can't work: %+v", r)
+		}
+		// A column is widened: one is tried by its id, those of a view after.
+		l.exec("ALTER TABLE index_users_phone MODIFY phone BIGINT NOT NULL")
+		p.stop()
+		p = l.running()
+		l.caughtUp()
+		if text := l.must("deadletters", "retry", letters[0].ID); !strings.Contains(text, "1 tried again, 0 still dead") {
+			t.Errorf("retry of one: %s", text)
+		}
+		l.expect("SELECT COUNT(*) FROM index_users_phone WHERE phone = 4155550100", "1")
+		l.must("deadletters", "retry", "--view", "index_users_phone")
+		l.expect("SELECT COUNT(*) FROM index_users_phone WHERE phone = 4155550100", "2")
+		if text := l.must("deadletters", "drop", l.letters()[0].ID); text != "1 dropped\n" {
+			t.Errorf("drop: %s", text)
+		}
+		p.stop()
+		// And without a running program.
+		l.exec("ALTER TABLE users MODIFY phone BIGINT")
+		if text := l.must("deadletters", "retry", "--all"); !strings.Contains(text, "1 tried again, 0 still dead") {
+			t.Errorf("retry alone: %s", text)
+		}
+		l.expect("SELECT COUNT(*) FROM users WHERE phone = 4155550100", "1")
+		l.put("c", 1, `{broken`)
+		l.must("run", "--until-caught-up")
+		if text := l.must("deadletters", "drop", "--all"); text != "3 dropped\n" || len(l.letters()) != 0 {
+			t.Errorf("drop alone: %s", text)
+		}
+	})
+}
+
+// ALTER, then retry, with the program running: the sink is told of the target's new shape without a restart.
+func TestRetryAfterAlterNeedsNoRestart(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.running()
+		l.put("a", 1, `{"username": "much longer than ten", "phone": 4155550100}`)
+		l.caughtUp()
+		if n := len(l.letters()); n != 2 {
+			t.Fatalf("%d dead letters, want 2", n)
+		}
+		l.exec("ALTER TABLE users MODIFY username VARCHAR(100), MODIFY phone BIGINT", "ALTER TABLE index_users_phone MODIFY phone BIGINT NOT NULL")
+		eventually(t, func() error {
+			r := l.run("deadletters", "retry", "--all")
+			return as(r.code == 0, r.errors)
+		})
+		l.expect("SELECT username, phone FROM users", "much longer than ten 4155550100")
+		l.expect("SELECT phone FROM index_users_phone", "4155550100")
+	})
+}
