@@ -139,7 +139,11 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	if err := s.advance(ctx, saveNothing); err != nil {
 		return false, err
 	}
-	return s.reader.Includes(ctx, r.position(), fence)
+	included, err := s.reader.Includes(ctx, r.position(), fence)
+	if included && err == nil {
+		err = s.refresh(ctx)
+	}
+	return included && err == nil, err
 }
 
 // runOf returns the run of a view; nil if it has none yet.

@@ -114,7 +114,22 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	if err := s.advance(ctx, saveNow); err != nil {
 		return err
 	}
+	if err := s.refresh(ctx); err != nil {
+		return err
+	}
 	return errStopped
+}
+
+// refresh makes the target's readers see all that was applied.
+func (s *session) refresh(ctx context.Context) error {
+	r, ok := s.target.(Refresher)
+	if !ok {
+		return nil
+	}
+	if err := r.Refresh(ctx); err != nil {
+		return fmt.Errorf("sink %s: %w", s.run.pipeline.Name, err)
+	}
+	return nil
 }
 
 // orEnded is err, or an error where a reader ended without one, which it must not.

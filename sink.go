@@ -82,3 +82,9 @@ type Sweeper interface {
 	// Outdated returns cells that some view of the target still shows, although no op at or past the given order was applied.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 }
+
+// Refresher is a Target whose readers see what was applied only a while later. Refresh makes them see all of it: a fence
+// (Pipeline.Wait) and a session that stops call it, so that "included" means what a reader takes it for.
+type Refresher interface {
+	Refresh(ctx context.Context) error
+}

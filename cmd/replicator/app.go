@@ -178,6 +178,8 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 		return mysql.New(mysql.Config{Name: sink.Name, DSN: sink.Shards[0].DSN.Reveal(), Tables: cfg.Tables, Logger: log})
 	case "redis":
 		return redis.New(redisConfig(sink, log))
+	case "elastic":
+		return openElastic(cfg, sink, log)
 	}
 	return nil, usageError{fmt.Errorf("%s: sink %s: this version keeps no views in sinks of type %q", cfg.File, sink.Name, sink.Type)}
 }

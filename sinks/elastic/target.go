@@ -26,7 +26,11 @@ type Target struct {
 	marked []int64    // by view: the highest mark that this target saw or made
 }
 
-var _ replicator.Target = (*Target)(nil)
+var (
+	_ replicator.Target    = (*Target)(nil)
+	_ replicator.Refresher = (*Target)(nil)
+	_ replicator.Sweeper   = (*Target)(nil)
+)
 
 // Views implements replicator.Target.
 func (t *Target) Views() []*replicator.View { return t.views }

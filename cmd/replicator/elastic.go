@@ -1,0 +1,28 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"replicator"
+	"replicator/config"
+	"replicator/sinks/elastic"
+	"replicator/view"
+)
+
+// openElastic makes an Elasticsearch sink.
+func openElastic(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
+	entities, err := view.Entities(viewsOf(cfg, sink.Name), cfg.Tables)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", cfg.File, err)}
+	}
+	var sources []string
+	for _, shard := range cfg.Source.Shards {
+		sources = append(sources, shard.Name)
+	}
+	return elastic.New(elastic.Config{
+		Name: sink.Name, Addresses: sink.Addresses, Username: sink.Username, Password: sink.Password.Reveal(), APIKey: sink.APIKey.Reveal(),
+		TLS:    elastic.TLS{CACert: sink.TLS.CACert, Cert: sink.TLS.Cert, Key: sink.TLS.Key, ServerName: sink.TLS.ServerName},
+		Tables: cfg.Tables, Sources: sources, DocumentID: entities, Logger: log,
+	})
+}

@@ -1,0 +1,161 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"replicator"
+)
+
+// Check looks at what the views need of the cluster, and changes nothing.
+func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
+	what := "sink " + s.name
+	version, err := s.version(ctx)
+	if err != nil {
+		return []replicator.Finding{failed(what, err, "start Elasticsearch, or check addresses, ca_cert and who the sink logs in as")}
+	}
+	findings := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "Elasticsearch " + version}}
+	if !strings.HasPrefix(version, "8.") && !strings.HasPrefix(version, "9.") {
+		findings[0].Level, findings[0].Fix = replicator.Warn, "the program is tested with Elasticsearch 8.19; 8.0 or newer is expected to work"
+	}
+	findings = append(findings, s.health(ctx), s.privileges(ctx, views))
+	for _, v := range views {
+		findings = append(findings, s.checkView(ctx, v)...)
+	}
+	return findings
+}
+
+func failed(what string, err error, fix string) replicator.Finding {
+	return replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: fix}
+}
+
+// version asks a node; servers without GET / (a test distribution) say it too.
+func (s *Sink) version(ctx context.Context) (string, error) {
+	var info struct {
+		Version struct {
+			Number string `json:"number"`
+		} `json:"version"`
+	}
+	err := s.client.call(ctx, http.MethodGet, "/", nil, &info)
+	if err == nil {
+		return info.Version.Number, nil
+	}
+	if !hasStatus(err, http.StatusMethodNotAllowed) && !hasStatus(err, http.StatusBadRequest) {
+		return "", err
+	}
+	var nodes struct {
+		Nodes map[string]struct {
+			Version string `json:"version"`
+		} `json:"nodes"`
+	}
+	if err := s.client.call(ctx, http.MethodGet, "/_nodes/_local?filter_path=nodes.*.version", nil, &nodes); err != nil {
+		return "", err
+	}
+	for _, n := range nodes.Nodes {
+		return n.Version, nil
+	}
+	return "", errors.New("no node says which version it has")
+}
+
+func (s *Sink) health(ctx context.Context) replicator.Finding {
+	var health struct {
+		Status string `json:"status"`
+		Shards int    `json:"unassigned_shards"`
+	}
+	f := replicator.Finding{What: "sink " + s.name + ": cluster health", Level: replicator.OK}
+	if err := s.client.call(ctx, http.MethodGet, "/_cluster/health", nil, &health); err != nil {
+		return failed(f.What, err, "grant the cluster privilege monitor")
+	}
+	f.Detail = fmt.Sprintf("%s, %d shards unassigned", health.Status, health.Shards)
+	if health.Status == "red" {
+		f.Level, f.Fix = replicator.Warn, "primary shards are missing: writes to them wait until they are back; see GET _cluster/allocation/explain"
+	}
+	return f
+}
+
+// privileges asks what the sink's user may do. A cluster without security doesn't know the question.
+func (s *Sink) privileges(ctx context.Context, views []*replicator.View) replicator.Finding {
+	f := replicator.Finding{What: "sink " + s.name + ": privileges", Level: replicator.OK}
+	var names []string
+	for _, v := range views {
+		names = append(names, v.Index, v.Index+"-r1")
+	}
+	if len(names) == 0 {
+		f.Detail = "no views"
+		return f
+	}
+	body := map[string]any{"cluster": []string{"monitor"}, "index": []any{map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}}}
+	var answer struct {
+		All bool `json:"has_all_requested"`
+	}
+	err := s.client.call(ctx, http.MethodPost, "/_security/user/_has_privileges", body, &answer)
+	switch {
+	case hasStatus(err, http.StatusBadRequest), hasStatus(err, http.StatusMethodNotAllowed), hasStatus(err, http.StatusNotFound), hasStatus(err, http.StatusInternalServerError):
+		f.Detail = "the cluster has no security turned on"
+	case err != nil:
+		return failed(f.What, err, "check who the sink logs in as")
+	case !answer.All:
+		f.Level, f.Detail = replicator.Fail, "the sink's user may not do all that it needs to"
+		f.Fix = "grant the index privileges manage, read and write on INDEX and INDEX-r* of each view, and the cluster privilege monitor"
+	default:
+		f.Detail = "manage, read and write on the views' indexes"
+	}
+	return f
+}
+
+// checkView looks at a view's alias and the index behind it.
+func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.Finding {
+	f := replicator.Finding{What: "view " + v.Name + ": index", Level: replicator.OK}
+	if err := s.ownsAlias(ctx, v.Index); err != nil {
+		return []replicator.Finding{failed(f.What, err, "")}
+	}
+	if _, err := creation(v, &generation{}); err != nil {
+		return []replicator.Finding{failed(f.What, err, "correct the file")}
+	}
+	all, err := s.generations(ctx, v.Index)
+	if err != nil {
+		return []replicator.Finding{failed(f.What, err, "")}
+	}
+	if len(all) == 0 {
+		f.Detail = fmt.Sprintf("the alias %s and the index %s-r1 will be made", v.Index, v.Index)
+		return []replicator.Finding{f}
+	}
+	var findings []replicator.Finding
+	for _, g := range all {
+		g := g
+		one := replicator.Finding{What: f.What, Level: replicator.OK, Detail: g.index + " is filled to take the alias " + v.Index}
+		if g.shown {
+			one.Detail = fmt.Sprintf("%s shows %s", v.Index, g.index)
+		}
+		findings = append(findings, one)
+		if blocks := s.blocks(ctx, g.index); len(blocks) > 0 {
+			findings = append(findings, replicator.Finding{What: "view " + v.Name + ": blocks", Level: replicator.Fail,
+				Detail: fmt.Sprintf("writes to %s are blocked by %s", g.index, strings.Join(blocks, ", ")),
+				Fix:    "free disk space if that is why, then PUT " + g.index + "/_settings {\"index.blocks.read_only_allow_delete\": null}"})
+		}
+	}
+	return findings
+}
+
+// blocks are the settings that keep an index from being written.
+func (s *Sink) blocks(ctx context.Context, index string) []string {
+	var found map[string]struct {
+		Settings map[string]json.RawMessage `json:"settings"`
+	}
+	if err := s.client.call(ctx, http.MethodGet, "/"+index+"/_settings/index.blocks.*?flat_settings=true", nil, &found); err != nil {
+		return nil // said by what follows
+	}
+	var blocks []string
+	for _, i := range found {
+		for name, value := range i.Settings {
+			if strings.Trim(string(value), `"`) == "true" {
+				blocks = append(blocks, strings.TrimPrefix(name, "index."))
+			}
+		}
+	}
+	return blocks
+}
