@@ -81,6 +81,9 @@ func TestServerRefusalsAreRejectedAlone(t *testing.T) {
 			if !maps.Equal(got, want) {
 				t.Errorf("rejected were %v, and not %v", got, want)
 			}
+			if d, err := target.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(d) > 0 {
+				t.Errorf("dead letters count as differences: %+v, %v", d, err)
+			}
 			if n := count(t, db, "checked"); n != 200-len(want) {
 				t.Errorf("checked has %d rows", n)
 			}

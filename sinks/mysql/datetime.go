@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -152,8 +153,8 @@ func (c *column) dateTime(v any) (any, error) {
 	if t.Year() < 0 || t.Year() > 9999 {
 		return nil, c.misfit("the year")
 	}
-	if c.typ == "timestamp" && t.Unix() <= 0 {
-		return nil, c.misfit("a time before 1970")
+	if c.typ == "timestamp" && (t.Unix() <= 0 || t.Unix() > math.MaxUint32) { // some servers stop at 2038: they tell
+		return nil, c.misfit("a time before 1970 or after 2106")
 	}
 	out := t.Format("2006-01-02 15:04:05")
 	if m.fraction != "" {

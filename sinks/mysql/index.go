@@ -68,6 +68,8 @@ func (indexKind) row(k *keeper, e replicator.Entry, version int64) (row, error) 
 	return k.convertFields(e, version)
 }
 
+func (indexKind) rows(k *keeper, cells [][]row) []row { return distinct(cells, len(k.fields)) }
+
 func (indexKind) write(w *writer, k *keeper, changes []change) error {
 	if err := w.remove(k, changes); err != nil {
 		return err
@@ -77,7 +79,7 @@ func (indexKind) write(w *writer, k *keeper, changes []change) error {
 	several := false
 	for _, c := range changes {
 		n := len(rows)
-		for _, r := range distinct(c.rows, len(k.fields)) {
+		for _, r := range k.kind.rows(k, c.rows) {
 			rows, keys = append(rows, r), append(keys, c.key)
 		}
 		several = several || len(rows)-n > 1

@@ -36,6 +36,9 @@ type kind interface {
 	// row converts an entry; nil if the entry is none (an index over a missing property).
 	row(k *keeper, e replicator.Entry, version int64) (row, error)
 
+	// rows is what the table holds of a key to which cells contribute, in the order of the view's feeds.
+	rows(k *keeper, cells [][]row) []row
+
 	// write makes the table hold, for each changed key, what its cells contribute now.
 	write(w *writer, k *keeper, changes []change) error
 }

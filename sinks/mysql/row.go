@@ -59,17 +59,25 @@ func (k *keeper) notNull(r row) error {
 	return nil
 }
 
+func (rowKind) rows(k *keeper, cells [][]row) []row {
+	merged := merge(cells, len(k.fields))
+	if merged == nil || (k.shared && k.notNull(merged) != nil) {
+		return nil
+	}
+	return []row{merged}
+}
+
 func (rowKind) write(w *writer, k *keeper, changes []change) error {
 	var rows []row
 	var keys [][]any
 	var gone []change
 	for _, c := range changes {
-		merged := merge(c.rows, len(k.fields))
-		if merged == nil || (k.shared && k.notNull(merged) != nil) {
+		merged := k.kind.rows(k, c.rows)
+		if merged == nil {
 			gone = append(gone, c)
 			continue
 		}
-		rows, keys = append(rows, merged), append(keys, c.key)
+		rows, keys = append(rows, merged...), append(keys, c.key)
 	}
 	if err := w.remove(k, gone); err != nil {
 		return err

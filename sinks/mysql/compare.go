@@ -1,0 +1,287 @@
+package mysql
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+var _ replicator.Comparer = (*Target)(nil)
+
+// Held implements replicator.Comparer.
+func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	k := t.kept[view]
+	doing := "view " + k.view.Name + ": listing what it holds"
+	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	keys, next, err := t.pageKeys(ctx, k, after, limit)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	cells := make([]replicator.Cell, 0, len(keys))
+	for _, values := range keys {
+		key, err := k.sourceKey(values, kinds)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", doing, err)
+		}
+		cells = append(cells, replicator.Cell{Table: k.view.From[0].Table, Key: key, Column: k.view.From[0].Column})
+	}
+	return cells, next, nil
+}
+
+// Compare implements replicator.Comparer. The tables are read in one snapshot. What a version column holds isn't compared: a
+// version that is a position has no one true value.
+func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+	items := make([]*item, 0, len(ops))
+	entities := make([]string, 0, len(ops))
+	for i := range ops {
+		items = append(items, t.convert(i, &ops[i]))
+		entities = append(entities, items[i].entity)
+	}
+	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, classify(err, "comparing")
+	}
+	differences, err := t.compareIn(ctx, tx, items, entities)
+	return differences, rollback(tx, classify(err, "comparing"))
+}
+
+func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entities []string) ([]replicator.Difference, error) {
+	states, err := readStates(ctx, tx, slices.Compact(slices.Sorted(slices.Values(entities))), nil)
+	if err != nil {
+		return nil, err
+	}
+	var differences []replicator.Difference
+	for _, k := range t.kept {
+		expected := t.expect(k, items)
+		held, err := t.readHeld(ctx, tx, k, expected)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range expected {
+			kind, differs := k.differ(e.rows, held[e.id])
+			if !differs {
+				continue
+			}
+			d := replicator.Difference{Op: e.item.place, View: k.place, Kind: kind, State: replicator.Unseen}
+			if v := states[e.item.entity][e.item.cell].find(k.id); v != nil {
+				if kind == replicator.Missing && v.digest == noDigest && v.state.Version == e.item.op.Version {
+					continue // the server refused it: a dead letter, nothing to hold
+				}
+				d.State = v.state
+			}
+			differences = append(differences, d)
+		}
+	}
+	return differences, nil
+}
+
+// expectation is what a view should hold of a key, and the item to name if it doesn't.
+type expectation struct {
+	item *item
+	id   string // the key, in the stored form of a row
+	key  []any
+	rows []row
+}
+
+// expect collects what the items make of a view, key by key.
+func (t *Target) expect(k *keeper, items []*item) []expectation {
+	ordered := slices.Clone(items)
+	slices.SortStableFunc(ordered, func(a, b *item) int {
+		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(k.view.Feed(a.op.Cell), k.view.Feed(b.op.Cell)), cmp.Compare(a.cell, b.cell))
+	})
+	var out []expectation
+	var cells [][]row
+	for _, it := range ordered {
+		for i := range it.values {
+			c := &it.values[i]
+			if c.keeper != k || c.key == nil {
+				continue
+			}
+			id := string(appendRows(nil, []row{c.key}))
+			if n := len(out); n == 0 || out[n-1].id != id {
+				out, cells = append(out, expectation{item: it, id: id, key: c.key}), nil
+			}
+			rows, _ := contribution(c.stored) // it was just made
+			cells = append(cells, rows)
+			out[len(out)-1].rows = k.kind.rows(k, cells)
+		}
+	}
+	return out
+}
+
+// readHeld reads what the view's table holds of the expected keys, in the form that values are bound in.
+func (t *Target) readHeld(ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation) (map[string][]row, error) {
+	held := map[string][]row{}
+	var names []string
+	for _, c := range append(slices.Clone(k.keys), k.fields...) {
+		names = append(names, c.quoted)
+	}
+	for len(expected) > 0 {
+		n := min(len(expected), maxList)
+		var args []any
+		for _, e := range expected[:n] {
+			args = append(args, e.key...)
+		}
+		expected = expected[n:]
+		rows, err := tx.QueryContext(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+k.table+" WHERE "+k.keyList(n), args...)
+		if err != nil {
+			return nil, err
+		}
+		if err := k.collect(rows, held); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+func (k *keeper) collect(rows *sql.Rows, held map[string][]row) error {
+	defer rows.Close()
+	columns := append(slices.Clone(k.keys), k.fields...)
+	texts := make([]sql.NullString, len(columns))
+	into := make([]any, len(columns))
+	for i := range texts {
+		into[i] = &texts[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		values := make(row, len(columns))
+		for i, c := range columns {
+			if texts[i].Valid {
+				values[i] = c.asBound(texts[i].String)
+			}
+		}
+		id := string(appendRows(nil, []row{values[:len(k.keys)]}))
+		held[id] = append(held[id], values[len(k.keys):])
+	}
+	return rows.Err()
+}
+
+// asBound is a text that the server sent in the form that the value was bound in. What convert would refuse, because somebody
+// else put it there, stays a text.
+func (c *column) asBound(text string) any {
+	var v any = text
+	switch c.typ {
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
+		return text
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit":
+		v = []byte(text)
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year":
+		v = replicator.Number(text)
+	case "json":
+		v = replicator.RawJSON(text)
+	}
+	bound, err := c.convert(v)
+	if err != nil {
+		return text
+	}
+	return bound
+}
+
+// differ compares the rows that a key should have with those it has.
+func (k *keeper) differ(want, got []row) (replicator.DifferenceKind, bool) {
+	switch {
+	case len(want) == 0 && len(got) == 0:
+		return "", false
+	case len(got) == 0:
+		return replicator.Missing, true
+	case len(want) == 0:
+		return replicator.Extra, true
+	}
+	wanted, have := map[string]bool{}, map[string]bool{}
+	folded := map[string]bool{} // what is there, as a collation that doesn't tell case has it
+	for _, r := range want {
+		wanted[k.canonical(r, false)] = true
+	}
+	for _, r := range got {
+		text := k.canonical(r, false)
+		if have[text] || !wanted[text] {
+			return replicator.Stale, true
+		}
+		have[text], folded[k.canonical(r, true)] = true, true
+	}
+	for _, r := range want {
+		if !have[k.canonical(r, false)] && !folded[k.canonical(r, true)] {
+			return replicator.Stale, true
+		}
+	}
+	return "", false
+}
+
+// canonical is a text that is equal for equal rows; fold makes what a case-insensitive collation takes for equal equal.
+func (k *keeper) canonical(r row, fold bool) string {
+	values := make(row, len(k.fields))
+	for i, c := range k.fields {
+		values[i] = c.canonical(r[i])
+		if s, ok := values[i].(string); ok && fold && strings.HasSuffix(c.collation, "_ci") {
+			values[i] = strings.ToLower(s)
+		}
+	}
+	return string(appendRows(nil, []row{values}))
+}
+
+// canonical is a bound value in the one form that servers give it.
+func (c *column) canonical(v any) any {
+	switch c.typ {
+	case "float": // a server shows six digits of one
+		if f, ok := v.(float64); ok {
+			return strconv.FormatFloat(f, 'g', 6, 32)
+		}
+	case "set":
+		if s, ok := v.(string); ok {
+			parts := strings.Split(s, ",")
+			slices.Sort(parts)
+			return strings.Join(slices.Compact(parts), ",")
+		}
+	case "json":
+		if s, ok := v.(string); ok {
+			return canonicalJSON(s)
+		}
+	}
+	return v
+}
+
+// canonicalJSON writes a document without spaces, members in order, numbers in one form.
+func canonicalJSON(s string) string {
+	d := json.NewDecoder(bytes.NewReader([]byte(s)))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return s
+	}
+	b, err := json.Marshal(withDigits(v))
+	if err != nil {
+		return s
+	}
+	return string(b)
+}
+
+func withDigits(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if d, ok := parseDigits(string(v)); ok {
+			return json.Number(d.String())
+		}
+	case []any:
+		for i := range v {
+			v[i] = withDigits(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = withDigits(v[name])
+		}
+	}
+	return v
+}
