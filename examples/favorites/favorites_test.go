@@ -13,7 +13,7 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 
 	"replicator/examples/favorites"
-	"replicator/examples/internal/lab"
+	"replicator/internal/lab"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )

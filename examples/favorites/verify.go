@@ -3,7 +3,7 @@ package favorites
 import (
 	"context"
 
-	"replicator/examples/internal/lab"
+	"replicator/internal/lab"
 )
 
 // Verify compares every view with the rows of favorite, through the servers' own clients. Nobody may write meanwhile.

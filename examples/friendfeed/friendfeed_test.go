@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"replicator/examples/friendfeed"
-	"replicator/examples/internal/lab"
+	"replicator/internal/lab"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -30,7 +30,7 @@ func python(t testing.TB) string {
 	if err == nil {
 		return path
 	}
-	const missing = "python3 is missing: FriendFeed's entities are written and checked by Python (apt-get install python3-minimal)"
+	const missing = "python3 is missing: FriendFeed's entities are written and checked by Python (apt-get install python3)"
 	if os.Getenv("CI") == "true" || os.Getenv("REPLICATOR_REQUIRE_SERVERS") == "1" {
 		t.Fatal(missing)
 	}

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"replicator/examples/internal/lab"
+	"replicator/internal/lab"
 )
 
 // Verify compares every index table of every shard with what expected.py, run by python, makes of the entities. Nobody may

@@ -14,8 +14,8 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 
-	"replicator/examples/internal/lab"
 	"replicator/examples/v2pro"
+	"replicator/internal/lab"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )

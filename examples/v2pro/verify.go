@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"replicator/examples/internal/lab"
+	"replicator/internal/lab"
 )
 
 // Sinks are where the views are kept.
