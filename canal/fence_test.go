@@ -48,8 +48,10 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 				_, err := b.db.Exec(query)
 				committed <- err
 			}()
-			for deadline := time.Now().Add(patience); len(x.all()) == before; time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
+			for deadline := time.After(patience); len(x.all()) == before; {
+				select {
+				case <-x.arrived:
+				case <-deadline:
 					t.Fatal("the change did not arrive")
 				}
 			}
@@ -61,7 +63,10 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 		if err := b.db.QueryRow("SELECT MAX(v) FROM versioned").Scan(&visible); err != nil || visible != 1 {
 			t.Fatalf("a plain SELECT shows version %d (%v): the commit isn't held, nothing is proved", visible, err)
 		}
-		rows, asOf, err := x.reader.Newest(testContext(t), []replicator.Cell{change.Cell})
+		other := change.Cell
+		other.Key, _ = replicator.MakeKey(int64(99))
+		rows, asOf, err := x.reader.Newest(testContext(t), []replicator.Cell{other, change.Cell, other})
+		rows = rows[1:]
 		if err != nil || asOf < change.Order || rows[0] == nil || rows[0].Version != 2 {
 			t.Errorf("Newest: %+v as of %d, change at %d: %v", rows, asOf, change.Order, err)
 		}

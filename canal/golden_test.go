@@ -33,10 +33,7 @@ type recording struct {
 }
 
 // binlogFile writes a binlog file as the server has it.
-type binlogFile struct {
-	bytes.Buffer
-	end int64
-}
+type binlogFile struct{ bytes.Buffer }
 
 func (f *binlogFile) HandleEvent(e *replication.BinlogEvent) error {
 	switch e.Header.EventType {

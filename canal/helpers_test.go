@@ -121,16 +121,23 @@ type recorder struct {
 	mu      sync.Mutex
 	changes []replicator.Change
 	commits []int64
-	news    chan struct{}
-	stop    error // returned by Change if set
+	news    chan struct{} // a commit
+	arrived chan struct{} // a change
+	stop    error         // returned by Change if set
 }
 
-func newRecorder() *recorder { return &recorder{news: make(chan struct{}, 1)} }
+func newRecorder() *recorder {
+	return &recorder{news: make(chan struct{}, 1), arrived: make(chan struct{}, 1)}
+}
 
 func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changes = append(r.changes, *c)
+	select {
+	case r.arrived <- struct{}{}:
+	default:
+	}
 	return r.stop
 }
 

@@ -15,6 +15,11 @@ type token struct {
 	GTID   string `json:"gtid,omitempty"` // all transactions before this place; "" where the server has none
 	Epoch  int    `json:"epoch,omitempty"`
 
+	// Loose: GTID lacks some of the transactions before this place. MySQL's status shows the end of the binlog, and the
+	// transactions that are committed; those between are in the binlog already. It is enough for another server, which
+	// then gives some of them again; on this one the set is found out by reading the file.
+	Loose bool `json:"loose,omitempty"`
+
 	// Skip: transactions of GTID may still come after this place (it was found by GTID on another server, whose order
 	// of transactions may differ): they are dropped.
 	Skip bool `json:"skip,omitempty"`

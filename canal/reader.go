@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
@@ -28,6 +29,8 @@ type Reader struct {
 	stream   *stream
 	digests  map[string]string // of watched tables, where the binlog doesn't name columns
 	skipEnd  int64             // the server's end when the reader was opened: no applied transaction comes after it
+
+	before atomic.Pointer[gtidSet] // the transactions before start, once they are known
 
 	mu sync.Mutex // guards the rendering of positions
 }
@@ -112,13 +115,15 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) error {
 	}
 	order := orderOf(p.epoch, p.file.number, p.pos)
 	if known != nil {
+		r.before.Store(known.clone())
 		known = known.clone()
 	}
+	s.onStart = r.before.Store
 	r.history = newHistory(end{file: p.file, pos: p.pos, born: p.born, order: order}, known)
 	s.history = r.history
 	r.stream = s
 	if !p.moved {
-		if text, err := (token{Server: t.Server, File: t.File, Pos: t.Pos, GTID: t.GTID, Epoch: p.epoch, Skip: t.Skip, Born: t.Born,
+		if text, err := (token{Server: t.Server, File: t.File, Pos: t.Pos, GTID: t.GTID, Loose: t.Loose, Epoch: p.epoch, Skip: t.Skip, Born: t.Born,
 			Schema: t.Schema}).position(); err == nil {
 			r.start = text
 			return nil
@@ -165,10 +170,8 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	if r.server.flavor == mysqlFlavor {
-		gtids = "" // see Source.Latest
-	}
-	return token{Server: r.server.identity, File: file.name, Pos: pos, GTID: gtids, Epoch: r.place.epoch, Schema: r.digests}.position()
+	return token{Server: r.server.identity, File: file.name, Pos: pos, GTID: gtids, Loose: r.server.looseStatus(gtids),
+		Epoch: r.place.epoch, Schema: r.digests}.position()
 }
 
 // ErrFence: what was to be waited for can't be one of this source.
@@ -203,6 +206,9 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 	}
 	if !r.server.gtid {
 		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF): use FILE:POS", ErrFence)
+	}
+	if before := r.before.Load(); p.Order == r.start.Order && before != nil {
+		return before.includes(want), nil
 	}
 	have, err := parseGTIDSet(r.server.flavor, t.GTID)
 	return err == nil && have.includes(want), err

@@ -69,6 +69,9 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 // here resolves a position of this server.
 func (r *resolver) here(ctx context.Context, t token, file fileName, gtids *gtidSet) (place, error) {
 	p := place{file: file, pos: t.Pos, epoch: t.Epoch, gtids: gtids, born: t.Born, skip: t.Skip}
+	if t.Loose {
+		p.gtids = nil
+	}
 	for _, f := range r.files {
 		if f.name != file.name {
 			continue

@@ -245,6 +245,9 @@ func TestAPersonNamesAPosition(t *testing.T) {
 		x.upTo(b.latest(src))
 		x.end()
 		after2 := x.reader.Position(x.last())
+		if ok, err := x.reader.Includes(testContext(t), x.reader.Start(), strings.SplitN(Describe(after2.Token), " ", 2)[1]); ok || err != nil {
+			t.Errorf("the start includes what came after it: %t, %v", ok, err)
+		}
 		b.exec(fmt.Sprintf(appCell, 3))
 		filePos, gtid, _ := strings.Cut(Describe(after2.Token), " ")
 		for _, name := range []string{filePos, gtid} {
@@ -264,6 +267,15 @@ func TestAPersonNamesAPosition(t *testing.T) {
 				t.Errorf("a place without GTIDs includes %s: %t, %v", name, ok, err)
 			}
 		}
+		// An idle source: the start itself is what is applied, and it includes all there is.
+		idle := b.read(b.open(src, b.latest(src)))
+		<-idle.news
+		b.scan(b.db.QueryRow(map[bool]string{true: "SELECT @@gtid_binlog_pos", false: "SELECT @@gtid_executed"}[kind.IsMariaDB()]), &gtid)
+		if ok, err := idle.reader.Includes(testContext(t), idle.reader.Start(), gtid); !ok || err != nil {
+			t.Errorf("the start of an idle source includes %s: %t, %v", gtid, ok, err)
+		}
+		idle.end()
+
 		// In the middle of a transaction nothing can begin.
 		tok, _ := parseToken(after2.Token)
 		for _, name := range []string{fmt.Sprintf("%s:%d", tok.File, tok.Pos-31), fmt.Sprintf("%s:%d", tok.File, tok.Pos-1)} {

@@ -136,6 +136,9 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 	return file, pos, gtids, err
 }
 
+// looseStatus: see token.Loose.
+func (s server) looseStatus(gtids string) bool { return s.flavor == mysqlFlavor && gtids != "" }
+
 // oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.
 func oldMySQL(version string) bool {
 	var major, minor int

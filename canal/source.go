@@ -170,12 +170,7 @@ func (s *Source) Latest(ctx context.Context, known []replicator.Position) (repli
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	if srv.flavor == mysqlFlavor {
-		// The set that MySQL shows lacks transactions that are in the binlog before this place and not committed yet. Which they
-		// are, Open finds out in the binlog.
-		gtids = ""
-	}
-	return s.fresh(srv, known, token{Server: srv.identity, File: file.name, Pos: pos, GTID: gtids})
+	return s.fresh(srv, known, token{Server: srv.identity, File: file.name, Pos: pos, GTID: gtids, Loose: srv.looseStatus(gtids)})
 }
 
 // Oldest is the beginning of the oldest binlog file.

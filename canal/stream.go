@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -25,6 +26,7 @@ type stream struct {
 	handler  replicator.Handler
 	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
 	sources  sources
+	onStart  func(before *gtidSet) // told the transactions before the start, when reading found them out
 
 	epoch    int
 	file     fileName
@@ -305,6 +307,9 @@ func (s *stream) collect(g group) {
 // started: the start position is reached, delivery begins.
 func (s *stream) started() {
 	if s.untilGTID != nil {
+		if s.onStart != nil {
+			s.onStart(s.untilGTID.clone())
+		}
 		s.history.know(end{file: s.file, pos: s.pos, born: s.born, order: orderOf(s.epoch, s.file.number, s.pos)}, s.untilGTID)
 	}
 	s.until, s.untilGTID = 0, nil
@@ -427,12 +432,8 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 		if h.size > 1<<30 {
 			return false, errPayload
 		}
-		n := int(h.size) - headerSize
-		if cap(s.scratch) < n {
-			s.scratch = make([]byte, n+n/4)
-		}
-		body := s.scratch[:n]
-		if _, err := io.ReadFull(in, body); err != nil {
+		body, err := s.innerBody(in, int(h.size)-headerSize)
+		if err != nil {
 			return false, fmt.Errorf("%w: %w", errPayload, err)
 		}
 		inner := place
@@ -446,6 +447,20 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 		s.scratch = nil
 	}
 	return ended, nil
+}
+
+// innerBody reads n bytes. The buffer grows with what is there: a damaged size must not cost a gigabyte.
+func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
+	s.scratch = s.scratch[:0]
+	for len(s.scratch) < n {
+		from := len(s.scratch)
+		s.scratch = slices.Grow(s.scratch, min(n-from, maxScratch))
+		s.scratch = s.scratch[:min(n, cap(s.scratch))]
+		if _, err := io.ReadFull(in, s.scratch[from:]); err != nil {
+			return nil, err
+		}
+	}
+	return s.scratch, nil
 }
 
 // maxScratch is what is kept of the buffer for inner events: one huge row must not cost its size for ever.
