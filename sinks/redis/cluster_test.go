@@ -2,9 +2,19 @@ package redis
 
 import (
 	"context"
+	"fmt"
+	"os/exec"
+	"strings"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/sinktest"
 )
 
 // clusterKeys are the keys of all masters.
@@ -19,4 +29,94 @@ func clusterKeys(ctx context.Context, rdb *redis.ClusterClient, pattern string) 
 		return err
 	})
 	return keys, err
+}
+
+// startCluster starts a cluster of three masters.
+func startCluster(t testing.TB, kind servers.Kind) (nodes []*servers.Server, rdb *redis.ClusterClient, c Config) {
+	t.Helper()
+	c.Cluster = true
+	var addrs []string
+	for range 3 {
+		// The bus port is the port + 10000 unless it is said: a server's ports stay below 32768, so that may be taken.
+		s := servertest.Own(t, kind, "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+			"--cluster-require-full-coverage", "yes")
+		nodes, addrs = append(nodes, s), append(addrs, s.Addr())
+		c.URLs = append(c.URLs, s.DSN(""))
+	}
+	args := append([]string{"--cluster", "create"}, addrs...)
+	cli, err := servers.Program(kind, "redis-cli")
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := exec.CommandContext(t.Context(), cli, append(args, "--cluster-yes")...)
+	if out, err := create.CombinedOutput(); err != nil {
+		t.Fatalf("redis-cli --cluster create: %v\n%s", err, out)
+	}
+	rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Protocol: 2})
+	t.Cleanup(func() {
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	wait(t, "the cluster is ready", func() error {
+		return rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+			info, err := node.ClusterInfo(ctx).Result()
+			if err == nil && !strings.Contains(info, "cluster_state:ok") {
+				err = fmt.Errorf("not yet: %.60s", info)
+			}
+			return err
+		})
+	})
+	return nodes, rdb, c
+}
+
+// wait waits until condition holds.
+func wait(t testing.TB, what string, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s: %v", what, err)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+// TestCluster runs the suite of all sinks in a cluster, where an entity's record and its keys live apart.
+func TestCluster(t *testing.T) {
+	_, rdb, c := startCluster(t, servers.Redis7)
+	for name, views := range kinds() {
+		if name == "unique" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			if err := rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+				return node.FlushAll(ctx).Err()
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s := subject(t, views, rdb, c)
+			s.Histories = 60
+			sinktest.Run(t, s)
+			nothingLeft(t, rdb, views)
+		})
+	}
+}
+
+// nothingLeft checks that after every cell was deleted no key is left but the sink's memory of them.
+func nothingLeft(t *testing.T, rdb redis.UniversalClient, views []*replicator.View) {
+	t.Helper()
+	for _, key := range keysLike(t, rdb, "*") {
+		if !strings.HasPrefix(key, entityPrefix) && !strings.HasPrefix(key, marksPrefix) && key != sourcesKey && !strings.HasPrefix(key, gonePrefix) {
+			t.Errorf("the key %s is left", key)
+		}
+	}
 }

@@ -191,7 +191,7 @@ func readKey(t testing.TB, rdb redis.UniversalClient, v *replicator.View, key st
 
 func setMark(t testing.TB, rdb redis.UniversalClient, cluster bool, source, view string, p *replicator.Position) {
 	t.Helper()
-	for _, key := range (&Sink{cluster: cluster}).markKeys(source) {
+	for _, key := range (&Sink{cluster: cluster, tags: spreadTags(copies)}).markKeys(source) {
 		if p == nil {
 			if err := rdb.HDel(t.Context(), key, view).Err(); err != nil {
 				t.Fatal(err)

@@ -41,9 +41,9 @@ func (s *Sink) markKeys(source string) []string {
 	if !s.cluster {
 		return []string{name}
 	}
-	keys := make([]string, copies)
-	for i := range keys {
-		keys[i] = name + ":{" + slotTag(uint16(i*slots/copies)) + "}"
+	keys := make([]string, len(s.tags))
+	for i, tag := range s.tags {
+		keys[i] = name + ":{" + tag + "}"
 	}
 	return keys
 }

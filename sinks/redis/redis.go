@@ -18,6 +18,7 @@ import (
 type Sink struct {
 	name    string
 	cluster bool
+	tags    []string // where the copies of the marks stand in a cluster
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 
@@ -35,6 +36,9 @@ func New(c Config) (*Sink, error) {
 	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb,
 		apply: redis.NewScript(library + applySource), swapMarks: redis.NewScript(marksSource),
 		swapRecord: redis.NewScript(swapSource), push: redis.NewScript(library + pushSource)}
+	if s.cluster {
+		s.tags = spreadTags(copies)
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

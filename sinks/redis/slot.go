@@ -55,3 +55,16 @@ func slotTag(slot uint16) string {
 		}
 	}
 }
+
+// spreadTags are n texts that hash to slots at equal distances.
+func spreadTags(n int) []string {
+	tags := make([]string, n)
+	for i, missing := 0, n; missing > 0; i++ {
+		tag := strconv.Itoa(i)
+		if slot := int(crc16(tag) % slots); slot%(slots/n) == 0 && tags[slot/(slots/n)] == "" {
+			tags[slot/(slots/n)] = tag
+			missing--
+		}
+	}
+	return tags
+}

@@ -1,0 +1,126 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/sinktest"
+)
+
+// cut makes requests fail, before or after the server got them, or when it got a part of them.
+type cut struct {
+	rnd  *rand.Rand
+	made atomic.Int64
+}
+
+var errCut = errors.New("cut by the test")
+
+func (c *cut) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *cut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return c.between(func() error { return next(ctx, cmd) })
+	}
+}
+
+func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) > 1 && c.rnd.IntN(3) == 0 { // whichever reached their nodes
+			c.made.Add(1)
+			some := append([]redis.Cmder(nil), cmds...)
+			c.rnd.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+			return errors.Join(errCut, next(ctx, some[:1+c.rnd.IntN(len(some)-1)]))
+		}
+		return c.between(func() error { return next(ctx, cmds) })
+	}
+}
+
+func (c *cut) between(do func() error) error {
+	switch c.rnd.IntN(6) {
+	case 0:
+		c.made.Add(1)
+		return errCut
+	case 1:
+		c.made.Add(1)
+		return errors.Join(errCut, do())
+	}
+	return do()
+}
+
+// stubborn is a sink that repeats what was cut, as a pipeline does after a crash. Another one writes to the same server.
+type stubborn struct{ *Sink }
+
+type stubbornTarget struct{ replicator.Target }
+
+func again(do func() error) error {
+	for {
+		if err := do(); !errors.Is(err, errCut) {
+			return err
+		}
+	}
+}
+
+func (s stubborn) Open(ctx context.Context, source string, views []*replicator.View) (t replicator.Target, err error) {
+	err = again(func() error { t, err = s.Sink.Open(ctx, source, views); return err })
+	return stubbornTarget{t}, err
+}
+
+func (s stubborn) Marks(ctx context.Context, source string) (m []replicator.Mark, err error) {
+	err = again(func() error { m, err = s.Sink.Marks(ctx, source); return err })
+	return m, err
+}
+
+func (s stubborn) Forget(ctx context.Context, view string) error {
+	return again(func() error { return s.Sink.Forget(ctx, view) })
+}
+
+func (t stubbornTarget) Apply(ctx context.Context, ops []replicator.Op) (a replicator.Applied, err error) {
+	err = again(func() error { a, err = t.Target.Apply(ctx, ops); return err })
+	return a, err
+}
+
+func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (v []int64, err error) {
+	err = again(func() error { v, err = t.Target.Versions(ctx, cells); return err })
+	return v, err
+}
+
+func (t stubbornTarget) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
+	return again(func() error { return t.Target.Mark(ctx, p, phase) })
+}
+
+func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, c Config, histories int) {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("cut by seed %d", seed)
+	hook := &cut{rnd: rand.New(rand.NewPCG(seed, 1))}
+	s := subject(t, views, rdb, c)
+	s.Histories = histories
+	s.New = func(t testing.TB) replicator.Sink {
+		sink := newSink(t, c)
+		sink.rdb.AddHook(hook)
+		return stubborn{sink}
+	}
+	sinktest.Run(t, s)
+	t.Logf("%d requests were cut", hook.made.Load())
+}
+
+// TestCrashes runs the suite while requests fail at random, on one server and in a cluster.
+func TestCrashes(t *testing.T) {
+	for name, views := range kinds() {
+		if name == "unique" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+			cutting(t, views, client(t, s), Config{URLs: []string{s.DSN("0")}}, 100)
+		})
+	}
+}
