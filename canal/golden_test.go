@@ -143,7 +143,7 @@ func newTestStream(f flavor, sets charsets, ts tables, h replicator.Handler) *st
 	file := fileName{"binlog.000001", 1}
 	return &stream{
 		flavor: f, charsets: sets, tables: ts, handler: h, stats: &readStats{}, file: file, pos: 4,
-		history: newHistory(end{file: file, pos: 4, order: orderOf(0, 1, 4)}, newGTIDSet(f)),
+		history: newHistory(f, end{file: file, pos: 4, order: orderOf(0, 1, 4)}, newGTIDSet(f)),
 		maps:    map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
 	}
 }

@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 )
@@ -16,7 +17,8 @@ type history struct {
 	at    end      // the latest end that was asked for: where base is right
 	base  *gtidSet // all transactions up to at
 	gtids bool     // base is known
-	ends  []end    // after at, ascending
+	maria bool
+	ends  []end // after at, ascending
 	names []sid
 	ids   map[sid]int32
 }
@@ -41,8 +43,8 @@ type gtidRun struct {
 	first, last int64
 }
 
-func newHistory(start end, base *gtidSet) *history {
-	return &history{at: start, base: base, gtids: base != nil, ids: map[sid]int32{}}
+func newHistory(f flavor, start end, base *gtidSet) *history {
+	return &history{at: start, base: base, gtids: base != nil, maria: f == mariaFlavor, ids: map[sid]int32{}}
 }
 
 // id gives the number of a source of transactions.
@@ -86,7 +88,7 @@ func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
 		a, b := h.ends[i], h.ends[i+1]
-		b.more = joinRuns(append(append(a.more, a.last), b.more...))
+		b.more = h.join(append(append(a.more, a.last), b.more...))
 		kept = append(kept, b)
 	}
 	if len(h.ends)%2 == 1 {
@@ -96,13 +98,21 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// joinRuns sorts runs and joins those that touch.
-func joinRuns(runs []gtidRun) []gtidRun {
-	slices.SortFunc(runs, func(a, b gtidRun) int {
-		if a.sid != b.sid {
-			return int(a.sid - b.sid)
+// join drops what a later run makes superfluous. Of a MariaDB domain the last one counts, whoever wrote it; MySQL's runs are
+// sorted, and joined where they touch.
+func (h *history) join(runs []gtidRun) []gtidRun {
+	if h.maria {
+		out := runs[:0]
+		for i, r := range runs {
+			later := func(x gtidRun) bool { return x.last != 0 && h.names[x.sid].name == h.names[r.sid].name }
+			if r.last != 0 && !slices.ContainsFunc(runs[i+1:], later) {
+				out = append(out, r)
+			}
 		}
-		return int(min(max(a.first-b.first, -1), 1))
+		return out
+	}
+	slices.SortFunc(runs, func(a, b gtidRun) int {
+		return cmp.Or(cmp.Compare(a.sid, b.sid), cmp.Compare(a.first, b.first))
 	})
 	out := runs[:0]
 	for _, r := range runs {
@@ -148,12 +158,10 @@ func (h *history) apply(r gtidRun) {
 		return
 	}
 	s := h.names[r.sid]
-	if h.base.flavor == mariaFlavor {
-		// The last one read in a domain is its place: a domain may step back when gtid_strict_mode is off, and then GTIDs can't
-		// tell what was read. The higher number is what FILE:POS is proved with on the next start.
-		if runs := h.base.runs[s.name]; len(runs) == 0 || runs[0].last < r.last {
-			h.base.addMaria(s.name, s.server, r.last)
-		}
+	if h.maria {
+		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as it
+		// may without gtid_strict_mode.
+		h.base.addMaria(s.name, s.server, r.last)
 		return
 	}
 	h.base.add(s.name, span{r.first, r.last})

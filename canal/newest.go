@@ -184,8 +184,10 @@ func (x *selection) newestFirst() string {
 	if x.version >= 0 {
 		order = append(order, quoteName(x.columns[x.version].name)+" DESC")
 	}
-	for _, i := range x.offset {
-		order = append(order, quoteName(x.columns[i].name)+" DESC")
+	if !x.distinct { // else MariaDB would sort, and lock, all versions of the cell
+		for _, i := range x.offset {
+			order = append(order, quoteName(x.columns[i].name)+" DESC")
+		}
 	}
 	return strings.Join(order, ", ")
 }

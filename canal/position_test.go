@@ -105,7 +105,7 @@ func FuzzGTIDSet(f *testing.F) {
 // A position asked for holds exactly the transactions up to it, however many came in between and were merged.
 func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	h := newHistory(end{order: 0}, newGTIDSet(mysqlFlavor))
+	h := newHistory(mysqlFlavor, end{order: 0}, newGTIDSet(mysqlFlavor))
 	ids := []int32{h.id(sid{name: uuidA}), h.id(sid{name: uuidB}), h.id(sid{name: uuidA + ":tag"})}
 	next := []int64{1, 1, 1}
 	at := map[int64]string{0: ""}
@@ -136,6 +136,23 @@ func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 	}
 	if asked != 30000 {
 		t.Fatal("the end was not asked for")
+	}
+}
+
+// Without gtid_strict_mode a MariaDB domain's numbers may fall. Its place is what the server says: the last one in the binlog.
+func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	h := newHistory(mariaFlavor, end{}, newGTIDSet(mariaFlavor))
+	model := newGTIDSet(mariaFlavor)
+	for order := int64(1); order <= 20000; order++ {
+		s, seq := sid{fmt.Sprint(rng.IntN(3)), fmt.Sprint(rng.IntN(2))}, 1+rng.Int64N(1000)
+		model.addMaria(s.name, s.server, seq)
+		h.add(end{order: order, last: gtidRun{h.id(s), 1, seq}})
+		if rng.IntN(5000) == 0 || order == 20000 {
+			if _, set := h.upTo(order); set.String() != model.String() {
+				t.Fatalf("at %d: %s, want %s", order, set, model)
+			}
+		}
 	}
 }
 

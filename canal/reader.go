@@ -119,7 +119,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) error {
 		known = known.clone()
 	}
 	s.onStart = r.before.Store
-	r.history = newHistory(end{file: p.file, pos: p.pos, born: p.born, order: order}, known)
+	r.history = newHistory(r.server.flavor, end{file: p.file, pos: p.pos, born: p.born, order: order}, known)
 	s.history = r.history
 	r.stream = s
 	if !p.moved {

@@ -60,6 +60,13 @@ func (s *schema) single(t *replicator.Table) bool {
 	return false
 }
 
+// tellsApart reports whether no two rows have the same values in these columns.
+func (s *schema) tellsApart(columns []string) bool {
+	return slices.ContainsFunc(s.unique, func(key []string) bool {
+		return subset(key, columns) && !slices.ContainsFunc(key, func(name string) bool { c := s.column(name); return c == nil || c.nullable })
+	})
+}
+
 // digest is what tells apart two shapes of a table whose columns the binlog doesn't name.
 func (s *schema) digest() string {
 	h := sha256.New()

@@ -89,22 +89,24 @@ func trimZerofill(s string) string {
 
 // selection is how rows of a watched table are selected.
 type selection struct {
-	t       *watched
-	single  bool
-	list    string // the select list
-	columns []selected
-	key     []int
-	column  int
-	version int
-	body    int
-	extras  []int
-	names   []string
-	offset  []int
+	t        *watched
+	single   bool
+	distinct bool   // no two rows of a cell have one version
+	list     string // the select list
+	columns  []selected
+	key      []int
+	column   int
+	version  int
+	body     int
+	extras   []int
+	names    []string
+	offset   []int
 }
 
 func newSelection(t *watched) (*selection, error) {
 	s := t.schema.Load()
 	x := &selection{t: t, single: s.single(&t.Table), column: -1, version: -1, body: -1}
+	x.distinct = t.Version != "" && s.tellsApart(append(append([]string{t.Version}, t.Key...), t.Column))
 	at := map[string]int{}
 	add := func(name string) (int, error) {
 		folded := strings.ToLower(name)
