@@ -1,0 +1,147 @@
+package redis
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+func randomText(r *rand.Rand) string {
+	b := make([]byte, r.IntN(40))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return string(b)
+}
+
+func randomClaims(r *rand.Rand) []claim {
+	var claims []claim
+	for range r.IntN(4) {
+		c := claim{kind: "hjsmucz"[r.IntN(7)], key: randomText(r)}
+		if c.kind == kindHash || c.kind == kindJSON {
+			kept := r.IntN(2) == 0
+			c.row = &row{digest: strings.Repeat("d", digestSize), kept: kept, whole: kept}
+			for range r.IntN(3) {
+				f := field{name: randomText(r)}
+				if kept {
+					f.value = randomText(r)
+				}
+				c.row.fields = append(c.row.fields, f)
+			}
+		} else {
+			c.member, c.amount = randomText(r), randomText(r)
+		}
+		claims = append(claims, c)
+	}
+	return claims
+}
+
+func randomRecord(r *rand.Rand) *record {
+	rec := &record{nonce: "12345678", revision: r.Uint64()}
+	for range r.IntN(4) {
+		c := cellRecord{cell: replicator.Cell{Table: randomText(r), Column: randomText(r), Key: replicator.Key(randomText(r))}}
+		for range r.IntN(4) {
+			c.views = append(c.views, viewRecord{id: viewID("view\x00" + string(rune('a'+r.IntN(26)))), generation: r.Uint64(),
+				state:  replicator.State{Version: r.Int64N(math.MaxInt64) - 1, Order: r.Int64(), AsOf: r.Int64()},
+				claims: string(appendClaims(nil, randomClaims(r)))})
+		}
+		rec.cells = append(rec.cells, c)
+	}
+	for range r.IntN(3) {
+		p := pending{id: "abcdef", kind: 's', key: randomText(r)}
+		for range r.IntN(3) {
+			p.args = append(p.args, randomText(r))
+		}
+		rec.pending = append(rec.pending, p)
+	}
+	return rec
+}
+
+func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		want := randomRecord(r)
+		stored := string(want.append([]byte(want.nonce)))
+		got, err := parseRecord(&stored)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("read %+v (%v)\nwritten %+v", got, err, want)
+		}
+		claims := randomClaims(r)
+		if got, err := parseClaims(string(appendClaims(nil, claims))); err != nil || !reflect.DeepEqual(got, claims) {
+			t.Fatalf("read %+v (%v)\nwritten %+v", got, err, claims)
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 20 {
+		rec := randomRecord(r)
+		f.Add(string(rec.append([]byte(rec.nonce))))
+	}
+	f.Fuzz(func(t *testing.T, stored string) {
+		rec, err := parseRecord(&stored)
+		if err != nil {
+			return
+		}
+		if again := string(rec.append([]byte(rec.nonce))); again != stored {
+			t.Fatalf("%q is read, but written as %q", stored, again)
+		}
+		for _, c := range rec.cells {
+			for _, v := range c.views {
+				claims, err := parseClaims(v.claims)
+				if err != nil {
+					continue
+				}
+				if again := string(appendClaims(nil, claims)); again != v.claims {
+					t.Fatalf("the claims %q are read, but written as %q", v.claims, again)
+				}
+			}
+		}
+	})
+}
+
+func FuzzDecimal(f *testing.F) {
+	for _, s := range []string{"0", "-0.0", "1e3", "12.50", "-.5e-2", "1E400", "00012"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		short, err := canonical(s)
+		if err != nil {
+			return
+		}
+		if again, err := canonical(short); err != nil || again != short {
+			t.Fatalf("%q becomes %q, which becomes %q (%v)", s, short, again, err)
+		}
+	})
+}
+
+func TestCompanionsShareTheKeysSlot(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	seen := map[string]string{}
+	for range 5000 {
+		b := make([]byte, r.IntN(12))
+		for i := range b {
+			b[i] = "ab:{}{}"[r.IntN(7)]
+		}
+		key := string(b)
+		if key == "" {
+			continue
+		}
+		companion := beside(kindCounter, key)
+		if slotOf(companion) != slotOf(key) {
+			t.Fatalf("%q is in slot %d, %q in %d", key, slotOf(key), companion, slotOf(companion))
+		}
+		if other, ok := seen[companion]; ok && other != key {
+			t.Fatalf("%q belongs to %q and %q", companion, other, key)
+		}
+		seen[companion] = key
+	}
+	if got := slotOf("123456789"); got != 12739 { // the reference value of the cluster specification, 0x31C3
+		t.Errorf("the slot of 123456789 is %d", got)
+	}
+}
