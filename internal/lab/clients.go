@@ -163,8 +163,26 @@ func (e Elastic) Document(ctx context.Context, index, id string) (map[string]any
 	return source, nil
 }
 
-// do sends a request; an index that is missing is an empty answer.
+// Source is the text of one document.
+func (e Elastic) Source(ctx context.Context, index, id string) ([]byte, error) {
+	return e.text(ctx, http.MethodGet, "/"+index+"/_source/"+id, "")
+}
+
+// do sends a request and decodes the answer; an index that is missing is an empty answer.
 func (e Elastic) do(ctx context.Context, method, path, body string) (any, error) {
+	text, err := e.text(ctx, method, path, body)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	err = d.Decode(&v)
+	return v, err
+}
+
+// text sends a request; what is missing is nil.
+func (e Elastic) text(ctx context.Context, method, path, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -185,11 +203,7 @@ func (e Elastic) do(ctx context.Context, method, path, body string) (any, error)
 	case res.StatusCode >= 300:
 		return nil, fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text)
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var v any
-	err = d.Decode(&v)
-	return v, err
+	return text, nil
 }
 
 // at follows names into an object; nil if there is nothing.

@@ -47,11 +47,12 @@ func (p *Program) WithNewState() *Program {
 	return &other
 }
 
-// With is the same program, state directory included, with further variables.
-func (p *Program) With(env ...string) *Program {
-	other := *p
-	other.env = append(append([]string(nil), p.env...), env...)
-	return &other
+// File writes a file that the configuration names, beside it.
+func (p *Program) File(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (p *Program) file() string { return filepath.Join(p.dir, "replicator.toml") }

@@ -1,0 +1,283 @@
+package docs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"replicator/internal/lab"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+var update = flag.Bool("update", false, "write the tables of docs/types.md")
+
+const page = "../../docs/types.md"
+
+// bench is the servers, which hold what is documented once the program has run.
+type bench struct {
+	t       testing.TB
+	db      lab.MySQL
+	redis   lab.Redis
+	elastic lab.Elastic
+	index   string
+}
+
+func TestTypesAreStoredAsDocumented(t *testing.T) {
+	server := servertest.Own(t, servers.MySQL)
+	b := &bench{t: t, redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)}, elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, index: servertest.Name()}
+	var dsn string
+	b.db, dsn = lab.Prepare(t, server, "types", "")
+	b.create()
+	p := lab.Build(t, "TYPES", b.config(), "TYPES_DSN="+dsn, "TYPES_REDIS="+b.redis.Server.DSN("0"), "TYPES_ELASTIC="+b.elastic.URL)
+	p.File("mapping.json", `{"dynamic": false}`) // one property is of many types here
+	p.CatchUp()
+
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := replace(t, string(text), "columns", b.columns())
+	written = replace(t, written, "bodies", b.bodies())
+	if *update {
+		if err := os.WriteFile(page, []byte(written), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	was, is := strings.Split(string(text), "\n"), strings.Split(written, "\n")
+	for i, line := range is {
+		if i >= len(was) || was[i] != line {
+			t.Fatalf("docs/types.md, line %d: the program stores\n%s\nIf that is as it should be: go test ./internal/docs -update", i+1, line)
+		}
+	}
+}
+
+// replace puts a table between two comments of the page.
+func replace(t testing.TB, text, name, table string) string {
+	t.Helper()
+	begin, end := "<!-- "+name+": written by internal/docs -->\n", "<!-- end of "+name+" -->"
+	before, rest, ok := strings.Cut(text, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("docs/types.md has no place for the table %s: %s…%s", name, begin, end)
+	}
+	return before + begin + table + end + after
+}
+
+// bodyTable is where the bodies of one codec stand.
+func bodyTable(codec string) string { return "body_" + strings.ReplaceAll(codec, "+", "_") }
+
+// target is the table of a target type.
+func target(i int) string { return fmt.Sprintf("target%d", i) }
+
+// create makes tables and rows: a row for each case, so that one value that doesn't fit is no other's trouble.
+func (b *bench) create() {
+	columns := []string{"id INT PRIMARY KEY"}
+	for i, c := range columnCases() {
+		columns = append(columns, fmt.Sprintf("c%d %s", i, c.ddl))
+	}
+	list := strings.Join(columns, ", ")
+	statements := []string{"SET NAMES utf8mb4", "SET time_zone = '+00:00'", "CREATE TABLE source (" + list + ")", "CREATE TABLE typed (" + list + ")"}
+	for i, c := range columnCases() {
+		statements = append(statements, fmt.Sprintf("INSERT INTO source (id, c%d) VALUES (%d, %s)", i, i, c.literal))
+	}
+	for i, t := range targetTypes() {
+		statements = append(statements, "CREATE TABLE "+target(i)+" (id INT PRIMARY KEY, v "+t+" NULL)")
+	}
+	for _, codec := range codecs() {
+		statements = append(statements, "CREATE TABLE "+bodyTable(codec)+" (id INT PRIMARY KEY, body BLOB)")
+	}
+	for i, c := range bodyCases() {
+		statements = append(statements, fmt.Sprintf("INSERT INTO %s VALUES (%d, X'%x')", bodyTable(c.codec), i, c.body))
+	}
+	b.db.Exec(b.t, statements...)
+}
+
+func codecs() []string {
+	var all []string
+	for _, c := range bodyCases() {
+		if !slices.Contains(all, c.codec) {
+			all = append(all, c.codec)
+		}
+	}
+	return all
+}
+
+// config is the program's configuration.
+func (b *bench) config() string {
+	var c strings.Builder
+	fmt.Fprint(&c, "[source]\ndsn = \"${TYPES_DSN}\"\n[checkpoint]\npath = \"${TYPES_STATE}\"\n[http]\nlisten = \"${TYPES_LISTEN}\"\n",
+		"[sinks.main]\ntype = \"mysql\"\ndsn = \"${TYPES_DSN}\"\n[sinks.cache]\ntype = \"redis\"\nurl = \"${TYPES_REDIS}\"\n",
+		"[sinks.search]\ntype = \"elastic\"\naddresses = [\"${TYPES_ELASTIC}\"]\n[tables.source]\nkey = \"id\"\n")
+	var fields, from []string
+	for i := range columnCases() {
+		fields = append(fields, fmt.Sprintf("%q", fmt.Sprintf("c%d", i)))
+	}
+	for _, codec := range codecs() {
+		fmt.Fprintf(&c, "[tables.%s]\nkey = \"id\"\nbody = \"body\"\ncodec = %q\n", bodyTable(codec), codec)
+		from = append(from, fmt.Sprintf("%q", bodyTable(codec)))
+	}
+	views := func(name, from, fields string) {
+		fmt.Fprintf(&c, "[views.%s_hash]\nsink = \"cache\"\nkind = \"hash\"\nkey = \"%s:{id}\"\nfrom = [%s]\nfields = [%s]\n", name, name, from, fields)
+		fmt.Fprintf(&c, "[views.%s_json]\nsink = \"cache\"\nkind = \"json\"\nkey = \"%s_json:{id}\"\nfrom = [%s]\nfields = [%s]\n", name, name, from, fields)
+		fmt.Fprintf(&c, "[views.%s_document]\nsink = \"search\"\nkind = \"document\"\nindex = \"%s-%s\"\nfrom = [%s]\nfields = [%s]\nmapping_file = \"mapping.json\"\n",
+			name, b.index, name, from, fields)
+	}
+	row := func(name, from, fields string) {
+		fmt.Fprintf(&c, "[views.%s]\nsink = \"main\"\nkind = \"row\"\nfrom = [%s]\nfields = [%s]\n", name, from, fields)
+	}
+	views("column", `"source"`, strings.Join(fields, ", "))
+	row("typed", `"source"`, strings.Join(fields, ", "))
+	views("body", strings.Join(from, ", "), `"v"`)
+	for i := range targetTypes() {
+		row(target(i), strings.Join(from, ", "), `"v"`)
+	}
+	return c.String()
+}
+
+// columns is the table of the source's column types.
+func (b *bench) columns() string {
+	var out strings.Builder
+	fmt.Fprint(&out, "| column | value | MySQL, a column of the same type | Redis `hash` | JSON |\n|---|---|---|---|---|\n")
+	var places []place
+	for i, c := range columnCases() {
+		for _, table := range []string{"source", "typed"} {
+			places = append(places, place{table, fmt.Sprintf("c%d", i), c.ddl, i})
+		}
+	}
+	rows, cached := b.rows(places), b.cached("column", len(columnCases()), func(id int) string { return fmt.Sprintf("c%d", id) })
+	for i, c := range columnCases() {
+		source, stored := rows[places[2*i]], rows[places[2*i+1]]
+		if stored != source && stored != misfit {
+			b.t.Errorf("%s %s: the source holds %s, the target %s", c.ddl, c.literal, source, stored)
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", strings.TrimSuffix(c.ddl, " NULL"), code(c.literal), code(stored), code(cached[i].hash), code(cached[i].json))
+	}
+	return out.String()
+}
+
+// bodies is the table of the properties' types.
+func (b *bench) bodies() string {
+	var out strings.Builder
+	fmt.Fprint(&out, "| codec | value | Redis `hash` | JSON")
+	for _, t := range targetTypes() {
+		fmt.Fprintf(&out, " | `%s`", t)
+	}
+	fmt.Fprint(&out, " |\n|---|---|---|---"+strings.Repeat("|---", len(targetTypes()))+"|\n")
+	var places []place
+	for i := range bodyCases() {
+		for j, t := range targetTypes() {
+			places = append(places, place{target(j), "v", t, i})
+		}
+	}
+	rows, cached := b.rows(places), b.cached("body", len(bodyCases()), func(int) string { return "v" })
+	for i, c := range bodyCases() {
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s", c.codec, code(c.shown), code(cached[i].hash), code(cached[i].json))
+		for j := range targetTypes() {
+			stored := rows[places[i*len(targetTypes())+j]]
+			if stored == cached[i].hash {
+				stored = "="
+			}
+			fmt.Fprint(&out, " | ", code(stored))
+		}
+		fmt.Fprint(&out, " |\n")
+	}
+	return out.String()
+}
+
+// misfit stands where a value was not stored.
+const misfit = "✗"
+
+func code(text string) string {
+	if text == "=" || text == misfit {
+		return text
+	}
+	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
+}
+
+// place is a column of a row in MySQL.
+type place struct {
+	table, column, ddl string
+	id                 int
+}
+
+// rows reads what stands in MySQL: bytes as hexadecimal digits, misfit where there is no row.
+func (b *bench) rows(places []place) map[place]string {
+	var queries []string
+	held := map[place]string{}
+	for n, p := range places {
+		expression := p.column
+		switch {
+		case strings.Contains(p.ddl, "BINARY"), strings.Contains(p.ddl, "BLOB"):
+			expression = "CONCAT('0x', LOWER(HEX(" + p.column + ")))"
+		case strings.HasPrefix(p.ddl, "BIT"):
+			expression += " + 0"
+		}
+		queries = append(queries, fmt.Sprintf("SELECT %d, %s FROM %s WHERE id = %d", n, expression, p.table, p.id))
+		held[p] = misfit
+	}
+	rows, err := b.db.Rows(b.t.Context(), strings.Join(queries, ";\n"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, r := range rows {
+		n, err := strconv.Atoi(r[0])
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		held[places[n]] = r[1]
+	}
+	return held
+}
+
+// text is a value in a Redis hash, and its JSON.
+type text struct{ hash, json string }
+
+// cached reads n values, and checks that Redis and Elasticsearch hold the same JSON.
+func (b *bench) cached(view string, n int, field func(id int) string) []text {
+	ctx := b.t.Context()
+	var commands []string
+	for id := range n {
+		commands = append(commands, fmt.Sprintf("HGET %s:%d %s", view, id, field(id)), fmt.Sprintf("GET %s_json:%d", view, id))
+	}
+	replies, err := b.redis.Do(ctx, commands...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	all := make([]text, n)
+	for id := range n {
+		object, _ := replies[2*id+1].(string)
+		all[id] = text{fmt.Sprint(replies[2*id]), member(b.t, []byte(object), field(id))}
+		source, err := b.elastic.Source(ctx, b.index+"-"+view, strconv.Itoa(id))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if elastic := member(b.t, source, field(id)); elastic != all[id].json {
+			b.t.Errorf("%s %d: Redis holds %s, Elasticsearch %s", view, id, all[id].json, elastic)
+		}
+	}
+	return all
+}
+
+// member is a member of a JSON object, as it is written there.
+func member(t testing.TB, object []byte, name string) string {
+	t.Helper()
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(object, &m); err != nil {
+		t.Fatalf("%s: %v", object, err)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, m[name]); err != nil {
+		t.Fatalf("%s: no %s: %v", object, name, err)
+	}
+	return b.String()
+}
