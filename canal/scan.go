@@ -38,6 +38,13 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 		return chunk, err
 	}
 	defer conn.Close()
+	if !x.positioned() && (after == "" || r.server.flavor == mysqlFlavor) { // MySQL: once is enough with GTIDs, and costs nothing
+		lock, err := r.settle(ctx, conn)
+		if err != nil {
+			return chunk, err
+		}
+		query += lock
+	}
 	for range lockAttempts {
 		if chunk, err = r.scanChunk(ctx, conn, x, query, args, columns, limit); !lostLock(err) {
 			break

@@ -1,0 +1,100 @@
+package canal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+)
+
+var _ replicator.Lister = (*Reader)(nil)
+
+// versionsRead is how many rows are read for each cell that is asked for: cells have several versions.
+const versionsRead = 4
+
+// Cells implements replicator.Lister. It reads the key columns only, which an index on them holds, and leaves it to the cells'
+// own comparison which rows are of one cell: the server's DISTINCT would take "a" and "A" for equal.
+func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string, limit int) ([]replicator.Cell, string, error) {
+	w := r.tables.byName[table]
+	if w == nil {
+		return nil, "", replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
+	}
+	x, err := newSelection(w)
+	if err != nil {
+		return nil, "", err
+	}
+	x = x.keysOnly()
+	most := limit * versionsRead
+	query, args, err := x.scanQuery(columns, after, most)
+	if err != nil {
+		return nil, "", err
+	}
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer conn.Close()
+	var cells []replicator.Cell
+	read, next := 0, ""
+	err = x.read(ctx, conn, query, args, func(_ int, values [][]byte) error {
+		read++
+		row, err := x.row(values, 0, time.Time{})
+		if err != nil {
+			return err
+		}
+		next = x.encodeOffset(values)
+		if (len(columns) == 0 || slices.Contains(columns, row.Cell.Column)) && (len(cells) == 0 || cells[len(cells)-1] != row.Cell) {
+			cells = append(cells, row.Cell)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", classify(err)
+	}
+	if read < most {
+		next = ""
+	}
+	return cells, next, nil
+}
+
+// keysOnly selects nothing but what makes a cell, in the cells' order.
+func (x *selection) keysOnly() *selection {
+	y := &selection{t: x.t, single: true, column: -1, version: -1, body: -1}
+	var list []string
+	add := func(i int) int {
+		y.columns = append(y.columns, x.columns[i])
+		list = append(list, x.columns[i].expression())
+		y.offset = append(y.offset, len(y.columns)-1)
+		return len(y.columns) - 1
+	}
+	for _, i := range x.key {
+		y.key = append(y.key, add(i))
+	}
+	if x.column >= 0 && !slices.Contains(x.key, x.column) {
+		y.column = add(x.column)
+	} else if x.column >= 0 {
+		y.column = y.key[slices.Index(x.key, x.column)]
+	}
+	y.list = strings.Join(list, ", ")
+	return y
+}
+
+// Estimate implements replicator.Lister.
+func (r *Reader) Estimate(ctx context.Context, table string) (int64, error) {
+	w := r.tables.byName[table]
+	if w == nil {
+		return 0, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
+	}
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	var n int64
+	err = conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(TABLE_ROWS), 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+		w.Database, w.Table.Table).Scan(&n)
+	return n, classify(err)
+}
