@@ -120,7 +120,7 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 // Elastic is an Elasticsearch by its URL.
 type Elastic struct{ URL string }
 
-// Documents are the documents of an index or alias, by id; none if it is not there.
+// Documents are the documents of an index or alias, by id, without what the program remembers in them; none if it is not there.
 func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[string]any, error) {
 	if _, err := e.do(ctx, http.MethodPost, "/"+index+"/_refresh?ignore_unavailable=true", ""); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 	after := ""
 	for {
 		page, err := e.do(ctx, http.MethodPost, "/"+index+"/_search?ignore_unavailable=true",
-			`{"size": 1000, "sort": [{"_doc": "asc"}], "track_total_hits": false`+after+`}`)
+			`{"size": 1000, "sort": [{"_doc": "asc"}], "track_total_hits": false, "_source": {"excludes": "_replicator"}`+after+`}`)
 		if err != nil {
 			return nil, err
 		}
