@@ -18,6 +18,10 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c := &checker{}
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
+		if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoDBAccessDenied {
+			c.fail("grants", describe(err), c.grantFix(s.mysql.User))
+			return c.findings
+		}
 		c.fail("connection", describe(err), "check the DSN, that the server runs, and the account's password")
 		return c.findings
 	}
@@ -61,6 +65,10 @@ func (c *checker) fail(what, detail, fix string) { c.add(replicator.Fail, what, 
 
 // describe shows an error of the driver; they hold no password.
 func describe(err error) string { return err.Error() }
+
+func (c *checker) grantFix(user string) string {
+	return fmt.Sprintf("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'…'", user)
+}
 
 func (c *checker) variable(ctx context.Context, db querier, name, want string, level replicator.Level, fix string) {
 	v, err := variable(ctx, db, name)
@@ -109,7 +117,7 @@ func (c *checker) grants(ctx context.Context, db querier, user string) {
 		if role {
 			level = replicator.Warn // the role may have them
 		}
-		c.add(level, "grants", "missing: "+strings.Join(missing, ", "), fmt.Sprintf("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'…'", user))
+		c.add(level, "grants", "missing: "+strings.Join(missing, ", "), c.grantFix(user))
 		return
 	}
 	c.ok("grants", "SELECT, REPLICATION SLAVE, REPLICATION CLIENT")

@@ -22,12 +22,9 @@ const (
 	mariaUpdateRowsCompressed  replication.EventType = 170
 	mariaDeleteRowsCompressed  replication.EventType = 171
 	mariaXAPreparedFlag        byte                  = 64
-	mariaXACompletedFlag       byte                  = 128
 	mariaStandaloneFlag        byte                  = replication.BINLOG_MARIADB_FL_STANDALONE
-	mariaGroupCommitFlag       byte                  = replication.BINLOG_MARIADB_FL_GROUP_COMMIT_ID
 	ignorableFlag              uint16                = replication.LOG_EVENT_IGNORABLE_F
 	artificialFlag             uint16                = replication.LOG_EVENT_ARTIFICIAL_F
-	rowsStatementEnd           uint16                = replication.RowsEventStmtEndFlag
 	noTable                    uint64                = 0xffffff // a rows event that only ends a statement
 	executeLoadExtra                                 = 4 + 4 + 4 + 1
 	immediateTimestampExtended                       = 1 << 55

@@ -300,8 +300,8 @@ func (s *stream) statement(ctx context.Context, h header, database, text []byte,
 }
 
 // wayOut is what a person can do about what a binlog doesn't tell.
-const wayOut = "Rebuild its views: set the checkpoint past this place (replicator checkpoint set … --pos FILE:POS), then " +
-	"replicator rebuild, or verify --repair"
+const wayOut = "Fill its views anew (replicator checkpoint reset), or go on behind this place without it (replicator checkpoint " +
+	"set --pos FILE:POS)"
 
 // rolledBack: rows of a transaction that ended with ROLLBACK were in the binlog, because it changed tables of engines that
 // can't roll back. Which rows stayed is not told.

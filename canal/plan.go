@@ -96,7 +96,8 @@ func (p *plan) assign() error {
 				return i, nil
 			}
 		}
-		return -1, fmt.Errorf("there is no column %s (%s); the table was altered, or the configuration is wrong", name, role)
+		return -1, fmt.Errorf("there is no column %s (%s); the table was altered, or the configuration is wrong. Restore the "+
+			"column or correct the configuration, then: %s", name, role, wayOut)
 	}
 	optional := func(role, name string) (int, error) {
 		if name == "" {

@@ -1,9 +1,6 @@
 package canal
 
-import (
-	"bytes"
-	"math/bits"
-)
+import "math/bits"
 
 // scale maps an offset in an event's data to its address in the file. Where the data was compressed the file has fewer bytes
 // than the data: num of them for den.
@@ -25,5 +22,3 @@ func (s scale) at(off int) int64 {
 	n, _ := bits.Div64(hi, lo, uint64(s.den))
 	return s.base + int64(min(n, uint64(s.num)))
 }
-
-func newByteReader(b []byte) *bytes.Reader { return bytes.NewReader(b) }

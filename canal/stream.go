@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -68,7 +69,7 @@ type group struct {
 	sid        sid
 }
 
-// errAbort passes an error of the Handler through.
+// handlerError is an error of the Handler, which is passed on as it is.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
@@ -334,11 +335,10 @@ func (s *stream) locate(err error, start int64) error {
 	if s.group.open && s.group.from > 0 {
 		start = s.group.from
 	}
-	where := fmt.Errorf("binlog %s:%d: %w", s.file.name, start, err)
-	return where
+	return fmt.Errorf("binlog %s:%d: %w", s.file.name, start, err)
 }
 
-// closeDecoder frees what the decoder of compressed transactions holds.
+// close frees what the decoder of compressed transactions holds.
 func (s *stream) close() {
 	if s.inflate != nil {
 		s.inflate.Close()
@@ -398,7 +398,7 @@ func (s *stream) payload(ctx context.Context, h header, body []byte, place scale
 
 // inflater reads a payload's data. The decoder is kept: making one costs more than a small transaction.
 func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
-	in := newByteReader(data)
+	in := bytes.NewReader(data)
 	switch method {
 	case replication.ZSTD:
 	case replication.NONE:

@@ -192,7 +192,7 @@ func subset(a, b []string) bool {
 	return true
 }
 
-// place qualifies the table.
+// from is the table's qualified name.
 func (x *selection) from() string {
 	return quoteName(x.t.Database) + "." + quoteName(x.t.Table.Table)
 }
