@@ -35,6 +35,13 @@ const chunkTime = 200 * time.Millisecond
 func (s *session) scan(ctx context.Context, table string) error {
 	columns := s.run.columns(table)
 	progress := s.run.progress(table)
+	if lister, ok := s.reader.(Lister); ok && progress.Total == 0 {
+		n, err := lister.Estimate(ctx, table)
+		if err != nil {
+			return err
+		}
+		progress.Total = n
+	}
 	limit := ScanLimit{Rows: 1000, Bytes: s.budget.total / 4}
 	for !progress.Done {
 		began := time.Now()

@@ -51,11 +51,14 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 
 // Rebuild begins to make views again from offset zero, all in one scan, while the tail goes on; Status tells the rest. It is
 // resumed after a crash. A sink without shadows is rebuilt in place.
-func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode) error {
-	return p.ask(ctx, func(ctx context.Context) error { return p.beginRebuild(ctx, names, mode) })
+//
+// from is where the scan of each table begins: a Chunk's Next, "" for offset zero. Only a rebuild in place can begin later:
+// what stands before is kept as it is, as far as the source confirms it.
+func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
+	return p.ask(ctx, func(ctx context.Context) error { return p.beginRebuild(ctx, names, mode, from) })
 }
 
-func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode RebuildMode) error {
+func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	b := &rebuild{}
 	for _, name := range names {
 		v := p.view(name)
@@ -69,7 +72,7 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	}
 	shadower, ok := p.Sink.(Shadower)
 	if !ok || mode == InPlace {
-		return p.rebuildInPlace(ctx, b)
+		return p.rebuildInPlace(ctx, b, from)
 	}
 	if err := shadower.Discard(ctx, b.views); err != nil {
 		return fmt.Errorf("sink %s: removing an earlier shadow: %w", p.Name, err)
@@ -110,12 +113,15 @@ func (p *Pipeline) launchShadows(b *rebuild, from Checkpoint) error {
 }
 
 // rebuildInPlace takes the views out of their runs and fills them by themselves, writing every row.
-func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild) error {
+func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) error {
 	fresh, err := p.fresh(ctx, b.views, p.positions())
 	if err != nil {
 		return err
 	}
 	fresh.Fill, fresh.FillFrom, fresh.Repair = fillOf(b.views), fresh.Position.Order, true
+	for table := range fresh.Fill {
+		fresh.Fill[table] = Progress{After: from}
+	}
 	if _, err := p.takeOut(ctx, b.views); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
 				p.caughtUp(t, f)
 				corrupt(r, sink, "a")
 				corrupt(r, sink, "b")
-				if err := p.Rebuild(t.Context(), []string{"a", "b"}, replicator.BySwap); err != nil {
+				if err := p.Rebuild(t.Context(), []string{"a", "b"}, replicator.BySwap, ""); err != nil {
 					t.Fatal(err)
 				}
 				for range r.IntN(4) {
@@ -92,7 +92,7 @@ func TestARebuildInPlaceRewritesEverything(t *testing.T) {
 		for key := range f.model() { // missing and stale; what is extra is for sinks that can list their entries
 			sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 		}
-		if err := p.Rebuild(t.Context(), []string{"a"}, replicator.InPlace); err != nil {
+		if err := p.Rebuild(t.Context(), []string{"a"}, replicator.InPlace, ""); err != nil {
 			t.Fatal(err)
 		}
 		history(f, r, 10)

@@ -31,8 +31,8 @@ type app struct {
 }
 
 // newApp wires the program. It connects to nothing but the checkpoint store; what is wrong with the configuration is a
-// usage error.
-func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app, error) {
+// usage error. Views that are about to be rebuilt may be defined anew.
+func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, rebuilt ...string) (*app, error) {
 	a := &app{cfg: cfg, log: log, metrics: server.NewMetrics(cfg.Views...), sinks: map[string]replicator.Sink{}}
 	if err := fingerprint(cfg); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger) (*app, er
 	if a.store, err = openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if err := a.refuseChanged(ctx); err != nil {
+	if err := a.refuseChanged(ctx, rebuilt); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	for i := range cfg.Sinks {
@@ -115,7 +115,7 @@ func compile(cfg *config.Config, views []*replicator.View, tables []replicator.T
 
 // refuseChanged refuses to start while a view's definition differs from the one it was filled by, unless it says that it is
 // then to be rebuilt.
-func (a *app) refuseChanged(ctx context.Context) error {
+func (a *app) refuseChanged(ctx context.Context, rebuilt []string) error {
 	saved, err := a.store.Checkpoints(ctx)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (a *app) refuseChanged(ctx context.Context) error {
 	var changed []error
 	for _, c := range saved {
 		v := a.cfg.View(c.View)
-		if v != nil && c.Fingerprint != v.Fingerprint && v.OnChange != "rebuild" {
+		if v != nil && c.Fingerprint != v.Fingerprint && v.OnChange != "rebuild" && !slices.Contains(rebuilt, v.Name) {
 			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
 				"on_change = \"rebuild\", or run `replicator rebuild %s`", a.cfg.File, v.Name, v.Name))
 		}

@@ -21,6 +21,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitDiffer = 3
 )
 
 // usageError is a mistake in the command line or the configuration: nothing was started.
@@ -47,6 +48,10 @@ func execute(args []string) int {
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage
+	}
+	var differ differencesError
+	if errors.As(err, &differ) {
+		return exitDiffer
 	}
 	return exitFailed
 }
@@ -81,7 +86,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	for _, add := range []func(*options) *cobra.Command{
 		runCommand, checkCommand, statusCommand, waitCommand, schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
-		demoCommand, versionCommand,
+		rebuildCommand, verifyCommand, explainCommand, demoCommand, versionCommand,
 	} {
 		cmd := add(o)
 		wrapArgs(cmd)

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"replicator"
+	"replicator/config"
+)
+
+func explainCommand(o *options) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "explain VIEW KEY",
+		Short: "One entity at 3 a.m.: its cells, what the view should hold, what the sink holds, and why they differ",
+		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of it, whether the sink holds
+that, which version the sink applied last, and the entity's dead letters. KEY is as listings show it: 32 hexadecimal digits or a
+UUID for 16 bytes; the parts of a key of several columns with ":" between them.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := loadViews(o, args[:1])
+			if err != nil {
+				return err
+			}
+			log, err := o.logger()
+			if err != nil {
+				return err
+			}
+			if err := fingerprint(cfg); err != nil {
+				return err
+			}
+			v := &verification{cfg: cfg, log: log, errOut: cmd.ErrOrStderr()}
+			return v.explain(cmd.Context(), cfg.View(args[0]), args[1], cmd.OutOrStdout(), asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+// explanation is what is known of one cell and one view.
+type explanation struct {
+	View      string           `json:"view"`
+	Source    string           `json:"source,omitempty"`
+	Table     string           `json:"table"`
+	Key       string           `json:"key"`
+	Column    string           `json:"column"`
+	Exists    bool             `json:"exists"`
+	Version   *int64           `json:"version"`  // of the newest row in the source
+	Expected  []map[string]any `json:"expected"` // what the view should hold
+	Problem   string           `json:"problem,omitempty"`
+	Holds     string           `json:"holds"` // as expected, missing, stale, extra
+	Applied   *int64           `json:"applied_version"`
+	AppliedAt string           `json:"applied_position,omitempty"`
+	Why       string           `json:"why"`
+	Letters   []shownLetter    `json:"dead_letters,omitempty"`
+}
+
+func (v *verification) explain(ctx context.Context, view *replicator.View, text string, out io.Writer, asJSON bool) error {
+	letters, err := readLetters(ctx, v.cfg)
+	if err != nil {
+		return err
+	}
+	var all []explanation
+	for _, shard := range v.cfg.Source.Shards {
+		some, err := v.explainShard(ctx, shard, view, text, letters)
+		if err != nil {
+			return err
+		}
+		all = append(all, some...)
+	}
+	if asJSON {
+		return printJSON(out, all)
+	}
+	for _, e := range all {
+		e.print(out)
+	}
+	return nil
+}
+
+func (v *verification) explainShard(ctx context.Context, shard config.Shard, view *replicator.View, text string, letters []replicator.DeadLetter) (all []explanation, err error) {
+	o, err := v.open(ctx, shard, view)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	comparer, ok := o.target.(replicator.Comparer)
+	if !ok {
+		return nil, fmt.Errorf("view %s: its sink can't tell what it holds", view.Name)
+	}
+	var cells []replicator.Cell
+	for _, f := range view.From {
+		key, err := parseKey(ctx, o, f.Table, text)
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, replicator.Cell{Table: f.Table, Key: key, Column: f.Column})
+	}
+	rows, asOf, err := o.reader.Newest(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	ops := make([]replicator.Op, len(cells))
+	for i, row := range rows {
+		ops[i] = replicator.Op{Cell: cells[i], Version: replicator.NoVersion, AsOf: asOf, Values: o.evaluator.Evaluate(cells[i], row)}
+		if row != nil {
+			ops[i].Version = row.Version
+		}
+	}
+	differences, err := comparer.Compare(ctx, ops)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := o.target.Versions(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	for i := range cells {
+		e := explanation{View: view.Name, Source: shard.Name, Table: cells[i].Table, Key: cells[i].Key.String(), Column: cells[i].Column,
+			Exists: rows[i] != nil, Holds: "as expected"}
+		if rows[i] != nil {
+			e.Version = &ops[i].Version
+		}
+		if versions[i] != replicator.NoVersion {
+			e.Applied = &versions[i]
+		}
+		e.expect(view, ops[i])
+		for _, d := range differences {
+			if d.Op == i || len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
+				e.Holds = string(d.Kind)
+			}
+		}
+		for _, l := range letters {
+			if l.View == view.Name && l.Cell == cells[i] {
+				e.Letters = append(e.Letters, shown(l))
+			}
+		}
+		e.reason()
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// expect fills in what the view should hold.
+func (e *explanation) expect(view *replicator.View, op replicator.Op) {
+	e.Expected = []map[string]any{}
+	for _, value := range op.Values {
+		if value.Err != nil {
+			e.Problem = value.Err.Error()
+		}
+		for _, entry := range value.Entries {
+			fields := map[string]any{}
+			for i, f := range view.Fields {
+				if i < len(entry.Fields) && entry.Fields[i] != nil {
+					fields[f.Name] = shownValue(entry.Fields[i])
+				}
+			}
+			if entry.Key != "" {
+				fields["key"] = entry.Key
+			}
+			e.Expected = append(e.Expected, fields)
+		}
+	}
+}
+
+// shownValue is a value as JSON can show it.
+func shownValue(v any) any {
+	switch v := v.(type) {
+	case []byte, replicator.Number, replicator.RawJSON:
+		return replicator.FormatValue(v)
+	}
+	return v
+}
+
+// reason says in a sentence why things are as they are.
+func (e *explanation) reason() {
+	switch {
+	case len(e.Letters) > 0:
+		e.Why = "a dead letter: " + e.Letters[0].Reason
+	case e.Problem != "":
+		e.Why = "what the cell contributes can't be computed: " + e.Problem
+	case e.Holds == "as expected" && !e.Exists:
+		e.Why = "the source has no such cell, and the view holds nothing of it"
+	case e.Holds == "as expected":
+		e.Why = "the view is right"
+	case e.Applied == nil:
+		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
+	case e.Version != nil && *e.Applied < *e.Version:
+		e.Why = "the view is behind: an older version was applied last (`replicator status` tells the lag)"
+	default:
+		e.Why = "the sink has applied this version, but holds something else: it was changed by hand (`replicator verify --repair`)"
+	}
+}
+
+func (e *explanation) print(out io.Writer) {
+	number := func(n *int64) string {
+		if n == nil {
+			return "-"
+		}
+		return strconv.FormatInt(*n, 10)
+	}
+	name := e.Table
+	if e.Column != "" {
+		name += "." + e.Column
+	}
+	fmt.Fprintf(out, "cell      %s %s\n", name, e.Key)
+	fmt.Fprintf(out, "source    newest version %s\n", number(e.Version))
+	fmt.Fprintf(out, "view      %s should hold: ", e.View)
+	if len(e.Expected) == 0 {
+		fmt.Fprintln(out, "nothing")
+	}
+	for i, x := range e.Expected {
+		if i > 0 {
+			fmt.Fprint(out, strings.Repeat(" ", 10))
+		}
+		fmt.Fprintf(out, "%v\n", x)
+	}
+	fmt.Fprintf(out, "sink      %s; last applied version %s\n", e.Holds, number(e.Applied))
+	for _, l := range e.Letters {
+		fmt.Fprintf(out, "dead      %s at %s: %s\n", l.ID, l.Position, l.Reason)
+	}
+	fmt.Fprintf(out, "because   %s\n\n", e.Why)
+}
+
+// parseKey reads a key as listings show it, by the types of the table's key columns.
+func parseKey(ctx context.Context, o *opened, table, text string) (replicator.Key, error) {
+	infos, err := o.source.Tables(ctx)
+	if err != nil {
+		return "", err
+	}
+	types := map[string]string{}
+	var names []string
+	for i, t := range o.tables {
+		if t.Name == table {
+			names = t.Key
+			for _, c := range infos[i].Columns {
+				types[c.Name] = strings.ToLower(c.Type)
+			}
+		}
+	}
+	parts := []string{text}
+	if len(names) > 1 {
+		parts = strings.SplitN(text, ":", len(names))
+	}
+	if len(parts) != len(names) {
+		return "", usageError{fmt.Errorf("the key of table %s has %d parts: %s", table, len(names), strings.Join(names, ":"))}
+	}
+	values := make([]any, len(names))
+	for i, name := range names {
+		if i < len(names)-1 {
+			parts[i] = strings.NewReplacer("%3A", ":", "%25", "%").Replace(parts[i])
+		}
+		if values[i], err = keyValue(types[name], parts[i]); err != nil {
+			return "", usageError{fmt.Errorf("key column %s: %w", name, err)}
+		}
+	}
+	return replicator.MakeKey(values...)
+}
+
+// keyValue reads one part of a key.
+func keyValue(typ, text string) (any, error) {
+	switch {
+	case strings.Contains(typ, "int"):
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no integer", text)
+		}
+		return n, nil
+	case strings.Contains(typ, "binary"), strings.Contains(typ, "blob"):
+		b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither hexadecimal digits nor a UUID", text)
+		}
+		return b, nil
+	}
+	return text, nil
+}

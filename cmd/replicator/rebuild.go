@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/config"
+	"replicator/server"
+)
+
+func rebuildCommand(o *options) *cobra.Command {
+	how := server.Rebuild{}
+	cmd := &cobra.Command{
+		Use:   "rebuild VIEW…",
+		Short: "Make views again from offset zero, while the tail goes on",
+		Long: `Makes the named views again from offset zero, all in one scan of their tables, and returns when that is done.
+A MySQL or Elasticsearch view is filled beside the live one and swapped in at once, so that no reader ever sees it half done.
+In Redis, and with --in-place, every row is put into the live view and what the source does not confirm is removed.
+A running process does it, if there is one; else this command does it by itself. Interrupted, it goes on at the next start.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			cfg, err := loadViews(o, names)
+			if err != nil {
+				return err
+			}
+			return rebuild(cmd.Context(), o, cfg, names, how, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&how.From, "from", "", "begin at this `offset`, in place, instead of at zero")
+	cmd.Flags().BoolVar(&how.InPlace, "in-place", false, "rewrite the live view instead of filling one beside it")
+	return cmd
+}
+
+func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string, how server.Rebuild, out io.Writer) error {
+	c := client(cfg)
+	err := c.Rebuild(ctx, strings.Join(names, ","), how)
+	if errors.Is(err, server.ErrNotRunning) {
+		return rebuildAlone(ctx, o, cfg, names, how, out)
+	}
+	if err != nil {
+		return err
+	}
+	return followRebuild(ctx, out, names, c.Status)
+}
+
+// rebuildAlone runs the program for as long as the rebuild takes.
+func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []string, how server.Rebuild, out io.Writer) error {
+	log, err := o.logger()
+	if err != nil {
+		return err
+	}
+	a, err := newApp(ctx, cfg, log, names...)
+	if err != nil {
+		return err
+	}
+	stop, stopNow := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- a.run(context.WithoutCancel(ctx), stop) }()
+	c := control{a}
+	if err = c.Rebuild(ctx, strings.Join(names, ","), how); err == nil {
+		err = followRebuild(ctx, out, names, c.Status)
+	}
+	if err == nil {
+		err = a.catchUp(ctx)
+	}
+	stopNow()
+	return errors.Join(err, <-done, a.close())
+}
+
+// rebuildPatience is how long a rebuild may stand with an error before the command gives up on it; the rebuild itself goes on being
+// tried where a process runs.
+const rebuildPatience = 15 * time.Second
+
+// followRebuild shows the progress of a rebuild until it is done.
+func followRebuild(ctx context.Context, out io.Writer, names []string, status func(context.Context) ([]replicator.ViewStatus, error)) error {
+	p := newProgress(out)
+	defer p.end()
+	var trouble time.Time
+	for {
+		views, err := status(ctx)
+		if err != nil {
+			return err
+		}
+		busy, rows, ratio, problem := false, int64(0), 0.0, ""
+		for _, v := range views {
+			if !slices.Contains(names, v.View) {
+				continue
+			}
+			switch v.State {
+			case replicator.StateRebuilding, replicator.StateFilling, replicator.StateStarting:
+				busy = true
+				rows, ratio = max(rows, v.FilledRows), max(ratio, v.Progress)
+			case replicator.StateRetrying, replicator.StateFailed:
+				busy = true
+			}
+			if v.Error != "" {
+				problem = fmt.Sprintf("view %s: %s", v.View, v.Error)
+			}
+		}
+		if !busy {
+			p.show(fmt.Sprintf("rebuilt: %s", strings.Join(names, ", ")))
+			return nil
+		}
+		p.progress("rebuilding", rows, ratio)
+		switch {
+		case problem == "":
+			trouble = time.Time{}
+		case trouble.IsZero():
+			trouble = time.Now()
+		case time.Since(trouble) > rebuildPatience:
+			return errors.New(problem)
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.New("stopped following: the rebuild goes on where a process runs, or at the next start")
+		}
+	}
+}
+
+// progress shows how far long work is: a bar on a terminal, a line now and then otherwise.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	began    time.Time
+	last     time.Time
+	drawn    bool
+}
+
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out, began: time.Now()}
+	if f, ok := out.(*os.File); ok {
+		p.terminal = term.IsTerminal(int(f.Fd()))
+	}
+	return p
+}
+
+// progress shows rows done, and the share of all, if it is known.
+func (p *progress) progress(what string, rows int64, ratio float64) {
+	wait := 5 * time.Second
+	if p.terminal {
+		wait = 100 * time.Millisecond
+	}
+	if time.Since(p.last) < wait {
+		return
+	}
+	p.last = time.Now()
+	took := time.Since(p.began)
+	text := fmt.Sprintf("%s  %d rows  %.0f rows/s", what, rows, float64(rows)/took.Seconds())
+	if ratio > 0.001 && ratio < 1 {
+		left := time.Duration(float64(took) * (1 - ratio) / ratio)
+		text += fmt.Sprintf("  %3.0f%%  %s left", 100*ratio, left.Round(time.Second))
+		if p.terminal {
+			const width = 30
+			n := int(ratio * width)
+			text = "[" + strings.Repeat("█", n) + strings.Repeat("·", width-n) + "] " + text
+		}
+	}
+	p.show(text)
+}
+
+func (p *progress) show(text string) {
+	if p.terminal {
+		fmt.Fprintf(p.out, "\r\x1b[2K%s", text)
+		p.drawn = true
+		return
+	}
+	fmt.Fprintln(p.out, text)
+}
+
+func (p *progress) end() {
+	if p.drawn {
+		fmt.Fprintln(p.out)
+	}
+}
+
+// Rebuild implements server.Rebuilder: view is one, or several with commas between them.
+func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
+	byPipeline := map[*replicator.Pipeline][]string{}
+	for name := range strings.SplitSeq(view, ",") {
+		v := c.cfg.View(name)
+		if v == nil {
+			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
+		}
+		for _, p := range c.pipelines {
+			if p.Keeps(name) {
+				byPipeline[p] = append(byPipeline[p], name)
+			}
+		}
+	}
+	mode := replicator.BySwap
+	if how.InPlace || how.From != "" || len(c.cfg.Source.Shards) > 1 { // several sources fill one target: they can't swap it each
+		mode = replicator.InPlace
+	}
+	from := ""
+	if how.From != "" {
+		from = canal.Offset(how.From)
+	}
+	for p, names := range byPipeline {
+		err := p.Rebuild(ctx, names, mode, from)
+		if errors.Is(err, replicator.ErrRebuilding) {
+			return fmt.Errorf("%w: %w", server.ErrBusy, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pause implements server.Pauser.
+func (c control) Pause(ctx context.Context, view string) error {
+	return c.each(view, func(p *replicator.Pipeline) error { return p.Pause(ctx, view) })
+}
+
+// Resume implements server.Pauser.
+func (c control) Resume(ctx context.Context, view string) error {
+	return c.each(view, func(p *replicator.Pipeline) error { return p.Resume(ctx, view) })
+}
+
+// each does something with every pipeline that keeps a view.
+func (c control) each(view string, do func(*replicator.Pipeline) error) error {
+	if c.cfg.View(view) == nil {
+		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
+	}
+	for _, p := range c.pipelines {
+		if p.Keeps(view) {
+			if err := do(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	_ server.Rebuilder = control{}
+	_ server.Pauser    = control{}
+)

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/config"
+	"replicator/server"
+	"replicator/verify"
+)
+
+// differencesError: verify found differences that remain.
+type differencesError struct{ n int64 }
+
+func (e differencesError) Error() string {
+	return plural(int(e.n), "difference") + " remain: repair them with --repair, or `replicator rebuild`"
+}
+
+// verification is one call of verify.
+type verification struct {
+	cfg    *config.Config
+	log    *slog.Logger
+	sample float64
+	repair bool
+	rate   int
+	errOut io.Writer
+}
+
+func verifyCommand(o *options) *cobra.Command {
+	v := &verification{}
+	asJSON, sample := false, ""
+	cmd := &cobra.Command{
+		Use:   "verify [VIEW…]",
+		Short: "Compare views with the source; --repair puts right what differs",
+		Long: `Compares the named views (all, if none is named) with the newest cells of the source: what is missing, stale or extra.
+What a view really holds is read from the sink. It may be run while the program and the application work: a cell that differs
+is looked at again after the view had time to include it. Exit status 3 if differences remain.`,
+		RunE: func(cmd *cobra.Command, names []string) (err error) {
+			if v.cfg, err = loadViews(o, names); err != nil {
+				return err
+			}
+			if v.log, err = o.logger(); err != nil {
+				return err
+			}
+			if v.sample, err = share(sample); err != nil {
+				return err
+			}
+			v.errOut = cmd.ErrOrStderr()
+			if err := fingerprint(v.cfg); err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				names = viewNames(v.cfg)
+			}
+			return v.run(cmd.Context(), names, cmd.OutOrStdout(), asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().BoolVar(&v.repair, "repair", false, "put right what differs")
+	cmd.Flags().StringVar(&sample, "sample", "", "look at this `share` of the entities only, such as 1%")
+	cmd.Flags().IntVar(&v.rate, "rate", 0, "cells a second; 0: no limit")
+	return cmd
+}
+
+// share reads 1% or 0.01.
+func share(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number, percent := strings.CutSuffix(text, "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if percent {
+		f /= 100
+	}
+	if err != nil || f <= 0 || f > 1 {
+		return 0, usageError{fmt.Errorf("--sample is a share such as 1%% or 0.01, not %q", text)}
+	}
+	return f, nil
+}
+
+func (v *verification) run(ctx context.Context, names []string, out io.Writer, asJSON bool) error {
+	var results []verify.Result
+	remaining := int64(0)
+	for _, name := range names {
+		var total verify.Result
+		for i, shard := range v.cfg.Source.Shards {
+			r, err := v.view(ctx, shard, v.cfg.View(name))
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				total = r
+				continue
+			}
+			total.Checked += r.Checked
+			total.Missing += r.Missing
+			total.Stale += r.Stale
+			total.Extra += r.Extra
+			total.Repaired += r.Repaired
+			total.Differences = append(total.Differences, r.Differences...)
+		}
+		results = append(results, total)
+		remaining += total.Remaining()
+	}
+	if err := showResults(out, results, asJSON); err != nil {
+		return err
+	}
+	if remaining > 0 {
+		return differencesError{remaining}
+	}
+	return nil
+}
+
+func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
+	if asJSON {
+		return printJSON(out, results)
+	}
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	var rows, cells [][]string
+	for _, r := range results {
+		rows = append(rows, []string{r.View, count(r.Checked), count(r.Missing), count(r.Stale), count(r.Extra), count(r.Repaired)})
+		for _, d := range r.Differences {
+			cells = append(cells, []string{r.View, d.Key, d.Column, string(d.Kind)})
+		}
+	}
+	if err := printTable(out, []string{"view", "checked", "missing", "stale", "extra", "repaired"}, rows); err != nil || len(cells) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	return printTable(out, []string{"view", "key", "column", "difference"}, cells)
+}
+
+// opened is one view, open on both sides.
+type opened struct {
+	view      *replicator.View
+	tables    []replicator.Table
+	source    *canal.Source
+	reader    replicator.Reader
+	sink      replicator.Sink
+	target    replicator.Target
+	evaluator replicator.Evaluator
+}
+
+// open opens a view for looking at: nothing of its progress is touched.
+func (v *verification) open(ctx context.Context, shard config.Shard, view *replicator.View) (o *opened, err error) {
+	o = &opened{view: view}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.close())
+		}
+	}()
+	views := []*replicator.View{view}
+	if o.tables, err = tablesOf(v.cfg, shard, views); err != nil {
+		return o, err
+	}
+	if o.evaluator, err = compile(v.cfg, views, o.tables); err != nil {
+		return o, err
+	}
+	if o.source, err = newSource(v.cfg, shard, o.tables, v.log); err != nil {
+		return o, err
+	}
+	if o.sink, err = openSink(v.cfg, v.cfg.Sink(view.Sink), v.log); err != nil {
+		return o, err
+	}
+	if o.target, err = o.sink.Open(ctx, shard.Name, views); err != nil {
+		return o, err
+	}
+	marks, err := o.sink.Marks(ctx, shard.Name)
+	if err != nil {
+		return o, err
+	}
+	var known []replicator.Position // a repair must not stand before what was applied
+	for _, m := range marks {
+		if !m.Position.IsZero() {
+			known = append(known, m.Position)
+		}
+	}
+	at, err := o.source.Latest(ctx, known)
+	if err != nil {
+		return o, err
+	}
+	o.reader, err = o.source.Open(ctx, []replicator.Position{at})
+	return o, err
+}
+
+func (o *opened) close() error {
+	var errs []error
+	if o.reader != nil {
+		errs = append(errs, o.reader.Close())
+	}
+	if o.source != nil {
+		errs = append(errs, o.source.Close())
+	}
+	if o.target != nil {
+		errs = append(errs, o.target.Close())
+	}
+	if o.sink != nil {
+		errs = append(errs, o.sink.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// view verifies one view against one shard of the source.
+func (v *verification) view(ctx context.Context, shard config.Shard, view *replicator.View) (result verify.Result, err error) {
+	o, err := v.open(ctx, shard, view)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	p := newProgress(v.errOut)
+	defer p.end()
+	options := verify.Options{
+		View: view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
+		Sample: v.sample, Rate: v.rate, Repair: v.repair, Fence: v.fence(ctx, o),
+		Progress: func(checked, estimate int64) {
+			if p.terminal {
+				p.progress("verifying "+view.Name, checked, float64(checked)/float64(max(estimate, 1)))
+			}
+		},
+	}
+	return verify.Run(ctx, options)
+}
+
+// fence waits for the running process, if there is one.
+func (v *verification) fence(ctx context.Context, o *opened) func(context.Context) error {
+	c := client(v.cfg)
+	if _, err := c.Status(ctx); errors.Is(err, server.ErrNotRunning) {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		at, err := o.source.Latest(ctx, nil)
+		if err != nil {
+			return err
+		}
+		pos, _ := place(at)
+		return c.Wait(ctx, "", pos, []string{o.view.Name}, time.Minute)
+	}
+}
