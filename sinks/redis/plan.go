@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 
 	"replicator"
 )
@@ -271,17 +270,22 @@ func (c *changer) contributions() ([]cellClaims, error) {
 		}
 		c.cells = append(c.cells, one)
 	}
+	sortCells(view, c.cells)
+	return c.cells, nil
+}
+
+// sortCells puts cells in the order in which a view takes fields from them.
+func sortCells(view *replicator.View, cells []cellClaims) {
 	rank := func(cell replicator.Cell) int { // a cell that the view's definition no longer names comes last
 		if n := view.Feed(cell); n >= 0 {
 			return n
 		}
 		return len(view.From)
 	}
-	slices.SortStableFunc(c.cells, func(a, b cellClaims) int {
+	slices.SortStableFunc(cells, func(a, b cellClaims) int {
 		return cmp.Or(cmp.Compare(rank(a.cell), rank(b.cell)), cmp.Compare(a.cell.Column, b.cell.Column),
 			cmp.Compare(a.cell.Table, b.cell.Table), cmp.Compare(a.cell.Key, b.cell.Key))
 	})
-	return c.cells, nil
 }
 
 // setChange keeps the entity in a set as long as one of its cells says so.
@@ -386,7 +390,13 @@ func (c *changer) rowChange(t target) error {
 	if t.kind == kindJSON {
 		ch.strict = merged.exists
 		if merged.exists {
-			ch.args = []string{merged.json(names)}
+			whole := row{}
+			for _, name := range names {
+				if value, ok := merged.values[name]; ok {
+					whole.fields = append(whole.fields, field{name, value})
+				}
+			}
+			ch.args = []string{whole.json()}
 		}
 		return nil
 	}
@@ -446,26 +456,15 @@ func merge(t target, cells []cellClaims) merged {
 	return m
 }
 
-// json is the object, its members in the view's order.
-func (m *merged) json(names []string) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for _, name := range names {
-		value, ok := m.values[name]
-		if !ok {
-			continue
+// json is the object that the fields make.
+func (r *row) json() string {
+	b := []byte{'{'}
+	for i, f := range r.fields {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		quoted, err := jsonText(name)
-		if err != nil {
-			quoted = strconv.QuoteToASCII(name) // a name that isn't UTF-8: the configuration, which is TOML, holds none
-		}
-		b.WriteString(quoted)
-		b.WriteByte(':')
-		b.WriteString(value)
+		b = append(replicator.AppendJSON(b, f.name), ':')
+		b = append(b, f.value...)
 	}
-	b.WriteByte('}')
-	return b.String()
+	return string(append(b, '}'))
 }

@@ -21,8 +21,15 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// Outdated implements replicator.Sweeper: it goes through all records, node by node.
+// Outdated implements replicator.Sweeper.
 func (t *Target) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.page(ctx, after, limit, func(r *record, c replicator.Cell) bool {
+		return slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.shows(r, c, before) })
+	})
+}
+
+// page goes through all records, node by node, and returns those of a page's cells that wanted reports.
+func (t *Target) page(ctx context.Context, after string, limit int, wanted func(*record, replicator.Cell) bool) ([]replicator.Cell, string, error) {
 	nodes, err := t.sink.nodes(ctx)
 	if err != nil {
 		return nil, "", err
@@ -47,7 +54,7 @@ func (t *Target) Outdated(ctx context.Context, before int64, after string, limit
 			return nil, "", replicator.Fatal(fmt.Errorf("%s: %w", keys[i], err))
 		}
 		for _, c := range r.cells {
-			if slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.shows(r, c.cell, before) }) {
+			if wanted(r, c.cell) {
 				cells = append(cells, c.cell)
 			}
 		}

@@ -1,9 +1,6 @@
 package redis
 
 import (
-	"bytes"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -32,62 +29,42 @@ func hashText(v any) (string, error) {
 
 var errNotFinite = errors.New("the number is not finite")
 
-// jsonText is a value's JSON: numbers with all their digits, binary values as hexadecimal digits, members sorted by name.
+// jsonText is a value's JSON.
 func jsonText(v any) (string, error) {
-	plain, err := forJSON(v)
-	if err != nil {
+	if err := fitsJSON(v); err != nil {
 		return "", err
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(plain); err != nil {
-		return "", errors.New("the value can't be written as JSON") // err may quote it
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return string(replicator.AppendJSON(nil, v)), nil
 }
 
-// forJSON makes of a value what encoding/json writes without loss.
-func forJSON(v any) (any, error) {
+// fitsJSON refuses what JSON could only hold changed.
+func fitsJSON(v any) error {
 	switch v := v.(type) {
-	case nil, bool, int64, uint64:
-		return v, nil
+	case nil, bool, int64, uint64, []byte, replicator.Number, replicator.RawJSON:
 	case string:
 		if !replicator.ValidText(v) {
-			return nil, errors.New("the text is not valid UTF-8, which JSON can't hold")
+			return errors.New("the text is not valid UTF-8, which JSON can't hold")
 		}
-		return v, nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errNotFinite
+			return errNotFinite
 		}
-		return v, nil
-	case replicator.Number:
-		return json.Number(v), nil
-	case []byte:
-		return hex.EncodeToString(v), nil
-	case replicator.RawJSON:
-		return json.RawMessage(v), nil
 	case []any:
-		list := make([]any, len(v))
-		for i, e := range v {
-			var err error
-			if list[i], err = forJSON(e); err != nil {
-				return nil, err
+		for _, e := range v {
+			if err := fitsJSON(e); err != nil {
+				return err
 			}
 		}
-		return list, nil
 	case map[string]any:
-		m := make(map[string]any, len(v))
-		for name, e := range v {
-			var err error
-			if m[name], err = forJSON(e); err != nil {
-				return nil, err
+		for _, e := range v {
+			if err := fitsJSON(e); err != nil {
+				return err
 			}
 		}
-		return m, nil
+	default:
+		return fmt.Errorf("a %T is nothing that JSON can hold", v)
 	}
-	return nil, fmt.Errorf("a %T is nothing that JSON can hold", v)
+	return nil
 }
 
 // maxPlaces bounds how many digits an exponent may stand for.

@@ -1,0 +1,339 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+)
+
+var _ replicator.Comparer = (*Target)(nil)
+
+// Compare implements replicator.Comparer. What keys hold is read between two readings of the entities' records: an entity
+// whose record changed meanwhile is looked at again.
+func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+	var found []replicator.Difference
+	todo := t.entities(ops)
+	for try := 0; len(todo) > 0; try++ {
+		if try == maxTries {
+			return nil, fmt.Errorf("%d entities are changed all the time", len(todo))
+		}
+		if err := t.read(ctx, todo); err != nil {
+			return nil, err
+		}
+		looks := make([][]*look, len(todo))
+		for i, e := range todo {
+			var err error
+			if looks[i], err = t.looks(e, ops); err != nil {
+				return nil, fmt.Errorf("entity %s: %w", e.text, err)
+			}
+		}
+		if err := t.sink.look(ctx, slices.Concat(looks...)); err != nil {
+			return nil, classify(err, "reading what the views hold")
+		}
+		before := make([]*string, len(todo))
+		for i, e := range todo {
+			before[i] = e.stored
+		}
+		if err := t.read(ctx, todo); err != nil {
+			return nil, err
+		}
+		var again []*entity
+		for i, e := range todo {
+			if (before[i] == nil) != (e.stored == nil) || e.stored != nil && *e.stored != *before[i] {
+				again = append(again, e)
+				continue
+			}
+			for _, l := range looks[i] {
+				if kind := l.difference(); kind != "" {
+					found = append(found, replicator.Difference{Op: l.op, View: l.k.place, Kind: kind, State: l.state})
+				}
+			}
+		}
+		todo = again
+	}
+	return found, nil
+}
+
+// look is one view's entity under comparison.
+type look struct {
+	k     *keeper
+	op    int // the first of the entity's
+	state replicator.State
+	text  string  // the entity's key
+	want  []claim // what its cells should contribute
+	known []claim // what its record says that they do
+	shown []shown // by key that is in want or known
+}
+
+// shown is what a key shows of the entity.
+type shown struct {
+	kind     byte
+	key      string
+	member   string
+	expected bool
+	right    bool // it shows what is expected
+	some     bool // it shows something of the entity
+}
+
+// looks says what has to be looked at for an entity: each view once.
+func (t *Target) looks(e *entity, ops []replicator.Op) ([]*look, error) {
+	r, err := parseRecord(e.stored)
+	if err != nil {
+		return nil, replicator.Fatal(err)
+	}
+	var looks []*look
+	wanted := map[*look][]cellClaims{}
+	for _, i := range e.ops {
+		for _, value := range ops[i].Values {
+			k := t.keepers[value.View]
+			at := slices.IndexFunc(looks, func(l *look) bool { return l.k == k })
+			if at < 0 {
+				at = len(looks)
+				looks = append(looks, &look{k: k, op: i, text: e.text, state: replicator.Unseen})
+			}
+			l := looks[at]
+			if v := r.find(ops[i].Cell, k.id); v != nil {
+				known, err := parseClaims(v.claims)
+				if err != nil {
+					return nil, replicator.Fatal(err)
+				}
+				l.known = append(l.known, known...)
+				if v.generation == k.generation && l.op == i {
+					l.state = v.state
+				}
+			}
+			if claims, err := k.claims(ops[i].Cell, value); err == nil {
+				l.want = append(l.want, claims...)
+				wanted[l] = append(wanted[l], cellClaims{ops[i].Cell, claims})
+			}
+		}
+	}
+	for _, l := range looks {
+		sortCells(l.k.view, wanted[l])
+		l.merge(wanted[l])
+	}
+	return looks, nil
+}
+
+// merge makes one row of those that several cells should give.
+func (l *look) merge(cells []cellClaims) {
+	if l.k.kind != kindHash && l.k.kind != kindJSON {
+		return
+	}
+	var rows []claim
+	for _, c := range l.want {
+		if slices.ContainsFunc(rows, func(r claim) bool { return r.key == c.key }) {
+			continue
+		}
+		m := merge(target{l.k.id, c.kind, c.key}, cells)
+		row := &row{whole: true}
+		for _, f := range l.k.view.Fields {
+			if value, ok := m.values[f.Name]; ok {
+				row.fields = append(row.fields, field{f.Name, value})
+			}
+		}
+		rows = append(rows, claim{kind: c.kind, key: c.key, row: row})
+	}
+	l.want = rows
+}
+
+// look asks what the keys show.
+func (s *Sink) look(ctx context.Context, looks []*look) error {
+	type answer struct {
+		at    *shown
+		l     *look
+		want  *claim
+		cmds  []redis.Cmder
+		known bool
+	}
+	var answers []answer
+	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, l := range looks {
+			for _, c := range l.keys() {
+				a := answer{l: l, want: l.find(l.want, c), known: l.find(l.known, c) != nil}
+				a.at = &shown{kind: c.kind, key: c.key, member: c.member, expected: a.want != nil}
+				a.cmds = l.k.ask(ctx, p, c, l.text)
+				answers = append(answers, a)
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return err
+	}
+	for _, a := range answers {
+		for _, cmd := range a.cmds {
+			if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+				return err
+			}
+		}
+		a.at.some, a.at.right = a.l.k.judge(a.cmds, a.want, a.known, a.l.text)
+		a.l.shown = append(a.l.shown, *a.at)
+	}
+	return nil
+}
+
+// keys are the claims, wanted or known, one for each place in Redis.
+func (l *look) keys() []claim {
+	var once []claim
+	for _, c := range slices.Concat(l.want, l.known) {
+		if c.kind == l.k.kind && l.find(once, c) == nil {
+			once = append(once, c)
+		}
+	}
+	return once
+}
+
+func (l *look) find(claims []claim, c claim) *claim {
+	i := slices.IndexFunc(claims, func(x claim) bool { return x.kind == c.kind && x.key == c.key && x.member == c.member })
+	if i < 0 {
+		return nil
+	}
+	return &claims[i]
+}
+
+// ask asks what a key shows.
+func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text string) []redis.Cmder {
+	member := c.member
+	if member == "" {
+		member = text
+	}
+	switch k.kind {
+	case kindHash:
+		names := make([]string, len(k.view.Fields))
+		for i, f := range k.view.Fields {
+			names[i] = f.Name
+		}
+		return []redis.Cmder{p.HMGet(ctx, c.key, names...)}
+	case kindSet, kindMembers:
+		return []redis.Cmder{p.SIsMember(ctx, c.key, member)}
+	case kindUnique:
+		return []redis.Cmder{p.Get(ctx, c.key), p.HKeys(ctx, beside(k.kind, c.key))}
+	case kindCounter:
+		return []redis.Cmder{p.Get(ctx, c.key), p.Get(ctx, beside(k.kind, c.key))}
+	case kindRanking:
+		return []redis.Cmder{p.ZScore(ctx, c.key, member), p.HGet(ctx, beside(k.kind, c.key), member)}
+	}
+	return []redis.Cmder{p.Get(ctx, c.key)}
+}
+
+// judge says whether the answers show something of the entity, and whether that is what is wanted of it (nil: nothing).
+func (k *keeper) judge(cmds []redis.Cmder, want *claim, known bool, text string) (some, right bool) {
+	switch k.kind {
+	case kindHash:
+		return judgeHash(cmds[0].(*redis.SliceCmd).Val(), k, want)
+	case kindJSON:
+		cmd := cmds[0].(*redis.StringCmd)
+		some = cmd.Err() == nil
+		return some, want != nil && some && cmd.Val() == want.row.json()
+	case kindSet, kindMembers:
+		some = cmds[0].(*redis.BoolCmd).Val() && (want != nil || known)
+		return some, some && want != nil
+	case kindUnique:
+		holder, claims := cmds[0].(*redis.StringCmd).Val(), cmds[1].(*redis.StringSliceCmd).Val()
+		own := text
+		if want != nil && want.member != "" {
+			own = want.member
+		}
+		return holder == own || known && want == nil, want != nil && slices.Contains(claims, own) && slices.Contains(claims, holder)
+	}
+	// A counter or a ranking shows a sum: it is right if it shows what is remembered, and the record what is wanted.
+	return known, want != nil && known && sameSum(cmds)
+}
+
+// sameSum reports whether a sum is shown as it is remembered.
+func sameSum(cmds []redis.Cmder) bool {
+	sum, ok := cmds[1].(*redis.StringCmd)
+	if !ok {
+		return false
+	}
+	switch shown := cmds[0].(type) {
+	case *redis.StringCmd:
+		return shown.Val() == sum.Val()
+	case *redis.FloatCmd:
+		if sum.Err() != nil {
+			return shown.Err() != nil
+		}
+		score, err := sum.Float64()
+		return err == nil && shown.Err() == nil && shown.Val() == score
+	}
+	return false
+}
+
+func judgeHash(values []any, k *keeper, want *claim) (some, right bool) {
+	right = want != nil
+	for i, v := range values {
+		text, has := v.(string)
+		some = some || has
+		if want == nil {
+			continue
+		}
+		at := slices.IndexFunc(want.row.fields, func(f field) bool { return f.name == k.view.Fields[i].Name })
+		if has != (at >= 0) || has && want.row.fields[at].value != text {
+			right = false
+		}
+	}
+	if len(values) == 0 && want != nil && len(want.row.fields) > 0 { // another type
+		right = false
+	}
+	return some, right
+}
+
+// difference sums up what the keys show; "" if it is as it should be.
+func (l *look) difference() replicator.DifferenceKind {
+	want, held, wrong := 0, 0, false
+	for _, s := range l.shown {
+		if s.expected {
+			want++
+		}
+		if s.some {
+			held++
+		}
+		wrong = wrong || s.expected && !s.right || !s.expected && s.some
+	}
+	if !wrong && (l.k.kind == kindCounter || l.k.kind == kindRanking) {
+		wrong = !sameAmounts(l.want, l.known)
+	}
+	switch {
+	case !wrong:
+		return ""
+	case held == 0:
+		return replicator.Missing
+	case want == 0:
+		return replicator.Extra
+	}
+	return replicator.Stale
+}
+
+// sameAmounts reports whether two lists of claims say the same.
+func sameAmounts(a, b []claim) bool {
+	type place struct{ key, member, amount string }
+	count := map[place]int{}
+	for _, c := range a {
+		count[place{c.key, c.member, c.amount}]++
+	}
+	for _, c := range b {
+		count[place{c.key, c.member, c.amount}]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Held implements replicator.Comparer. It goes by the records: what somebody else put where the program never wrote is not
+// found, because no cell can be told from a key.
+func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	id := t.keepers[view].id
+	return t.page(ctx, after, limit, func(r *record, c replicator.Cell) bool {
+		v := r.find(c, id)
+		return v != nil && v.claims != ""
+	})
+}
