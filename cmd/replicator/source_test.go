@@ -1,0 +1,297 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// What the binlog doesn't tell stops the views, with an error that names table, place and way out; and the way out works.
+func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
+	const insert = "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (REPEAT('z', 16), 'users', 1, '{\"email\": \"z@x.org\"}')"
+	cases := []struct {
+		name    string
+		session []string
+		says    string
+		after   []string // what the application holds then
+		mend    []string
+	}{
+		{"TRUNCATE", []string{"TRUNCATE cell"}, "truncated", nil, nil},
+		{"DROP TABLE", []string{"DROP TABLE cell"}, "dropped", nil, []string{cellTable}},
+		{"RENAME TABLE", []string{"RENAME TABLE cell TO moved"}, "renamed", []string{"a@x.org a"}, []string{"RENAME TABLE moved TO cell"}},
+		{"STATEMENT format", []string{"SET SESSION binlog_format = 'STATEMENT'", insert}, "binlog_format", []string{"a@x.org a", "z@x.org z"}, nil},
+		{"MINIMAL image", []string{"SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE cell SET body = '{\"email\": \"m@x.org\"}'"}, "binlog_row_image", []string{"m@x.org a"}, nil},
+		{"role column dropped", []string{"ALTER TABLE cell DROP COLUMN body", "INSERT INTO cell (row_key, column_name, ref_key) VALUES (REPEAT('z', 16), 'users', 1)"}, "body",
+			nil, []string{"ALTER TABLE cell ADD COLUMN body LONGBLOB", "DELETE FROM cell"}},
+		{"role column renamed", []string{"ALTER TABLE cell RENAME COLUMN ref_key TO version", "UPDATE cell SET version = 9"}, "ref_key",
+			[]string{"a@x.org a"}, []string{"ALTER TABLE cell RENAME COLUMN version TO ref_key"}},
+	}
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				l := newLab(t, s)
+				l.put("a", 1, `{"email": "a@x.org"}`)
+				p := l.running()
+				l.caughtUp()
+				l.session(c.session...)
+				st := l.failsWith("users", "cell", c.says, "binlog.0", "checkpoint reset")
+				if strings.Contains(st.Error, "z@x.org") || strings.Contains(st.Error, "INSERT INTO") {
+					t.Errorf("the error shows what was written: %s", st.Error)
+				}
+				if r := l.run("wait", "--pos", l.position()); r.code != 1 || !strings.Contains(r.errors, "failed") {
+					t.Errorf("a wait for a failed view: %+v", r)
+				}
+				l.expect(emails, "a@x.org a") // nothing was guessed
+				p.stop()
+				l.exec(c.mend...)
+
+				// Past it, by hand: the views go on, without what the binlog didn't tell.
+				l.must("checkpoint", "set", "--pos", l.position(), "--yes")
+				l.put("b", 1, `{"email": "b@x.org"}`)
+				l.must("run", "--until-caught-up")
+				l.expect(emails, "a@x.org a", "b@x.org b")
+
+				// Filled anew: they are what the table says.
+				l.must("checkpoint", "reset", "--yes")
+				l.must("run", "--until-caught-up")
+				want := append(append([]string{}, c.after...), "b@x.org b")
+				if len(c.after) == 2 {
+					want = []string{c.after[0], "b@x.org b", c.after[1]}
+				} else if len(c.after) == 1 && c.after[0] > "b" {
+					want = []string{"b@x.org b", c.after[0]}
+				}
+				l.expect(emails, want...)
+			})
+		}
+	})
+}
+
+// What an ALTER changes of other columns doesn't matter where the binlog names columns.
+func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		p := l.running()
+		for i, ddl := range []string{
+			"ALTER TABLE cell ADD COLUMN extra INT FIRST", "ALTER TABLE cell RENAME COLUMN extra TO other",
+			"ALTER TABLE cell MODIFY other VARCHAR(20)", "ALTER TABLE cell DROP COLUMN other",
+			"ALTER TABLE cell MODIFY body LONGTEXT", "ALTER TABLE cell MODIFY column_name VARCHAR(200) NOT NULL",
+			"CREATE INDEX i ON cell (ref_key)", "CREATE TABLE copy AS SELECT * FROM cell", "DROP TABLE copy",
+		} {
+			l.exec(ddl)
+			l.put(string(rune('a'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
+		}
+		l.caughtUp()
+		l.expect("SELECT COUNT(*) FROM index_users_email", "9")
+		if n := len(l.letters()); n != 0 {
+			t.Errorf("%d dead letters", n)
+		}
+		p.stop()
+		if n := strings.Count(p.log.String(), "a watched table was altered"); n != 7 {
+			t.Errorf("%d ALTERs were noticed, want the 7 of cell\n%s", n, p.log.String())
+		}
+	})
+}
+
+// Without names in the binlog, an ALTER of columns stops reading; filling anew is the way out.
+func TestAlteringWithoutColumnNamesStops(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		l := newLab(t, servertest.Own(t, kind, "--binlog-row-metadata=MINIMAL"))
+		if r := l.run("check"); r.code != 0 || !strings.Contains(r.out, "warn  binlog_row_metadata") {
+			t.Errorf("check: %d\n%s", r.code, r.out)
+		}
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		p := l.running()
+		l.caughtUp()
+		l.expect(emails, "a@x.org a")
+		l.exec("ALTER TABLE cell ADD INDEX (ref_key)")
+		l.put("b", 1, `{"email": "b@x.org"}`)
+		l.caughtUp()
+		l.exec("ALTER TABLE cell ADD COLUMN extra INT FIRST")
+		l.put("c", 1, `{"email": "c@x.org"}`)
+		l.failsWith("users", "cell", "binlog_row_metadata=FULL")
+		p.stop()
+		l.must("checkpoint", "reset", "--yes")
+		l.must("run", "--until-caught-up")
+		l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c")
+	})
+}
+
+func TestSettingsOfTheSourceThatAreNotAsNeeded(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		l := newLab(t, servertest.Own(t, kind, "--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL"))
+		r := l.run("check")
+		if r.code != 1 || !strings.Contains(r.out, "fail  binlog_format: STATEMENT") || !strings.Contains(r.out, "fail  binlog_row_image: MINIMAL") ||
+			!strings.Contains(r.out, "SET GLOBAL binlog_format = ROW") {
+			t.Errorf("check: exit status %d\n%s%s", r.code, r.out, r.errors)
+		}
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		p := l.running() // a sink there can't even be written to
+		l.failsWith("users", "sink main", "BINLOG_FORMAT = STATEMENT")
+		p.stop()
+		l.sinkOn(servertest.Shared(t, kind))
+		l.running()
+		l.caughtUp()
+		l.put("a", 2, `{"email": "b@x.org"}`)
+		l.failsWith("users", "cell", "binlog_format")
+	})
+}
+
+func TestAMissingTableIsNamedAndFoundOnceItIsThere(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.exec("DROP TABLE cell")
+	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "fail  table cell") {
+		t.Errorf("check: %+v", r)
+	}
+	if r := l.run("run", "--until-caught-up"); r.code != 1 || !strings.Contains(r.errors, "cell") {
+		t.Errorf("run --until-caught-up: exit status %d\n%s", r.code, r.errors)
+	}
+	p := l.running()
+	l.failsWith("users", "cell", l.database)
+	l.exec(cellTable)
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	p.stop()
+	l.must("run", "--until-caught-up")
+	l.expect(emails, "a@x.org a")
+}
+
+// Each right that the source must give is missed by name, by check and by run, and nothing is done without it.
+func TestEachMissingRightIsNamed(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for _, c := range []struct{ name, right, check string }{
+			{"REPLICATION SLAVE", "SELECT, REPLICATION CLIENT ON *.*", "REPLICATION SLAVE"},
+			{"REPLICATION CLIENT", "SELECT, REPLICATION SLAVE ON *.*", "REPLICATION CLIENT"},
+			{"SELECT", "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "SELECT"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				l := newLab(t, s)
+				reader := l.database + "_r"
+				l.account(s, reader, c.right)
+				l.env["SINK"] = l.env["DSN"]
+				l.env["DSN"] = strings.Replace(l.env["DSN"], l.user+":", reader+":", 1)
+				l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, usersView, phoneView)
+				if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, c.check) {
+					t.Errorf("check: exit status %d\n%s", r.code, r.out)
+				}
+				l.put("a", 1, `{"email": "a@x.org"}`)
+				p := l.running()
+				st := l.reaches("users", "failed")
+				if !strings.Contains(st.Error, c.check) && !strings.Contains(strings.ToUpper(st.Error), "DENIED") {
+					t.Errorf("run says %s", st.Error)
+				}
+				p.stop()
+				execAll(t, l.connect(s, ""), "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+reader+"@'%'")
+				l.must("check")
+				l.must("run", "--until-caught-up")
+				l.expect(emails, "a@x.org a")
+			})
+		}
+	})
+}
+
+func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
+	for _, onLost := range []string{"stop", "rebuild"} {
+		t.Run(onLost, func(t *testing.T) {
+			servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+				l := newLab(t, servertest.Own(t, kind))
+				l.configure(source, "on_lost = \""+onLost+"\"\n", program, mainSink, emailView, usersView, phoneView)
+				l.put("a", 1, `{"email": "a@x.org"}`)
+				l.put("b", 1, `{"email": "b@x.org"}`)
+				l.must("run", "--until-caught-up")
+				l.exec("DELETE FROM cell WHERE row_key = 0x"+keyText("a"), "FLUSH BINARY LOGS")
+				l.put("c", 1, `{"email": "c@x.org"}`)
+				l.exec("FLUSH BINARY LOGS", "PURGE BINARY LOGS TO '"+strings.Split(l.position(), ":")[0]+"'")
+				p := l.running()
+				if onLost == "stop" {
+					l.failsWith("users", "checkpoint reset", "binlog.000001", "binlog_expire_logs_seconds")
+					l.expect(emails, "a@x.org a", "b@x.org b")
+					p.stop()
+					l.must("checkpoint", "reset", "--yes")
+					p = l.running()
+				}
+				l.reaches("users", "running")
+				l.caughtUp()
+				l.expect(emails, "b@x.org b", "c@x.org c") // what was deleted meanwhile is gone, too
+				p.stop()
+			})
+		})
+	}
+}
+
+// Another server behind the same address: with GTIDs it is followed if it has all that was applied, else nothing is read of it.
+func TestAReplacedServer(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		l := newLab(t, servertest.Own(t, kind))
+		sink := servertest.Shared(t, kind)
+		l.sinkOn(sink)
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		l.must("run", "--until-caught-up")
+		other := servertest.Own(t, kind)
+		l.account(other, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+		execAll(t, l.connect(other, ""), "CREATE DATABASE "+l.database)
+		execAll(t, l.connect(other, l.database), cellTable)
+		l.env["DSN"] = l.dsn(other.Addr(), l.database)
+		l.running()
+		l.failsWith("users", "rebuild")
+		if got := rowsOf(t, l.connect(sink, l.database), "SELECT email FROM users"); len(got) != 1 || got[0] != "a@x.org" {
+			t.Errorf("the view holds %v", got)
+		}
+	})
+}
+
+func TestAReplacedServerWithoutGTIDs(t *testing.T) {
+	off := []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
+	first := servertest.Own(t, servers.MySQL, off...)
+	l := newLab(t, first)
+	if r := l.run("check"); !strings.Contains(r.out, "warn  gtid_mode") {
+		t.Errorf("check: %s", r.out)
+	}
+	l.sinkOn(servertest.MySQL(t))
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.must("run", "--until-caught-up")
+	// A copy of the server, as a backup that is brought up elsewhere: the same files, another server_uuid.
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(first.Dir + "/data/auto.cnf"); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := l.running()
+	l.failsWith("users", "no GTIDs prove", "checkpoint set", "rebuild")
+	p.stop()
+	l.must("checkpoint", "set", "--pos", l.position(), "--yes")
+	l.put("b", 1, `{"email": "b@x.org"}`)
+	l.must("run", "--until-caught-up")
+	if got := rowsOf(t, l.connect(servertest.MySQL(t), l.database), "SELECT email FROM users ORDER BY 1"); strings.Join(got, " ") != "a@x.org b@x.org" {
+		t.Errorf("the view holds %v", got)
+	}
+}
+
+func TestTheSourceComesBackInTheMiddle(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Own(t, kind)
+		l := newLab(t, s)
+		p := l.running()
+		for round := range 3 {
+			for i := range 20 {
+				l.put("a", int64(round*100+i), fmt.Sprintf(`{"email": "%d.%d@x.org"}`, round, i))
+			}
+			if err := s.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.put("b", 1, `{"email": "b@x.org"}`)
+		l.caughtUp()
+		l.expect(emails, "2.19@x.org a", "b@x.org b")
+		p.stop()
+	})
+}
