@@ -16,8 +16,9 @@ local function refuse(i, found)
 end
 
 -- single makes an entity's only change, to a hash or a set. A type that is not theirs shows by itself, with nothing done.
-local function single(key, at, n)
-  local done, err = pcall(change[ARGV[at]], key, key, ARGV, at + 3, at + 2 + n, true)
+local function single(_, k, at)
+  local key = KEYS[k]
+  local done, err = pcall(change[ARGV[at]], key, key, ARGV, at + 3, at + 2 + tonumber(ARGV[at + 2]), true)
   if done then return true end
   local text = type(err) == 'table' and err.err or err
   if not string.find(text, 'WRONGTYPE', 1, true) then error(err) end
@@ -56,17 +57,19 @@ while k <= #KEYS do
   local record, nonce, changes = KEYS[k], ARGV[a], tonumber(ARGV[a + 2])
   local old = redis.call('SET', record, ARGV[a + 1], 'GET') -- put back if it was another than expected
   local done = nonce == (old and string.sub(old, 1, 8) or '')
-  local key, at = k + 1, a + 3
+  local key, at, ran, err = k + 1, a + 3, true, nil
   if not done then
     refuse(0, '')
-  elseif changes == 1 and (ARGV[at] == 'h' or ARGV[at] == 's') then
-    done = single(KEYS[key], at, tonumber(ARGV[at + 2]))
   elseif changes > 0 then
-    done = several(changes, key, at)
+    local make = several
+    if changes == 1 and (ARGV[at] == 'h' or ARGV[at] == 's') then make = single end
+    ran, done = pcall(make, changes, key, at)
+    if not ran then err, done = done, false end
   end
   if not done then
     if old then redis.call('SET', record, old) else redis.call('DEL', record) end
   end
+  if not ran then error(err) end -- a permission is missing: what was done will be done again
   for _ = 1, changes do
     key, at = key + keys[ARGV[at]], at + 3 + tonumber(ARGV[at + 2])
   end

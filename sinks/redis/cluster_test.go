@@ -106,6 +106,7 @@ func TestCluster(t *testing.T) {
 			s := subject(t, views, rdb, c)
 			s.Histories = 60
 			sinktest.Run(t, s)
+			t.Run("crashes", func(t *testing.T) { cutting(t, views, rdb, c, 25) })
 			nothingLeft(t, rdb, views)
 		})
 	}

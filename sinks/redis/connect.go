@@ -1,12 +1,14 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,11 +38,20 @@ const (
 	ioTimeout   = 20 * time.Second
 )
 
+// quiet keeps the client's own messages, which go to standard error, from mixing with the program's log: what they say is in
+// the errors, too.
+var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
 // connect makes the client. What an error says never holds the URL, which may hold a password.
 func connect(c Config) (redis.UniversalClient, error) {
 	if len(c.URLs) == 0 {
 		return nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
 	}
+	quiet()
 	var all []*redis.Options
 	for i, u := range c.URLs {
 		o, err := redis.ParseURL(u)
@@ -56,7 +67,7 @@ func connect(c Config) (redis.UniversalClient, error) {
 		// A command that failed may have been done: the session decides anew, on what the records then say. MaxRetries counts
 		// MOVED and ASK in a cluster, too, which are not failures.
 		MaxRetries: -1, MaxRedirects: 8,
-		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, ContextTimeoutEnabled: true,
+		DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, ContextTimeoutEnabled: true,
 		ConnMaxIdleTime: 5 * time.Minute, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

@@ -48,6 +48,9 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	text := fromServer.Error()
+	if strings.Contains(text, "The user executing the script") || strings.Contains(text, "No permissions to access") {
+		text = "NOPERM"
+	}
 	word, _, _ := strings.Cut(text, " ")
 	// Errors inside a script: "ERR OOM …", or the word in the middle of a message about the line at fault.
 	known, ok := plainErrors[word]

@@ -71,7 +71,8 @@ change.j = function(key, _, args, from, upto, shown)
   if from <= upto then redis.call('SET', key, args[from]) else redis.call('DEL', key) end
 end
 
--- The other kinds take pairs of a member and an amount that is added to what is claimed for it.
+-- The other kinds take pairs of a member and an amount that is added to what is claimed for it. What users read is written
+-- first: if that is not permitted, what is remembered stays as it was.
 
 -- set: nobody else can claim the member, so nothing need be remembered.
 change.s = function(key, _, args, from, upto, shown)
@@ -83,28 +84,28 @@ change.s = function(key, _, args, from, upto, shown)
   end
 end
 
-local function claim(beside, member, amount)
+local function claimed(beside, member, amount)
   local sum = add(redis.call('HGET', beside, member) or '0', amount)
-  if sum == '0' or string.sub(sum, 1, 1) == '-' then
-    redis.call('HDEL', beside, member)
-    return false
-  end
-  redis.call('HSET', beside, member, sum)
-  return true
+  if sum == '0' or string.sub(sum, 1, 1) == '-' then return nil end
+  return sum
+end
+
+local function keep(beside, member, sum)
+  if sum then redis.call('HSET', beside, member, sum) else redis.call('HDEL', beside, member) end
 end
 
 -- set whose members several entities may claim.
 change.m = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
-    local command = 'SREM'
-    if claim(beside, args[i], args[i + 1]) then command = 'SADD' end
-    if shown then redis.call(command, key, args[i]) end
+    local sum = claimed(beside, args[i], args[i + 1])
+    if shown then redis.call(sum and 'SADD' or 'SREM', key, args[i]) end
+    keep(beside, args[i], sum)
   end
 end
 
 -- unique: one of those that claim the value.
 change.u = function(key, beside, args, from, upto, shown)
-  for i = from, upto, 2 do claim(beside, args[i], args[i + 1]) end
+  for i = from, upto, 2 do keep(beside, args[i], claimed(beside, args[i], args[i + 1])) end
   if not shown then return end
   local holder = redis.call('GET', key)
   if holder and redis.call('HEXISTS', beside, holder) == 1 then return end
@@ -117,11 +118,11 @@ change.c = function(key, beside, args, from, upto, shown)
   local sum = redis.call('GET', beside) or '0'
   for i = from, upto, 2 do sum = add(sum, args[i + 1]) end
   if sum == '0' then
-    redis.call('DEL', beside)
     if shown then redis.call('DEL', key) end
+    redis.call('DEL', beside)
   else
-    redis.call('SET', beside, sum)
     if shown then redis.call('SET', key, sum) end
+    redis.call('SET', beside, sum)
   end
 end
 
@@ -131,11 +132,11 @@ change.z = function(key, beside, args, from, upto, shown)
     local member = args[i]
     local sum = add(redis.call('HGET', beside, member) or '0', args[i + 1])
     if sum == '0' then
-      redis.call('HDEL', beside, member)
       if shown then redis.call('ZREM', key, member) end
+      redis.call('HDEL', beside, member)
     else
-      redis.call('HSET', beside, member, sum)
       if shown then redis.call('ZADD', key, sum, member) end
+      redis.call('HSET', beside, member, sum)
     end
   end
 end

@@ -1,0 +1,113 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// findings are the levels that Check gives, by what it looked at.
+func findings(t *testing.T, c Config, views ...*replicator.View) map[string]replicator.Level {
+	t.Helper()
+	s := newSink(t, c)
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	levels := map[string]replicator.Level{}
+	for _, f := range s.Check(t.Context(), views) {
+		if (f.Level == replicator.OK) != (f.Fix == "") {
+			t.Errorf("%s is %s, with the fix %q", f.What, f.Level, f.Fix)
+		}
+		if strings.Contains(f.Detail+f.Fix, "secret") {
+			t.Errorf("%s shows the password: %s", f.What, f.Detail)
+		}
+		levels[strings.TrimPrefix(f.What, "sink cache: ")] = f.Level
+		t.Log(f)
+	}
+	return levels
+}
+
+func TestCheck(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := servertest.Own(t, kind)
+			rdb := client(t, s)
+			v := view("h", "hash", "h:{k}", "a")
+			expect := func(c Config, what string, want replicator.Level) {
+				t.Helper()
+				if got := findings(t, c, v)[what]; got != want {
+					t.Errorf("%s is %q, want %q", what, got, want)
+				}
+			}
+			plain := Config{URLs: []string{s.DSN("0")}}
+			for what, level := range findings(t, plain, v) {
+				if level != replicator.OK {
+					t.Errorf("%s is %s on a server as it should be", what, level)
+				}
+			}
+			for _, args := range [][]any{
+				{"CONFIG", "SET", "maxmemory", "100mb"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}, {"CONFIG", "SET", "appendonly", "no"},
+				{"ACL", "SETUSER", "poor", "on", ">secret", "~*", "+@all", "-hset"},
+				{"ACL", "SETUSER", "narrow", "on", ">secret", "~h:*", "+@all"},
+			} {
+				if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			expect(plain, "maxmemory", replicator.Warn)
+			expect(plain, "persistence", replicator.Warn)
+			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret"}, "permissions", replicator.Fail)
+			expect(Config{URLs: plain.URLs, Username: "narrow", Password: "secret"}, "permissions", replicator.Fail)
+			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret2"}, "connection", replicator.Fail)
+			expect(Config{URLs: []string{"redis://127.0.0.1:1/0"}, Password: "secret"}, "connection", replicator.Fail)
+		})
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	s := servertest.Own(t, servers.Redis7, "--requirepass", "geheim")
+	v := view("s", "index", "s:{a}")
+	for name, c := range map[string]Config{
+		"no password":    {URLs: []string{s.DSN("0")}},
+		"wrong password": {URLs: []string{s.DSN("0")}, Password: "wrong-secret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sink := newSink(t, c)
+			defer func() {
+				if err := sink.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			_, err := sink.Open(t.Context(), "", []*replicator.View{v})
+			if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	t.Run("no memory", func(t *testing.T) {
+		f := open(t, v)
+		f.cli(t, "CONFIG", "SET", "maxmemory", "1")
+		_, err := f.target.Apply(t.Context(), []replicator.Op{put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "s"})})
+		if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "maxmemory") {
+			t.Errorf("the error is %v", err)
+		}
+		f.cli(t, "CONFIG", "SET", "maxmemory", "0")
+		apply(t, f.target, put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "s"}))
+	})
+	t.Run("a command is not permitted", func(t *testing.T) {
+		f := open(t, v)
+		f.cli(t, "ACL", "SETUSER", "default", "-sadd")
+		_, err := f.target.Apply(t.Context(), []replicator.Op{put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "s"})})
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "permission") {
+			t.Errorf("the error is %v", err)
+		}
+		if n := f.rdb.Exists(t.Context(), "replicator:entity::x").Val(); n != 0 {
+			t.Error("the record claims what was never done")
+		}
+	})
+}
