@@ -35,5 +35,6 @@
 //
 // mysql.go Config, New, Open · session.go connections and servers · own.go the sink's own tables · shape.go a target's shape
 // · keeper.go a view in its table · index.go, row.go the kinds · column.go, number.go, datetime.go, json.go conversion ·
-// state.go, rows.go stored forms · apply.go, writer.go a batch · target.go versions and marks · ddl.go missing tables.
+// state.go, rows.go stored forms · apply.go, writer.go a batch · target.go versions and marks · sweep.go what a fill did not
+// confirm · compare.go what a verify reads · ddl.go missing tables · check.go what can be known before a start.
 package mysql
