@@ -34,12 +34,15 @@ func (f *failure) describe() string {
 	if f.Type == "" {
 		text = fmt.Sprintf("Elasticsearch answers %d %s", f.Status, http.StatusText(f.Status))
 	}
-	if safe := harmless(f.Type, f.Reason); safe != "" {
-		return text + ": " + safe
-	}
+	reasons := []reason{{Type: f.Type, Reason: f.Reason}}
 	for c := f.Cause; c != nil; c = c.Cause {
-		if safe := harmless(c.Type, c.Reason); safe != "" {
-			return text + ": " + safe
+		reasons = append(reasons, *c)
+	}
+	for _, say := range []func(typ, text string) string{specific, harmless} { // what lies deeper may say more
+		for _, r := range reasons {
+			if safe := say(r.Type, r.Reason); safe != "" {
+				return text + ": " + safe
+			}
 		}
 	}
 	return text
@@ -75,16 +78,19 @@ var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|r
 	`master_not_discovered|process_cluster_event_timeout|es_rejected_execution|circuit_breaking|no_shard_available_action|` +
 	`invalid_alias_name|cluster_manager|validation|settings|mapper_parsing_in_mapping)_?`)
 
-func harmless(typ, text string) string {
+// specific says what is wrong, where the reason has one of the forms that tell it best.
+func specific(_, text string) string {
 	if m := ofStrict.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the mapping is strict and has no field [%s]", m[1])
 	}
 	if m := ofImmense.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, which no term may be: set ignore_above, or map it as text", m[1])
 	}
-	if m := ofLimit.FindString(text); m != "" {
-		return m
-	}
+	return ofLimit.FindString(text)
+}
+
+// harmless is what may be shown of a reason.
+func harmless(typ, text string) string {
 	if aboutServer.MatchString(typ) {
 		return text
 	}

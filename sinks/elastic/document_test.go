@@ -1,0 +1,103 @@
+package elastic
+
+import (
+	"encoding/json"
+	"testing"
+
+	"replicator"
+)
+
+func FuzzSlotNamesTellCellsApart(f *testing.F) {
+	f.Add("", "cell", "users", "", "cell", "users")
+	f.Add("a", "cell", "x@b", "a@b", "cell", "x")
+	f.Add("a", "t", "\xff.%", "", "t", "\xfe")
+	f.Fuzz(func(t *testing.T, s1, t1, c1, s2, t2, c2 string) {
+		a, b := replicator.Cell{Table: t1, Column: c1}, replicator.Cell{Table: t2, Column: c2}
+		first, second := slotName(s1, a), slotName(s2, b)
+		if (first == second) != (s1 == s2 && a == b) {
+			if table := t1 + t2; !json.Valid([]byte(`"`+table+`"`)) || len(table) == 0 || containsDot(table) {
+				t.Skip("no name of a table")
+			}
+			t.Errorf("%q and %q", first, second)
+		}
+		source, c, ok := cellOf(first, "")
+		if !containsDot(t1) && (!ok || source != s1 || c != a) {
+			t.Errorf("%q is read as %q %q", first, source, c)
+		}
+	})
+}
+
+func containsDot(s string) bool {
+	for _, r := range s {
+		if r == '.' {
+			return true
+		}
+	}
+	return false
+}
+
+func testKeeper(merged bool) *keeper {
+	k := &keeper{merged: merged, view: &replicator.View{Name: "v", From: []replicator.Feed{{Table: "cell", Column: "a"}, {Table: "cell", Column: "b"}},
+		Fields: []replicator.Field{{Name: "x"}, {Name: "y"}}}}
+	for _, f := range k.view.Fields {
+		k.names = append(k.names, append(replicator.AppendJSON(nil, f.Name), ':'))
+	}
+	return k
+}
+
+func TestADocumentReadsBackAsItWasWritten(t *testing.T) {
+	for _, merged := range []bool{false, true} {
+		k := testKeeper(merged)
+		c := contents{"cell.b": {key: "i\x00\xff", present: true, fields: [][]byte{[]byte("1"), []byte(`{"deep":[1.10]}`)},
+			state: replicator.State{Version: 1<<62 + 1, Order: 1<<61 + 1, AsOf: 3}}}
+		if merged {
+			c["cell.a"] = &slot{key: "i", present: true, fields: [][]byte{[]byte(`"first"`), nil}, state: replicator.State{Version: replicator.NoVersion, Order: 2}}
+			c["cell.gone"] = &slot{key: "i", state: replicator.State{Version: replicator.NoVersion, Order: 2, AsOf: 2}}
+		}
+		text := k.render(nil, c)
+		back, err := k.parse(text, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := k.render(nil, back); string(again) != string(text) {
+			t.Errorf("%s is written again as\n%s", text, again)
+		}
+	}
+}
+
+func FuzzParseNeverPanicsAndKeepsWhatItReads(f *testing.F) {
+	f.Add([]byte(`{"x":1,"_replicator":{"cells":{"cell.a":{"k":"aQ==","v":1,"o":2,"a":3,"f":{"x":1}}}}}`))
+	f.Add([]byte(`{"_replicator":{"hidden":true,"cells":{"cell.a":null}}}`))
+	f.Fuzz(func(t *testing.T, source []byte) {
+		for _, merged := range []bool{false, true} {
+			k := testKeeper(merged)
+			c, err := k.parse(source, true)
+			if err != nil {
+				continue
+			}
+			if len(c) == 0 || !merged && len(c) > 1 {
+				continue
+			}
+			text := k.render(nil, c)
+			if !json.Valid(text) {
+				t.Fatalf("%q is written as %q", source, text)
+			}
+		}
+	})
+}
+
+func TestReasonsShowNoValues(t *testing.T) {
+	for _, c := range []struct{ answer, want string }{
+		{`{"error":{"type":"document_parsing_exception","reason":"[1:9] failed to parse field [n] of type [long] in document with id 'hunter2'. Preview of field's value: 'hunter2'","caused_by":{"type":"illegal_argument_exception","reason":"For input string: \"hunter2\""}}}`,
+			"Elasticsearch answers 400 document_parsing_exception: the value does not fit field [n] of type [long]"},
+		{`{"error":{"type":"illegal_argument_exception","reason":"something with hunter2"}}`, "Elasticsearch answers 400 illegal_argument_exception"},
+		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
+			"Elasticsearch answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded"},
+		{`no JSON with hunter2`, "Elasticsearch answers 400 Bad Request"},
+		{`{"error":"text with hunter2"}`, "Elasticsearch answers 400 Bad Request"},
+	} {
+		if got := refused(400, []byte(c.answer)).Error(); got != c.want {
+			t.Errorf("%s\n is told as %s", c.answer, got)
+		}
+	}
+}

@@ -1,0 +1,424 @@
+package elastic_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/elastic"
+)
+
+// bench is an open target of one view, in a cluster.
+type bench struct {
+	*cluster
+	view   *replicator.View
+	sink   *elastic.Sink
+	target replicator.Target
+}
+
+// newBench opens a view of the cells users, or of the given ones.
+func newBench(t *testing.T, mapping string, from ...string) *bench {
+	t.Helper()
+	if from == nil {
+		from = []string{"users"}
+	}
+	var feeds []replicator.Feed
+	for _, column := range from {
+		feeds = append(feeds, replicator.Feed{Table: "cell", Column: column})
+	}
+	b := &bench{cluster: newCluster(t, servertest.Elasticsearch(t)), view: view(servertest.Name(), feeds, "name", "n")}
+	b.view.Mapping = mapping
+	b.sink = newSink(t, b.url)
+	b.open()
+	t.Cleanup(func() {
+		b.drop(b.view.Index)
+		if err := b.sink.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (b *bench) open() {
+	b.t.Helper()
+	target, err := b.sink.Open(b.t.Context(), "", []*replicator.View{b.view})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.target = target
+}
+
+func cellOf(t testing.TB, column string, n int64) replicator.Cell {
+	t.Helper()
+	key, err := replicator.MakeKey(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replicator.Cell{Table: "cell", Column: column, Key: key}
+}
+
+// op is a put of a cell at the order that is its version, too.
+func op(c replicator.Cell, order int64, fields ...any) replicator.Op {
+	o := replicator.Op{Cell: c, Version: order, Order: order, Values: []replicator.Value{{}}}
+	if fields != nil {
+		o.Values[0].Entries = []replicator.Entry{{Fields: fields}}
+	}
+	return o
+}
+
+// reset is a look that found nothing, or the fields.
+func reset(c replicator.Cell, version, asOf int64, fields ...any) replicator.Op {
+	o := op(c, version, fields...)
+	o.Order, o.AsOf = 0, asOf
+	return o
+}
+
+func (b *bench) apply(ops ...replicator.Op) replicator.Applied {
+	b.t.Helper()
+	applied, err := b.target.Apply(b.t.Context(), ops)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return applied
+}
+
+// source is the source of the document that the alias shows, without the state, as it stands there.
+func (b *bench) source(id string) string {
+	b.t.Helper()
+	text := string(b.search(b.view.Index)[id])
+	i := strings.Index(text, `"_replicator"`)
+	if i < 0 {
+		return text
+	}
+	return strings.TrimSuffix(text[:i], ",")
+}
+
+func (b *bench) shows(id, want string) {
+	b.t.Helper()
+	if got := b.source(id); got != want {
+		b.t.Errorf("document %s is %s, and not %s", id, got, want)
+	}
+}
+
+const numbers = `[9007199254740993,-9223372036854775808,18446744073709551615,0.10000000000000000000000000000000001,12345678901234567890123.00]`
+
+func exact() []any {
+	return []any{int64(1<<53 + 1), int64(-1 << 63), uint64(1<<64 - 1), replicator.Number("0.10000000000000000000000000000000001"),
+		replicator.Number("12345678901234567890123.00")}
+}
+
+func TestNumbersArriveExactly(t *testing.T) {
+	const unindexed = `{"dynamic": false}`
+	t.Run("written once, then again because only the look is newer", func(t *testing.T) {
+		b := newBench(t, unindexed)
+		c := cellOf(t, "users", 1)
+		b.apply(op(c, 50, []byte{0xab, 1}, exact()))
+		b.shows("1", `{"name":"ab01","n":`+numbers)
+		if a := b.apply(reset(c, 50, 40, "x", nil)); len(a.Stale) != 1 {
+			t.Fatalf("Apply says %+v", a)
+		}
+		b.shows("1", `{"name":"ab01","n":`+numbers)
+	})
+	t.Run("merged with another cell later", func(t *testing.T) {
+		b := newBench(t, unindexed, "profile", "users")
+		b.apply(op(cellOf(t, "users", 1), 50, "a", exact()))
+		b.apply(op(cellOf(t, "profile", 1), 51, "line\n\"2\"", nil))
+		b.shows("1", `{"name":"line\n\"2\"","n":`+numbers)
+		b.apply(reset(cellOf(t, "profile", 1), replicator.NoVersion, 60))
+		b.shows("1", `{"name":"a","n":`+numbers)
+		b.apply(reset(cellOf(t, "users", 1), replicator.NoVersion, 60))
+		b.shows("1", "")
+	})
+}
+
+func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
+	const secret = "hunter2"
+	for name, c := range map[string]struct {
+		mapping string
+		value   any
+		says    string
+	}{
+		"a text for a number":    {`{"properties": {"n": {"type": "long"}}}`, secret, "field [n] of type [long]"},
+		"an object for a text":   {`{"properties": {"n": {"type": "keyword"}}}`, map[string]any{"x": secret}, "field [n]"},
+		"a strict mapping":       {`{"dynamic": "strict", "properties": {"name": {"type": "keyword"}}}`, secret, "strict and has no field [n]"},
+		"a term that is immense": {`{"properties": {"n": {"type": "keyword"}}}`, secret + strings.Repeat("x", 40000), "longer than 32766 bytes"},
+		"text that is not UTF-8": {``, secret + "\xff", "field n: it is text that is not valid UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.mapping)
+			bad, good := cellOf(t, "users", 1), cellOf(t, "users", 2)
+			b.apply(op(bad, 1, "before", nil))
+			a := b.apply(op(bad, 2, "now", c.value), op(good, 2, "good", nil))
+			if len(a.Rejected) != 1 || a.Rejected[0].Op != 0 || len(a.Stale) > 0 {
+				t.Fatalf("Apply says %+v", a)
+			}
+			if text := a.Rejected[0].Err.Error(); strings.Contains(text, secret) || !strings.Contains(text, c.says) {
+				t.Errorf("the reason is %q", text)
+			}
+			b.shows("1", "")
+			b.shows("2", `{"name":"good"`)
+			if a := b.apply(op(bad, 1, "before", nil)); len(a.Stale) != 1 {
+				t.Errorf("an older version after it: %+v", a)
+			}
+		})
+	}
+}
+
+// The field of a cell that stood behind another's is seen only when that one goes.
+func TestAMergedDocumentBlamesTheCellWhoseFieldItIs(t *testing.T) {
+	b := newBench(t, `{"properties": {"n": {"type": "long"}}}`, "profile", "users")
+	b.apply(op(cellOf(t, "profile", 1), 1, nil, int64(5)), op(cellOf(t, "users", 1), 1, "kept?", "no number"))
+	b.shows("1", `{"name":"kept?","n":5`)
+	a := b.apply(op(cellOf(t, "profile", 1), 2, "mine", nil))
+	if len(a.Rejected) != 1 || !strings.Contains(a.Rejected[0].Err.Error(), "cell.users") {
+		t.Fatalf("Apply says %+v", a)
+	}
+	b.shows("1", `{"name":"mine"`)
+}
+
+func TestAnAliasThatIsNotOursIsFatalWithTheWayOut(t *testing.T) {
+	c := newCluster(t, servertest.Elasticsearch(t))
+	taken, foreign := servertest.Name(), servertest.Name()
+	c.do("PUT", "/"+taken, `{"settings": `+oneShard+`}`)
+	c.do("PUT", "/"+foreign+"-x", `{"settings": `+oneShard+`, "aliases": {"`+foreign+`": {}}}`)
+	t.Cleanup(func() { c.do("DELETE", "/"+taken, ""); c.do("DELETE", "/"+foreign+"-x", "") })
+	sink := newSink(t, c.url)
+	defer sink.Close()
+	for _, name := range []string{taken, foreign} {
+		v := view(name, []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
+		_, err := sink.Open(t.Context(), "", []*replicator.View{v})
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "DELETE /") {
+			t.Errorf("Open says %v", err)
+		}
+		findings := sink.Check(t.Context(), []*replicator.View{v})
+		if last := findings[len(findings)-1]; last.Level != replicator.Fail {
+			t.Errorf("check says %+v", findings)
+		}
+	}
+}
+
+func TestARemovedIndexIsALossAndNotMadeByAWrite(t *testing.T) {
+	b := newBench(t, "")
+	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
+	b.do("DELETE", "/"+b.view.Index+"-r1", "")
+	if _, err := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 2), 1, "a", nil)}); !errors.Is(err, replicator.ErrSinkLost) {
+		t.Errorf("Apply says %v", err)
+	}
+	if err := b.target.Mark(t.Context(), replicator.Position{Order: 5, Token: "t"}, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+		t.Errorf("Mark says %v", err)
+	}
+	if _, err := b.target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)}); !errors.Is(err, replicator.ErrSinkLost) {
+		t.Errorf("Versions says %v", err)
+	}
+	if found := b.indexes(b.view.Index); len(found) > 0 {
+		t.Errorf("there are %v", found)
+	}
+	if marks, err := b.sink.Marks(t.Context(), ""); err != nil {
+		t.Error(err)
+	} else {
+		for _, m := range marks {
+			if m.View == b.view.Name {
+				t.Errorf("it still has the mark %+v", m)
+			}
+		}
+	}
+}
+
+func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
+	b := newBench(t, `{"properties": {"n": {"type": "keyword"}}}`)
+	filled := func() {
+		t.Helper()
+		if err := b.target.Mark(t.Context(), replicator.Position{Order: 9, Token: "t"}, replicator.Filled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.apply(op(cellOf(t, "users", 1), 1, "old", nil), op(cellOf(t, "users", 2), 1, "old", nil))
+	filled()
+	b.do("PUT", "/"+b.view.Index+"-r1/_doc/strange?refresh=true", `{"name": "by hand"}`)
+
+	changed := *b.view
+	changed.Fingerprint, changed.Mapping = "2", `{"properties": {"n": {"type": "long"}}}`
+	b.view = &changed
+	b.open()
+	b.apply(op(cellOf(t, "users", 1), 1, "new", int64(5)))
+	if got := len(b.search(b.view.Index)); got != 3 {
+		t.Errorf("while it is filled, %d documents are shown", got)
+	}
+	b.shows("1", `{"name":"old"`)
+	filled()
+	if got := len(b.search(b.view.Index)); got != 1 {
+		t.Errorf("once it is filled, %d documents are shown", got)
+	}
+	b.shows("1", `{"name":"new","n":5`)
+	if got := fmt.Sprint(b.indexes(b.view.Index)); got != "["+b.view.Index+"-r2]" {
+		t.Errorf("there are the indexes %s", got)
+	}
+	filled()
+}
+
+func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
+	c := newCluster(t, servertest.Elasticsearch(t))
+	sink, err := elastic.New(elastic.Config{Name: "search", Addresses: []string{c.url}, Tables: tables, Sources: []string{"a", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
+	defer c.drop(v.Index)
+	fill := func(source string, n int64) {
+		t.Helper()
+		target, err := sink.Open(t.Context(), source, []*replicator.View{v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", n), 1, source)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := target.Mark(t.Context(), replicator.Position{Order: 9, Token: "t"}, replicator.Filled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill("a", 1)
+	fill("b", 2)
+	if err := sink.Forget(t.Context(), v.Name); err != nil {
+		t.Fatal(err)
+	}
+	fill("a", 1)
+	if got := fmt.Sprint(c.indexes(v.Index)); len(c.search(v.Index)) != 2 || !strings.Contains(got, "-r1") {
+		t.Errorf("after one of two: %s", got)
+	}
+	fill("b", 2)
+	if got := fmt.Sprint(c.indexes(v.Index)); len(c.search(v.Index)) != 2 || strings.Contains(got, "-r1 ") {
+		t.Errorf("after both: %s", got)
+	}
+}
+
+func TestWhatWasChangedByHandIsPutRight(t *testing.T) {
+	b := newBench(t, "")
+	c := cellOf(t, "users", 1)
+	index := "/" + b.view.Index + "-r1"
+	b.apply(op(c, 5, "right", nil))
+	b.do("PUT", index+"/_doc/1?version=9000000000000000000&version_type=external", `{"name": "wrong"}`)
+	b.apply(reset(c, 5, 6, "right", nil))
+	b.shows("1", `{"name":"right"`)
+	b.do("DELETE", index+"/_doc/1", "")
+	b.apply(reset(c, 5, 7, "right", nil))
+	b.shows("1", `{"name":"right"`)
+	b.apply(op(c, 8, "newer", nil))
+	b.shows("1", `{"name":"newer"`)
+}
+
+func TestACellThatIsGoneIsFoundByItsTemplate(t *testing.T) {
+	c := newCluster(t, servertest.Elasticsearch(t))
+	sink, err := elastic.New(elastic.Config{Name: "search", Addresses: []string{c.url}, Tables: tables,
+		DocumentID: func(_ *replicator.View, c replicator.Cell) (string, string, error) {
+			return "user-" + c.Key.String(), "everyone", nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
+	v.Key, v.Member = "user-{row_key}", "everyone"
+	defer c.drop(v.Index)
+	target, err := sink.Open(t.Context(), "", []*replicator.View{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := cellOf(t, "users", 7)
+	if _, err := target.Apply(t.Context(), []replicator.Op{op(cell, 5, "a")}); err != nil {
+		t.Fatal(err)
+	}
+	if found := c.search(v.Index); found["user-7"] == nil {
+		t.Errorf("it shows %s", found)
+	}
+	if got, err := target.Versions(t.Context(), []replicator.Cell{cell}); err != nil || got[0] != 5 {
+		t.Errorf("versions are %v, %v", got, err)
+	}
+	if _, err := target.Apply(t.Context(), []replicator.Op{reset(cell, replicator.NoVersion, 6)}); err != nil {
+		t.Fatal(err)
+	}
+	if found := c.search(v.Index); len(found) > 0 {
+		t.Errorf("after it was deleted it shows %s", found)
+	}
+}
+
+func TestABlockedIndexIsTemporary(t *testing.T) {
+	b := newBench(t, "")
+	block := func(on string) {
+		b.do("PUT", "/"+b.view.Index+"-r1/_settings", `{"index.blocks.read_only_allow_delete": `+on+`}`)
+	}
+	block("true")
+	_, err := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, "a", nil)})
+	if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "disk") {
+		t.Errorf("Apply says %v", err)
+	}
+	blocked := false
+	for _, f := range b.sink.Check(t.Context(), []*replicator.View{b.view}) {
+		blocked = blocked || f.Level == replicator.Fail && strings.Contains(f.Detail, "read_only_allow_delete")
+	}
+	if !blocked {
+		t.Error("check finds no block")
+	}
+	block("null")
+	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
+	for _, f := range b.sink.Check(t.Context(), []*replicator.View{b.view}) {
+		if f.Level != replicator.OK {
+			t.Errorf("check says %+v", f)
+		}
+	}
+}
+
+func TestOutdatedPagesThroughWhatIsShown(t *testing.T) {
+	b := newBench(t, "", "profile", "users")
+	var ops []replicator.Op
+	for n := range int64(25) {
+		ops = append(ops, op(cellOf(t, "users", n), 10+n%2*10, "a", nil), op(cellOf(t, "profile", n), 30, "b", nil))
+	}
+	b.apply(ops...)
+	b.apply(reset(cellOf(t, "users", 0), replicator.NoVersion, 12))
+	found := map[replicator.Cell]bool{}
+	for after, pages := "", 0; ; pages++ {
+		cells, next, err := b.target.(replicator.Sweeper).Outdated(t.Context(), 20, after, 10)
+		if err != nil || pages > 10 {
+			t.Fatal(pages, err)
+		}
+		for _, c := range cells {
+			found[c] = true
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	for n := range int64(25) {
+		if want := n%2 == 0 && n > 0; found[cellOf(t, "users", n)] != want {
+			t.Errorf("cell %d: found %v", n, !want)
+		}
+	}
+	if len(found) != 12 {
+		t.Errorf("found %d cells", len(found))
+	}
+}
+
+func TestSearchesSeeWhatARefreshIncludes(t *testing.T) {
+	b := newBench(t, "")
+	b.do("PUT", "/"+b.view.Index+"-r1/_settings", `{"index.refresh_interval": "-1"}`)
+	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
+	if err := b.target.(replicator.Refresher).Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	status, answer := b.ask(http.MethodGet, "/"+b.view.Index+"/_search", "")
+	var result struct {
+		Hits struct {
+			Hits []json.RawMessage `json:"hits"`
+		} `json:"hits"`
+	}
+	if err := json.Unmarshal(answer, &result); err != nil || len(result.Hits.Hits) != 1 {
+		t.Errorf("%d %s", status, answer)
+	}
+}
