@@ -32,6 +32,7 @@ func TestEveryViewEqualsTheRowsThroughKillsAndAReplay(t *testing.T) {
 		db, dsn := lab.Prepare(t, server, "favorites", favorites.Schema)
 		p := lab.Build(t, "FAVORITES", favorites.Config, "FAVORITES_DSN="+dsn, "FAVORITES_REDIS="+cache.Server.DSN("0"))
 		p.Run("check")
+		p.CatchUp() // from the first row on: what came and went before a view was filled, its sink does not know
 
 		stop := write(t, server.DSN("favorites"), seed)
 		for range kills {

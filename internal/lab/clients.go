@@ -129,7 +129,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 	after := ""
 	for {
 		page, err := e.do(ctx, http.MethodPost, "/"+index+"/_search?ignore_unavailable=true",
-			`{"size": 1000, "sort": [{"_doc": "asc"}], "track_total_hits": false, "_source": {"excludes": "_replicator"}`+after+`}`)
+			`{"size": 1000, "sort": [{"_doc": "asc"}], "track_total_hits": false`+after+`}`)
 		if err != nil {
 			return nil, err
 		}
@@ -140,6 +140,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 			if id == "" || !ok {
 				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
 			}
+			delete(source, "_replicator") // not by a source filter: with one, the server writes decimals anew, as doubles
 			documents[id] = source
 			sort, err := json.Marshal(at(h, "sort"))
 			if err != nil {
