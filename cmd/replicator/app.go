@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	driver "github.com/go-sql-driver/mysql"
+
 	"replicator"
 	"replicator/canal"
 	"replicator/codec"
@@ -193,10 +195,18 @@ func redisConfig(sink *config.Sink, log *slog.Logger) redis.Config {
 	return c
 }
 
-// newSource makes the source of one shard, which delivers the given tables.
+// newSource makes the source of one shard, which delivers the given tables. The DSN's readTimeout is how long the binlog's
+// connection may be silent, too; heartbeats come often enough for it.
 func newSource(cfg *config.Config, shard config.Shard, tables []replicator.Table, log *slog.Logger) (*canal.Source, error) {
-	return canal.New(canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: cfg.Source.ServerID,
-		Logger: log})
+	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: cfg.Source.ServerID, Logger: log}
+	dsn, err := driver.ParseDSN(c.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may quote it
+	}
+	if dsn.ReadTimeout > 0 {
+		c.ReadTimeout, c.Heartbeat = dsn.ReadTimeout, dsn.ReadTimeout/3
+	}
+	return canal.New(c)
 }
 
 // viewsOf are the views of one sink.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -95,8 +97,18 @@ func classify(err error, doing string) error {
 	} else if reason := dataErrors[e.Number]; reason != "" {
 		text = fmt.Errorf("%w: %s", text, reason)
 	}
+	if e.Number == 1146 && ownTable(e.Message) { // it was there when the views were opened
+		return fmt.Errorf("%w: %w", text, replicator.ErrSinkLost)
+	}
 	if fatalErrors[e.Number] {
 		return replicator.Fatal(text)
 	}
 	return text
+}
+
+// ownTable reports whether the server's message "Table 'database.name' doesn't exist" is about a table of the sink's own.
+func ownTable(message string) bool {
+	return slices.ContainsFunc([]string{viewsTable, stateTable, locksTable}, func(name string) bool {
+		return strings.Contains(message, "."+name+"'")
+	})
 }

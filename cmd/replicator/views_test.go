@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.configure(source, program, mainSink, emailView)
+		l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT COUNT(*) FROM users", "0")
+		l.configure(cellViews)
+		p := l.running()
+		l.caughtUp()
+		l.expect("SELECT username, phone FROM users", "ann 1")
+		eventually(t, func() error { // one session for all: they are at one place
+			a, b := l.status("users"), l.status("index_users_email")
+			return as(a.State == "running" && b.State == "running" && a.Position == b.Position && len(joined(p)) == 3, "the views have joined")
+		})
+		l.put("b", 1, `{"email": "b@x.org"}`)
+		l.caughtUp()
+		p.stop()
+
+		// Removed from the file: it is kept as it is.
+		l.configure(source, program, mainSink, emailView, phoneView)
+		l.put("c", 1, `{"email": "c@x.org", "phone": 3}`)
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT COUNT(*) FROM users", "2")
+		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
+
+		// Changed: refused, unless it says rebuild.
+		changed := strings.Replace(phoneView, `fields = ["phone"]`, "where = \"phone > 2\"\nfields = [\"phone\"]", 1)
+		l.configure(source, program, mainSink, emailView, changed)
+		if r := l.run("run", "--until-caught-up"); r.code != 2 || !strings.Contains(r.errors, "index_users_phone") || !strings.Contains(r.errors, "on_change") {
+			t.Errorf("a changed view: exit status %d, %s", r.code, r.errors)
+		}
+		l.configure(source, program, mainSink, emailView, changed, `on_change = "rebuild"`)
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "3")
+	})
+}
+
+// joined are the views of the last line of the log that says which run together.
+func joined(p *process) []string {
+	for _, line := range strings.Split(p.log.String(), "\n") {
+		if strings.Contains(line, `"views":["index_users_email","users","index_users_phone"]`) {
+			return []string{"index_users_email", "users", "index_users_phone"}
+		}
+	}
+	return nil
+}
+
+func TestWhereAViewStarts(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Own(t, kind)
+		for start, want := range map[string][]string{
+			"snapshot": {"b@x.org b", "c@x.org c"}, "earliest": {"b@x.org b", "c@x.org c"}, "latest": {"c@x.org c"},
+		} {
+			t.Run(start, func(t *testing.T) {
+				l := newLab(t, s)
+				l.configure(source, "start = \""+start+"\"\n", program, mainSink, emailView, usersView, phoneView)
+				l.put("a", 1, `{"email": "a@x.org"}`)
+				l.put("b", 1, `{"email": "b@x.org"}`)
+				l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
+				p := l.running()
+				l.caughtUp()
+				l.put("c", 1, `{"email": "c@x.org"}`)
+				l.caughtUp()
+				l.expect(emails, want...)
+				p.stop()
+			})
+		}
+	})
+}
+
+func TestASourceOfSeveralServers(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	second := servertest.Own(t, servers.MySQL)
+	l.account(second, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+	execAll(t, l.connect(second, ""), "CREATE DATABASE shard_b")
+	other := l.connect(second, "shard_b")
+	execAll(t, other, cellTable)
+	l.env["B"] = l.dsn(second.Addr(), "shard_b")
+	l.configure("[source.shards]\na = \"${DSN}\"\nb = \"${B}\"\n", program, mainSink, emailView, usersView, phoneView)
+	put := func(key, email string) {
+		t.Helper()
+		execAll(t, other, fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (0x%s, 'users', 1, '{\"email\": \"%s\"}')", keyText(key), email))
+	}
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	put("b", "b@x.org")
+	l.must("check")
+	l.must("run", "--until-caught-up")
+	l.expect(emails, "a@x.org a", "b@x.org b")
+	p := l.running()
+	l.put("c", 1, `{"email": "c@x.org"}`)
+	put("d", "d@x.org")
+	eventually(t, func() error {
+		return as(len(l.rows(emails)) == 4, "both shards' cells are there")
+	})
+	if n := len(jsonLines[viewStatus](t, l.must("status", "--json"))); n != 6 {
+		t.Errorf("status has %d lines for 3 views of 2 shards", n)
+	}
+	p.stop()
+	for _, c := range l.saved() {
+		if c.Position == "" {
+			t.Errorf("checkpoint %+v", c)
+		}
+	}
+	// One shard is down: the other goes on.
+	if err := second.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p = l.running()
+	l.put("e", 1, `{"email": "e@x.org"}`)
+	eventually(t, func() error { return as(len(l.rows(emails)) == 5, "the shard that is up goes on") })
+	p.stop()
+}
+
+// A transaction is never held in memory: what it costs is bounded by limits.memory, whatever its size.
+func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	size := int64(256 << 20)
+	if os.Getenv("REPLICATOR_SOAK") != "" {
+		size = 1 << 30
+	}
+	s := servertest.Own(t, servers.MySQL, "--max-binlog-size=1G", "--innodb-redo-log-capacity=1G", "--innodb-buffer-pool-size=256M")
+	l := newLab(t, s)
+	if raceEnabled { // whose shadow memory is not the program's
+		l.program = t.TempDir() + "/replicator"
+		if err := build(l.program, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := l.running()
+	l.caughtUp()
+	// Rows of 1 MiB, all but a few bytes of them in a property that no view wants.
+	l.session("SET SESSION cte_max_recursion_depth = 100000", fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
+		"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "+
+		"SELECT UNHEX(LPAD(HEX(i), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', i, '@x.org\", \"pad\": \"', REPEAT('x', 1048576), '\"}') FROM n", size>>20))
+	l.caughtUp()
+	l.expect("SELECT COUNT(*) FROM index_users_email", strconv.FormatInt(size>>20, 10))
+	peak := peakMemory(t, p.cmd.Process.Pid)
+	t.Logf("a transaction of %d MiB: %d MiB resident at most", size>>20, peak>>20)
+	if peak > 300<<20 {
+		t.Errorf("%d MiB resident for a transaction of %d MiB", peak>>20, size>>20)
+	}
+	p.stop()
+}
+
+// peakMemory is the most that a process had resident, in bytes.
+func peakMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib << 10
+}
+
+func TestTheDemoRunsAndVerifies(t *testing.T) {
+	l := &lab{t: t, dir: t.TempDir(), program: built}
+	servertest.MySQL(t) // or a machine that can't have one
+	r := l.command("demo", "--duration", "2s", "--rate", "100")
+	if r.code != 0 || !strings.Contains(r.out, "Verified: ") || !strings.Contains(r.out, "all 17 tables") {
+		t.Errorf("demo: exit status %d\n%s%s", r.code, r.out, r.errors)
+	}
+	left, err := os.ReadDir(l.dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("the demo leaves %v (%v)", left, err)
+	}
+}
