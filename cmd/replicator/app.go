@@ -153,7 +153,7 @@ func (a *app) wire(sink *config.Sink) error {
 		if err != nil {
 			return err
 		}
-		source, err := newSource(a.cfg, shard, tables, a.log)
+		source, err := newSource(shard, tables, a.log, a.serverID())
 		if err != nil {
 			return err
 		}
@@ -196,9 +196,10 @@ func redisConfig(sink *config.Sink, log *slog.Logger) redis.Config {
 }
 
 // newSource makes the source of one shard, which delivers the given tables. The DSN's readTimeout is how long the binlog's
-// connection may be silent, too; heartbeats come often enough for it.
-func newSource(cfg *config.Config, shard config.Shard, tables []replicator.Table, log *slog.Logger) (*canal.Source, error) {
-	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: cfg.Source.ServerID, Logger: log}
+// connection may be silent, too; heartbeats come often enough for it. serverID is the replica id of its first reader, further
+// ones count up; 0: random.
+func newSource(shard config.Shard, tables []replicator.Table, log *slog.Logger, serverID uint32) (*canal.Source, error) {
+	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: serverID, Logger: log}
 	dsn, err := driver.ParseDSN(c.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may quote it
@@ -207,6 +208,16 @@ func newSource(cfg *config.Config, shard config.Shard, tables []replicator.Table
 		c.ReadTimeout, c.Heartbeat = dsn.ReadTimeout, dsn.ReadTimeout/3
 	}
 	return canal.New(c)
+}
+
+// serverID is the replica id for the next source: the configured one and then others far from it, since of two replicas with
+// one id MariaDB ends the older.
+func (a *app) serverID() uint32 {
+	if a.cfg.Source.ServerID == 0 {
+		return 0
+	}
+	const apart = 10_000 // more than the readers that one source ever has
+	return a.cfg.Source.ServerID + apart*uint32(len(a.sources))
 }
 
 // viewsOf are the views of one sink.

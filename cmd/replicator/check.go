@@ -60,7 +60,7 @@ func look(ctx context.Context, o *options, cfg *config.Config) ([]replicator.Fin
 		if err != nil {
 			return nil, err
 		}
-		source, err := newSource(cfg, shard, tables, log)
+		source, err := newSource(shard, tables, log, 0)
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -76,7 +76,7 @@ func (s *setter) at(ctx context.Context, shard config.Shard) (replicator.Positio
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	source, err := newSource(s.cfg, shard, tables, s.log)
+	source, err := newSource(shard, tables, s.log, 0)
 	if err != nil {
 		return replicator.Position{}, usageError{err}
 	}

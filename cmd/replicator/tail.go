@@ -86,7 +86,7 @@ func (t *tail) run(ctx context.Context, o *options, viewName string) error {
 	} else if err := t.wholeRows(tables); err != nil {
 		return err
 	}
-	source, err := newSource(t.cfg, shard, tables, log)
+	source, err := newSource(shard, tables, log, 0)
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	if o.evaluator, err = compile(v.cfg, views, o.tables); err != nil {
 		return o, err
 	}
-	if o.source, err = newSource(v.cfg, shard, o.tables, v.log); err != nil {
+	if o.source, err = newSource(shard, o.tables, v.log, 0); err != nil {
 		return o, err
 	}
 	if o.sink, err = openSink(v.cfg, v.cfg.Sink(view.Sink), v.log); err != nil {

@@ -1,0 +1,170 @@
+package jogchat_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"replicator/examples/jogchat"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// rebuildKills is how often the program is killed while it rebuilds.
+const rebuildKills = 20
+
+// TestARebuildUnderAWriterIsNeverSeenHalfDone spoils tables by hand and rebuilds them while writers work and the program is
+// killed again and again. A reader that looks for an entity which is there all the time must find it all the time.
+func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute on each server")
+	}
+	binary := build(t)
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+		db, dsn := prepare(t, servertest.Own(t, kind))
+		p := &program{t: t, binary: binary, dsn: dsn}
+		state := filepath.Join(t.TempDir(), "state")
+		listen := freeAddress(t)
+		edit := func(text string) string {
+			text = strings.Replace(text, "[http]\n", "[rebuild]\nrate = 3000\n\n[http]\n", 1)
+			text = strings.Replace(text, "[checkpoint]\n", "[checkpoint]\ninterval = \"100ms\"\n", 1)
+			return strings.Replace(text, "${JOGCHAT_LISTEN:-127.0.0.1:9190}", listen, 1)
+		}
+		w := jogchat.NewWriter(db, 7, 400)
+		for range 2500 {
+			if err := w.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		anchor(t, db)
+		p.catchUp(state, edit)
+		spoil(t, db)
+
+		stop := write(t, db, 8, 2)
+		watch := watchAnchor(t, db)
+		cmd := p.command(state, edit, "run")
+		start(t, cmd)
+		follow(t, p, state, edit)
+		for range rebuildKills {
+			pause(t, time.Duration(100+r.IntN(500))*time.Millisecond)
+			kill(t, cmd)
+			cmd = p.command(state, edit, "run")
+			start(t, cmd)
+		}
+		pause(t, time.Second)
+		kill(t, cmd)
+		stop()
+		// What is left of the rebuild is done by a command of its own, if it is not done yet; then all is there to see.
+		rebuild := p.command(state, edit, "rebuild", "users", "index_users_email")
+		if err := rebuild.Run(); err != nil {
+			t.Fatalf("rebuild: %v", err)
+		}
+		p.catchUp(state, edit)
+		looks := watch()
+		verify(t, db, fmt.Sprintf("after a rebuild with %d kills, and %d looks at an entity", rebuildKills, looks))
+		var left int
+		err := db.QueryRow("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'jogchat' AND TABLE_NAME LIKE '%\\_\\_%'").Scan(&left)
+		if err != nil || left != 0 {
+			t.Errorf("%d tables of rebuilds are left (%v)", left, err)
+		}
+		verified := p.command(state, edit, "verify")
+		if err := verified.Run(); err != nil {
+			t.Errorf("verify: %v", err)
+		}
+	})
+}
+
+func start(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// follow asks the running program for the rebuild, as soon as it answers.
+func follow(t testing.TB, p *program, state string, edit func(string) string) {
+	t.Helper()
+	for range 100 {
+		ask := p.command(state, edit, "status")
+		if ask.Run() == nil {
+			break
+		}
+		pause(t, 50*time.Millisecond)
+	}
+	pause(t, 500*time.Millisecond)
+	go func() {
+		cmd := p.command(state, edit, "rebuild", "users", "index_users_email")
+		_ = cmd.Run() // the program that it follows is killed: the next start goes on
+	}()
+	pause(t, 300*time.Millisecond)
+}
+
+var anchorKey = []byte("an anchor entity")
+
+// anchor inserts an entity that stays as it is.
+func anchor(t testing.TB, db *sql.DB) {
+	t.Helper()
+	_, err := db.Exec("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (?, 'users', 1, ?)",
+		anchorKey, `{"email": "anchor@example.com", "username": "anchor"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spoil makes the tables wrong by hand: rows missing, changed, and of entities that never were.
+func spoil(t testing.TB, db *sql.DB) {
+	t.Helper()
+	for _, q := range []string{
+		"DELETE FROM index_users_email WHERE row_key <> ? ORDER BY row_key LIMIT 20",
+		"UPDATE users SET username = 'spoilt' WHERE id <> ? ORDER BY id LIMIT 20",
+	} {
+		if _, err := db.Exec(q, anchorKey); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.Exec("INSERT INTO index_users_email (email, row_key) VALUES ('ghost@example.com', 'a ghost, no more')"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watchAnchor looks for the anchor by email, and for its row, all the time; the returned function ends that and says how often.
+func watchAnchor(t testing.TB, db *sql.DB) (stop func() int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			for _, q := range []string{
+				"SELECT 1 FROM index_users_email WHERE email = 'anchor@example.com' AND row_key = ?",
+				"SELECT 1 FROM users WHERE username = 'anchor' AND id = ?",
+			} {
+				var one int
+				if err := db.QueryRowContext(ctx, q, anchorKey).Scan(&one); errors.Is(err, sql.ErrNoRows) {
+					t.Errorf("look %d: not found by %s", looks, q)
+				}
+			}
+			looks++
+		}
+	})
+	return func() int { cancel(); wg.Wait(); return looks }
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
