@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"replicator/examples/jogchat"
+	"replicator/internal/lab"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -28,18 +27,13 @@ func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute on each server")
 	}
-	binary := build(t)
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 		db, dsn := prepare(t, servertest.Own(t, kind))
-		p := &program{t: t, binary: binary, dsn: dsn}
-		state := filepath.Join(t.TempDir(), "state")
-		listen := freeAddress(t)
-		edit := func(text string) string {
-			text = strings.Replace(text, "[http]\n", "[rebuild]\nrate = 3000\n\n[http]\n", 1)
-			text = strings.Replace(text, "[checkpoint]\n", "[checkpoint]\ninterval = \"100ms\"\n", 1)
-			return strings.Replace(text, "${JOGCHAT_LISTEN:-127.0.0.1:9190}", listen, 1)
-		}
+		config := strings.Replace(jogchat.Config, "[http]\n", "[rebuild]\nrate = 3000\n\n[http]\n", 1)
+		config = strings.Replace(config, "[checkpoint]\n", "[checkpoint]\ninterval = \"100ms\"\n", 1)
+		config = strings.Replace(config, "${JOGCHAT_LISTEN:-127.0.0.1:9190}", freeAddress(t), 1)
+		p := lab.Build(t, "JOGCHAT", config, "JOGCHAT_DSN="+dsn)
 		w := jogchat.NewWriter(db, 7, 400)
 		for range 2500 {
 			if err := w.Step(t.Context()); err != nil {
@@ -47,29 +41,24 @@ func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 			}
 		}
 		anchor(t, db)
-		p.catchUp(state, edit)
+		p.CatchUp()
 		spoil(t, db)
 
 		stop := write(t, db, 8, 2)
 		watch := watchAnchor(t, db)
-		cmd := p.command(state, edit, "run")
-		start(t, cmd)
-		follow(t, p, state, edit)
+		running := p.Start()
+		follow(t, p)
 		for range rebuildKills {
-			pause(t, time.Duration(100+r.IntN(500))*time.Millisecond)
-			kill(t, cmd)
-			cmd = p.command(state, edit, "run")
-			start(t, cmd)
+			lab.Pause(t, time.Duration(100+r.IntN(500))*time.Millisecond)
+			running.Kill()
+			running = p.Start()
 		}
-		pause(t, time.Second)
-		kill(t, cmd)
+		lab.Pause(t, time.Second)
+		running.Kill()
 		stop()
 		// What is left of the rebuild is done by a command of its own, if it is not done yet; then all is there to see.
-		rebuild := p.command(state, edit, "rebuild", "users", "index_users_email")
-		if err := rebuild.Run(); err != nil {
-			t.Fatalf("rebuild: %v", err)
-		}
-		p.catchUp(state, edit)
+		p.Run("rebuild", "users", "index_users_email")
+		p.CatchUp()
 		looks := watch()
 		verify(t, db, fmt.Sprintf("after a rebuild with %d kills, and %d looks at an entity", rebuildKills, looks))
 		var left int
@@ -77,36 +66,22 @@ func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 		if err != nil || left != 0 {
 			t.Errorf("%d tables of rebuilds are left (%v)", left, err)
 		}
-		verified := p.command(state, edit, "verify")
-		if err := verified.Run(); err != nil {
-			t.Errorf("verify: %v", err)
-		}
+		p.Run("verify")
 	})
 }
 
-func start(t testing.TB, cmd *exec.Cmd) {
-	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // follow asks the running program for the rebuild, as soon as it answers.
-func follow(t testing.TB, p *program, state string, edit func(string) string) {
+func follow(t testing.TB, p *lab.Program) {
 	t.Helper()
-	for range 100 {
-		ask := p.command(state, edit, "status")
-		if ask.Run() == nil {
-			break
-		}
-		pause(t, 50*time.Millisecond)
-	}
-	pause(t, 500*time.Millisecond)
+	lab.Await(t, "the program answers", 20*time.Second, func() bool {
+		_, err := p.Try("status")
+		return err == nil
+	})
+	lab.Pause(t, 500*time.Millisecond)
 	go func() {
-		cmd := p.command(state, edit, "rebuild", "users", "index_users_email")
-		_ = cmd.Run() // the program that it follows is killed: the next start goes on
+		_, _ = p.Try("rebuild", "users", "index_users_email") // the program that it follows is killed: the next start goes on
 	}()
-	pause(t, 300*time.Millisecond)
+	lab.Pause(t, 300*time.Millisecond)
 }
 
 var anchorKey = []byte("an anchor entity")

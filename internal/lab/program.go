@@ -67,13 +67,19 @@ func (p *Program) command(ctx context.Context, args ...string) *exec.Cmd {
 // Run runs a command to its end, which must be a good one, and returns what it printed.
 func (p *Program) Run(args ...string) string {
 	p.t.Helper()
+	out, err := p.Try(args...)
+	if err != nil {
+		p.t.Fatalf("replicator %s: %v\n%s", strings.Join(args, " "), err, LastLines(out, 20))
+	}
+	return out
+}
+
+// Try runs a command to its end, good or bad.
+func (p *Program) Try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	out, err := p.command(ctx, args...).CombinedOutput()
-	if err != nil {
-		p.t.Fatalf("replicator %s: %v\n%s", strings.Join(args, " "), err, LastLines(string(out), 20))
-	}
-	return string(out)
+	return string(out), err
 }
 
 // CatchUp runs the program until every view includes all that is committed now.
