@@ -30,6 +30,8 @@ type Sink struct {
 	log      *slog.Logger
 	db       *sql.DB
 
+	creating sync.Mutex // held while the own tables are looked at and created
+
 	mu     sync.Mutex
 	server *server // nil until it was asked for
 }

@@ -20,8 +20,19 @@ const (
 
 // ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity lie
 // side by side. A view that was defined anew gets a row and an id of its own; the old row stays, without a name, so that its
-// id is never given again while states may still mention it.
+// id is never given again while states may still mention it. The table of views comes last: where it is there and the states
+// aren't, these were lost, and are not about to be created by another replicator.
 var ownTables = []string{
+	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
+  id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
+  epoch BIGINT NOT NULL DEFAULT 0
+) ENGINE=InnoDB`,
+	"CREATE TABLE IF NOT EXISTS " + stateTable + ` (
+  entity VARBINARY(2048) NOT NULL,
+  cell VARBINARY(768) NOT NULL,
+  state LONGBLOB NOT NULL,
+  PRIMARY KEY (entity, cell)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
 	"CREATE TABLE IF NOT EXISTS " + viewsTable + ` (
   id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
   source VARCHAR(64) NOT NULL,
@@ -34,21 +45,13 @@ var ownTables = []string{
   mark_token MEDIUMTEXT NOT NULL,
   UNIQUE KEY (source, name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`,
-	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
-  id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
-  epoch BIGINT NOT NULL DEFAULT 0
-) ENGINE=InnoDB`,
-	"CREATE TABLE IF NOT EXISTS " + stateTable + ` (
-  entity VARBINARY(2048) NOT NULL,
-  cell VARBINARY(768) NOT NULL,
-  state LONGBLOB NOT NULL,
-  PRIMARY KEY (entity, cell)
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
 }
 
 // createOwn creates the sink's own tables. Where the states are gone but marks are left, the marks go too: they would claim
 // what nobody can judge any more.
 func (s *Sink) createOwn(ctx context.Context) error {
+	s.creating.Lock()
+	defer s.creating.Unlock()
 	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable)
 	if err != nil {
 		return err

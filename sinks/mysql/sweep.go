@@ -25,6 +25,10 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
+	owners, err := t.owners(ctx, k.view.Name)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
 	var found []replicator.Key
 	var entities []string
 	for _, values := range keys {
@@ -33,7 +37,9 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 			return nil, "", fmt.Errorf("%s: %w", doing, err)
 		}
 		found = append(found, key)
-		entities = append(entities, entityID(t.source, key))
+		for _, o := range owners {
+			entities = append(entities, entityID(o.source, key))
+		}
 	}
 	states, err := readStates(ctx, t.sink.db, entities, nil)
 	if err != nil {
@@ -42,8 +48,10 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	var cells []replicator.Cell
 	for i, key := range found {
 		claimed := false
-		for _, state := range states[entities[i]] {
-			claimed = claimed || state.find(k.id) != nil
+		for j, o := range owners {
+			for _, state := range states[entities[i*len(owners)+j]] {
+				claimed = claimed || state.find(o.id) != nil
+			}
 		}
 		if claimed {
 			continue
@@ -53,6 +61,30 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 		}
 	}
 	return cells, next, nil
+}
+
+// owner is a source that feeds a view, and the view's id for it.
+type owner struct {
+	source string
+	id     uint32
+}
+
+// owners are all sources that feed the view: what another shard of the source put there is not unclaimed.
+func (t *Target) owners(ctx context.Context, view string) ([]owner, error) {
+	rows, err := t.sink.db.QueryContext(ctx, "SELECT source, id FROM "+viewsTable+" WHERE name = ?", view)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []owner
+	for rows.Next() {
+		var o owner
+		if err := rows.Scan(&o.source, &o.id); err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, rows.Err()
 }
 
 // pageKeys reads the next distinct keys of a target, as texts.
