@@ -145,7 +145,7 @@ func (s *Sink) write(ctx context.Context, entities []*entity) (again map[*entity
 	var c *call
 	for i, e := range entities {
 		if c == nil || len(c.entities) == callEntities || len(c.args) >= callArgs || c.bytes >= callBytes {
-			c = &call{}
+			c = &call{keys: make([]string, 0, 3*callEntities), args: make([]any, 0, callArgs)}
 			calls = append(calls, c)
 		}
 		c.add(e, nonces[i*nonceSize:(i+1)*nonceSize])
@@ -165,7 +165,7 @@ func (s *Sink) write(ctx context.Context, entities []*entity) (again map[*entity
 
 // add adds an entity's record and changes.
 func (c *call) add(e *entity, nonce []byte) {
-	stored := e.plan.after.append(append(make([]byte, 0, 256), nonce...))
+	stored := e.plan.after.append(append(make([]byte, 0, nonceSize+e.plan.after.size()), nonce...))
 	c.entities = append(c.entities, e)
 	c.keys = append(c.keys, e.key)
 	c.args = append(c.args, e.plan.before.nonce, stored, len(e.plan.changes))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/sinks/sinktest"
@@ -93,27 +92,35 @@ func wait(t testing.TB, what string, condition func() error) {
 // TestCluster runs the suite of all sinks in a cluster, where an entity's record and its keys live apart.
 func TestCluster(t *testing.T) {
 	_, rdb, c := startCluster(t, servers.Redis7)
+	empty := func(t *testing.T) {
+		t.Helper()
+		if err := rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
+			return node.FlushAll(ctx).Err()
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, views := range kinds() {
 		if name == "unique" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			if err := rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
-				return node.FlushAll(ctx).Err()
-			}); err != nil {
-				t.Fatal(err)
-			}
+			empty(t)
 			s := subject(t, views, rdb, c)
 			s.Histories = 60
 			sinktest.Run(t, s)
-			t.Run("crashes", func(t *testing.T) { cutting(t, views, rdb, c, 25) })
-			nothingLeft(t, rdb, views)
+			nothingLeft(t, rdb)
+			t.Run("crashes", func(t *testing.T) {
+				empty(t)
+				cutting(t, views, rdb, c, 25)
+				nothingLeft(t, rdb)
+			})
 		})
 	}
 }
 
 // nothingLeft checks that after every cell was deleted no key is left but the sink's memory of them.
-func nothingLeft(t *testing.T, rdb redis.UniversalClient, views []*replicator.View) {
+func nothingLeft(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	for _, key := range keysLike(t, rdb, "*") {
 		if !strings.HasPrefix(key, entityPrefix) && !strings.HasPrefix(key, marksPrefix) && key != sourcesKey && !strings.HasPrefix(key, gonePrefix) {

@@ -130,14 +130,8 @@ func (l *look) merge(cells []cellClaims) {
 		if slices.ContainsFunc(rows, func(r claim) bool { return r.key == c.key }) {
 			continue
 		}
-		m := merge(target{l.k.id, c.kind, c.key}, cells)
-		row := &row{whole: true}
-		for _, f := range l.k.view.Fields {
-			if value, ok := m.values[f.Name]; ok {
-				row.fields = append(row.fields, field{f.Name, value})
-			}
-		}
-		rows = append(rows, claim{kind: c.kind, key: c.key, row: row})
+		merged, _, _ := merge(target{l.k.id, c.kind, c.key}, l.k.view.Fields, cells)
+		rows = append(rows, claim{kind: c.kind, key: c.key, row: &merged})
 	}
 	l.want = rows
 }

@@ -207,14 +207,18 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	if err != nil {
 		return classify(err, "reading the sources")
 	}
-	for _, source := range sources {
-		for _, key := range s.markKeys(source) {
-			if err := s.rdb.HDel(ctx, key, view).Err(); err != nil {
-				return classify(err, "forgetting view "+strconv.Quote(view))
+	if len(sources) == 0 {
+		return nil
+	}
+	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, source := range sources {
+			for _, key := range s.markKeys(source) {
+				p.HDel(ctx, key, view)
 			}
 		}
-	}
-	return nil
+		return nil
+	})
+	return classify(err, "forgetting view "+strconv.Quote(view))
 }
 
 // marks is what a target marked last.

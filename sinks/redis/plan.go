@@ -156,7 +156,7 @@ func (e *entity) changes(after *record, moves []move, whole bool) ([]change, err
 				n++
 			}
 		}
-		c := changer{entity: e, after: after, moves: moves[:n], whole: whole, places: map[target]int{}, out: all}
+		c := changer{entity: e, after: after, moves: moves[:n], whole: whole, first: len(all), out: all}
 		if err := c.run(); err != nil {
 			return nil, err
 		}
@@ -176,7 +176,8 @@ type changer struct {
 	after  *record
 	moves  []move
 	whole  bool           // amounts are all that the entity claims; else what is to be added
-	places map[target]int // in out
+	first  int            // the view's first change in out
+	places map[target]int // in out; nil while they are few
 	out    []change
 	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
 }
@@ -238,13 +239,26 @@ func (c *changer) wholeAmounts(t target) error {
 
 // at returns the change of a key, which is there once.
 func (c *changer) at(t target) (ch *change, fresh bool) {
-	i, ok := c.places[t]
-	if !ok {
-		i = len(c.out)
-		c.places[t] = i
-		c.out = append(c.out, change{target: t})
+	i, known := c.places[t]
+	if c.places == nil {
+		i = slices.IndexFunc(c.out[c.first:], func(ch change) bool { return ch.target == t })
+		known = i >= 0
+		i += c.first
 	}
-	return &c.out[i], !ok
+	if known {
+		return &c.out[i], false
+	}
+	c.out = append(c.out, change{target: t})
+	switch n := len(c.out) - c.first; {
+	case c.places != nil:
+		c.places[t] = len(c.out) - 1
+	case n > few:
+		c.places = make(map[target]int, 2*n)
+		for i := c.first; i < len(c.out); i++ {
+			c.places[c.out[i].target] = i
+		}
+	}
+	return &c.out[len(c.out)-1], true
 }
 
 // contributions are what all cells of the entity contribute to the view, as it is to be.
@@ -382,31 +396,30 @@ func (c *changer) rowChange(t target) error {
 	if err != nil {
 		return err
 	}
-	merged := merge(t, cells)
-	names := make([]string, 0, 16)
-	for _, f := range c.moves[0].k.view.Fields {
-		names = append(names, f.Name)
-	}
+	fields := c.moves[0].k.view.Fields
+	merged, exists, alone := merge(t, fields, cells)
 	if t.kind == kindJSON {
-		ch.strict = merged.exists
-		if merged.exists {
-			whole := row{}
-			for _, name := range names {
-				if value, ok := merged.values[name]; ok {
-					whole.fields = append(whole.fields, field{name, value})
-				}
-			}
-			ch.args = []string{whole.json()}
+		ch.strict = exists
+		if exists {
+			ch.args = []string{merged.json()}
 		}
 		return nil
 	}
-	var set, gone []string
-	for _, name := range names {
-		if value, ok := merged.values[name]; ok {
-			set = append(set, name, value)
-		} else if !merged.alone[name] {
-			gone = append(gone, name)
+	ch.strict = len(merged.fields) > 0
+	ch.args = make([]string, 1, 1+2*len(fields))
+	ch.args[0] = strconv.Itoa(len(merged.fields))
+	for _, f := range merged.fields {
+		ch.args = append(ch.args, f.name, f.value)
+	}
+	if len(merged.fields)+len(alone) < len(fields) {
+		for _, f := range fields {
+			if !merged.has(f.Name) && !slices.Contains(alone, f.Name) {
+				ch.args = append(ch.args, f.Name)
+			}
 		}
+	}
+	known := func(name string) bool {
+		return slices.ContainsFunc(fields, func(f replicator.Field) bool { return f.Name == name })
 	}
 	for _, m := range c.moves { // fields of an earlier definition
 		for _, x := range m.old {
@@ -414,46 +427,46 @@ func (c *changer) rowChange(t target) error {
 				continue
 			}
 			for _, f := range x.row.fields {
-				if !slices.Contains(names, f.name) && !slices.Contains(gone, f.name) {
-					gone = append(gone, f.name)
+				if !known(f.name) {
+					ch.args = append(ch.args, f.name)
 				}
 			}
 		}
 	}
-	ch.strict = len(set) > 0
-	ch.args = append(append([]string{strconv.Itoa(len(set) / 2)}, set...), gone...)
 	return nil
 }
 
-// merged is a row made of several cells' contributions.
-type merged struct {
-	exists bool
-	values map[string]string
-	alone  map[string]bool // fields of other cells whose values aren't kept: they stay as they are
-}
-
-// merge takes each field from the first cell that has it.
-func merge(t target, cells []cellClaims) merged {
-	m := merged{values: map[string]string{}, alone: map[string]bool{}}
+// merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of other cells
+// whose values aren't at hand stay alone, as they are.
+func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row, exists bool, alone []string) {
+	merged = row{whole: true, fields: make([]field, 0, len(fields))}
+	var rows []*row
 	for _, cell := range cells {
 		for _, x := range cell.claims {
-			if x.kind != t.kind || x.key != t.key {
-				continue
-			}
-			m.exists = true
-			for _, f := range x.row.fields {
-				if _, has := m.values[f.name]; has || m.alone[f.name] {
-					continue
-				}
-				if x.row.whole {
-					m.values[f.name] = f.value
-				} else {
-					m.alone[f.name] = true
-				}
+			if x.kind == t.kind && x.key == t.key {
+				rows = append(rows, x.row)
 			}
 		}
 	}
-	return m
+	for _, f := range fields {
+		for _, r := range rows {
+			i := slices.IndexFunc(r.fields, func(g field) bool { return g.name == f.Name })
+			if i < 0 {
+				continue
+			}
+			if r.whole {
+				merged.fields = append(merged.fields, r.fields[i])
+			} else {
+				alone = append(alone, f.Name)
+			}
+			break
+		}
+	}
+	return merged, len(rows) > 0, alone
+}
+
+func (r *row) has(name string) bool {
+	return slices.ContainsFunc(r.fields, func(f field) bool { return f.name == name })
 }
 
 // json is the object that the fields make.

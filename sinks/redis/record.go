@@ -136,6 +136,19 @@ func (r *record) append(b []byte) []byte {
 	return b
 }
 
+// size is about how long the stored form is.
+func (r *record) size() int {
+	n := 16
+	for i := range r.cells {
+		c := &r.cells[i]
+		n += 8 + len(c.cell.Table) + len(c.cell.Column) + len(c.cell.Key)
+		for j := range c.views {
+			n += 48 + len(c.views[j].claims)
+		}
+	}
+	return n
+}
+
 // clone copies a record so that its states and claims can be set.
 func (r *record) clone() *record {
 	c := *r

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -491,5 +492,84 @@ func TestAForgottenViewIsFilledAnew(t *testing.T) {
 				t.Error("a target of the earlier generation goes on writing")
 			}
 		})
+	}
+}
+
+// TestAFailoverThatLostWrites: a replica that had stopped listening takes over. What it lacks shows in the marks, and
+// reading on from there makes it right.
+func TestAFailoverThatLostWrites(t *testing.T) {
+	v := view("c", "counter", "c:{a}", "n")
+	f := open(t, v)
+	replica := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+	rdb := client(t, replica)
+	host, port, err := net.SplitHostPort(f.server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	ops := func(n int64) []replicator.Op {
+		var ops []replicator.Op
+		for i := range int64(20) {
+			ops = append(ops, put(cellOf(t, "cell", "users", i), n, replicator.Entry{Key: fmt.Sprint("c:", (i+n)%3), Fields: []any{n + i}}))
+		}
+		return ops
+	}
+	step := func(target replicator.Target, n int64) {
+		t.Helper()
+		apply(t, target, ops(n)...)
+		if err := target.Mark(t.Context(), replicator.Position{Order: n, Token: "x"}, replicator.Filled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := int64(1); n <= 5; n++ {
+		step(f.target, n)
+	}
+	wait(t, "the replica has got everything", func() error {
+		var a storedMark
+		raw, err := rdb.HGet(t.Context(), marksPrefix, "c").Bytes()
+		if err == nil {
+			err = json.Unmarshal(raw, &a)
+		}
+		if err == nil && a.Order != 5 {
+			err = fmt.Errorf("it stands at %d", a.Order)
+		}
+		return err
+	})
+	if err := rdb.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for n := int64(6); n <= 9; n++ {
+		step(f.target, n)
+	}
+	want := [3]string{}
+	for i := range want {
+		want[i] = f.cli(t, "GET", fmt.Sprint("c:", i))
+	}
+	if err := f.server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	next := newSink(t, Config{URLs: []string{replica.DSN("0")}})
+	defer func() {
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	marks, err := next.Marks(t.Context(), "")
+	if err != nil || len(marks) != 1 || marks[0].Position.Order != 5 {
+		t.Fatalf("the replica's marks are %v (%v), want one at 5", marks, err)
+	}
+	target, err := next.Open(t.Context(), "", []*replicator.View{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int64{4, 5, 6, 7, 8, 9} { // from before the mark, as after a crash
+		apply(t, target, ops(n)...)
+	}
+	for i := range want {
+		if got := rdb.Get(t.Context(), fmt.Sprint("c:", i)).Val(); got != want[i] {
+			t.Errorf("counter %d shows %s, want %s", i, got, want[i])
+		}
 	}
 }
