@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strings"
 	"unicode/utf8"
+
+	"replicator"
 )
 
-// decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) are exact; other tags say
-// how to understand a value (a date, a UUID) and are passed over: the value itself is kept. undefined is null.
+// decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) and decimal fractions (tag 4)
+// are exact; other tags say how to understand a value (a date, a UUID) and are passed over: the value itself is kept.
+// undefined is null.
 func decodeCBOR(body []byte) (any, error) { return decodeAll(body, cborValue) }
 
 // indefinite is the length of what goes on to a break.
@@ -199,6 +203,9 @@ func (r *reader) openDict(depth int) (any, error) {
 // tagged reads the value that a tag belongs to.
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	v, err := cborValue(r, depth+1)
+	if err == nil && tag == 4 {
+		return decimalFraction(v)
+	}
 	if err != nil || tag != 2 && tag != 3 {
 		return v, err
 	}
@@ -214,4 +221,45 @@ func (r *reader) tagged(tag uint64, depth int) (any, error) {
 		n.Not(n)
 	}
 	return bigInteger(n), nil
+}
+
+// maxExponent bounds what a decimal fraction's exponent can make of a short body.
+const maxExponent = 1000
+
+// decimalFraction is what stands for a list of an exponent of ten and a mantissa.
+func decimalFraction(v any) (any, error) {
+	parts, ok := v.([]any)
+	if !ok || len(parts) != 2 {
+		return nil, errors.New("a decimal fraction is not a list of two")
+	}
+	exponent, ok := parts[0].(int64)
+	if !ok || exponent < -maxExponent || exponent > maxExponent {
+		return nil, fmt.Errorf("a decimal fraction's exponent is not an integer within ±%d", maxExponent)
+	}
+	var digits string
+	switch m := parts[1].(type) {
+	case int64, uint64, replicator.Number:
+		digits = replicator.FormatValue(m)
+	default:
+		return nil, errors.New("a decimal fraction's mantissa is not an integer")
+	}
+	if strings.ContainsAny(digits, ".eE") {
+		return nil, errors.New("a decimal fraction's mantissa is not an integer")
+	}
+	digits, negative := strings.CutPrefix(digits, "-")
+	if exponent >= 0 {
+		if digits != "0" {
+			digits += strings.Repeat("0", int(exponent))
+		}
+	} else {
+		if n := int(-exponent) + 1 - len(digits); n > 0 {
+			digits = strings.Repeat("0", n) + digits
+		}
+		point := len(digits) + int(exponent)
+		digits = digits[:point] + "." + digits[point:]
+	}
+	if negative {
+		digits = "-" + digits
+	}
+	return replicator.Number(digits), nil
 }

@@ -2,7 +2,7 @@ package mysql
 
 import (
 	"bytes"
-	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"slices"
@@ -12,7 +12,7 @@ import (
 )
 
 // json converts any value to the text of a JSON document, numbers with all their digits. Bytes, which JSON has no form for,
-// are text if they are valid UTF-8, else base64.
+// are their hexadecimal digits, as in every sink.
 func (c *column) json(v any) (any, error) {
 	if raw, ok := v.(replicator.RawJSON); ok {
 		if !json.Valid(raw) {
@@ -79,10 +79,7 @@ func appendJSON(b []byte, v any, depth int) ([]byte, bool) {
 	case string:
 		return appendString(b, v)
 	case []byte:
-		if replicator.ValidText(string(v)) {
-			return appendString(b, string(v))
-		}
-		return appendString(b, base64.StdEncoding.EncodeToString(v))
+		return appendString(b, hex.EncodeToString(v))
 	case []any:
 		b = append(b, '[')
 		for i, e := range v {
