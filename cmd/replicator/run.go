@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"replicator"
+	"replicator/config"
 )
 
 func runCommand(o *options) *cobra.Command {
@@ -19,7 +24,8 @@ func runCommand(o *options) *cobra.Command {
 		Short: "Run all pipelines until SIGINT or SIGTERM",
 		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on.
 The first SIGINT or SIGTERM drains what is in flight and saves; a second one stops at once: nothing is lost by that,
-the next run repeats a little.`,
+the next run repeats a little. SIGHUP reads the configuration again: new views are filled, removed ones stop; a file that
+can't be used changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, untilCaughtUp) },
 	}
@@ -27,7 +33,7 @@ the next run repeats a little.`,
 	return cmd
 }
 
-// run runs the pipelines until stop is done.
+// run runs the pipelines until stop is done. A SIGHUP makes it go on with the file as it is then.
 func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	cfg, err := o.load()
 	if err != nil {
@@ -37,21 +43,38 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	if err != nil {
 		return err
 	}
+	for {
+		next, err := runOnce(stop, o, cfg, log, untilCaughtUp)
+		if err != nil || next == nil {
+			return err
+		}
+		cfg = next
+	}
+}
+
+// runOnce runs the pipelines of one configuration until stop is done (nil), or until a SIGHUP brings another one.
+func runOnce(stop context.Context, o *options, cfg *config.Config, log *slog.Logger, untilCaughtUp bool) (*config.Config, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	a, err := newApp(ctx, cfg, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	serving, err := a.serveHTTP()
 	if err != nil {
-		return errors.Join(err, a.close())
+		return nil, errors.Join(err, a.close())
 	}
 	stop, stopNow := context.WithCancel(stop)
 	defer stopNow()
 	log.Info("running", "views", len(cfg.Views), "sinks", len(a.sinks), "http", cfg.HTTP.Listen)
 	var caughtUp error
+	var next *config.Config
 	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if next = a.reread(stop, o); next != nil {
+			stopNow()
+		}
+	})
 	if untilCaughtUp {
 		waiting.Go(func() {
 			caughtUp = a.catchUp(stop)
@@ -59,12 +82,43 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 		})
 	}
 	err = a.run(ctx, stop)
+	stopNow()
 	waiting.Wait()
 	serving.stop()
-	if err = errors.Join(err, caughtUp, a.close()); err == nil {
+	if next != nil {
+		caughtUp = nil // it was interrupted by the new configuration, whose run catches up
+	}
+	if err = errors.Join(err, caughtUp, a.close()); err == nil && next == nil {
 		log.Info("stopped: all that was in flight is applied and saved")
 	}
-	return err
+	return next, err
+}
+
+// reread waits for a SIGHUP, and returns the configuration that the file then holds, if it could run; else it says what is
+// wrong with it, and waits on: the old one goes on. It returns nil once ctx is done.
+func (a *app) reread(ctx context.Context, o *options) *config.Config {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return nil
+		}
+		next, err := o.load()
+		if err == nil {
+			err = fingerprint(next)
+		}
+		if err == nil {
+			err = (&app{cfg: next, store: a.store}).refuseChanged(ctx, nil)
+		}
+		if err == nil {
+			a.log.Info("the configuration was read again: going on with it", "file", next.File)
+			return next
+		}
+		a.log.Error("the configuration that SIGHUP asked for can't be used: the old one goes on", "error", err)
+	}
 }
 
 // run runs every pipeline until stop is done and each has drained.
