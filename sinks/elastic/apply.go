@@ -31,10 +31,11 @@ type batch struct {
 
 // Apply implements replicator.Target. Every document is read, judged and written back on the condition that nobody wrote it
 // in between; what fails on that condition goes round again. Documents that are probably new are created without being
-// read before: that is the same condition.
+// read before, and those written lately are judged by what was written: the condition is the same, so that is exact, too.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	b := &batch{target: t, ops: ops}
 	b.gather()
+	b.recall()
 	b.guess()
 	pending := b.documents
 	for round := 0; len(pending) > 0; round++ {
@@ -56,10 +57,6 @@ const maxRounds = 200
 
 // gather finds the document of each op and view. Ops of several cells of one entity share one.
 func (b *batch) gather() {
-	type place struct {
-		view int
-		id   string
-	}
 	known := make(map[place]*document, len(b.ops))
 	b.documents = make([]*document, 0, len(b.ops))
 	for i, op := range b.ops {
@@ -80,7 +77,7 @@ func (b *batch) gather() {
 			}
 			d := known[place{v.View, id}]
 			if d == nil {
-				d = &document{index: k.generation.write(), id: id, routing: routing, keeper: k, whole: k.merged, refused: map[string]error{}}
+				d = &document{index: k.generation.write, id: id, routing: routing, keeper: k, refused: map[string]error{}}
 				known[place{v.View, id}] = d
 				b.documents = append(b.documents, d)
 			}
@@ -97,7 +94,7 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 			unknown = append(unknown, d)
 		}
 	}
-	if err := b.target.sink.client.read(ctx, unknown, false); err != nil {
+	if err := b.target.sink.client.read(ctx, unknown); err != nil {
 		return nil, err
 	}
 	var writes, left []*document
@@ -118,6 +115,7 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 	}
 	delay := time.Duration(0)
 	for _, d := range writes {
+		b.target.memory.note(d)
 		if d.written {
 			continue
 		}
@@ -152,7 +150,7 @@ func (d *document) decide() error {
 		d.read = contents{}
 		if d.exists {
 			var err error
-			if d.read, err = d.keeper.parse(d.source, d.whole); err != nil {
+			if d.read, err = d.keeper.parse(d.source); err != nil {
 				return err
 			}
 		}
@@ -167,6 +165,10 @@ func (d *document) decide() error {
 			old = &slot{state: replicator.Unseen}
 		}
 		state, applies := old.state.Next(c.do)
+		if !applies && d.remembered { // another writer's look may have lowered the version since
+			d.forget()
+			return nil
+		}
 		if c.applied = applies; applies {
 			s := &slot{key: c.do.Cell.Key, state: state, present: c.present && c.bad == nil, fields: c.fields}
 			if !d.keeper.merged {
@@ -174,11 +176,6 @@ func (d *document) decide() error {
 			}
 			next[c.slot], changed = s, true
 		} else if state != old.state {
-			if old.present && old.fields == nil { // it must be written back as it is
-				d.forget()
-				d.whole = true
-				return nil
-			}
 			kept := *old
 			kept.key, kept.state = c.do.Cell.Key, state
 			next[c.slot], changed = &kept, true
@@ -200,7 +197,7 @@ func (d *document) decide() error {
 
 // forget makes the document be read again.
 func (d *document) forget() {
-	d.known, d.exists, d.source, d.read, d.next = false, false, nil, nil, nil
+	d.known, d.remembered, d.exists, d.source, d.read, d.next = false, false, false, nil, nil, nil
 	clear(d.refused) // of other cells it may be over; of the batch's own it will show again
 }
 

@@ -1,7 +1,6 @@
 package elastic
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -18,8 +17,7 @@ const (
 	maxDocument = 90 << 20
 	bulkBytes   = 8 << 20 // a request is sent once it holds so much
 	bulkItems   = 1000
-	readItems   = 500
-	readMerged  = 100 // whole documents may be large
+	readItems   = 1000
 )
 
 func errTooLarge(size int) error {
@@ -36,15 +34,15 @@ type document struct {
 	keeper      *keeper // nil for a registry
 	changes     []*change
 
-	known     bool // whether it exists is known, or taken for granted
-	whole     bool // all of it is needed, not only its state
-	exists    bool
-	seq, term int64 // what a write is conditional on
-	source    []byte
-	read      contents         // as it was read
-	next      contents         // as it is to be written
-	refused   map[string]error // by slot: why what it contributes can't be stored
-	tries     int
+	known      bool // whether it exists is known, or taken for granted
+	remembered bool // it was not read: what is known is what it was when it was written last
+	exists     bool
+	seq, term  int64 // what a write is conditional on, or how it was written
+	source     []byte
+	read       contents         // as it was read
+	next       contents         // as it is to be written
+	refused    map[string]error // by slot: why what it contributes can't be stored
+	tries      int
 
 	text    []byte   // what is to be written, rendered
 	failure *failure // how the last write ended; nil if it succeeded
@@ -55,18 +53,16 @@ func appendBase64(dst []byte, s string) []byte {
 	return base64.StdEncoding.AppendEncode(dst, []byte(s))
 }
 
-// read reads documents, as they are now and not as of the last refresh. whole asks for all of each; else only documents that
-// need it are read whole, and of the others the state.
-func (c *client) read(ctx context.Context, documents []*document, whole bool) error {
+// read reads documents, as they are now and not as of the last refresh. They are read whole: to cut out the state costs
+// the server more than to send the rest.
+func (c *client) read(ctx context.Context, documents []*document) error {
 	for len(documents) > 0 {
-		n, merged := 0, 0
-		for n < len(documents) && n < readItems && merged < readMerged {
-			if d := documents[n]; whole || d.whole {
-				merged++
-			}
+		n, size := 0, 0
+		for n < len(documents) && n < readItems && size < bulkBytes {
+			size += documents[n].size() // that of what takes its place: the best guess there is
 			n++
 		}
-		if err := c.readSome(ctx, documents[:n], whole); err != nil {
+		if err := c.readSome(ctx, documents[:n]); err != nil {
 			return err
 		}
 		documents = documents[n:]
@@ -74,7 +70,21 @@ func (c *client) read(ctx context.Context, documents []*document, whole bool) er
 	return nil
 }
 
-func (c *client) readSome(ctx context.Context, documents []*document, whole bool) error {
+// size is about how large the document will be.
+func (d *document) size() int {
+	n := 500
+	for _, c := range d.changes {
+		for _, f := range c.fields {
+			n += len(f)
+		}
+	}
+	return n
+}
+
+func (c *client) readSome(ctx context.Context, documents []*document) error {
+	if len(documents) == 0 {
+		return nil
+	}
 	body := []byte(`{"docs":[`)
 	for i, d := range documents {
 		if i > 0 {
@@ -87,9 +97,6 @@ func (c *client) readSome(ctx context.Context, documents []*document, whole bool
 		if d.routing != "" {
 			body = append(body, `,"routing":`...)
 			body = replicator.AppendJSON(body, d.routing)
-		}
-		if !whole && !d.whole {
-			body = append(body, `,"_source":["`+stateField+`"]`...)
 		}
 		body = append(body, '}')
 	}
@@ -152,7 +159,7 @@ func (c *client) writeSome(ctx context.Context, documents []*document, size int)
 	for _, d := range documents {
 		body = d.appendItem(body)
 	}
-	answer, err := c.send(ctx, http.MethodPost, "/_bulk?require_alias=true&filter_path=errors,items.*.status,items.*.error",
+	answer, err := c.send(ctx, http.MethodPost, "/_bulk?require_alias=true&filter_path=items.*.status,items.*.error,items.*._seq_no,items.*._primary_term",
 		"application/x-ndjson", body)
 	if isTooLarge(err) {
 		if len(documents) == 1 {
@@ -197,15 +204,11 @@ func (d *document) appendItem(b []byte) []byte {
 
 // results notes what became of each item.
 func results(answer []byte, documents []*document) error {
-	if bytes.HasPrefix(answer, []byte(`{"errors":false`)) {
-		for _, d := range documents {
-			d.failure, d.written = nil, true
-		}
-		return nil
-	}
 	var result struct {
 		Items []map[string]struct {
 			Status int      `json:"status"`
+			Seq    int64    `json:"_seq_no"`
+			Term   int64    `json:"_primary_term"`
 			Error  *failure `json:"error"`
 		} `json:"items"`
 	}
@@ -219,6 +222,7 @@ func results(answer []byte, documents []*document) error {
 		for _, item := range result.Items[i] {
 			d.failure, d.written = nil, item.Status >= 200 && item.Status < 300
 			if d.written {
+				d.seq, d.term = item.Seq, item.Term
 				continue
 			}
 			if d.failure = item.Error; d.failure == nil {

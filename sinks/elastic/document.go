@@ -55,7 +55,7 @@ type slot struct {
 	key     replicator.Key
 	state   replicator.State
 	present bool     // it contributes
-	fields  [][]byte // JSON texts in the order of the view's fields, nil where one is missing; nil if they were not read
+	fields  [][]byte // JSON texts in the order of the view's fields, nil where one is missing
 }
 
 // contents are a document: its cells by slotName.
@@ -99,8 +99,8 @@ type storedSlot struct {
 	Fields  map[string]json.RawMessage `json:"f"` // what it contributes, in merged documents
 }
 
-// parse reads a document's source. Where only the state was asked for, a sole contribution has no fields.
-func (k *keeper) parse(source []byte, whole bool) (contents, error) {
+// parse reads a document's source.
+func (k *keeper) parse(source []byte) (contents, error) {
 	var doc struct {
 		State storedState `json:"_replicator"`
 	}
@@ -121,7 +121,7 @@ func (k *keeper) parse(source []byte, whole bool) (contents, error) {
 		}
 		all[name] = c
 	}
-	if whole && !k.merged && len(all) > 0 {
+	if !k.merged && len(all) > 0 {
 		var top map[string]json.RawMessage
 		if err := json.Unmarshal(source, &top); err != nil {
 			return nil, err

@@ -55,7 +55,7 @@ func TestADocumentReadsBackAsItWasWritten(t *testing.T) {
 			c["cell.gone"] = &slot{key: "i", state: replicator.State{Version: replicator.NoVersion, Order: 2, AsOf: 2}}
 		}
 		text := k.render(nil, c)
-		back, err := k.parse(text, true)
+		back, err := k.parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func FuzzParseNeverPanicsAndKeepsWhatItReads(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source []byte) {
 		for _, merged := range []bool{false, true} {
 			k := testKeeper(merged)
-			c, err := k.parse(source, true)
+			c, err := k.parse(source)
 			if err != nil {
 				continue
 			}

@@ -118,12 +118,12 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	var documents []*document
 	var of []*generation
 	for _, g := range newest(all) {
-		if !g.forgotten {
-			documents = append(documents, registryOf(g.write()))
+		if !g.forgotten && g.write != "" {
+			documents = append(documents, registryOf(g.write))
 			of = append(of, g)
 		}
 	}
-	if err := s.client.read(ctx, documents, true); err != nil {
+	if err := s.client.read(ctx, documents); err != nil {
 		return nil, fmt.Errorf("reading marks: %w", err)
 	}
 	var marks []replicator.Mark

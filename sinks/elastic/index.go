@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"replicator"
 )
@@ -24,16 +26,17 @@ type generation struct {
 	fingerprint string
 	forgotten   bool // what it holds is shown, but not gone on with
 	shown       bool // the alias shows it
+
+	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
+	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It ends
+	// at random, so that an index of that name that was made anew is never taken for this one.
+	write string
 }
 
 // holds reports whether the generation can be gone on with for the view.
 func (g *generation) holds(v *replicator.View) bool {
-	return !g.forgotten && g.view == v.Name && g.fingerprint == v.Fingerprint
+	return !g.forgotten && g.write != "" && g.view == v.Name && g.fingerprint == v.Fingerprint
 }
-
-// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody removed
-// the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess.
-func (g *generation) write() string { return g.index + "-write" }
 
 // meta is what the index's mapping says of it: how it is known as ours.
 func (g *generation) meta() map[string]any {
@@ -43,6 +46,9 @@ func (g *generation) meta() map[string]any {
 	}
 	return map[string]any{"replicator": own}
 }
+
+// writeSuffix follows an index's name in the alias to write to; random digits follow it.
+const writeSuffix = "-write-"
 
 var generationName = regexp.MustCompile(`^(.+)-r([1-9][0-9]*)$`)
 
@@ -78,8 +84,14 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 		if err != nil {
 			continue
 		}
-		_, shown := info.Aliases[m[1]]
-		all = append(all, &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten, shown: shown})
+		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten}
+		_, g.shown = info.Aliases[m[1]]
+		for a := range info.Aliases {
+			if strings.HasPrefix(a, name+writeSuffix) {
+				g.write = a
+			}
+		}
+		all = append(all, g)
 	}
 	slices.SortFunc(all, func(a, b *generation) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.index, b.index))
@@ -159,6 +171,7 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 	g := &generation{
 		index: k.view.Index + "-r" + strconv.Itoa(number), number: number, view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
 	}
+	g.write = g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
 	body, err := creation(k.view, g)
 	if err != nil {
 		return replicator.Fatal(err)
@@ -206,7 +219,7 @@ func creation(v *replicator.View, g *generation) (map[string]any, error) {
 		mapping["_meta"] = meta
 	}
 	maps.Copy(meta, g.meta())
-	aliases := map[string]any{g.write(): map[string]any{"is_hidden": true}}
+	aliases := map[string]any{g.write: map[string]any{"is_hidden": true}}
 	if g.shown {
 		aliases[v.Index] = map[string]any{"filter": filter()}
 	}

@@ -131,7 +131,7 @@ func newFake(t *testing.T) *fake {
 		case r.URL.Path == "/_bulk" && f.bulk != nil:
 			f.bulk(w, string(body))
 		case r.URL.Path == "/_bulk":
-			fmt.Fprint(w, `{"errors":false}`)
+			succeed(w, string(body))
 		case r.URL.Path == "/_mget":
 			fmt.Fprint(w, `{"docs":[`+strings.TrimSuffix(strings.Repeat(`{"found":false},`, strings.Count(string(body), `"_id"`)), ",")+`]}`)
 		default:
@@ -146,6 +146,12 @@ func newFake(t *testing.T) *fake {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// succeed answers a bulk request as if every item was written.
+func succeed(w http.ResponseWriter, body string) {
+	items := strings.Repeat(`{"create":{"status":201,"_seq_no":1,"_primary_term":1}},`, strings.Count(body, "\n")/2)
+	fmt.Fprint(w, `{"items":[`+strings.TrimSuffix(items, ",")+`]}`)
 }
 
 func refuse(status int, typ string) func(http.ResponseWriter, string) {
@@ -169,7 +175,7 @@ func TestErrorsOfRequestsAreClassified(t *testing.T) {
 		"a proxy's page":         {func(w http.ResponseWriter, _ string) { w.WriteHeader(502); fmt.Fprint(w, "<html>") }, false, "502"},
 		"no Elasticsearch":       {func(w http.ResponseWriter, _ string) { w.Header().Del("X-Elastic-Product"); fmt.Fprint(w, "{}") }, true, "not Elasticsearch"},
 		"not JSON":               {func(w http.ResponseWriter, _ string) { fmt.Fprint(w, "<html>") }, false, "reading"},
-		"too few items":          {func(w http.ResponseWriter, _ string) { fmt.Fprint(w, `{"errors":true,"items":[]}`) }, false, "0 items of 1"},
+		"too few items":          {func(w http.ResponseWriter, _ string) { fmt.Fprint(w, `{"items":[]}`) }, false, "0 items of 1"},
 		"a link that breaks":     {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) }, false, "can't be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,13 +195,13 @@ func TestItemsThatThereWasNoRoomForAreSentAgain(t *testing.T) {
 	f.bulk = func(w http.ResponseWriter, body string) {
 		requests++
 		if requests == 1 {
-			fmt.Fprint(w, `{"errors":true,"items":[{"create":{"status":201}},{"create":{"status":429,"error":{"type":"es_rejected_execution_exception"}}}]}`)
+			fmt.Fprint(w, `{"items":[{"create":{"status":201}},{"create":{"status":429,"error":{"type":"es_rejected_execution_exception"}}}]}`)
 			return
 		}
 		if strings.Count(body, "\n") != 2 {
 			t.Errorf("the second request is %s", body)
 		}
-		fmt.Fprint(w, `{"errors":false}`)
+		succeed(w, body)
 	}
 	a, err := f.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, "a"), op(cellOf(t, "users", 2), 1, "b")})
 	if err != nil || len(a.Stale)+len(a.Rejected) > 0 || requests != 2 {
@@ -212,7 +218,7 @@ func TestARequestThatIsTooLargeIsSplitAndADocumentThatIsRejected(t *testing.T) {
 			return
 		}
 		largest = max(largest, len(body))
-		fmt.Fprint(w, `{"errors":false}`)
+		succeed(w, body)
 	}
 	var ops []replicator.Op
 	for n := range int64(40) {

@@ -69,9 +69,9 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 	for range maxRounds {
 		documents := make([]*document, len(pending))
 		for n, i := range pending {
-			documents[n] = registryOf(t.kept[i].generation.write())
+			documents[n] = registryOf(t.kept[i].generation.write)
 		}
-		if err := t.sink.client.read(ctx, documents, true); err != nil {
+		if err := t.sink.client.read(ctx, documents); err != nil {
 			return nil, err
 		}
 		for n, i := range pending {

@@ -46,7 +46,7 @@ func (t *Target) Outdated(ctx context.Context, before int64, after string, limit
 		var opened struct {
 			ID string `json:"id"`
 		}
-		if err := t.sink.client.call(ctx, http.MethodPost, "/"+k.generation.write()+"/_pit?keep_alive="+keepPoint, nil, &opened); err != nil {
+		if err := t.sink.client.call(ctx, http.MethodPost, "/"+k.generation.write+"/_pit?keep_alive="+keepPoint, nil, &opened); err != nil {
 			return nil, "", fmt.Errorf("view %s: looking for cells that a fill did not confirm: %w", k.view.Name, err)
 		}
 		p.Point = opened.ID
@@ -57,7 +57,7 @@ func (t *Target) Outdated(ctx context.Context, before int64, after string, limit
 	}
 	var cells []replicator.Cell
 	for _, source := range found {
-		all, err := k.parse(source, false)
+		all, err := k.parse(source)
 		if err != nil {
 			return nil, "", err
 		}
@@ -85,9 +85,6 @@ func (t *Target) page(ctx context.Context, p *page, limit int) ([]json.RawMessag
 		"size": limit, "sort": []string{"_shard_doc"}, "track_total_hits": false,
 		"pit":   map[string]any{"id": p.Point, "keep_alive": keepPoint},
 		"query": filter(),
-	}
-	if !t.kept[p.View].merged {
-		body["_source"] = []string{stateField}
 	}
 	if p.After != nil {
 		body["search_after"] = p.After

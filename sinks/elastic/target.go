@@ -19,6 +19,8 @@ type Target struct {
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 
+	memory memory
+
 	// freshness is the share of documents that were new when they were written, lately, in thousandths.
 	freshness atomic.Int64
 
@@ -45,22 +47,25 @@ func (b *batch) guess() {
 		return
 	}
 	for _, d := range b.documents {
-		d.known = !slices.ContainsFunc(d.changes, func(c *change) bool { return c.do.AsOf != 0 })
+		d.known = d.known || !slices.ContainsFunc(d.changes, func(c *change) bool { return c.do.AsOf != 0 })
 	}
 }
 
 // learn notes how many documents were new.
 func (b *batch) learn() {
-	if len(b.documents) == 0 {
-		return
-	}
-	created := 0
+	created, others := 0, 0
 	for _, d := range b.documents {
-		if !d.exists {
+		switch {
+		case !d.exists:
 			created++
+		case !d.remembered:
+			others++
 		}
 	}
-	share := int64(1000 * created / len(b.documents))
+	if created+others == 0 {
+		return
+	}
+	share := int64(1000 * created / (created + others))
 	old := b.target.freshness.Load()
 	b.target.freshness.Store((old + share) / 2) // of two lanes at once one is lost: it is a guess
 }
@@ -80,18 +85,18 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 			if err != nil {
 				continue // no document of it can be there: nothing a delete could change
 			}
-			documents = append(documents, &document{index: k.generation.write(), id: id, routing: routing, keeper: k})
+			documents = append(documents, &document{index: k.generation.write, id: id, routing: routing, keeper: k})
 			of = append(of, i)
 		}
 	}
-	if err := t.sink.client.read(ctx, documents, false); err != nil {
+	if err := t.sink.client.read(ctx, documents); err != nil {
 		return nil, fmt.Errorf("reading versions: %w", err)
 	}
 	seen := make([]bool, len(cells))
 	for n, d := range documents {
 		i, version := of[n], replicator.NoVersion
 		if d.exists {
-			all, err := d.keeper.parse(d.source, false)
+			all, err := d.keeper.parse(d.source)
 			if err != nil {
 				return nil, err
 			}
@@ -110,7 +115,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 func (t *Target) Refresh(ctx context.Context) error {
 	var indexes []string
 	for _, k := range t.kept {
-		indexes = append(indexes, k.generation.write())
+		indexes = append(indexes, k.generation.write)
 	}
 	if len(indexes) == 0 {
 		return nil
