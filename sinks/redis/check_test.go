@@ -62,7 +62,7 @@ func TestCheck(t *testing.T) {
 			expect(plain, "maxmemory", replicator.Warn)
 			expect(plain, "persistence", replicator.Warn)
 			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret"}, "permissions", replicator.Fail)
-			expect(Config{URLs: plain.URLs, Username: "narrow", Password: "secret"}, "permissions", replicator.Fail)
+			expect(Config{URLs: plain.URLs, Username: "narrow", Password: "secret"}, "permissions", replicator.Warn)
 			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret2"}, "connection", replicator.Fail)
 			expect(Config{URLs: []string{"redis://127.0.0.1:1/0"}, Password: "secret"}, "connection", replicator.Fail)
 		})
@@ -108,6 +108,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 		if n := f.rdb.Exists(t.Context(), "replicator:entity::x").Val(); n != 0 {
 			t.Error("the record claims what was never done")
+		}
+		if _, err := f.sink.Open(t.Context(), "", []*replicator.View{v}); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "sadd") {
+			t.Errorf("Open says %v", err)
 		}
 	})
 }

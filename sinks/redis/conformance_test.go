@@ -235,7 +235,17 @@ func client(t testing.TB, s *servers.Server) *redis.Client {
 }
 
 func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, c Config) sinktest.Subject {
+	bad := map[string]any{}
+	switch views[0].Kind {
+	case "hash", "json":
+		bad["email"] = struct{}{}
+	case "counter", "ranking":
+		bad["amount"] = "no number"
+	default:
+		bad = nil
+	}
 	return sinktest.Subject{
+		Bad:    bad,
 		Tables: testTables(), Views: views, Histories: 300, Entry: entry,
 		New:  func(t testing.TB) replicator.Sink { return newSink(t, c) },
 		Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },

@@ -55,6 +55,12 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		}
 		t.keepers = append(t.keepers, k)
 	}
+	// What may not be done must show before a script has done half of it.
+	for _, f := range s.checkPermissions(ctx, func(part string) string { return part }, views) {
+		if f.Level == replicator.Fail {
+			return nil, replicator.Fatal(fmt.Errorf("%s; %s", f.Detail, f.Fix))
+		}
+	}
 	if err := s.register(ctx, source, t.keepers); err != nil {
 		return nil, err
 	}
