@@ -266,6 +266,24 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 	return out, nil
 }
 
+// ColumnType is the declared type of a column of a table of the configuration, as information_schema shows it; "" if there is
+// no such column.
+func (s *Source) ColumnType(ctx context.Context, table, column string) (string, error) {
+	for _, t := range s.cfg.Tables {
+		if t.Name != table {
+			continue
+		}
+		shape, err := readSchema(ctx, s.db, &t)
+		if err != nil {
+			return "", classify(err)
+		}
+		if c := shape.column(column); c != nil {
+			return c.fullType, nil
+		}
+	}
+	return "", nil
+}
+
 // Forever is the retention of binlogs that the server never purges by itself.
 const Forever time.Duration = math.MaxInt64
 

@@ -177,7 +177,8 @@ func (a *app) wire(sink *config.Sink) error {
 func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	switch sink.Type {
 	case "mysql":
-		return mysql.New(mysql.Config{Name: sink.Name, DSN: sink.Shards[0].DSN.Reveal(), Tables: cfg.Tables, Logger: log})
+		return mysql.New(mysql.Config{Name: sink.Name, DSN: sink.Shards[0].DSN.Reveal(), Tables: cfg.Tables, Logger: log,
+			ColumnType: columnTypes(cfg, log)})
 	case "redis":
 		return redis.New(redisConfig(sink, log))
 	case "elastic":

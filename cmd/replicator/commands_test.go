@@ -147,6 +147,9 @@ func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
 		}
 		l.exec("DROP TABLE users, index_users_email")
 		text := l.must("schema")
+		if strings.Count(text, "binary(16) NOT NULL") != 2 || strings.Count(text, "a guess") != 4 {
+			t.Errorf("the keys' types are known from the source, the fields' are not:\n%s", text)
+		}
 		if !strings.Contains(text, "CREATE TABLE `users`") || !strings.Contains(text, "CREATE TABLE `index_users_email`") || strings.Contains(text, "phone`\n") {
 			t.Errorf("schema prints\n%s", text)
 		}
@@ -247,4 +250,28 @@ func TestConfigurationIsFoundWhereverItIsNamed(t *testing.T) {
 	if r := l.command("status"); r.code != 0 {
 		t.Errorf("replicator.toml here: %+v", r)
 	}
+}
+
+// Of rows without a body, the fields' types are known, too; create = true uses them.
+func TestTargetsOfPlainRowsAreCreatedWithTheSourcesTypes(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newBareLab(t, s)
+		l.exec("CREATE TABLE favorite (user_id BIGINT UNSIGNED, object_id BIGINT, cnt INT, note VARCHAR(40), PRIMARY KEY (user_id, object_id))",
+			"INSERT INTO favorite VALUES (18446744073709551615, 2, 3, 'x')")
+		l.configure(source, strings.Split(program, "[tables.cell]")[0], "[tables.favorite]\nkey = [\"user_id\", \"object_id\"]", mainSink, `
+[views.favorites]
+from = "favorite"
+sink = "main"
+kind = "row"
+key = { user = "$user_id", object = "$object_id" }
+fields = ["cnt", "note"]
+`)
+		text := l.must("schema")
+		if strings.Contains(text, "a guess") || !strings.Contains(text, "unsigned NOT NULL") || !strings.Contains(text, "`note` varchar(40) NULL") {
+			t.Fatalf("schema prints\n%s", text)
+		}
+		l.exec(strings.TrimSuffix(strings.TrimSpace(text), ";"))
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT * FROM favorites", "18446744073709551615 2 3 x")
+	})
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"replicator"
+	"replicator/config"
 )
 
 // schemer is a sink that can say the DDL of targets that are missing.
@@ -58,4 +60,18 @@ func schema(ctx context.Context, o *options, out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// columnTypes asks the source (of several shards the first: they are alike) for the types of its columns, for the DDL of
+// targets. It connects when it is asked.
+func columnTypes(cfg *config.Config, log *slog.Logger) func(ctx context.Context, table, column string) (string, error) {
+	return func(ctx context.Context, table, column string) (string, error) {
+		shard := cfg.Source.Shards[0]
+		source, err := newSource(shard, cfg.ShardTables(shard), log, 0)
+		if err != nil {
+			return "", err
+		}
+		typ, err := source.ColumnType(ctx, table, column)
+		return typ, errors.Join(err, source.Close())
+	}
 }

@@ -177,7 +177,7 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 			t.Fatal(err)
 		}
 		exec(t, db, "DROP TABLE replicator_state")
-		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, "x")}); !replicator.IsFatal(err) {
+		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, "x")}); !errors.Is(err, replicator.ErrSinkLost) {
 			t.Errorf("Apply without the table of states says %v", err)
 		}
 		openTarget(t, sink, v)

@@ -19,7 +19,7 @@ func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, 
 			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}
 		if sh == nil {
-			out = append(out, s.ddl(v))
+			out = append(out, s.ddl(ctx, v))
 		}
 	}
 	return out, nil
@@ -31,7 +31,7 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View) error {
 	if err != nil || sh != nil {
 		return err
 	}
-	statement := strings.Replace(s.ddl(v), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+	statement := strings.Replace(s.ddl(ctx, v), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
 		err = classify(err, fmt.Sprintf("view %s: creating table %s from its types", v.Name, v.Table))
 		return replicator.Fatal(err)
@@ -48,19 +48,22 @@ const (
 )
 
 // ddl is the CREATE TABLE of a view's table.
-func (s *Sink) ddl(v *replicator.View) string {
+func (s *Sink) ddl(ctx context.Context, v *replicator.View) string {
 	database, table := split(v.Table, s.database)
 	name := quote(table)
 	if database != s.database {
 		name = quote(database) + "." + name
 	}
 	var lines []string
-	column := func(f, guess, null string) {
-		typ, note := v.Types[f], ""
+	column := func(f replicator.Field, guess, null string) {
+		typ, note := v.Types[f.Name], ""
+		if typ == "" {
+			typ = s.sourceType(ctx, v, f)
+		}
 		if typ == "" {
 			typ, note = guess, " /* a guess: check it */"
 		}
-		lines = append(lines, "  "+quote(f)+" "+typ+null+note)
+		lines = append(lines, "  "+quote(f.Name)+" "+typ+null+note)
 	}
 	fieldsNull := " NOT NULL"
 	if v.Kind == "row" {
@@ -72,19 +75,19 @@ func (s *Sink) ddl(v *replicator.View) string {
 	}
 	if v.Kind == "row" {
 		for _, f := range v.KeyFrom {
-			column(f.Name, guessedKey, " NOT NULL")
+			column(f, guessedKey, " NOT NULL")
 		}
 	}
 	for _, f := range v.Fields {
-		column(f.Name, guessedField, fieldsNull)
+		column(f, guessedField, fieldsNull)
 	}
 	if v.Kind != "row" {
 		for _, f := range v.KeyFrom {
-			column(f.Name, guessedKey, " NOT NULL")
+			column(f, guessedKey, " NOT NULL")
 		}
 	}
 	if v.VersionColumn != "" {
-		column(v.VersionColumn, guessedVersion, " NOT NULL")
+		column(replicator.Field{Name: v.VersionColumn}, guessedVersion, " NOT NULL")
 	}
 	if v.Kind == "row" {
 		lines = append(lines, "  PRIMARY KEY ("+strings.Join(keys, ", ")+")")
@@ -92,6 +95,28 @@ func (s *Sink) ddl(v *replicator.View) string {
 		lines = append(lines, indexKeys(v, keys)...)
 	}
 	return "CREATE TABLE " + name + " (\n" + strings.Join(lines, ",\n") + "\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+}
+
+// sourceType is the type of the source's column that a field is made of; "" if it is made of something else, if the source
+// can't be asked, or if the type is too long for a key.
+func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.Field) string {
+	if s.columnType == nil || len(v.From) == 0 {
+		return ""
+	}
+	table := s.tables[v.From[0].Table]
+	column, own := strings.CutPrefix(f.Path, "$")
+	if !own && table.Body != "" || strings.ContainsAny(column, ".[=") || column == "" {
+		return ""
+	}
+	typ, err := s.columnType(ctx, table.Name, column)
+	if err != nil {
+		s.log.Warn("the source can't be asked for a column's type", "sink", s.name, "table", table.Name, "column", column, "error", err)
+		return ""
+	}
+	if v.Kind != "row" && isLong(typ) {
+		return ""
+	}
+	return typ
 }
 
 // indexKeys are the keys of an index's table: by value, and by the entity's key. Columns that are too long to be indexed in

@@ -20,15 +20,20 @@ type Config struct {
 	DSN    string             // of the database that holds the views, in go-sql-driver's form
 	Tables []replicator.Table // the source's tables that the views are made from
 	Logger *slog.Logger       // nil: none
+
+	// ColumnType is the declared type of a source table's column ("binary(16)"); "" if there is no such column. It is asked when
+	// a missing table's DDL is wanted. nil: types that the configuration doesn't name are guessed.
+	ColumnType func(ctx context.Context, table, column string) (string, error)
 }
 
 // Sink keeps views in one database of a MySQL or MariaDB server. It is safe for concurrent use.
 type Sink struct {
-	name     string
-	database string
-	tables   map[string]replicator.Table
-	log      *slog.Logger
-	db       *sql.DB
+	name       string
+	database   string
+	tables     map[string]replicator.Table
+	log        *slog.Logger
+	columnType func(ctx context.Context, table, column string) (string, error)
+	db         *sql.DB
 
 	creating sync.Mutex // held while the own tables are looked at and created
 
@@ -51,7 +56,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, db: db}
+	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columnType: c.ColumnType, db: db}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
