@@ -68,7 +68,11 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	done := make(chan error, 1)
 	go func() { done <- a.run(context.WithoutCancel(ctx), stop) }()
 	c := control{a}
-	if err = c.Rebuild(ctx, strings.Join(names, ","), how); err == nil {
+	err = c.Rebuild(ctx, strings.Join(names, ","), how)
+	if errors.Is(err, replicator.ErrRebuilding) {
+		err = c.rebuildOthers(ctx, names, how) // one that was cut short went on by itself
+	}
+	if err == nil {
 		err = followRebuild(ctx, out, names, c.Status)
 	}
 	if err == nil {
@@ -76,6 +80,23 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	}
 	stopNow()
 	return errors.Join(err, <-done, a.close())
+}
+
+// rebuildOthers rebuilds those of the named views that are not being rebuilt.
+func (c control) rebuildOthers(ctx context.Context, names []string, how server.Rebuild) error {
+	views, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.ContainsFunc(views, func(v replicator.ViewStatus) bool {
+			return v.View == name && v.State == replicator.StateRebuilding
+		})
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	return c.Rebuild(ctx, strings.Join(others, ","), how)
 }
 
 // rebuildPatience is how long a rebuild may stand with an error before the command gives up on it; the rebuild itself goes on being
