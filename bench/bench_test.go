@@ -52,12 +52,12 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	entities := 0
-	for _, number := range l.cells.newest(l.options.cells) {
+	for _, number := range l.workload.newest(l.cells) {
 		if number >= 0 {
 			entities++
 		}
 	}
-	cells := l.options.cells
+	cells := l.cells
 	checkRows(t, l, map[string]int{
 		"decode-1": cells, "decode-7": 7 * cells,
 		"catch-up-1": entities, "catch-up-7": 7 * entities, "fill-1": entities, "fill-7": 7 * entities,
@@ -72,7 +72,7 @@ func TestBinlogOfEachKindIsReadToItsEnd(t *testing.T) {
 		if err := l.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		checkRows(t, l, map[string]int{"raw-read": 0, "decode-1": l.options.cells, "decode-7": 7 * l.options.cells})
+		checkRows(t, l, map[string]int{"raw-read": 0, "decode-1": l.cells, "decode-7": 7 * l.cells})
 	})
 }
 

@@ -30,8 +30,8 @@ func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how, raw string) 
 		if err != nil {
 			return err
 		}
-		r := result{Stage: fmt.Sprintf("%s-%d", stage, len(tables)), What: what, Unit: "cell", Units: l.options.cells}
-		if r.Checked, err = l.check(ctx, s, l.cells, l.options.cells); err != nil {
+		r := result{Stage: fmt.Sprintf("%s-%d", stage, len(tables)), What: what, Unit: "cell", Units: l.cells}
+		if r.Checked, err = l.check(ctx, s, l.workload, l.cells); err != nil {
 			return err
 		}
 		n := len(tables)

@@ -32,7 +32,7 @@ func (l *lab) decode(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		bar := l.show.bar(d.what, l.options.cells)
+		bar := l.show.bar(d.what, l.cells)
 		h.bar = bar
 		var before, after runtime.MemStats
 		var took usage
@@ -46,10 +46,10 @@ func (l *lab) decode(ctx context.Context) error {
 		if err = errors.Join(err, h.source.Close()); err != nil {
 			return err
 		}
-		if err := h.check(l.options.cells, len(d.tables)); err != nil {
+		if err := h.check(l.cells, len(d.tables)); err != nil {
 			return err
 		}
-		r := result{Stage: d.stage, What: d.what, Unit: "cell", Units: l.options.cells, Checked: h.entries}
+		r := result{Stage: d.stage, What: d.what, Unit: "cell", Units: l.cells, Checked: h.entries}
 		if raw := l.raw(rawReadStage, r.Units); raw > 0 {
 			r.Raw, r.OfRaw = rawReadStage, raw/took.wall.Seconds()
 		}

@@ -2,6 +2,7 @@
 //
 //	make bench                              MySQL, a million cells
 //	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
+//	make bench ARGS='-only decode -profile cpu.out'
 //	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
 //
 // # What is measured

@@ -38,7 +38,7 @@ type lab struct {
 	sinkDB       *sql.DB
 	program      string // the built program
 	dir          string // for configurations, checkpoints and logs of the program
-	cells        *workload
+	workload     *workload
 	show         *screen
 	results      []result
 	runs         int // how many runs of the program there were
@@ -57,7 +57,7 @@ func newLab(o options, source, sink *servers.Server, program string, show *scree
 	if l.dir, err = os.MkdirTemp("", "replicator-bench-"); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	l.cells = &workload{entities: o.entities, body: o.body, begin: time.Now().UnixNano()}
+	l.workload = &workload{entities: o.entities, body: o.body, begin: time.Now().UnixNano()}
 	return l, nil
 }
 

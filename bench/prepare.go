@@ -16,11 +16,11 @@ func (l *lab) prepare(ctx context.Context) error {
 	if err := create(ctx, l.sourceDB, sourceDatabase, cellDDL); err != nil {
 		return err
 	}
-	bar := l.show.bar("writing the cells", l.options.cells)
+	bar := l.show.bar("writing the cells", l.cells)
 	defer bar.done()
-	return batches(ctx, l.sourceDB, 2, l.options.cells, l.tx, func(ctx context.Context, conn *sql.Conn, from, to int) error {
+	return batches(ctx, l.sourceDB, 2, l.cells, l.tx, func(ctx context.Context, conn *sql.Conn, from, to int) error {
 		bar.add(to - from)
-		return l.cells.insert(ctx, conn, sourceDatabase, from, to)
+		return l.workload.insert(ctx, conn, sourceDatabase, from, to)
 	})
 }
 

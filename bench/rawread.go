@@ -27,10 +27,10 @@ func (l *lab) rawRead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if least := int64(l.options.cells) * int64(l.body); reader.bytes < least {
+	if least := int64(l.cells) * int64(l.body); reader.bytes < least {
 		return fmt.Errorf("the binlog held %d bytes, and the bodies alone are %d", reader.bytes, least)
 	}
-	l.add(result{Stage: rawReadStage, What: "binlog by go-mysql in raw mode, nothing decoded", Unit: "cell", Units: l.options.cells}, took)
+	l.add(result{Stage: rawReadStage, What: "binlog by go-mysql in raw mode, nothing decoded", Unit: "cell", Units: l.cells}, took)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (r *rawReader) read(ctx context.Context, dsn string, mariadb bool, from gom
 
 // rawScan reads every cell by one SELECT and decodes nothing: the least that a fill's scan costs.
 func (l *lab) rawScan(ctx context.Context) error {
-	bar := l.show.bar("selecting the cells", l.options.cells)
+	bar := l.show.bar("selecting the cells", l.cells)
 	defer bar.done()
 	took, err := l.measure(func() error {
 		rows, err := l.sourceDB.QueryContext(ctx, "SELECT row_key, column_name, ref_key, body FROM "+sourceDatabase+".cell ORDER BY added_at")
@@ -148,14 +148,14 @@ func (l *lab) rawScan(ctx context.Context) error {
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		if n != l.options.cells {
-			return fmt.Errorf("the source holds %d cells, not %d", n, l.options.cells)
+		if n != l.cells {
+			return fmt.Errorf("the source holds %d cells, not %d", n, l.cells)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	l.add(result{Stage: rawScanStage, What: "SELECT of every cell", Unit: "cell", Units: l.options.cells}, took)
+	l.add(result{Stage: rawScanStage, What: "SELECT of every cell", Unit: "cell", Units: l.cells}, took)
 	return nil
 }

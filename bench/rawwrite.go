@@ -60,9 +60,9 @@ func (l *lab) rawWrites(ctx context.Context) error {
 // sink's cost.
 func (l *lab) finalEntries() []entry {
 	var entries []entry
-	for _, number := range l.cells.newest(l.options.cells) {
+	for _, number := range l.workload.newest(l.cells) {
 		if number >= 0 {
-			u := l.cells.user(l.cells.at(number))
+			u := l.workload.user(l.workload.at(number))
 			entries = append(entries, entry{u.email, u.key[:]})
 		}
 	}
