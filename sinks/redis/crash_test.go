@@ -16,10 +16,7 @@ import (
 )
 
 // cut makes requests fail, before or after the server got them, or when it got a part of them.
-type cut struct {
-	rnd  *rand.Rand
-	made atomic.Int64
-}
+type cut struct{ made atomic.Int64 }
 
 var errCut = errors.New("cut by the test")
 
@@ -33,11 +30,11 @@ func (c *cut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) > 1 && c.rnd.IntN(3) == 0 { // whichever reached their nodes
+		if len(cmds) > 1 && rand.IntN(3) == 0 { // whichever reached their nodes
 			c.made.Add(1)
 			some := append([]redis.Cmder(nil), cmds...)
-			c.rnd.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-			_ = next(ctx, some[:1+c.rnd.IntN(len(some)-1)]) // nobody gets the answer
+			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+			_ = next(ctx, some[:1+rand.IntN(len(some)-1)]) // nobody gets the answer
 			return errCut
 		}
 		return c.between(func() error { return next(ctx, cmds) })
@@ -45,7 +42,7 @@ func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 }
 
 func (c *cut) between(do func() error) error {
-	switch c.rnd.IntN(6) {
+	switch rand.IntN(6) {
 	case 0:
 		c.made.Add(1)
 		return errCut
@@ -100,9 +97,7 @@ func (t stubbornTarget) Mark(ctx context.Context, p replicator.Position, phase r
 
 func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, c Config, histories int) {
 	t.Helper()
-	seed := rand.Uint64()
-	t.Logf("cut by seed %d", seed)
-	hook := &cut{rnd: rand.New(rand.NewPCG(seed, 1))}
+	hook := &cut{}
 	s := subject(t, views, rdb, c)
 	s.Histories = histories
 	s.New = func(t testing.TB) replicator.Sink {
