@@ -85,7 +85,8 @@ func (p *Program) Try(args ...string) (string, error) {
 // CatchUp runs the program until every view includes all that is committed now.
 func (p *Program) CatchUp() { p.t.Helper(); p.Run("run", "--until-caught-up") }
 
-// Replay runs the program over everything that the server's binlogs hold, from FILE:POS on, and returns how long it took.
+// Replay runs the program over everything that the server's binlogs hold, from FILE:POS on, kills it once in the middle, and
+// returns how long the rest took.
 // What the sinks hold knows how far it is: a new state directory alone would go on from there, so the way back is said.
 func (p *Program) Replay(from string) time.Duration {
 	p.t.Helper()
@@ -93,6 +94,9 @@ func (p *Program) Replay(from string) time.Duration {
 	if shown := p.Run("checkpoint", "show", "--json"); !strings.Contains(shown, `"`+from+`"`) {
 		p.t.Fatalf("checkpoint set --pos %s left %s", from, shown)
 	}
+	running := p.Start()
+	Pause(p.t, 300*time.Millisecond)
+	running.Kill()
 	began := time.Now()
 	p.CatchUp()
 	return time.Since(began)
