@@ -153,7 +153,7 @@ func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
 		}
 	}
 	if !rejected {
-		return err // not because of this item
+		return t.cannotTakeBack(at, err) // not because of what this item brings
 	}
 	return t.applyOrSplit(ctx, items)
 }
@@ -263,7 +263,7 @@ func (it *item) decide(before cellState, retired map[uint32]bool) {
 		}
 		it.stale = false
 		v := viewState{view: c.keeper.id, state: next, digest: c.digest}
-		if c.keeper.shared {
+		if c.keeper.shared || c.keeper.ledger {
 			v.kept = c.stored
 		}
 		if old != nil {
@@ -278,6 +278,9 @@ func (it *item) decide(before cellState, retired map[uint32]bool) {
 // first time, and those that were looked at in full, because a repair writes what the state says is there already.
 func (t *Target) changes(n int, items []*item, states map[string]map[string]cellState) ([]change, error) {
 	k := t.kept[n]
+	if k.ledger {
+		return ledgerChanges(k, items)
+	}
 	var changes []change
 	at := map[string]int{} // by entity: where its change stands
 	for _, it := range items {

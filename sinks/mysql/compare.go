@@ -20,6 +20,10 @@ var _ replicator.Comparer = (*Target)(nil)
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	doing := "view " + k.view.Name + ": listing what it holds"
+	if k.ledger {
+		cells, next, err := t.heldInLedger(ctx, k, after, limit)
+		return cells, next, classify(err, doing)
+	}
 	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
 	if err != nil {
 		return nil, "", classify(err, doing)
@@ -63,6 +67,10 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 	}
 	var differences []replicator.Difference
 	for _, k := range t.kept {
+		if k.ledger {
+			differences = append(differences, ledgerDifferences(k, items, states)...)
+			continue
+		}
 		expected := t.expect(k, items)
 		held, err := t.readHeld(ctx, tx, k, expected)
 		if err != nil {

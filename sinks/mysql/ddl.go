@@ -45,6 +45,7 @@ const (
 	guessedKey     = "VARBINARY(255)"
 	guessedField   = "VARCHAR(255)"
 	guessedVersion = "BIGINT"
+	guessedSum     = "BIGINT"
 )
 
 // ddl is the CREATE TABLE of a view's table.
@@ -78,8 +79,15 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View) string {
 			column(f, guessedKey, " NOT NULL")
 		}
 	}
-	for _, f := range v.Fields {
-		column(f, guessedField, fieldsNull)
+	for i, f := range v.Fields {
+		switch {
+		case v.Kind == "counter" && i == len(v.Fields)-1: // a sum needs more room than its amounts
+			column(replicator.Field{Name: f.Name}, guessedSum, fieldsNull)
+		case v.Kind == "counter" && strings.HasPrefix(f.Path, "$"): // most likely a part of the key
+			column(f, guessedKey, fieldsNull)
+		default:
+			column(f, guessedField, fieldsNull)
+		}
 	}
 	if v.Kind != "row" {
 		for _, f := range v.KeyFrom {
@@ -89,9 +97,16 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View) string {
 	if v.VersionColumn != "" {
 		column(replicator.Field{Name: v.VersionColumn}, guessedVersion, " NOT NULL")
 	}
-	if v.Kind == "row" {
+	switch v.Kind {
+	case "row":
 		lines = append(lines, "  PRIMARY KEY ("+strings.Join(keys, ", ")+")")
-	} else {
+	case "counter":
+		var group []string
+		for _, f := range v.Fields[:len(v.Fields)-1] {
+			group = append(group, quote(f.Name))
+		}
+		lines = append(lines, "  PRIMARY KEY ("+strings.Join(group, ", ")+")")
+	default:
 		lines = append(lines, indexKeys(v, keys)...)
 	}
 	return "CREATE TABLE " + name + " (\n" + strings.Join(lines, ",\n") + "\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"

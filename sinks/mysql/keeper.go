@@ -26,6 +26,7 @@ type keeper struct {
 
 	shared bool // several cells of one key feed the view, so each one's contribution is kept
 	single bool // the table takes one row a key
+	ledger bool // what a cell contributes can't be found in the table, so it is kept
 }
 
 // kind is how a kind of view is stored.
@@ -48,6 +49,8 @@ type change struct {
 	key  []any
 	rows [][]row // by contributing cell, in the order of the view's feeds; what they contribute now
 	held bool    // the table may hold rows of the key
+
+	taken []row // what is to be taken back, where the view has a ledger
 }
 
 // plan makes a keeper of a view and its table's shape, or says what is wrong with the table.
@@ -58,6 +61,8 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		k.kind = indexKind{}
 	case "row":
 		k.kind = rowKind{}
+	case "counter":
+		k.kind, k.ledger, k.shared = counterKind{}, true, false
 	default:
 		return nil, []string{fmt.Sprintf("a MySQL sink keeps no views of kind %q", v.Kind)}
 	}
@@ -80,11 +85,13 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		}
 		return c
 	}
-	order, err := s.keyOrder(v)
-	if err != nil {
-		problems = append(problems, err.Error())
+	if !k.ledger { // a group has no key
+		order, err := s.keyOrder(v)
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+		k.keyOf = order
 	}
-	k.keyOf = order
 	for _, f := range v.KeyFrom {
 		k.keys = append(k.keys, take(f.Name))
 	}

@@ -99,7 +99,10 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		k, err := s.keep(ctx, v)
 		if err == nil {
 			k.place = i
-			err = s.register(ctx, source, k)
+			var emptied bool
+			if emptied, err = s.register(ctx, source, k); emptied {
+				t.epoch++
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("view %s: %w", v.Name, err)

@@ -110,32 +110,50 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 // marks is n placeholders.
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
-// register gives the view its id and salt: those it has, if it is known by this fingerprint.
-func (s *Sink) register(ctx context.Context, source string, k *keeper) error {
+// register gives the view its id and salt: those it has, if it is known by this fingerprint. emptied says that a counter's
+// table was emptied for it, which raises the epoch.
+func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied bool, err error) {
 	for range 3 {
 		var fingerprint string
 		row := s.db.QueryRowContext(ctx, "SELECT id, fingerprint, salt, mark_order FROM "+viewsTable+" WHERE source = ? AND name = ?", source, k.view.Name)
-		err := row.Scan(&k.id, &fingerprint, &k.salt, &k.markedAtOpen)
+		err = row.Scan(&k.id, &fingerprint, &k.salt, &k.markedAtOpen)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 		case err != nil:
-			return classify(err, "table "+viewsTable)
+			return false, classify(err, "table "+viewsTable)
 		case fingerprint == k.view.Fingerprint:
-			return nil
+			return emptied, nil
+		case k.ledger: // see registerLedger
 		default:
 			if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE id = ?", k.id); err != nil {
-				return classify(err, "table "+viewsTable)
+				return false, classify(err, "table "+viewsTable)
 			}
 		}
-		salt := make([]byte, 16)
-		rand.Read(salt)
-		_, err = s.db.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
-			source, k.view.Name, k.view.Fingerprint, salt, string(replicator.Filling), k.view.Table)
+		if k.ledger {
+			if emptied, err = s.registerLedger(ctx, source, k); err != nil {
+				return false, classify(err, "view "+k.view.Name+": emptying table "+k.view.Table)
+			}
+			continue
+		}
+		err = s.insertView(ctx, s.db, source, k)
 		if err != nil && !is(err, 1062) { // another replicator may have been quicker
-			return classify(err, "table "+viewsTable)
+			return false, classify(err, "table "+viewsTable)
 		}
 	}
-	return errors.New("another replicator with another definition of the view registers it at the same time")
+	return false, errors.New("another replicator with another definition of the view registers it at the same time")
+}
+
+// execer is a pool or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keeper) error {
+	salt := make([]byte, 16)
+	rand.Read(salt)
+	_, err := e.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
+		source, k.view.Name, k.view.Fingerprint, salt, string(replicator.Filling), k.view.Table)
+	return err
 }
 
 // retired returns the ids of views that were forgotten or defined anew. What states say of them is dropped when they are

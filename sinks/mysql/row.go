@@ -18,8 +18,13 @@ import (
 type rowKind struct{}
 
 func (rowKind) check(k *keeper, sh *shape) []string {
+	k.single = true
+	return oneRow(k, sh, k.keyNames(), "entity's key")
+}
+
+// oneRow says what keeps a table from having one row for each value of the named columns; what names them.
+func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	var problems []string
-	names := k.keyNames()
 	found := false
 	for i := range sh.indexes {
 		x := &sh.indexes[i]
@@ -29,15 +34,14 @@ func (rowKind) check(k *keeper, sh *shape) []string {
 			found = true
 		case !x.whole(names):
 			// INSERT … ON DUPLICATE KEY UPDATE would take the other row with the same value for this one, and change that.
-			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the entity's key (%s): two entities with one value would overwrite "+
-				"each other; make it a plain key", x.name, strings.Join(names, ", ")))
+			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s): two rows with one value would overwrite "+
+				"each other; make it a plain key", x.name, what, strings.Join(names, ", ")))
 		}
 	}
 	if !found {
-		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the entity's key: ALTER TABLE %s ADD PRIMARY KEY (%s)",
-			k.table, strings.Join(names, ", ")))
+		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the %s: ALTER TABLE %s ADD PRIMARY KEY (%s)",
+			what, k.table, strings.Join(names, ", ")))
 	}
-	k.single = true
 	return problems
 }
 

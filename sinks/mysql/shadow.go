@@ -219,10 +219,10 @@ func (s *Sink) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// errSwapped: the views were swapped, or are being swapped, since the target was opened.
-var errSwapped = errors.New("a rebuilt view was swapped in since the views were opened: they are opened anew")
+// errSwapped: the views were swapped, or are being swapped, since the target was opened; or a counter was begun anew.
+var errSwapped = errors.New("a rebuilt view was swapped in, or a counter begun anew, since the views were opened: they are opened anew")
 
-// readEpoch is the number of swaps that the sink has seen.
+// readEpoch is the number of swaps, and of counters begun anew, that the sink has seen.
 func (s *Sink) readEpoch(ctx context.Context) (epoch int64, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(epoch), 0) FROM "+locksTable).Scan(&epoch)
 	return epoch, classify(err, "table "+locksTable)

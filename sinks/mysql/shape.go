@@ -188,11 +188,12 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View) (*keeper, error) {
 
 // probe runs each kind of statement that the view needs on no row, so that a missing grant is found before it matters.
 func (s *Sink) probe(ctx context.Context, k *keeper) error {
+	q := k.managed()[0].quoted
 	for _, st := range []string{
-		"SELECT " + k.keys[0].quoted + " FROM " + k.table + " WHERE FALSE",
+		"SELECT " + q + " FROM " + k.table + " WHERE FALSE",
 		"DELETE FROM " + k.table + " WHERE FALSE",
-		"INSERT INTO " + k.table + " (" + k.keys[0].quoted + ") SELECT " + k.keys[0].quoted + " FROM " + k.table + " WHERE FALSE",
-		"UPDATE " + k.table + " SET " + k.keys[0].quoted + " = " + k.keys[0].quoted + " WHERE FALSE",
+		"INSERT INTO " + k.table + " (" + q + ") SELECT " + q + " FROM " + k.table + " WHERE FALSE",
+		"UPDATE " + k.table + " SET " + q + " = " + q + " WHERE FALSE",
 	} {
 		if _, err := s.db.ExecContext(ctx, st); err != nil && !is(err, 1364) {
 			return classify(err, "trying out what the view needs on table "+k.table+" (SELECT, INSERT, UPDATE, DELETE)")

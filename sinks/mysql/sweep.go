@@ -16,6 +16,9 @@ var _ replicator.Sweeper = (*Target)(nil)
 // any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
+	if k.ledger { // registering it emptied the table
+		return nil, "", nil
+	}
 	doing := "view " + k.view.Name + ": looking for entries that nobody claims"
 	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
 	if err != nil {
@@ -214,11 +217,12 @@ func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key
 
 // Outdated implements replicator.Sweeper. It pages through the states of the source's cells.
 func (t *Target) Outdated(ctx context.Context, before int64, from string, limit int) ([]replicator.Cell, string, error) {
-	cells, next, err := t.outdated(ctx, before, from, limit)
+	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return t.shows(state, before) })
 	return cells, next, classify(err, "looking for cells that a fill did not confirm")
 }
 
-func (t *Target) outdated(ctx context.Context, before int64, from string, limit int) (cells []replicator.Cell, next string, err error) {
+// cells pages through the states of the source's cells and returns those that are wanted.
+func (t *Target) cells(ctx context.Context, from string, limit int, wanted func(cellState) bool) (cells []replicator.Cell, next string, err error) {
 	first, end := sourceRange(t.source)
 	where, args := "entity >= ?", []any{first}
 	if from != "" {
@@ -244,7 +248,7 @@ func (t *Target) outdated(ctx context.Context, before int64, from string, limit 
 		if err != nil {
 			return nil, "", fmt.Errorf("table %s: %w", stateTable, err)
 		}
-		if t.shows(state, before) {
+		if wanted(state) {
 			c, err := parseCell(t.source, entity, id)
 			if err != nil {
 				return nil, "", err

@@ -57,12 +57,15 @@ func (w *writer) remove(k *keeper, changes []change) error {
 }
 
 // keyList is a condition that n keys meet.
-func (k *keeper) keyList(n int) string {
-	if len(k.keys) == 1 {
-		return k.keys[0].quoted + " IN (" + marks(n) + ")"
+func (k *keeper) keyList(n int) string { return oneOf(k.keys, n) }
+
+// oneOf is a condition that columns hold one of n tuples of values.
+func oneOf(columns []*column, n int) string {
+	if len(columns) == 1 {
+		return columns[0].quoted + " IN (" + marks(n) + ")"
 	}
 	var names []string
-	for _, c := range k.keys {
+	for _, c := range columns {
 		names = append(names, c.quoted)
 	}
 	one := "(" + marks(len(names)) + "),"

@@ -213,6 +213,9 @@ func contents(v *replicator.View, from []contribution) map[string]string {
 		for _, c := range from {
 			for _, e := range c.entries {
 				last := len(e.Fields) - 1
+				if e.Key == "" && slices.Contains(e.Fields[:last], nil) {
+					continue // of no group
+				}
 				id := EntryID(e.Fields[:last], "")
 				if e.Key != "" {
 					id = e.Key + separator + e.Member

@@ -1,0 +1,206 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+
+	"replicator"
+)
+
+// counterKind keeps one row a group: the group's columns, and the sum of the amounts that cells contribute. A sum of 0 is no
+// row.
+//
+// A group is shared by cells of many keys, so what a cell contributes can't be read from the table: it is kept in the cell's
+// state (keeper.ledger), and a change takes the old amounts back and adds the new ones, in the transaction that writes the
+// state. So a replay adds nothing. What was changed in the table by hand stays wrong until the view is rebuilt.
+//
+// Writers of different keys meet in a group's row: the server adds under the row's lock, and groups are written in one order.
+// Amounts and sums are exact: the column is an integer or a DECIMAL. An amount whose sum the column can't hold is rejected; in
+// an UNSIGNED column negative amounts are, so that a sum there never depends on the order of its parts.
+//
+// Groups that the table's key takes for equal ("Foo" and "foo" under a case-insensitive collation) are one.
+type counterKind struct{}
+
+// group and amount are a counter's columns.
+func (k *keeper) group() []*column { return k.fields[:len(k.fields)-1] }
+func (k *keeper) amount() *column  { return k.fields[len(k.fields)-1] }
+
+func (counterKind) check(k *keeper, sh *shape) []string {
+	if len(k.fields) < 2 {
+		return []string{"a counter needs a group"}
+	}
+	var names []string
+	for _, c := range k.group() {
+		names = append(names, c.name)
+	}
+	problems := oneRow(k, sh, names, "group")
+	if a := k.amount(); integerBits[a.typ] == 0 && a.typ != "decimal" {
+		problems = append(problems, fmt.Sprintf("its column %s is %s, which adds up nothing exactly: make it a BIGINT or a DECIMAL", a.name, a.declared))
+	}
+	return problems
+}
+
+func (counterKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
+	if slices.Contains(e.Fields, nil) {
+		return nil, nil // of no group, or no amount
+	}
+	r, err := k.convertFields(e, version)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := exact(r[len(r)-1]); !ok || d == (digits{}) {
+		return nil, nil // zero adds nothing
+	}
+	return r, nil
+}
+
+// rows is never asked for: a group has no key whose cells could be collected.
+func (counterKind) rows(*keeper, [][]row) []row { return nil }
+
+// sum is what is to be added to a group, or what is in it.
+type sum struct {
+	group row
+	total *big.Rat
+}
+
+// sums are added up by group, in the stored form.
+type sums map[string]*sum
+
+// add adds the amounts of contributions, or takes them back.
+func (s sums) add(rows []row, back bool) {
+	for _, r := range rows {
+		last := len(r) - 1
+		amount := rational(r[last])
+		if back {
+			amount.Neg(amount)
+		}
+		id := string(appendRows(nil, []row{r[:last]}))
+		if of, ok := s[id]; ok {
+			of.total.Add(of.total, amount)
+		} else {
+			s[id] = &sum{group: r[:last], total: amount}
+		}
+	}
+}
+
+// rational is an amount in the form that it is bound in.
+func rational(bound any) *big.Rat {
+	n := new(big.Rat)
+	if d, ok := exact(bound); ok {
+		n.SetString(d.String())
+	}
+	return n
+}
+
+// sumText writes a sum of the column's amounts in full.
+func (c *column) sumText(n *big.Rat) string {
+	scale := 0
+	if c.typ == "decimal" {
+		scale = c.scale
+	}
+	d, _ := parseDigits(n.FloatString(scale))
+	return d.String()
+}
+
+func (counterKind) write(w *writer, k *keeper, changes []change) error {
+	added := sums{}
+	for _, c := range changes {
+		added.add(c.taken, true)
+		for _, rows := range c.rows {
+			added.add(rows, false)
+		}
+	}
+	var rows []row
+	var mayVanish []row
+	apart := map[string][]row{} // by the text of what is added: it is no value of the column's type
+	for _, id := range slices.Sorted(maps.Keys(added)) {
+		s := added[id]
+		if s.total.Sign() == 0 {
+			continue
+		}
+		if s.total.Sign() < 0 || !k.amount().unsigned {
+			mayVanish = append(mayVanish, s.group)
+		}
+		text := k.amount().sumText(s.total)
+		bound, err := k.amount().convert(replicator.Number(text))
+		if err != nil { // less than nothing in an UNSIGNED column, or more than it ever holds
+			bound = int64(0)
+			apart[text] = append(apart[text], s.group)
+		}
+		rows = append(rows, append(slices.Clone(s.group), bound))
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	a := k.amount().quoted
+	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE " + a + " = " + k.table + "." + a + " + " + w.server.newRow(a)
+	if err := w.insert(k, rows, make([][]any, len(rows)), suffix); err != nil {
+		return err
+	}
+	for _, text := range slices.Sorted(maps.Keys(apart)) {
+		// The number stands in the statement: bound as a text, the server would add it as a DOUBLE.
+		if err := w.onGroups(k, apart[text], "UPDATE "+k.table+" SET "+a+" = "+a+" + "+text+" WHERE "); err != nil {
+			return err
+		}
+	}
+	return w.removeZeroes(k, mayVanish)
+}
+
+// onGroups executes a statement that ends in a condition for each of the groups.
+func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
+	for len(groups) > 0 {
+		n := min(len(groups), maxList)
+		w.args = w.args[:0]
+		for _, g := range groups[:n] {
+			w.args = append(w.args, g...)
+		}
+		groups = groups[n:]
+		if err := w.exec(statement+oneOf(k.group(), n), k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeZeroes deletes the rows of groups whose sum is 0 now. They are looked up without a lock, and are locked all the same,
+// having been written; then they are deleted one by one: a DELETE of a list would read a small table from end to end, and wait
+// for every row that another lane holds.
+func (w *writer) removeZeroes(k *keeper, groups []row) error {
+	var zeroes []row
+	for len(groups) > 0 {
+		n := min(len(groups), maxList)
+		var args []any
+		for _, g := range groups[:n] {
+			args = append(args, g...)
+		}
+		groups = groups[n:]
+		some, err := readSums(w.ctx, w.tx, k, " WHERE "+k.amount().quoted+" = 0 AND "+oneOf(k.group(), n), args)
+		if err != nil {
+			return &viewError{view: k.place, err: err}
+		}
+		zeroes = append(zeroes, some...)
+	}
+	for _, r := range zeroes {
+		w.args = append(w.args[:0], r[:len(r)-1]...)
+		if err := w.exec("DELETE FROM "+k.table+" WHERE "+oneOf(k.group(), 1)+" AND "+k.amount().quoted+" = 0", k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSums reads rows of a counter's table, in the form that they are bound in.
+func readSums(ctx context.Context, q querier, k *keeper, where string, args []any) ([]row, error) {
+	found, err := q.QueryContext(ctx, "SELECT "+k.inserted+" FROM "+k.table+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string][]row{}
+	if err := k.collect(found, held); err != nil {
+		return nil, err
+	}
+	return held[string(appendRows(nil, []row{{}}))], nil
+}

@@ -1,0 +1,267 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"replicator"
+)
+
+// A view with a ledger (a counter) knows only from the states what its table is made of. So a table and the states that
+// mention the view's id must begin together: registering the view anew empties the table.
+
+// ledgerChanges finds the cells whose contributions changed, and what is to be taken back.
+func ledgerChanges(k *keeper, items []*item) ([]change, error) {
+	var changes []change
+	for _, it := range items {
+		for i := range it.values {
+			c := &it.values[i]
+			if c.keeper != k || !it.applied[i] {
+				continue
+			}
+			var taken []row
+			if old := it.before.find(k.id); old != nil && len(old.kept) > 0 {
+				if old.digest == c.digest {
+					continue
+				}
+				var err error
+				if taken, err = parseRows(old.kept); err != nil {
+					return nil, err
+				}
+			}
+			rows, err := contribution(c.stored)
+			if err != nil {
+				return nil, err
+			}
+			if len(taken)+len(rows) > 0 {
+				changes = append(changes, change{taken: taken, rows: [][]row{rows}})
+			}
+		}
+	}
+	return changes, nil
+}
+
+// cannotTakeBack says what it means that the server refuses a change that adds nothing.
+func (t *Target) cannotTakeBack(at *viewError, err error) error {
+	if at.view == allViews || !t.kept[at.view].ledger {
+		return err
+	}
+	k := t.kept[at.view]
+	return replicator.Fatal(fmt.Errorf("view %s, table %s: without an amount that goes, column %s can't hold the sum (%s): widen the column; "+
+		"if the table was changed by hand, rebuild the view", k.view.Name, k.view.Table, k.amount().name, dataReason(err)))
+}
+
+// registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all partitions.
+// Whoever still applies by an older registration of the view fails from then on: the epoch is raised, unless nobody ever did.
+//
+// Several sources may fill one table: the first that registers a definition empties it, and takes the others' older
+// registrations with it; the others join.
+func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
+	err = s.transaction(ctx, func(tx *sql.Tx) error {
+		raised = false
+		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch ORDER BY id"); err != nil { // locks them
+			return err
+		}
+		var own, fellows, known int
+		row := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(name = ? AND fingerprint = ? AND source = ?), 0), COALESCE(SUM(name = ? AND fingerprint = ? AND source <> ?), 0), "+
+			"COUNT(*) FROM "+viewsTable+" WHERE name = ? OR target = ?",
+			k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Table)
+		if err := row.Scan(&own, &fellows, &known); err != nil {
+			return err
+		}
+		switch {
+		case own > 0:
+			return nil // another replicator was quicker
+		case fellows > 0:
+			_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? AND source = ?", k.view.Name, source)
+			if err != nil {
+				return err
+			}
+			return s.insertView(ctx, tx, source, k)
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", k.view.Name); err != nil {
+			return err
+		}
+		removed, err := empty(ctx, tx, k.table)
+		if err != nil {
+			return err
+		}
+		if removed > 0 {
+			s.log.Warn("a counter begins anew: the rows that its table held were removed", "sink", s.name, "view", k.view.Name, "rows", removed)
+		}
+		if raised = removed > 0 || known > 0; raised {
+			if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch + 1 ORDER BY id"); err != nil {
+				return err
+			}
+		}
+		return s.insertView(ctx, tx, source, k)
+	})
+	return raised && err == nil, err
+}
+
+// empty deletes all rows of a table, in statements that are each over before the connection's timeout.
+func empty(ctx context.Context, tx *sql.Tx, table string) (removed int64, err error) {
+	for {
+		result, err := tx.ExecContext(ctx, "DELETE FROM "+table+" LIMIT 100000")
+		if err != nil {
+			return removed, err
+		}
+		n, err := result.RowsAffected()
+		if removed += n; n == 0 || err != nil {
+			return removed, err
+		}
+	}
+}
+
+// ledgerDifferences compares what the ledger says of cells with what they should contribute.
+func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]cellState) []replicator.Difference {
+	var differences []replicator.Difference
+	for _, it := range items {
+		for i := range it.values {
+			c := &it.values[i]
+			if c.keeper != k {
+				continue
+			}
+			d := replicator.Difference{Op: it.place, View: k.place, State: replicator.Unseen}
+			held := uint64(noDigest)
+			if v := states[it.entity][it.cell].find(k.id); v != nil {
+				d.State, held = v.state, v.digest
+			}
+			switch {
+			case held == c.digest:
+				continue
+			case held == noDigest && d.State.Version == it.op.Version:
+				continue // the server refused it: a dead letter, nothing to hold
+			case held == noDigest:
+				d.Kind = replicator.Missing
+			case c.digest == noDigest:
+				d.Kind = replicator.Extra
+			default:
+				d.Kind = replicator.Stale
+			}
+			differences = append(differences, d)
+		}
+	}
+	return differences
+}
+
+// heldInLedger pages through the cells that contribute. Before the first, the whole table is compared with the sum of the
+// ledger: a cell by itself can't show whether a sum is right.
+func (t *Target) heldInLedger(ctx context.Context, k *keeper, after string, limit int) ([]replicator.Cell, string, error) {
+	if after == "" {
+		wrong, err := t.wrongSums(ctx, k)
+		if err != nil {
+			return nil, "", err
+		}
+		if wrong > 0 {
+			return nil, "", replicator.Fatal(fmt.Errorf("view %s: %d groups of table %s hold something else than the sum of what was added to them: "+
+				"the table was changed by somebody else, which no repair of cells can mend: rebuild the view", k.view.Name, wrong, k.view.Table))
+		}
+	}
+	return t.cells(ctx, after, limit, func(state cellState) bool {
+		v := state.find(k.id)
+		return v != nil && v.digest != noDigest
+	})
+}
+
+// wrongSums counts the groups whose sum in the table is not that of the ledger, of all sources. Both are read in one snapshot;
+// the groups are held in memory meanwhile.
+func (t *Target) wrongSums(ctx context.Context, k *keeper) (wrong int, err error) {
+	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	wrong, err = wrongSumsIn(ctx, tx, k)
+	return wrong, rollback(tx, err)
+}
+
+func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper) (wrong int, err error) {
+	held, err := readSums(ctx, tx, k, "", nil)
+	if err != nil {
+		return 0, err
+	}
+	ids, err := idsOf(ctx, tx, k.view.Name)
+	if err != nil {
+		return 0, err
+	}
+	open := sums{}
+	open.add(held, true)
+	rows, err := tx.QueryContext(ctx, "SELECT state FROM "+stateTable)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var blob []byte
+		if err := rows.Scan(&blob); err != nil {
+			return 0, err
+		}
+		state, err := parseState(blob)
+		if err != nil {
+			return 0, fmt.Errorf("table %s: %w", stateTable, err)
+		}
+		for _, v := range state {
+			if len(v.kept) == 0 || !ids[v.view] {
+				continue
+			}
+			kept, err := parseRows(v.kept)
+			if err != nil {
+				return 0, err
+			}
+			open.add(kept, false)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return 0, err
+	}
+	if err := open.meet(ctx, tx, k, held); err != nil {
+		return 0, err
+	}
+	for _, s := range open {
+		if s.total.Sign() != 0 {
+			wrong++
+		}
+	}
+	return wrong, nil
+}
+
+// meet brings together groups that the table's collation takes for one: each is looked up that the table doesn't show as such.
+func (s sums) meet(ctx context.Context, tx *sql.Tx, k *keeper, held []row) error {
+	shown := sums{}
+	shown.add(held, false)
+	for id, other := range s {
+		if shown[id] != nil || other.total.Sign() == 0 {
+			continue
+		}
+		rows, err := readSums(ctx, tx, k, " WHERE "+oneOf(k.group(), 1), other.group)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if of := s[string(appendRows(nil, []row{r[:len(r)-1]}))]; of != nil {
+				of.total.Add(of.total, other.total)
+				other.total.SetInt64(0)
+			}
+		}
+	}
+	return nil
+}
+
+// idsOf are the ids that a view has, one for each source.
+func idsOf(ctx context.Context, tx *sql.Tx, name string) (map[uint32]bool, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name = ?", name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	ids := map[uint32]bool{}
+	for rows.Next() {
+		var id uint32
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids[id] = true
+	}
+	return ids, rows.Err()
+}
