@@ -177,6 +177,9 @@ func (a *app) wire(sink *config.Sink) error {
 func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	switch sink.Type {
 	case "mysql":
+		if len(sink.Shards) > 1 {
+			return nil, usageError{fmt.Errorf("%s: sink %s: sharded MySQL sinks are not kept by this version: give it one dsn", cfg.File, sink.Name)}
+		}
 		return mysql.New(mysql.Config{Name: sink.Name, DSN: sink.Shards[0].DSN.Reveal(), Tables: cfg.Tables, Logger: log,
 			ColumnType: columnTypes(cfg, log)})
 	case "redis":

@@ -1,5 +1,5 @@
-// Package mysql keeps views in the tables of a MySQL or MariaDB database: indexes (one row a value) and rows (one row a key),
-// in tables as their owner made them.
+// Package mysql keeps views in the tables of a MySQL or MariaDB database: indexes (one row a value), rows (one row a key) and
+// counters (one row a group), in tables as their owner made them.
 //
 // # Promises
 //
@@ -18,6 +18,15 @@
 // the same key columns, of the same kinds. A field of several values (tags[]) needs no such thing: one cell's rows are
 // replaced together.
 //
+// # Counters
+//
+// A counter's table doesn't say who added what: that is kept in the states (a ledger), and a change takes the old amounts back
+// and adds the new ones in one transaction. So a counter and its states begin together: where its view is registered anew (it
+// is new or was forgotten, its definition changed, the states are gone), its table is emptied first, and targets opened
+// before fail and are opened anew. A table that was changed by hand is not mended by repairs: verify finds it, and a rebuild
+// puts it right. An amount that makes a sum too large for the column is rejected; one that can't be taken back any more
+// (somebody else changed the table, or the column was made smaller) is an error that stops the sink's views until somebody acts.
+//
 // # What is stored
 //
 // Three tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks), replicator_state
@@ -34,7 +43,8 @@
 // # What is where
 //
 // mysql.go Config, New, Open · session.go connections and servers · own.go the sink's own tables · shape.go a target's shape
-// · keeper.go a view in its table · index.go, row.go the kinds · column.go, number.go, datetime.go, json.go conversion ·
-// state.go, rows.go stored forms · apply.go, writer.go a batch · target.go versions and marks · sweep.go what a fill did not
-// confirm · compare.go what a verify reads · ddl.go missing tables · check.go what can be known before a start.
+// · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go what counters rest on · column.go,
+// number.go, datetime.go, json.go conversion · state.go, rows.go stored forms · apply.go, writer.go a batch · target.go
+// versions and marks · sweep.go what a fill did not confirm · compare.go what a verify reads · ddl.go missing tables ·
+// check.go what can be known before a start.
 package mysql

@@ -35,6 +35,9 @@ var refusals = []struct {
 	{"a view", "CREATE VIEW v AS SELECT 1 AS id, 2 AS email", replicator.View{Kind: "row"}, "not a table"},
 	{"half a key", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)",
 		replicator.View{Kind: "row", From: from("fav"), KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}, "leaves out user_id"},
+	{"a counter without a key on its group", "CREATE TABLE v (email VARCHAR(50), n INT, KEY (email))", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "exactly the group"},
+	{"a counter with another unique key", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n INT UNIQUE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "unique key n"},
+	{"a counter that is not exact", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n DOUBLE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "DECIMAL"},
 	{"another kind", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)", replicator.View{Kind: "hash"}, "hash"},
 }
 

@@ -1,0 +1,287 @@
+package mysql_test
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// counter is a view of sums by city.
+func counter(table string) *replicator.View {
+	return &replicator.View{Name: table, Kind: "counter", From: from("cell.users"), Fields: fields("city", "amount"), Sum: "amount", Table: table, Fingerprint: "1"}
+}
+
+// amountOp makes a cell contribute an amount to a city; none if the city is "".
+func amountOp(n int, version int64, city string, amount any) replicator.Op {
+	op := userOp(n, version, 1)
+	if city != "" {
+		op.Values[0].Entries = []replicator.Entry{{Fields: []any{city, amount}}}
+	}
+	return op
+}
+
+func sumsIn(t testing.TB, db *sql.DB, table string) map[string]string {
+	t.Helper()
+	rows, err := db.Query("SELECT city, amount FROM " + table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	sums := map[string]string{}
+	for rows.Next() {
+		var city, amount string
+		if err := rows.Scan(&city, &amount); err != nil {
+			t.Fatal(err)
+		}
+		sums[city] = amount
+	}
+	return sums
+}
+
+func expectSums(t testing.TB, db *sql.DB, table string, want map[string]string) {
+	t.Helper()
+	if got := sumsIn(t, db, table); !maps.Equal(got, want) {
+		t.Fatalf("%s holds %v, and not %v", table, got, want)
+	}
+}
+
+func applyAll(t testing.TB, target replicator.Target, ops ...replicator.Op) replicator.Applied {
+	t.Helper()
+	a, err := target.Apply(t.Context(), ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestCounterSumsAreExactInTheColumnsType(t *testing.T) {
+	for _, c := range []struct {
+		name, typ string
+		ops       [][]replicator.Op // batches
+		want      map[string]string
+		rejected  int // ops, of all batches
+	}{
+		{"an unsigned column gives back what it took", "BIGINT UNSIGNED NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Kyiv", int64(2)), amountOp(3, 1, "Lviv", int64(1))},
+			{amountOp(1, 2, "Kyiv", int64(1)), amountOp(3, 2, "", nil)},
+		}, map[string]string{"Kyiv": "3"}, 0},
+		{"an amount that moves takes its group along", "INT UNSIGNED NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", int64(5))}, {amountOp(1, 2, "Lviv", int64(5))},
+		}, map[string]string{"Lviv": "5"}, 0},
+		{"a step larger than the type", "TINYINT NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", int64(-100))}, {amountOp(1, 2, "Kyiv", int64(100))},
+		}, map[string]string{"Kyiv": "100"}, 0},
+		{"amounts that cancel out leave no row", "INT NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", int64(7)), amountOp(2, 1, "Kyiv", int64(-7))},
+			{amountOp(3, 1, "Lviv", int64(7))}, {amountOp(4, 1, "Lviv", int64(-7))}, {amountOp(3, 2, "Lviv", int64(8))},
+		}, map[string]string{"Lviv": "1"}, 0},
+		{"decimals", "DECIMAL(40,2) NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", replicator.Number("0.10")), amountOp(2, 1, "Kyiv", replicator.Number("0.20")),
+				amountOp(3, 1, "Lviv", replicator.Number("12345678901234567890123456789.01"))},
+			{amountOp(4, 1, "Lviv", replicator.Number("-0.02")), amountOp(5, 1, "Kyiv", replicator.Number("0.001"))},
+		}, map[string]string{"Kyiv": "0.30", "Lviv": "12345678901234567890123456788.99"}, 1},
+		{"above the largest signed integer", "BIGINT UNSIGNED NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", uint64(1<<64-2))}, {amountOp(2, 1, "Kyiv", int64(1))}, {amountOp(3, 1, "Kyiv", int64(1))},
+			{amountOp(4, 1, "Lviv", uint64(1<<64-1))}, {amountOp(4, 2, "Lviv", int64(3))},
+		}, map[string]string{"Kyiv": "18446744073709551615", "Lviv": "3"}, 1},
+		{"what a sum has no place for is rejected, and its old amount goes", "TINYINT NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", int64(100)), amountOp(2, 1, "Kyiv", int64(20))}, {amountOp(2, 2, "Kyiv", int64(30)), amountOp(3, 1, "Lviv", int64(1))},
+		}, map[string]string{"Kyiv": "100", "Lviv": "1"}, 1},
+		{"less than nothing has no place in an unsigned column", "INT UNSIGNED NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", int64(-1)), amountOp(2, 1, "Kyiv", int64(5))},
+		}, map[string]string{"Kyiv": "5"}, 1},
+		{"cities that the table takes for one", "INT NOT NULL", [][]replicator.Op{
+			{amountOp(1, 1, "Kyiv", int64(1)), amountOp(2, 1, "KYIV", int64(2))}, {amountOp(1, 2, "", nil)},
+		}, map[string]string{"KYIV": "2"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			servertest.Each(t, func(t *testing.T, s *servers.Server) {
+				db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) COLLATE utf8mb4_general_ci PRIMARY KEY, amount "+c.typ+")")
+				sink := newSink(t, dsn)
+				defer sink.Close()
+				target := openTarget(t, sink, counter("c"))
+				rejected := 0
+				for _, ops := range c.ops {
+					rejected += len(applyAll(t, target, ops...).Rejected)
+					for _, op := range ops { // a replay adds nothing
+						op.Rewrite = true
+						applyAll(t, target, op)
+					}
+				}
+				if rejected != c.rejected {
+					t.Errorf("%d values were rejected, and not %d", rejected, c.rejected)
+				}
+				got := sumsIn(t, db, "c")
+				if !maps.Equal(got, c.want) {
+					t.Errorf("it holds %v, and not %v", got, c.want)
+				}
+				if _, _, err := target.(replicator.Comparer).Held(t.Context(), 0, "", 100); err != nil {
+					t.Errorf("verify: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Two replicators, each with several lanes, move the same cells between few groups.
+func TestCounterIsExactUnderConcurrentReplays(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT UNSIGNED NOT NULL)")
+		const cells, versions, lanes = 40, 12, 3
+		history := make([][]replicator.Op, versions)
+		want := map[string]string{}
+		for v := range history {
+			total := map[string]int64{}
+			for n := range cells {
+				city, amount := fmt.Sprint("city", rand.IntN(5)), int64(rand.IntN(4))
+				history[v] = append(history[v], amountOp(n, int64(v+1), city, amount))
+				total[city] += amount
+			}
+			clear(want)
+			for city, n := range total {
+				if n != 0 {
+					want[city] = fmt.Sprint(n)
+				}
+			}
+		}
+		var wg sync.WaitGroup
+		for range 2 {
+			sink := newSink(t, dsn)
+			defer sink.Close()
+			target := openTarget(t, sink, counter("c"))
+			for lane := range lanes {
+				wg.Go(func() {
+					for _, ops := range history {
+						var mine []replicator.Op
+						for n, op := range ops {
+							if n%lanes == lane {
+								mine = append(mine, op)
+							}
+						}
+						for {
+							_, err := target.Apply(t.Context(), mine)
+							if err == nil {
+								break
+							}
+							if replicator.IsFatal(err) || t.Context().Err() != nil {
+								t.Error(err)
+								return
+							}
+							t.Log(err) // a batch whose session failed is applied again
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		expectSums(t, db, "c", want)
+	})
+}
+
+func TestCounterBeginsWithAnEmptyTable(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "INSERT INTO c VALUES ('Rome', 9)")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		first := openTarget(t, sink, counter("c"))
+		expectSums(t, db, "c", map[string]string{})
+		applyAll(t, first, amountOp(1, 1, "Kyiv", int64(5)))
+		again := openTarget(t, sink, counter("c"))
+		applyAll(t, again, amountOp(2, 1, "Kyiv", int64(5)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "10"})
+
+		// Another source's cells add to the same table.
+		other, err := sink.Open(t.Context(), "other", []*replicator.View{counter("c")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		applyAll(t, other, amountOp(1, 1, "Kyiv", int64(1)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "11"})
+
+		if err := sink.Forget(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		anew := openTarget(t, sink, counter("c"))
+		for _, old := range []replicator.Target{first, again, other} {
+			if _, err := old.Apply(t.Context(), []replicator.Op{amountOp(3, 1, "Kyiv", int64(100))}); err == nil || replicator.IsFatal(err) {
+				t.Errorf("a target of a registration that was forgotten applies: %v", err)
+			}
+		}
+		applyAll(t, anew, amountOp(1, 1, "Kyiv", int64(5)))
+		other, err = sink.Open(t.Context(), "other", []*replicator.View{counter("c")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		applyAll(t, other, amountOp(1, 1, "Kyiv", int64(1)))
+		applyAll(t, anew, amountOp(2, 1, "Kyiv", int64(5)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "11"})
+
+		exec(t, db, "DROP TABLE replicator_state")
+		anew = openTarget(t, sink, counter("c"))
+		expectSums(t, db, "c", map[string]string{})
+		applyAll(t, anew, amountOp(1, 1, "Kyiv", int64(5)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "5"})
+	})
+}
+
+func TestCounterThatWasChangedByHandIsFound(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT UNSIGNED NOT NULL)")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, counter("c"))
+		comparer := target.(replicator.Comparer)
+		ops := []replicator.Op{amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Lviv", int64(3)), amountOp(3, 1, "", nil)}
+		applyAll(t, target, ops...)
+		if d, err := comparer.Compare(t.Context(), ops); err != nil || len(d) > 0 {
+			t.Fatal(d, err)
+		}
+		cells, next, err := comparer.Held(t.Context(), 0, "", 100)
+		if err != nil || len(cells) != 2 || next != "" {
+			t.Fatal(cells, next, err)
+		}
+		d, err := comparer.Compare(t.Context(), []replicator.Op{amountOp(1, 2, "Kyiv", int64(6)), amountOp(2, 1, "", nil), amountOp(3, 2, "Kyiv", int64(1))})
+		if err != nil || len(d) != 3 || d[0].Kind != replicator.Stale || d[1].Kind != replicator.Extra || d[2].Kind != replicator.Missing {
+			t.Fatal(d, err)
+		}
+		for _, change := range []string{"UPDATE c SET amount = 2 WHERE city = 'Kyiv'", "DELETE FROM c WHERE city = 'Lviv'", "INSERT INTO c VALUES ('Rome', 1)"} {
+			exec(t, db, change)
+			if _, _, err := comparer.Held(t.Context(), 0, "", 100); err == nil || !strings.Contains(err.Error(), "rebuild") {
+				t.Errorf("%s: %v", change, err)
+			}
+		}
+		_, err = target.Apply(t.Context(), []replicator.Op{amountOp(1, 2, "", nil)}) // 2 - 5
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "rebuild") {
+			t.Errorf("taking back more than there is: %v", err)
+		}
+	})
+}
+
+func TestCounterIsRebuiltInAShadow(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		live := openTarget(t, sink, counter("c"))
+		applyAll(t, live, amountOp(1, 1, "Kyiv", int64(5)))
+		exec(t, db, "UPDATE c SET amount = 77")
+		shadow := openTarget(t, sink, sink.Shadow(counter("c")))
+		applyAll(t, live, amountOp(2, 1, "Kyiv", int64(1)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "78"})
+		applyAll(t, shadow, amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Kyiv", int64(1)))
+		if err := sink.Swap(t.Context(), "", []*replicator.View{counter("c")}); err != nil {
+			t.Fatal(err)
+		}
+		expectSums(t, db, "c", map[string]string{"Kyiv": "6"})
+		applyAll(t, openTarget(t, sink, counter("c")), amountOp(2, 2, "Kyiv", int64(2)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "7"})
+	})
+}
