@@ -12,7 +12,8 @@ import (
 
 // openElastic makes an Elasticsearch sink.
 func openElastic(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
-	entities, err := view.Entities(viewsOf(cfg, sink.Name), cfg.Tables)
+	views := viewsOf(cfg, sink.Name)
+	entities, err := view.Entities(views, cfg.Tables)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", cfg.File, err)}
 	}
@@ -20,9 +21,16 @@ func openElastic(cfg *config.Config, sink *config.Sink, log *slog.Logger) (repli
 	for _, shard := range cfg.Source.Shards {
 		sources = append(sources, shard.Name)
 	}
-	return elastic.New(elastic.Config{
+	s, err := elastic.New(elastic.Config{
 		Name: sink.Name, Addresses: sink.Addresses, Username: sink.Username, Password: sink.Password.Reveal(), APIKey: sink.APIKey.Reveal(),
 		TLS:    elastic.TLS{CACert: sink.TLS.CACert, Cert: sink.TLS.Cert, Key: sink.TLS.Key, ServerName: sink.TLS.ServerName},
-		Tables: cfg.Tables, Sources: sources, DocumentID: entities, Logger: log,
+		Tables: cfg.Tables, Views: views, Sources: sources, DocumentID: entities, Logger: log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if len(sources) > 1 {
+		return s, nil
+	}
+	return elastic.Shadowing{Sink: s}, nil
 }

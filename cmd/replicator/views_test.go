@@ -137,12 +137,7 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 	}
 	s := servertest.Own(t, servers.MySQL, "--max-binlog-size=1G", "--innodb-redo-log-capacity=1G", "--innodb-buffer-pool-size=256M")
 	l := newLab(t, s)
-	if raceEnabled { // whose shadow memory is not the program's
-		l.program = t.TempDir() + "/replicator"
-		if err := build(l.program, false); err != nil {
-			t.Fatal(err)
-		}
-	}
+	l.program = built // the race detector's memory is not the program's
 	p := l.running()
 	l.caughtUp()
 	// Rows of 1 MiB, all but a few bytes of them in a property that no view wants.
