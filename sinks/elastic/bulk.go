@@ -117,7 +117,7 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 		return err
 	}
 	if len(found.Docs) != len(documents) {
-		return fmt.Errorf("Elasticsearch answers with %d documents of %d", len(found.Docs), len(documents))
+		return fmt.Errorf("the cluster answers with %d documents of %d", len(found.Docs), len(documents))
 	}
 	for i, d := range documents {
 		f := found.Docs[i]
@@ -216,7 +216,7 @@ func results(answer []byte, documents []*document) error {
 		return err
 	}
 	if len(result.Items) != len(documents) {
-		return fmt.Errorf("Elasticsearch answers with %d items of %d", len(result.Items), len(documents))
+		return fmt.Errorf("the cluster answers with %d items of %d", len(result.Items), len(documents))
 	}
 	for i, d := range documents {
 		for _, item := range result.Items[i] {

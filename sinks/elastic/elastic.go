@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"replicator"
 )
@@ -20,6 +21,10 @@ type Config struct {
 
 	// Tables are the source's tables: they tell whether several cells may share a document.
 	Tables []replicator.Table
+
+	// Views are all views of the sink. Marks and Forget leave what is not of these alone: a cluster may serve several programs, and
+	// the marks of another's source mean nothing here. nil: whatever this package keeps in the cluster.
+	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views: a view that is filled anew is shown once it is filled from
 	// each of them. Empty: those that have opened it by then.
@@ -109,9 +114,22 @@ func (s *Sink) mayShare(v *replicator.View, source string) bool {
 	return source != "" || len(v.From) > 1 || (v.From[0].Column == "" && s.columns[v.From[0].Table])
 }
 
+// ours lists the indexes of the sink's views.
+func (s *Sink) ours(ctx context.Context) ([]*generation, error) {
+	all, err := s.generations(ctx, "*")
+	if s.config.Views == nil {
+		return all, err
+	}
+	return slices.DeleteFunc(all, func(g *generation) bool {
+		return !slices.ContainsFunc(s.config.Views, func(v *replicator.View) bool {
+			return v.Name == strings.TrimSuffix(g.view, replicator.ShadowSuffix) && v.Index == g.alias()
+		})
+	}), err
+}
+
 // Marks implements replicator.Sink.
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
-	all, err := s.generations(ctx, "*")
+	all, err := s.ours(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +160,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 // Forget implements replicator.Sink. States live in the documents, so the view's next Open makes a new index; what is
 // shown stays until that one is filled.
 func (s *Sink) Forget(ctx context.Context, view string) error {
-	all, err := s.generations(ctx, "*")
+	all, err := s.ours(ctx)
 	if err != nil {
 		return err
 	}

@@ -121,9 +121,9 @@ func view(name string, from []replicator.Feed, paths ...string) *replicator.View
 	return &replicator.View{Name: name, Kind: "document", Index: name, From: from, Fields: fields(paths...), Settings: oneShard, Fingerprint: "1"}
 }
 
-func newSink(t testing.TB, url string) *elastic.Sink {
+func newSink(t testing.TB, url string, views ...*replicator.View) *elastic.Sink {
 	t.Helper()
-	s, err := elastic.New(elastic.Config{Name: "search", Addresses: []string{url}, Tables: tables})
+	s, err := elastic.New(elastic.Config{Name: "search", Addresses: []string{url}, Tables: tables, Views: views})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestConformance(t *testing.T) {
 	looks := &shown{cluster: c, views: views, ids: map[string]bool{}}
 	sinktest.Run(t, sinktest.Subject{
 		Tables: tables, Views: views, Histories: 100,
-		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSink(t, url)) },
+		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSink(t, url, views...)) },
 		Read: looks.read,
 		Bad:  map[string]any{"email": map[string]any{"an": "object"}},
 		SetMark: func(t testing.TB, source, view string, p *replicator.Position) {

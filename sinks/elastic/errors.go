@@ -148,7 +148,7 @@ func unreachable(err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	return fmt.Errorf("Elasticsearch can't be reached: %w", err)
+	return fmt.Errorf("the cluster can't be reached: %w", err)
 }
 
 func asFailure(err error) *failure {

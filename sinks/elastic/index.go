@@ -33,6 +33,9 @@ type generation struct {
 	write string
 }
 
+// alias is the name that the index goes by.
+func (g *generation) alias() string { return generationName.FindStringSubmatch(g.index)[1] }
+
 // holds reports whether the generation can be gone on with for the view.
 func (g *generation) holds(v *replicator.View) bool {
 	return !g.forgotten && g.write != "" && g.view == v.Name && g.fingerprint == v.Fingerprint
@@ -119,21 +122,23 @@ func (s *Sink) settle(ctx context.Context, k *keeper) error {
 			return err
 		}
 		shown := slices.ContainsFunc(all, func(g *generation) bool { return g.shown })
-		if n := len(all); n > 0 && all[n-1].holds(k.view) {
-			k.generation = all[n-1]
-			if shown {
+		isShadow := k.view.Shadows != ""
+		own := slices.DeleteFunc(slices.Clone(all), func(g *generation) bool { return g.isShadow() != isShadow })
+		if n := len(own); n > 0 && own[n-1].holds(k.view) {
+			k.generation = own[n-1]
+			if shown || isShadow {
 				return nil
 			}
-			return s.show(ctx, k.generation, nil) // somebody removed the alias, or the index that had it
+			return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that had it
 		}
-		err = s.create(ctx, k, all, shown)
+		err = s.create(ctx, k, all, shown || isShadow)
 		if f := asFailure(err); f != nil && f.Type == "resource_already_exists_exception" {
 			continue // another replicator was quicker
 		}
 		if err != nil {
 			return err
 		}
-		s.removeAbandoned(ctx, all)
+		s.removeAbandoned(ctx, own)
 		return nil
 	}
 	return errors.New("other replicators with other definitions of the view make indexes for it at the same time")
@@ -243,17 +248,23 @@ func jsonObject(text, name string) (map[string]any, error) {
 	return object, nil
 }
 
-// show makes the alias show a generation, in place of others, which go in the same step.
-func (s *Sink) show(ctx context.Context, g *generation, instead []*generation) error {
-	alias := generationName.FindStringSubmatch(g.index)[1]
-	actions := []any{map[string]any{"add": map[string]any{"index": g.index, "alias": alias, "filter": filter()}}}
+// show makes aliases show these generations, in place of others, which go in the same step.
+func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
+	var actions []any
+	var names []string
+	for _, g := range show {
+		actions = append(actions, map[string]any{"add": map[string]any{"index": g.index, "alias": g.alias(), "filter": filter()}})
+		names = append(names, g.index)
+	}
 	for _, old := range instead {
 		actions = append(actions, map[string]any{"remove_index": map[string]any{"index": old.index}})
 	}
 	if err := s.client.call(ctx, "POST", "/_aliases", map[string]any{"actions": actions}, nil); err != nil {
-		return fmt.Errorf("letting alias %s show index %s: %w", alias, g.index, err)
+		return fmt.Errorf("letting aliases show %s: %w", strings.Join(names, ", "), err)
 	}
-	g.shown = true
+	for _, g := range show {
+		g.shown = true
+	}
 	return nil
 }
 

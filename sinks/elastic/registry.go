@@ -157,7 +157,7 @@ func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicat
 	}
 	copy(t.marked, found)
 	for i, k := range t.kept {
-		if !k.generation.shown && t.isFilled(registries[i]) {
+		if !k.generation.shown && k.view.Shadows == "" && t.isFilled(registries[i]) {
 			if err := t.takeOver(ctx, k); err != nil {
 				return fmt.Errorf("view %s: %w", t.views[i].Name, err)
 			}
@@ -191,6 +191,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	var older []*generation
 	for _, g := range all {
 		switch {
+		case g.isShadow():
 		case g.number < k.generation.number:
 			older = append(older, g)
 		case g.number > k.generation.number:
@@ -200,7 +201,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 			return nil
 		}
 	}
-	if err := t.sink.show(ctx, k.generation, older); err != nil {
+	if err := t.sink.show(ctx, []*generation{k.generation}, older); err != nil {
 		return err
 	}
 	t.sink.log.Info("view shown anew", "sink", t.sink.name, "view", k.view.Name, "index", k.generation.index)

@@ -29,16 +29,43 @@ const keepPoint = "15m"
 
 // Outdated implements replicator.Sweeper. It pages through all documents, view by view.
 func (t *Target) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
-	var p page
-	if after != "" {
-		if err := json.Unmarshal([]byte(after), &p); err != nil {
-			return nil, "", fmt.Errorf("a sweep can't go on: %w", err)
-		}
+	p, err := parsePage(after)
+	if err != nil || p.View >= len(t.kept) {
+		return nil, "", err
 	}
-	if p.View >= len(t.kept) {
-		return nil, "", nil
+	view := p.View
+	cells, next, err := t.sweep(ctx, view, after, limit, func(s *slot) bool {
+		return s.present && max(s.state.Order, s.state.AsOf) < before
+	})
+	if err == nil && next == "" && view+1 < len(t.kept) {
+		next = page{View: view + 1}.String()
 	}
-	k := t.kept[p.View]
+	return cells, next, err
+}
+
+func parsePage(after string) (p page, err error) {
+	if after == "" {
+		return p, nil
+	}
+	if err = json.Unmarshal([]byte(after), &p); err != nil {
+		return p, fmt.Errorf("a sweep can't go on: %w", err)
+	}
+	return p, nil
+}
+
+func (p page) String() string {
+	text, _ := json.Marshal(p) // text and numbers can always be marshalled
+	return string(text)
+}
+
+// sweep pages through the documents that a view shows, and returns those cells of theirs that are wanted.
+func (t *Target) sweep(ctx context.Context, view int, after string, limit int, wanted func(*slot) bool) ([]replicator.Cell, string, error) {
+	k := t.kept[view]
+	p, err := parsePage(after)
+	if err != nil {
+		return nil, "", err
+	}
+	p.View = view
 	if p.Point == "" {
 		if err := t.Refresh(ctx); err != nil {
 			return nil, "", err
@@ -47,13 +74,13 @@ func (t *Target) Outdated(ctx context.Context, before int64, after string, limit
 			ID string `json:"id"`
 		}
 		if err := t.sink.client.call(ctx, http.MethodPost, "/"+k.generation.write+"/_pit?keep_alive="+keepPoint, nil, &opened); err != nil {
-			return nil, "", fmt.Errorf("view %s: looking for cells that a fill did not confirm: %w", k.view.Name, err)
+			return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 		}
 		p.Point = opened.ID
 	}
 	found, err := t.page(ctx, &p, limit)
 	if err != nil {
-		return nil, "", fmt.Errorf("view %s: looking for cells that a fill did not confirm: %w", k.view.Name, err)
+		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 	}
 	var cells []replicator.Cell
 	for _, source := range found {
@@ -62,21 +89,16 @@ func (t *Target) Outdated(ctx context.Context, before int64, after string, limit
 			return nil, "", err
 		}
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			s := all[name]
-			from, c, ok := cellOf(name, s.key)
-			if ok && from == t.source && s.present && max(s.state.Order, s.state.AsOf) < before {
+			if from, c, ok := cellOf(name, all[name].key); ok && from == t.source && wanted(all[name]) {
 				cells = append(cells, c)
 			}
 		}
 	}
-	if len(found) < limit { // the last page of the view
+	if len(found) < limit { // the last page
 		_ = t.sink.client.call(ctx, http.MethodDelete, "/_pit", map[string]any{"id": p.Point}, nil) // else it ends by itself
-		if p = (page{View: p.View + 1}); p.View >= len(t.kept) {
-			return cells, "", nil
-		}
+		return cells, "", nil
 	}
-	next, err := json.Marshal(p)
-	return cells, string(next), err
+	return cells, p.String(), nil
 }
 
 // page reads the sources of the next documents, and moves p on.

@@ -405,6 +405,20 @@ func TestOutdatedPagesThroughWhatIsShown(t *testing.T) {
 	}
 }
 
+func TestMarksTellOfTheSinksOwnViewsOnly(t *testing.T) {
+	b := newBench(t, "")
+	for views, want := range map[*replicator.View]int{b.view: 1, view("another", nil): 0} {
+		sink := newSink(t, b.url, views)
+		marks, err := sink.Marks(t.Context(), "")
+		if err != nil || len(marks) != want {
+			t.Errorf("%+v, %v", marks, err)
+		}
+		if err := sink.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestSearchesSeeWhatARefreshIncludes(t *testing.T) {
 	b := newBench(t, "")
 	b.do("PUT", "/"+b.view.Index+"-r1/_settings", `{"index.refresh_interval": "-1"}`)

@@ -1,0 +1,103 @@
+package elastic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"replicator"
+)
+
+var _ replicator.Comparer = (*Target)(nil)
+
+// Compare implements replicator.Comparer. Documents are read in real time, not as of the last refresh.
+func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+	b := &batch{target: t, ops: ops}
+	b.gather()
+	if err := t.sink.client.read(ctx, b.documents); err != nil {
+		return nil, fmt.Errorf("comparing: %w", err)
+	}
+	var differences []replicator.Difference
+	for _, d := range b.documents {
+		difference, err := d.compare()
+		if err != nil {
+			return nil, err
+		}
+		if difference != nil {
+			differences = append(differences, *difference)
+		}
+	}
+	return differences, nil
+}
+
+// compare returns where a document is not what its changes make, all of its cells being among them; nil if it is.
+func (d *document) compare() (*replicator.Difference, error) {
+	k, first := d.keeper, d.changes[0]
+	want := contents{}
+	for _, c := range d.changes {
+		want[c.slot] = &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}
+	}
+	held, hidden, err := k.shown(d)
+	if err != nil {
+		return nil, err
+	}
+	expected, expectHidden, err := k.shown(&document{exists: true, source: k.render(nil, want)})
+	if err != nil {
+		return nil, err
+	}
+	result := &replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen}
+	known := contents{}
+	if d.exists {
+		if known, err = k.parse(d.source); err != nil {
+			known = contents{} // whatever it is, it is not what it should be
+		}
+	}
+	if s := known[first.slot]; s != nil {
+		result.State = s.state
+	}
+	switch {
+	case hidden && expectHidden:
+		return nil, nil
+	case expectHidden:
+		result.Kind = replicator.Extra
+	case hidden:
+		result.Kind = replicator.Missing
+		if s := known[first.slot]; s != nil && len(d.changes) == 1 && !s.present && s.state.Version == first.do.Version {
+			return nil, nil // it was refused: a dead letter, nothing to hold
+		}
+	default:
+		for i, f := range expected {
+			if !bytes.Equal(f, held[i]) {
+				result.Kind = replicator.Stale
+			}
+		}
+		if result.Kind == "" {
+			return nil, nil
+		}
+	}
+	return result, nil
+}
+
+// shown are the fields that a document shows, in the order of the view's; hidden if it is none that the alias shows.
+func (k *keeper) shown(d *document) (fields [][]byte, hidden bool, err error) {
+	if !d.exists {
+		return nil, true, nil
+	}
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(d.source, &top); err != nil {
+		return nil, false, fmt.Errorf("view %s: a document can't be read: %w", k.view.Name, err)
+	}
+	var state struct {
+		Hidden bool `json:"hidden"`
+	}
+	if text := top[stateField]; text != nil && json.Unmarshal(text, &state) == nil && state.Hidden {
+		return nil, true, nil
+	}
+	return k.fieldsOf(top), false, nil
+}
+
+// Held implements replicator.Comparer. A document that somebody else put there has no cell: only a rebuild removes it.
+func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.sweep(ctx, view, after, limit, func(s *slot) bool { return true })
+}

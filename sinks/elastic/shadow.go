@@ -1,0 +1,91 @@
+package elastic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// Shadowing is a Sink of one source that builds views beside the live ones and swaps them in. Several sources fill one index, each by a
+// pipeline of its own: which of them would swap? There a rebuild is done in place.
+type Shadowing struct{ *Sink }
+
+var _ replicator.Shadower = Shadowing{}
+
+// Shadow implements replicator.Shadower. A shadow is the alias's next generation, which is not shown.
+func (s Shadowing) Shadow(v *replicator.View) *replicator.View {
+	shadow := *v
+	shadow.Name, shadow.Shadows = v.Name+replicator.ShadowSuffix, v.Name
+	return &shadow
+}
+
+// isShadow reports whether the generation is a shadow's.
+func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicator.ShadowSuffix) }
+
+// Swap implements replicator.Shadower. First the shadows' indexes are said to be the views' own: they are then their newest
+// generations, which the next Open goes on in and the next Mark shows, should this process die here. Then one request moves all the
+// aliases and removes the indexes that they showed.
+func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View) error {
+	var add, remove []*generation
+	for _, v := range views {
+		all, err := s.generations(ctx, v.Index)
+		if err != nil {
+			return err
+		}
+		shadow := shadowOf(all, v)
+		if shadow == nil {
+			return fmt.Errorf("view %s has no shadow to swap in", v.Name)
+		}
+		add = append(add, shadow)
+		for _, g := range all {
+			if g != shadow && g.number < shadow.number {
+				remove = append(remove, g)
+			}
+		}
+	}
+	for i, g := range add {
+		g.view, g.fingerprint = views[i].Name, views[i].Fingerprint
+		if err := s.client.call(ctx, http.MethodPost, "/"+g.write+"/_refresh", nil, nil); err != nil {
+			return fmt.Errorf("view %s: refreshing its shadow: %w", views[i].Name, err)
+		}
+		if err := s.client.call(ctx, http.MethodPut, "/"+g.index+"/_mapping", map[string]any{"_meta": g.meta()}, nil); err != nil {
+			return fmt.Errorf("view %s: taking over index %s: %w", views[i].Name, g.index, err)
+		}
+	}
+	return s.show(ctx, add, remove)
+}
+
+// shadowOf is the newest shadow of a view, or what a swap that was cut short has left of it; nil if there is none.
+func shadowOf(all []*generation, v *replicator.View) *generation {
+	for _, g := range slices.Backward(all) {
+		if g.view == v.Name+replicator.ShadowSuffix || g.holds(v) && !g.shown {
+			return g
+		}
+	}
+	return nil
+}
+
+// Discard implements replicator.Shadower.
+func (s Shadowing) Discard(ctx context.Context, views []*replicator.View) error {
+	var errs []error
+	for _, v := range views {
+		all, err := s.generations(ctx, v.Index)
+		if err != nil {
+			return err
+		}
+		for _, g := range all {
+			if g.view != v.Name+replicator.ShadowSuffix {
+				continue
+			}
+			if err := s.client.call(ctx, http.MethodDelete, "/"+g.index, nil, nil); err != nil && !isMissing(err) {
+				errs = append(errs, fmt.Errorf("view %s: removing its shadow %s: %w", v.Name, g.index, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,105 @@
+package elastic_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/sinks/elastic"
+)
+
+func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
+	b := newBench(t, "")
+	sink := elastic.Shadowing{Sink: b.sink}
+	views := []*replicator.View{b.view}
+	mark := func(target replicator.Target, order int64) {
+		t.Helper()
+		if err := target.Mark(t.Context(), replicator.Position{Order: order, Token: "t"}, replicator.Filled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.apply(op(cellOf(t, "users", 1), 1, "old", nil))
+	mark(b.target, 5)
+	b.do("PUT", "/"+b.view.Index+"-r1/_doc/strange?refresh=true", `{"name": "by hand"}`)
+
+	for range 2 { // the second takes the place of one that was given up
+		if err := sink.Discard(t.Context(), views); err != nil {
+			t.Fatal(err)
+		}
+		shadow := sink.Shadow(b.view)
+		target, err := sink.Open(t.Context(), "", []*replicator.View{shadow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 7, "new", nil)}); err != nil {
+			t.Fatal(err)
+		}
+		mark(target, 9)
+		b.apply(op(cellOf(t, "users", 2), 6, "live", nil)) // the live view goes on
+		b.open()
+		mark(b.target, 6)
+		if got := len(b.search(b.view.Index)); got != 3 {
+			t.Errorf("%d documents are shown before the swap", got)
+		}
+	}
+	if err := sink.Swap(t.Context(), "", views); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(b.search(b.view.Index)); got != 1 || len(b.indexes(b.view.Index)) != 1 {
+		t.Errorf("%d documents are shown after the swap, of the indexes %v", got, b.indexes(b.view.Index))
+	}
+	b.shows("1", `{"name":"new"`)
+	b.open()
+	if a := b.apply(op(cellOf(t, "users", 1), 6, "stale", nil)); len(a.Stale) != 1 {
+		t.Errorf("after the swap an older version is %+v", a)
+	}
+	marks, err := b.sink.Marks(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range marks {
+		if strings.HasPrefix(m.View, b.view.Name) && (m.View != b.view.Name || m.Position.Order != 9 || m.Phase != replicator.Filled) {
+			t.Errorf("the mark is %+v", m)
+		}
+	}
+}
+
+func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
+	b := newBench(t, `{"dynamic": false}`, "profile", "users")
+	comparer := b.target.(replicator.Comparer)
+	var ops []replicator.Op
+	for n := range int64(5) {
+		ops = append(ops, op(cellOf(t, "users", n), 1, "a", exact()))
+	}
+	b.apply(ops...)
+	for i := range ops {
+		ops[i] = reset(ops[i].Cell, 1, 5, "a", exact())
+	}
+	ops[4] = reset(ops[4].Cell, replicator.NoVersion, 5) // extra
+	ops = append(ops, reset(cellOf(t, "users", 9), replicator.NoVersion, 5))
+	b.do("DELETE", "/"+b.view.Index+"-r1/_doc/1", "")
+	b.do("PUT", "/"+b.view.Index+"-r1/_doc/2", `{"name": "b"}`)
+	want := map[int]replicator.DifferenceKind{1: replicator.Missing, 2: replicator.Stale, 4: replicator.Extra}
+	compare := func(want map[int]replicator.DifferenceKind) {
+		t.Helper()
+		differences, err := comparer.Compare(t.Context(), ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[int]replicator.DifferenceKind{}
+		for _, d := range differences {
+			got[d.Op] = d.Kind
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the differences are %v, and not %v", got, want)
+		}
+	}
+	compare(want)
+	held, next, err := comparer.Held(t.Context(), 0, "", 100)
+	if err != nil || next != "" || len(held) != 3 { // 0, 3 and 4; of the others nothing says which cells they are of
+		t.Errorf("it holds %v, next %q, %v", held, next, err)
+	}
+	b.apply(ops...)
+	compare(nil)
+}
