@@ -34,7 +34,11 @@ func Entities(views []*replicator.View, tables []replicator.Table) (func(v *repl
 		}
 	}
 	return func(v *replicator.View, c replicator.Cell) (key, member string, err error) {
-		f := compiled[place{v.Name, c.Table}]
+		name := v.Name
+		if v.Shadows != "" { // a shadow has the documents of the view that it stands in for
+			name = v.Shadows
+		}
+		f := compiled[place{name, c.Table}]
 		if f == nil {
 			return "", "", fmt.Errorf("view %s is not fed by table %s", v.Name, c.Table)
 		}

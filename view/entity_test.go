@@ -30,6 +30,11 @@ func TestEntitiesRendersWhatEvaluateSays(t *testing.T) {
 	if got != want.Key || member != want.Member || got != "30313233-3435-3637-3839-616263646566/7" {
 		t.Errorf("the id is %q and the routing %q; an entry has %q and %q", got, member, want.Key, want.Member)
 	}
+	shadow := *v
+	shadow.Name, shadow.Shadows = "d"+replicator.ShadowSuffix, "d"
+	if again, _, err := entity(&shadow, cell); err != nil || again != got {
+		t.Errorf("of a shadow the id is %q, %v", again, err)
+	}
 	if _, _, err := entity(&replicator.View{Name: "other"}, cell); err == nil {
 		t.Error("a view that is not known has no entities")
 	}
