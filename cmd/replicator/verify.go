@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,11 +173,14 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	if o.sink, err = openSink(v.cfg, v.cfg.Sink(view.Sink), v.log); err != nil {
 		return o, err
 	}
-	if o.target, err = o.sink.Open(ctx, shard.Name, views); err != nil {
-		return o, err
-	}
 	marks, err := o.sink.Marks(ctx, shard.Name)
 	if err != nil {
+		return o, err
+	}
+	if err := mayLookAt(view, marks); err != nil {
+		return o, err
+	}
+	if o.target, err = o.sink.Open(ctx, shard.Name, views); err != nil {
 		return o, err
 	}
 	var known []replicator.Position // a repair must not stand before what was applied
@@ -191,6 +195,19 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	}
 	o.reader, err = o.source.Open(ctx, []replicator.Position{at})
 	return o, err
+}
+
+// mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, and a counter
+// that it does not know.
+func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
+	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
+	switch {
+	case i >= 0 && marks[i].Fingerprint != v.Fingerprint:
+		return fmt.Errorf("view %s: %w: its definition changed since it was filled: restore it, or run `replicator rebuild %s`", v.Name, verify.ErrUnverifiable, v.Name)
+	case i < 0 && v.Kind == "counter":
+		return fmt.Errorf("view %s: %w: it was never filled", v.Name, verify.ErrUnverifiable)
+	}
+	return nil
 }
 
 func (o *opened) close() error {
