@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"replicator/internal/lab"
@@ -14,7 +15,7 @@ import (
 // Verify compares every index table of every shard with what expected.py, run by python, makes of the entities. Nobody may
 // write meanwhile.
 func Verify(ctx context.Context, python string, source lab.MySQL, shards []lab.MySQL) (held int, differences []string, err error) {
-	want, err := expected(ctx, python, source)
+	want, err := expected(ctx, python, source, len(shards))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -38,7 +39,7 @@ func Verify(ctx context.Context, python string, source lab.MySQL, shards []lab.M
 }
 
 // expected is what each table of each shard should hold.
-func expected(ctx context.Context, python string, source lab.MySQL) (map[string]lab.Held, error) {
+func expected(ctx context.Context, python string, source lab.MySQL, shards int) (map[string]lab.Held, error) {
 	entities, err := source.Rows(ctx, "SELECT HEX(id), HEX(body) FROM entities")
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func expected(ctx context.Context, python string, source lab.MySQL) (map[string]
 	for _, e := range entities {
 		fmt.Fprintln(&in, strings.Join(e, "\t"))
 	}
-	cmd := exec.CommandContext(ctx, python, "expected.py")
+	cmd := exec.CommandContext(ctx, python, "expected.py", strconv.Itoa(shards))
 	cmd.Stdin = strings.NewReader(in.String())
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
