@@ -39,7 +39,8 @@
 //
 // A view that is opened with another definition, or after Forget, gets the next index (INDEX-r2), with nothing in it. The alias goes on
 // showing the old one, which is no longer written, until the view is marked as filled from every source; then one request moves the
-// alias and removes the old index.
+// alias and removes the old index. A rebuild (Shadowing) fills the next index beside the live one, which is kept up meanwhile; Swap
+// moves the aliases of all rebuilt views in one request.
 //
 // # Failure
 //
@@ -51,5 +52,5 @@
 //
 // elastic.go Config, New, Open, Marks, Forget · client.go requests · errors.go what failed, said without values · index.go generations and
 // aliases · registry.go marks · document.go a document's form · apply.go a batch · bulk.go reading and writing many documents · memory.go what
-// was written lately · target.go versions, refresh · sweep.go what a fill did not confirm · check.go findings.
+// was written lately · shadow.go rebuilds · compare.go what is really held · target.go versions, refresh · sweep.go what a fill did not confirm · check.go findings.
 package elastic
