@@ -413,7 +413,7 @@ func (l *lab) start(args ...string) *process {
 	for name, value := range l.env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}
-	p.cmd.Env = append(p.cmd.Env, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"))
+	p.cmd.Env = append(p.cmd.Env, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0")
 	started := make(chan error, 1)
 	go p.hold(started)
 	if err := <-started; err != nil {

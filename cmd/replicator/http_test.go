@@ -166,7 +166,7 @@ func TestTheManualsNamesExist(t *testing.T) {
 	_, metrics := l.get("/metrics")
 	mentioned := 0
 	for _, word := range strings.FieldsFunc(string(manual), func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
-		if strings.HasPrefix(word, "replicator_") {
+		if strings.HasPrefix(word, "replicator_") && word != "replicator_" { // which stands for the sink's tables
 			mentioned++
 			if !strings.Contains(metrics, "\n# TYPE "+word+" ") {
 				t.Errorf("docs/operating.md mentions %s, which /metrics lacks", word)
