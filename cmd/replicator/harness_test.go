@@ -496,17 +496,6 @@ func (p *process) kill() {
 	}
 }
 
-// says waits until the log holds a text.
-func (p *process) says(text string) {
-	p.lab.t.Helper()
-	eventually(p.lab.t, func() error {
-		if !strings.Contains(p.log.String(), text) {
-			return fmt.Errorf("the log doesn't say %q:\n%s", text, p.log.String())
-		}
-		return nil
-	})
-}
-
 // buffer is a bytes.Buffer that may be read while it is written to.
 type buffer struct {
 	mu sync.Mutex
