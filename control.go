@@ -133,7 +133,7 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	if state == StateFailed {
 		return false, fmt.Errorf("view %s has failed: %w", view, failed)
 	}
-	if s == nil || filling {
+	if s == nil || filling || !s.heard.Load() {
 		return false, nil
 	}
 	if err := s.advance(ctx, saveNothing); err != nil {

@@ -133,6 +133,7 @@ func (r *fakeReader) Includes(_ context.Context, p replicator.Position, fence st
 }
 
 func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
+	h.Commit(r.start.Order, time.Time{})
 	for n, read := int(r.start.Order/1000), 0; ; n, read = n+1, read+1 {
 		r.mu.Lock()
 		for n >= len(r.log) {

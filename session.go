@@ -21,6 +21,7 @@ type session struct {
 	committed  atomic.Int64 // the last transaction end that the reader delivered
 	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
 	behind     atomic.Bool  // the source's log goes on past committed
+	heard      atomic.Bool  // the source answered to reading its log: until then nothing is known to be caught up
 	window     window       // what the tail touches while a chunk of a scan is read
 
 	renewed context.Context // done once the session is to end so that another one begins
@@ -168,6 +169,7 @@ func (s *session) add(c *Change, size int64) {
 
 // Commit implements Handler.
 func (s *session) Commit(order int64, at time.Time) {
+	s.heard.Store(true)
 	s.committed.Store(order)
 	if !at.IsZero() {
 		s.lastCommit.Store(at.UnixNano())
@@ -201,6 +203,9 @@ func (s *session) barrier(ctx context.Context) error {
 
 // lag is how long ago the oldest change was committed that the views do not show yet; false if that is not known.
 func (s *session) lag() (time.Duration, bool) {
+	if !s.heard.Load() {
+		return 0, false
+	}
 	var oldest time.Time
 	for _, l := range s.lanes {
 		oldest = earlier(oldest, l.oldest())

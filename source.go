@@ -78,6 +78,7 @@ type Handler interface {
 	Change(ctx context.Context, c *Change) error
 
 	// Commit says that all up to order has been delivered and that this is a transaction boundary; at is when it was committed
-	// (zero if unknown). It is called for transactions without a watched row, and when the source is idle, too.
+	// (zero if unknown). It is called as soon as the source has begun to send its log, for transactions without a watched row,
+	// and when the source is idle, too.
 	Commit(order int64, at time.Time)
 }
