@@ -1,6 +1,6 @@
 module replicator
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/elastic/elastic-transport-go/v8 v8.7.0
