@@ -58,8 +58,9 @@ func (r *Row) Size() int64 {
 	return n
 }
 
-// rowOverhead is what a pending change costs besides its bytes: the Row, the map's entry, the slices' headers.
-const rowOverhead = 400
+// rowOverhead is about what a pending change costs besides its bytes: the Row, the map's entry, the slices' headers, and what
+// the sink makes of it while it is in flight (measured by what a catch-up takes in all).
+const rowOverhead = 1200
 
 // ChangeKind says what happened to a row.
 type ChangeKind uint8

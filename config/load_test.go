@@ -306,8 +306,13 @@ func TestEveryConfigurationOfTheRepositoryLoads(t *testing.T) {
 			continue // TOML of another kind
 		}
 		env := func(name string) (string, bool) {
-			if strings.HasSuffix(name, "DSN") {
+			switch {
+			case strings.HasSuffix(name, "DSN"), strings.Contains(name, "SHARD"):
 				return "u:p@tcp(127.0.0.1:3306)/app", true
+			case strings.HasSuffix(name, "REDIS"):
+				return "redis://127.0.0.1:6379/0", true
+			case strings.HasSuffix(name, "ELASTIC"):
+				return "http://127.0.0.1:9200", true
 			}
 			return "", false
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,16 @@ type usageError struct{ err error }
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-func main() { os.Exit(execute(os.Args[1:])) }
+func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	os.Exit(execute(os.Args[1:]))
+}
+
+// gcPercent keeps the heap closer to what is in flight than Go's default: it costs a tenth of CPU in a catch-up and saves a
+// fifth of memory.
+const gcPercent = 60
 
 // execute runs one command line. The first SIGINT or SIGTERM ends ctx; what a command does then is its own; a second one
 // ends the program at once.

@@ -131,6 +131,7 @@ func TestSuspendHoldsTheServerStill(t *testing.T) {
 	if err := s.Suspend(); err != nil {
 		t.Fatal(err)
 	}
+	held(t, s) // the signal takes a moment to reach every thread of a busy server
 	answered := make(chan error, 1)
 	go func() {
 		_, err := db.ExecContext(t.Context(), "DO 1")
@@ -300,4 +301,22 @@ func TestAKilledProcessLeavesNoServer(t *testing.T) {
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// held waits until every thread of a suspended server stands still.
+func held(t *testing.T, s *servers.Server) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.PID()))
+		still := true
+		for _, path := range stats {
+			text, _ := os.ReadFile(path) // a thread that ended stands still
+			_, rest, _ := strings.Cut(string(text), ") ")
+			still = still && (rest == "" || strings.HasPrefix(rest, "T"))
+		}
+		if still {
+			return
+		}
+	}
+	t.Fatal("the server was not suspended")
 }
