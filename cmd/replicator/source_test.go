@@ -75,6 +75,7 @@ func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		p := l.running()
+		l.caughtUp() // the tail has begun: it sees every one of them
 		for i, ddl := range []string{
 			"ALTER TABLE cell ADD COLUMN extra INT FIRST", "ALTER TABLE cell RENAME COLUMN extra TO other",
 			"ALTER TABLE cell MODIFY other VARCHAR(20)", "ALTER TABLE cell DROP COLUMN other",
