@@ -12,6 +12,8 @@ SOAK ?= 10m
 # The race detector needs a C compiler.
 RACE ?= $(if $(shell command -v $(firstword $(shell go env CC))),-race,)
 ARGS ?=
+# What `make test` tests.
+PACKAGES ?= ./...
 
 SERVERS := go run ./internal/servers/cmd/servers
 STATICCHECK := go tool -modfile=internal/lint/tools.mod staticcheck
@@ -31,7 +33,7 @@ servers: ## fetch the servers that tests need (once; about 260 MB)
 .PHONY: test
 test: servers ## run every test, with real servers and the race detector
 	@count=$$(mktemp) && trap 'rm -f "$$count"' EXIT && \
-	REPLICATOR_TEST_COUNT=$$count go test $(RACE) -count=1 -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(ARGS) ./...; status=$$?; \
+	REPLICATOR_TEST_COUNT=$$count go test $(RACE) -count=1 -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(ARGS) $(PACKAGES); status=$$?; \
 	$(if $(RACE),,echo "no C compiler: ran without the race detector";) \
 	$(SERVERS) count "$$count" || exit 1; exit $$status
 
