@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +32,9 @@ func quickLab(t *testing.T, kind servers.Kind, program string, args ...string) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.start = func(_ context.Context, kind servers.Kind) (*servers.Server, error) {
+		return servertest.Own(t, kind, serverArgs(kind)...), nil
+	}
 	t.Cleanup(func() {
 		if err := l.close(); err != nil {
 			t.Error(err)
@@ -48,6 +53,7 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := quickLab(t, servers.MySQL, program)
+	l.stages = slices.DeleteFunc(l.stages, func(s stage) bool { return s.name == "redis" || s.name == "elastic" }) // see below
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

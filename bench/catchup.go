@@ -25,7 +25,7 @@ func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how, raw string) 
 			return err
 		}
 		bar := l.show.bar(what, 0)
-		took, err := l.measureProgram(ctx, s, []string{"run", "--until-caught-up"}, (*program).wait)
+		took, err := l.measureProgram(ctx, s.dir, []string{"run", "--until-caught-up"}, (*program).wait)
 		bar.done()
 		if err != nil {
 			return err

@@ -20,9 +20,16 @@
 //	fill           the same from a snapshot: a scan, then the tail
 //	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a reader
 //	               of the index table sees it
+//	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same hashes
+//	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same documents
 //
 // "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every
-// view over one connection, one after the other: what a program without versions, state and checkpoints would need.
+// view over one connection, one after the other: what a program without versions, state and checkpoints would need. For redis and
+// elastic it is the raw writes alone, by as many connections and in batches as large as the program's lanes have.
+//
+// Redis and Elasticsearch have a source of their own with fewer cells: an entity for every four cells of the other stages, or
+// every ten, in two runs. The first ("new") brings a cell of each entity, the second ("update"), of a program that
+// starts again and so remembers nothing, a newer cell of each.
 //
 // CPU is user and system time: the client's own (the bench's while it is the client, else the program's), and that of both
 // servers. µs a cell is the same number as CPU seconds per million cells. It survives a noisy machine; speeds don't, which
@@ -30,12 +37,14 @@
 //
 // # What is checked
 //
-// After each run of ours every row of every table is compared with the one that the workload says: a figure of a wrong result
-// is never printed. The email of a cell is another one in every version, so every newer version moves an index entry; one cell
+// After each run of ours every row of every table, every hash and every document is compared with what the workload says: a
+// figure of a wrong result is never printed. The email of a cell is another one in every version, so every newer version moves an index entry; one cell
 // in a hundred arrives late, with a lower version than its entity has by then.
 //
 // # Servers
 //
 // They wait for no disk on commit (Options.Small of package servers) and have a buffer pool and a redo log of 256 MiB, raw and
-// ours alike. The bench ends them, also on Ctrl-C, and they die with it.
+// ours alike. Redis writes no file. Elasticsearch compiles its code quickly rather than well, as it would else be busy with that for
+// minutes, and has written the documents once before it is measured. Where a machine can't have it, its stage is left out and the
+// report says so. The bench ends them, also on Ctrl-C, and they die with it.
 package main

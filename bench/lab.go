@@ -15,9 +15,15 @@ import (
 	"replicator/internal/servers"
 )
 
-// serverArgs give a server memory and a redo log that a few hundred megabytes of cells don't overrun, so that the programs are
-// measured and not the flushing of pages.
+// serverArgs give a SQL server memory and a redo log that a few hundred megabytes of cells don't overrun, and let a Redis write
+// no file, so that the programs are measured and not a disk.
 func serverArgs(kind servers.Kind) []string {
+	switch {
+	case kind == servers.Elasticsearch:
+		return nil
+	case !kind.IsSQL():
+		return []string{"--appendonly", "no"}
+	}
 	args := []string{"--innodb-buffer-pool-size=256M"}
 	if kind.IsMariaDB() {
 		return append(args, "--innodb-log-file-size=256M")
@@ -41,12 +47,19 @@ type lab struct {
 	workload     *workload
 	show         *screen
 	results      []result
-	runs         int // how many runs of the program there were
+	leftOut      []string // stages that this machine can't run, and why
+	runs         int      // how many runs of the program there were
+
+	// start starts one more server, for stages that need it. Whoever calls it closes it.
+	start func(ctx context.Context, kind servers.Kind) (*servers.Server, error)
 }
 
 // newLab connects to the servers. The caller closes it; the servers stay the caller's.
 func newLab(o options, source, sink *servers.Server, program string, show *screen) (*lab, error) {
 	l := &lab{options: o, source: source, sink: sink, program: program, show: show}
+	l.start = func(ctx context.Context, kind servers.Kind) (*servers.Server, error) {
+		return start(ctx, kind, show.say)
+	}
 	var err error
 	if l.sourceDB, err = open(source); err != nil {
 		return nil, err
@@ -104,6 +117,8 @@ func stages() []stage {
 		{"catch-up", (*lab).catchUp},
 		{"fill", (*lab).fill},
 		{"latency", (*lab).latency},
+		{"redis", (*lab).redis},
+		{"elastic", (*lab).elastic},
 	}
 }
 

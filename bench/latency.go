@@ -37,7 +37,7 @@ func (l *lab) latency(ctx context.Context) error {
 	live := newLive(l.options, s)
 	what := fmt.Sprintf("commit to visible, %d transactions a second", l.rate)
 	bar := l.show.bar(what, live.total())
-	took, err := l.measureProgram(ctx, s, []string{"run"}, func(p *program) error {
+	took, err := l.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {
 		if err := live.run(ctx, l.sourceDB, l.sinkDB, p, bar); err != nil {
 			return err
 		}

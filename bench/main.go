@@ -70,7 +70,11 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.StringVar(&o.json, "json", "", "write everything to this `file` too")
 	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the decode stage to this `file`")
 	fs.StringVar(&o.allocs, "allocs", "", "write a profile of the decode stage's allocations to this `file`; it slows the stage down")
-	only := fs.String("only", "", "run only these `stages`, with commas between: raw-read, raw-scan, decode, raw-write, catch-up, fill, latency")
+	var names []string
+	for _, s := range stages() {
+		names = append(names, s.name)
+	}
+	only := fs.String("only", "", "run only these `stages`, with commas between: "+strings.Join(names, ", "))
 	small := fs.Bool("quick", false, "a smoke run: small sizes, where none are given")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -171,5 +175,5 @@ func measureKind(ctx context.Context, o options, kind servers.Kind, program stri
 	if err := l.run(ctx); err != nil {
 		return m, err
 	}
-	return measure{Kind: string(kind), Version: source.Version, Results: l.results}, nil
+	return measure{Kind: string(kind), Version: source.Version, Results: l.results, LeftOut: l.leftOut}, nil
 }

@@ -16,11 +16,16 @@ func (l *lab) prepare(ctx context.Context) error {
 	if err := create(ctx, l.sourceDB, sourceDatabase, cellDDL); err != nil {
 		return err
 	}
-	bar := l.show.bar("writing the cells", l.cells)
+	return l.writeCells(ctx, 0, l.cells)
+}
+
+// writeCells writes a range of the cells.
+func (l *lab) writeCells(ctx context.Context, first, end int) error {
+	bar := l.show.bar("writing the cells", end-first)
 	defer bar.done()
-	return batches(ctx, l.sourceDB, 2, l.cells, l.tx, func(ctx context.Context, conn *sql.Conn, from, to int) error {
+	return batches(ctx, l.sourceDB, 2, end-first, l.tx, func(ctx context.Context, conn *sql.Conn, from, to int) error {
 		bar.add(to - from)
-		return l.workload.insert(ctx, conn, sourceDatabase, from, to)
+		return l.workload.insert(ctx, conn, sourceDatabase, first+from, first+to)
 	})
 }
 
@@ -45,31 +50,41 @@ func list(element string, n int) string {
 	return strings.Repeat(element+", ", n-1) + element
 }
 
-// batches calls f for each of the ranges of the given size that total is made of, from several connections at once: each takes
-// every so manieth range.
+// batches calls f for each of the ranges of the given size that total is made of, from several connections at once.
 func batches(ctx context.Context, db *sql.DB, connections, total, size int,
 	f func(ctx context.Context, conn *sql.Conn, from, to int) error) error {
+	return together(ctx, connections, func(ctx context.Context, worker int) error {
+		return connected(ctx, db, func(conn *sql.Conn) error {
+			return ranges(worker, connections, total, size, func(from, to int) error { return f(ctx, conn, from, to) })
+		})
+	})
+}
+
+// together runs workers at once; when one fails, the context of the others ends.
+func together(ctx context.Context, workers int, f func(ctx context.Context, worker int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make([]error, connections)
+	errs := make([]error, workers)
 	var wg sync.WaitGroup
-	for i := range connections {
+	for i := range workers {
 		wg.Go(func() {
-			errs[i] = connected(ctx, db, func(conn *sql.Conn) error {
-				for from := i * size; from < total; from += connections * size {
-					if err := f(ctx, conn, from, min(from+size, total)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if errs[i] != nil {
-				cancel() // the others need not go on
+			if errs[i] = f(ctx, i); errs[i] != nil {
+				cancel()
 			}
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// ranges calls f for one worker's share of the ranges that total is made of: every so manieth.
+func ranges(worker, workers, total, size int, f func(from, to int) error) error {
+	for from := worker * size; from < total; from += workers * size {
+		if err := f(from, min(from+size, total)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // connected calls f with a connection of its own.

@@ -21,7 +21,7 @@ type setup struct {
 	tables   []table
 }
 
-// configuration is the program's. The columns have the roles that the jogchat example gives them.
+// configuration is the program's, but for sinks and views. The columns have the roles that the jogchat example gives them.
 const configuration = `[source]
 dsn = %q
 start = %q
@@ -40,9 +40,6 @@ offset  = "added_at"
 body    = "body"
 codec   = "json"
 
-[sinks.main]
-type = "mysql"
-dsn = %q
 `
 
 // setUp makes a run that keeps the tables from the cells of a source database.
@@ -53,19 +50,25 @@ func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (
 		database: fmt.Sprintf("run%d", l.runs),
 		tables:   tables,
 	}
-	text := fmt.Sprintf(configuration, l.source.DSN(source), start, filepath.Join(s.dir, "state"), l.sink.DSN(s.database))
+	text := fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(s.database))
 	var ddl []string
 	for _, t := range tables {
 		text += fmt.Sprintf("\n[views.%s]\nfrom = \"cell.users\"\nsink = \"main\"\n%s\n", t.name, t.view)
 		ddl = append(ddl, t.ddl)
 	}
-	if err := os.Mkdir(s.dir, 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(s.dir, "replicator.toml"), []byte(text), 0o644); err != nil {
+	if err := l.configure(s.dir, source, start, text); err != nil {
 		return nil, err
 	}
 	return s, create(ctx, l.sinkDB, s.database, ddl...)
+}
+
+// configure makes the directory of a run, with a configuration: targets are its sinks and views.
+func (l *lab) configure(dir, source, start, targets string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf(configuration, l.source.DSN(source), start, filepath.Join(dir, "state")) + targets
+	return os.WriteFile(filepath.Join(dir, "replicator.toml"), []byte(text), 0o644)
 }
 
 // check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows they had.
@@ -92,13 +95,13 @@ type program struct {
 	err  error         // how it ended; to be read after done
 }
 
-// measureProgram runs the program while f does; f returns when it has ended.
-func (l *lab) measureProgram(ctx context.Context, s *setup, args []string, f func(p *program) error) (usage, error) {
+// measureProgram runs the program on the configuration in dir while f does; f returns when it has ended.
+func (l *lab) measureProgram(ctx context.Context, dir string, args []string, f func(p *program) error) (usage, error) {
 	before, err := l.read()
 	if err != nil {
 		return usage{}, err
 	}
-	p, err := startProgram(ctx, l.program, s.dir, args)
+	p, err := startProgram(ctx, l.program, dir, args)
 	if err != nil {
 		return usage{}, err
 	}

@@ -85,6 +85,7 @@ type measure struct {
 	Kind    string   `json:"kind"`
 	Version string   `json:"version"`
 	Results []result `json:"results"`
+	LeftOut []string `json:"left_out,omitempty"` // stages that this machine can't run, and why
 }
 
 func (r *report) writeJSON(path string) error {
@@ -106,7 +107,8 @@ func (r *report) print(out io.Writer) {
 	fmt.Fprint(out, `
 CPU is µs a cell (or row), which is CPU seconds per million. The client is the program; in raw stages, read and decode it is the bench.
 Of raw is speed ÷ the raw stages' speed: raw-read for read and decode, raw-read then raw-insert for every view for catch-up,
-raw-scan then raw-insert for every view for fill. Every row of every view was checked.
+raw-scan then raw-insert for every view for fill, raw-hset and raw-bulk alone for redis and elastic. Every row, hash and document
+of every view was checked.
 `)
 }
 
@@ -129,6 +131,9 @@ func (m *measure) print(out io.Writer) {
 		lines = append(lines, line)
 	}
 	align(out, lines, "<><>>>>>>><")
+	for _, why := range m.LeftOut {
+		fmt.Fprintf(out, "\nleft out: %s\n", why)
+	}
 	for _, r := range m.Results {
 		if d := r.Latency; d != nil {
 			fmt.Fprintf(out, "\ncommit → visible, %.0f transactions a second, %s samples: p50 %.1f ms, p90 %.1f, p99 %.1f, max %.1f\n"+

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"replicator/internal/servers"
+)
+
+// documentIndex is the index of raw writes, and the alias of ours.
+const documentIndex = "users"
+
+// The index, raw and ours alike. A refresh each second, as an index has that is searched: one that nobody searches has none.
+const (
+	documentMapping = `{"properties": {"username": {"type": "keyword"}, "email": {"type": "keyword"}, "phone": {"type": "long"},
+		"password": {"type": "keyword"}, "activate": {"type": "boolean"}}}`
+	documentSettings = `{"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "1s"}`
+)
+
+// elastic measures a document for each entity in Elasticsearch.
+func (l *lab) elastic(ctx context.Context) error {
+	dir := filepath.Join(l.dir, "index")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	files := map[string]string{}
+	for name, text := range map[string]string{"mapping": documentMapping, "settings": documentSettings} {
+		files[name] = filepath.Join(dir, name+".json")
+		if err := os.WriteFile(files[name], []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return l.keyed(ctx, keyedStage{
+		name: "elastic", kind: servers.Elasticsearch, share: 10,
+		raw: "raw-bulk", how: "_bulk of the same documents",
+		views: fmt.Sprintf("[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"document\"\nindex = %q\n"+
+			"mapping_file = %q\nsettings_file = %q\n%s", documentIndex, files["mapping"], files["settings"], userFields),
+		sink: func(s *servers.Server) string {
+			return fmt.Sprintf("[sinks.main]\ntype = \"elastic\"\naddresses = [%q]\n", s.DSN(""))
+		},
+		open: func(s *servers.Server) (keyed, error) {
+			return &documents{url: s.DSN(""), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: lanes}}}, nil
+		},
+	})
+}
+
+// documents are the users in Elasticsearch.
+type documents struct {
+	url  string
+	http *http.Client
+}
+
+func (d *documents) create(ctx context.Context) error {
+	return d.call(ctx, http.MethodPut, "/"+documentIndex, fmt.Appendf(nil, `{"settings": %s, "mappings": %s}`, documentSettings, documentMapping), nil)
+}
+
+func (d *documents) drop(ctx context.Context) error {
+	return d.call(ctx, http.MethodDelete, "/"+documentIndex, nil, nil)
+}
+
+func (d *documents) close() error {
+	d.http.CloseIdleConnections()
+	return nil
+}
+
+func (d *documents) write(ctx context.Context, users []user) error {
+	body := make([]byte, 0, 300*len(users))
+	for i := range users {
+		u := &users[i]
+		body = fmt.Appendf(body, "{\"index\":{\"_id\":\"%x\"}}\n", u.key)
+		body = fmt.Appendf(body, "{\"username\":%q,\"email\":%q,\"phone\":%d,\"password\":%q,\"activate\":%t}\n",
+			u.username, u.email, u.phone, u.password, u.activate)
+	}
+	var done struct {
+		Errors bool `json:"errors"`
+	}
+	if err := d.call(ctx, http.MethodPost, "/"+documentIndex+"/_bulk?filter_path=errors", body, &done); err != nil {
+		return err
+	}
+	if done.Errors {
+		return fmt.Errorf("a raw _bulk of %d documents did not write all of them", len(users))
+	}
+	return nil
+}
+
+func (d *documents) verify(ctx context.Context, w *workload, n int) (int64, error) {
+	newest := w.newest(n)
+	if err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error { return d.compare(ctx, w, newest, from, to) }); err != nil {
+		return 0, err
+	}
+	if err := d.call(ctx, http.MethodPost, "/"+documentIndex+"/_refresh", nil, nil); err != nil {
+		return 0, err
+	}
+	var held struct {
+		Count int64 `json:"count"`
+	}
+	err := d.call(ctx, http.MethodGet, "/"+documentIndex+"/_count", nil, &held)
+	if err == nil && held.Count != int64(len(newest)) {
+		err = fmt.Errorf("there are %d documents of %d entities", held.Count, len(newest))
+	}
+	return held.Count, err
+}
+
+// compare compares the documents of a range of entities with the workload.
+func (d *documents) compare(ctx context.Context, w *workload, newest []int, from, to int) error {
+	ids := make([]string, 0, to-from)
+	for entity := from; entity < to; entity++ {
+		key := w.key(entity)
+		ids = append(ids, `"`+hex.EncodeToString(key[:])+`"`)
+	}
+	var found struct {
+		Docs []struct {
+			ID     string                     `json:"_id"`
+			Source map[string]json.RawMessage `json:"_source"`
+		} `json:"docs"`
+	}
+	path := "/" + documentIndex + "/_mget?_source_excludes=_replicator"
+	if err := d.call(ctx, http.MethodPost, path, []byte(`{"ids":[`+strings.Join(ids, ",")+`]}`), &found); err != nil {
+		return err
+	}
+	if len(found.Docs) != to-from {
+		return fmt.Errorf("an _mget of %d documents has %d", to-from, len(found.Docs))
+	}
+	for i, doc := range found.Docs {
+		held := map[string]string{}
+		for name, value := range doc.Source {
+			held[name] = strings.Trim(string(value), `"`) // nothing in the workload needs escaping
+		}
+		if want := w.user(w.at(newest[from+i])).hash(); !maps.Equal(held, want) {
+			return fmt.Errorf("document %s is %v, not %v", doc.ID, held, want)
+		}
+	}
+	return nil
+}
+
+// call sends a request and reads the answer into into, if it is given.
+func (d *documents) call(ctx context.Context, method, path string, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, d.url+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	if !strings.Contains(path, "/_bulk") {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := d.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %.500s", method, path, res.Status, answer)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
+}

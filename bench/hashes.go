@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+)
+
+// hashPrefix begins the keys of the hashes.
+const hashPrefix = "user:"
+
+// redis measures a hash for each entity in Redis.
+func (l *lab) redis(ctx context.Context) error {
+	return l.keyed(ctx, keyedStage{
+		name: "redis", kind: servers.Redis7, share: 4,
+		raw: "raw-hset", how: "pipelined HSET of the same hashes",
+		views: "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix + "{row_key}\"\n" + userFields,
+		sink: func(s *servers.Server) string {
+			return fmt.Sprintf("[sinks.main]\ntype = \"redis\"\nurl = %q\n", s.DSN("0"))
+		},
+		open: func(s *servers.Server) (keyed, error) {
+			o, err := redis.ParseURL(s.DSN("0"))
+			if err != nil {
+				return nil, err
+			}
+			return &hashes{redis.NewClient(o)}, nil
+		},
+	})
+}
+
+// userFields are the fields of hashes and documents.
+const userFields = "fields = [\"username\", \"email\", \"phone\", \"password\", \"activate\"]\n"
+
+// hashes are the users in Redis.
+type hashes struct{ rdb *redis.Client }
+
+func (h *hashes) create(context.Context) error   { return nil }
+func (h *hashes) drop(ctx context.Context) error { return h.rdb.FlushAll(ctx).Err() }
+func (h *hashes) close() error                   { return h.rdb.Close() }
+
+func (h *hashes) write(ctx context.Context, users []user) error {
+	_, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range users {
+			u := &users[i]
+			p.HSet(ctx, hashPrefix+hex.EncodeToString(u.key[:]), "username", u.username, "email", u.email,
+				"phone", u.phone, "password", u.password, "activate", strconv.FormatBool(u.activate))
+		}
+		return nil
+	})
+	return err
+}
+
+func (h *hashes) verify(ctx context.Context, w *workload, n int) (int64, error) {
+	newest := w.newest(n)
+	err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error {
+		cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for entity := from; entity < to; entity++ {
+				key := w.key(entity)
+				p.HGetAll(ctx, hashPrefix+hex.EncodeToString(key[:]))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for i, cmd := range cmds {
+			want := w.user(w.at(newest[from+i])).hash()
+			if held := cmd.(*redis.MapStringStringCmd).Val(); !maps.Equal(held, want) {
+				return fmt.Errorf("%v is %v, not %v", cmd.Args()[1], held, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	held := make(map[string]struct{}, len(newest)) // SCAN may name a key twice
+	keys := h.rdb.Scan(ctx, 0, hashPrefix+"*", laneBatch).Iterator()
+	for keys.Next(ctx) {
+		held[keys.Val()] = struct{}{}
+	}
+	if err = keys.Err(); err == nil && len(held) != len(newest) {
+		err = fmt.Errorf("there are %d hashes of %d entities", len(held), len(newest))
+	}
+	return int64(len(held)), err
+}
+
+// hash is a user as a hash shows it.
+func (u user) hash() map[string]string {
+	return map[string]string{"username": u.username, "email": u.email, "phone": strconv.Itoa(u.phone), "password": u.password,
+		"activate": strconv.FormatBool(u.activate)}
+}
