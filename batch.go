@@ -40,7 +40,9 @@ func (s *session) ops(ctx context.Context, batch []*pending) ([]Op, []*Row, erro
 	}
 	ops := make([]Op, 0, len(batch))
 	rows := make([]*Row, 0, len(batch))
+	repairing := s.run.repairing() // then what the tail brings is written, too: the scan's row of the cell will be stale
 	add := func(op Op, row *Row) {
+		op.Rewrite = op.Rewrite || repairing
 		op.Values = s.run.evaluator.Evaluate(op.Cell, row)
 		ops, rows = append(ops, op), append(rows, row)
 	}

@@ -109,7 +109,7 @@ func (s *session) put(ctx context.Context, row *Row) error {
 	if err := s.budget.take(ctx, size); err != nil {
 		return err
 	}
-	s.add(&Change{Kind: Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row, Rewrite: s.run.repairing()}, size)
+	s.add(&Change{Kind: Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row}, size)
 	return nil
 }
 

@@ -273,7 +273,7 @@ func (r *run) progressed() bool {
 	return r.dirty
 }
 
-// repairing reports whether what is scanned is written whatever the views are believed to hold.
+// repairing reports whether everything is written whatever the views are believed to hold.
 func (r *run) repairing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
