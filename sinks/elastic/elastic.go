@@ -50,6 +50,7 @@ type Sink struct {
 	log     *slog.Logger
 	client  *client
 	columns map[string]bool // tables that have a column role
+	retired retired
 }
 
 var _ replicator.Sink = (*Sink)(nil)
@@ -179,8 +180,9 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// Close implements replicator.Sink. Targets are closed before.
+// Close implements replicator.Sink. Targets are closed before. Indexes that were swapped out a moment ago are waited for.
 func (s *Sink) Close() error {
+	s.awaitRetired()
 	s.client.close()
 	return nil
 }

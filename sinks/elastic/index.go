@@ -126,6 +126,7 @@ func (s *Sink) settle(ctx context.Context, k *keeper) error {
 		own := slices.DeleteFunc(slices.Clone(all), func(g *generation) bool { return g.isShadow() != isShadow })
 		if n := len(own); n > 0 && own[n-1].holds(k.view) {
 			k.generation = own[n-1]
+			s.retireSuperseded(own[:n-1])
 			if shown || isShadow {
 				return nil
 			}
@@ -248,7 +249,8 @@ func jsonObject(text, name string) (map[string]any, error) {
 	return object, nil
 }
 
-// show makes aliases show these generations, in place of others, which go in the same step.
+// show makes aliases show these generations in place of others. Nobody can write to these any more from that very step on; they
+// are removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string
@@ -257,7 +259,11 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 		names = append(names, g.index)
 	}
 	for _, old := range instead {
-		actions = append(actions, map[string]any{"remove_index": map[string]any{"index": old.index}})
+		for _, alias := range []string{old.alias(), old.write} {
+			if alias != "" {
+				actions = append(actions, map[string]any{"remove": map[string]any{"index": old.index, "alias": alias, "must_exist": false}})
+			}
+		}
 	}
 	if err := s.client.call(ctx, "POST", "/_aliases", map[string]any{"actions": actions}, nil); err != nil {
 		return fmt.Errorf("letting aliases show %s: %w", strings.Join(names, ", "), err)
@@ -265,14 +271,16 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	for _, g := range show {
 		g.shown = true
 	}
+	s.retired.add(instead...)
 	return nil
 }
 
 // removeAbandoned removes generations that were never shown and that a newer one has taken the place of. One that can't be
 // removed is in nobody's way.
 func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
+	s.retireSuperseded(older)
 	for _, g := range older {
-		if g.shown {
+		if g.shown || g.isRetired() {
 			continue
 		}
 		if err := s.client.call(ctx, "DELETE", "/"+g.index, nil, nil); err != nil && !isMissing(err) {

@@ -163,6 +163,7 @@ func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicat
 			}
 		}
 	}
+	t.sink.removeRetired(ctx)
 	return nil
 }
 

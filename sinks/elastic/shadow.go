@@ -29,7 +29,7 @@ func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicat
 
 // Swap implements replicator.Shadower. First the shadows' indexes are said to be the views' own: they are then their newest
 // generations, which the next Open goes on in and the next Mark shows, should this process die here. Then one request moves all the
-// aliases and removes the indexes that they showed.
+// aliases. The indexes that they showed are removed a little later.
 func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View) error {
 	var add, remove []*generation
 	for _, v := range views {

@@ -255,10 +255,13 @@ func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
 		t.Errorf("once it is filled, %d documents are shown", got)
 	}
 	b.shows("1", `{"name":"new","n":5`)
+	filled()
+	if err := b.sink.Close(); err != nil { // the index that was shown before goes by then
+		t.Fatal(err)
+	}
 	if got := fmt.Sprint(b.indexes(b.view.Index)); got != "["+b.view.Index+"-r2]" {
 		t.Errorf("there are the indexes %s", got)
 	}
-	filled()
 }
 
 func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
@@ -267,7 +270,6 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sink.Close()
 	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
 	defer c.drop(v.Index)
 	fill := func(source string, n int64) {
@@ -293,6 +295,9 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 		t.Errorf("after one of two: %s", got)
 	}
 	fill("b", 2)
+	if err := sink.Close(); err != nil { // the index that was shown before goes by then
+		t.Fatal(err)
+	}
 	if got := fmt.Sprint(c.indexes(v.Index)); len(c.search(v.Index)) != 2 || strings.Contains(got, "-r1 ") {
 		t.Errorf("after both: %s", got)
 	}
@@ -322,7 +327,6 @@ func TestACellThatIsGoneIsFoundByItsTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sink.Close()
 	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
 	v.Key, v.Member = "user-{row_key}", "everyone"
 	defer c.drop(v.Index)
