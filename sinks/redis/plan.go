@@ -98,7 +98,7 @@ func (e *entity) decide(b *batch) error {
 				continue
 			}
 			stale = false
-			m := move{k: k, cell: op.Cell, rewrite: op.AsOf != 0 || forgotten}
+			m := move{k: k, cell: op.Cell, rewrite: op.AsOf != 0 || op.Rewrite || forgotten}
 			claims, err := k.claims(op.Cell, value)
 			if claims, err = e.unblocked(k, claims, err); err != nil {
 				p.rejected = append(p.rejected, replicator.Rejected{Op: i, View: value.View, Err: err})

@@ -231,7 +231,7 @@ func TestAnotherTypeAtTheKeyIsRejected(t *testing.T) {
 	}
 }
 
-func TestWhatWasChangedByHandIsPutRightByALook(t *testing.T) {
+func TestWhatWasChangedByHandIsPutRightByALookOrARewrite(t *testing.T) {
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"), view("s", "index", "s:{a}"),
 		view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n")}
 	unique := view("u", "index", "u:{a}")
@@ -291,16 +291,22 @@ func TestWhatWasChangedByHandIsPutRightByALook(t *testing.T) {
 		if got := differences(op); len(got) != len(views) {
 			t.Errorf("of what was spoilt Compare says %v", got)
 		}
-		op.AsOf += 10
-		apply(t, f.target, op)
-		if got := differences(op); len(got) > 0 {
-			t.Errorf("of what was put right Compare says %v", got)
-		}
-		for _, v := range views {
-			if got := f.rdb.Dump(t.Context(), v.Name).Val(); got != before[v.Name] {
-				t.Errorf("view %s is not as it was", v.Name)
+		rewrite := op
+		rewrite.AsOf, rewrite.Order, rewrite.Rewrite = 0, op.Order+5, true
+		op.AsOf, op.Order = op.AsOf+10, op.Order+10
+		for i, name := range []string{"a rewrite", "a look"} {
+			apply(t, f.target, []replicator.Op{rewrite, op}[i])
+			if got := differences(op); len(got) > 0 {
+				t.Errorf("of what was put right by %s Compare says %v", name, got)
 			}
+			for _, v := range views {
+				if got := f.rdb.Dump(t.Context(), v.Name).Val(); got != before[v.Name] {
+					t.Errorf("view %s is not as it was after %s", v.Name, name)
+				}
+			}
+			spoil()
 		}
+		apply(t, f.target, replicator.Op{Cell: op.Cell, Version: 1, AsOf: op.AsOf, Values: op.Values})
 	}
 }
 
