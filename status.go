@@ -1,5 +1,10 @@
 package replicator
 
+import (
+	"fmt"
+	"time"
+)
+
 // State of a view, as status shows it.
 const (
 	StateStarting   = "starting"
@@ -27,4 +32,40 @@ type ViewStatus struct {
 	FilledRows  int64    `json:"filled_rows,omitempty"`
 	Checkpoint  float64  `json:"checkpoint_age_seconds"`
 	Applied     Position `json:"-"`
+
+	Verified *Verification `json:"verified,omitempty"` // nil: not since the start, or not at all
+}
+
+// Verification is what comparing a view with its source found, while the program ran.
+type Verification struct {
+	Time     time.Time `json:"time,omitzero"` // when it was completed; zero: none was
+	Checked  int64     `json:"checked"`
+	Missing  int64     `json:"missing"`
+	Stale    int64     `json:"stale"`
+	Extra    int64     `json:"extra"`
+	Repaired int64     `json:"repaired"`
+	Error    string    `json:"error,omitempty"` // why the latest failed; what else is said is then of one before
+}
+
+// Differ is how many of the cells that were found differ still.
+func (v *Verification) Differ() int64 { return v.Missing + v.Stale + v.Extra - v.Repaired }
+
+// Wrong reports whether somebody should look: cells differ still, or the latest verification failed.
+func (v *Verification) Wrong() bool { return v.Error != "" || v.Differ() > 0 }
+
+// Summary says it to a person in a few words; "-" if nothing is known.
+func (v *Verification) Summary() string {
+	if v == nil {
+		return "-"
+	}
+	text := "right"
+	switch {
+	case v.Error != "":
+		return "failed"
+	case v.Differ() > 0:
+		text = fmt.Sprintf("%d differ", v.Differ())
+	case v.Repaired > 0:
+		text = fmt.Sprintf("%d repaired", v.Repaired)
+	}
+	return fmt.Sprintf("%s, %s ago", text, time.Since(v.Time).Round(time.Second))
 }

@@ -2,6 +2,7 @@ package replicator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -90,4 +91,53 @@ func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
 			p.stopped(t)
 		})
 	}
+}
+
+func TestVerifyGoesOnWhereItWasCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		p := start(newPipeline(f, sink, store, "a"))
+		const cells = 100
+		for key := range int64(cells) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "x"}})
+		}
+		p.caughtUp(t, f)
+		sink.Corrupt("", "a", fakeCell(1), nil)
+		sink.Corrupt("", "a", fakeCell(50), []replicator.Entry{{Fields: []any{"stale"}}})
+		sink.Corrupt("", "a", fakeCell(1000), []replicator.Entry{{Fields: []any{"extra"}}})
+		defer p.stopped(t)
+
+		v := fakeView("a")
+		target, err := sink.Open(t.Context(), "", []*replicator.View{v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _ := f.Latest(t.Context(), nil)
+		reader, err := f.Open(t.Context(), []replicator.Position{at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var place verify.Place
+		cut := errors.New("cut short")
+		pages, runs := 0, 0
+		var result verify.Result
+		for err = cut; errors.Is(err, cut) && runs < 100; runs++ {
+			result, err = verify.Run(t.Context(), verify.Options{
+				View: v, Reader: reader, Target: target, Evaluator: bodyEvaluator{[]*replicator.View{v}}, Rate: 40, Resume: &place,
+				Continue: func() error {
+					if pages++; pages%4 == 0 {
+						return cut
+					}
+					return nil
+				},
+			})
+		}
+		if err != nil || runs < 5 || result.Checked != cells || result.Missing != 1 || result.Stale != 1 || result.Extra != 1 {
+			t.Errorf("after %d runs: %v, %+v", runs, err, result)
+		}
+		if again, err := verify.Run(t.Context(), verify.Options{View: v, Reader: reader, Target: target,
+			Evaluator: bodyEvaluator{[]*replicator.View{v}}, Resume: &place}); err != nil || again.Checked != cells || again.Remaining() != 3 {
+			t.Errorf("another one: %v, %+v", err, again)
+		}
+	})
 }

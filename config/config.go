@@ -66,7 +66,10 @@ type Rebuild struct {
 
 // Verify says how often views are verified while the program runs.
 type Verify struct {
-	Every time.Duration // 0: only when asked
+	Every  time.Duration // the period in which each view comes once; 0: only when asked
+	Rate   int           // cells a second; 0: as fast as source and sink allow
+	Sample float64       // share of the entities that is looked at, above 0, at most 1
+	Repair bool          // put right what differs
 }
 
 // Sink is one place where views are kept. What does not belong to its type is empty.

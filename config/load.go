@@ -23,7 +23,10 @@ const (
 	defaultMemory   = 64 << 20
 	leastMemory     = 1 << 20
 	defaultInterval = time.Second
-	exampleDSN      = `"replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app"`
+	// Every view of 40 million cells within a day, for a few hundredths of a core.
+	defaultVerifyRate = 1000
+	leastVerifyEvery  = time.Second
+	exampleDSN        = `"replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app"`
 )
 
 // Load reads the file at path. env looks variables up, as os.LookupEnv does. The error joins every *Problem found.
@@ -81,9 +84,7 @@ func (l *loader) load(data []byte) (*Config, error) {
 	rebuild := root.sub("rebuild")
 	l.config.Rebuild.Rate = int(rebuild.integer("rate", 0, 0, 1e9))
 	rebuild.done()
-	verify := root.sub("verify")
-	l.config.Verify.Every = verify.duration("every", 0, 0, 366*24*time.Hour)
-	verify.done()
+	l.verify(root.sub("verify"))
 	l.tables(root)
 	l.sinks(root)
 	l.views(root)
@@ -92,6 +93,22 @@ func (l *loader) load(data []byte) (*Config, error) {
 		return nil, join(l.problems)
 	}
 	return l.config, nil
+}
+
+func (l *loader) verify(s *section) {
+	v := &l.config.Verify
+	v.Every = s.duration("every", 0, 0, 366*24*time.Hour)
+	if v.Every > 0 && v.Every < leastVerifyEvery {
+		s.problem("every", "expected at least %s, or \"0s\" for never", shown(leastVerifyEvery))
+	}
+	v.Rate = int(s.integer("rate", defaultVerifyRate, 0, 1e9))
+	v.Repair = s.boolean("repair")
+	text := s.name("sample", "100%", `"1%"`)
+	var err error
+	if v.Sample, err = Share(text); err != nil && text != "" {
+		s.problem("sample", `expected a share, such as "1%%" or "0.01", and found %q`, text)
+	}
+	s.done()
 }
 
 func (l *loader) source(s *section) {

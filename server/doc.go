@@ -2,7 +2,7 @@
 // talk to the running program.
 //
 //	GET  /                                   status page: plain HTML, renews itself, needs no JavaScript
-//	GET  /api/v1/status                      {"views": [replicator.ViewStatus…]}
+//	GET  /api/v1/status                      {"views": [replicator.ViewStatus…]}, with what [verify] found
 //	GET  /api/v1/wait?gtid=SET&view=V&timeout=10s   200 once the views (all, if none is named) include it; 504 if they don't in time.
 //	                                         pos=FILE:POS instead of gtid
 //	POST /api/v1/views/{view}/rebuild        {"from": OFFSET, "in_place": true}, both optional; 202

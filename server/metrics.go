@@ -27,6 +27,11 @@ type Metrics struct {
 	batches     *prometheus.HistogramVec
 	batchSize   *prometheus.GaugeVec
 	retries     *prometheus.CounterVec
+
+	verified     *prometheus.CounterVec
+	differences  *prometheus.CounterVec
+	repaired     *prometheus.CounterVec
+	verifyErrors *prometheus.CounterVec
 }
 
 var _ replicator.Observer = (*Metrics)(nil)
@@ -53,8 +58,14 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		batchSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "batch_changes",
 			Help: "Changes in the latest batch."}, []string{"sink"}),
 		retries: counter("sink_retries_total", "Sessions that ended by an error and began anew.", "sink"),
+
+		verified:     counter("verify_cells_total", "Cells of the source that [verify] compared with the view.", "view"),
+		differences:  counter("verify_differences_total", "Cells of which [verify] found the view to hold what it should not; again in each round until they are put right.", "view", "kind"),
+		repaired:     counter("verify_repaired_total", "Cells that [verify] put right.", "view"),
+		verifyErrors: counter("verify_errors_total", "Verifications that ended by an error.", "view"),
 	}
-	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches, m.batchSize, m.retries)
+	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches, m.batchSize, m.retries,
+		m.verified, m.differences, m.repaired, m.verifyErrors)
 	prometheus.WrapRegistererWithPrefix(prefix+"_", m.registry).MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, v := range views {
@@ -77,6 +88,12 @@ func (m *Metrics) declare(v *replicator.View) {
 	m.batches.WithLabelValues(v.Sink)
 	m.batchSize.WithLabelValues(v.Sink)
 	m.retries.WithLabelValues(v.Sink)
+	m.verified.WithLabelValues(v.Name)
+	for _, kind := range []replicator.DifferenceKind{replicator.Missing, replicator.Stale, replicator.Extra} {
+		m.differences.WithLabelValues(v.Name, string(kind))
+	}
+	m.repaired.WithLabelValues(v.Name)
+	m.verifyErrors.WithLabelValues(v.Name)
 }
 
 // Applied implements replicator.Observer.
@@ -105,6 +122,24 @@ func (m *Metrics) Batch(sink string, ops int, took time.Duration) {
 	m.batches.WithLabelValues(sink).Observe(took.Seconds())
 	m.batchSize.WithLabelValues(sink).Set(float64(ops))
 }
+
+// Checked counts cells that a verification compared.
+func (m *Metrics) Checked(view string, cells int) {
+	m.verified.WithLabelValues(view).Add(float64(cells))
+}
+
+// Differs counts a cell that a verification found.
+func (m *Metrics) Differs(view string, kind replicator.DifferenceKind) {
+	m.differences.WithLabelValues(view, string(kind)).Inc()
+}
+
+// Repaired counts cells that a verification put right.
+func (m *Metrics) Repaired(view string, cells int) {
+	m.repaired.WithLabelValues(view).Add(float64(cells))
+}
+
+// VerifyFailed counts a verification that ended by an error.
+func (m *Metrics) VerifyFailed(view string) { m.verifyErrors.WithLabelValues(view).Inc() }
 
 // Retry implements replicator.Observer.
 func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }

@@ -17,7 +17,8 @@ var contract = []string{
 	`replicator_batch_seconds_bucket{sink="main",le="0.001"}`, `replicator_batch_changes{sink="main"}`, `replicator_sink_retries_total{sink="main"}`,
 	`replicator_commit_to_visible_seconds_bucket{view="v",le="1"}`, `replicator_rebuild_rows_total{view="v"}`,
 	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`, "replicator_binlog_retention_seconds",
-	`replicator_view_running{view="v"}`,
+	`replicator_view_running{view="v"}`, `replicator_verify_cells_total{view="v"}`, `replicator_verify_differences_total{kind="extra",view="v"}`,
+	`replicator_verify_repaired_total{view="v"}`, `replicator_verify_errors_total{view="v"}`,
 }
 
 func scrape(t *testing.T, p *program, m *Metrics) string {
@@ -58,11 +59,17 @@ func TestMetricsCountWhatPipelinesDo(t *testing.T) {
 	observer.Scanned("v", 11)
 	observer.Batch("main", 42, 2*time.Millisecond)
 	observer.Retry("main")
+	m.Checked("v", 500)
+	m.Differs("v", replicator.Stale)
+	m.Repaired("v", 1)
+	m.VerifyFailed("v")
 	text := scrape(t, &program{}, m)
 	for _, want := range []string{
 		`replicator_changes_applied_total{op="put",view="v"} 7`, `replicator_changes_stale_total{view="v"} 3`, `replicator_dead_letters_total{reason="row",view="v"} 1`,
 		`replicator_commit_to_visible_seconds_bucket{view="v",le="0.001"} 1`, `replicator_commit_to_visible_seconds_bucket{view="v",le="0.005"} 2`,
 		`replicator_commit_to_visible_seconds_sum{view="v"} 0.003`, `replicator_rebuild_rows_total{view="v"} 11`,
+		`replicator_verify_cells_total{view="v"} 500`, `replicator_verify_differences_total{kind="stale",view="v"} 1`,
+		`replicator_verify_repaired_total{view="v"} 1`, `replicator_verify_errors_total{view="v"} 1`,
 		`replicator_batch_changes{sink="main"} 42`, `replicator_batch_seconds_count{sink="main"} 1`, `replicator_sink_retries_total{sink="main"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
@@ -74,6 +81,8 @@ func TestMetricsCountWhatPipelinesDo(t *testing.T) {
 func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 	a, b, c := viewOf("v", replicator.StateRunning, lag(2)), viewOf("v", replicator.StateFilling, lag(9)), viewOf("w", replicator.StateRunning, nil)
 	a.Source, b.Source = "a", "b"
+	a.Verified = &replicator.Verification{Time: time.Unix(200, 5e8)}
+	b.Verified = &replicator.Verification{Time: time.Unix(100, 5e8)}
 	a.DeadLetters, b.DeadLetters, b.Progress, a.Checkpoint = 4, 4, .25, 3
 	m := NewMetrics()
 	m.Sources(func() []SourceStats {
@@ -84,7 +93,7 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 		`replicator_view_lag_seconds{view="v"} 9`, `replicator_dead_letters{view="v"} 4`, `replicator_rebuild_progress_ratio{view="v"} 0.25`,
 		`replicator_rebuild_progress_ratio{view="w"} 1`, `replicator_checkpoint_age_seconds{view="v"} 3`, `replicator_view_running{view="v"} 0`,
 		`replicator_view_running{view="w"} 1`, `replicator_source_events_total 3`, `replicator_source_bytes_total 30`,
-		`replicator_source_position_age_seconds 5`, `replicator_binlog_retention_seconds 50`,
+		`replicator_verify_last_completed_timestamp_seconds{view="v"} 100.5`, `replicator_source_position_age_seconds 5`, `replicator_binlog_retention_seconds 50`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s in\n%s", want, text)

@@ -30,6 +30,7 @@ type nowCollector struct {
 	sources    atomic.Pointer[func() []SourceStats]
 
 	lag, letters, progress, checkpoint, running  *prometheus.Desc
+	verified                                     *prometheus.Desc
 	sourceAge, sourceEvents, sourceBytes, retain *prometheus.Desc
 }
 
@@ -43,6 +44,7 @@ func newNowCollector() *nowCollector {
 		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
 		checkpoint:   desc("checkpoint_age_seconds", "Since the view's progress was saved.", "view"),
 		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed.", "view"),
+		verified:     desc("verify_last_completed_timestamp_seconds", "When [verify] last compared all of the view, Unix time; absent before.", "view"),
 		sourceAge:    desc("source_position_age_seconds", "Since the commit of what was read last from the source."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
@@ -52,7 +54,7 @@ func newNowCollector() *nowCollector {
 
 // Describe implements prometheus.Collector.
 func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
+	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.verified, c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
 		out <- d
 	}
 }
@@ -83,6 +85,9 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 				running = 1
 			}
 			gauge(c.running, running, v.View)
+			if v.Verified != nil && !v.Verified.Time.IsZero() {
+				gauge(c.verified, float64(v.Verified.Time.UnixMilli())/1000, v.View)
+			}
 		}
 	}
 	c.collectSources(out, gauge, oldest)
@@ -144,9 +149,18 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 		m.DeadLetters = max(m.DeadLetters, v.DeadLetters) // each has the view's, whatever the source
 		m.Progress = min(m.Progress, v.Progress)
 		m.Checkpoint = max(m.Checkpoint, v.Checkpoint)
+		m.Verified = earlier(m.Verified, v.Verified)
 		if m.State == replicator.StateRunning || m.State == replicator.StateRebuilding {
 			m.State = v.State
 		}
 	}
 	return views
+}
+
+// earlier is the verification that was completed before the other: a view is verified with all its sources.
+func earlier(a, b *replicator.Verification) *replicator.Verification {
+	if a == nil || b != nil && a.Time.Before(b.Time) {
+		return a
+	}
+	return b
 }

@@ -346,10 +346,14 @@ func TestBodiesAndHeadersAreBounded(t *testing.T) {
 
 func TestPageShowsEveryViewAndNoMarkupOfOthers(t *testing.T) {
 	broken := viewOf("index_users", replicator.StateFailed, nil)
+	broken.Verified = &replicator.Verification{Error: "no <b>table</b>"}
+	users := viewOf("users", replicator.StateRunning, lag(0.25))
+	users.Verified = &replicator.Verification{Time: time.Now().Add(-time.Hour), Checked: 9, Missing: 2, Extra: 2, Repaired: 1}
 	broken.Error, broken.DeadLetters = `no table <script>alert("x")</script>`, 3
-	s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{viewOf("users", replicator.StateRunning, lag(0.25)), broken}}, nil)
+	s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{users, broken}}, nil)
 	code, headers, text := ask(t, s, "GET", "/", "", nil)
-	for _, want := range []string{"index_users", "users", "running", "failed", "0.2 s", "binlog.000002:157", "1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;"} {
+	for _, want := range []string{"index_users", "users", "running", "failed", "0.2 s", "binlog.000002:157", "1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;",
+		"3 differ, 1h0m0s ago", "verify: no &lt;b&gt;table&lt;/b&gt;"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %s", want)
 		}

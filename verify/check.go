@@ -145,7 +145,10 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 		if v.found[s.op.Cell] {
 			continue
 		}
-		v.found[s.op.Cell] = true
+		if len(v.found) < remembered {
+			v.found[s.op.Cell] = true
+		}
+		v.Observer.Differs(v.View.Name, s.difference.Kind)
 		switch s.difference.Kind {
 		case replicator.Missing:
 			v.result.Missing++
@@ -176,6 +179,8 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	if err != nil {
 		return fmt.Errorf("repairing: %w", err)
 	}
-	v.result.Repaired += int64(len(ops) - len(applied.Rejected))
+	repaired := len(ops) - len(applied.Rejected)
+	v.result.Repaired += int64(repaired)
+	v.Observer.Repaired(v.View.Name, repaired)
 	return nil
 }

@@ -8,6 +8,8 @@
 // the source had committed at the first look (Options.Fence), until it is right, or until two looks in a row find the same
 // difference, the same newest row and the same state. A cell that never stands still is in the hands of the pipeline.
 //
+// Rounds do that again and again while the program runs, one view after the other, at a rate that holds nothing up.
+//
 // A repair is a reset of the cell with what the source holds, written whatever the state says: judged by State.Next like
 // everything else, so that it never steps back behind the pipeline.
 package verify

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -28,6 +29,27 @@ type Options struct {
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
 	Progress func(checked, estimate int64)
+
+	Continue func() error // asked before each page: an error ends the run; nil: it always goes on
+	Resume   *Place       // where the run begins, and where it stands when it ends; nil: at the beginning
+	Observer Observer     // nil: nobody counts
+}
+
+// Observer is told what a run does, for metrics. Its methods are quick.
+type Observer interface {
+	Checked(view string, cells int)                      // cells of the source, each once a run
+	Differs(view string, kind replicator.DifferenceKind) // a cell that was found
+	Repaired(view string, cells int)
+}
+
+// Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept in
+// memory only. The zero value is the beginning; a run that was completed leaves it so.
+type Place struct {
+	pass   int // one for each table of the source, then one over what the sink holds
+	after  string
+	salt   uint64 // makes samples differ from run to run
+	result Result
+	found  map[replicator.Cell]bool // differences, so that the second pass counts none again
 }
 
 // Result is what was found.
@@ -53,45 +75,73 @@ type Difference struct {
 }
 
 const (
-	pageSize = 500
-	shown    = 1000 // differences that a Result names
-	looks    = 12   // at a cell that differs, at most
+	pageSize   = 500
+	shown      = 1000    // differences that a Result names
+	looks      = 12      // at a cell that differs, at most
+	remembered = 1 << 20 // differences of which a run knows that it has counted them; more may be counted by both passes
+	perListed  = 20      // as many keys are listed for the price of one look
 )
 
 // verifier is one run.
 type verifier struct {
 	Options
+	*Place
 	comparer replicator.Comparer
 	lister   replicator.Lister
-	result   Result
 	estimate int64
-	found    map[replicator.Cell]bool // differences, so that the second pass counts none again
+	moved    bool // at least one page was read
+	lost     bool // the first could not be: the place itself may be at fault, such as a sink's cursor that is not good any more
 }
 
 // ErrUnverifiable: the sink or the source can't be asked what verify has to know.
 var ErrUnverifiable = errors.New("can't be verified")
 
-// Run verifies one view.
+// Run verifies one view. The Result is of all that was looked at since the beginning, also where an error cut the run short.
 func Run(ctx context.Context, o Options) (Result, error) {
-	v := &verifier{Options: o, result: Result{View: o.View.Name, Differences: []Difference{}}, found: map[replicator.Cell]bool{}}
+	v := &verifier{Options: o, Place: o.Resume}
+	if v.Place == nil {
+		v.Place = &Place{}
+	}
+	if v.Observer == nil {
+		v.Observer = nobody{}
+	}
+	if v.found == nil {
+		v.found = map[replicator.Cell]bool{}
+		v.result = Result{View: o.View.Name, Differences: []Difference{}}
+	}
+	err := v.run(ctx)
+	result := v.result
+	if err == nil || v.lost {
+		*v.Place = Place{}
+	}
+	return result, err
+}
+
+func (v *verifier) run(ctx context.Context) error {
 	var ok bool
-	if v.comparer, ok = o.Target.(replicator.Comparer); !ok {
-		return v.result, fmt.Errorf("view %s: %w: its sink can't tell what it holds", o.View.Name, ErrUnverifiable)
+	if v.comparer, ok = v.Target.(replicator.Comparer); !ok {
+		return fmt.Errorf("view %s: %w: its sink can't tell what it holds", v.View.Name, ErrUnverifiable)
 	}
-	if v.lister, ok = o.Reader.(replicator.Lister); !ok {
-		return v.result, fmt.Errorf("view %s: %w: its source can't list cells", o.View.Name, ErrUnverifiable)
+	if v.lister, ok = v.Reader.(replicator.Lister); !ok {
+		return fmt.Errorf("view %s: %w: its source can't list cells", v.View.Name, ErrUnverifiable)
 	}
-	for _, t := range v.tables() {
+	tables := v.tables()
+	for _, t := range tables {
 		n, err := v.lister.Estimate(ctx, t)
 		if err != nil {
-			return v.result, err
+			return err
 		}
 		v.estimate += n
 	}
-	if err := v.source(ctx); err != nil {
-		return v.result, err
+	for ; v.pass < len(tables); v.pass, v.after = v.pass+1, "" {
+		if err := v.source(ctx, tables[v.pass]); err != nil {
+			return fmt.Errorf("view %s: table %s: %w", v.View.Name, tables[v.pass], err)
+		}
 	}
-	return v.result, v.sink(ctx)
+	if err := v.sink(ctx); err != nil {
+		return fmt.Errorf("view %s: what the sink holds: %w", v.View.Name, err)
+	}
+	return nil
 }
 
 // tables are those that feed the view.
@@ -119,55 +169,62 @@ func (v *verifier) columns(table string) []string {
 	return columns
 }
 
-// source looks at every cell that the source has.
-func (v *verifier) source(ctx context.Context) error {
-	for _, table := range v.tables() {
-		err := v.pages(ctx, func(after string) ([]replicator.Cell, string, error) {
-			return v.lister.Cells(ctx, table, v.columns(table), after, pageSize)
-		}, true)
-		if err != nil {
-			return fmt.Errorf("view %s: table %s: %w", v.View.Name, table, err)
-		}
-	}
-	return nil
+// source looks at every cell that a table of the source has.
+func (v *verifier) source(ctx context.Context, table string) error {
+	return v.pages(ctx, func(after string, limit int) ([]replicator.Cell, string, error) {
+		return v.lister.Cells(ctx, table, v.columns(table), after, limit)
+	}, func(checked int) {
+		v.result.Checked += int64(checked)
+		v.Observer.Checked(v.View.Name, checked)
+	})
 }
 
 // sink looks at every cell that the sink holds something of.
 func (v *verifier) sink(ctx context.Context) error {
-	err := v.pages(ctx, func(after string) ([]replicator.Cell, string, error) {
-		return v.comparer.Held(ctx, 0, after, pageSize)
-	}, false)
-	if err != nil {
-		return fmt.Errorf("view %s: what the sink holds: %w", v.View.Name, err)
-	}
-	return nil
+	return v.pages(ctx, func(after string, limit int) ([]replicator.Cell, string, error) {
+		return v.comparer.Held(ctx, 0, after, limit)
+	}, func(int) {})
 }
 
 // pages checks cells page by page, no faster than wanted.
-func (v *verifier) pages(ctx context.Context, read func(after string) ([]replicator.Cell, string, error), counts bool) error {
-	for after := ""; ; {
+func (v *verifier) pages(ctx context.Context, read func(after string, limit int) ([]replicator.Cell, string, error), count func(checked int)) error {
+	for {
+		if v.Continue != nil {
+			if err := v.Continue(); err != nil {
+				return err
+			}
+		}
 		began := time.Now()
-		cells, next, err := read(after)
+		cells, next, err := read(v.after, v.page())
 		if err != nil {
+			v.lost = !v.moved
 			return err
 		}
+		v.moved = true
+		listed := len(cells)
 		cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !v.View.Feeds(c) || !v.sampled(c.Key) })
 		if err := v.check(ctx, cells); err != nil {
 			return err
 		}
-		if counts {
-			v.result.Checked += int64(len(cells))
-		}
+		count(len(cells))
 		if v.Progress != nil {
 			v.Progress(v.result.Checked, max(v.estimate, v.result.Checked))
 		}
-		if after = next; after == "" {
+		if v.after = next; next == "" {
 			return nil
 		}
-		if err := v.throttle(ctx, len(cells), began); err != nil {
+		if err := v.throttle(ctx, max(len(cells), listed/perListed), began); err != nil {
 			return err
 		}
 	}
+}
+
+// page is how many cells are looked at together: with a low rate few, so that the load is spread evenly.
+func (v *verifier) page() int {
+	if v.Rate <= 0 {
+		return pageSize
+	}
+	return min(max(v.Rate/4, 1), pageSize)
 }
 
 // sampled reports whether a key is among those that are looked at.
@@ -176,7 +233,8 @@ func (v *verifier) sampled(k replicator.Key) bool {
 		return true
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(k)) // a hash takes everything
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, v.salt)) // a hash takes everything
+	_, _ = h.Write([]byte(k))
 	return float64(h.Sum32()) < v.Sample*math.MaxUint32
 }
 
@@ -192,8 +250,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
+
+// nobody is the Observer of a run that has none.
+type nobody struct{}
+
+func (nobody) Checked(string, int)                       {}
+func (nobody) Differs(string, replicator.DifferenceKind) {}
+func (nobody) Repaired(string, int)                      {}

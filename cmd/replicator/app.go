@@ -18,6 +18,7 @@ import (
 	"replicator/server"
 	"replicator/sinks/mysql"
 	"replicator/sinks/redis"
+	"replicator/verify"
 	"replicator/view"
 )
 
@@ -30,6 +31,7 @@ type app struct {
 	sources   []*canal.Source
 	sinks     map[string]replicator.Sink
 	pipelines []*replicator.Pipeline
+	rounds    *verify.Rounds // nil: views are verified only when asked
 }
 
 // newApp wires the program. It connects to nothing but the checkpoint store; what is wrong with the configuration is a
@@ -52,6 +54,7 @@ func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, rebuilt .
 		}
 	}
 	a.metrics.Sources(a.sourceStats)
+	a.rounds = a.newRounds()
 	return a, nil
 }
 

@@ -25,7 +25,13 @@ func (c control) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	}
 	var all []replicator.ViewStatus
 	for _, p := range c.pipelines {
-		all = append(all, p.Status(counts)...)
+		views := p.Status(counts)
+		if c.rounds != nil {
+			for i := range views {
+				views[i].Verified = c.rounds.Last(views[i].View, views[i].Source)
+			}
+		}
+		all = append(all, views...)
 	}
 	return all, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -161,8 +162,10 @@ func TestTheManualsNamesExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLab(t, servertest.MySQL(t))
+	l.configure(cellViews, "[verify]\nevery = \"1s\"\n")
 	l.running()
 	l.caughtUp()
+	l.finds("users", "nothing", func(v *replicator.Verification) bool { return !v.Wrong() })
 	_, metrics := l.get("/metrics")
 	mentioned := 0
 	for _, word := range strings.FieldsFunc(string(manual), func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {

@@ -43,8 +43,12 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	if err != nil {
 		return err
 	}
+	// Held from here to the end: a SIGHUP that comes while the program changes from one configuration to the next must not kill it.
+	reread := make(chan os.Signal, 1)
+	signal.Notify(reread, syscall.SIGHUP)
+	defer signal.Stop(reread)
 	for {
-		next, err := runOnce(stop, o, cfg, log, untilCaughtUp)
+		next, err := runOnce(stop, o, cfg, log, untilCaughtUp, reread)
 		if err != nil || next == nil {
 			return err
 		}
@@ -52,8 +56,8 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	}
 }
 
-// runOnce runs the pipelines of one configuration until stop is done (nil), or until a SIGHUP brings another one.
-func runOnce(stop context.Context, o *options, cfg *config.Config, log *slog.Logger, untilCaughtUp bool) (*config.Config, error) {
+// runOnce runs the pipelines of one configuration until stop is done (nil), or until a signal brings another one.
+func runOnce(stop context.Context, o *options, cfg *config.Config, log *slog.Logger, untilCaughtUp bool, reread <-chan os.Signal) (*config.Config, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	a, err := newApp(ctx, cfg, log)
@@ -71,10 +75,13 @@ func runOnce(stop context.Context, o *options, cfg *config.Config, log *slog.Log
 	var next *config.Config
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		if next = a.reread(stop, o); next != nil {
+		if next = a.reread(stop, o, reread); next != nil {
 			stopNow()
 		}
 	})
+	if a.rounds != nil {
+		waiting.Go(func() { a.rounds.Run(stop) })
+	}
 	if untilCaughtUp {
 		waiting.Go(func() {
 			caughtUp = a.catchUp(stop)
@@ -94,12 +101,9 @@ func runOnce(stop context.Context, o *options, cfg *config.Config, log *slog.Log
 	return next, err
 }
 
-// reread waits for a SIGHUP, and returns the configuration that the file then holds, if it could run; else it says what is
+// reread waits for a signal, and returns the configuration that the file then holds, if it could run; else it says what is
 // wrong with it, and waits on: the old one goes on. It returns nil once ctx is done.
-func (a *app) reread(ctx context.Context, o *options) *config.Config {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
-	defer signal.Stop(signals)
+func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) *config.Config {
 	for {
 		select {
 		case <-signals:

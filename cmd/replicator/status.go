@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -45,16 +46,27 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, views)
 	}
+	names := []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters", "error"}
+	verified := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Verified != nil })
+	if verified {
+		names = slices.Insert(names, len(names)-1, "verified")
+	}
 	var rows [][]string
 	for _, v := range views {
 		lag := "-"
 		if v.LagSeconds != nil {
 			lag = strconv.FormatFloat(*v.LagSeconds, 'f', 1, 64) + "s"
 		}
-		rows = append(rows, []string{v.View, v.Sink, v.Kind, v.State, v.Position, lag, strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s",
-			strconv.Itoa(v.DeadLetters), v.Error})
+		row := []string{v.View, v.Sink, v.Kind, v.State, v.Position, lag, strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s", strconv.Itoa(v.DeadLetters)}
+		if verified {
+			row = append(row, v.Verified.Summary())
+		}
+		if v.Error == "" && v.Verified != nil && v.Verified.Error != "" {
+			v.Error = "verify: " + v.Verified.Error
+		}
+		rows = append(rows, append(row, v.Error))
 	}
-	return printTable(out, []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters", "error"}, rows)
+	return printTable(out, names, rows)
 }
 
 // client talks to the running process.

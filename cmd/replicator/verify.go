@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,8 +51,10 @@ is looked at again after the view had time to include it. Exit status 3 if diffe
 			if v.log, err = o.logger(); err != nil {
 				return err
 			}
-			if v.sample, err = share(sample); err != nil {
-				return err
+			if sample != "" {
+				if v.sample, err = config.Share(sample); err != nil {
+					return usageError{fmt.Errorf("--sample: %q is %w", sample, err)}
+				}
 			}
 			v.errOut = cmd.ErrOrStderr()
 			if err := fingerprint(v.cfg); err != nil {
@@ -71,22 +71,6 @@ is looked at again after the view had time to include it. Exit status 3 if diffe
 	cmd.Flags().StringVar(&sample, "sample", "", "look at this `share` of the entities only, such as 1%")
 	cmd.Flags().IntVar(&v.rate, "rate", 0, "cells a second; 0: no limit")
 	return cmd
-}
-
-// share reads 1% or 0.01.
-func share(text string) (float64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	number, percent := strings.CutSuffix(text, "%")
-	f, err := strconv.ParseFloat(number, 64)
-	if percent {
-		f /= 100
-	}
-	if err != nil || f <= 0 || f > 1 {
-		return 0, usageError{fmt.Errorf("--sample is a share such as 1%% or 0.01, not %q", text)}
-	}
-	return f, nil
 }
 
 func (v *verification) run(ctx context.Context, names []string, out io.Writer, asJSON bool) error {
@@ -260,6 +244,6 @@ func (v *verification) fence(ctx context.Context, o *opened) func(context.Contex
 			return err
 		}
 		pos, _ := place(at)
-		return c.Wait(ctx, "", pos, []string{o.view.Name}, time.Minute)
+		return c.Wait(ctx, "", pos, []string{o.view.Name}, fenceTime)
 	}
 }

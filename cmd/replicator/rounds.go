@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"replicator"
+	"replicator/config"
+	"replicator/verify"
+)
+
+// newRounds makes the verifications that [verify] asks for; nil if it asks for none.
+func (a *app) newRounds() *verify.Rounds {
+	if a.cfg.Verify.Every == 0 {
+		return nil
+	}
+	r := &verify.Rounds{Every: a.cfg.Verify.Every, Observer: a.metrics, Log: a.log}
+	for _, p := range a.pipelines {
+		for _, v := range p.Views {
+			t := watch{app: a, pipeline: p, view: v}
+			r.Views = append(r.Views, verify.Turn{View: v.Name, Source: p.Source.Name(), Verify: t.verify})
+		}
+	}
+	return r
+}
+
+// watch verifies a view of a pipeline that runs. It has connections of its own for that, so that it holds up nothing.
+type watch struct {
+	*app
+	pipeline *replicator.Pipeline
+	view     *replicator.View
+}
+
+// verify verifies the view while its state allows it.
+func (w watch) verify(ctx context.Context, resume *verify.Place) (verify.Result, error) {
+	if err := w.mayGoOn(); err != nil {
+		return verify.Result{}, err
+	}
+	result, err := w.run(ctx, resume)
+	if err != nil {
+		if notNow := w.mayGoOn(); notNow != nil {
+			err = notNow // whatever failed, that is why
+		}
+	}
+	return result, err
+}
+
+func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Result, err error) {
+	settings := w.cfg.Verify
+	v := &verification{cfg: w.cfg, log: w.log}
+	o, err := v.open(ctx, w.shard(), w.view)
+	if err != nil {
+		return result, fmt.Errorf("view %s: %w", w.view.Name, err)
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	return verify.Run(ctx, verify.Options{
+		View: w.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
+		Sample: settings.Sample, Rate: settings.Rate, Repair: settings.Repair,
+		Continue: w.mayGoOn, Resume: resume, Observer: w.metrics,
+		Fence: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, fenceTime)
+			defer cancel()
+			fence, err := latest(ctx, o.source)
+			if err == nil {
+				err = w.pipeline.Wait(ctx, fence, []string{w.view.Name})
+			}
+			return err
+		},
+	})
+}
+
+// shard is the configured one that the pipeline reads.
+func (w watch) shard() config.Shard {
+	for _, s := range w.cfg.Source.Shards {
+		if s.Name == w.pipeline.Source.Name() {
+			return s
+		}
+	}
+	panic("a pipeline's source is one of the configuration's")
+}
+
+// mayGoOn is nil while the view is kept up: one that is being filled, rebuilt or mended holds what it must not hold for good, and
+// one that is paused is left alone.
+func (w watch) mayGoOn() error {
+	for _, s := range w.pipeline.Status(nil) {
+		if s.View == w.view.Name && s.State != replicator.StateRunning {
+			return fmt.Errorf("view %s: %w: it is %s", w.view.Name, verify.ErrNotNow, s.State)
+		}
+	}
+	return nil
+}
+
+// fenceTime is how long a verification waits until a view includes what was committed.
+const fenceTime = time.Minute

@@ -1,0 +1,20 @@
+package config
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Share reads a share of something, such as 1% or 0.01: above 0, at most 1.
+func Share(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if percent {
+		f /= 100
+	}
+	if err != nil || !(f > 0 && f <= 1) {
+		return 0, errors.New("not a share such as 1% or 0.01")
+	}
+	return f, nil
+}
