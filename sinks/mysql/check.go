@@ -78,9 +78,17 @@ func (s *Sink) mayCreate(ctx context.Context) bool {
 	return rows.Err() != nil
 }
 
+// inShard names the sink's shard, where it is one of several.
+func (s *Sink) inShard() string {
+	if s.shard == "" {
+		return ""
+	}
+	return ", shard " + s.shard
+}
+
 // checkView looks at one view's table.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View) replicator.Finding {
-	f := replicator.Finding{What: "view " + v.Name, Level: replicator.OK, Detail: "table " + v.Table}
+	f := replicator.Finding{What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + v.Table}
 	if v.Create {
 		switch sh, err := s.readShape(ctx, v.Table); {
 		case err != nil:

@@ -27,6 +27,15 @@
 // puts it right. An amount that makes a sum too large for the column is rejected; one that can't be taken back any more
 // (somebody else changed the table, or the column was made smaller) is an error that stops the sink's views until somebody acts.
 //
+// # Shards
+//
+// A Sharded is several Sinks, one a database, each of which keeps its own part of every contribution with its own states
+// (docs/adr/0009): in shard i a view holds the entries whose ShardOn value leads to i (see column.shardOf). Every op goes to every
+// shard that the view lives in, often with nothing but the version; a batch puts everywhere before it takes anything away.
+// So an entry that moves is found in two shards for a moment, never in none, and each shard can be left behind by a crash. Views
+// without ShardOn live in the first shard; where ShardOn is a key column, a key's rows live in one shard and have no states
+// elsewhere. The shards' tables must be alike. Values that a collation takes for equal may lead to different shards.
+//
 // # What is stored
 //
 // Three tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks), replicator_state
@@ -45,6 +54,7 @@
 // mysql.go Config, New, Open · session.go connections and servers · own.go the sink's own tables · shape.go a target's shape
 // · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go what counters rest on · column.go,
 // number.go, datetime.go, json.go conversion · state.go, rows.go stored forms · apply.go, writer.go a batch · target.go
-// versions and marks · sweep.go what a fill did not confirm · compare.go what a verify reads · ddl.go missing tables ·
+// versions and marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go,
+// shardedcheck.go several databases · sweep.go what a fill did not confirm · compare.go what a verify reads · ddl.go missing tables ·
 // check.go what can be known before a start.
 package mysql

@@ -27,6 +27,8 @@ type keeper struct {
 	shared bool // several cells of one key feed the view, so each one's contribution is kept
 	single bool // the table takes one row a key
 	ledger bool // what a cell contributes can't be found in the table, so it is kept
+
+	shardOn *shardColumn // nil: the view lives in one database
 }
 
 // kind is how a kind of view is stored.
@@ -103,6 +105,9 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 	}
 	if len(problems) > 0 {
 		return nil, problems
+	}
+	if s.shard != "" && v.ShardOn != "" {
+		problems = k.findShardColumn()
 	}
 	k.inserted = k.columnList()
 	problems = append(problems, unmanaged(k, sh)...)

@@ -34,6 +34,7 @@ type Sink struct {
 	log        *slog.Logger
 	columnType func(ctx context.Context, table, column string) (string, error)
 	db         *sql.DB
+	shard      string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
 	creating sync.Mutex // held while the own tables are looked at and created
 

@@ -50,6 +50,9 @@ func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	if err != nil || k.shared {
 		return r, err // another feed may have what is missing here
 	}
+	if on := k.shardOn; on != nil && !on.inKey && r[on.place] == nil {
+		return nil, fmt.Errorf("column %s decides the shard, and the property is missing or null", on.name)
+	}
 	return r, k.notNull(r)
 }
 

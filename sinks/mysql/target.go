@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"sync"
 
 	"replicator"
@@ -38,6 +39,25 @@ func (t *Target) Close() error { return nil }
 
 // Versions implements replicator.Target.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+	versions, err := t.versions(ctx, cells, func(replicator.Cell, *keeper) bool { return true })
+	return known(versions), err
+}
+
+// noView is higher than any version: that of a cell that feeds no view.
+const noView int64 = math.MaxInt64
+
+// known makes NoVersion of the versions of cells that feed no view.
+func known(versions []int64) []int64 {
+	for i, v := range versions {
+		if v == noView {
+			versions[i] = replicator.NoVersion
+		}
+	}
+	return versions
+}
+
+// versions returns the version that each cell stands at, the lowest over the views that it feeds and that count.
+func (t *Target) versions(ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool) ([]int64, error) {
 	entities := make([]string, len(cells))
 	for i, c := range cells {
 		entities[i] = entityID(t.source, c.Key)
@@ -48,21 +68,17 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 	}
 	versions := make([]int64, len(cells))
 	for i, c := range cells {
-		versions[i] = replicator.NoVersion
+		versions[i] = noView
 		state := states[entities[i]][cellID(c)]
-		first := true
 		for _, k := range t.kept {
-			if !k.view.Feeds(c) {
+			if !k.view.Feeds(c) || !counts(c, k) {
 				continue
 			}
 			version := replicator.NoVersion
 			if v := state.find(k.id); v != nil {
 				version = v.state.Version
 			}
-			if first || version < versions[i] {
-				versions[i] = version
-			}
-			first = false
+			versions[i] = min(versions[i], version)
 		}
 	}
 	return versions, nil

@@ -1,0 +1,118 @@
+package mysql
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math/big"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// shardColumn is the column of a view whose value leads an entry to its shard.
+type shardColumn struct {
+	*column
+	inKey bool // it is one of the key columns: what it leads to can't move
+	place int  // among the keeper's keys, or its fields
+}
+
+// shardable are the types that the rule has an answer for.
+var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum",
+	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
+
+// shardOf is the shard that a value leads to, 0 ≤ shard < n. The value is one that the column's convert returned, not nil:
+// what decides is what is stored.
+//
+//	integers                 value mod n, never negative: -1 leads to the last shard
+//	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n
+//	texts and other bytes    CRC-32 (IEEE) mod n; of a text in UTF-8, whatever the column's character set
+//
+// Where an application looks for an entry follows from it: it must never change.
+func (c *column) shardOf(bound any, n int) int {
+	switch v := bound.(type) {
+	case int64:
+		return int((v%int64(n) + int64(n)) % int64(n))
+	case uint64:
+		return int(v % uint64(n))
+	case string:
+		if id, ok := parseUUID(v); ok && c.typ == "uuid" {
+			return c.shardOf(id, n)
+		}
+		return int(crc32.ChecksumIEEE([]byte(v)) % uint32(n))
+	case []byte:
+		if len(v) == 16 {
+			number := new(big.Int).SetBytes(v)
+			return int(number.Mod(number, big.NewInt(int64(n))).Int64())
+		}
+		return int(crc32.ChecksumIEEE(v) % uint32(n))
+	}
+	panic(fmt.Sprintf("a shard was asked for of a %T, which plan refused", bound))
+}
+
+// findShardColumn finds the column that shards the view, or says why it can't.
+func (k *keeper) findShardColumn() (problems []string) {
+	named := func(c *column) bool { return strings.EqualFold(c.name, k.view.ShardOn) }
+	on := &shardColumn{place: slices.IndexFunc(k.keys, named)}
+	if on.inKey = on.place >= 0; on.inKey {
+		on.column = k.keys[on.place]
+	} else if on.place = slices.IndexFunc(k.fields, named); on.place >= 0 {
+		on.column = k.fields[on.place]
+	} else {
+		return []string{fmt.Sprintf("its shard_on, %s, is no column of the view", k.view.ShardOn)}
+	}
+	switch _, isRow := k.kind.(rowKind); {
+	case k.ledger && on.place == len(k.fields)-1:
+		problems = append(problems, fmt.Sprintf("its shard_on, %s, is the sum: name a column of the group", on.name))
+	case isRow && k.shared && !on.inKey:
+		problems = append(problems, fmt.Sprintf("its shard_on, %s, is no part of the key, and the row is made of several cells: they would not meet in one shard", on.name))
+	}
+	if !slices.Contains(shardable, on.typ) {
+		problems = append(problems, fmt.Sprintf("its shard_on, %s, is %s: integers, texts and bytes lead to a shard, nothing else does", on.name, on.declared))
+	}
+	k.shardOn = on
+	return problems
+}
+
+// homes says where a view's parts belong: the entries of a value by shard. A value that the view can't hold belongs whole to
+// every shard, so that each rejects it by the same rule, or finds it stale.
+func (k *keeper) homes(key []any, version int64, v replicator.Value, n int) [][]replicator.Entry {
+	parts := make([][]replicator.Entry, n)
+	if _, err := k.key(key); err != nil {
+		return everywhere(parts, v.Entries)
+	}
+	entries := 0
+	for _, e := range v.Entries {
+		r, err := k.kind.row(k, e, version)
+		if err != nil {
+			return everywhere(parts, v.Entries)
+		}
+		if r == nil {
+			continue
+		}
+		shard := k.shardOn.shardOf(r[k.shardOn.place], n)
+		parts[shard] = append(parts[shard], e)
+		entries++
+	}
+	if entries > 1 && k.single { // of each shard's table too
+		return everywhere(parts, v.Entries)
+	}
+	return parts
+}
+
+func everywhere(parts [][]replicator.Entry, entries []replicator.Entry) [][]replicator.Entry {
+	for i := range parts {
+		parts[i] = entries
+	}
+	return parts
+}
+
+// home is the one shard that a key leads to, where the view's shard_on is a part of its key. A key that can't be converted
+// leads to the first, which rejects it.
+func (k *keeper) home(key []any, n int) int {
+	bound, err := k.key(key)
+	if err != nil {
+		return 0
+	}
+	return k.shardOn.shardOf(bound[k.shardOn.place], n)
+}

@@ -1,0 +1,199 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"replicator"
+)
+
+// Shard is one database of a sharded sink.
+type Shard struct {
+	Name string // in the configuration, for messages
+	DSN  string // in go-sql-driver's form
+}
+
+// Sharded keeps views in several databases: those with a ShardOn in all of them, each entry in the one that its value leads
+// to; the others in the first. Each database is an ordinary Sink that keeps its own part of every contribution, with its own
+// states. It is safe for concurrent use.
+type Sharded struct {
+	name   string
+	shards []*Sink
+	names  []string        // of the shards
+	spread map[string]bool // names of the views that live in every shard
+}
+
+var _ replicator.Sink = (*Sharded)(nil)
+
+// NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are all
+// that the sink keeps. It connects to nothing yet; a DSN that says too little is an error.
+func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, error) {
+	s := &Sharded{name: c.Name, spread: map[string]bool{}}
+	for _, shard := range shards {
+		one := c
+		one.Name, one.DSN = c.Name+", shard "+shard.Name, shard.DSN
+		sink, err := New(one)
+		if err != nil {
+			_ = s.Close() // it is connected to nothing
+			return nil, err
+		}
+		sink.shard = shard.Name
+		s.shards, s.names = append(s.shards, sink), append(s.names, shard.Name)
+	}
+	for _, v := range views {
+		if v.ShardOn != "" {
+			s.spread[v.Name] = true
+		}
+	}
+	return s, nil
+}
+
+// each calls do for every shard, for all at once, and waits for them. One that fails does not stop the others: what they do
+// stands by itself. The error is that of the first shard that has one.
+func (s *Sharded) each(do func(shard int) error) error {
+	errs := make([]error, len(s.shards))
+	var wg sync.WaitGroup
+	for i := range s.shards {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return s.in(i, err)
+		}
+	}
+	return nil
+}
+
+// in says in which shard an error happened.
+func (s *Sharded) in(shard int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("shard %s: %w", s.names[shard], err)
+}
+
+// viewsIn are those of the views that live in a shard.
+func viewsIn(shard int, views []*replicator.View) []*replicator.View {
+	if shard == 0 {
+		return views
+	}
+	return slices.DeleteFunc(slices.Clone(views), func(v *replicator.View) bool { return v.ShardOn == "" })
+}
+
+// Open implements replicator.Sink.
+func (s *Sharded) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t := &shardedTarget{sink: s, views: slices.Clone(views), shards: make([]*Target, len(s.shards))}
+	err := s.each(func(shard int) error {
+		here := viewsIn(shard, views)
+		if len(here) == 0 {
+			return nil
+		}
+		target, err := s.shards[shard].Open(ctx, source, here)
+		if err == nil {
+			t.shards[shard] = target.(*Target)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.place()
+	for _, v := range views {
+		if v.ShardOn == "" {
+			continue
+		}
+		if err := s.alike(v, t.keepers(v)); err != nil {
+			return nil, replicator.Fatal(err)
+		}
+	}
+	return t, nil
+}
+
+// alike refuses tables of one view that differ in what can be stored in them: a value must be good in all shards or in none.
+func (s *Sharded) alike(v *replicator.View, kept []*keeper) error {
+	first := kept[0].managed()
+	for shard, k := range kept {
+		for i, c := range k.managed() {
+			if a, b := first[i].takes(), c.takes(); a != b {
+				return fmt.Errorf("view %s: its column %s is %s in table %s of shard %s, but %s in table %s of shard %s: the shards' tables must be alike",
+					v.Name, c.name, a, kept[0].table, s.names[0], b, k.table, s.names[shard])
+			}
+		}
+		if k.single != kept[0].single {
+			return fmt.Errorf("view %s: table %s of shard %s and table %s of shard %s differ in their unique keys: the shards' tables must be alike",
+				v.Name, kept[0].table, s.names[0], k.table, s.names[shard])
+		}
+	}
+	return nil
+}
+
+// takes says what values a column takes. Servers differ in how they declare integers ("int" and "int(11)").
+func (c *column) takes() string {
+	parts := []string{c.declared}
+	if integerBits[c.typ] != 0 {
+		parts[0] = c.typ
+		if c.unsigned {
+			parts = append(parts, "unsigned")
+		}
+	}
+	if c.typ == "json" {
+		parts[0] = "json"
+	}
+	if c.charset != "" && c.typ != "json" {
+		parts = append(parts, "in "+strings.Replace(c.charset, "utf8mb3", "utf8", 1))
+	}
+	if !c.nullable {
+		parts = append(parts, "NOT NULL")
+	}
+	return strings.Join(parts, " ")
+}
+
+// Marks implements replicator.Sink. A view that lives in every shard stands where the one stands that is least far; where one
+// knows nothing of it, or another definition, it is gone.
+func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	by := make([][]replicator.Mark, len(s.shards))
+	err := s.each(func(shard int) (err error) {
+		by[shard], err = s.shards[shard].Marks(ctx, source)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var found []replicator.Mark
+	for _, m := range by[0] {
+		gone := false
+		for _, others := range by[1:] {
+			if !s.spread[m.View] {
+				break
+			}
+			i := slices.IndexFunc(others, func(o replicator.Mark) bool { return o.View == m.View && o.Fingerprint == m.Fingerprint })
+			if gone = gone || i < 0; gone {
+				break
+			}
+			if o := others[i]; o.Position.Order < m.Position.Order {
+				m.Position = o.Position
+			}
+			if others[i].Phase != replicator.Filled {
+				m.Phase = others[i].Phase
+			}
+		}
+		if !gone {
+			found = append(found, m)
+		}
+	}
+	return found, nil
+}
+
+// Forget implements replicator.Sink.
+func (s *Sharded) Forget(ctx context.Context, view string) error {
+	return s.each(func(shard int) error { return s.shards[shard].Forget(ctx, view) })
+}
+
+// Close implements replicator.Sink. Targets are closed before.
+func (s *Sharded) Close() error {
+	return s.each(func(shard int) error { return s.shards[shard].Close() })
+}

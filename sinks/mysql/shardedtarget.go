@@ -1,0 +1,156 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+// shardedTarget is some views of one source, open in every shard that they live in.
+type shardedTarget struct {
+	sink   *Sharded
+	views  []*replicator.View
+	shards []*Target // nil: no view lives there
+	local  [][]int   // by shard and view: the view's place in the shard's target; absent: it does not live there
+	global [][]int   // by shard and place there: the view's place in views
+}
+
+const absent = -1
+
+var (
+	_ replicator.Target   = (*shardedTarget)(nil)
+	_ replicator.Sweeper  = (*shardedTarget)(nil)
+	_ replicator.Comparer = (*shardedTarget)(nil)
+)
+
+// place finds out where each view stands in the shards' targets.
+func (t *shardedTarget) place() {
+	for shard, target := range t.shards {
+		local, global := make([]int, len(t.views)), []int{}
+		for i, v := range t.views {
+			local[i] = absent
+			if target != nil && (shard == 0 || v.ShardOn != "") {
+				local[i] = len(global)
+				global = append(global, i)
+			}
+		}
+		t.local, t.global = append(t.local, local), append(t.global, global)
+	}
+}
+
+// keepers are those of a view that lives in every shard.
+func (t *shardedTarget) keepers(v *replicator.View) []*keeper {
+	var kept []*keeper
+	for _, target := range t.shards {
+		for _, k := range target.kept {
+			if k.view == v {
+				kept = append(kept, k)
+			}
+		}
+	}
+	return kept
+}
+
+// Views implements replicator.Target.
+func (t *shardedTarget) Views() []*replicator.View { return t.views }
+
+// Close implements replicator.Target. The shards' targets hold no connections of their own.
+func (t *shardedTarget) Close() error { return nil }
+
+// each calls do for every shard that has a target.
+func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
+	return t.sink.each(func(shard int) error {
+		if t.shards[shard] == nil {
+			return nil
+		}
+		return do(shard, t.shards[shard])
+	})
+}
+
+// Versions implements replicator.Target. A view whose key leads to one shard has no states in the others.
+func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+	by := make([][]int64, len(t.shards))
+	err := t.each(func(shard int, target *Target) (err error) {
+		by[shard], err = target.versions(ctx, cells, func(c replicator.Cell, k *keeper) bool {
+			if k.shardOn == nil || !k.shardOn.inKey {
+				return true
+			}
+			key, err := c.Key.Values()
+			return err == nil && k.home(key, len(t.shards)) == shard || err != nil && shard == 0
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	versions := make([]int64, len(cells))
+	for i := range versions {
+		versions[i] = noView
+		for _, some := range by {
+			if some != nil {
+				versions[i] = min(versions[i], some[i])
+			}
+		}
+	}
+	return known(versions), nil
+}
+
+// Mark implements replicator.Target. Everything up to p has been applied in all shards.
+func (t *shardedTarget) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
+	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, p, phase) })
+}
+
+// Unclaimed implements replicator.Sweeper.
+func (t *shardedTarget) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.page(after, func(shard int, after string) ([]replicator.Cell, string, error) {
+		if t.local[shard][view] == absent {
+			return nil, "", nil
+		}
+		return t.shards[shard].Unclaimed(ctx, t.local[shard][view], after, limit)
+	})
+}
+
+// Outdated implements replicator.Sweeper.
+func (t *shardedTarget) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.page(after, func(shard int, after string) ([]replicator.Cell, string, error) {
+		if t.shards[shard] == nil {
+			return nil, "", nil
+		}
+		return t.shards[shard].Outdated(ctx, before, after, limit)
+	})
+}
+
+// Held implements replicator.Comparer.
+func (t *shardedTarget) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.page(after, func(shard int, after string) ([]replicator.Cell, string, error) {
+		if t.local[shard][view] == absent {
+			return nil, "", nil
+		}
+		return t.shards[shard].Held(ctx, t.local[shard][view], after, limit)
+	})
+}
+
+// page pages through one shard after the other. A place is the shard's number, a colon, and the place there.
+func (t *shardedTarget) page(after string, read func(shard int, after string) ([]replicator.Cell, string, error)) ([]replicator.Cell, string, error) {
+	number, rest, _ := strings.Cut(after, ":")
+	shard := 0
+	if after != "" {
+		var err error
+		if shard, err = strconv.Atoi(number); err != nil || shard < 0 || shard >= len(t.shards) {
+			return nil, "", fmt.Errorf("a page of sink %s begins at a place that it never named", t.sink.name)
+		}
+	}
+	cells, next, err := read(shard, rest)
+	switch {
+	case err != nil:
+		return nil, "", t.sink.in(shard, err)
+	case next != "":
+		next = strconv.Itoa(shard) + ":" + next
+	case shard+1 < len(t.shards):
+		next = strconv.Itoa(shard+1) + ":"
+	}
+	return cells, next, nil
+}
