@@ -28,7 +28,8 @@ type View struct {
 
 	Table         string            // mysql
 	VersionColumn string            // mysql: the target's column that takes the version; "" if it has none
-	ShardOn       string            // mysql: the field that decides the shard; "": all in the first
+	ShardOn       string            // mysql: the column whose value decides the shard; "": the view lives in the first
+	Shards        []string          // mysql: the names of the sink's shards, in order, that ShardOn counts; nil: it has one
 	Create        bool              // mysql: create the table if it is missing
 	Types         map[string]string // mysql: column types for Create
 	Unique        bool              // redis index: one key a value

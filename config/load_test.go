@@ -236,6 +236,11 @@ sink = "main"
 kind = "index"
 fields = ["user_id"]
 shard_on = "user_id"
+[views.w]
+from = "cell"
+sink = "main"
+kind = "index"
+fields = ["user_id"]
 `, nil, map[string]string{"/etc/replicator/dsn": "u:hunter2@tcp(10.0.0.2:3306)/app1\n"})
 	if s := c.Source.Shards; s[0].Name != "b" || s[1].Name != "a" || s[1].DSN.Reveal() != "u:hunter2@tcp(10.0.0.2:3306)/app1" {
 		t.Errorf("shards are %+v", s)
@@ -243,6 +248,8 @@ shard_on = "user_id"
 	if s := c.Sinks[0].Shards; s[0].Name != "z" || s[1].Name != "y" {
 		t.Errorf("the sink's shards are %+v", s)
 	}
+	equal(t, "a sharded view's shards", c.Views[0].Shards, []string{"z", "y"})
+	equal(t, "a view's without shard_on", c.Views[1].Shards, []string{})
 	for i, want := range []string{"app0", "app1"} {
 		tables := c.ShardTables(c.Source.Shards[i])
 		if tables[0].Database != want || tables[1].Database != "elsewhere" {
@@ -307,8 +314,10 @@ func TestEveryConfigurationOfTheRepositoryLoads(t *testing.T) {
 		}
 		env := func(name string) (string, bool) {
 			switch {
-			case strings.HasSuffix(name, "DSN"), strings.Contains(name, "SHARD"):
+			case strings.HasSuffix(name, "DSN"):
 				return "u:p@tcp(127.0.0.1:3306)/app", true
+			case strings.Contains(name, "SHARD"):
+				return "u:p@tcp(127.0.0.1:3306)/" + name, true
 			case strings.HasSuffix(name, "REDIS"):
 				return "redis://127.0.0.1:6379/0", true
 			case strings.HasSuffix(name, "ELASTIC"):

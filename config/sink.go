@@ -47,9 +47,14 @@ func (l *loader) sink(name string, s *section) Sink {
 	switch k.Type {
 	case "mysql":
 		k.Shards = l.shards(s)
-		for _, shard := range k.Shards {
+		for i, shard := range k.Shards {
 			if shard.DSN != "" && shard.Database == "" {
 				s.problem("dsn", "names no database; end it with /DATABASE")
+			}
+			for _, other := range k.Shards[:i] {
+				if shard.DSN != "" && shard.Address == other.Address && shard.Database == other.Database {
+					s.problem("shards", "%s and %s are one database, %s at %s; give each shard its own", other.Name, shard.Name, shard.Database, shard.Address)
+				}
 			}
 		}
 	case "redis":

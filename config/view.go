@@ -16,34 +16,44 @@ func (l *loader) views(root *section) {
 	for i, s := range sections {
 		v := l.view(names[i], s)
 		l.config.Views = append(l.config.Views, v)
-		if target := l.target(v); target != "" {
-			if other := targets[target]; other != "" {
-				s.problem(l.targetKey(v), "the view %s is kept in the same place; two views must not share one", other)
+		shared := ""
+		for _, target := range l.targets(v) {
+			if other := targets[target]; shared == "" && other != v.Name {
+				shared = other
 			}
 			targets[target] = v.Name
+		}
+		if shared != "" {
+			s.problem(l.targetKey(v), "the view %s is kept in the same place; two views must not share one", shared)
 		}
 	}
 }
 
-// target is where a view is kept, comparable among views; "" if that is not known.
-func (l *loader) target(v *replicator.View) string {
+// targets are the places where a view is kept, comparable among views; none if that is not known.
+func (l *loader) targets(v *replicator.View) []string {
 	sink := l.config.Sink(v.Sink)
 	switch {
 	case sink == nil:
-		return ""
+		return nil
 	case v.Table != "":
-		to := sink.Shards[0] // two sinks may lead to one database
-		table := v.Table
-		if !strings.Contains(table, ".") {
-			table = to.Database + "." + table
+		var places []string
+		for i, to := range sink.Shards { // two sinks may lead to one database
+			if i > 0 && v.ShardOn == "" {
+				break
+			}
+			table := v.Table
+			if !strings.Contains(table, ".") {
+				table = to.Database + "." + table
+			}
+			places = append(places, to.Address+"\x00"+table)
 		}
-		return to.Address + "\x00" + table
+		return places
 	case v.Index != "":
-		return v.Sink + "\x00" + v.Index
+		return []string{v.Sink + "\x00" + v.Index}
 	case sink.Type == "redis" && v.Key != "":
-		return v.Sink + "\x00" + v.Key
+		return []string{v.Sink + "\x00" + v.Key}
 	}
-	return ""
+	return nil
 }
 
 func (l *loader) targetKey(v *replicator.View) string {

@@ -17,14 +17,11 @@ func (l *loader) mysqlView(s *section, v *replicator.View) {
 		v.KeyFrom = l.keyFrom(s, v)
 		v.VersionColumn = s.name("version_column", "", `"version"`)
 	}
-	v.ShardOn = s.name("shard_on", "", `"user_id"`)
 	var columns []string
 	for _, f := range append(append([]replicator.Field(nil), v.KeyFrom...), v.Fields...) {
 		columns = append(columns, f.Name)
 	}
-	if v.ShardOn != "" && !slices.Contains(columns, v.ShardOn) {
-		s.problem("shard_on", "%q is no column of the view%s", v.ShardOn, meant(v.ShardOn, columns))
-	}
+	l.shardOn(s, v, columns)
 	l.create(s, v, columns)
 	l.loop(s, v)
 }
@@ -46,6 +43,33 @@ func (l *loader) mysqlCounter(s *section, v *replicator.View) {
 		name = pathName(v.Sum)
 	}
 	v.Fields = append(v.Fields, l.amount(s, v.Sum, name))
+}
+
+// shardOn reads which column's value decides the shard. The shards' names, in order, belong to the view's definition: with
+// others its entries are elsewhere.
+func (l *loader) shardOn(s *section, v *replicator.View, columns []string) {
+	v.ShardOn = s.name("shard_on", "", `"user_id"`)
+	inKey := slices.ContainsFunc(v.KeyFrom, func(f replicator.Field) bool { return f.Name == v.ShardOn })
+	switch {
+	case v.ShardOn == "":
+		return
+	case !slices.Contains(columns, v.ShardOn):
+		s.problem("shard_on", "%q is no column of the view%s", v.ShardOn, meant(v.ShardOn, columns))
+	case v.Kind == "counter" && v.ShardOn == v.Fields[len(v.Fields)-1].Name:
+		s.problem("shard_on", "%q is the sum, which changes all the time: name a column of the group", v.ShardOn)
+	case v.Kind == "row" && !inKey && l.mergesCells(v):
+		s.problem("shard_on", "%q is no column of the key: the row is made of several cells, which would meet in no one shard; name a column of the key", v.ShardOn)
+	}
+	if shards := l.config.Sink(v.Sink).Shards; len(shards) > 1 {
+		for _, shard := range shards {
+			v.Shards = append(v.Shards, shard.Name)
+		}
+	}
+}
+
+// mergesCells reports whether several cells of one key can feed a view.
+func (l *loader) mergesCells(v *replicator.View) bool {
+	return len(v.From) > 1 || len(v.From) == 1 && v.From[0].Column == "" && l.config.Table(v.From[0].Table).Column != ""
 }
 
 // create reads create and types.

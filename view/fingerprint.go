@@ -32,6 +32,7 @@ type definition struct {
 	Index         string            `json:"index,omitempty"`
 	Mapping       string            `json:"mapping,omitempty"`
 	Settings      string            `json:"settings,omitempty"`
+	Shards        []string          `json:"shards,omitempty"`
 }
 
 // feedDefinition is a feed with the roles of its table. The offset is left out: it says how the table is scanned, not what
@@ -57,6 +58,7 @@ func Fingerprint(v *replicator.View, tables []replicator.Table) string {
 		Format: fingerprintFormat, Name: v.Name, Sink: v.Sink, Kind: v.Kind, Fields: pairs(v.Fields), Key: v.Key, Member: v.Member,
 		Where: v.Where, Sum: v.Sum, KeyFrom: pairs(v.KeyFrom), Table: v.Table, VersionColumn: v.VersionColumn, ShardOn: v.ShardOn,
 		Create: v.Create, Types: v.Types, Unique: v.Unique, Index: v.Index, Mapping: v.Mapping, Settings: v.Settings,
+		Shards: v.Shards,
 	}
 	for _, from := range v.From {
 		f := feedDefinition{Table: from.Table, Column: from.Column}

@@ -53,6 +53,7 @@ func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
 		"target":         func(v *replicator.View, _ []replicator.Table) { v.Table = "x" },
 		"version column": func(v *replicator.View, _ []replicator.Table) { v.VersionColumn = "x" },
 		"shard":          func(v *replicator.View, _ []replicator.Table) { v.ShardOn = "x" },
+		"shards":         func(v *replicator.View, _ []replicator.Table) { v.Shards = []string{"a", "b"} },
 		"create":         func(v *replicator.View, _ []replicator.Table) { v.Create = true },
 		"types":          func(v *replicator.View, _ []replicator.Table) { v.Types["a"] = "x" },
 		"unique":         func(v *replicator.View, _ []replicator.Table) { v.Unique = true },

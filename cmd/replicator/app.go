@@ -180,17 +180,27 @@ func (a *app) wire(sink *config.Sink) error {
 func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	switch sink.Type {
 	case "mysql":
-		if len(sink.Shards) > 1 {
-			return nil, usageError{fmt.Errorf("%s: sink %s: sharded MySQL sinks are not kept by this version: give it one dsn", cfg.File, sink.Name)}
-		}
-		return mysql.New(mysql.Config{Name: sink.Name, DSN: sink.Shards[0].DSN.Reveal(), Tables: cfg.Tables, Logger: log,
-			ColumnType: columnTypes(cfg, log)})
+		return openMySQL(cfg, sink, log)
 	case "redis":
 		return redis.New(redisConfig(sink, log))
 	case "elastic":
 		return openElastic(cfg, sink, log)
 	}
 	return nil, usageError{fmt.Errorf("%s: sink %s: this version keeps no views in sinks of type %q", cfg.File, sink.Name, sink.Type)}
+}
+
+// openMySQL makes a MySQL sink: one of several shards if there are several.
+func openMySQL(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
+	c := mysql.Config{Name: sink.Name, Tables: cfg.Tables, Logger: log, ColumnType: columnTypes(cfg, log)}
+	if len(sink.Shards) == 1 {
+		c.DSN = sink.Shards[0].DSN.Reveal()
+		return mysql.New(c)
+	}
+	var shards []mysql.Shard
+	for _, s := range sink.Shards {
+		shards = append(shards, mysql.Shard{Name: s.Name, DSN: s.DSN.Reveal()})
+	}
+	return mysql.NewSharded(c, shards, viewsOf(cfg, sink.Name))
 }
 
 func redisConfig(sink *config.Sink, log *slog.Logger) redis.Config {

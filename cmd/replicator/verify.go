@@ -181,13 +181,15 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	return o, err
 }
 
-// mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, and a counter
-// that it does not know.
+// mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, a counter that
+// it does not know, and what lives in several shards in those that do not know it.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {
 	case i >= 0 && marks[i].Fingerprint != v.Fingerprint:
 		return fmt.Errorf("view %s: %w: its definition changed since it was filled: restore it, or run `replicator rebuild %s`", v.Name, verify.ErrUnverifiable, v.Name)
+	case i < 0 && len(v.Shards) > 1:
+		return fmt.Errorf("view %s: %w: it was never filled, or a shard of its sink lost it", v.Name, verify.ErrUnverifiable)
 	case i < 0 && v.Kind == "counter":
 		return fmt.Errorf("view %s: %w: it was never filled", v.Name, verify.ErrUnverifiable)
 	}
