@@ -26,7 +26,8 @@ func rebuildCommand(o *options) *cobra.Command {
 		Short: "Make views again from offset zero, while the tail goes on",
 		Long: `Makes the named views again from offset zero, all in one scan of their tables, and returns when that is done.
 A MySQL or Elasticsearch view is filled beside the live one and swapped in at once, so that no reader ever sees it half done.
-In Redis, and with --in-place, every row is put into the live view and what the source does not confirm is removed.
+In Redis, in a MySQL sink of several shards, with a source of several shards, and with --in-place, every row is put into the live
+view and what the source does not confirm is removed.
 A running process does it, if there is one; else this command does it by itself. Interrupted, it goes on at the next start.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
