@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ const prefix = "replicator"
 type Metrics struct {
 	registry *prometheus.Registry
 	now      *nowCollector
+	views    []string // that show
 
 	applied     *prometheus.CounterVec
 	stale       *prometheus.CounterVec
@@ -68,10 +70,36 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		m.verified, m.differences, m.repaired, m.verifyErrors)
 	prometheus.WrapRegistererWithPrefix(prefix+"_", m.registry).MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Views(views...)
+	return m
+}
+
+// Views makes the metrics of the given views show, and those of others show no more. What was counted of a view goes on.
+func (m *Metrics) Views(views ...*replicator.View) {
+	keeps := func(name string) bool {
+		return slices.ContainsFunc(views, func(v *replicator.View) bool { return v.Name == name })
+	}
+	m.views = slices.DeleteFunc(m.views, func(name string) bool {
+		if !keeps(name) {
+			m.withdraw(name)
+		}
+		return !keeps(name)
+	})
 	for _, v := range views {
 		m.declare(v)
+		if !slices.Contains(m.views, v.Name) {
+			m.views = append(m.views, v.Name)
+		}
 	}
-	return m
+}
+
+// withdraw removes what was counted of a view.
+func (m *Metrics) withdraw(view string) {
+	of := prometheus.Labels{"view": view}
+	for _, c := range []*prometheus.CounterVec{m.applied, m.stale, m.deadLetters, m.scanned, m.verified, m.differences, m.repaired, m.verifyErrors} {
+		c.DeletePartialMatch(of)
+	}
+	m.visible.DeletePartialMatch(of)
 }
 
 // declare makes a view's metrics show before anything happens: a rate can be taken of what begins at zero only.

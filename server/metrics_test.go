@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func scrape(t *testing.T, p *program, m *Metrics) string {
 
 func TestEveryMetricShowsBeforeAnythingHappens(t *testing.T) {
 	m := NewMetrics(&replicator.View{Name: "v", Sink: "main"})
-	m.Sources(func() []SourceStats { return []SourceStats{{PositionAge: lag(1), Retention: lag(7)}} })
+	m.Sources(func(context.Context) []SourceStats { return []SourceStats{{PositionAge: lag(1), Retention: lag(7)}} })
 	text := scrape(t, &program{views: []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(0))}}, m)
 	for _, name := range contract {
 		if !strings.Contains(text, "\n"+name+" ") {
@@ -85,7 +86,7 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 	b.Verified = &replicator.Verification{Time: time.Unix(100, 5e8)}
 	a.DeadLetters, b.DeadLetters, b.Progress, a.Checkpoint = 4, 4, .25, 3
 	m := NewMetrics()
-	m.Sources(func() []SourceStats {
+	m.Sources(func(context.Context) []SourceStats {
 		return []SourceStats{{Events: 1, Bytes: 10, PositionAge: lag(5), Retention: lag(100)}, {Events: 2, Bytes: 20, Retention: lag(50)}}
 	})
 	text := scrape(t, &program{views: []replicator.ViewStatus{a, b, c}}, m)
@@ -109,5 +110,22 @@ func TestScrapeGoesOnWithoutTheViewsWhenStatusFails(t *testing.T) {
 	m.Retry("main")
 	if text := scrape(t, &program{err: errors.New("store is gone")}, m); !strings.Contains(text, `replicator_sink_retries_total{sink="main"} 1`) {
 		t.Errorf("got %s", text)
+	}
+}
+
+func TestMetricsOfAViewThatIsGoneShowNoMore(t *testing.T) {
+	a, b := &replicator.View{Name: "a", Sink: "main"}, &replicator.View{Name: "b", Sink: "main"}
+	m := NewMetrics(a, b)
+	m.Stale("a", 1)
+	m.Stale("b", 2)
+	m.Views(b, &replicator.View{Name: "c", Sink: "main"})
+	text := scrape(t, &program{}, m)
+	for _, want := range []string{`replicator_changes_stale_total{view="b"} 2`, `replicator_changes_stale_total{view="c"} 0`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(text, `view="a"`) {
+		t.Errorf("view a shows:\n%s", text)
 	}
 }

@@ -17,9 +17,9 @@ type SourceStats struct {
 	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: not known
 }
 
-// Sources makes the metrics of sources show: get is called at each scrape. Of several sources, counters are summed, and of
-// ages the worst is shown.
-func (m *Metrics) Sources(get func() []SourceStats) { m.now.sources.Store(&get) }
+// Sources makes the metrics of sources show: get is called at each scrape, and has two seconds. Of several sources, counters
+// are summed, and of ages the worst is shown.
+func (m *Metrics) Sources(get func(context.Context) []SourceStats) { m.now.sources.Store(&get) }
 
 // show makes the metrics of views show.
 func (m *Metrics) show(c Controller) { m.now.controller.Store(&c) }
@@ -27,7 +27,7 @@ func (m *Metrics) show(c Controller) { m.now.controller.Store(&c) }
 // nowCollector asks for what is true at the moment of a scrape, instead of being told all the time.
 type nowCollector struct {
 	controller atomic.Pointer[Controller]
-	sources    atomic.Pointer[func() []SourceStats]
+	sources    atomic.Pointer[func(context.Context) []SourceStats]
 
 	lag, letters, progress, checkpoint, running  *prometheus.Desc
 	verified                                     *prometheus.Desc
@@ -98,7 +98,9 @@ func (c *nowCollector) collectSources(out chan<- prometheus.Metric, gauge func(*
 	var events, bytes int64
 	var age, retention *float64
 	if sources := c.sources.Load(); sources != nil {
-		for _, s := range (*sources)() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		for _, s := range (*sources)(ctx) {
 			events, bytes = events+s.Events, bytes+s.Bytes
 			age = worst(age, s.PositionAge, 1)
 			retention = worst(retention, s.Retention, -1)

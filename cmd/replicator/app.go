@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"time"
 
 	driver "github.com/go-sql-driver/mysql"
 
@@ -35,9 +34,12 @@ type app struct {
 }
 
 // newApp wires the program. It connects to nothing but the checkpoint store; what is wrong with the configuration is a
-// usage error. Views that are about to be rebuilt may be defined anew.
-func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, rebuilt ...string) (*app, error) {
-	a := &app{cfg: cfg, log: log, metrics: server.NewMetrics(cfg.Views...), sinks: map[string]replicator.Sink{}}
+// usage error. metrics is nil where nobody asks for any. Views that are about to be rebuilt may be defined anew.
+func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, metrics *server.Metrics, rebuilt ...string) (*app, error) {
+	if metrics == nil {
+		metrics = server.NewMetrics()
+	}
+	a := &app{cfg: cfg, log: log, metrics: metrics, sinks: map[string]replicator.Sink{}}
 	if err := fingerprint(cfg); err != nil {
 		return nil, err
 	}
@@ -53,15 +55,12 @@ func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, rebuilt .
 			return nil, errors.Join(err, a.close())
 		}
 	}
-	a.metrics.Sources(a.sourceStats)
 	a.rounds = a.newRounds()
 	return a, nil
 }
 
 // sourceStats is what metrics show of the sources: one for each pipeline, which reads by itself.
-func (a *app) sourceStats() []server.SourceStats {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
+func (a *app) sourceStats(ctx context.Context) []server.SourceStats {
 	all := make([]server.SourceStats, len(a.sources))
 	for i, s := range a.sources {
 		read := s.Stats()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"replicator"
 	"replicator/canal"
@@ -122,26 +121,4 @@ func selected(ctx context.Context, store replicator.DeadLetters, which server.Se
 		return nil, err
 	}
 	return choose(letters, which)
-}
-
-// serving is the HTTP server of a run; nil if it is off.
-type serving struct{ *server.Server }
-
-// serveHTTP listens as configured.
-func (a *app) serveHTTP() (serving, error) {
-	if a.cfg.HTTP.Listen == "" {
-		return serving{}, nil
-	}
-	s, err := server.Listen(a.cfg.HTTP.Listen, a.cfg.HTTP.Token.Reveal(), control{a}, a.metrics)
-	return serving{s}, err
-}
-
-// stop ends it.
-func (s serving) stop() {
-	if s.Server == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	_ = s.Close(ctx) // what is still under way is cut off: the program ends
 }

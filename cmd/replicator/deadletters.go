@@ -221,7 +221,7 @@ func retryAlone(ctx context.Context, o *options, cfg *config.Config, which serve
 	if err != nil {
 		return 0, 0, err
 	}
-	a, err := newApp(ctx, cfg, log)
+	a, err := newApp(ctx, cfg, log, nil)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -78,7 +78,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.app, err = newApp(ctx, cfg, slog.New(slog.DiscardHandler)); err != nil {
+	if d.app, err = newApp(ctx, cfg, slog.New(slog.DiscardHandler), nil); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.app.close()) }()

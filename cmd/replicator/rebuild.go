@@ -61,7 +61,7 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, cfg, log, names...)
+	a, err := newApp(ctx, cfg, log, nil, names...)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"replicator"
@@ -29,15 +28,6 @@ func (l *lab) finds(view, what string, holds func(*replicator.Verification) bool
 	eventually(l.t, func() error {
 		v := l.verified(view)
 		return as(v != nil && holds(v), fmt.Sprintf("view %s: a verification that finds %s; the latest: %+v", view, what, v))
-	})
-}
-
-// reread has the program read its configuration again, and waits until it runs for the nth time.
-func (p *process) reread(n int) {
-	p.lab.t.Helper()
-	p.signal(syscall.SIGHUP)
-	eventually(p.lab.t, func() error {
-		return as(strings.Count(p.log.String(), `"msg":"running"`) == n, "the program goes on with what the file says")
 	})
 }
 

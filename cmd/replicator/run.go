@@ -15,6 +15,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/server"
 )
 
 func runCommand(o *options) *cobra.Command {
@@ -25,7 +26,7 @@ func runCommand(o *options) *cobra.Command {
 		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on.
 The first SIGINT or SIGTERM drains what is in flight and saves; a second one stops at once: nothing is lost by that,
 the next run repeats a little. SIGHUP reads the configuration again: new views are filled, removed ones stop; a file that
-can't be used changes nothing.`,
+can't be used changes nothing. Whoever asks the program meanwhile waits a moment longer for the answer.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, untilCaughtUp) },
 	}
@@ -47,35 +48,71 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	reread := make(chan os.Signal, 1)
 	signal.Notify(reread, syscall.SIGHUP)
 	defer signal.Stop(reread)
+	r := &runner{options: o, log: log, reread: reread, metrics: server.NewMetrics(), front: newFront()}
+	r.metrics.Sources(r.front.sourceStats)
+	defer r.hangUp()
+	var old *config.Config
 	for {
-		next, err := runOnce(stop, o, cfg, log, untilCaughtUp, reread)
-		if err != nil || next == nil {
+		next, err := r.run(stop, cfg, untilCaughtUp)
+		var unusable notStartedError
+		switch {
+		case errors.As(err, &unusable) && old != nil:
+			log.Error("the configuration that SIGHUP asked for can't be used: the old one goes on", "error", err)
+			cfg, old = old, nil
+		case err != nil || next == nil:
 			return err
+		default:
+			cfg, old = next, cfg
 		}
-		cfg = next
 	}
 }
 
-// runOnce runs the pipelines of one configuration until stop is done (nil), or until a signal brings another one.
-func runOnce(stop context.Context, o *options, cfg *config.Config, log *slog.Logger, untilCaughtUp bool, reread <-chan os.Signal) (*config.Config, error) {
+// runner runs the program, with one configuration after another. What stays the same from one to the next is here.
+type runner struct {
+	options *options
+	log     *slog.Logger
+	reread  <-chan os.Signal
+	metrics *server.Metrics
+	front   *front
+	http    config.HTTP
+	server  *server.Server // nil: off
+}
+
+// notStartedError: nothing was started with a configuration.
+type notStartedError struct{ error }
+
+func (e notStartedError) Unwrap() error { return e.error }
+
+// start makes what runs with a configuration, and lets it be asked.
+func (r *runner) start(ctx context.Context, cfg *config.Config) (*app, error) {
+	a, err := newApp(ctx, cfg, r.log, r.metrics)
+	if err != nil {
+		return nil, notStartedError{err}
+	}
+	if err := r.listen(cfg.HTTP); err != nil {
+		return nil, notStartedError{errors.Join(err, a.close())}
+	}
+	r.metrics.Views(cfg.Views...)
+	r.front.enter(a)
+	return a, nil
+}
+
+// run runs the pipelines of one configuration until stop is done (nil), or until a signal brings another one.
+func (r *runner) run(stop context.Context, cfg *config.Config, untilCaughtUp bool) (*config.Config, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	a, err := newApp(ctx, cfg, log)
+	a, err := r.start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	serving, err := a.serveHTTP()
-	if err != nil {
-		return nil, errors.Join(err, a.close())
-	}
 	stop, stopNow := context.WithCancel(stop)
 	defer stopNow()
-	log.Info("running", "views", len(cfg.Views), "sinks", len(a.sinks), "http", cfg.HTTP.Listen)
+	r.log.Info("running", "views", len(cfg.Views), "sinks", len(a.sinks), "http", cfg.HTTP.Listen)
 	var caughtUp error
 	var next *config.Config
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		if next = a.reread(stop, o, reread); next != nil {
+		if next = a.reread(stop, r.options, r.reread); next != nil {
 			stopNow()
 		}
 	})
@@ -91,14 +128,40 @@ func runOnce(stop context.Context, o *options, cfg *config.Config, log *slog.Log
 	err = a.run(ctx, stop)
 	stopNow()
 	waiting.Wait()
-	serving.stop()
 	if next != nil {
 		caughtUp = nil // it was interrupted by the new configuration, whose run catches up
+	} else {
+		r.hangUp()
 	}
+	r.front.leave()
 	if err = errors.Join(err, caughtUp, a.close()); err == nil && next == nil {
-		log.Info("stopped: all that was in flight is applied and saved")
+		r.log.Info("stopped: all that was in flight is applied and saved")
 	}
 	return next, err
+}
+
+// listen serves HTTP as configured. A server that is as it should be goes on: who asks it notices nothing.
+func (r *runner) listen(as config.HTTP) (err error) {
+	if r.server != nil && r.http == as {
+		return nil
+	}
+	r.hangUp()
+	if as.Listen != "" {
+		r.server, err = server.Listen(as.Listen, as.Token.Reveal(), r.front, r.metrics)
+	}
+	r.http = as
+	return err
+}
+
+// hangUp ends the HTTP server, if there is one.
+func (r *runner) hangUp() {
+	if r.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = r.server.Close(ctx) // what is still under way is cut off
+	r.server = nil
 }
 
 // reread waits for a signal, and returns the configuration that the file then holds, if it could run; else it says what is

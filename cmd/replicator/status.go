@@ -104,6 +104,22 @@ func savedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	return views, nil
 }
 
+// wait waits for a fence. A view that stands in the file and that the running process doesn't know was just added: until the
+// process has read the file again, the view does not include the fence yet.
+func wait(ctx context.Context, c server.Client, gtid, pos string, views []string, timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); ; {
+		err := c.Wait(ctx, gtid, pos, views, max(time.Until(deadline), time.Millisecond))
+		if !errors.Is(err, server.ErrUnknown) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 func waitCommand(o *options) *cobra.Command {
 	gtid, pos, timeout := "", "", 30*time.Second
 	cmd := &cobra.Command{
@@ -119,11 +135,13 @@ Take the fence from the connection that wrote: MySQL's @@gtid_executed or sessio
 			if err != nil {
 				return err
 			}
-			err = client(cfg).Wait(cmd.Context(), gtid, pos, names, timeout)
-			if errors.Is(err, server.ErrNotRunning) {
+			err = wait(cmd.Context(), client(cfg), gtid, pos, names, timeout)
+			switch {
+			case errors.Is(err, server.ErrNotRunning):
 				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
-			}
-			if errors.Is(err, server.ErrInvalid) {
+			case errors.Is(err, server.ErrUnknown):
+				return fmt.Errorf("the running process: %w: SIGHUP makes it read the file again", err)
+			case errors.Is(err, server.ErrInvalid):
 				return usageError{err}
 			}
 			return err

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/server"
+)
+
+// reread has the program read its configuration again, and waits until it runs for the nth time.
+func (p *process) reread(n int) {
+	p.lab.t.Helper()
+	p.signal(syscall.SIGHUP)
+	eventually(p.lab.t, func() error {
+		if p.ended() {
+			p.lab.t.Fatalf("the program ended:\n%s", p.log.String())
+		}
+		return as(strings.Count(p.log.String(), `"msg":"running"`) >= n, "the program goes on with what the file says")
+	})
+}
+
+// refuses has the program read a configuration that it can't use, and waits until it says why.
+func (p *process) refuses(why ...string) {
+	p.lab.t.Helper()
+	before := len(p.log.String())
+	p.signal(syscall.SIGHUP)
+	eventually(p.lab.t, func() error {
+		if p.ended() {
+			p.lab.t.Fatalf("the program ended:\n%s", p.log.String())
+		}
+		for line := range strings.Lines(p.log.String()[before:]) {
+			if strings.Contains(line, "can't be used: the old one goes on") {
+				for _, w := range why {
+					if !strings.Contains(line, w) {
+						return fmt.Errorf("%s\ndoesn't say %q", line, w)
+					}
+				}
+				return nil
+			}
+		}
+		return errors.New("it does not say that the configuration can't be used")
+	})
+}
+
+func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.configure(source, program, mainSink, emailView, usersView)
+		l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
+		p := l.running()
+		l.caughtUp()
+		l.configure(source, program, mainSink, emailView, phoneView)
+		p.signal(syscall.SIGHUP)
+		l.caughtUp("index_users_phone") // which the program may not know yet
+		l.expect("SELECT phone FROM index_users_phone", "1")
+		l.put("b", 1, `{"username": "bob", "email": "b@x.org", "phone": 2}`)
+		l.caughtUp()
+		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "2")
+		l.expect(emails, "a@x.org a", "b@x.org b")
+		l.expect("SELECT username FROM users", "ann")
+		_, metrics := l.get("/metrics")
+		if !strings.Contains(metrics, `replicator_changes_applied_total{op="put",view="index_users_email"} 2`) {
+			t.Error("what was counted of a view that stays did not go on")
+		}
+		if strings.Contains(metrics, `view="users"`) {
+			t.Error("a view that was removed shows in /metrics")
+		}
+		p.stop()
+	})
+}
+
+func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	l.env["TAKEN"] = taken.Addr().String()
+	p := l.running()
+	l.caughtUp()
+	for i, c := range []struct {
+		name  string
+		parts []string
+		why   []string
+	}{
+		{"a syntax error", []string{cellViews, "[views"}, []string{"replicator.toml"}},
+		{"an unknown key", []string{strings.Replace(cellViews, "fields", "feilds", 1)}, []string{"replicator.toml:", "feilds", "did you mean"}},
+		{"an expression that does not compile", []string{cellViews, `where = "phone >"`}, []string{"index_users_phone"}},
+		{"a changed view", []string{cellViews, `where = "phone > 2"`}, []string{"index_users_phone", "on_change"}},
+		{"an address that is taken", []string{strings.Replace(cellViews, "${LISTEN}", "${TAKEN}", 1)}, []string{"address already in use"}},
+		{"a store that can't be opened", []string{strings.Replace(cellViews, `path = "state"`, `path = "replicator.toml"`, 1)}, []string{"replicator.toml"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l.t, p.lab.t = t, t
+			l.configure(c.parts...)
+			p.refuses(c.why...)
+			l.configure(cellViews)
+			l.put(string(rune('a'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
+			l.caughtUp()
+			l.expect("SELECT COUNT(*) FROM index_users_email", fmt.Sprint(i+1))
+		})
+	}
+	l.t = t
+	l.configure(source, program, mainSink, emailView)
+	before := strings.Count(p.log.String(), `"msg":"running"`)
+	p.reread(before + 1)
+	if _, text := l.get("/api/v1/status"); strings.Contains(text, "index_users_phone") {
+		t.Errorf("a good one after all that is not used: %s", text)
+	}
+	p.stop()
+}
+
+// Whoever asks the program while it changes over gets an answer, and one that waits for a fence keeps waiting.
+func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	p := l.running()
+	l.caughtUp()
+	asking, enough := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	var asked int
+	clients.Go(func() {
+		for asking.Err() == nil {
+			for _, path := range []string{"/api/v1/status", "/metrics", "/healthz"} {
+				r, err := http.Get("http://" + l.listen + path)
+				if err != nil {
+					t.Errorf("%s: %v", path, err)
+					return
+				}
+				r.Body.Close()
+				if asked++; r.StatusCode != 200 {
+					t.Errorf("%s: %s", path, r.Status)
+				}
+			}
+		}
+	})
+	c := server.Client{Address: l.listen}
+	file, _, _ := strings.Cut(l.position(), ":")
+	late := make(chan error, 1)
+	go func() { late <- c.Wait(t.Context(), "", file+":4000000000", nil, 4*time.Second) }()
+	for range 20 { // some come while the program changes over
+		p.signal(syscall.SIGHUP)
+		l.get("/healthz")
+	}
+	p.reread(3)
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.caughtUp()
+	l.expect(emails, "a@x.org a")
+	if err := <-late; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting through it: %v, not that the time is over", err)
+	}
+	enough()
+	clients.Wait()
+	t.Logf("%d answers, %d configurations", asked, strings.Count(p.log.String(), `"msg":"running"`))
+	p.stop()
+}
