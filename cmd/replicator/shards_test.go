@@ -174,6 +174,26 @@ func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 		l.must("verify", "--repair")
 		l.must("verify")
 		l.right(3, 3)
+
+		// A writer that moves entries all the time raises no alarm.
+		verified := make(chan result, 1)
+		go func() { verified <- l.run("verify", "index_users_email") }()
+		version := int64(3)
+		for r := (result{code: -1}); r.code < 0; {
+			version++
+			l.users(version)
+			select {
+			case r = <-verified:
+				if r.code != 0 {
+					t.Errorf("verify beside a writer: exit status %d\n%s%s", r.code, r.out, r.errors)
+				}
+			default:
+			}
+		}
+		version++
+		l.users(version)
+		l.caughtUp()
+		l.right(3, version)
 		p.stop()
 	})
 }
@@ -184,10 +204,11 @@ func TestAShardedSinkIsRebuiltInPlaceAlsoForAnotherNumberOfShards(t *testing.T) 
 		l.users(1)
 		l.must("run", "--until-caught-up")
 		for _, db := range l.dbs {
-			execAll(t, db, "DELETE FROM index_users_email WHERE email < 'e'", "UPDATE users SET email = 'planted'")
+			execAll(t, db, "DELETE FROM index_users_email WHERE email < 'e'", "UPDATE users SET email = 'planted'",
+				"UPDATE domain_count SET cnt = cnt + 1", "INSERT INTO domain_count VALUES ('planted', 3)")
 		}
 		execAll(t, l.dbs[1], "INSERT INTO index_users_email (email, row_key) VALUES ('y@x.org', 0x"+keyText("z")+")")
-		l.must("rebuild", "index_users_email", "users")
+		l.must("rebuild", "index_users_email", "users", "domain_count")
 		l.right(3, 1)
 
 		// With fewer shards, and with more again, entries are elsewhere.

@@ -23,8 +23,8 @@
 // A counter's table doesn't say who added what: that is kept in the states (a ledger), and a change takes the old amounts back
 // and adds the new ones in one transaction. So a counter and its states begin together: where its view is registered anew (it
 // is new or was forgotten, its definition changed, the states are gone), its table is emptied first, and targets opened
-// before fail and are opened anew. A table that was changed by hand is not mended by repairs: verify finds it, and a rebuild
-// puts it right. An amount that makes a sum too large for the column is rejected; one that can't be taken back any more
+// before fail and are opened anew. A table that was changed by hand is not mended by repairs: verify finds it, and a rebuild,
+// also one in place, puts it right. An amount that makes a sum too large for the column is rejected; one that can't be taken back any more
 // (somebody else changed the table, or the column was made smaller) is an error that stops the sink's views until somebody acts.
 //
 // # Shards

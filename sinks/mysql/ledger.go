@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"replicator"
 )
@@ -172,34 +173,80 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper) (wrong int, err error
 	if err != nil {
 		return 0, err
 	}
-	wrong, err = wrongSumsIn(ctx, tx, k)
-	return wrong, rollback(tx, err)
+	lacking, err := lackingSums(ctx, tx, k)
+	return len(lacking), rollback(tx, err)
 }
 
-func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper) (wrong int, err error) {
+// mendSums makes the table hold the sums of the ledger, whatever was done to it by hand. Writers wait meanwhile; where nothing
+// is wrong, which is seen without them, they don't.
+func (t *Target) mendSums(ctx context.Context, k *keeper) error {
+	wrong, err := t.wrongSums(ctx, k)
+	if err != nil || wrong == 0 {
+		return err
+	}
+	err = t.sink.transaction(ctx, func(tx *sql.Tx) error {
+		w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
+		all := make([]int, replicator.Partitions)
+		for i := range all {
+			all[i] = i
+		}
+		if err := w.lock(all); err != nil {
+			return err
+		}
+		lacking, err := lackingSums(ctx, tx, k)
+		if err != nil {
+			return err
+		}
+		return k.kind.write(w, k, []change{{rows: [][]row{lacking}}})
+	})
+	if err == nil {
+		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name, "view", k.view.Name, "groups", wrong)
+	}
+	return err
+}
+
+// lackingSums are the groups whose sum in the table is not that of the ledger, each with what it lacks.
+func lackingSums(ctx context.Context, tx *sql.Tx, k *keeper) ([]row, error) {
 	held, err := readSums(ctx, tx, k, "", nil)
 	if err != nil {
-		return 0, err
-	}
-	ids, err := idsOf(ctx, tx, k.view.Name)
-	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	open := sums{}
 	open.add(held, true)
+	if err := addLedger(ctx, tx, k, open); err != nil {
+		return nil, err
+	}
+	if err := open.meet(ctx, tx, k, held); err != nil {
+		return nil, err
+	}
+	var lacking []row
+	for _, s := range open {
+		if s.total.Sign() != 0 {
+			lacking = append(lacking, append(slices.Clone(s.group), replicator.Number(k.amount().sumText(s.total))))
+		}
+	}
+	return lacking, nil
+}
+
+// addLedger adds up what all cells of all sources contribute.
+func addLedger(ctx context.Context, tx *sql.Tx, k *keeper, to sums) error {
+	ids, err := idsOf(ctx, tx, k.view.Name)
+	if err != nil {
+		return err
+	}
 	rows, err := tx.QueryContext(ctx, "SELECT state FROM "+stateTable)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var blob []byte
 		if err := rows.Scan(&blob); err != nil {
-			return 0, err
+			return err
 		}
 		state, err := parseState(blob)
 		if err != nil {
-			return 0, fmt.Errorf("table %s: %w", stateTable, err)
+			return fmt.Errorf("table %s: %w", stateTable, err)
 		}
 		for _, v := range state {
 			if len(v.kept) == 0 || !ids[v.view] {
@@ -207,23 +254,12 @@ func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper) (wrong int, err err
 			}
 			kept, err := parseRows(v.kept)
 			if err != nil {
-				return 0, err
+				return err
 			}
-			open.add(kept, false)
+			to.add(kept, false)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return 0, err
-	}
-	if err := open.meet(ctx, tx, k, held); err != nil {
-		return 0, err
-	}
-	for _, s := range open {
-		if s.total.Sign() != 0 {
-			wrong++
-		}
-	}
-	return wrong, nil
+	return rows.Err()
 }
 
 // meet brings together groups that the table's collation takes for one: each is looked up that the table doesn't show as such.

@@ -155,8 +155,12 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []portion, o *outc
 		return err
 	}
 	for shard, applied := range results {
+		stale := make([]bool, len(round[shard].of))
+		for _, i := range applied.Stale {
+			stale[i] = true
+		}
 		for i, of := range round[shard].of {
-			o.fresh[of] = o.fresh[of] || !slices.Contains(applied.Stale, i)
+			o.fresh[of] = o.fresh[of] || !stale[i]
 		}
 		for _, r := range applied.Rejected {
 			at := valueAt{round[shard].of[r.Op], t.global[shard][r.View]}

@@ -13,11 +13,12 @@ import (
 var _ replicator.Sweeper = (*Target)(nil)
 
 // Unclaimed implements replicator.Sweeper. It pages through the target by its key columns. Where a key's cells could be of
-// any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims.
+// any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims. What a
+// counter's table holds has no cell that could be looked at: its sums are put right at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
-	if k.ledger { // registering it emptied the table
-		return nil, "", nil
+	if k.ledger {
+		return nil, "", classify(t.mendSums(ctx, k), "view "+k.view.Name+": comparing the sums with what was added")
 	}
 	doing := "view " + k.view.Name + ": looking for entries that nobody claims"
 	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
