@@ -19,6 +19,9 @@ type Difference struct {
 	View  int
 	Kind  DifferenceKind
 	State State // what the sink believes
+
+	// Name is where a Tidier would find a stray instead of what should be there; "" if it would not take it for one.
+	Name string
 }
 
 // DifferenceKind says what is wrong.

@@ -180,9 +180,36 @@ func (s *session) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	return page(func(after string) ([]Cell, string, error) {
+	err := page(func(after string) ([]Cell, string, error) {
 		return sweeper.Outdated(ctx, s.run.fillStart(), after, limit)
 	})
+	if err != nil || !s.run.repairing() {
+		return err
+	}
+	return s.tidy(ctx, limit)
+}
+
+// tidy removes from views that are rebuilt in place what came from no cell.
+func (s *session) tidy(ctx context.Context, limit int) error {
+	tidier, ok := s.target.(Tidier)
+	if !ok {
+		return nil
+	}
+	for i := range s.run.views {
+		for after := ""; ; {
+			strays, next, err := tidier.Strays(ctx, i, after, limit)
+			if err != nil {
+				return err
+			}
+			if _, err := tidier.Tidy(ctx, i, strays); err != nil {
+				return err
+			}
+			if after = next; after == "" {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // window notes which cells the tail touches while a chunk of a scan is read.

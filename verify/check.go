@@ -147,20 +147,9 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 		}
 		if len(v.found) < remembered {
 			v.found[s.op.Cell] = true
+			v.places[s.difference.Name] = true
 		}
-		v.Observer.Differs(v.View.Name, s.difference.Kind)
-		switch s.difference.Kind {
-		case replicator.Missing:
-			v.result.Missing++
-		case replicator.Stale:
-			v.result.Stale++
-		case replicator.Extra:
-			v.result.Extra++
-		}
-		if len(v.result.Differences) < shown {
-			v.result.Differences = append(v.result.Differences,
-				Difference{Key: s.op.Cell.Key.String(), Column: s.op.Cell.Column, Kind: s.difference.Kind})
-		}
+		v.count(s.difference.Kind, Difference{Key: s.op.Cell.Key.String(), Column: s.op.Cell.Column, Kind: s.difference.Kind})
 		repairs = append(repairs, s.op)
 	}
 	if !v.Repair || len(repairs) == 0 {
@@ -179,8 +168,6 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	if err != nil {
 		return fmt.Errorf("repairing: %w", err)
 	}
-	repaired := len(ops) - len(applied.Rejected)
-	v.result.Repaired += int64(repaired)
-	v.Observer.Repaired(v.View.Name, repaired)
+	v.repaired(len(ops) - len(applied.Rejected))
 	return nil
 }

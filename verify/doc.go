@@ -1,8 +1,8 @@
 // Package verify compares views with the source, and repairs them.
 //
 // What a view should hold is computed from the newest rows that the source has now (a fenced read); what it does hold is read
-// from the sink itself, not from its states. Two passes: over the cells that the source has, for what is missing or stale;
-// over what the sink holds, for what is extra.
+// from the sink itself, not from its states. Three passes: over the cells that the source has, for what is missing or stale;
+// over what the sink holds, for what is extra; over what the sink holds of no cell at all (replicator.Tidier).
 //
 // A live writer gives no false alarm: a cell that differs is looked at again, after the view was given time to include what
 // the source had committed at the first look (Options.Fence), until it is right, or until two looks in a row find the same

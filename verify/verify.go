@@ -45,11 +45,12 @@ type Observer interface {
 // Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept in
 // memory only. The zero value is the beginning; a run that was completed leaves it so.
 type Place struct {
-	pass   int // one for each table of the source, then one over what the sink holds
+	pass   int // one for each table of the source, then one over what the sink holds, and one over what it holds of no cell
 	after  string
 	salt   uint64 // makes samples differ from run to run
 	result Result
 	found  map[replicator.Cell]bool // differences, so that the second pass counts none again
+	places map[string]bool          // where they are, so that the last pass doesn't either
 }
 
 // Result is what was found.
@@ -67,7 +68,7 @@ type Result struct {
 // Remaining is how many differences there are still.
 func (r *Result) Remaining() int64 { return r.Missing + r.Stale + r.Extra - r.Repaired }
 
-// Difference names a cell that differs.
+// Difference names a cell that differs, or, without a column, a place in the sink that no cell accounts for.
 type Difference struct {
 	Key    string                    `json:"key"`
 	Column string                    `json:"column"`
@@ -106,7 +107,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		v.Observer = nobody{}
 	}
 	if v.found == nil {
-		v.found = map[replicator.Cell]bool{}
+		v.found, v.places = map[replicator.Cell]bool{}, map[string]bool{}
 		v.result = Result{View: o.View.Name, Differences: []Difference{}}
 	}
 	err := v.run(ctx)
@@ -138,8 +139,14 @@ func (v *verifier) run(ctx context.Context) error {
 			return fmt.Errorf("view %s: table %s: %w", v.View.Name, tables[v.pass], err)
 		}
 	}
-	if err := v.sink(ctx); err != nil {
-		return fmt.Errorf("view %s: what the sink holds: %w", v.View.Name, err)
+	if v.pass == len(tables) {
+		if err := v.sink(ctx); err != nil {
+			return fmt.Errorf("view %s: what the sink holds: %w", v.View.Name, err)
+		}
+		v.pass, v.after = v.pass+1, ""
+	}
+	if err := v.strays(ctx); err != nil {
+		return fmt.Errorf("view %s: what the sink holds of no cell: %w", v.View.Name, err)
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	case "mysql":
 		return openMySQL(cfg, sink, log)
 	case "redis":
-		return redis.New(redisConfig(sink, log))
+		return openRedis(cfg, sink, log)
 	case "elastic":
 		return openElastic(cfg, sink, log)
 	}
@@ -200,6 +200,16 @@ func openMySQL(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replica
 		shards = append(shards, mysql.Shard{Name: s.Name, DSN: s.DSN.Reveal()})
 	}
 	return mysql.NewSharded(c, shards, viewsOf(cfg, sink.Name))
+}
+
+// openRedis makes a Redis sink.
+func openRedis(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
+	c := redisConfig(sink, log)
+	var err error
+	if c.Names, err = view.Names(viewsOf(cfg, sink.Name), cfg.Tables); err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", cfg.File, err)}
+	}
+	return redis.New(c)
 }
 
 func redisConfig(sink *config.Sink, log *slog.Logger) redis.Config {

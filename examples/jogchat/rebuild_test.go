@@ -90,7 +90,7 @@ var anchorKey = []byte("an anchor entity")
 func anchor(t testing.TB, db *sql.DB) {
 	t.Helper()
 	_, err := db.Exec("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (?, 'users', 1, ?)",
-		anchorKey, `{"email": "anchor@example.com", "username": "anchor"}`)
+		anchorKey, `{"email": "anchor@example.com", "username": "anchor", "activate": true}`)
 	if err != nil {
 		t.Fatal(err)
 	}

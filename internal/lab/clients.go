@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -167,6 +170,31 @@ func (e Elastic) Document(ctx context.Context, index, id string) (map[string]any
 // Source is the text of one document.
 func (e Elastic) Source(ctx context.Context, index, id string) ([]byte, error) {
 	return e.text(ctx, http.MethodGet, "/"+index+"/_source/"+id, "")
+}
+
+// Exec sends a request that has to do; what is missing is no error.
+func (e Elastic) Exec(t testing.TB, method, path, body string) {
+	t.Helper()
+	if _, err := e.do(t.Context(), method, path, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Count is how many documents a search finds, by a query in Lucene's syntax.
+func (e Elastic) Count(ctx context.Context, index, query string) (int, error) {
+	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_count?q="+url.QueryEscape(query), "")
+	if err != nil {
+		return 0, err
+	}
+	count, _ := at(found, "count").(json.Number)
+	return strconv.Atoi(count.String())
+}
+
+// Indexes are the names of indexes, not of aliases, that match a pattern.
+func (e Elastic) Indexes(ctx context.Context, pattern string) ([]string, error) {
+	found, err := e.do(ctx, http.MethodGet, "/"+pattern+"?expand_wildcards=all&features=settings", "")
+	m, _ := found.(map[string]any)
+	return slices.Sorted(maps.Keys(m)), err
 }
 
 // do sends a request and decodes the answer; an index that is missing is an empty answer.

@@ -46,7 +46,7 @@ func (d *document) compare() (*replicator.Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen}
+	result := &replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen, Name: d.id}
 	known := contents{}
 	if d.exists {
 		if known, err = k.parse(d.source); err != nil {
@@ -97,7 +97,7 @@ func (k *keeper) shown(d *document) (fields [][]byte, hidden bool, err error) {
 	return k.fieldsOf(top), false, nil
 }
 
-// Held implements replicator.Comparer. A document that somebody else put there has no cell: only a rebuild removes it.
+// Held implements replicator.Comparer. A document that somebody else put there has no cell: see Strays.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.sweep(ctx, view, after, limit, func(s *slot) bool { return true })
 }

@@ -60,6 +60,35 @@ func (p page) String() string {
 
 // sweep pages through the documents that a view shows, and returns those cells of theirs that are wanted.
 func (t *Target) sweep(ctx context.Context, view int, after string, limit int, wanted func(*slot) bool) ([]replicator.Cell, string, error) {
+	found, next, err := t.hits(ctx, view, after, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	var cells []replicator.Cell
+	for _, h := range found {
+		all, err := t.kept[view].parse(h.Source)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if from, c, ok := cellOf(name, all[name].key); ok && from == t.source && wanted(all[name]) {
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells, next, nil
+}
+
+// hit is a document as a search finds it.
+type hit struct {
+	ID      string          `json:"_id"`
+	Routing string          `json:"_routing"`
+	Source  json.RawMessage `json:"_source"`
+	Sort    json.RawMessage `json:"sort"`
+}
+
+// hits pages through the documents that a view shows.
+func (t *Target) hits(ctx context.Context, view int, after string, limit int) (found []hit, next string, err error) {
 	k := t.kept[view]
 	p, err := parsePage(after)
 	if err != nil {
@@ -78,31 +107,18 @@ func (t *Target) sweep(ctx context.Context, view int, after string, limit int, w
 		}
 		p.Point = opened.ID
 	}
-	found, err := t.page(ctx, &p, limit)
-	if err != nil {
+	if found, err = t.page(ctx, &p, limit); err != nil {
 		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
-	}
-	var cells []replicator.Cell
-	for _, source := range found {
-		all, err := k.parse(source)
-		if err != nil {
-			return nil, "", err
-		}
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if from, c, ok := cellOf(name, all[name].key); ok && from == t.source && wanted(all[name]) {
-				cells = append(cells, c)
-			}
-		}
 	}
 	if len(found) < limit { // the last page
 		_ = t.sink.client.call(ctx, http.MethodDelete, "/_pit", map[string]any{"id": p.Point}, nil) // else it ends by itself
-		return cells, "", nil
+		return found, "", nil
 	}
-	return cells, p.String(), nil
+	return found, p.String(), nil
 }
 
-// page reads the sources of the next documents, and moves p on.
-func (t *Target) page(ctx context.Context, p *page, limit int) ([]json.RawMessage, error) {
+// page reads the next documents, and moves p on.
+func (t *Target) page(ctx context.Context, p *page, limit int) ([]hit, error) {
 	body := map[string]any{
 		"size": limit, "sort": []string{"_shard_doc"}, "track_total_hits": false,
 		"pit":   map[string]any{"id": p.Point, "keep_alive": keepPoint},
@@ -114,10 +130,7 @@ func (t *Target) page(ctx context.Context, p *page, limit int) ([]json.RawMessag
 	var result struct {
 		Point string `json:"pit_id"`
 		Hits  struct {
-			Hits []struct {
-				Source json.RawMessage `json:"_source"`
-				Sort   json.RawMessage `json:"sort"`
-			} `json:"hits"`
+			Hits []hit `json:"hits"`
 		} `json:"hits"`
 	}
 	if err := t.sink.client.call(ctx, http.MethodPost, "/_search", body, &result); err != nil {
@@ -126,10 +139,8 @@ func (t *Target) page(ctx context.Context, p *page, limit int) ([]json.RawMessag
 	if result.Point != "" {
 		p.Point = result.Point
 	}
-	var sources []json.RawMessage
-	for _, h := range result.Hits.Hits {
-		sources = append(sources, h.Source)
-		p.After = h.Sort
+	if n := len(result.Hits.Hits); n > 0 {
+		p.After = result.Hits.Hits[n-1].Sort
 	}
-	return sources, nil
+	return result.Hits.Hits, nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"replicator"
 )
 
 // Config is what a Sink is made of.
@@ -27,6 +29,10 @@ type Config struct {
 
 	CACert, Cert, Key string // files: the authorities to trust, the certificate to show and its key; "": none
 	ServerName        string // the name that the server's certificate must have; "": its address
+
+	// Names says whether a name can be one that the view's key makes, and, of a hash or JSON view, whose it is then, in the form of
+	// replicator.Key.String: so what somebody else put into a view is found. nil: it is not looked for.
+	Names func(v *replicator.View, name string) (entities []string, ok bool)
 
 	Logger *slog.Logger // nil: none
 }

@@ -21,6 +21,7 @@ type Sink struct {
 	tags    []string // where the copies of the marks stand in a cluster
 	log     *slog.Logger
 	rdb     redis.UniversalClient
+	names   func(v *replicator.View, name string) (entities []string, ok bool)
 
 	apply, swapMarks, swapRecord, push *redis.Script
 }
@@ -33,7 +34,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb,
+	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb, names: c.Names,
 		apply: redis.NewScript(library + applySource), swapMarks: redis.NewScript(marksSource),
 		swapRecord: redis.NewScript(swapSource), push: redis.NewScript(library + pushSource)}
 	if s.cluster {

@@ -1,0 +1,81 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"replicator"
+)
+
+var _ replicator.Tidier = (*Target)(nil)
+
+// Strays implements replicator.Tidier: documents without a state, which the program never writes.
+func (t *Target) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
+	found, next, err := t.hits(ctx, view, after, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	var suspects []*document
+	for _, h := range found {
+		if d := (&document{index: t.kept[view].generation.write, id: h.ID, routing: h.Routing, source: h.Source, exists: true}); d.isStray() {
+			suspects = append(suspects, d)
+		}
+	}
+	if err := t.sink.client.read(ctx, suspects); err != nil { // as they are now
+		return nil, "", fmt.Errorf("view %s: %w", t.views[view].Name, err)
+	}
+	var strays []replicator.Stray
+	for _, d := range suspects {
+		if d.isStray() {
+			at, _ := json.Marshal([2]string{d.id, d.routing}) // texts can always be marshalled
+			strays = append(strays, replicator.Stray{Name: d.id, At: string(at)})
+		}
+	}
+	return strays, next, nil
+}
+
+// isStray reports whether the document is there without a state.
+func (d *document) isStray() bool {
+	var doc struct {
+		State json.RawMessage `json:"_replicator"`
+	}
+	return d.exists && (json.Unmarshal(d.source, &doc) != nil || doc.State == nil)
+}
+
+// Tidy implements replicator.Tidier.
+func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
+	write := t.kept[view].generation.write
+	var documents []*document
+	for _, s := range strays {
+		var at [2]string
+		if err := json.Unmarshal([]byte(s.At), &at); err != nil {
+			return 0, fmt.Errorf("%q is no place in a view: %w", s.At, err)
+		}
+		documents = append(documents, &document{index: write, id: at[0], routing: at[1]})
+	}
+	if err := t.sink.client.read(ctx, documents); err != nil {
+		return 0, fmt.Errorf("view %s: %w", t.views[view].Name, err)
+	}
+	for _, d := range documents {
+		if !d.isStray() {
+			continue
+		}
+		path := fmt.Sprintf("/%s/_doc/%s?if_seq_no=%d&if_primary_term=%d", write, url.PathEscape(d.id), d.seq, d.term)
+		if d.routing != "" {
+			path += "&routing=" + url.QueryEscape(d.routing)
+		}
+		err := t.sink.client.call(ctx, http.MethodDelete, path, nil, nil)
+		switch f := asFailure(err); {
+		case err == nil:
+			removed++
+		case f != nil && f.Status == http.StatusConflict: // somebody wrote it meanwhile: it is looked at again next time
+		case isMissing(err):
+		default:
+			return removed, fmt.Errorf("view %s: removing document %s, which nobody claims: %w", t.views[view].Name, d.id, err)
+		}
+	}
+	return removed, nil
+}

@@ -1,0 +1,69 @@
+package verify
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"replicator"
+)
+
+// strays looks for what the sink holds of no cell at all. A sample of the keys says nothing about these.
+func (v *verifier) strays(ctx context.Context) error {
+	tidier, ok := v.Target.(replicator.Tidier)
+	if !ok || v.Sample > 0 && v.Sample < 1 {
+		return nil
+	}
+	for {
+		if v.Continue != nil {
+			if err := v.Continue(); err != nil {
+				return err
+			}
+		}
+		began, limit := time.Now(), v.page()
+		strays, next, err := tidier.Strays(ctx, 0, v.after, limit)
+		if err != nil {
+			v.lost = !v.moved
+			return err
+		}
+		v.moved = true
+		strays = slices.DeleteFunc(strays, func(s replicator.Stray) bool { return v.places[s.Name] })
+		for _, s := range strays {
+			v.count(replicator.Extra, Difference{Key: s.Name, Kind: replicator.Extra})
+		}
+		if v.Repair {
+			removed, err := tidier.Tidy(ctx, 0, strays)
+			if err != nil {
+				return err
+			}
+			v.repaired(removed)
+		}
+		if v.after = next; next == "" {
+			return nil
+		}
+		if err := v.throttle(ctx, limit/perListed, began); err != nil {
+			return err
+		}
+	}
+}
+
+// count counts a difference.
+func (v *verifier) count(kind replicator.DifferenceKind, d Difference) {
+	v.Observer.Differs(v.View.Name, kind)
+	switch kind {
+	case replicator.Missing:
+		v.result.Missing++
+	case replicator.Stale:
+		v.result.Stale++
+	case replicator.Extra:
+		v.result.Extra++
+	}
+	if len(v.result.Differences) < shown {
+		v.result.Differences = append(v.result.Differences, d)
+	}
+}
+
+func (v *verifier) repaired(n int) {
+	v.result.Repaired += int64(n)
+	v.Observer.Repaired(v.View.Name, n)
+}

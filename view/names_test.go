@@ -1,0 +1,70 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+// What a key makes must be found again, and so must the entity.
+func TestANameLeadsBackToItsEntity(t *testing.T) {
+	for _, template := range []string{"o:{tenant}:{id}", "o/{id}/{tenant}/x", "o{{:{tenant:hex}-{id:uuid}", "o:{tenant:base64}.{id}", "o:{tenant}0:{id}"} {
+		v := hashOfOrders(template)
+		find, err := Names([]*replicator.View{v}, testTables())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := mustCompile(t, v)
+		for _, key := range [][2]any{{"a:b%", "c"}, {int64(-7), int64(5)}, {rowKey, rowKey}, {"71f0c4d2-2918-44cc-a2df-6f486e96e37c", rowKey}} {
+			cell := replicator.Cell{Table: "order", Key: mustKey(t, key[0], key[1])}
+			made := e.Evaluate(cell, &replicator.Row{Cell: cell, Body: []byte("{}")})[0]
+			if made.Err != nil { // the form does not take the value
+				continue
+			}
+			entities, ok := find(v, made.Entries[0].Key)
+			if strings.HasSuffix(made.Entries[0].Key, ":b%/x") && !ok {
+				continue // its last value holds a colon
+			}
+			if !ok || !slices.Contains(entities, cell.Key.String()) {
+				t.Errorf("%s: %s of %s leads to %q, %v", template, made.Entries[0].Key, cell.Key, entities, ok)
+			}
+		}
+	}
+}
+
+func TestNamesThatMayBeSomethingElseAreLeftAlone(t *testing.T) {
+	hash := func(name, key string) *replicator.View {
+		return &replicator.View{Name: name, Kind: "hash", From: from("cell", "users"), Key: key}
+	}
+	unique := &replicator.View{Name: "unique", Kind: "index", From: from("cell", "users"), Key: "user:{email}", Unique: true}
+	set := &replicator.View{Name: "set", Kind: "index", From: from("cell", "users"), Key: "user:{email}"}
+	user := hash("user", "user:{row_key}")
+	tests := []struct {
+		name  string
+		views []*replicator.View
+		key   string
+		ok    bool
+	}{
+		{"the view's own", []*replicator.View{user}, "user:5", true},
+		{"another beginning", []*replicator.View{user}, "users:5", false},
+		{"something beside the view's", []*replicator.View{user}, "user:5:sessions", false},
+		{"no value", []*replicator.View{user}, "user:", false},
+		{"another view of the same type", []*replicator.View{user, hash("other", "user:{row_key:hex}")}, "user:55", false},
+		{"another view of another type", []*replicator.View{user, set}, "user:5", true},
+		{"a string beside a hash", []*replicator.View{unique, user}, "user:5", true},
+		{"any name", []*replicator.View{hash("any", "{row_key}")}, "5", false},
+		{"one name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}}, "best", true},
+		{"not that name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}}, "bests", false},
+	}
+	for _, tt := range tests {
+		find, err := Names(tt.views, testTables())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := find(tt.views[0], tt.key); ok != tt.ok {
+			t.Errorf("%s: of %s it says %v", tt.name, tt.key, ok)
+		}
+	}
+}
