@@ -101,9 +101,6 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	for name, views := range kinds() {
-		if name == "unique" {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			empty(t)
 			s := subject(t, views, rdb, c)

@@ -112,9 +112,6 @@ func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, 
 // TestCrashes runs the suite while requests fail at random, on one server and in a cluster.
 func TestCrashes(t *testing.T) {
 	for name, views := range kinds() {
-		if name == "unique" {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
 			cutting(t, views, client(t, s), Config{URLs: []string{s.DSN("0")}}, 100)
