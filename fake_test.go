@@ -213,6 +213,7 @@ func (r *fakeReader) Scan(_ context.Context, _ string, _ []string, after string,
 			return chunk, nil
 		}
 		chunk.Rows = append(chunk.Rows, r.row(row, low))
+		chunk.Passed++
 		chunk.Next = strconv.FormatInt(r.rows[row], 10)
 	}
 	chunk.Done = true

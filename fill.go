@@ -31,7 +31,11 @@ func (s *session) fill(ctx context.Context) error {
 // chunkTime is how long reading a chunk should take: short reads leave no long snapshots behind in the source.
 const chunkTime = 200 * time.Millisecond
 
-// scan puts all rows of a table, chunk by chunk, from where the saved progress stands.
+// mostRows is how many rows of a table a chunk passes at most.
+const mostRows = 32000
+
+// scan puts all rows of a table, chunk by chunk, from where the saved progress stands. The lanes work on a chunk while the next
+// is read, and nobody waits in between; but progress is what they have applied.
 func (s *session) scan(ctx context.Context, table string) error {
 	columns := s.run.columns(table)
 	progress := s.run.progress(table)
@@ -43,46 +47,56 @@ func (s *session) scan(ctx context.Context, table string) error {
 		progress.Total = n
 	}
 	limit := ScanLimit{Rows: 1000, Bytes: s.budget.total / 4}
+	before := func() error { return nil } // waits until the chunk before is applied, and says so
 	for !progress.Done {
 		began := time.Now()
-		s.window.open()
-		chunk, err := s.reader.Scan(ctx, table, columns, progress.After, limit)
-		if err == nil {
-			chunk.Rows, err = s.settled(ctx, chunk)
-		}
-		s.window.close()
+		chunk, err := s.chunk(ctx, table, columns, progress.After, limit)
 		if err != nil {
 			return err
 		}
 		took := time.Since(began)
-		// The lanes have worked on the chunk before while this one was read.
-		if err := s.barrier(ctx); err != nil {
-			return err
-		}
-		s.run.setProgress(table, progress)
 		for _, row := range chunk.Rows {
 			if err := s.put(ctx, row); err != nil {
 				return err
 			}
 		}
+		applied := s.applied()
+		if err := before(); err != nil {
+			return err
+		}
 		progress.After, progress.Done = chunk.Next, chunk.Done
-		progress.Rows += int64(len(chunk.Rows))
-		s.scanned(table, len(chunk.Rows))
-		if err := s.throttle(ctx, len(chunk.Rows), began); err != nil {
+		progress.Rows += int64(chunk.Passed)
+		reached := progress
+		before = func() error {
+			err := applied(ctx)
+			if err == nil {
+				s.run.setProgress(table, reached)
+			}
+			return err
+		}
+		s.scanned(table, chunk.Passed)
+		if err := s.throttle(ctx, chunk.Passed, began); err != nil {
 			return err
 		}
 		switch {
-		case took < chunkTime/2 && limit.Rows < 16000:
+		case took < chunkTime/2 && limit.Rows < mostRows:
 			limit.Rows *= 2
 		case took > chunkTime*2 && limit.Rows > 100:
 			limit.Rows /= 2
 		}
 	}
-	if err := s.barrier(ctx); err != nil {
-		return err
+	return before()
+}
+
+// chunk reads the next rows of a table, without those that are left to the tail.
+func (s *session) chunk(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error) {
+	s.window.open()
+	defer s.window.close()
+	chunk, err := s.reader.Scan(ctx, table, columns, after, limit)
+	if err == nil {
+		chunk.Rows, err = s.settled(ctx, chunk)
 	}
-	s.run.setProgress(table, progress)
-	return nil
+	return chunk, err
 }
 
 // settled returns the rows of a chunk that can be put at its Low. Where a row's version is its own, that is all of them.

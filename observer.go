@@ -8,7 +8,7 @@ type Observer interface {
 	Stale(view string, n int)                 // ops older than what the view holds
 	DeadLetter(view string, reason string)    // reason: row, evaluate or rejected
 	Visible(view string, after time.Duration) // from the source's commit until it was durable in the sink
-	Scanned(view string, rows int)            // rows that a fill has put
+	Scanned(view string, rows int)            // rows of the source that a fill has come past
 	Batch(sink string, ops int, took time.Duration)
 	Retry(sink string) // a session ended by an error and begins anew
 }

@@ -188,17 +188,26 @@ func (s *session) low() int64 {
 }
 
 // barrier waits until everything that was added before has been applied.
-func (s *session) barrier(ctx context.Context) error {
+func (s *session) barrier(ctx context.Context) error { return s.applied()(ctx) }
+
+// applied returns a function that waits until everything that was added so far has been applied.
+func (s *session) applied() func(ctx context.Context) error {
+	var lanes []<-chan struct{}
 	for _, l := range s.lanes {
 		if applied := l.applied(); applied != nil {
+			lanes = append(lanes, applied)
+		}
+	}
+	return func(ctx context.Context) error {
+		for _, applied := range lanes {
 			select {
 			case <-applied:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
 		}
+		return nil
 	}
-	return nil
 }
 
 // lag is how long ago the oldest change was committed that the views do not show yet; false if that is not known.

@@ -47,7 +47,8 @@ type Reader interface {
 	Newest(ctx context.Context, cells []Cell) (rows []*Row, asOf int64, err error)
 
 	// Scan reads the next rows of a table in the order of its offset, after the place that an earlier chunk's Next names
-	// ("": from the start). Only cells of the given column values, all if columns is empty.
+	// ("": from the start). Only cells of the given column values, all if columns is empty. From the start it may choose
+	// another order, and leave out rows that are not the newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether all that the fence names (a GTID set, or FILE:POS) was committed at or before p.
@@ -57,16 +58,17 @@ type Reader interface {
 	Close() error
 }
 
-// ScanLimit bounds a chunk: it ends at the first bound reached, but holds at least one row.
+// ScanLimit bounds a chunk: it ends at the first bound reached, but passes at least one row.
 type ScanLimit struct {
-	Rows  int
-	Bytes int64
+	Rows  int   // that are passed
+	Bytes int64 // of the rows that are returned
 }
 
 // Chunk is a piece of a scan. Every row in it was read after Low and before High was taken: it holds all of Low and may
 // hold some of what follows, up to High. The rows' Order is Low, and so is their Version where the position is the version.
 type Chunk struct {
 	Rows      []*Row
+	Passed    int // rows of the table that the scan has come past, with those that it left out
 	Low, High int64
 	Next      string // where the next chunk goes on; opaque
 	Done      bool   // nothing is left

@@ -47,6 +47,7 @@ const (
 	errnoDeadlock         = 1213
 	errnoBinlogFatal      = 1236
 	errnoNoSuchTable      = 1146
+	errnoNoSuchKey        = 1176
 	errnoBadField         = 1054
 	errnoNotAllowed       = 1130
 	errnoPluginNotLoaded  = 1524

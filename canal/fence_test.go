@@ -3,6 +3,7 @@ package canal
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -74,12 +75,38 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 			t.Fatal(err)
 		}
 
+		// A row that a scan saw before its delete must not be put after it.
+		change, committed = write("DELETE FROM versioned WHERE v = 2")
+		chunk, err := x.reader.Scan(testContext(t), "versioned", nil, "", replicator.ScanLimit{Rows: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range chunk.Rows {
+			if row.Version == 2 && chunk.Low >= change.Order {
+				t.Errorf("the scan shows what was deleted at %d, at %d", change.Order, chunk.Low)
+			}
+		}
+		if err := <-committed; err != nil {
+			t.Fatal(err)
+		}
+
+		// What was written just before a reader's start is not brought by its tail.
+		_, committed = write("INSERT INTO versioned(k, v) VALUES (1, 3)")
+		late := b.open(src, b.latest(src))
+		chunk, err = late.Scan(testContext(t), "versioned", nil, "", replicator.ScanLimit{Rows: 10})
+		if err != nil || chunk.Low < late.Start().Order || !slices.ContainsFunc(chunk.Rows, func(r *replicator.Row) bool { return r.Version == 3 }) {
+			t.Errorf("a scan from %d shows %d rows as of %d, and not the latest: %v", late.Start().Order, len(chunk.Rows), chunk.Low, err)
+		}
+		if err := <-committed; err != nil {
+			t.Fatal(err)
+		}
+
 		change, committed = write("UPDATE placed SET body = 'new' WHERE k = 1")
 		var body string
 		if err := b.db.QueryRow("SELECT body FROM placed").Scan(&body); err != nil || body != "old" {
 			t.Fatalf("a plain SELECT shows %s (%v): the commit isn't held, nothing is proved", body, err)
 		}
-		chunk, err := x.reader.Scan(testContext(t), "placed", nil, "", replicator.ScanLimit{Rows: 10})
+		chunk, err = x.reader.Scan(testContext(t), "placed", nil, "", replicator.ScanLimit{Rows: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

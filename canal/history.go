@@ -153,16 +153,43 @@ func (h *history) upTo(order int64) (end, *gtidSet) {
 	return h.at, h.base
 }
 
+// latest returns the latest end with the transactions before it, and forgets nothing. The set is nil where they are not known.
+func (h *history) latest() (order int64, before *gtidSet) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	order = h.at.order
+	if n := len(h.ends); n > 0 {
+		order = h.ends[n-1].order
+	}
+	if !h.gtids {
+		return order, nil
+	}
+	before = h.base.clone()
+	for _, e := range h.ends {
+		for _, r := range e.more {
+			h.applyTo(before, r)
+		}
+		h.applyTo(before, e.last)
+	}
+	return order, before
+}
+
 func (h *history) apply(r gtidRun) {
-	if r.last == 0 || !h.gtids {
+	if h.gtids {
+		h.applyTo(h.base, r)
+	}
+}
+
+func (h *history) applyTo(set *gtidSet, r gtidRun) {
+	if r.last == 0 {
 		return
 	}
 	s := h.names[r.sid]
 	if h.maria {
 		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as it
 		// may without gtid_strict_mode.
-		h.base.addMaria(s.name, s.server, r.last)
+		set.addMaria(s.name, s.server, r.last)
 		return
 	}
-	h.base.add(s.name, span{r.first, r.last})
+	set.add(s.name, span{r.first, r.last})
 }

@@ -14,7 +14,8 @@ import (
 	"replicator"
 )
 
-// Scan reads the next rows of a table in the order of its offset: by keyset, so a chunk costs the same wherever it is.
+// Scan reads the next rows of a table by keyset, so a chunk costs the same wherever it is: in the order of its offset, or, where
+// an index tells which rows are the newest of their cells and there are many others, only those, in that index's order.
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string, limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
 	w := r.tables.byName[table]
@@ -28,22 +29,22 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if len(x.offset) == 0 {
 		return chunk, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no primary or unique key to scan by", table, w.Database, w.Table.Table))
 	}
-	limit.Rows = w.rowsFor(limit)
-	query, args, err := x.scanQuery(columns, after, limit.Rows)
-	if err != nil {
-		return chunk, err
-	}
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return chunk, err
 	}
 	defer conn.Close()
-	if !x.positioned() && (after == "" || r.server.flavor == mysqlFlavor) { // MySQL: once is enough with GTIDs, and costs nothing
-		lock, err := r.settle(ctx, conn)
-		if err != nil {
-			return chunk, err
-		}
-		query += lock
+	chunk, done, err := r.scanNewest(ctx, conn, x, columns, after, limit)
+	if err != nil || done {
+		return chunk, classify(err)
+	}
+	if strings.HasPrefix(after, walkPlace) { // the index is gone
+		after = ""
+	}
+	limit.Rows = w.rowsFor(limit)
+	query, args, err := x.scanQuery(columns, after, limit.Rows)
+	if err != nil {
+		return chunk, err
 	}
 	for range lockAttempts {
 		if chunk, err = r.scanChunk(ctx, conn, x, query, args, columns, limit); !lostLock(err) {
@@ -55,16 +56,17 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 
 func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, query string, args []any, columns []string,
 	limit replicator.ScanLimit) (chunk replicator.Chunk, err error) {
-	lock, done, err := r.fence(ctx, conn, x, &chunk.Low)
+	f, err := r.fence(ctx, conn, x)
 	if err != nil {
 		return chunk, err
 	}
-	defer done()
+	defer f.end()
+	chunk.Low = f.low
 	now := time.Now()
 	read, size := 0, int64(0)
 	chunk.Next = ""
 	full := false
-	err = x.read(ctx, conn, query+lock, args, func(_ int, values [][]byte) error {
+	err = x.read(ctx, conn, query+f.lock, args, func(_ int, values [][]byte) error {
 		if full {
 			return errChunkFull
 		}
@@ -89,15 +91,20 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, qu
 	if err != nil {
 		return replicator.Chunk{}, err
 	}
-	file, pos, _, err := r.server.status(ctx, conn)
-	if err != nil {
+	chunk.Passed = read
+	if chunk.High, err = r.end(ctx, conn); err != nil {
 		return replicator.Chunk{}, err
 	}
-	chunk.High = orderOf(r.place.epoch, file.number, pos)
 	if len(chunk.Rows) > 0 {
 		x.t.rowSize.Store(max(size/int64(len(chunk.Rows)), 1))
 	}
 	return chunk, nil
+}
+
+// end is the present end of the binlog.
+func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
+	file, pos, _, err := r.server.status(ctx, conn)
+	return orderOf(r.place.epoch, file.number, pos), err
 }
 
 // firstRows is how many rows are asked for while nothing is known of their size.
@@ -119,55 +126,6 @@ func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 
 // errChunkFull ends reading where the bytes of a chunk are reached.
 var errChunkFull = errors.New("chunk is full")
-
-// fence makes sure that what is read next includes everything up to low. A table whose rows carry versions needs no fence: a
-// row that was read too early is older than what the tail brings. Where the position is the version it would step back.
-//
-// On MariaDB a consistent snapshot says where in the binlog it was taken. MySQL has no such thing: there a locking read
-// waits for those that are in the binlog and not yet visible.
-func (r *Reader) fence(ctx context.Context, conn *sql.Conn, x *selection, low *int64) (lock string, done func(), err error) {
-	done = func() {}
-	if x.positioned() && r.server.flavor == mariaFlavor {
-		return "", func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-			defer cancel()
-			_, _ = conn.ExecContext(ctx, "COMMIT") // ends a read; an error ends the connection with it
-		}, r.snapshot(ctx, conn, low)
-	}
-	file, pos, _, err := r.server.status(ctx, conn)
-	*low = orderOf(r.place.epoch, file.number, pos)
-	if x.positioned() {
-		lock = " " + r.server.shareLock()
-	}
-	return lock, done, err
-}
-
-// snapshot begins a transaction that sees all up to low, and nothing else.
-func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn, low *int64) error {
-	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
-		if _, err := conn.ExecContext(ctx, q); err != nil {
-			return err
-		}
-	}
-	rows, err := named(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'")
-	if err != nil {
-		return err
-	}
-	at := map[string]string{}
-	for _, r := range rows {
-		at[strings.ToLower(r["variable_name"])] = r["value"]
-	}
-	file, err := parseFileName(at["binlog_snapshot_file"])
-	if err != nil {
-		return err
-	}
-	var pos int64
-	if _, err := fmt.Sscan(at["binlog_snapshot_position"], &pos); err != nil {
-		return fmt.Errorf("position of the snapshot: %w", err)
-	}
-	*low = orderOf(r.place.epoch, file.number, pos)
-	return nil
-}
 
 // scanQuery reads rows after a place. The first column selected is there for selection.read only.
 func (x *selection) scanQuery(columns []string, after string, limit int) (string, []any, error) {

@@ -33,6 +33,16 @@ type schema struct {
 	primary []string
 	unique  [][]string // the columns of every unique key, the primary key first
 	indexed [][]string // the columns of every index, in order
+	ordered []index    // the indexes whose entries hold their columns' whole values, in the values' order
+}
+
+// index is an index as information_schema has it now.
+type index struct {
+	name    string
+	columns []string
+	unique  bool
+	whole   bool // it is on columns, not on expressions
+	ordered bool // on their whole values, and in order: no prefixes, no hashes
 }
 
 func (s *schema) column(name string) *declaredColumn {
@@ -86,7 +96,7 @@ const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(chara
 	"FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
 // A row per column of an index; a column is NULL where the index is on an expression.
-const indexesQuery = "SELECT index_name, non_unique, column_name FROM information_schema.statistics " +
+const indexesQuery = "SELECT index_name, non_unique, column_name, sub_part IS NULL AND index_type = 'BTREE' FROM information_schema.statistics " +
 	"WHERE table_schema = ? AND table_name = ? ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index"
 
 // readSchema reads a table's shape. A table that doesn't exist, or that the account may not see, is a Fatal error.
@@ -119,25 +129,20 @@ func readSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, 
 }
 
 func (s *schema) readIndexes(rows *sql.Rows) error {
-	type index struct {
-		name    string
-		unique  bool
-		columns []string
-		whole   bool
-	}
 	var all []index
 	err := eachRow(rows, func() error {
 		var name string
-		var nonUnique bool
+		var nonUnique, ordered bool
 		var column sql.NullString
-		if err := rows.Scan(&name, &nonUnique, &column); err != nil {
+		if err := rows.Scan(&name, &nonUnique, &column, &ordered); err != nil {
 			return err
 		}
 		if len(all) == 0 || all[len(all)-1].name != name {
-			all = append(all, index{name: name, unique: !nonUnique, whole: true})
+			all = append(all, index{name: name, unique: !nonUnique, whole: true, ordered: true})
 		}
 		last := &all[len(all)-1]
 		last.whole = last.whole && column.Valid
+		last.ordered = last.ordered && ordered
 		last.columns = append(last.columns, column.String)
 		return nil
 	})
@@ -146,6 +151,9 @@ func (s *schema) readIndexes(rows *sql.Rows) error {
 			continue
 		}
 		s.indexed = append(s.indexed, x.columns)
+		if x.ordered {
+			s.ordered = append(s.ordered, x)
+		}
 		if x.unique {
 			s.unique = append(s.unique, x.columns)
 		}

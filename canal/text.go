@@ -90,6 +90,7 @@ func trimZerofill(s string) string {
 // selection is how rows of a watched table are selected.
 type selection struct {
 	t        *watched
+	shape    *schema
 	single   bool
 	distinct bool   // no two rows of a cell have one version
 	list     string // the select list
@@ -101,11 +102,12 @@ type selection struct {
 	extras   []int
 	names    []string
 	offset   []int
+	hint     string // how the server is to read the table; "" leaves it to the server
 }
 
 func newSelection(t *watched) (*selection, error) {
 	s := t.schema.Load()
-	x := &selection{t: t, single: s.single(&t.Table), column: -1, version: -1, body: -1}
+	x := &selection{t: t, shape: s, single: s.single(&t.Table), column: -1, version: -1, body: -1}
 	x.distinct = t.Version != "" && s.tellsApart(append(append([]string{t.Version}, t.Key...), t.Column))
 	at := map[string]int{}
 	add := func(name string) (int, error) {
@@ -192,9 +194,9 @@ func subset(a, b []string) bool {
 	return true
 }
 
-// from is the table's qualified name.
+// from is the table's qualified name, and the hint.
 func (x *selection) from() string {
-	return quoteName(x.t.Database) + "." + quoteName(x.t.Table.Table)
+	return quoteName(x.t.Database) + "." + quoteName(x.t.Table.Table) + x.hint
 }
 
 // positioned reports whether a row's version is its place in the binlog.

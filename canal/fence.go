@@ -1,0 +1,115 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// fence is what a chunk of a scan is read behind: all up to low is visible to the reads of its connection, and low is not
+// before the reader's start.
+//
+// Both servers write a transaction to the binlog first and make it visible then: with semi-synchronous replication that can
+// take as long as a replica takes to answer. What the binlog's status shows may be invisible yet. A scan that took it for low
+// would lose what was committed just before the tail's start, and put a row that it saw before a delete at a place after the
+// tail's look at the cell: the row would come back for good.
+type fence struct {
+	low  int64
+	lock string // the clause of a locking read, where the server can't be asked otherwise
+	end  func() // to be called when all is read
+}
+
+// settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
+const settleTime = time.Minute
+
+// fence waits until what the tail has read is visible, where the server can be asked. Otherwise a locking read waits for the
+// transactions that hold its rows. So it does where the position is the version and low has to be close to what is read: what
+// changes between low and the end of the read is left to the tail.
+func (r *Reader) fence(ctx context.Context, conn *sql.Conn, x *selection) (f *fence, err error) {
+	f = &fence{end: func() {}}
+	if r.server.flavor == mariaFlavor {
+		return f, r.behindSnapshot(ctx, conn, f)
+	}
+	if !x.positioned() && r.server.gtid {
+		low, before := r.history.latest()
+		if before != nil {
+			f.low = low
+			return f, r.untilVisible(ctx, conn, before.String())
+		}
+	}
+	f.low, err = r.end(ctx, conn)
+	f.lock = " " + r.server.shareLock()
+	return f, err
+}
+
+// untilVisible waits for transactions of MySQL.
+func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string) error {
+	var late sql.NullInt64
+	err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", gtids, settleTime.Seconds()).Scan(&late)
+	if err != nil {
+		return err
+	}
+	if late.Int64 != 0 {
+		return fmt.Errorf("transactions before %s are not visible after %s", gtids, settleTime)
+	}
+	return nil
+}
+
+// behindSnapshot begins a transaction on MariaDB, whose consistent snapshots say where in the binlog they were taken.
+func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence) (err error) {
+	end := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+		defer cancel()
+		_, err := conn.ExecContext(ctx, "COMMIT")
+		return err
+	}
+	for late := time.Now().Add(settleTime); ; {
+		if f.low, err = r.snapshot(ctx, conn); err == nil && f.low >= r.start.Order {
+			f.end = func() { _ = end() } // an error ends the connection, and the transaction with it
+			return nil
+		}
+		if eerr := end(); err == nil {
+			err = eerr
+		}
+		if err == nil && time.Now().After(late) {
+			err = errors.New("transactions before the start are not visible after " + settleTime.String())
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// snapshot begins a transaction that sees all up to low, and nothing else.
+func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn) (low int64, err error) {
+	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			return 0, err
+		}
+	}
+	rows, err := named(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+	if err != nil {
+		return 0, err
+	}
+	at := map[string]string{}
+	for _, r := range rows {
+		at[strings.ToLower(r["variable_name"])] = r["value"]
+	}
+	file, err := parseFileName(at["binlog_snapshot_file"])
+	if err != nil {
+		return 0, err
+	}
+	var pos int64
+	if _, err := fmt.Sscan(at["binlog_snapshot_position"], &pos); err != nil {
+		return 0, fmt.Errorf("position of the snapshot: %w", err)
+	}
+	return orderOf(r.place.epoch, file.number, pos), nil
+}
