@@ -165,27 +165,28 @@ func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, 
 	}
 	var found []replicator.Mark
 	for _, m := range by[0] {
-		gone := false
-		for _, others := range by[1:] {
-			if !s.spread[m.View] {
-				break
-			}
-			i := slices.IndexFunc(others, func(o replicator.Mark) bool { return o.View == m.View && o.Fingerprint == m.Fingerprint })
-			if gone = gone || i < 0; gone {
-				break
-			}
-			if o := others[i]; o.Position.Order < m.Position.Order {
-				m.Position = o.Position
-			}
-			if others[i].Phase != replicator.Filled {
-				m.Phase = others[i].Phase
-			}
-		}
-		if !gone {
+		if !s.spread[m.View] || lowest(&m, by[1:]) {
 			found = append(found, m)
 		}
 	}
 	return found, nil
+}
+
+// lowest lowers a mark to where the other shards stand. It reports whether all of them know the view by the same definition.
+func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
+	for _, marks := range others {
+		i := slices.IndexFunc(marks, func(o replicator.Mark) bool { return o.View == m.View && o.Fingerprint == m.Fingerprint })
+		if i < 0 {
+			return false
+		}
+		if o := marks[i]; o.Position.Order < m.Position.Order {
+			m.Position = o.Position
+		}
+		if marks[i].Phase != replicator.Filled {
+			m.Phase = marks[i].Phase
+		}
+	}
+	return true
 }
 
 // Forget implements replicator.Sink.

@@ -152,15 +152,20 @@ func (c cutConn) Write(b []byte) (int, error) {
 	return 0, errors.Join(net.ErrClosed, c.Conn.Close())
 }
 
-// patient repeats what fails, as a pipeline does.
+// patient repeats what fails, but not what is applied.
 type patient struct{ replicator.Sink }
 
 type patientTarget struct{ replicator.Target }
 
+// temporary errors are those of connections that were cut.
+func temporary(err error) bool {
+	return !replicator.IsFatal(err) && !errors.Is(err, replicator.ErrSinkLost)
+}
+
 func again[T any](do func() (T, error)) (T, error) {
 	for {
 		v, err := do()
-		if err == nil || replicator.IsFatal(err) || errors.Is(err, replicator.ErrSinkLost) {
+		if err == nil || !temporary(err) {
 			return v, err
 		}
 	}
@@ -169,10 +174,6 @@ func again[T any](do func() (T, error)) (T, error) {
 func (p patient) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	target, err := again(func() (replicator.Target, error) { return p.Sink.Open(ctx, source, views) })
 	return patientTarget{target}, err
-}
-
-func (p patientTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	return again(func() (replicator.Applied, error) { return p.Target.Apply(ctx, ops) })
 }
 
 func (p patientTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
@@ -199,7 +200,7 @@ func TestShardedHistoriesOverLinksThatAreCutBetweenAnyTwoStatements(t *testing.T
 		}
 		views := sharded(suiteViews...)
 		subject := m.subject(views)
-		subject.Histories = 40
+		subject.Histories, subject.Interrupted = 60, temporary
 		subject.New = func(t testing.TB) replicator.Sink { return patient{m.sink(t, views...)} }
 		sinktest.RunHistories(t, subject)
 		if cuts.Load() == 0 {

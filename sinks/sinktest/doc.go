@@ -17,7 +17,8 @@
 //   - Convergence: when all is applied, the target holds the function of the newest remaining rows, and nothing else.
 //   - No step back: what a cell shows after each batch is what the source held at some place, and that place never falls.
 //     A read of the source (a scan, a look after a delete) may have seen more than it claims to: its rows count from the
-//     place it claims (Chunk.Low, Op.AsOf). That is the one excuse, and half of the histories do without it.
+//     place it claims (Chunk.Low, Op.AsOf). That is the one excuse, and half of the histories do without it. A sink whose Apply is
+//     not one transaction is watched so while its calls succeed; where they are interrupted (Subject.Interrupted), only the end counts.
 //
 // # Contract
 //

@@ -60,7 +60,7 @@ func (env *environment) newHistory(seed uint64) *history {
 	h.scans = rnd.IntN(2) == 0
 	h.source = newSource(rnd, env.subject, env.base, ties)
 	h.filling = h.scans && rnd.IntN(3) == 0
-	h.inOrder = !h.filling
+	h.inOrder = !h.filling && env.subject.Interrupted == nil
 	start := 0
 	if h.filling {
 		for range rnd.IntN(15) {
@@ -152,8 +152,17 @@ func (h *history) mark(ctx context.Context) error {
 func (h *history) arrive(ctx context.Context) error {
 	i := h.rnd.IntN(len(h.late))
 	b := h.late[i]
+	err := h.apply(ctx, h.rnd.IntN(len(h.env.targets)), b)
+	if h.interrupted(err) {
+		return nil // it arrives once more: a scan goes on where it stood
+	}
 	h.late = slices.Delete(h.late, i, i+1)
-	return h.apply(ctx, h.rnd.IntN(len(h.env.targets)), b)
+	return err
+}
+
+// interrupted reports whether a batch was left half applied.
+func (h *history) interrupted(err error) bool {
+	return err != nil && h.env.subject.Interrupted != nil && h.env.subject.Interrupted(err)
 }
 
 // scan reads all rows now, to be put later at the place before the read. A chunk holds a cell once: lanes coalesce.

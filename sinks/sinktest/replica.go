@@ -125,7 +125,10 @@ func (r *replica) apply(ctx context.Context) error {
 			continue
 		}
 		for range 1 + r.h.rnd.IntN(5)/4 {
-			if err := r.h.apply(ctx, r.target, &part); err != nil {
+			if err := r.h.apply(ctx, r.target, &part); r.h.interrupted(err) {
+				r.crash()
+				return nil
+			} else if err != nil {
 				return err
 			}
 		}
