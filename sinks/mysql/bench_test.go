@@ -101,3 +101,43 @@ func BenchmarkSeedUsers(b *testing.B) {
 		})
 	}
 }
+
+// What shards cost: one index whose entries move, in one database and over three of the same server.
+func BenchmarkShards(b *testing.B) {
+	s := servertest.Own(b, servers.MySQL, "--innodb-redo-log-capacity=1G", "--innodb-buffer-pool-size=1G")
+	pid := s.PID()
+	i := movingViews()[0]
+	_, dsn := database(b, s, movingDDL[0])
+	one := newSink(b, dsn)
+	defer one.Close()
+	three := makeShards(b, s, 3, movingDDL[0]).sink(b, i)
+	defer three.Close()
+	for name, sink := range map[string]replicator.Sink{"1": one, "3": three} {
+		target, err := sink.Open(b.Context(), "", []*replicator.View{i})
+		if err != nil {
+			b.Fatal(err)
+		}
+		version := int64(0)
+		for _, what := range []string{"new", "moved"} {
+			b.Run(name+"/"+what, func(b *testing.B) {
+				before := cpu(b, os.Getpid()) + cpu(b, pid)
+				for batch := 0; b.Loop(); batch++ {
+					version++
+					ops := make([]replicator.Op, 500)
+					for n := range ops {
+						at := batch*500 + n
+						if what == "moved" {
+							at %= 5000
+						}
+						ops[n] = userOp(at, version, 1, fmt.Sprintf("user%d.%d@example.com", at, version))
+					}
+					if _, err := target.Apply(b.Context(), ops); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*500), "µs/cell")
+				b.ReportMetric(float64((cpu(b, os.Getpid())+cpu(b, pid)-before).Microseconds())/float64(b.N*500), "cpu-µs/cell")
+			})
+		}
+	}
+}
