@@ -88,6 +88,8 @@ func problems() []problemCase {
 		{"shard_on of a row of every cell", strings.Replace(view(`sink = "main"`, `kind = "row"`, `fields = ["a"]`, `shard_on = "a"`), `"cell.users"`, `"cell"`, 1),
 			`"a" is no column of the key`},
 		{"two shards in one database", "[sinks.s]\ntype = \"mysql\"\n[sinks.s.shards]\na = \"u:p@tcp(h)/db\"\nb = \"u@tcp(h)/db\"", `a and b are one database, db at h:3306`},
+		{"one table for two shards", "[sinks.s]\ntype = \"mysql\"\n[sinks.s.shards]\na = \"u:p@tcp(h)/a\"\nb = \"u:p@tcp(h)/b\"\n" +
+			strings.Replace(view(`sink = "main"`, `kind = "index"`, `fields = ["a"]`, `shard_on = "a"`, `table = "a.v"`), `"main"`, `"s"`, 1), `"a.v" is one table for several shards`},
 		{"two sinks with one table in a shard", "[sinks.s]\ntype = \"mysql\"\n[sinks.s.shards]\na = \"u:p@tcp(h)/db\"\nb = \"u:p@tcp(127.0.0.1)/views\"\n" +
 			index + strings.Replace(strings.Replace(index, "[views.v]", "[views.w]\nshard_on = \"a\"\ntable = \"v\"", 1), `"main"`, `"s"`, 1), `the view v is kept in the same place`},
 		{"types without create", index + `types = { a = "INT" }`, `say create = true beside it`},

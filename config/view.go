@@ -16,15 +16,20 @@ func (l *loader) views(root *section) {
 	for i, s := range sections {
 		v := l.view(names[i], s)
 		l.config.Views = append(l.config.Views, v)
-		shared := ""
+		shared, again := "", false
 		for _, target := range l.targets(v) {
-			if other := targets[target]; shared == "" && other != v.Name {
+			other := targets[target]
+			again = again || other == v.Name
+			if shared == "" && other != v.Name {
 				shared = other
 			}
 			targets[target] = v.Name
 		}
 		if shared != "" {
 			s.problem(l.targetKey(v), "the view %s is kept in the same place; two views must not share one", shared)
+		}
+		if again {
+			s.problem("table", "%q is one table for several shards of the sink; leave the database out, so that each has its own", v.Table)
 		}
 	}
 }
