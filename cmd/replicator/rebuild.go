@@ -71,7 +71,8 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	c := control{a}
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
 	if errors.Is(err, replicator.ErrRebuilding) {
-		err = c.rebuildOthers(ctx, names, how) // one that was cut short went on by itself
+		fmt.Fprintln(out, "a rebuild that was cut short goes on where it stopped; what was changed by hand since may need another one")
+		err = c.rebuildOthers(ctx, names, how)
 	}
 	if err == nil {
 		err = followRebuild(ctx, out, names, c.Status)
