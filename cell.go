@@ -3,10 +3,10 @@ package replicator
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -98,39 +98,48 @@ func (k *KeyBuilder) Key() Key {
 // Values decodes the key: int64, uint64, string and []byte values, as they were given to MakeKey.
 func (k Key) Values() ([]any, error) {
 	var values []any
-	for b := []byte(k); len(b) > 0; {
-		kind := b[0]
-		b = b[1:]
-		switch kind {
-		case keyInt, keyUint:
-			if len(b) < 8 {
-				return nil, fmt.Errorf("key %x is cut short", string(k))
-			}
-			n := binary.BigEndian.Uint64(b)
-			b = b[8:]
-			if kind == keyInt {
-				values = append(values, int64(n^1<<63))
-			} else {
-				values = append(values, n)
-			}
-		case keyString, keyBytes:
-			n, used := binary.Uvarint(b)
-			if used <= 0 || n > uint64(len(b)-used) {
-				return nil, fmt.Errorf("key %x is cut short", string(k))
-			}
-			text := b[used : used+int(n)]
-			b = b[used+int(n):]
-			if kind == keyString {
-				values = append(values, string(text))
-			} else {
-				values = append(values, text)
-			}
-		default:
-			return nil, fmt.Errorf("key %x holds an unknown kind %q", string(k), kind)
+	for rest := []byte(k); len(rest) > 0; {
+		kind, value, after, err := nextValue(rest)
+		if err != nil {
+			return nil, fmt.Errorf("key %x %w", string(k), err)
 		}
+		switch kind {
+		case keyInt:
+			values = append(values, int64(binary.BigEndian.Uint64(value)^1<<63))
+		case keyUint:
+			values = append(values, binary.BigEndian.Uint64(value))
+		case keyString:
+			values = append(values, string(value))
+		case keyBytes:
+			values = append(values, value)
+		}
+		rest = after
 	}
 	return values, nil
 }
+
+// nextValue cuts the first value off an encoded key: the 8 bytes of an integer, or what a text or bytes hold.
+func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
+	kind, rest = b[0], b[1:]
+	n := uint64(8)
+	switch kind {
+	case keyInt, keyUint:
+	case keyString, keyBytes:
+		length, used := binary.Uvarint(rest)
+		if used <= 0 {
+			return 0, nil, nil, errKeyCut
+		}
+		n, rest = length, rest[used:]
+	default:
+		return 0, nil, nil, fmt.Errorf("holds an unknown kind %q", kind)
+	}
+	if n > uint64(len(rest)) {
+		return 0, nil, nil, errKeyCut
+	}
+	return kind, rest[:n], rest[n:], nil
+}
+
+var errKeyCut = errors.New("is cut short")
 
 // Partitions is how many parts keys are divided into. Lanes own whole partitions, and a sink that locks before it decides
 // locks partitions: so two lanes never wait for each other. Sinks store it: it must never change.
@@ -147,19 +156,42 @@ func (k Key) Partition() int {
 
 // String shows the key as templates do: see FormatValue. Several values are joined by ":", with ":" and "%" inside all but
 // the last percent-encoded, so that two keys never look the same.
-func (k Key) String() string {
-	values, err := k.Values()
-	if err != nil {
-		return hex.EncodeToString([]byte(k))
-	}
-	parts := make([]string, len(values))
-	for i, v := range values {
-		parts[i] = FormatValue(v)
-		if i < len(values)-1 {
-			parts[i] = strings.NewReplacer("%", "%25", ":", "%3A").Replace(parts[i])
+func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
+
+// AppendString appends what String returns, and allocates nothing else: for those who show millions of keys.
+func (k Key) AppendString(dst []byte) []byte {
+	from := len(dst)
+	for rest := []byte(k); len(rest) > 0; {
+		kind, value, after, err := nextValue(rest)
+		if err != nil {
+			return hex.AppendEncode(dst[:from], []byte(k))
 		}
+		last := len(after) == 0
+		switch kind {
+		case keyInt:
+			dst = strconv.AppendInt(dst, int64(binary.BigEndian.Uint64(value)^1<<63), 10)
+		case keyUint:
+			dst = strconv.AppendUint(dst, binary.BigEndian.Uint64(value), 10)
+		case keyBytes:
+			dst = hex.AppendEncode(dst, value)
+		case keyString:
+			for _, c := range value {
+				switch {
+				case c == '%' && !last:
+					dst = append(dst, "%25"...)
+				case c == ':' && !last:
+					dst = append(dst, "%3A"...)
+				default:
+					dst = append(dst, c)
+				}
+			}
+		}
+		if !last {
+			dst = append(dst, ':')
+		}
+		rest = after
 	}
-	return strings.Join(parts, ":")
+	return dst
 }
 
 // FormatValue shows one scalar value as templates, logs and listings do: numbers in full, text as it is, bytes as lowercase

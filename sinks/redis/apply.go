@@ -2,22 +2,11 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
-	_ "embed"
-	"errors"
 	"fmt"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
-
 	"replicator"
 )
-
-//go:embed lib.lua
-var library string
-
-//go:embed apply.lua
-var applySource string
 
 // Target keeps views of one source. It is safe for concurrent use.
 type Target struct {
@@ -44,6 +33,7 @@ const maxTries = 50
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	var applied replicator.Applied
 	todo := t.entities(ops)
+	b := &batch{keepers: t.keepers, ops: ops, apart: t.sink.cluster}
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
 			return applied, fmt.Errorf("%d entities are changed by others all the time", len(todo))
@@ -53,10 +43,10 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		var write []*entity
 		for _, e := range todo {
-			if err := e.decide(&batch{t.keepers, ops, t.sink.cluster}); err != nil {
+			if err := e.decide(b); err != nil {
 				return applied, fmt.Errorf("entity %s: %w", e.text, err)
 			}
-			if !e.plan.idle() || len(e.plan.before.pending) > 0 {
+			if e.plan.changed || len(e.plan.record.pending) > 0 {
 				write = append(write, e)
 			}
 		}
@@ -78,22 +68,25 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return applied, nil
 }
 
-// entities groups ops by entity.
+// entities groups ops by entity. Keys of different kinds may look alike, and are then one entity.
 func (t *Target) entities(ops []replicator.Op) []*entity {
+	entities := make([]entity, 0, len(ops))
+	places := make([]int, len(ops))
 	list := make([]*entity, 0, len(ops))
-	known := make(map[replicator.Key]*entity, len(ops))
-	byText := map[string]*entity{}
+	known := make(map[string]*entity, len(ops))
+	start := recordKey(t.source, "")
+	b := []byte(start)
 	for i := range ops {
-		key := ops[i].Cell.Key
-		e := known[key]
+		b = ops[i].Cell.Key.AppendString(b[:len(start)])
+		e := known[string(b)]
 		if e == nil {
-			text := key.String() // keys of different kinds may look alike, and are then one entity
-			if e = byText[text]; e == nil {
-				e = &entity{key: recordKey(t.source, text), text: text}
-				byText[text] = e
-				list = append(list, e)
-			}
+			key := string(b)
+			places[i] = i
+			entities = append(entities, entity{key: key, text: key[len(start):], ops: places[i : i+1 : i+1]})
+			e = &entities[len(entities)-1]
 			known[key] = e
+			list = append(list, e)
+			continue
 		}
 		e.ops = append(e.ops, i)
 	}
@@ -112,102 +105,6 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 	}
 	for i, e := range entities {
 		e.stored = stored[i]
-	}
-	return nil
-}
-
-// The most that one call of a script does, so that other clients never wait for long: the server does one thing at a time.
-const (
-	callEntities = 128
-	callArgs     = 4000
-	callBytes    = 1 << 20
-)
-
-// call is one call of the script.
-type call struct {
-	entities []*entity
-	keys     []string
-	args     []any
-	bytes    int
-}
-
-// write writes what was decided and returns the entities that must be decided again.
-func (s *Sink) write(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
-	switch {
-	case len(entities) == 0:
-		return nil, nil
-	case s.cluster:
-		return s.writeApart(ctx, entities)
-	}
-	nonces := make([]byte, nonceSize*len(entities))
-	rand.Read(nonces)
-	var calls []*call
-	var c *call
-	for i, e := range entities {
-		if c == nil || len(c.entities) == callEntities || len(c.args) >= callArgs || c.bytes >= callBytes {
-			c = &call{keys: make([]string, 0, 3*callEntities), args: make([]any, 0, callArgs)}
-			calls = append(calls, c)
-		}
-		c.add(e, nonces[i*nonceSize:(i+1)*nonceSize])
-	}
-	cmds, err := s.run(ctx, s.apply, calls)
-	if err != nil {
-		return nil, classify(err, "applying")
-	}
-	again = map[*entity]bool{}
-	for i, c := range calls {
-		if err := c.result(cmds[i], again); err != nil {
-			return nil, err
-		}
-	}
-	return again, nil
-}
-
-// add adds an entity's record and changes.
-func (c *call) add(e *entity, nonce []byte) {
-	stored := e.plan.after.append(append(make([]byte, 0, nonceSize+e.plan.after.size()), nonce...))
-	c.entities = append(c.entities, e)
-	c.keys = append(c.keys, e.key)
-	c.args = append(c.args, e.plan.before.nonce, stored, len(e.plan.changes))
-	c.bytes += len(stored)
-	for _, ch := range e.plan.changes {
-		strict := 0
-		if ch.strict {
-			strict = 1
-		}
-		c.keys = append(c.keys, ch.key)
-		if other := beside(ch.kind, ch.key); other != "" {
-			c.keys = append(c.keys, other)
-		}
-		c.args = append(c.args, string(rune(ch.kind)), strict, len(ch.args))
-		for _, a := range ch.args {
-			c.args = append(c.args, a)
-			c.bytes += len(a)
-		}
-	}
-}
-
-// result notes which entities were not applied.
-func (c *call) result(cmd *redis.Cmd, again map[*entity]bool) error {
-	undone, err := cmd.Slice()
-	if err != nil {
-		return classify(err, "applying")
-	}
-	for ; len(undone) >= 3; undone = undone[3:] {
-		n, ok := undone[0].(int64)
-		at, ok2 := undone[1].(int64)
-		found, ok3 := undone[2].(string)
-		if !ok || !ok2 || !ok3 || n < 0 || int(n) >= len(c.entities) || int(at) > len(c.entities[n].plan.changes) {
-			return errors.New("the script's answer is not understood")
-		}
-		e := c.entities[n]
-		again[e] = true
-		if at > 0 {
-			if e.blocked == nil {
-				e.blocked = map[target]string{}
-			}
-			e.blocked[e.plan.changes[at-1].target] = found
-		}
 	}
 	return nil
 }

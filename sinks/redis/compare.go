@@ -35,7 +35,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 		if err := t.sink.look(ctx, slices.Concat(looks...)); err != nil {
 			return nil, classify(err, "reading what the views hold")
 		}
-		before := make([]*string, len(todo))
+		before := make([]string, len(todo))
 		for i, e := range todo {
 			before[i] = e.stored
 		}
@@ -44,7 +44,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 		}
 		var again []*entity
 		for i, e := range todo {
-			if (before[i] == nil) != (e.stored == nil) || e.stored != nil && *e.stored != *before[i] {
+			if e.stored != before[i] {
 				again = append(again, e)
 				continue
 			}

@@ -150,8 +150,8 @@ func (k *keeper) row(cell replicator.Cell, values []any) (*row, error) {
 		sum = appendText(appendText(sum, f.name), f.value)
 	}
 	// Whoever writes bodies could look for two of one digest, so it is a cryptographic one.
-	digest := sha256.Sum256(sum)
-	r.digest = string(digest[:digestSize])
+	whole := sha256.Sum256(sum)
+	r.digest = digest(whole[:digestSize])
 	return r, nil
 }
 

@@ -50,7 +50,8 @@ end
 local MOST = 4000
 
 -- change has a function for each kind of contribution. They change what users read at key and what is remembered beside it,
--- by args[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone.
+-- by args[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone. Those of hashes
+-- and sets return an error that Redis answers with: if it is that the key has another type, nothing was changed.
 local change = {}
 
 -- hash: the number of fields set, their names and values, then the names of fields that are gone.
@@ -58,10 +59,12 @@ change.h = function(key, _, args, from, upto, shown)
   if not shown then return end
   local last = from + 2 * tonumber(args[from])
   for i = from + 1, last, MOST do
-    redis.call('HSET', key, unpack(args, i, math.min(i + MOST - 1, last)))
+    local answer = redis.pcall('HSET', key, unpack(args, i, math.min(i + MOST - 1, last)))
+    if type(answer) == 'table' then return answer end
   end
   for i = last + 1, upto, MOST do
-    redis.call('HDEL', key, unpack(args, i, math.min(i + MOST - 1, upto)))
+    local answer = redis.pcall('HDEL', key, unpack(args, i, math.min(i + MOST - 1, upto)))
+    if type(answer) == 'table' then return answer end
   end
 end
 
@@ -80,9 +83,12 @@ change.s = function(key, _, args, from, upto, shown)
   for i = from, upto, 2 do
     local command = 'SADD'
     if string.sub(args[i + 1], 1, 1) == '-' then command = 'SREM' end
-    redis.call(command, key, args[i])
+    local answer = redis.pcall(command, key, args[i])
+    if type(answer) == 'table' then return answer end
   end
 end
+
+local function isOtherType(err) return string.find(err.err, 'WRONGTYPE', 1, true) ~= nil end
 
 local function claimed(beside, member, amount)
   local sum = add(redis.call('HGET', beside, member) or '0', amount)

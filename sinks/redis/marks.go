@@ -106,11 +106,11 @@ func newViewMark(n int) *viewMark {
 
 // swap replaces the marks of views in every copy that still is as it was read. It reports whether all were.
 func (s *Sink) swap(ctx context.Context, source string, views []string, old []*viewMark, next func(view, copy int) string) (bool, error) {
-	var calls []*call
+	var calls []call
 	for i, key := range s.markKeys(source) {
-		c := &call{keys: []string{key}}
+		c := newCall([]string{key})
 		for n, v := range views {
-			c.args = append(c.args, v, old[n].raw[i], next(n, i))
+			c = append(c, v, old[n].raw[i], next(n, i))
 		}
 		calls = append(calls, c)
 	}

@@ -15,9 +15,10 @@ type entity struct {
 	text string // its own key, as templates show it
 	ops  []int  // by their place in the batch
 
-	stored  *string           // what the record held when it was read
+	stored  string            // what the record held when it was read; "" if there was none
 	blocked map[target]string // keys that hold another type, and which
 	plan    plan
+	next    string // the record that is written, in its stored form
 }
 
 // target is a key as one view uses it.
@@ -29,20 +30,18 @@ type target struct {
 
 // plan is what has to be done to an entity, decided on what its record held.
 type plan struct {
-	before   *record
-	after    *record
+	record   *record // as it is to be
+	changed  bool    // it is another than it was
 	changes  []change
 	stale    []int
 	rejected []replicator.Rejected
 }
 
-// idle reports whether nothing has to be written.
-func (p *plan) idle() bool { return p.after == nil }
-
 // change is what happens to one key.
 type change struct {
 	target
 	strict bool // something is added: another type at the key is an error
+	fields int  // of a hash: how many are set
 	args   []string
 }
 
@@ -62,24 +61,26 @@ type batch struct {
 	keepers []*keeper
 	ops     []replicator.Op
 	apart   bool // keys and records live apart: in a cluster
+
+	moves []move // for decide to use again
+	text  []byte
 }
 
 // decide plans what the batch does to the entity. It is the only place that asks State.Next.
 func (e *entity) decide(b *batch) error {
-	before, err := parseRecord(e.stored)
+	r, err := parseRecord(e.stored)
 	if err != nil {
 		return replicator.Fatal(errors.Join(err, errors.New("delete it and fill the sink's views anew")))
 	}
-	p := plan{before: before, after: before.clone()}
-	var moves []move
-	changed := false
+	p := plan{record: r}
+	b.moves = b.moves[:0]
 	for _, i := range e.ops {
 		op := &b.ops[i]
 		stale := len(op.Values) > 0
 		for _, value := range op.Values {
 			k := b.keepers[value.View]
 			known := viewRecord{id: k.id, generation: k.generation, state: replicator.Unseen}
-			if v := p.after.find(op.Cell, k.id); v != nil {
+			if v := r.find(op.Cell, k.id); v != nil {
 				if v.generation > k.generation {
 					return errNewer
 				}
@@ -92,8 +93,8 @@ func (e *entity) decide(b *batch) error {
 			next, applies := known.state.Next(*op)
 			if !applies {
 				if next != known.state {
-					known.state, changed = next, true
-					p.after.set(op.Cell, known)
+					known.state, p.changed = next, true
+					r.set(op.Cell, known)
 				}
 				continue
 			}
@@ -104,29 +105,35 @@ func (e *entity) decide(b *batch) error {
 				p.rejected = append(p.rejected, replicator.Rejected{Op: i, View: value.View, Err: err})
 			}
 			m.new = claims
-			encoded := string(appendClaims(nil, claims))
-			if next == known.state && encoded == known.claims && !m.rewrite {
+			b.text = appendClaims(b.text[:0], claims)
+			same := string(b.text) == known.claims
+			if next == known.state && same && !m.rewrite {
 				continue // the same once more
 			}
-			if encoded != known.claims || m.rewrite {
-				if m.old, err = parseClaims(known.claims); err != nil {
-					return replicator.Fatal(err)
+			if !same || m.rewrite {
+				if m.rewrite || !otherValues(known.claims, b.text) { // else what is new stands where the old was
+					if m.old, err = parseClaims(known.claims); err != nil {
+						return replicator.Fatal(err)
+					}
 				}
-				moves = append(moves, m)
+				b.moves = append(b.moves, m)
 			}
-			known.state, known.claims, changed = next, encoded, true
-			p.after.set(op.Cell, known)
+			if known.state, p.changed = next, true; !same {
+				known.claims = string(b.text)
+			}
+			r.set(op.Cell, known)
 		}
 		if stale {
 			p.stale = append(p.stale, i)
 		}
 	}
-	if !changed {
-		p.after = nil
-	} else if p.changes, err = e.changes(p.after, moves, b.apart); err != nil {
-		return err
-	} else if b.apart {
-		p.after.intend(p.changes)
+	if p.changed {
+		if p.changes, err = e.changes(r, b.moves, b.apart); err != nil {
+			return err
+		}
+		if b.apart {
+			r.intend(p.changes)
+		}
 	}
 	e.plan = p
 	return nil
@@ -180,6 +187,7 @@ type changer struct {
 	places map[target]int // in out; nil while they are few
 	out    []change
 	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
+	one    [1]cellClaims
 }
 
 type cellClaims struct {
@@ -267,6 +275,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 		return c.cells, nil
 	}
 	id, view := c.moves[0].k.id, c.moves[0].k.view
+	c.cells = c.one[:0]
 	for i := range c.after.cells {
 		cr := &c.after.cells[i]
 		at := slices.IndexFunc(cr.views, func(v viewRecord) bool { return v.id == id })
@@ -284,7 +293,9 @@ func (c *changer) contributions() ([]cellClaims, error) {
 		}
 		c.cells = append(c.cells, one)
 	}
-	sortCells(view, c.cells)
+	if len(c.cells) > 1 {
+		sortCells(view, c.cells)
+	}
 	return c.cells, nil
 }
 
@@ -405,7 +416,7 @@ func (c *changer) rowChange(t target) error {
 		}
 		return nil
 	}
-	ch.strict = len(merged.fields) > 0
+	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0
 	ch.args = make([]string, 1, 1+2*len(fields))
 	ch.args[0] = strconv.Itoa(len(merged.fields))
 	for _, f := range merged.fields {
@@ -439,15 +450,18 @@ func (c *changer) rowChange(t target) error {
 // merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of other cells
 // whose values aren't at hand stay alone, as they are.
 func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row, exists bool, alone []string) {
-	merged = row{whole: true, fields: make([]field, 0, len(fields))}
-	var rows []*row
+	rows := make([]*row, 0, few)
 	for _, cell := range cells {
-		for _, x := range cell.claims {
-			if x.kind == t.kind && x.key == t.key {
+		for i := range cell.claims {
+			if x := &cell.claims[i]; x.kind == t.kind && x.key == t.key {
 				rows = append(rows, x.row)
 			}
 		}
 	}
+	if len(rows) == 1 && rows[0].whole && rows[0].follows(fields) {
+		return *rows[0], true, nil
+	}
+	merged = row{whole: true, fields: make([]field, 0, len(fields))}
 	for _, f := range fields {
 		for _, r := range rows {
 			i := slices.IndexFunc(r.fields, func(g field) bool { return g.name == f.Name })
@@ -463,6 +477,17 @@ func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row,
 		}
 	}
 	return merged, len(rows) > 0, alone
+}
+
+// follows reports whether the row's fields are all among the given ones, in their order.
+func (r *row) follows(fields []replicator.Field) bool {
+	n := 0
+	for i := range fields {
+		if n < len(r.fields) && r.fields[n].name == fields[i].Name {
+			n++
+		}
+	}
+	return n == len(r.fields)
 }
 
 func (r *row) has(name string) bool {

@@ -34,7 +34,6 @@ const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody'
 // it is the time.
 func (r *record) intend(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
-	r.pending = slices.Clone(r.pending)
 	for _, ch := range changes {
 		p := pending{id: ch.id, kind: ch.kind, key: ch.key, args: ch.args}
 		i := slices.IndexFunc(r.pending, func(q pending) bool { return q.target() == ch.target })
@@ -64,7 +63,7 @@ func (s *Sink) writeApart(ctx context.Context, entities []*entity) (again map[*e
 	again = map[*entity]bool{}
 	var decided []*entity
 	for _, e := range entities {
-		if !e.plan.idle() {
+		if e.plan.changed {
 			decided = append(decided, e)
 		}
 	}
@@ -78,14 +77,8 @@ func (s *Sink) writeApart(ctx context.Context, entities []*entity) (again map[*e
 	}
 	var done []*entity
 	for _, e := range entities {
-		if again[e] {
-			continue
-		}
-		if e.plan.after == nil {
-			e.plan.after = e.plan.before.clone()
-		}
-		if len(e.plan.after.pending) > 0 {
-			e.plan.after.pending = nil
+		if !again[e] && len(e.plan.record.pending) > 0 {
+			e.plan.record.pending = nil
 			done = append(done, e)
 		}
 	}
@@ -97,12 +90,12 @@ func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*e
 	if len(entities) == 0 {
 		return nil
 	}
-	calls := make([]*call, len(entities))
+	calls := make([]call, len(entities))
 	nonces := make([]byte, nonceSize*len(entities))
 	rand.Read(nonces)
 	for i, e := range entities {
 		nonce := nonces[i*nonceSize : (i+1)*nonceSize]
-		calls[i] = &call{keys: []string{e.key}, args: []any{e.plan.before.nonce, e.plan.after.append(slices.Clone(nonce))}}
+		calls[i] = newCall([]string{e.key}, e.plan.record.nonce, e.plan.record.append(slices.Clone(nonce)))
 	}
 	cmds, err := s.run(ctx, s.swapRecord, calls)
 	if err != nil {
@@ -117,26 +110,21 @@ func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*e
 			again[entities[i]] = true
 			continue
 		}
-		e := entities[i]
-		e.plan.before = e.plan.after.clone()
-		e.plan.before.nonce = string(nonces[i*nonceSize : (i+1)*nonceSize])
+		entities[i].plan.record.nonce = string(nonces[i*nonceSize : (i+1)*nonceSize])
 	}
 	return nil
 }
 
 // pushAll tells keys what the records say: those where something is added, or those where everything goes.
 func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, again map[*entity]bool) error {
-	var calls []*call
+	var calls []call
 	var told []target
 	var from []*entity
 	for _, e := range entities {
 		if again[e] {
 			continue
 		}
-		r := e.plan.after
-		if r == nil {
-			r = e.plan.before
-		}
+		r := e.plan.record
 		for i := range r.pending {
 			p := &r.pending[i]
 			if p.empty() != empty {
@@ -170,12 +158,12 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 }
 
 // tell is the call that tells a key what the entity contributes.
-func (e *entity) tell(p *pending, revision uint64) *call {
+func (e *entity) tell(p *pending, revision uint64) call {
 	slot := sameSlot(p.key)
 	who := string(p.id) + e.key
-	c := &call{keys: []string{p.key, postPrefix + slot, gonePrefix + slot + ":" + who}}
+	keys := []string{p.key, postPrefix + slot, gonePrefix + slot + ":" + who}
 	if other := beside(p.kind, p.key); other != "" {
-		c.keys = append(c.keys, other)
+		keys = append(keys, other)
 	}
 	strict, empty := 1, 0
 	if p.empty() {
@@ -184,9 +172,9 @@ func (e *entity) tell(p *pending, revision uint64) *call {
 	if _, is := e.blocked[p.target()]; is {
 		strict = 0
 	}
-	c.args = append(c.args, who, fmt.Sprintf("%020d", revision), string(rune(p.kind)), strict, empty)
+	c := newCall(keys, who, fmt.Sprintf("%020d", revision), string(rune(p.kind)), strict, empty)
 	for _, a := range p.args {
-		c.args = append(c.args, a)
+		c = append(c, a)
 	}
 	return c
 }

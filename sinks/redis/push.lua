@@ -36,7 +36,8 @@ if keys[kind] == 2 then
   end
   kept = cmsgpack.pack(now)
 end
-change[kind](key, KEYS[4], args, from, #args, free)
+local err = change[kind](key, KEYS[4], args, from, #args, free)
+if err then error(err) end
 if ARGV[5] == '1' then
   redis.call('HDEL', posts, who)
   redis.call('SET', gone, revision, 'EX', 86400)

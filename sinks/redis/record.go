@@ -24,7 +24,7 @@ import (
 //
 // Numbers are uvarints; texts and lists of claims have their length in front.
 type record struct {
-	nonce    string // "": there is no record yet
+	nonce    string // of what was read; "": there is no record yet
 	revision uint64
 	cells    []cellRecord
 	pending  []pending
@@ -60,12 +60,11 @@ type pending struct {
 
 var errDamaged = errors.New("its record is damaged")
 
-// parseRecord reads a stored record; nil is no record.
-func parseRecord(stored *string) (*record, error) {
-	if stored == nil {
+// parseRecord reads a stored record; "" is no record.
+func parseRecord(s string) (*record, error) {
+	if s == "" {
 		return &record{}, nil
 	}
-	s := *stored
 	if len(s) <= nonceSize {
 		return nil, errDamaged
 	}
@@ -75,9 +74,13 @@ func parseRecord(stored *string) (*record, error) {
 	r := &record{nonce: s[:nonceSize]}
 	d := decoder{s: s[nonceSize+1:]}
 	r.revision = d.uvarint()
-	for n := d.count(); n > 0 && !d.bad; n-- {
+	n := d.count()
+	r.cells = slices.Grow(r.cells, int(min(n, few)))
+	for ; n > 0 && !d.bad; n-- {
 		c := cellRecord{cell: replicator.Cell{Table: d.text(), Column: d.text(), Key: replicator.Key(d.text())}}
-		for n := d.count(); n > 0 && !d.bad; n-- {
+		n := d.count()
+		c.views = slices.Grow(c.views, int(min(n, few)))
+		for ; n > 0 && !d.bad; n-- {
 			c.views = append(c.views, d.view())
 		}
 		r.cells = append(r.cells, c)
@@ -136,29 +139,6 @@ func (r *record) append(b []byte) []byte {
 	return b
 }
 
-// size is about how long the stored form is.
-func (r *record) size() int {
-	n := 16
-	for i := range r.cells {
-		c := &r.cells[i]
-		n += 8 + len(c.cell.Table) + len(c.cell.Column) + len(c.cell.Key)
-		for j := range c.views {
-			n += 48 + len(c.views[j].claims)
-		}
-	}
-	return n
-}
-
-// clone copies a record so that its states and claims can be set.
-func (r *record) clone() *record {
-	c := *r
-	c.cells = slices.Clone(r.cells)
-	for i := range c.cells {
-		c.cells[i].views = slices.Clone(c.cells[i].views)
-	}
-	return &c
-}
-
 // find returns what is known of a cell in a view; nil if that is nothing.
 func (r *record) find(c replicator.Cell, id viewID) *viewRecord {
 	for i := range r.cells {
@@ -211,7 +191,7 @@ const (
 // row is what a cell gives to a hash or a JSON object.
 type row struct {
 	fields []field
-	digest string // of names and values
+	digest digest // of names and values
 	kept   bool   // the values are kept in the record, because other cells are merged with them
 	whole  bool   // the values are at hand; else only the names
 }
@@ -220,12 +200,14 @@ type field struct{ name, value string }
 
 const digestSize = 16
 
+type digest [digestSize]byte
+
 func appendClaims(b []byte, claims []claim) []byte {
 	for _, c := range claims {
 		b = appendText(append(b, c.kind), c.key)
 		switch c.kind {
 		case kindHash, kindJSON:
-			b = append(b, c.row.digest...)
+			b = append(b, c.row.digest[:]...)
 			kept := byte(0)
 			if c.row.kept {
 				kept = 1
@@ -253,7 +235,7 @@ func parseClaims(s string) ([]claim, error) {
 		c := claim{kind: d.byte(), key: d.text()}
 		switch c.kind {
 		case kindHash, kindJSON:
-			c.row = &row{digest: d.bytes(digestSize)}
+			c.row = &row{digest: digest([]byte(d.bytes(digestSize)))}
 			switch d.byte() {
 			case 0:
 			case 1:
@@ -261,7 +243,9 @@ func parseClaims(s string) ([]claim, error) {
 			default:
 				d.fail()
 			}
-			for n := d.count(); n > 0 && !d.bad; n-- {
+			n := d.count()
+			c.row.fields = slices.Grow(c.row.fields, int(min(n, few)))
+			for ; n > 0 && !d.bad; n-- {
 				f := field{name: d.text()}
 				if c.row.kept {
 					f.value = d.text()
@@ -279,6 +263,19 @@ func parseClaims(s string) ([]claim, error) {
 		return nil, errDamaged
 	}
 	return claims, nil
+}
+
+// otherValues reports whether two lists of claims are of one row each, without kept values, and differ in the row's digest alone:
+// key and names are the same.
+func otherValues(a string, b []byte) bool {
+	d := decoder{s: a}
+	if kind := d.byte(); kind != kindHash && kind != kindJSON || len(a) != len(b) {
+		return false
+	}
+	d.text()
+	at := len(a) - len(d.s)
+	after := at + digestSize
+	return !d.bad && after < len(a) && a[after] == 0 && a[:at] == string(b[:at]) && a[after:] == string(b[after:])
 }
 
 func appendText(b []byte, s string) []byte {

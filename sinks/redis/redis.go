@@ -3,6 +3,8 @@ package redis
 import (
 	"cmp"
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,7 +25,7 @@ type Sink struct {
 	rdb     redis.UniversalClient
 	names   func(v *replicator.View, name string) (entities []string, ok bool)
 
-	apply, swapMarks, swapRecord, push *redis.Script
+	apply, swapMarks, swapRecord, push script
 }
 
 var _ replicator.Sink = (*Sink)(nil)
@@ -35,8 +37,8 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
 	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb, names: c.Names,
-		apply: redis.NewScript(library + applySource), swapMarks: redis.NewScript(marksSource),
-		swapRecord: redis.NewScript(swapSource), push: redis.NewScript(library + pushSource)}
+		apply: newScript(library + applySource), swapMarks: newScript(marksSource),
+		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
 	if s.cluster {
 		s.tags = spreadTags(copies)
 	}
@@ -74,48 +76,82 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 // Close implements replicator.Sink. Targets are closed before.
 func (s *Sink) Close() error { return s.rdb.Close() }
 
-// get reads strings; nil where there is none.
-func (s *Sink) get(ctx context.Context, keys []string) ([]*string, error) {
-	values := make([]*string, len(keys))
+// get reads strings; "" where there is none.
+func (s *Sink) get(ctx context.Context, keys []string) ([]string, error) {
 	if len(keys) == 0 {
-		return values, nil
+		return nil, nil
 	}
 	if s.cluster { // a command has the keys of one slot
-		cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, key := range keys {
-				p.Get(ctx, key)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, err
-		}
-		for i, cmd := range cmds {
-			text, err := cmd.(*redis.StringCmd).Result()
-			switch {
-			case err == nil:
-				values[i] = &text
-			case !errors.Is(err, redis.Nil):
-				return nil, err
-			}
-		}
-		return values, nil
+		return s.getEach(ctx, keys)
 	}
-	found, err := s.rdb.MGet(ctx, keys...).Result()
-	if err != nil {
+	args := make([]any, 1, 1+len(keys))
+	args[0] = "mget"
+	for i := range keys {
+		args = append(args, &keys[i])
+	}
+	cmd := redis.NewStringSliceCmd(ctx, args...)
+	if err := s.rdb.Process(ctx, cmd); err != nil {
 		return nil, err
 	}
-	for i, v := range found {
-		if text, ok := v.(string); ok {
-			values[i] = &text
+	if n := len(cmd.Val()); n != len(keys) {
+		return nil, fmt.Errorf("MGET answers with %d values of %d", n, len(keys))
+	}
+	return cmd.Val(), nil
+}
+
+// getEach is get by a command for each key.
+func (s *Sink) getEach(ctx context.Context, keys []string) ([]string, error) {
+	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.Get(ctx, key)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	values := make([]string, len(keys))
+	for i, cmd := range cmds {
+		if values[i], err = cmd.(*redis.StringCmd).Result(); err != nil && !errors.Is(err, redis.Nil) {
+			return nil, err
 		}
 	}
 	return values, nil
 }
 
+// script is a Lua script with the name that a server knows it by.
+type script struct{ source, sha string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// call is one call of a script, as a command has it: EVALSHA and the script's name, which run fills in, the number of keys, the
+// keys, the arguments.
+type call []any
+
+// newCall makes a call of a few arguments.
+func newCall(keys []string, args ...any) call {
+	c := make(call, 3, 3+len(keys)+len(args))
+	c[2] = len(keys)
+	for _, key := range keys { // texts, not pointers to them: a cluster's client looks for the first
+		c = append(c, key)
+	}
+	return append(c, args...)
+}
+
+// command is the call as a command: by the script's name, or with its source.
+func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
+	c[0], c[1] = name, script
+	cmd := redis.NewCmd(ctx, c...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
 // run calls a script several times in one round trip. A server that does not know the script (it was restarted, took over,
 // or was told to forget its scripts) is given it.
-func (s *Sink) run(ctx context.Context, script *redis.Script, calls []*call) ([]*redis.Cmd, error) {
+func (s *Sink) run(ctx context.Context, script script, calls []call) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(calls))
 	for round := 0; ; round++ {
 		unknown := false
@@ -123,9 +159,14 @@ func (s *Sink) run(ctx context.Context, script *redis.Script, calls []*call) ([]
 			for i, c := range calls {
 				switch {
 				case cmds[i] == nil:
-					cmds[i] = script.EvalSha(ctx, p, c.keys, c.args...)
+					cmds[i] = c.command(ctx, "evalsha", script.sha)
 				case redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT"):
-					cmds[i] = script.Eval(ctx, p, c.keys, c.args...)
+					cmds[i] = c.command(ctx, "eval", script.source)
+				default:
+					continue
+				}
+				if err := p.Process(ctx, cmds[i]); err != nil {
+					return err
 				}
 			}
 			return nil

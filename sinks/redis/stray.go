@@ -265,7 +265,7 @@ func (l *traceLook) stray() (bool, error) {
 				continue
 			}
 			text := cmd.Val()
-			r, err := parseRecord(&text)
+			r, err := parseRecord(text)
 			if err != nil {
 				return false, replicator.Fatal(err)
 			}
