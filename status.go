@@ -22,6 +22,7 @@ type ViewStatus struct {
 	Sink        string   `json:"sink"`
 	Source      string   `json:"source,omitempty"` // the shard's name
 	Kind        string   `json:"kind"`
+	Definition  string   `json:"definition,omitempty"` // the fingerprint that it runs with
 	State       string   `json:"state"`
 	Position    string   `json:"position"`           // applied; FILE:POS
 	LagSeconds  *float64 `json:"lag_seconds"`        // nil: not known

@@ -32,13 +32,20 @@ func entries(op replicator.Op) [][]replicator.Entry {
 }
 
 // check looks at cells until each is right, surely wrong, or on the move.
+//
+// From the second look on the fence stands between the two readings: what the sink then holds is at least as new as what the
+// source held. So if the sink still holds just what it did at the look before, it got that before the source was read, and
+// nothing that the source had lost or gained by then is still on its way. Were the fence before both readings, a cell that
+// gets a version, loses it and gets one again could look the same twice while it is on the move.
 func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
-	suspects, err := v.look(ctx, cells)
+	atOnce := func(context.Context) error { return nil }
+	fence := v.Fence
+	if fence == nil {
+		fence = atOnce
+	}
+	suspects, err := v.look(ctx, cells, atOnce)
 	for n := 1; n < looks && len(suspects) > 0 && err == nil; n++ {
-		if v.Fence != nil {
-			err = v.Fence(ctx)
-		}
-		if err == nil && n > 1 {
+		if n > 1 {
 			err = pause(ctx, time.Duration(n)*5*time.Millisecond)
 		}
 		if err != nil {
@@ -49,7 +56,7 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 			again = append(again, c)
 		}
 		var now map[replicator.Cell]suspect
-		if now, err = v.look(ctx, again); err != nil {
+		if now, err = v.look(ctx, again, fence); err != nil {
 			break
 		}
 		var sure []suspect
@@ -65,14 +72,17 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// look compares cells, and those that share an entity with them, once.
-func (v *verifier) look(ctx context.Context, cells []replicator.Cell) (map[replicator.Cell]suspect, error) {
+// look compares cells, and those that share an entity with them, once. The fence is waited for after the source was read.
+func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells = v.entities(cells)
 	if len(cells) == 0 {
 		return nil, nil
 	}
 	ops, err := v.expected(ctx, cells)
 	if err != nil {
+		return nil, err
+	}
+	if err := fence(ctx); err != nil {
 		return nil, err
 	}
 	differences, err := v.comparer.Compare(ctx, ops)

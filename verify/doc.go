@@ -4,8 +4,8 @@
 // from the sink itself, not from its states. Three passes: over the cells that the source has, for what is missing or stale;
 // over what the sink holds, for what is extra; over what the sink holds of no cell at all (replicator.Tidier).
 //
-// A live writer gives no false alarm: a cell that differs is looked at again, after the view was given time to include what
-// the source had committed at the first look (Options.Fence), until it is right, or until two looks in a row find the same
+// A live writer gives no false alarm: a cell that differs is looked at again, and the view is given time to include what the
+// source had committed when it was read (Options.Fence), until it is right, or until two looks in a row find the same
 // difference, the same newest row and the same state. A cell that never stands still is in the hands of the pipeline.
 //
 // Rounds do that again and again while the program runs, one view after the other, at a rate that holds nothing up.

@@ -78,7 +78,7 @@ type Difference struct {
 const (
 	pageSize   = 500
 	shown      = 1000    // differences that a Result names
-	looks      = 12      // at a cell that differs, at most
+	looks      = 4       // at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
 	remembered = 1 << 20 // differences of which a run knows that it has counted them; more may be counted by both passes
 	perListed  = 20      // as many keys are listed for the price of one look
 )

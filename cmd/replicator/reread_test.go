@@ -68,6 +68,10 @@ func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
 		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "2")
 		l.expect(emails, "a@x.org a", "b@x.org b")
 		l.expect("SELECT username FROM users", "ann")
+		l.configure(source, program, mainSink, emailView, phoneView, "where = \"phone > 1\"\non_change = \"rebuild\"\n")
+		p.signal(syscall.SIGHUP)
+		l.caughtUp("index_users_phone") // as the file now defines it
+		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "2")
 		_, metrics := l.get("/metrics")
 		if !strings.Contains(metrics, `replicator_changes_applied_total{op="put",view="index_users_email"} 2`) {
 			t.Error("what was counted of a view that stays did not go on")

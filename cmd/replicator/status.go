@@ -104,11 +104,15 @@ func savedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	return views, nil
 }
 
-// wait waits for a fence. A view that stands in the file and that the running process doesn't know was just added: until the
-// process has read the file again, the view does not include the fence yet.
-func wait(ctx context.Context, c server.Client, gtid, pos string, views []string, timeout time.Duration) error {
+// wait waits for a fence. A view that stands in the file, and that the running process doesn't know so, was just added or
+// changed: until the process has read the file again, the view does not include the fence.
+func wait(ctx context.Context, cfg *config.Config, gtid, pos string, views []string, timeout time.Duration) error {
+	c := client(cfg)
 	for deadline := time.Now().Add(timeout); ; {
-		err := c.Wait(ctx, gtid, pos, views, max(time.Until(deadline), time.Millisecond))
+		err := runsAsWritten(ctx, c, cfg, views)
+		if err == nil {
+			err = c.Wait(ctx, gtid, pos, views, max(time.Until(deadline), time.Millisecond))
+		}
 		if !errors.Is(err, server.ErrUnknown) || time.Now().After(deadline) {
 			return err
 		}
@@ -118,6 +122,23 @@ func wait(ctx context.Context, c server.Client, gtid, pos string, views []string
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// runsAsWritten returns an error that wraps server.ErrUnknown if the running process has another definition of a view.
+func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
+	if len(views) == 0 {
+		return nil
+	}
+	running, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range running {
+		if slices.Contains(views, v.View) && v.Definition != cfg.View(v.View).Fingerprint {
+			return fmt.Errorf("view %q as the file defines it: %w", v.View, server.ErrUnknown)
+		}
+	}
+	return nil
 }
 
 func waitCommand(o *options) *cobra.Command {
@@ -135,12 +156,15 @@ Take the fence from the connection that wrote: MySQL's @@gtid_executed or sessio
 			if err != nil {
 				return err
 			}
-			err = wait(cmd.Context(), client(cfg), gtid, pos, names, timeout)
+			if err := fingerprint(cfg); err != nil {
+				return err
+			}
+			err = wait(cmd.Context(), cfg, gtid, pos, names, timeout)
 			switch {
 			case errors.Is(err, server.ErrNotRunning):
 				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
 			case errors.Is(err, server.ErrUnknown):
-				return fmt.Errorf("the running process: %w: SIGHUP makes it read the file again", err)
+				return fmt.Errorf("the running process: %w: SIGHUP makes it read the file again; its log says why, if it can't use it", err)
 			case errors.Is(err, server.ErrInvalid):
 				return usageError{err}
 			}

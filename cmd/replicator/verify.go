@@ -22,7 +22,7 @@ import (
 type differencesError struct{ n int64 }
 
 func (e differencesError) Error() string {
-	return plural(int(e.n), "difference") + " remain: repair them with --repair, or `replicator rebuild`"
+	return plural(int(e.n), "difference") + " left: repair with --repair, or `replicator rebuild`"
 }
 
 // verification is one call of verify.

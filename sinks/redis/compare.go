@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -207,14 +208,28 @@ func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text strin
 	case kindSet, kindMembers:
 		return []redis.Cmder{p.SIsMember(ctx, c.key, member)}
 	case kindUnique:
-		return []redis.Cmder{p.Get(ctx, c.key), p.HKeys(ctx, beside(k.kind, c.key))}
+		return []redis.Cmder{p.Eval(ctx, holderAndClaims, []string{c.key, beside(k.kind, c.key)})}
 	case kindCounter:
-		return []redis.Cmder{p.Get(ctx, c.key), p.Get(ctx, beside(k.kind, c.key))}
+		return []redis.Cmder{p.Eval(ctx, shownAndSum, []string{c.key, beside(k.kind, c.key)})}
 	case kindRanking:
-		return []redis.Cmder{p.ZScore(ctx, c.key, member), p.HGet(ctx, beside(k.kind, c.key), member)}
+		return []redis.Cmder{p.Eval(ctx, scoreAndSum, []string{c.key, beside(k.kind, c.key)}, member)}
 	}
 	return []redis.Cmder{p.Get(ctx, c.key)}
 }
+
+// What is shown and what is remembered beside it change together, for other entities' sake, too: they are read at one moment.
+// A key of another type is as good as none.
+const (
+	asking = `local function ask(...)
+	local answer = redis.pcall(...)
+	if type(answer) == 'table' and answer.err then return false end
+	return answer
+end
+`
+	holderAndClaims = asking + `return {ask('GET', KEYS[1]), ask('HKEYS', KEYS[2])}`
+	shownAndSum     = asking + `return {ask('GET', KEYS[1]), ask('GET', KEYS[2])}`
+	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
+)
 
 // judge says whether the answers show something of the entity, and whether that is what is wanted of it (nil: nothing).
 func (k *keeper) judge(cmds []redis.Cmder, want *claim, known bool, text string) (some, right bool) {
@@ -229,34 +244,28 @@ func (k *keeper) judge(cmds []redis.Cmder, want *claim, known bool, text string)
 		some = cmds[0].(*redis.BoolCmd).Val() && (want != nil || known)
 		return some, some && want != nil
 	case kindUnique:
-		holder, claims := cmds[0].(*redis.StringCmd).Val(), cmds[1].(*redis.StringSliceCmd).Val()
+		both, _ := cmds[0].(*redis.Cmd).Slice() // look has seen its error
+		holder, _ := both[0].(string)
+		claims, _ := both[1].([]any)
 		own := text
 		if want != nil && want.member != "" {
 			own = want.member
 		}
-		return holder == own || known && want == nil, want != nil && slices.Contains(claims, own) && slices.Contains(claims, holder)
+		return holder == own || known && want == nil, want != nil && slices.Contains(claims, any(own)) && slices.Contains(claims, any(holder))
 	}
 	// A counter or a ranking shows a sum: it is right if it shows what is remembered, and the record what is wanted.
-	return known, want != nil && known && sameSum(cmds)
+	both, _ := cmds[0].(*redis.Cmd).Slice()
+	return known, want != nil && known && sameSum(k.kind, both[0], both[1])
 }
 
 // sameSum reports whether a sum is shown as it is remembered.
-func sameSum(cmds []redis.Cmder) bool {
-	sum, ok := cmds[1].(*redis.StringCmd)
-	if !ok {
-		return false
+func sameSum(kind byte, shown, sum any) bool {
+	if kind == kindCounter || shown == nil || sum == nil {
+		return shown == sum
 	}
-	switch shown := cmds[0].(type) {
-	case *redis.StringCmd:
-		return shown.Val() == sum.Val()
-	case *redis.FloatCmd:
-		if sum.Err() != nil {
-			return shown.Err() != nil
-		}
-		score, err := sum.Float64()
-		return err == nil && shown.Err() == nil && shown.Val() == score
-	}
-	return false
+	score, err1 := strconv.ParseFloat(fmt.Sprint(shown), 64)
+	remembered, err2 := strconv.ParseFloat(fmt.Sprint(sum), 64)
+	return err1 == nil && err2 == nil && score == remembered
 }
 
 func judgeHash(values []any, k *keeper, want *claim) (some, right bool) {
