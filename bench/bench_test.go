@@ -67,6 +67,7 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 	checkRows(t, l, map[string]int{
 		"decode-1": cells, "decode-7": 7 * cells,
 		"catch-up-1": entities, "catch-up-7": 7 * entities, "fill-1": entities, "fill-7": 7 * entities,
+		"scan-1": entities, "scan-5": 5 * entities,
 		"latency": l.entities, // each is written once, some twice
 	})
 }

@@ -20,21 +20,12 @@ func (l *lab) fill(ctx context.Context) error {
 func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how, raw string) error {
 	for _, tables := range [][]table{oneView(), allViews()} {
 		what := fmt.Sprintf("the program: %s into %d table%s", how, len(tables), plural(len(tables)))
-		s, err := l.setUp(ctx, sourceDatabase, start, tables)
+		took, rows, err := l.runProgram(ctx, start, what, tables)
 		if err != nil {
-			return err
-		}
-		bar := l.show.bar(what, 0)
-		took, err := l.measureProgram(ctx, s.dir, []string{"run", "--until-caught-up"}, (*program).wait)
-		bar.done()
-		if err != nil {
-			return err
-		}
-		r := result{Stage: fmt.Sprintf("%s-%d", stage, len(tables)), What: what, Unit: "cell", Units: l.cells}
-		if r.Checked, err = l.check(ctx, s, l.workload, l.cells); err != nil {
 			return err
 		}
 		n := len(tables)
+		r := result{Stage: fmt.Sprintf("%s-%d", stage, n), What: what, Unit: "cell", Units: l.cells, Checked: rows}
 		reading, writing := l.raw(raw, r.Units), l.raw(rawInsertStage, int(r.Checked)/n)
 		if reading > 0 && writing > 0 {
 			r.Raw = fmt.Sprintf("%s + %d × %s", raw, n, rawInsertStage)
@@ -43,6 +34,22 @@ func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how, raw string) 
 		l.add(r, took)
 	}
 	return nil
+}
+
+// runProgram runs the program into empty tables until it has caught up, and checks their rows.
+func (l *lab) runProgram(ctx context.Context, start, what string, tables []table) (took usage, rows int64, err error) {
+	s, err := l.setUp(ctx, sourceDatabase, start, tables)
+	if err != nil {
+		return took, 0, err
+	}
+	bar := l.show.bar(what, 0)
+	took, err = l.measureProgram(ctx, s.dir, []string{"run", "--until-caught-up"}, (*program).wait)
+	bar.done()
+	if err != nil {
+		return took, 0, err
+	}
+	rows, err = l.check(ctx, s, l.workload, l.cells)
+	return took, rows, err
 }
 
 func plural(n int) string {

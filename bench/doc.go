@@ -18,13 +18,16 @@
 //	decode         the source reader in this process with the evaluator of one view, or of all seven, and no sink
 //	catch-up       the built program, run --until-caught-up from the oldest binlog into empty tables
 //	fill           the same from a snapshot: a scan, then the tail
+//	scan           the same into one index table and into five in one scan, beside scan-select, a SELECT of every cell in chunks, and
+//	               scan-load, multi-row INSERTs of the same rows over one connection
 //	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a reader
 //	               of the index table sees it
 //	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same documents
 //
 // "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every
-// view over one connection, one after the other: what a program without versions, state and checkpoints would need. For redis and
+// view over one connection, one after the other: what a program without versions, state and checkpoints would need. For scan it is the slower of the two, for a program could read
+// and write at the same time. For redis and
 // elastic it is the raw writes alone, by as many connections and in batches as large as the program's lanes have.
 //
 // Redis and Elasticsearch have a source of their own with fewer cells: an entity for every four cells of the other stages, or

@@ -116,6 +116,7 @@ func stages() []stage {
 		{"raw-write", (*lab).rawWrites},
 		{"catch-up", (*lab).catchUp},
 		{"fill", (*lab).fill},
+		{"scan", (*lab).scan},
 		{"latency", (*lab).latency},
 		{"redis", (*lab).redis},
 		{"elastic", (*lab).elastic},

@@ -107,8 +107,8 @@ func (r *report) print(out io.Writer) {
 	fmt.Fprint(out, `
 CPU is µs a cell (or row), which is CPU seconds per million. The client is the program; in raw stages, read and decode it is the bench.
 Of raw is speed ÷ the raw stages' speed: raw-read for read and decode, raw-read then raw-insert for every view for catch-up,
-raw-scan then raw-insert for every view for fill, raw-hset and raw-bulk alone for redis and elastic. Every row, hash and document
-of every view was checked.
+raw-scan then raw-insert for every view for fill, the slower of scan-select and scan-load for scan, raw-hset and raw-bulk alone for
+redis and elastic. Every row, hash and document of every view was checked.
 `)
 }
 
