@@ -137,6 +137,9 @@ func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
 	if reason == "" || !errors.As(err, &at) {
 		return err
 	}
+	if t.grown() { // perhaps because of what somebody else wrote
+		return t.applyOrSplit(ctx, items)
+	}
 	if len(items) > 1 {
 		half := len(items) / 2
 		if err := t.applyOrSplit(ctx, items[:half]); err != nil {
@@ -294,7 +297,7 @@ func (t *Target) changes(n int, items []*item, states map[string]map[string]cell
 			if old != nil && old.digest == c.digest && !rewrite {
 				continue
 			}
-			held := old == nil || old.digest != noDigest || rewrite
+			held := old == nil && !k.fresh.Load() || old != nil && old.digest != noDigest || rewrite
 			if !k.shared {
 				rows, err := contribution(c.stored)
 				if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"replicator"
 )
@@ -29,6 +30,8 @@ type keeper struct {
 	ledger bool // what a cell contributes can't be found in the table, so it is kept
 
 	shardOn *shardColumn // nil: the view lives in one database
+
+	fresh atomic.Bool // see startsFresh
 }
 
 // kind is how a kind of view is stored.

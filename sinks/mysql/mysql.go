@@ -105,6 +105,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 				t.epoch++
 			}
 		}
+		if err == nil {
+			err = k.startsFresh(ctx, s.db, source)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}

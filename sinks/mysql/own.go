@@ -139,6 +139,7 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 		if err != nil && !is(err, 1062) { // another replicator may have been quicker
 			return false, classify(err, "table "+viewsTable)
 		}
+		k.fresh.Store(err == nil)
 	}
 	return false, errors.New("another replicator with another definition of the view registers it at the same time")
 }

@@ -20,6 +20,9 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	if k.ledger {
 		return nil, "", classify(t.mendSums(ctx, k), "view "+k.view.Name+": comparing the sums with what was added")
 	}
+	if k.fresh.Load() {
+		return nil, "", nil
+	}
 	doing := "view " + k.view.Name + ": looking for entries that nobody claims"
 	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
 	if err != nil {

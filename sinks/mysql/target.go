@@ -105,6 +105,9 @@ func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicat
 	for i, order := range found {
 		t.marked[i] = max(order, p.Order)
 	}
+	if phase == replicator.Filled {
+		t.grown()
+	}
 	return nil
 }
 

@@ -1,0 +1,87 @@
+package mysql_test
+
+import (
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// A table that was empty when its view was registered is filled without looking for old rows. What somebody else writes there
+// meanwhile is replaced all the same.
+func TestAFirstFillReplacesWhatIsWrittenByHandMeanwhile(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE emails (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))",
+			"CREATE TABLE names (email VARCHAR(50), id BINARY(16) PRIMARY KEY)")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		views := []*replicator.View{view("index", "emails", "email"), view("row", "names", "email")}
+		target := openTarget(t, sink, views...)
+		var ops []replicator.Op
+		for n := range 5 {
+			ops = append(ops, userOp(n, 1, 2, "new"))
+		}
+		for _, table := range []string{"emails", "names"} {
+			exec(t, db, "INSERT INTO "+table+" VALUES ('by hand', ?)", []byte("user 3          "))
+		}
+		applied, err := target.Apply(t.Context(), ops)
+		if err != nil || len(applied.Rejected) > 0 {
+			t.Fatalf("%+v, %v", applied, err)
+		}
+		for _, v := range views {
+			held := read(t, db, v)
+			if len(held) != len(ops) {
+				t.Errorf("view %s holds %v", v.Name, held)
+			}
+			for key, value := range held {
+				if strings.Contains(key+value, "by hand") {
+					t.Errorf("view %s: %s %s", v.Name, key, value)
+				}
+			}
+		}
+	})
+}
+
+func TestOnlyAFirstFillIntoAnEmptyTableLeavesNothingUnclaimed(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		before, again, done bool
+		unclaimed           int
+	}{
+		{name: "empty"},
+		{name: "not empty", before: true, unclaimed: 1},
+		{name: "opened again", again: true, unclaimed: 1},
+		{name: "filled", done: true, unclaimed: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE emails (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))")
+			sink := newSink(t, dsn)
+			defer sink.Close()
+			byHand := func() { exec(t, db, "INSERT INTO emails VALUES ('by hand', ?)", []byte("user 9          ")) }
+			if c.before {
+				byHand()
+			}
+			target := openTarget(t, sink, view("index", "emails", "email"))
+			if c.again {
+				target = openTarget(t, sink, view("index", "emails", "email"))
+			}
+			if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, "a")}); err != nil {
+				t.Fatal(err)
+			}
+			if c.done {
+				if err := target.Mark(t.Context(), replicator.Position{Order: 1, Token: "1"}, replicator.Filled); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !c.before {
+				byHand()
+			}
+			cells, _, err := target.(replicator.Sweeper).Unclaimed(t.Context(), 0, "", 100)
+			if err != nil || len(cells) != c.unclaimed {
+				t.Errorf("%v, %v", cells, err)
+			}
+		})
+	}
+}
