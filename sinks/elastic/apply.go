@@ -178,6 +178,9 @@ func (d *document) decide() error {
 		} else if state != old.state {
 			kept := *old
 			kept.key, kept.state = c.do.Cell.Key, state
+			if err := d.keeper.complete(&kept, d.source); err != nil {
+				return err
+			}
 			next[c.slot], changed = &kept, true
 		}
 	}
