@@ -31,8 +31,16 @@ func (s *session) fill(ctx context.Context) error {
 // chunkTime is how long reading a chunk should take: short reads leave no long snapshots behind in the source.
 const chunkTime = 200 * time.Millisecond
 
-// mostRows is how many rows of a table a chunk passes at most.
-const mostRows = 32000
+// chunkRows is how many rows of a table a chunk passes at most.
+const chunkRows = 32000
+
+// mostRows is chunkRows, or as many as may be scanned in a second.
+func (s *session) mostRows() int {
+	if rate := s.run.pipeline.Rate; rate > 0 {
+		return min(max(rate, 100), chunkRows)
+	}
+	return chunkRows
+}
 
 // scan puts all rows of a table, chunk by chunk, from where the saved progress stands. The lanes work on a chunk while the next
 // is read, and nobody waits in between; but progress is what they have applied.
@@ -46,7 +54,7 @@ func (s *session) scan(ctx context.Context, table string) error {
 		}
 		progress.Total = n
 	}
-	limit := ScanLimit{Rows: 1000, Bytes: s.budget.total / 4}
+	limit := ScanLimit{Rows: min(1000, s.mostRows()), Bytes: s.budget.total / 4}
 	before := func() error { return nil } // waits until the chunk before is applied, and says so
 	for !progress.Done {
 		began := time.Now()
@@ -79,8 +87,8 @@ func (s *session) scan(ctx context.Context, table string) error {
 			return err
 		}
 		switch {
-		case took < chunkTime/2 && limit.Rows < mostRows:
-			limit.Rows *= 2
+		case took < chunkTime/2 && limit.Rows < s.mostRows():
+			limit.Rows = min(2*limit.Rows, s.mostRows())
 		case took > chunkTime*2 && limit.Rows > 100:
 			limit.Rows /= 2
 		}
