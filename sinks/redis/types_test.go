@@ -1,0 +1,76 @@
+package redis
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+// What is taken back where somebody else put a key of another type is left alone; what is added there is rejected, and the
+// entity is shown nowhere rather than where it was.
+func TestAMovedEntryLeavesKeysOfAnotherTypeAlone(t *testing.T) {
+	f := open(t, view("s", "index", "s:{a}"))
+	c := cellOf(t, "cell", "users", "x")
+	move := func(n int64, to string) replicator.Applied {
+		return apply(t, f.target, put(c, n, replicator.Entry{Key: "s:" + to}))
+	}
+	members := func(key string, want ...string) {
+		t.Helper()
+		if got, err := f.rdb.SMembers(t.Context(), "s:"+key).Result(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("s:%s holds %v (%v), want %v", key, got, err, want)
+		}
+	}
+	theirs := func(key string) {
+		t.Helper()
+		if got, err := f.rdb.Get(t.Context(), "s:"+key).Result(); err != nil || got != "theirs" {
+			t.Errorf("s:%s is now %q (%v)", key, got, err)
+		}
+	}
+	take := func(key string) {
+		if err := f.rdb.Set(t.Context(), "s:"+key, "theirs", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(1, "old")
+	members("old", "x")
+	take("old")
+	if a := move(2, "new"); len(a.Rejected) > 0 {
+		t.Errorf("rejected for the key that is left: %v", a.Rejected[0].Err)
+	}
+	theirs("old")
+	members("new", "x")
+	take("bad")
+	if a := move(3, "bad"); len(a.Rejected) != 1 || !strings.Contains(a.Rejected[0].Err.Error(), "string") {
+		t.Errorf("rejected: %v", a.Rejected)
+	}
+	theirs("bad")
+	members("new")
+	if a := move(4, "new"); len(a.Rejected) > 0 {
+		t.Errorf("rejected although the key is free: %v", a.Rejected[0].Err)
+	}
+	members("new", "x")
+}
+
+// Nothing of an entity is written before it is known that all of it can be, also where its own views are in each other's way.
+func TestViewsThatMeetAtAKeyDoNotSpoilEachOther(t *testing.T) {
+	f := open(t, view("h", "hash", "k:{k}", "a"), view("s", "index", "k:{k}"), view("z", "ranking", "z:{k}", "n"))
+	c := cellOf(t, "cell", "users", "x")
+	for n := range int64(2) { // the second time as a dead letter is tried again
+		a := apply(t, f.target, replicator.Op{Cell: c, Version: 1, Order: n + 1, Values: []replicator.Value{
+			{View: 0, Entries: []replicator.Entry{{Key: "k:x", Fields: []any{"1"}}}},
+			{View: 1, Entries: []replicator.Entry{{Key: "k:x"}}},
+			{View: 2, Entries: []replicator.Entry{{Key: "z:x", Fields: []any{int64(2)}}}},
+		}})
+		if len(a.Rejected) != 1 || a.Rejected[0].View != 1 || !strings.Contains(a.Rejected[0].Err.Error(), "hash") {
+			t.Fatalf("rejected: %v", a.Rejected)
+		}
+		if got, err := f.rdb.HGetAll(t.Context(), "k:x").Result(); err != nil || got["a"] != "1" {
+			t.Errorf("the hash holds %v (%v)", got, err)
+		}
+		if got, err := f.rdb.ZScore(t.Context(), "z:x", "x").Result(); err != nil || got != 2 {
+			t.Errorf("the score is %v (%v), want 2", got, err)
+		}
+	}
+}
