@@ -55,6 +55,6 @@
 // · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go what counters rest on · column.go,
 // number.go, datetime.go, json.go conversion · state.go, rows.go stored forms · apply.go, writer.go a batch · target.go
 // versions and marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go,
-// shardedcheck.go several databases · fresh.go tables that were empty · sweep.go what a fill did not confirm · compare.go what a verify reads · ddl.go missing tables ·
-// check.go what can be known before a start.
+// shardedcheck.go several databases · fresh.go tables that were empty · sweep.go what a fill did not confirm · compare.go what
+// a verify reads · ddl.go missing tables · check.go what can be known before a start.
 package mysql
