@@ -65,8 +65,13 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 		if v == nil {
 			return fmt.Errorf("sink %s keeps no view %q", p.Name, name)
 		}
-		if p.rebuildOf(v) != nil {
-			return fmt.Errorf("view %s: %w", name, ErrRebuilding)
+		if old := p.rebuildOf(v); old != nil {
+			if state, _ := old.run.trouble(); state != StateFailed || len(old.shadows) == 0 {
+				return fmt.Errorf("view %s: %w", name, ErrRebuilding)
+			}
+			if err := p.abandon(ctx, old); err != nil {
+				return err
+			}
 		}
 		b.views = append(b.views, v)
 	}
@@ -88,6 +93,23 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 		fresh.Fill, fresh.FillFrom = fillOf(b.shadows), fresh.Position.Order
 	}
 	return p.launchShadows(b, fresh)
+}
+
+// abandon ends a rebuild whose shadows can't go on, so that another one can take its place: in place, where a right is missing
+// that shadows need. A shadow's table may stay: the next rebuild that makes one removes it.
+func (p *Pipeline) abandon(ctx context.Context, b *rebuild) error {
+	if err := p.end(ctx, b.run); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.rebuilds = slices.DeleteFunc(p.rebuilds, func(other *rebuild) bool { return other == b })
+	p.mu.Unlock()
+	for _, v := range b.shadows {
+		if err := errors.Join(p.Store.Forget(ctx, v.Name), p.Sink.Forget(ctx, v.Name)); err != nil {
+			return fmt.Errorf("sink %s: forgetting a rebuild that failed: %w", p.Name, err)
+		}
+	}
+	return nil
 }
 
 // launchShadows runs the shadows of a rebuild from a checkpoint.

@@ -51,7 +51,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	}
 	reader, err := p.Source.Open(ctx, r.positions())
 	if err != nil {
-		return nil, errors.Join(err, target.Close())
+		return nil, errors.Join(fmt.Errorf("opening the source: %w", err), target.Close())
 	}
 	s := &session{run: r, reader: reader, target: target, budget: newBudget(p.Memory)}
 	s.renewed, s.renew = context.WithCancel(context.Background())

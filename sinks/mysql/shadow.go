@@ -36,18 +36,32 @@ func (s *Sink) Shadow(v *replicator.View) *replicator.View {
 	return &shadow
 }
 
-// createShadow creates a shadow's table, like the live one.
+// needsMore says what a rebuild needs, where the server denies it: keeping a view takes less.
+func needsMore(err error, doing string) error {
+	if is(err, 1142, 1044) {
+		return replicator.Fatal(fmt.Errorf("%w; a rebuild needs CREATE, ALTER, DROP and INSERT on the sink's database: grant them, or rebuild --in-place",
+			classify(err, doing)))
+	}
+	return classify(err, doing)
+}
+
+// createShadow creates a shadow's table, like the live one. It is renamed there and back, so that a right that the swap will
+// need is missed now: a swap that has begun must be completed, and holds up the live view until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 	live := strings.TrimSuffix(v.Table, shadowTable)
 	if _, table := split(live, s.database); len([]rune(table+oldTable)) > maxName {
 		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place", v.Shadows, live))
 	}
-	_, err := s.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+s.tableName(v.Table)+" LIKE "+s.tableName(live))
-	if is(err, 1142, 1044) {
-		return replicator.Fatal(fmt.Errorf("%w; grant CREATE, ALTER, DROP and INSERT on the sink's database, or rebuild --in-place",
-			classify(err, "view "+v.Shadows+": creating the table "+v.Table)))
+	shadow, aside := s.tableName(v.Table), s.tableName(v.Table+"_")
+	for _, statement := range []string{
+		"CREATE TABLE IF NOT EXISTS " + shadow + " LIKE " + s.tableName(live),
+		"RENAME TABLE " + shadow + " TO " + aside + ", " + aside + " TO " + shadow,
+	} {
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return needsMore(err, "view "+v.Shadows+": making the table "+v.Table)
+		}
 	}
-	return classify(err, "view "+v.Shadows+": creating the table "+v.Table)
+	return nil
 }
 
 // tableName is a table's quoted name, with its database.
@@ -198,7 +212,7 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	}
 	for _, v := range views {
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(v.Table+shadowTable)); err != nil {
-			return classify(err, "removing the table "+v.Table+shadowTable)
+			return needsMore(err, "view "+v.Name+": removing the table "+v.Table+shadowTable)
 		}
 		if err := s.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 			return err

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/server"
+)
+
+// slowly makes a rebuild take seconds, so that something can happen meanwhile.
+const slowly = "[rebuild]\nrate = 200\n"
+
+// fillLab writes so many users, and runs the program until they are there.
+func (l *lab) fillLab(users int) *process {
+	l.t.Helper()
+	l.session(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
+		"SELECT UNHEX(LPAD(HEX(a.n * 40 + b.n), 32, '0')), 'users', 1, CONCAT('{\"username\": \"', a.n, '\", \"email\": \"', b.n, '@x.org\"}') "+
+		"FROM (%s) AS a, (%s) AS b", numbers(users/40), numbers(40)))
+	l.must("run", "--until-caught-up")
+	return l.running()
+}
+
+func numbers(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("SELECT %d AS n", i))
+	}
+	return strings.Join(all, " UNION ALL ")
+}
+
+// rebuilding begins a rebuild of users, and waits until some of it is done.
+func (l *lab) rebuilding() *process {
+	l.t.Helper()
+	r := l.start("rebuild", "users", "-c", l.file())
+	l.reaches("users", "rebuilding")
+	return r
+}
+
+// rebuilt checks that users is as it should be and that nothing is left of the rebuild.
+func (l *lab) rebuilt(users int) {
+	l.t.Helper()
+	l.caughtUp()
+	l.must("verify", "users", "index_users_email")
+	l.expect("SELECT COUNT(*) FROM users", fmt.Sprint(users))
+	l.expect("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE '%\\_\\_%'")
+}
+
+func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(cellViews, slowly)
+	if r := l.run("rebuild", "user"); r.code != exitUsage || !strings.Contains(r.errors, `"user"`) || !strings.Contains(r.errors, "replicator.toml") {
+		t.Errorf("a view that is not there: %+v", r)
+	}
+	p := l.fillLab(800)
+	c := server.Client{Address: l.listen}
+	if err := c.Rebuild(t.Context(), "user", server.Rebuild{}); !errors.Is(err, server.ErrUnknown) || !strings.Contains(err.Error(), `"user"`) {
+		t.Errorf("a view that is not there, over HTTP: %v", err)
+	}
+	first := l.rebuilding()
+	if r := l.run("rebuild", "users"); r.code != exitFailed || !strings.Contains(r.errors, "view users: it is being rebuilt already") {
+		t.Errorf("a second rebuild: %+v", r)
+	}
+	if code := first.wait(); code != 0 {
+		t.Errorf("the first one: exit status %d\n%s", code, first.log.String())
+	}
+	l.rebuilt(800)
+	p.stop()
+}
+
+// A rebuild takes rights that keeping a view doesn't. What is missing is said before the live view is touched, and the way
+// that does without works.
+func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
+	s := servertest.MySQL(t)
+	for _, right := range []string{"CREATE", "DROP", "ALTER"} {
+		t.Run(right, func(t *testing.T) {
+			l := newLab(t, s)
+			l.fillLab(40).stop()
+			root := l.connect(s, "")
+			execAll(t, root, fmt.Sprintf("REVOKE %s ON %s.* FROM %s@'%%'", right, l.database, l.user))
+			p := l.running() // connections that were open may keep the right
+			l.caughtUp()
+			r := l.run("rebuild", "users")
+			if r.code != exitFailed || !strings.Contains(r.errors, "view users") || !strings.Contains(r.errors, right) || !strings.Contains(r.errors, "rebuild --in-place") {
+				t.Errorf("exit status %d: %s", r.code, r.errors)
+			}
+			l.put("a", 1, `{"email": "a@x.org"}`)
+			l.caughtUp() // the live view goes on
+			l.exec("UPDATE users SET email = 'spoilt'")
+			l.must("rebuild", "--in-place", "users")
+			l.must("verify", "users", "index_users_email")
+			p.stop()
+		})
+	}
+}
+
+func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
+	for _, down := range []string{"sink", "source"} {
+		t.Run(down, func(t *testing.T) {
+			sink, from := servertest.Own(t, servers.MySQL), servertest.Own(t, servers.MySQL)
+			l := newLab(t, from)
+			l.sinkOn(sink)
+			l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, usersView, phoneView, slowly)
+			p := l.fillLab(800)
+			at := l.connect(sink, l.database)
+			execAll(t, at, "DELETE FROM users LIMIT 100")
+			r := l.rebuilding()
+			s := sink
+			if down == "source" {
+				s = from
+			}
+			if err := s.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() error {
+				return as(strings.Contains(l.status("users").Error, down), "status says what is down")
+			})
+			if err := s.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if code := r.wait(); code != 0 && !strings.Contains(r.log.String(), down) {
+				t.Errorf("rebuild: exit status %d\n%s", code, r.log.String())
+			}
+			eventually(t, func() error {
+				st := l.status("users")
+				return as(st.State == "running", fmt.Sprintf("the view runs: %+v", st))
+			})
+			l.put("a", 2, `{"email": "a@x.org"}`)
+			l.caughtUp()
+			l.must("verify", "users", "index_users_email")
+			p.stop()
+		})
+	}
+}
+
+// DDL that takes nothing a view needs is read over by a scan, too; else the rebuild says what is missing, and the live view
+// stays as it is.
+func TestDDLDuringARebuild(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.configure(cellViews, slowly)
+		p := l.fillLab(800)
+		l.exec("DELETE FROM users LIMIT 100")
+		r := l.rebuilding()
+		l.exec("ALTER TABLE cell ADD COLUMN note VARCHAR(20) NULL FIRST")
+		l.put("a", 2, `{"username": "a", "email": "a@x.org"}`)
+		if code := r.wait(); code != 0 {
+			t.Errorf("with a column added: exit status %d\n%s", code, r.log.String())
+		}
+		l.rebuilt(800)
+
+		r = l.rebuilding()
+		l.exec("ALTER TABLE cell CHANGE body content LONGBLOB")
+		if code := r.wait(); code != exitFailed || !strings.Contains(r.log.String(), "body") || !strings.Contains(r.log.String(), "cell") {
+			t.Errorf("without the body: exit status %d\n%s", code, r.log.String())
+		}
+		l.expect("SELECT COUNT(*) FROM users", "800")
+		l.exec("ALTER TABLE cell CHANGE content body LONGBLOB")
+		p.kill()
+	})
+}
+
+// The disk is full while the shadow is filled: the rebuild waits for room, and then goes on.
+func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
+	sink := servertest.Own(t, servers.MySQL, "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M:autoextend:max:48M")
+	l := newLab(t, servertest.MySQL(t))
+	l.sinkOn(sink)
+	p := l.fillLab(4000)
+	at := l.connect(sink, l.database)
+	execAll(t, at, "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, text LONGBLOB)")
+	for size := 1 << 20; size >= 1<<10; { // until nothing more fits
+		if _, err := at.ExecContext(t.Context(), "INSERT INTO filler (text) VALUES (REPEAT('x', ?))", size); err != nil {
+			if size /= 4; !strings.Contains(err.Error(), "1114") {
+				t.Fatal(err)
+			}
+		}
+	}
+	r := l.run("rebuild", "users")
+	if r.code != exitFailed || !strings.Contains(r.errors, "view users") || !strings.Contains(r.errors, "1114") {
+		t.Errorf("exit status %d: %s", r.code, r.errors)
+	}
+	if st := l.status("users"); st.State != "rebuilding" || !strings.Contains(st.Error, "full") {
+		t.Errorf("status: %+v", st)
+	}
+	execAll(t, at, "DROP TABLE filler")
+	l.reaches("users", "running")
+	l.caughtUp()
+	l.must("verify", "users", "index_users_email")
+	p.stop()
+}
+
+// The program is killed at the two places in a swap where it has done a part: the intent is written, or the tables are renamed.
+// The next start completes it.
+func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for _, renamed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("renamed=%t", renamed), func(t *testing.T) {
+				l := newLab(t, s)
+				p := l.fillLab(40)
+				l.exec("UPDATE users SET email = 'spoilt'")
+				reader := l.holding("SELECT COUNT(*) FROM users") // RENAME waits for it
+				l.start("rebuild", "users", "-c", l.file())
+				eventually(t, func() error {
+					begun := l.rows("SELECT COUNT(*) FROM replicator_views WHERE phase = 'swapping'")
+					return as(begun[0] == "1", "the swap has begun")
+				})
+				if renamed {
+					names := l.holding("SELECT * FROM replicator_views FOR UPDATE") // what ends the swap waits for it
+					reader()
+					eventually(t, func() error {
+						return as(len(l.rows("SHOW TABLES LIKE 'users\\_\\_replaced'")) == 1, "the tables are renamed")
+					})
+					p.kill()
+					names()
+				} else {
+					p.kill()
+					reader()
+				}
+				p = l.running()
+				l.put("a", 2, `{"email": "a@x.org"}`)
+				l.rebuilt(41)
+				l.expect("SELECT COUNT(*) FROM users WHERE email = 'spoilt'", "0")
+				p.stop()
+			})
+		}
+	})
+}
+
+// holding holds what a statement of a transaction locks, until the returned function is called.
+func (l *lab) holding(statement string) (release func()) {
+	l.t.Helper()
+	db := l.connect(l.server, l.database)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	rows, err := tx.QueryContext(ctx, statement)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for rows.Next() {
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		l.t.Fatal(err)
+	}
+	return func() {
+		l.t.Helper()
+		err := tx.Rollback()
+		cancel()
+		if err != nil {
+			l.t.Error(err)
+		}
+	}
+}
