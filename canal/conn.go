@@ -46,6 +46,7 @@ const (
 	errnoLockWaitTimeout  = 1205
 	errnoDeadlock         = 1213
 	errnoBinlogFatal      = 1236
+	errnoLockNowait       = 3572
 	errnoNoSuchTable      = 1146
 	errnoNoSuchKey        = 1176
 	errnoBadField         = 1054

@@ -8,7 +8,8 @@
 //     names the table, FILE:POS and the way out: nothing is skipped in silence.
 //   - A position is promoted only where a transaction ends. Traffic of other tables, rotations and heartbeats move it too.
 //   - An Order is the same on every replay of a binlog, and grows along it: see order.go.
-//   - The server is only read: SELECT, REPLICATION SLAVE and REPLICATION CLIENT are enough. Neither values nor the texts of
+//   - The server is only read: SELECT, REPLICATION SLAVE and REPLICATION CLIENT are enough. No read waits for a lock, so none
+//     is ever part of a deadlock that fails a transaction of the application: see fence.go. Neither values nor the texts of
 //     statements reach logs or errors (a MariaDB binlog holds clear passwords).
 //   - Memory is bounded by one event of the binlog; compressed transactions are decoded as a stream.
 //   - A value read by a scan equals the value of the same row in the binlog: values.go and text.go obey one type table.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 )
@@ -18,22 +19,21 @@ import (
 // tail's look at the cell: the row would come back for good.
 type fence struct {
 	low  int64
-	lock string // the clause of a locking read, where the server can't be asked otherwise
+	lock string // ifFree, where the server can't be asked otherwise
 	end  func() // to be called when all is read
 }
 
 // settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
 const settleTime = time.Minute
 
-// fence waits until what the tail has read is visible, where the server can be asked. Otherwise a locking read waits for the
-// transactions that hold its rows. So it does where the position is the version and low has to be close to what is read: what
-// changes between low and the end of the read is left to the tail.
-func (r *Reader) fence(ctx context.Context, conn *sql.Conn, x *selection) (f *fence, err error) {
+// fence waits until what the tail has read is visible, where the server can be asked. Otherwise what is locked is read only
+// when it is free.
+func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{end: func() {}}
 	if r.server.flavor == mariaFlavor {
-		return f, r.behindSnapshot(ctx, conn, f)
+		return f, r.behindSnapshot(ctx, conn, f, r.start.Order)
 	}
-	if !x.positioned() && r.server.gtid {
+	if r.server.gtid {
 		low, before := r.history.latest()
 		if before != nil {
 			f.low = low
@@ -41,8 +41,54 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn, x *selection) (f *fe
 		}
 	}
 	f.low, err = r.end(ctx, conn)
-	f.lock = " " + r.server.shareLock()
+	f.lock = ifFree
 	return f, err
+}
+
+// present is a fence whose low is not before the binlog's present end. MySQL can't be asked whether that is visible: the GTIDs
+// that its status shows are those that are visible already.
+func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
+	f = &fence{end: func() {}, lock: ifFree}
+	if f.low, err = r.end(ctx, conn); err != nil || r.server.flavor != mariaFlavor {
+		return f, err
+	}
+	f.lock = ""
+	return f, r.behindSnapshot(ctx, conn, f, f.low)
+}
+
+// ifFree is the clause of a locking read that needs no more than SELECT, and that fails at once where a row is held. A
+// transaction that is in the binlog and not yet visible holds its rows' locks, so what is free is visible. A read that waited while
+// it holds other rows could be part of a deadlock, which the server ends by failing whoever changed and locked least:
+// easily the application's transaction.
+const ifFree = " FOR SHARE NOWAIT"
+
+// isHeld reports whether somebody holds a row that was to be read if it is free.
+func isHeld(err error) bool {
+	var e *mysqlError
+	return errors.As(err, &e) && (e.Number == errnoLockNowait || e.Number == errnoDeadlock || e.Number == errnoLockWaitTimeout)
+}
+
+// lockPatience is how long a read is tried anew because somebody holds a row.
+const lockPatience = 30 * time.Second
+
+// untilFree tries a read until nobody holds what it reads.
+func untilFree(ctx context.Context, read func() error) error {
+	pause := time.Millisecond
+	for late := time.Now().Add(lockPatience); ; {
+		err := read()
+		if !isHeld(err) {
+			return err
+		}
+		if time.Now().After(late) {
+			return fmt.Errorf("a transaction of the application has held a row for %s: %w", lockPatience, err)
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, 10*time.Millisecond)
+	}
 }
 
 // untilVisible waits for transactions of MySQL.
@@ -58,8 +104,9 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// behindSnapshot begins a transaction on MariaDB, whose consistent snapshots say where in the binlog they were taken.
-func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence) (err error) {
+// behindSnapshot begins a transaction on MariaDB, whose consistent snapshots say where in the binlog they were taken: at from or
+// later.
+func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence, from int64) (err error) {
 	end := func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
@@ -67,7 +114,7 @@ func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence) (
 		return err
 	}
 	for late := time.Now().Add(settleTime); ; {
-		if f.low, err = r.snapshot(ctx, conn); err == nil && f.low >= r.start.Order {
+		if f.low, err = r.snapshot(ctx, conn); err == nil && f.low >= from {
 			f.end = func() { _ = end() } // an error ends the connection, and the transaction with it
 			return nil
 		}
@@ -75,7 +122,7 @@ func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence) (
 			err = eerr
 		}
 		if err == nil && time.Now().After(late) {
-			err = errors.New("transactions before the start are not visible after " + settleTime.String())
+			err = errors.New("transactions that are in the binlog are not visible after " + settleTime.String())
 		}
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package canal
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,13 +10,8 @@ import (
 	"replicator"
 )
 
-const (
-	// newestBatch bounds the cells of one statement: it is a SELECT for each, and all of them hold locks until it ends.
-	newestBatch = 64
-
-	// lockAttempts: a locking read loses every deadlock, having changed nothing.
-	lockAttempts = 10
-)
+// newestBatch bounds the cells of one statement: it is a SELECT for each, and all of them may hold locks until it ends.
+const newestBatch = 64
 
 // connect gives a connection to the server that the reader reads; to no other one.
 func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
@@ -32,21 +26,18 @@ func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// Newest reads the newest row of each cell.
-//
-// What is in the binlog up to asOf may not be visible yet: both servers write the binlog first and commit then. But such a
-// transaction holds its rows' locks until it is visible, so a locking read waits for it. A plain one would not.
+// Newest reads the newest row of each cell, as of the binlog's present end or a little later.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell) ([]*replicator.Row, int64, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer conn.Close()
-	file, pos, _, err := r.server.status(ctx, conn)
+	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, 0, err
 	}
-	asOf := orderOf(r.place.epoch, file.number, pos)
+	defer f.end()
 	rows := make([]*replicator.Row, len(cells))
 	byTable := map[string][]int{}
 	for i, c := range cells {
@@ -63,23 +54,49 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell) ([]*replic
 		}
 		for len(wanted) > 0 {
 			n := min(len(wanted), newestBatch)
-			if err := r.newest(ctx, conn, x, cells, wanted[:n], rows, asOf); err != nil {
+			if err := x.newest(ctx, conn, f, cells, wanted[:n], rows); err != nil {
 				return nil, 0, err
 			}
 			wanted = wanted[n:]
 		}
 	}
-	return rows, asOf, nil
+	return rows, f.low, nil
 }
 
-// newest reads some cells of one table into rows.
-func (r *Reader) newest(ctx context.Context, db querier, x *selection, cells []replicator.Cell, wanted []int, rows []*replicator.Row, asOf int64) error {
+// newest reads some cells of one table into rows. Where somebody holds one of them, the others do not wait for it.
+func (x *selection) newest(ctx context.Context, db querier, f *fence, cells []replicator.Cell, wanted []int, rows []*replicator.Row) error {
+	query, args, err := x.newestQuery(f, cells, wanted)
+	if err != nil {
+		return err
+	}
+	once := func() error {
+		return x.read(ctx, db, query, args, func(n int, values [][]byte) error {
+			row, err := x.row(values, f.low, time.Now())
+			if err == nil && n >= 0 && n < len(wanted) {
+				rows[wanted[n]] = row
+			}
+			return err
+		})
+	}
+	if len(wanted) == 1 {
+		return classify(untilFree(ctx, once))
+	}
+	if err = once(); !isHeld(err) {
+		return classify(err)
+	}
+	half := len(wanted) / 2
+	if err := x.newest(ctx, db, f, cells, wanted[:half], rows); err != nil {
+		return err
+	}
+	return x.newest(ctx, db, f, cells, wanted[half:], rows)
+}
+
+func (x *selection) newestQuery(f *fence, cells []replicator.Cell, wanted []int) (query string, args []any, err error) {
 	var q strings.Builder
-	var args []any
 	for n, i := range wanted {
 		where, values, err := x.cellCondition(cells[i])
 		if err != nil {
-			return err
+			return "", nil, err
 		}
 		if n > 0 {
 			q.WriteString(" UNION ALL ")
@@ -89,34 +106,9 @@ func (r *Reader) newest(ctx context.Context, db querier, x *selection, cells []r
 		if order := x.newestFirst(); order != "" {
 			q.WriteString(" ORDER BY " + order)
 		}
-		q.WriteString(" LIMIT 1 " + r.server.shareLock() + ")")
+		q.WriteString(" LIMIT 1" + f.lock + ")")
 	}
-	var err error
-	for range lockAttempts {
-		if err = x.read(ctx, db, q.String(), args, func(n int, values [][]byte) error {
-			row, err := x.row(values, asOf, time.Now())
-			if err == nil && n >= 0 && n < len(wanted) {
-				rows[wanted[n]] = row
-			}
-			return err
-		}); !lostLock(err) {
-			break
-		}
-	}
-	return classify(err)
-}
-
-func lostLock(err error) bool {
-	var e *mysqlError
-	return errors.As(err, &e) && (e.Number == errnoDeadlock || e.Number == errnoLockWaitTimeout)
-}
-
-// shareLock is the clause of a locking read that needs no more than SELECT.
-func (s server) shareLock() string {
-	if s.flavor == mariaFlavor {
-		return "LOCK IN SHARE MODE"
-	}
-	return "FOR SHARE"
+	return q.String(), args, nil
 }
 
 // read runs a query whose first column is a number, and gives f the rest of each row.

@@ -41,22 +41,22 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if strings.HasPrefix(after, walkPlace) { // the index is gone
 		after = ""
 	}
-	limit.Rows = w.rowsFor(limit)
+	limit.Rows = 4 * w.rowsFor(limit)
+	err = untilFree(ctx, func() (err error) {
+		limit.Rows = max(limit.Rows/4, 1) // the fewer there are, the sooner they are all free
+		chunk, err = r.scanChunk(ctx, conn, x, columns, after, limit)
+		return err
+	})
+	return chunk, classify(err)
+}
+
+func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, columns []string, after string,
+	limit replicator.ScanLimit) (chunk replicator.Chunk, err error) {
 	query, args, err := x.scanQuery(columns, after, limit.Rows)
 	if err != nil {
 		return chunk, err
 	}
-	for range lockAttempts {
-		if chunk, err = r.scanChunk(ctx, conn, x, query, args, columns, limit); !lostLock(err) {
-			break
-		}
-	}
-	return chunk, classify(err)
-}
-
-func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, query string, args []any, columns []string,
-	limit replicator.ScanLimit) (chunk replicator.Chunk, err error) {
-	f, err := r.fence(ctx, conn, x)
+	f, err := r.fence(ctx, conn)
 	if err != nil {
 		return chunk, err
 	}

@@ -159,6 +159,7 @@ type newestScan struct {
 	columns []string
 	fence   *fence
 	limit   replicator.ScanLimit
+	asked   int // for so many rows, which may turn out to be too many at once
 }
 
 // scanNewest reads the newest rows of the next cells. It reports whether it did: not where no index serves, nor where cells have
@@ -171,12 +172,13 @@ func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, c
 		return chunk, false, nil
 	}
 	limit.Rows = max(limit.Rows, 1)
-	s := &newestScan{reader: r, conn: conn, rows: x, along: w, columns: columns, limit: limit}
-	for range lockAttempts {
-		if chunk, done, err = s.read(ctx, place, begun); !lostLock(err) {
-			break
-		}
-	}
+	s := &newestScan{reader: r, conn: conn, rows: x, along: w, columns: columns, limit: limit, asked: limit.Rows}
+	s.limit.Rows *= 4
+	err = untilFree(ctx, func() (err error) {
+		s.limit.Rows = max(s.limit.Rows/4, 1) // the fewer there are, the sooner they are all free
+		chunk, done, err = s.read(ctx, place, begun)
+		return err
+	})
 	if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoNoSuchKey { // dropped just now, or hidden from queries
 		return replicator.Chunk{}, false, nil
 	}
@@ -188,13 +190,13 @@ func (s *newestScan) read(ctx context.Context, place string, begun bool) (chunk 
 	if err != nil {
 		return chunk, false, err
 	}
-	if s.fence, err = s.reader.fence(ctx, s.conn, s.rows); err != nil {
+	if s.fence, err = s.reader.fence(ctx, s.conn); err != nil {
 		return chunk, false, err
 	}
 	defer s.fence.end()
 	chunk.Low = s.fence.low
 	found, last, err := s.along.newest(ctx, s.conn, query+s.fence.lock, args, s.columns)
-	if err != nil || !begun && 2*len(found) > last.place {
+	if err != nil || !begun && s.limit.Rows == s.asked && 2*len(found) > last.place {
 		return chunk, false, err
 	}
 	chunk.Passed, chunk.Done = last.place, last.place < s.limit.Rows

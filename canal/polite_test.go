@@ -1,0 +1,101 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// The server ends a deadlock by failing the transaction that changed and locked least: easily the application's. So nothing
+// that is read from the source may ever be part of one.
+func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
+	for name, s := range map[string]func(t *testing.T) *servers.Server{
+		"MySQL with GTIDs": func(t *testing.T) *servers.Server { return servertest.Shared(t, servers.MySQL) },
+		"MySQL without GTIDs": func(t *testing.T) *servers.Server {
+			return servertest.Own(t, servers.MySQL, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")
+		},
+		"MariaDB": func(t *testing.T) *servers.Server { return servertest.Shared(t, servers.MariaDB118) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, s(t))
+			b.exec("CREATE TABLE versioned (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, UNIQUE (k, v))",
+				"CREATE TABLE placed (k INT PRIMARY KEY, body INT)")
+			const cells = 24
+			for k := range cells {
+				b.exec(fmt.Sprintf("INSERT INTO placed VALUES (%d, 0)", k), fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, 1), (%d, 2)", k, k))
+			}
+			src := b.source(replicator.Table{Name: "versioned", Key: []string{"k"}, Version: "v"}, replicator.Table{Name: "placed", Key: []string{"k"}, Columns: []string{"body"}})
+			x := b.read(b.open(src, b.latest(src)))
+			ctx, cancel := context.WithTimeout(testContext(t), 3*time.Second)
+			defer cancel()
+			var committed, looks, rows atomic.Int64
+			var readers sync.WaitGroup
+			readers.Go(func() {
+				var all []replicator.Cell
+				for k := range int64(cells) {
+					key, _ := replicator.MakeKey(k)
+					all = append(all, replicator.Cell{Table: "versioned", Key: key}, replicator.Cell{Table: "placed", Key: key})
+				}
+				for ctx.Err() == nil {
+					some := []replicator.Cell{all[rand.IntN(len(all))], all[rand.IntN(len(all))], all[rand.IntN(len(all))]}
+					if _, _, err := x.reader.Newest(testContext(t), some); err != nil {
+						t.Errorf("Newest: %v", err)
+					}
+					looks.Add(1)
+				}
+			})
+			for _, table := range []string{"versioned", "placed"} {
+				readers.Go(func() {
+					for after := ""; ctx.Err() == nil; {
+						chunk, err := x.reader.Scan(testContext(t), table, nil, after, replicator.ScanLimit{Rows: 100})
+						if err != nil {
+							t.Errorf("Scan of %s: %v", table, err)
+							return
+						}
+						rows.Add(int64(chunk.Passed))
+						if after = chunk.Next; chunk.Done {
+							after = ""
+						}
+					}
+				})
+			}
+			// Each worker has cells of its own, so that the workers alone can't meet, and changes them from the last to the first.
+			stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
+				tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+				if err != nil {
+					return err
+				}
+				defer func() { _ = tx.Rollback() }()
+				for k := cells/4*(worker+1) - 1; k >= cells/4*worker; k-- {
+					for _, q := range []string{
+						fmt.Sprintf("DELETE FROM versioned WHERE k = %d ORDER BY v DESC LIMIT 1", k),
+						fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, %d)", k, n+2),
+						fmt.Sprintf("UPDATE placed SET body = %d WHERE k = %d", n, k),
+					} {
+						if _, err := tx.ExecContext(ctx, q); err != nil {
+							return fmt.Errorf("after %d transactions: %w", committed.Load(), err)
+						}
+					}
+				}
+				committed.Add(1)
+				return tx.Commit()
+			})
+			stop()
+			readers.Wait()
+			x.end()
+			t.Logf("%d transactions, %d looks, %d rows scanned", committed.Load(), looks.Load(), rows.Load())
+			if looks.Load() < 5 || rows.Load() < 5*cells || committed.Load() < 20 {
+				t.Error("too little happened to prove anything")
+			}
+		})
+	}
+}
