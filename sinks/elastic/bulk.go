@@ -53,8 +53,9 @@ func appendBase64(dst []byte, s string) []byte {
 	return base64.StdEncoding.AppendEncode(dst, []byte(s))
 }
 
-// read reads documents, as they are now and not as of the last refresh. They are read whole: to cut out the state costs
-// the server more than to send the rest.
+// read reads documents, as they are now and not as of the last refresh. They are read whole: three quarters of what a read costs
+// the server (some 25 µs a document) is that Lucene unpacks the block that holds the source, whichever part of it is asked
+// for, and to cut out the state costs no less than to send the rest. To read as of the last refresh would save nothing, either.
 func (c *client) read(ctx context.Context, documents []*document) error {
 	for len(documents) > 0 {
 		n, size := 0, 0
