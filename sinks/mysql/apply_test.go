@@ -377,3 +377,57 @@ func TestStatesForgetViewsThatAreNoMore(t *testing.T) {
 		}
 	})
 }
+
+// MariaDB finds nothing by (a, b) IN ((x, y), …) where a column is text of another character set than the connection's.
+func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE fav (o BIGINT, u VARCHAR(20) CHARACTER SET latin1, email VARCHAR(20), PRIMARY KEY (u, o))",
+			"CREATE TABLE by_email (o BIGINT, u VARCHAR(20) CHARACTER SET latin1, email VARCHAR(20), KEY (u, o))",
+			"CREATE TABLE total (email VARCHAR(20) CHARACTER SET latin1, city VARCHAR(20), n BIGINT, UNIQUE (email, city))")
+		keys := []replicator.Field{{Name: "o", Path: "$object_id"}, {Name: "u", Path: "$user_id"}}
+		views := []*replicator.View{
+			{Name: "row", Kind: "row", From: from("fav"), Fields: fields("email"), Table: "fav", Fingerprint: "1", KeyFrom: keys},
+			{Name: "index", Kind: "index", From: from("fav"), Fields: fields("email"), Table: "by_email", Fingerprint: "1", KeyFrom: keys},
+			{Name: "count", Kind: "counter", From: from("fav"), Table: "total", Fingerprint: "1", Sum: "n",
+				Fields: []replicator.Field{{Name: "email", Path: "email"}, {Name: "city", Path: "city"}, {Name: "n", Path: "n"}}},
+		}
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, views...)
+		batch := func(version int64, email string) (ops []replicator.Op) {
+			for i := range int64(3) {
+				key, err := replicator.MakeKey(i, "Zoë")
+				if err != nil {
+					t.Fatal(err)
+				}
+				op := replicator.Op{Cell: replicator.Cell{Table: "fav", Key: key}, Version: version, Order: version, Values: []replicator.Value{{}, {View: 1}, {View: 2}}}
+				if email != "" {
+					op.Values[0].Entries = []replicator.Entry{{Fields: []any{email}}}
+					op.Values[1].Entries = op.Values[0].Entries
+					op.Values[2].Entries = []replicator.Entry{{Fields: []any{email, "Malmö", int64(2)}}}
+				}
+				ops = append(ops, op)
+			}
+			return ops
+		}
+		for version, email := range []string{"é", "è", "é", ""} {
+			ops := batch(int64(version+1), email)
+			if applied, err := target.Apply(t.Context(), ops); err != nil || len(applied.Rejected) > 0 {
+				t.Fatalf("%q: %+v, %v", email, applied, err)
+			}
+			if differences, err := target.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(differences) > 0 {
+				t.Errorf("%q: %+v, %v", email, differences, err)
+			}
+			want := [3]int{3, 3, 1}
+			if email == "" {
+				want = [3]int{}
+			}
+			for i, table := range []string{"fav", "by_email", "total"} {
+				var n int
+				if err := db.QueryRow("SELECT COUNT(*) FROM " + table).Scan(&n); err != nil || n != want[i] {
+					t.Errorf("%q: table %s has %d rows, %v", email, table, n, err)
+				}
+			}
+		}
+	})
+}

@@ -59,14 +59,21 @@ func (w *writer) remove(k *keeper, changes []change) error {
 // keyList is a condition that n keys meet.
 func (k *keeper) keyList(n int) string { return oneOf(k.keys, n) }
 
-// oneOf is a condition that columns hold one of n tuples of values.
+// oneOf is a condition that columns hold one of n tuples of values. Of text in another character set than the connection's
+// MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
 func oneOf(columns []*column, n int) string {
 	if len(columns) == 1 {
 		return columns[0].quoted + " IN (" + marks(n) + ")"
 	}
 	var names []string
+	foreign := false
 	for _, c := range columns {
 		names = append(names, c.quoted)
+		foreign = foreign || c.charset != "" && c.charset != "utf8mb4"
+	}
+	if foreign {
+		one := "(" + strings.Join(names, " = ? AND ") + " = ?) OR "
+		return "(" + strings.TrimSuffix(strings.Repeat(one, n), " OR ") + ")"
 	}
 	one := "(" + marks(len(names)) + "),"
 	return "(" + strings.Join(names, ", ") + ") IN (" + strings.TrimSuffix(strings.Repeat(one, n), ",") + ")"
