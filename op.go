@@ -34,8 +34,9 @@ var Unseen = State{Version: NoVersion}
 // Next is the rule that keeps a view right whatever is replayed, reordered or sent by a second replicator:
 //
 //	put    ignored if it stands at or before the last full look; else applied if it is not older than what is there
-//	reset  ignored if it stands before the last full look; else it replaces the state whatever its version, unless a put that
-//	       stands after it brought a version as high: that stays, and only AsOf rises
+//	reset  ignored if it stands before the last full look, or at its place and found a lower version; else it replaces the
+//	       state whatever its version, unless a put that stands after it brought a version as high: that stays, and only
+//	       AsOf rises
 //
 // It returns the state after op, to be kept even where op is not applied, and whether op is to be applied. Applying the op
 // that made the state once more is allowed: that is how a dead letter is tried again, and how a batch is repeated after a
@@ -45,10 +46,13 @@ var Unseen = State{Version: NoVersion}
 // replayed insert of the deleted version must not bring that back. Why a reset yields to a later put: a replayed delete,
 // or a slow second replicator's look, must not take away what was written after it. Why AsOf rises nevertheless: else a
 // put of the deleted version that was held up somewhere could still come and bring it back, with no delete left to follow.
+// Why of two looks at one place the higher version stays: both may have seen what came after that place. If it is the lower one
+// that came later, the delete in between is still to come, and so is a look at a later place. A repair (Rewrite) was told to
+// write what the source holds, deletes that nobody logged included.
 // Why it doesn't yield to a lower version: with AsOf risen, the higher one that the look saw could not come any more.
 func (s State) Next(op Op) (State, bool) {
 	if op.AsOf != 0 {
-		if op.AsOf < s.AsOf {
+		if op.AsOf < s.AsOf || op.AsOf == s.AsOf && op.Version < s.Version && !op.Rewrite {
 			return s, false
 		}
 		if op.AsOf < s.Order && op.Version <= s.Version {

@@ -6,6 +6,7 @@ func TestNext(t *testing.T) {
 	at := func(version, order, asOf int64) State { return State{Version: version, Order: order, AsOf: asOf} }
 	put := func(version, order int64) Op { return Op{Version: version, Order: order} }
 	reset := func(version, asOf int64) Op { return Op{Version: version, AsOf: asOf} }
+	repair := func(version, asOf int64) Op { return Op{Version: version, AsOf: asOf, Rewrite: true} }
 	for name, c := range map[string]struct {
 		before  State
 		op      Op
@@ -25,6 +26,10 @@ func TestNext(t *testing.T) {
 		"a put from after the look":                               {at(4, 60, 60), put(5, 61), at(5, 61, 60), true},
 		"an older look":                                           {at(4, 60, 60), reset(3, 59), at(4, 60, 60), false},
 		"the same look again":                                     {at(4, 60, 60), reset(4, 60), at(4, 60, 60), true},
+		"another look at the place, which found less":             {at(4, 60, 60), reset(3, 60), at(4, 60, 60), false},
+		"another look at the place, which found nothing":          {at(4, 60, 60), reset(NoVersion, 60), at(4, 60, 60), false},
+		"another look at the place, which found more":             {at(4, 60, 60), reset(5, 60), at(5, 60, 60), true},
+		"a repair at the place, which found less":                 {at(4, 60, 60), repair(3, 60), at(3, 60, 60), true},
 		"a look before the last put: only as-of rises":            {at(5, 50, 0), reset(4, 45), at(5, 50, 45), false},
 		"a look before the last put, at a higher version":         {at(3, 50, 0), reset(5, 45), at(5, 45, 45), true},
 		"a delete of all before the last put":                     {at(5, 50, 0), reset(NoVersion, 45), at(5, 50, 45), false},

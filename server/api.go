@@ -149,7 +149,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	err := s.controller.Wait(ctx, fence, q["view"])
+	err := s.controller.Wait(ctx, Fence{At: fence, Source: q.Get("source")}, q["view"])
 	switch {
 	case err == nil:
 		answer(w, http.StatusOK, waitAnswer{Included: true})

@@ -31,13 +31,11 @@ func (c Client) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return a.Views, err
 }
 
-// Wait returns once the views (all, if none is named) include a GTID set or, where that is empty, FILE:POS.
-func (c Client) Wait(ctx context.Context, gtid, pos string, views []string, timeout time.Duration) error {
-	q := url.Values{"view": views, "timeout": {timeout.String()}}
-	if gtid != "" {
-		q.Set("gtid", gtid)
-	} else {
-		q.Set("pos", pos)
+// Wait returns once the views (all, if none is named) include what the fence names.
+func (c Client) Wait(ctx context.Context, f Fence, views []string, timeout time.Duration) error {
+	q := url.Values{"view": views, "timeout": {timeout.String()}, "gtid": {f.At}} // which of the two it is, its form says
+	if f.Source != "" {
+		q.Set("source", f.Source)
 	}
 	return c.call(ctx, timeout+answerTime, http.MethodGet, "/api/v1/wait?"+q.Encode(), nil, &waitAnswer{})
 }

@@ -14,13 +14,19 @@ import (
 	"replicator"
 )
 
+// Fence is a place in a source's binlog.
+type Fence struct {
+	At     string // a GTID set or FILE:POS
+	Source string // the shard of the source that it is of; "" where there are none
+}
+
 // Controller is the running program, as the API sees it.
 type Controller interface {
 	// Status is the status of every view and source, in the order of the configuration.
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 
-	// Wait returns once the views (all, if none is named) include what the fence names: a GTID set or FILE:POS.
-	Wait(ctx context.Context, fence string, views []string) error
+	// Wait returns once the views (all, if none is named) include what the fence names.
+	Wait(ctx context.Context, fence Fence, views []string) error
 
 	// Retry tries dead letters again, and returns how many it tried and how many of these are still there.
 	Retry(ctx context.Context, which Selection) (tried, left int, err error)

@@ -44,13 +44,13 @@ func (p *program) Status(context.Context) ([]replicator.ViewStatus, error) {
 	return p.views, p.err
 }
 
-func (p *program) Wait(ctx context.Context, fence string, views []string) error {
-	if err := p.note("wait %s %v", fence, views); err != nil || p.waiting == nil {
+func (p *program) Wait(ctx context.Context, fence Fence, views []string) error {
+	if err := p.note("wait %s %s %v", fence.At, fence.Source, views); err != nil || p.waiting == nil {
 		return err
 	}
 	p.waiting <- struct{}{}
 	<-ctx.Done()
-	return fmt.Errorf("view v does not include %s yet: %w", fence, context.Cause(ctx))
+	return fmt.Errorf("view v does not include %s yet: %w", fence.At, context.Cause(ctx))
 }
 
 func (p *program) Retry(_ context.Context, which Selection) (tried, left int, err error) {
@@ -178,13 +178,13 @@ func TestReadyTellsTheTruthForEachView(t *testing.T) {
 func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 	p := &program{}
 	s, c := serve(t, "127.0.0.1:0", "", p, nil)
-	if err := c.Wait(t.Context(), "", "binlog.000002:4", []string{"a", "b"}, time.Second); err != nil {
+	if err := c.Wait(t.Context(), Fence{At: "binlog.000002:4", Source: "east"}, []string{"a", "b"}, time.Second); err != nil {
 		t.Error(err)
 	}
-	if err := c.Wait(t.Context(), "0-1-2", "", nil, time.Second); err != nil {
+	if err := c.Wait(t.Context(), Fence{At: "0-1-2"}, nil, time.Second); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(p.called, ", "); got != "wait binlog.000002:4 [a b], wait 0-1-2 []" {
+	if got := strings.Join(p.called, ", "); got != "wait binlog.000002:4 east [a b], wait 0-1-2  []" {
 		t.Errorf("called %s", got)
 	}
 	if code, _, text := ask(t, s, "GET", "/api/v1/wait?gtid=a&timeout=2.5", "", nil); code != 200 {
@@ -196,7 +196,7 @@ func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 		}
 	}
 	p.waiting = make(chan struct{}, 9)
-	if err := c.Wait(t.Context(), "0-1-9", "", nil, 20*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not included after 20ms") {
+	if err := c.Wait(t.Context(), Fence{At: "0-1-9"}, nil, 20*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not included after 20ms") {
 		t.Errorf("error is %v", err)
 	}
 	for want, err := range map[int]error{404: fmt.Errorf("view %q: %w", "x", ErrUnknown), 400: ErrInvalid, 409: replicator.ErrNotServing, 500: errors.New("other")} {
@@ -215,7 +215,7 @@ func TestClosingEndsRequestsThatWait(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		done <- Client{Address: s.Addr()}.Wait(context.Background(), "0-1-9", "", nil, time.Minute)
+		done <- Client{Address: s.Addr()}.Wait(context.Background(), Fence{At: "0-1-9"}, nil, time.Minute)
 	}()
 	<-p.waiting
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

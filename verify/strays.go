@@ -11,7 +11,7 @@ import (
 // strays looks for what the sink holds of no cell at all. A sample of the keys says nothing about these.
 func (v *verifier) strays(ctx context.Context) error {
 	tidier, ok := v.Target.(replicator.Tidier)
-	if !ok || v.Sample > 0 && v.Sample < 1 {
+	if !ok || v.Shard > 0 || v.Sample > 0 && v.Sample < 1 {
 		return nil
 	}
 	for {

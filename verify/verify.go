@@ -25,6 +25,9 @@ type Options struct {
 	// that whatever it lacks is a difference.
 	Fence func(context.Context) error
 
+	// Shard is the number of the source among those that feed the view. What no cell accounts for is looked for by the first, 0.
+	Shard int
+
 	Sample   float64 // share of the keys that is looked at, 0 to 1; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool

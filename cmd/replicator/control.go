@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"replicator"
 	"replicator/canal"
+	"replicator/config"
 	"replicator/server"
 )
 
@@ -37,7 +39,10 @@ func (c control) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 
 // Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files or
 // GTIDs, and are not waited for.
-func (c control) Wait(ctx context.Context, fence string, views []string) error {
+func (c control) Wait(ctx context.Context, fence server.Fence, views []string) error {
+	if err := knowsSource(c.cfg, fence.Source); err != nil {
+		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
+	}
 	for _, name := range views {
 		if c.cfg.View(name) == nil {
 			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
@@ -46,16 +51,33 @@ func (c control) Wait(ctx context.Context, fence string, views []string) error {
 	var errs []error
 	for _, p := range c.pipelines {
 		wanted := slices.DeleteFunc(slices.Clone(views), func(v string) bool { return !p.Keeps(v) })
-		if len(views) > 0 && len(wanted) == 0 {
+		if len(views) > 0 && len(wanted) == 0 || p.Source.Name() != fence.Source {
 			continue
 		}
-		err := p.Wait(ctx, fence, wanted)
+		err := p.Wait(ctx, fence.At, wanted)
 		if errors.Is(err, canal.ErrFence) {
 			err = fmt.Errorf("%w: %w", server.ErrInvalid, err)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// knowsSource is nil if the source has that shard, or no shards where none is named: a place in a binlog is one server's.
+func knowsSource(cfg *config.Config, name string) error {
+	var names []string
+	for _, s := range cfg.Source.Shards {
+		names = append(names, s.Name)
+	}
+	switch {
+	case slices.Contains(names, name):
+		return nil
+	case name == "":
+		return fmt.Errorf("the source has the shards %s: say of which one this is, as with --source %s", strings.Join(names, ", "), names[0])
+	case names[0] == "":
+		return fmt.Errorf("the source has no shards: leave out --source %s", name)
+	}
+	return fmt.Errorf("the source has no shard %s, but %s", name, strings.Join(names, ", "))
 }
 
 // Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions begin anew

@@ -95,7 +95,7 @@ func (f *front) Status(ctx context.Context) (views []replicator.ViewStatus, err 
 }
 
 // Wait implements server.Controller.
-func (f *front) Wait(ctx context.Context, fence string, views []string) error {
+func (f *front) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	return f.with(ctx, func(ctx context.Context, c control) error { return c.Wait(ctx, fence, views) })
 }
 

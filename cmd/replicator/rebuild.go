@@ -101,9 +101,12 @@ func (c control) rebuildOthers(ctx context.Context, names []string, how server.R
 	return c.Rebuild(ctx, strings.Join(others, ","), how)
 }
 
-// rebuildPatience is how long a rebuild may stand with an error before the command gives up on it; the rebuild itself goes on being
-// tried where a process runs.
-const rebuildPatience = 15 * time.Second
+// How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a person has to mend.
+// The rebuild itself goes on being tried where a process runs.
+const (
+	rebuildPatience = 15 * time.Second
+	failedPatience  = 2 * time.Second
+)
 
 // followRebuild shows the progress of a rebuild until it is done.
 func followRebuild(ctx context.Context, out io.Writer, names []string, status func(context.Context) ([]replicator.ViewStatus, error)) error {
@@ -115,7 +118,7 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 		if err != nil {
 			return err
 		}
-		busy, rows, ratio, problem := false, int64(0), 0.0, ""
+		busy, rows, ratio, problem, patience := false, int64(0), 0.0, "", rebuildPatience
 		for _, v := range views {
 			if !slices.Contains(names, v.View) {
 				continue
@@ -124,7 +127,9 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 			case replicator.StateRebuilding, replicator.StateFilling, replicator.StateStarting:
 				busy = true
 				rows, ratio = max(rows, v.FilledRows), max(ratio, v.Progress)
-			case replicator.StateRetrying, replicator.StateFailed:
+			case replicator.StateFailed:
+				busy, patience = true, failedPatience
+			case replicator.StateRetrying:
 				busy = true
 			}
 			if v.Error != "" {
@@ -141,7 +146,7 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 			trouble = time.Time{}
 		case trouble.IsZero():
 			trouble = time.Now()
-		case time.Since(trouble) > rebuildPatience:
+		case time.Since(trouble) > patience:
 			return errors.New(problem)
 		}
 		select {

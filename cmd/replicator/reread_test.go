@@ -151,7 +151,7 @@ func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
 	c := server.Client{Address: l.listen}
 	file, _, _ := strings.Cut(l.position(), ":")
 	late := make(chan error, 1)
-	go func() { late <- c.Wait(t.Context(), "", file+":4000000000", nil, 4*time.Second) }()
+	go func() { late <- c.Wait(t.Context(), server.Fence{At: file + ":4000000000"}, nil, 4*time.Second) }()
 	for range 20 { // some come while the program changes over
 		p.signal(syscall.SIGHUP)
 		l.get("/healthz")

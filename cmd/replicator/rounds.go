@@ -57,7 +57,7 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 	defer func() { err = errors.Join(err, o.close()) }()
 	return verify.Run(ctx, verify.Options{
 		View: w.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
-		Sample: settings.Sample, Rate: settings.Rate, Repair: settings.Repair,
+		Sample: settings.Sample, Rate: settings.Rate, Repair: settings.Repair, Shard: numberOf(w.cfg, w.shard()),
 		Continue: w.mayGoOn, Resume: resume, Observer: w.metrics,
 		Fence: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, fenceTime)

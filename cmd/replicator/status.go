@@ -106,12 +106,12 @@ func savedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 
 // wait waits for a fence. A view that stands in the file, and that the running process doesn't know so, was just added or
 // changed: until the process has read the file again, the view does not include the fence.
-func wait(ctx context.Context, cfg *config.Config, gtid, pos string, views []string, timeout time.Duration) error {
+func wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []string, timeout time.Duration) error {
 	c := client(cfg)
 	for deadline := time.Now().Add(timeout); ; {
 		err := runsAsWritten(ctx, c, cfg, views)
 		if err == nil {
-			err = c.Wait(ctx, gtid, pos, views, max(time.Until(deadline), time.Millisecond))
+			err = c.Wait(ctx, fence, views, max(time.Until(deadline), time.Millisecond))
 		}
 		if !errors.Is(err, server.ErrUnknown) || time.Now().After(deadline) {
 			return err
@@ -142,12 +142,13 @@ func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, vie
 }
 
 func waitCommand(o *options) *cobra.Command {
-	gtid, pos, timeout := "", "", 30*time.Second
+	gtid, pos, source, timeout := "", "", "", 30*time.Second
 	cmd := &cobra.Command{
 		Use:   "wait (--gtid SET | --pos FILE:POS) [VIEW…]",
 		Short: "Return once the views include a position: a read-your-writes fence",
 		Long: `Returns once the named views (all, if none is named) include everything that the GTID set, or FILE:POS, names.
-Take the fence from the connection that wrote: MySQL's @@gtid_executed or session tracker, MariaDB's @@last_gtid.`,
+Take the fence from the connection that wrote: MySQL's @@gtid_executed or session tracker, MariaDB's @@last_gtid. Where the source has
+shards, --source says of which one it is.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if (gtid == "") == (pos == "") {
 				return usageError{errors.New("say what to wait for: either --gtid SET or --pos FILE:POS")}
@@ -159,7 +160,10 @@ Take the fence from the connection that wrote: MySQL's @@gtid_executed or sessio
 			if err := fingerprint(cfg); err != nil {
 				return err
 			}
-			err = wait(cmd.Context(), cfg, gtid, pos, names, timeout)
+			if err := knowsSource(cfg, source); err != nil {
+				return usageError{err}
+			}
+			err = wait(cmd.Context(), cfg, server.Fence{At: gtid + pos, Source: source}, names, timeout)
 			switch {
 			case errors.Is(err, server.ErrNotRunning):
 				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
@@ -173,6 +177,7 @@ Take the fence from the connection that wrote: MySQL's @@gtid_executed or sessio
 	}
 	cmd.Flags().StringVar(&gtid, "gtid", "", "GTID `set`")
 	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` in the source's binlog")
+	cmd.Flags().StringVar(&source, "source", "", "the `shard` of the source, where it has some")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "give up after this long")
 	return cmd
 }

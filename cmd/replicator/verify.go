@@ -224,7 +224,7 @@ func (v *verification) view(ctx context.Context, shard config.Shard, view *repli
 	defer p.end()
 	options := verify.Options{
 		View: view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
-		Sample: v.sample, Rate: v.rate, Repair: v.repair, Fence: v.fence(ctx, o),
+		Sample: v.sample, Rate: v.rate, Repair: v.repair, Fence: v.fence(ctx, o), Shard: numberOf(v.cfg, shard),
 		Progress: func(checked, estimate int64) {
 			if p.terminal {
 				p.progress("verifying "+view.Name, checked, float64(checked)/float64(max(estimate, 1)))
@@ -232,6 +232,11 @@ func (v *verification) view(ctx context.Context, shard config.Shard, view *repli
 		},
 	}
 	return verify.Run(ctx, options)
+}
+
+// numberOf is a shard's place in the source.
+func numberOf(cfg *config.Config, shard config.Shard) int {
+	return slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == shard.Name })
 }
 
 // fence waits for the running process, if there is one.
@@ -246,6 +251,6 @@ func (v *verification) fence(ctx context.Context, o *opened) func(context.Contex
 			return err
 		}
 		pos, _ := place(at)
-		return c.Wait(ctx, "", pos, []string{o.view.Name}, fenceTime)
+		return c.Wait(ctx, server.Fence{At: pos, Source: o.source.Name()}, []string{o.view.Name}, fenceTime)
 	}
 }

@@ -110,6 +110,16 @@ func TestASourceOfSeveralServers(t *testing.T) {
 	if n := len(jsonLines[viewStatus](t, l.must("status", "--json"))); n != 6 {
 		t.Errorf("status has %d lines for 3 views of 2 shards", n)
 	}
+	// What one shard put there is nothing extra to the others; what none did is extra once.
+	if r := l.run("verify"); r.code != 0 {
+		t.Errorf("verify: exit status %d\n%s%s", r.code, r.out, r.errors)
+	}
+	l.exec("INSERT INTO index_users_email (email, row_key) VALUES ('ghost@x.org', 'a ghost')")
+	if r := l.run("verify", "--json", "index_users_email"); r.code != 3 || !strings.Contains(r.out, `"checked":4,"missing":0,"stale":0,"extra":1,`) {
+		t.Errorf("verify with an entry of nobody: exit status %d\n%s%s", r.code, r.out, r.errors)
+	}
+	l.must("verify", "--repair")
+	l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c", "d@x.org d")
 	p.stop()
 	for _, c := range l.saved() {
 		if c.Position == "" {

@@ -16,7 +16,7 @@ import (
 
 var _ replicator.Comparer = (*Target)(nil)
 
-// Held implements replicator.Comparer.
+// Held implements replicator.Comparer. What only other shards of the source put there is left to them.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	doing := "view " + k.view.Name + ": listing what it holds"
@@ -32,15 +32,47 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	cells := make([]replicator.Cell, 0, len(keys))
-	for _, values := range keys {
-		key, err := k.sourceKey(values, kinds)
-		if err != nil {
+	found := make([]replicator.Key, len(keys))
+	for i, values := range keys {
+		if found[i], err = k.sourceKey(values, kinds); err != nil {
 			return nil, "", fmt.Errorf("%s: %w", doing, err)
 		}
-		cells = append(cells, replicator.Cell{Table: k.view.From[0].Table, Key: key, Column: k.view.From[0].Column})
+	}
+	theirs, err := t.elsewhere(ctx, k, found)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	cells := make([]replicator.Cell, 0, len(keys))
+	for i, key := range found {
+		if !theirs[i] {
+			cells = append(cells, replicator.Cell{Table: k.view.From[0].Table, Key: key, Column: k.view.From[0].Column})
+		}
 	}
 	return cells, next, nil
+}
+
+// elsewhere reports of each key whether it is for another source's target to tell of: what only that knows; and what none
+// knows, which the first tells of.
+func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
+	owners, err := t.owners(ctx, k.view.Name)
+	if err != nil {
+		return nil, err
+	}
+	isOwn := func(o owner) bool { return o.source == t.source }
+	others := slices.DeleteFunc(slices.Clone(owners), isOwn)
+	if len(others) == 0 {
+		return make([]bool, len(keys)), nil
+	}
+	theirs, err := t.claimed(ctx, others, keys)
+	if err != nil {
+		return nil, err
+	}
+	own, err := t.claimed(ctx, slices.DeleteFunc(owners, func(o owner) bool { return !isOwn(o) }), keys)
+	notFirst := slices.ContainsFunc(others, func(o owner) bool { return o.source < t.source })
+	for i := range own {
+		theirs[i] = !own[i] && (theirs[i] || notFirst)
+	}
+	return theirs, err
 }
 
 // Compare implements replicator.Comparer. The tables are read in one snapshot. What a version column holds isn't compared: a

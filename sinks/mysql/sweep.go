@@ -32,35 +32,25 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	owners, err := t.owners(ctx, k.view.Name)
-	if err != nil {
-		return nil, "", classify(err, doing)
-	}
 	var found []replicator.Key
-	var entities []string
 	for _, values := range keys {
 		key, err := k.sourceKey(values, kinds)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", doing, err)
 		}
 		found = append(found, key)
-		for _, o := range owners {
-			entities = append(entities, entityID(o.source, key))
-		}
 	}
-	states, err := readStates(ctx, t.sink.db, entities, nil)
+	owners, err := t.owners(ctx, k.view.Name)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	claimed, err := t.claimed(ctx, owners, found)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
 	var cells []replicator.Cell
 	for i, key := range found {
-		claimed := false
-		for j, o := range owners {
-			for _, state := range states[entities[i*len(owners)+j]] {
-				claimed = claimed || state.find(o.id) != nil
-			}
-		}
-		if claimed {
+		if claimed[i] {
 			continue
 		}
 		for _, f := range k.view.From {
@@ -68,6 +58,29 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 		}
 	}
 	return cells, next, nil
+}
+
+// claimed reports of each key whether a cell of it is known from any of the sources.
+func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.Key) ([]bool, error) {
+	var entities []string
+	for _, key := range keys {
+		for _, o := range owners {
+			entities = append(entities, entityID(o.source, key))
+		}
+	}
+	states, err := readStates(ctx, t.sink.db, entities, nil)
+	if err != nil {
+		return nil, err
+	}
+	claimed := make([]bool, len(keys))
+	for i := range keys {
+		for j, o := range owners {
+			for _, state := range states[entities[i*len(owners)+j]] {
+				claimed[i] = claimed[i] || state.find(o.id) != nil
+			}
+		}
+	}
+	return claimed, nil
 }
 
 // owner is a source that feeds a view, and the view's id for it.
