@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"slices"
+	"strconv"
+
+	"replicator"
+)
+
+// rowChange makes a hash or a JSON object what the entity's cells say together.
+func (c *changer) rowChange(t target) error {
+	ch, fresh := c.at(t)
+	if !fresh {
+		return nil
+	}
+	cells, err := c.contributions()
+	if err != nil {
+		return err
+	}
+	fields := c.moves[0].k.view.Fields
+	merged, exists, alone := merge(t, fields, cells)
+	if t.kind == kindJSON {
+		ch.strict = exists
+		if exists {
+			ch.args = []string{merged.json()}
+		}
+		return nil
+	}
+	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0
+	ch.args = make([]string, 1, 1+2*len(fields))
+	ch.args[0] = strconv.Itoa(len(merged.fields))
+	for _, f := range merged.fields {
+		ch.args = append(ch.args, f.name, f.value)
+	}
+	if len(merged.fields)+len(alone) < len(fields) {
+		for _, f := range fields {
+			if !merged.has(f.Name) && !slices.Contains(alone, f.Name) {
+				ch.args = append(ch.args, f.Name)
+			}
+		}
+	}
+	known := func(name string) bool {
+		return slices.ContainsFunc(fields, func(f replicator.Field) bool { return f.Name == name })
+	}
+	for _, m := range c.moves { // fields of an earlier definition
+		for _, x := range m.old {
+			if x.kind != t.kind || x.key != t.key {
+				continue
+			}
+			for _, f := range x.row.fields {
+				if !known(f.name) {
+					ch.args = append(ch.args, f.name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of other cells
+// whose values aren't at hand stay alone, as they are.
+func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row, exists bool, alone []string) {
+	rows := make([]*row, 0, few)
+	for _, cell := range cells {
+		for i := range cell.claims {
+			if x := &cell.claims[i]; x.kind == t.kind && x.key == t.key {
+				rows = append(rows, x.row)
+			}
+		}
+	}
+	if len(rows) == 1 && rows[0].whole && rows[0].follows(fields) {
+		return *rows[0], true, nil
+	}
+	merged = row{whole: true, fields: make([]field, 0, len(fields))}
+	for _, f := range fields {
+		for _, r := range rows {
+			i := slices.IndexFunc(r.fields, func(g field) bool { return g.name == f.Name })
+			if i < 0 {
+				continue
+			}
+			if r.whole {
+				merged.fields = append(merged.fields, r.fields[i])
+			} else {
+				alone = append(alone, f.Name)
+			}
+			break
+		}
+	}
+	return merged, len(rows) > 0, alone
+}
+
+// follows reports whether the row's fields are all among the given ones, in their order.
+func (r *row) follows(fields []replicator.Field) bool {
+	n := 0
+	for i := range fields {
+		if n < len(r.fields) && r.fields[n].name == fields[i].Name {
+			n++
+		}
+	}
+	return n == len(r.fields)
+}
+
+func (r *row) has(name string) bool {
+	return slices.ContainsFunc(r.fields, func(f field) bool { return f.name == name })
+}
+
+// json is the object that the fields make.
+func (r *row) json() string {
+	b := []byte{'{'}
+	for i, f := range r.fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(replicator.AppendJSON(b, f.name), ':')
+		b = append(b, f.value...)
+	}
+	return string(append(b, '}'))
+}
