@@ -3,7 +3,9 @@ package sinktest
 import (
 	"flag"
 	"math/rand/v2"
+	"os"
 	"testing"
+	"time"
 
 	"replicator"
 )
@@ -40,13 +42,28 @@ func runHistories(t *testing.T, s *Subject) {
 	if *oneSeed != 0 {
 		n, seeds = 1, func() uint64 { return *oneSeed }
 	}
-	for range n {
+	end := time.Now().Add(soak(t))
+	tried := 0
+	for ; tried < n || time.Now().Before(end) && *oneSeed == 0; tried++ {
 		seed := seeds()
 		if err := env.simulate(t.Context(), seed); err != nil {
 			t.Fatalf("history %d (repeat with -sinktest.seed=%d): %v", seed, seed, err)
 		}
 	}
-	t.Logf("%d histories", n)
+	t.Logf("%d histories", tried)
+}
+
+// soak is how long histories are tried at least: what REPLICATOR_SOAK says, as `make soak` does.
+func soak(t testing.TB) time.Duration {
+	text := os.Getenv("REPLICATOR_SOAK")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("REPLICATOR_SOAK: %v", err)
+	}
+	return d
 }
 
 // writers is how many replicators write at once: each has the sink opened for itself.
