@@ -68,7 +68,8 @@ func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 					}
 				})
 			}
-			// Each worker has cells of its own, so that the workers alone can't meet, and changes them from the last to the first.
+			// Each worker has cells of its own, which it names by unique keys, so that the workers alone can't meet; it changes them from the
+			// last to the first.
 			stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
 				tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 				if err != nil {
@@ -77,8 +78,8 @@ func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 				defer func() { _ = tx.Rollback() }()
 				for k := cells/4*(worker+1) - 1; k >= cells/4*worker; k-- {
 					for _, q := range []string{
-						fmt.Sprintf("DELETE FROM versioned WHERE k = %d ORDER BY v DESC LIMIT 1", k),
-						fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, %d)", k, n+2),
+						fmt.Sprintf("DELETE FROM versioned WHERE k = %d AND v = %d", k, n+2),
+						fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, %d)", k, n+3),
 						fmt.Sprintf("UPDATE placed SET body = %d WHERE k = %d", n, k),
 					} {
 						if _, err := tx.ExecContext(ctx, q); err != nil {
