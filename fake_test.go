@@ -23,6 +23,7 @@ type fakeSource struct {
 	broken error             // what Read and Open fail with
 	breaks int               // Read fails after so many transactions; 0: never
 	single bool              // one row per key, updated in place: the order is the version
+	behind int               // how many transactions at the end of the log readers are not given yet
 }
 
 type fakeRow struct {
@@ -136,7 +137,7 @@ func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
 	h.Commit(r.start.Order, time.Time{})
 	for n, read := int(r.start.Order/1000), 0; ; n, read = n+1, read+1 {
 		r.mu.Lock()
-		for n >= len(r.log) {
+		for n >= len(r.log)-r.behind {
 			moved := r.moved
 			r.mu.Unlock()
 			select {

@@ -13,6 +13,9 @@ import (
 // fill scans the tables of views that are being filled, while the tail goes on. Its rows are puts at the place before their
 // chunk was read, so that whatever the tail brings later is judged against them by State.Next like everything else.
 func (s *session) fill(ctx context.Context) error {
+	if err := s.reachFillStart(ctx); err != nil {
+		return err
+	}
 	for _, table := range s.run.unfilledTables() {
 		if err := s.scan(ctx, table); err != nil {
 			return fmt.Errorf("filling from table %s: %w", table, err)
@@ -26,6 +29,21 @@ func (s *session) fill(ctx context.Context) error {
 	}
 	s.run.filled()
 	return s.advance(ctx, saveNow)
+}
+
+// reachFillStart waits until the tail stands where the fill begins. It may have to go on from an earlier place first, and a row
+// that is put there would be older than what the views' states have seen.
+func (s *session) reachFillStart(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for s.run.filling() && s.committed.Load() < s.run.fillStart() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // chunkTime is how long reading a chunk should take: short reads leave no long snapshots behind in the source.

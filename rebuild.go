@@ -144,8 +144,16 @@ func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) 
 	for table := range fresh.Fill {
 		fresh.Fill[table] = Progress{After: from}
 	}
-	if _, err := p.takeOut(ctx, b.views); err != nil {
+	taken, err := p.takeOut(ctx, b.views)
+	if err != nil {
 		return err
+	}
+	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between, and a scan's
+	// rows are older than those. The scan waits until the tail has come to the end (session.fill).
+	for _, c := range taken {
+		if c.Position.Order < fresh.Position.Order {
+			fresh.Position = c.Position
+		}
 	}
 	var checkpoints []Checkpoint
 	p.mu.Lock()

@@ -79,7 +79,8 @@ type Sweeper interface {
 	// Unclaimed returns cells that a view's target has entries of but the sink has no state for: from before the program kept it.
 	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
-	// Outdated returns cells that some view of the target still shows, although no op at or past the given order was applied.
+	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at or past
+	// the given order was applied: that version may have been deleted while nobody read the source's log.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 }
 

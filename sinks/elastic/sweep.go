@@ -35,7 +35,7 @@ func (t *Target) Outdated(ctx context.Context, before int64, after string, limit
 	}
 	view := p.View
 	cells, next, err := t.sweep(ctx, view, after, limit, func(s *slot) bool {
-		return s.present && max(s.state.Order, s.state.AsOf) < before
+		return (s.present || s.state.Version != replicator.NoVersion) && max(s.state.Order, s.state.AsOf) < before
 	})
 	if err == nil && next == "" && view+1 < len(t.kept) {
 		next = page{View: view + 1}.String()

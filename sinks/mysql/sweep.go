@@ -279,10 +279,11 @@ func (t *Target) cells(ctx context.Context, from string, limit int, wanted func(
 	return cells, next, rows.Err()
 }
 
-// shows reports whether a view of the target shows something of a cell to which nothing was applied since an order.
+// shows reports whether a view of the target shows something of a cell, or knows a version of it, to which nothing was applied
+// since an order.
 func (t *Target) shows(state cellState, before int64) bool {
 	for _, k := range t.kept {
-		if v := state.find(k.id); v != nil && v.digest != noDigest && max(v.state.Order, v.state.AsOf) < before {
+		if v := state.find(k.id); v != nil && (v.digest != noDigest || v.state.Version != replicator.NoVersion) && max(v.state.Order, v.state.AsOf) < before {
 			return true
 		}
 	}

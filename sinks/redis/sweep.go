@@ -68,10 +68,16 @@ func (t *Target) page(ctx context.Context, after string, limit int, wanted func(
 	return cells, "", nil
 }
 
-// shows reports whether the view shows the cell although nothing at or past the order was applied to it.
+// shows reports whether the view shows the cell, or knows a version of it, although nothing at or past the order was applied to it.
 func (k *keeper) shows(r *record, c replicator.Cell, before int64) bool {
 	v := r.find(c, k.id)
-	return v != nil && v.claims != "" && (v.generation != k.generation || max(v.state.Order, v.state.AsOf) < before)
+	switch {
+	case v == nil:
+		return false
+	case v.generation != k.generation:
+		return v.claims != ""
+	}
+	return (v.claims != "" || v.state.Version != replicator.NoVersion) && max(v.state.Order, v.state.AsOf) < before
 }
 
 var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
