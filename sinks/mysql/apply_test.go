@@ -129,7 +129,8 @@ func TestChangesByHandAreMended(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s,
 			"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50), mine INT DEFAULT 7)",
-			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))")
+			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))",
+			"INSERT INTO i VALUES ('from before', 'user 1          ')")
 		sink := newSink(t, dsn)
 		defer sink.Close()
 		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
@@ -140,7 +141,6 @@ func TestChangesByHandAreMended(t *testing.T) {
 				t.Fatal(a, err)
 			}
 		}
-		exec(t, db, "INSERT INTO i VALUES ('from before', ?)", []byte("user 1          "))
 		apply()
 		if n := count(t, db, "i"); n != 1 {
 			t.Errorf("%d entries after the first op of a key that had some", n)
