@@ -1,0 +1,198 @@
+package redis
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestLossShowsInTheMarks(t *testing.T) {
+	v := view("s", "index", "s:{a}")
+	at := func(order int64) replicator.Position { return replicator.Position{Order: order, Token: "x"} }
+	for name, lose := range map[string]func(t *testing.T, f *fixture){
+		"FLUSHALL": func(t *testing.T, f *fixture) { f.cli(t, "FLUSHALL") },
+		"a restart without its data": func(t *testing.T, f *fixture) {
+			if err := f.server.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wait(t, "the server answers", func() error { return f.sink.rdb.Ping(t.Context()).Err() })
+		},
+		"an older state": func(t *testing.T, f *fixture) {
+			p := at(5)
+			setMark(t, f.rdb, false, "", v.Name, &p)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, v)
+			if err := f.target.Mark(t.Context(), at(10), replicator.Filled); err != nil {
+				t.Fatal(err)
+			}
+			lose(t, f)
+			if err := f.target.Mark(t.Context(), at(11), replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+				t.Errorf("Mark returns %v, want that data was lost", err)
+			}
+		})
+	}
+}
+
+func TestAMarkNeverFalls(t *testing.T) {
+	v := view("s", "index", "s:{a}")
+	f := open(t, v)
+	other := f.open(t, v)
+	mark := func(target replicator.Target, order int64, phase replicator.Phase) {
+		t.Helper()
+		if err := target.Mark(t.Context(), replicator.Position{Order: order, Token: fmt.Sprint(order)}, phase); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(f.target, 9007199254740993, replicator.Filled)
+	mark(other, 9007199254740992, replicator.Filling)
+	got, err := f.sink.Marks(t.Context(), "")
+	want := replicator.Mark{View: "s", Fingerprint: "1", Phase: replicator.Filled, Position: replicator.Position{Order: 9007199254740993, Token: "9007199254740993"}}
+	if err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("the mark is %v (%v), want %v", got, err, want)
+	}
+}
+
+// A view that is forgotten, or redefined, is filled anew from nothing that is known, and what stood there before is taken back.
+func TestAForgottenViewIsFilledAnew(t *testing.T) {
+	for name, again := range map[string]func(t *testing.T, f *fixture, v *replicator.View) *replicator.View{
+		"forgotten": func(t *testing.T, f *fixture, v *replicator.View) *replicator.View {
+			if err := f.sink.Forget(t.Context(), v.Name); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		},
+		"redefined": func(_ *testing.T, _ *fixture, v *replicator.View) *replicator.View {
+			other := *v
+			other.Fingerprint = "2"
+			return &other
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := view("c", "counter", "c:{a}", "n")
+			f := open(t, v)
+			a, b := cellOf(t, "cell", "users", "a"), cellOf(t, "cell", "users", "b")
+			five := replicator.Entry{Key: "c", Fields: []any{int64(5)}}
+			apply(t, f.target, put(a, 10, five), put(b, 10, five))
+			target := f.open(t, again(t, f, v))
+			if versions, err := target.Versions(t.Context(), []replicator.Cell{a}); err != nil || versions[0] != replicator.NoVersion {
+				t.Errorf("the version is %v (%v), want none", versions, err)
+			}
+			apply(t, target, put(a, 3, five)) // older than what it was: nothing of that is known
+			if got := f.cli(t, "GET", "c"); got != "10" {
+				t.Errorf("the counter shows %s, want 10", got)
+			}
+			sweeper := target.(replicator.Sweeper)
+			var found []replicator.Cell
+			for after := ""; ; {
+				cells, next, err := sweeper.Outdated(t.Context(), 2, after, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, cells...)
+				if after = next; after == "" {
+					break
+				}
+			}
+			if len(found) != 1 || found[0] != b {
+				t.Errorf("outdated are %v, want %v", found, b)
+			}
+			apply(t, target, replicator.Op{Cell: b, Version: replicator.NoVersion, AsOf: 20, Values: []replicator.Value{{}}})
+			if got := f.cli(t, "GET", "c"); got != "5" {
+				t.Errorf("the counter shows %s, want 5", got)
+			}
+			if _, err := f.target.Apply(t.Context(), []replicator.Op{put(a, 11, five)}); err == nil {
+				t.Error("a target of the earlier generation goes on writing")
+			}
+		})
+	}
+}
+
+// TestAFailoverThatLostWrites: a replica that had stopped listening takes over. What it lacks shows in the marks, and
+// reading on from there makes it right.
+func TestAFailoverThatLostWrites(t *testing.T) {
+	v := view("c", "counter", "c:{a}", "n")
+	f := open(t, v)
+	replica := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+	rdb := client(t, replica)
+	host, port, err := net.SplitHostPort(f.server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	ops := func(n int64) []replicator.Op {
+		var ops []replicator.Op
+		for i := range int64(20) {
+			ops = append(ops, put(cellOf(t, "cell", "users", i), n, replicator.Entry{Key: fmt.Sprint("c:", (i+n)%3), Fields: []any{n + i}}))
+		}
+		return ops
+	}
+	step := func(target replicator.Target, n int64) {
+		t.Helper()
+		apply(t, target, ops(n)...)
+		if err := target.Mark(t.Context(), replicator.Position{Order: n, Token: "x"}, replicator.Filled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := int64(1); n <= 5; n++ {
+		step(f.target, n)
+	}
+	wait(t, "the replica has got everything", func() error {
+		var a storedMark
+		raw, err := rdb.HGet(t.Context(), marksPrefix, "c").Bytes()
+		if err == nil {
+			err = json.Unmarshal(raw, &a)
+		}
+		if err == nil && a.Order != 5 {
+			err = fmt.Errorf("it stands at %d", a.Order)
+		}
+		return err
+	})
+	if err := rdb.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for n := int64(6); n <= 9; n++ {
+		step(f.target, n)
+	}
+	want := [3]string{}
+	for i := range want {
+		want[i] = f.cli(t, "GET", fmt.Sprint("c:", i))
+	}
+	if err := f.server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	next := newSink(t, Config{URLs: []string{replica.DSN("0")}})
+	defer func() {
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	marks, err := next.Marks(t.Context(), "")
+	if err != nil || len(marks) != 1 || marks[0].Position.Order != 5 {
+		t.Fatalf("the replica's marks are %v (%v), want one at 5", marks, err)
+	}
+	target, err := next.Open(t.Context(), "", []*replicator.View{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int64{4, 5, 6, 7, 8, 9} { // from before the mark, as after a crash
+		apply(t, target, ops(n)...)
+	}
+	for i := range want {
+		if got := rdb.Get(t.Context(), fmt.Sprint("c:", i)).Val(); got != want[i] {
+			t.Errorf("counter %d shows %s, want %s", i, got, want[i])
+		}
+	}
+}
