@@ -36,7 +36,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 			}
 		}
 		if b := p.rebuildOf(v); b != nil {
-			b.describe(&st)
+			p.describe(b, &st)
 		}
 		if paused {
 			st.State, st.Position = StatePaused, ""
@@ -71,11 +71,16 @@ func (r *run) describe(i int, st *ViewStatus) {
 }
 
 // describe says of a view that it is being rebuilt, and how far that is.
-func (b *rebuild) describe(st *ViewStatus) {
+func (p *Pipeline) describe(b *rebuild, st *ViewStatus) {
+	st.State = StateRebuilding
+	p.mu.Lock()
 	r := b.run
+	p.mu.Unlock()
+	if r == nil {
+		return // it is about to begin
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.State = StateRebuilding
 	if r.err != nil {
 		st.Error = r.err.Error()
 	}

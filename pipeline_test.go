@@ -107,8 +107,8 @@ func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string) {
 	want := reference.Read(v)
 	got := sink.Read(v)
 	for k, body := range want {
-		if got[k] != body {
-			t.Errorf("view %s: %q is %q, want %q", view, k, got[k], body)
+		if is, ok := got[k]; !ok || is != body {
+			t.Errorf("view %s: %q is %q (held: %t), want %q", view, k, is, ok, body)
 		}
 	}
 	for k, body := range got {

@@ -43,7 +43,9 @@ type rebuild struct {
 	shadows []*View // none: in place
 	run     *run
 	retryAt time.Time // after a swap that failed
-	err     error
+
+	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow runs then.
+	unsettled []Checkpoint
 }
 
 // ErrRebuilding: the view is being rebuilt already.
@@ -66,7 +68,7 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 			return fmt.Errorf("sink %s keeps no view %q", p.Name, name)
 		}
 		if old := p.rebuildOf(v); old != nil {
-			if state, _ := old.run.trouble(); state != StateFailed || len(old.shadows) == 0 {
+			if state, _ := old.run.trouble(); state != StateFailed || len(old.shadows) == 0 || old.unsettled != nil {
 				return fmt.Errorf("view %s: %w", name, ErrRebuilding)
 			}
 			if err := p.abandon(ctx, old); err != nil {
@@ -101,9 +103,7 @@ func (p *Pipeline) abandon(ctx context.Context, b *rebuild) error {
 	if err := p.end(ctx, b.run); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	p.rebuilds = slices.DeleteFunc(p.rebuilds, func(other *rebuild) bool { return other == b })
-	p.mu.Unlock()
+	p.dropRebuild(b)
 	for _, v := range b.shadows {
 		if err := errors.Join(p.Store.Forget(ctx, v.Name), p.Sink.Forget(ctx, v.Name)); err != nil {
 			return fmt.Errorf("sink %s: forgetting a rebuild that failed: %w", p.Name, err)
@@ -127,10 +127,11 @@ func (p *Pipeline) launchShadows(b *rebuild, from Checkpoint) error {
 	}
 	r, err := newRun(p, checkpoints)
 	if err != nil {
+		p.dropRebuild(b)
 		return err
 	}
-	r.shadow, b.run = true, r
-	p.launch(r)
+	r.shadow = true
+	p.launchRebuild(b, r)
 	return nil
 }
 
@@ -163,13 +164,38 @@ func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) 
 		checkpoints = append(checkpoints, c)
 		delete(p.failed, v.Name)
 	}
-	p.rebuilds = append(p.rebuilds, b)
 	p.mu.Unlock()
-	if b.run, err = newRun(p, checkpoints); err != nil {
+	r, err := newRun(p, checkpoints)
+	if err != nil {
 		return err
 	}
-	p.launch(b.run)
+	p.mu.Lock()
+	p.rebuilds = append(p.rebuilds, b)
+	p.mu.Unlock()
+	p.launchRebuild(b, r)
 	return nil
+}
+
+// launchRebuild launches the run of a rebuild.
+func (p *Pipeline) launchRebuild(b *rebuild, r *run) {
+	p.mu.Lock()
+	b.run = r
+	p.mu.Unlock()
+	p.launch(r)
+}
+
+// dropRebuild ends a rebuild, done or not.
+func (p *Pipeline) dropRebuild(b *rebuild) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rebuilds = slices.DeleteFunc(p.rebuilds, func(other *rebuild) bool { return other == b })
+}
+
+// keptUp reports whether a run keeps a view.
+func (p *Pipeline) keptUp(v *View) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.runs, func(r *run) bool { return slices.Contains(r.views, v) })
 }
 
 // takeOut ends the runs that have any of the views and starts them again with the rest of theirs. It returns where the views
@@ -235,31 +261,41 @@ func (p *Pipeline) finishRebuilds(ctx context.Context) error {
 	rebuilds := slices.Clone(p.rebuilds)
 	p.mu.Unlock()
 	for _, b := range rebuilds {
-		if b.run.filling() {
+		done, err := p.finish(ctx, b)
+		if err != nil {
+			return err
+		}
+		if !done {
 			continue
 		}
-		if len(b.shadows) > 0 {
-			s := b.run.current()
-			if s == nil || time.Now().Before(b.retryAt) {
-				continue
-			}
-			if lag, known := s.lag(); !known || lag > joinable {
-				continue
-			}
-			if swapped, err := p.swap(ctx, b); err != nil || !swapped {
-				return err
-			}
-		}
-		p.mu.Lock()
-		p.rebuilds = slices.DeleteFunc(p.rebuilds, func(other *rebuild) bool { return other == b })
-		p.mu.Unlock()
+		p.dropRebuild(b)
 		p.Log.Info("rebuilt", "sink", p.Name, "views", names(b.views))
 	}
 	return nil
 }
 
+// finish takes a rebuild to its end, if it is so far, and reports whether it is.
+func (p *Pipeline) finish(ctx context.Context, b *rebuild) (bool, error) {
+	switch {
+	case b.run.filling():
+		return false, nil
+	case len(b.shadows) == 0:
+		return true, nil
+	case b.unsettled != nil:
+		return p.settleSwap(ctx, b)
+	}
+	s := b.run.current()
+	if s == nil || time.Now().Before(b.retryAt) {
+		return false, nil
+	}
+	if lag, known := s.lag(); !known || lag > joinable {
+		return false, nil
+	}
+	return p.swap(ctx, b)
+}
+
 // swap stops the live views, lets the shadows pass the place where those stopped, so that no reader sees a step back, and puts
-// the shadows in their place. It reports whether it did; where the sink fails it tries again later, and the live views go on.
+// the shadows in their place. It reports whether it did; where the sink fails the live views go on, and it tries again later.
 func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 	live, err := p.takeOut(ctx, b.views)
 	if err != nil {
@@ -273,36 +309,82 @@ func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 	if reached == nil {
 		reached = p.Sink.(Shadower).Swap(ctx, p.Source.Name(), b.views)
 	}
-	if reached != nil {
-		p.Log.Error("rebuilt views can't be swapped in yet", "sink", p.Name, "views", names(b.views), "error", reached)
-		p.mu.Lock()
-		b.err, b.retryAt = reached, time.Now().Add(10*time.Second)
-		p.mu.Unlock()
-		if err := p.launchShadows(b, checkpoints[0]); err != nil {
-			return false, err
+	if reached == nil {
+		reached = p.swapped(ctx, b.views, checkpoints)
+	}
+	if reached == nil {
+		return true, nil
+	}
+	p.Log.Error("rebuilt views can't be swapped in yet", "sink", p.Name, "views", names(b.views), "error", reached)
+	b.unsettled = checkpoints
+	return false, p.launchAt(live)
+}
+
+// swapRetry is how long a swap that failed waits until it is tried again.
+const swapRetry = 10 * time.Second
+
+// settleSwap finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it since may
+// have completed it. A shadow without a mark is in its view's place. To run it again would begin another one, empty and taken for
+// filled. It reports whether all are in their places; those that are not go on.
+func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
+	if time.Now().Before(b.retryAt) {
+		return false, nil
+	}
+	b.retryAt = time.Now().Add(swapRetry)
+	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	if err != nil {
+		p.Log.Error("what became of a swap is not known yet", "sink", p.Name, "views", names(b.views), "error", err)
+		return false, nil
+	}
+	var views, shadows, done []*View
+	var left, moved []Checkpoint
+	for i, c := range b.unsettled {
+		if _, m := find(nil, marks, c.View, c.Source); m != nil {
+			views, shadows, left = append(views, b.views[i]), append(shadows, b.shadows[i]), append(left, c)
+		} else {
+			done, moved = append(done, b.views[i]), append(moved, c)
 		}
-		return false, p.launchAt(live)
 	}
-	var swapped []Checkpoint
-	for i, v := range b.views {
-		c := checkpoints[i]
-		c.View = v.Name
-		swapped = append(swapped, c)
+	if err := p.swapped(ctx, done, moved); err != nil {
+		p.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", p.Name, "views", names(done), "error", err)
+		return false, nil
 	}
-	if err := p.Store.Save(ctx, swapped); err != nil {
-		return false, fmt.Errorf("saving the checkpoints of rebuilt views: %w", err)
+	if len(left) == 0 {
+		return true, nil
 	}
-	for _, v := range b.views {
+	p.mu.Lock()
+	b.views, b.shadows, b.unsettled = views, shadows, nil
+	p.mu.Unlock()
+	return false, p.launchShadows(b, left[0])
+}
+
+// swapped ends the rebuild of views that have been swapped in, at the checkpoints of their shadows. Those that run already, from
+// where they stood before the swap, go on there: what they repeat is stale.
+func (p *Pipeline) swapped(ctx context.Context, views []*View, shadows []Checkpoint) error {
+	var at []Checkpoint
+	for i, v := range views {
+		if !p.keptUp(v) {
+			c := shadows[i]
+			c.View = v.Name
+			at = append(at, c)
+		}
+	}
+	if len(at) > 0 {
+		if err := p.Store.Save(ctx, at); err != nil {
+			return fmt.Errorf("saving the checkpoints of rebuilt views: %w", err)
+		}
+	}
+	for _, v := range views {
 		if err := p.inherit(ctx, v); err != nil {
-			return false, err
+			return err
 		}
 	}
 	p.mu.Lock()
-	for _, v := range b.views {
+	for _, v := range views {
 		delete(p.failed, v.Name)
 	}
 	p.mu.Unlock()
-	return true, p.launchAt(swapped)
+	return p.launchAt(at)
 }
 
 // inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says until
