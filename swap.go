@@ -1,0 +1,163 @@
+package replicator
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// swap stops the live views, lets the shadows pass the place where those stopped, so that no reader sees a step back, and puts
+// the shadows in their place. It reports whether it did; where the sink fails the live views go on, and it tries again later.
+func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
+	live, err := p.takeOut(ctx, b.views)
+	if err != nil {
+		return false, err
+	}
+	reached := p.pass(ctx, b.run, live)
+	if err := p.end(ctx, b.run); err != nil {
+		return false, err
+	}
+	checkpoints, _ := b.run.checkpoints(b.run.position())
+	if reached == nil {
+		reached = p.Sink.(Shadower).Swap(ctx, p.Source.Name(), b.views)
+	}
+	if reached == nil {
+		reached = p.swapped(ctx, b.views, checkpoints)
+	}
+	if reached == nil {
+		return true, nil
+	}
+	p.Log.Error("rebuilt views can't be swapped in yet", "sink", p.Name, "views", names(b.views), "error", reached)
+	b.unsettled = checkpoints
+	return false, p.launchAt(live)
+}
+
+// swapRetry is how long a swap that failed waits until it is tried again.
+const swapRetry = 10 * time.Second
+
+// settleSwap finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it since may
+// have completed it. A shadow without a mark is in its view's place. To run it again would begin another one, empty and taken for
+// filled. It reports whether all are in their places; those that are not go on.
+func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
+	if time.Now().Before(b.retryAt) {
+		return false, nil
+	}
+	b.retryAt = time.Now().Add(swapRetry)
+	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	if err != nil {
+		p.Log.Error("what became of a swap is not known yet", "sink", p.Name, "views", names(b.views), "error", err)
+		return false, nil
+	}
+	var views, shadows, done []*View
+	var left, moved []Checkpoint
+	for i, c := range b.unsettled {
+		if _, m := find(nil, marks, c.View, c.Source); m != nil {
+			views, shadows, left = append(views, b.views[i]), append(shadows, b.shadows[i]), append(left, c)
+		} else {
+			done, moved = append(done, b.views[i]), append(moved, c)
+		}
+	}
+	if err := p.swapped(ctx, done, moved); err != nil {
+		p.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", p.Name, "views", names(done), "error", err)
+		return false, nil
+	}
+	if len(left) == 0 {
+		return true, nil
+	}
+	p.mu.Lock()
+	b.views, b.shadows, b.unsettled = views, shadows, nil
+	p.mu.Unlock()
+	return false, p.launchShadows(b, left[0])
+}
+
+// swapped ends the rebuild of views that have been swapped in, at the checkpoints of their shadows. Those that run already, from
+// where they stood before the swap, go on there: what they repeat is stale.
+func (p *Pipeline) swapped(ctx context.Context, views []*View, shadows []Checkpoint) error {
+	var at []Checkpoint
+	for i, v := range views {
+		if !p.keptUp(v) {
+			c := shadows[i]
+			c.View = v.Name
+			at = append(at, c)
+		}
+	}
+	if len(at) > 0 {
+		if err := p.Store.Save(ctx, at); err != nil {
+			return fmt.Errorf("saving the checkpoints of rebuilt views: %w", err)
+		}
+	}
+	for _, v := range views {
+		if err := p.inherit(ctx, v); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	for _, v := range views {
+		delete(p.failed, v.Name)
+	}
+	p.mu.Unlock()
+	return p.launchAt(at)
+}
+
+// inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says until
+// then that this has to be done.
+func (p *Pipeline) inherit(ctx context.Context, v *View) error {
+	shadow := v.Name + ShadowSuffix
+	letters, err := p.Store.List(ctx, shadow)
+	if err != nil {
+		return fmt.Errorf("reading the dead letters of a rebuild: %w", err)
+	}
+	old, err := p.Store.List(ctx, v.Name)
+	if err != nil {
+		return fmt.Errorf("reading the dead letters of view %s: %w", v.Name, err)
+	}
+	var gone []string
+	cells := map[Cell]bool{}
+	for i, l := range letters {
+		gone = append(gone, l.ID)
+		cells[l.Cell] = true
+		letters[i].View, letters[i].ID = v.Name, ""
+	}
+	for _, l := range old {
+		if !cells[l.Cell] {
+			gone = append(gone, l.ID)
+		}
+	}
+	if len(letters) > 0 {
+		err = p.Store.Bury(ctx, letters)
+	}
+	if err == nil && len(gone) > 0 {
+		_, err = p.Store.Drop(ctx, gone)
+	}
+	if err == nil {
+		err = p.Store.Forget(ctx, shadow)
+	}
+	if err != nil {
+		return fmt.Errorf("view %s: taking over what its rebuild left in the store: %w", v.Name, err)
+	}
+	return nil
+}
+
+// passTime is how long shadows may take to pass the place where the live views were stopped.
+const passTime = 30 * time.Second
+
+// pass waits until a run has applied everything up to where the live views stopped.
+func (p *Pipeline) pass(ctx context.Context, r *run, live []Checkpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, passTime)
+	defer cancel()
+	for _, c := range live {
+		for r.position().Order < c.Position.Order {
+			if s := r.current(); s != nil {
+				if err := s.advance(ctx, saveNothing); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-time.After(2 * time.Millisecond):
+			case <-ctx.Done():
+				return fmt.Errorf("the rebuilt views did not reach the live ones within %s", passTime)
+			}
+		}
+	}
+	return nil
+}
