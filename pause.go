@@ -2,10 +2,15 @@ package replicator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
-// Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it.
+// ErrPaused: the view is paused.
+var ErrPaused = errors.New("it is paused: resume it first")
+
+// Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it. A rebuild in place, or a
+// fill, of the view goes on after that; a shadow of it is filled meanwhile, but swapped in only then.
 func (p *Pipeline) Pause(ctx context.Context, name string) error {
 	return p.ask(ctx, func(ctx context.Context) error {
 		v := p.view(name)
@@ -37,4 +42,12 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 		}
 		return p.launchAt([]Checkpoint{c})
 	})
+}
+
+// isPaused reports whether a view is paused.
+func (p *Pipeline) isPaused(v *View) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, paused := p.paused[v.Name]
+	return paused
 }

@@ -64,8 +64,13 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	b := &rebuild{}
 	for _, name := range names {
 		v := p.view(name)
-		if v == nil {
+		switch {
+		case v == nil:
 			return fmt.Errorf("sink %s keeps no view %q", p.Name, name)
+		case p.isPaused(v):
+			return fmt.Errorf("view %s: %w", name, ErrPaused)
+		case slices.Contains(b.views, v):
+			continue
 		}
 		if old := p.rebuildOf(v); old != nil {
 			if state, _ := old.run.trouble(); state != StateFailed || len(old.shadows) == 0 || old.unsettled != nil {
@@ -221,16 +226,31 @@ func (p *Pipeline) takeOut(ctx context.Context, views []*View) ([]Checkpoint, er
 				rest = append(rest, at[i])
 			}
 		}
-		if len(rest) == 0 {
-			continue
+		var left *run
+		if len(rest) > 0 {
+			var err error
+			if left, err = newRun(p, rest); err != nil {
+				return nil, err
+			}
+			p.launch(left)
 		}
-		left, err := newRun(p, rest)
-		if err != nil {
-			return nil, err
-		}
-		p.launch(left)
+		p.leaveRebuild(views, r, left)
 	}
 	return out, nil
+}
+
+// leaveRebuild takes views out of the rebuild in place whose run they were taken out of; left has the rest of them. What of the
+// fill is to be done yet is in their checkpoints.
+func (p *Pipeline) leaveRebuild(views []*View, old, left *run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.rebuilds {
+		if b.run == old {
+			b.run = left
+			b.views = slices.DeleteFunc(slices.Clone(b.views), func(v *View) bool { return slices.Contains(views, v) })
+		}
+	}
+	p.rebuilds = slices.DeleteFunc(p.rebuilds, func(b *rebuild) bool { return b.run == nil })
 }
 
 // rebuildOf is the rebuild of a view; nil if there is none.
@@ -283,6 +303,8 @@ func (p *Pipeline) finish(ctx context.Context, b *rebuild) (bool, error) {
 		return true, nil
 	case b.unsettled != nil:
 		return p.settleSwap(ctx, b)
+	case slices.ContainsFunc(b.views, p.isPaused):
+		return false, nil // nothing is written to it, and a swap is more than that
 	}
 	s := b.run.current()
 	if s == nil || time.Now().Before(b.retryAt) {

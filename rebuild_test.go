@@ -2,6 +2,7 @@ package replicator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -225,4 +226,72 @@ func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
 		holds(t, f, sink, "a")
 		holds(t, f, sink, "b")
 	})
+}
+
+func TestARebuildThatIsPausedGoesOnAndEnds(t *testing.T) {
+	for _, mode := range []replicator.RebuildMode{replicator.BySwap, replicator.InPlace} {
+		t.Run(map[replicator.RebuildMode]string{replicator.BySwap: "by swap", replicator.InPlace: "in place"}[mode], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(9, 9))
+				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+				history(f, r, 40)
+				p := start(newPipeline(f, sink, store, "a", "b", "c"))
+				p.caughtUp(t, f)
+				for key := range f.model() {
+					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
+				}
+				if err := p.Rebuild(t.Context(), []string{"a", "b"}, mode, ""); err != nil {
+					t.Fatal(err)
+				}
+				if err := p.Pause(t.Context(), "a"); err != nil {
+					t.Fatal(err)
+				}
+				before := fmt.Sprint(sink.Read(fakeView("a")))
+				for range 5 {
+					history(f, r, 10)
+					time.Sleep(5 * time.Second)
+				}
+				if after := fmt.Sprint(sink.Read(fakeView("a"))); after != before {
+					t.Error("the paused view changed")
+				}
+				if st := p.Status(nil)[0]; st.State != replicator.StatePaused {
+					t.Errorf("state %s", st.State)
+				}
+				if err := p.Resume(t.Context(), "a"); err != nil {
+					t.Fatal(err)
+				}
+				p.rebuilt(t)
+				p.caughtUp(t, f)
+				history(f, r, 10)
+				p.caughtUp(t, f)
+				p.stopped(t)
+				for _, v := range []string{"a", "b", "c"} {
+					holds(t, f, sink, v)
+				}
+			})
+		})
+	}
+}
+
+func TestAPausedViewIsNotRebuilt(t *testing.T) {
+	for _, mode := range []replicator.RebuildMode{replicator.BySwap, replicator.InPlace} {
+		synctest.Test(t, func(t *testing.T) {
+			f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+			history(f, rand.New(rand.NewPCG(10, 10)), 20)
+			p := start(newPipeline(f, sink, store, "a", "b"))
+			p.caughtUp(t, f)
+			if err := p.Pause(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Rebuild(t.Context(), []string{"b", "a"}, mode, ""); !errors.Is(err, replicator.ErrPaused) {
+				t.Errorf("rebuilding a paused view: %v", err)
+			}
+			if err := p.Resume(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			p.caughtUp(t, f)
+			p.stopped(t)
+			holds(t, f, sink, "a")
+		})
+	}
 }

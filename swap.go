@@ -81,7 +81,7 @@ func (p *Pipeline) swapped(ctx context.Context, views []*View, shadows []Checkpo
 			at = append(at, c)
 		}
 	}
-	if len(at) > 0 {
+	if len(at) > 0 { // else the runs save
 		if err := p.Store.Save(ctx, at); err != nil {
 			return fmt.Errorf("saving the checkpoints of rebuilt views: %w", err)
 		}
@@ -95,8 +95,16 @@ func (p *Pipeline) swapped(ctx context.Context, views []*View, shadows []Checkpo
 	for _, v := range views {
 		delete(p.failed, v.Name)
 	}
+	running := at[:0]
+	for _, c := range at {
+		if _, paused := p.paused[c.View]; paused {
+			p.paused[c.View] = c
+		} else {
+			running = append(running, c)
+		}
+	}
 	p.mu.Unlock()
-	return p.launchAt(at)
+	return p.launchAt(running)
 }
 
 // inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says until

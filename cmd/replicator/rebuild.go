@@ -237,7 +237,7 @@ func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) e
 	}
 	for p, names := range byPipeline {
 		err := p.Rebuild(ctx, names, mode, from)
-		if errors.Is(err, replicator.ErrRebuilding) {
+		if errors.Is(err, replicator.ErrRebuilding) || errors.Is(err, replicator.ErrPaused) {
 			return fmt.Errorf("%w: %w", server.ErrBusy, err)
 		}
 		if err != nil {
