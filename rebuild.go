@@ -218,7 +218,7 @@ func (p *Pipeline) takeOut(ctx context.Context, views []*View) ([]Checkpoint, er
 			return nil, err
 		}
 		var rest []Checkpoint
-		at, _ := r.checkpoints(r.position())
+		at := r.stood()
 		for i, v := range r.views {
 			if slices.Contains(views, v) {
 				out = append(out, at[i])

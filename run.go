@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type run struct {
 
 	mu       sync.Mutex
 	at       Position
-	from     []Position          // where the first session begins: the earliest of them
+	from     []Position          // where each view stands until the first session is open, which begins at the earliest; then nil
 	marked   Position            // the last known mark
 	fill     map[string]Progress // nil: filled
 	fillFrom int64
@@ -42,14 +43,9 @@ type run struct {
 func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
 	r := &run{pipeline: p, done: make(chan struct{}), state: StateStarting}
 	for _, c := range from {
-		r.views = append(r.views, p.view(c.View))
+		r.views, r.from = append(r.views, p.view(c.View)), append(r.from, c.Position)
 	}
-	for _, c := range from {
-		if !slices.Contains(r.from, c.Position) {
-			r.from = append(r.from, c.Position)
-		}
-	}
-	r.at = from[0].Position
+	r.at = slices.MinFunc(r.from, func(a, b Position) int { return cmp.Compare(a.Order, b.Order) })
 	r.fill, r.fillFrom, r.repair = maps.Clone(from[0].Fill), from[0].FillFrom, from[0].Repair
 	r.applied = make([]atomic.Int64, len(r.views))
 	r.stopping, r.stop = context.WithCancel(context.Background())
@@ -224,10 +220,21 @@ func (r *run) position() Position {
 func (r *run) positions() []Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.from) > 0 {
+	if r.from != nil {
 		return r.from
 	}
 	return []Position{r.at}
+}
+
+// stood are the checkpoints of the views of a run that has ended.
+func (r *run) stood() []Checkpoint {
+	checkpoints, _ := r.checkpoints(r.position())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, at := range r.from { // it never came to run them together
+		checkpoints[i].Position = at
+	}
+	return checkpoints
 }
 
 func (r *run) moveTo(at Position) {

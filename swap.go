@@ -17,7 +17,7 @@ func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 	if err := p.end(ctx, b.run); err != nil {
 		return false, err
 	}
-	checkpoints, _ := b.run.checkpoints(b.run.position())
+	checkpoints := b.run.stood()
 	if reached == nil {
 		reached = p.Sink.(Shadower).Swap(ctx, p.Source.Name(), b.views)
 	}

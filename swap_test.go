@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -97,4 +98,51 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 			})
 		})
 	}
+}
+
+// shutOut is a sink that can't swap, and that does not open a view for as long as it is told to.
+type shutOut struct {
+	*sinktest.Reference
+	view atomic.Pointer[string]
+}
+
+func (s *shutOut) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	if name := s.view.Load(); name != nil && slices.ContainsFunc(views, func(v *replicator.View) bool { return v.Name == *name }) {
+		return nil, errBroken
+	}
+	return s.Reference.Open(ctx, source, views)
+}
+
+func (s *shutOut) Swap(context.Context, string, []*replicator.View) error { return errBroken }
+
+func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		do := func(what func(context.Context, string) error, view string) {
+			t.Helper()
+			if err := what(t.Context(), view); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, store, sink := newFakeSource(), newMemoryStore(), &shutOut{Reference: sinktest.NewReference()}
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		p.caughtUp(t, f)
+		late := "b"
+		sink.view.Store(&late)
+		do(p.Pause, "b")
+		do(p.Resume, "b") // from here on it runs by itself, and stands still
+		for key := range int64(20) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "once"}})
+		}
+		if err := p.Rebuild(t.Context(), []string{"a", "b"}, replicator.BySwap, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second) // the swap fails, and the live views, which stood apart, are to run together again
+		do(p.Pause, "b")
+		sink.view.Store(nil)
+		do(p.Resume, "b")
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink.Reference, "a")
+		holds(t, f, sink.Reference, "b")
+	})
 }
