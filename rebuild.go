@@ -92,7 +92,11 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	for _, v := range b.views {
 		b.shadows = append(b.shadows, shadower.Shadow(v))
 	}
-	fresh, err := p.fresh(ctx, b.shadows, p.positions())
+	at, err := p.everKnown(ctx)
+	if err != nil {
+		return err
+	}
+	fresh, err := p.fresh(ctx, b.shadows, at)
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,11 @@ func (p *Pipeline) launchShadows(b *rebuild, from Checkpoint) error {
 
 // rebuildInPlace takes the views out of their runs and fills them by themselves, writing every row.
 func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) error {
-	fresh, err := p.fresh(ctx, b.views, p.positions())
+	at, err := p.everKnown(ctx)
+	if err != nil {
+		return err
+	}
+	fresh, err := p.fresh(ctx, b.views, at)
 	if err != nil {
 		return err
 	}
@@ -155,9 +163,10 @@ func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) 
 		return err
 	}
 	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between, and a scan's
-	// rows are older than those. The scan waits until the tail has come to the end (session.fill).
+	// rows are older than those. The scan waits until the tail has come to the end (session.fill). Where that can't be read any
+	// more, the sweep looks at all that the scan does not confirm.
 	for _, c := range taken {
-		if c.Position.Order < fresh.Position.Order {
+		if c.Position.Order < fresh.Position.Order && p.readable(ctx, c.Position) {
 			fresh.Position = c.Position
 		}
 	}
@@ -179,6 +188,18 @@ func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) 
 	p.mu.Unlock()
 	p.launchRebuild(b, r)
 	return nil
+}
+
+// readable reports whether the source can be read from a position on.
+func (p *Pipeline) readable(ctx context.Context, at Position) bool {
+	r, err := p.Source.Open(ctx, []Position{at})
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		p.Log.Warn("a rebuild in place begins at the source's present end", "sink", p.Name, "reason", err)
+	}
+	return err == nil
 }
 
 // launchRebuild launches the run of a rebuild.
@@ -265,14 +286,23 @@ func (p *Pipeline) rebuildOf(v *View) *rebuild {
 	return nil
 }
 
-// positions are those of all runs.
-func (p *Pipeline) positions() (at []Position) {
+// everKnown are all positions that anything remembers: of the runs, and of views that don't run.
+func (p *Pipeline) everKnown(ctx context.Context) ([]Position, error) {
+	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
+	}
+	saved, err := p.Store.Checkpoints(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	at := known(saved, marks, p.Source.Name())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.runs {
 		at = append(at, r.position())
 	}
-	return at
+	return at, nil
 }
 
 // finishRebuilds ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are swapped in.

@@ -295,3 +295,67 @@ func TestAPausedViewIsNotRebuilt(t *testing.T) {
 		})
 	}
 }
+
+// moved is a source that was moved to another server: its orders go on above those of all positions that are known.
+type moved struct{ *fakeSource }
+
+func (s moved) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
+	at, err := s.fakeSource.Latest(ctx, known)
+	if len(known) == 0 {
+		return replicator.Position{Order: 1, Token: "0"}, err // nothing says that it was moved
+	}
+	return at, err
+}
+
+func TestARebuildOfAViewThatDoesNotRunKnowsWhereItStood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		f.single = true // the place is the version
+		history(f, rand.New(rand.NewPCG(11, 11)), 40)
+		p := start(newPipeline(f, sink, store, "a"))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		changed := newPipeline(moved{f}, sink, store, "a")
+		changed.Views[0].Fingerprint = "2"
+		p = start(changed)
+		if err := p.Rebuild(t.Context(), []string{"a"}, replicator.InPlace, ""); err != nil {
+			t.Fatal(err)
+		}
+		p.rebuilt(t)
+		if st := p.Status(nil)[0]; st.Applied.Order < 40000 {
+			t.Errorf("the rebuild began at order %d: what was applied before stands above that", st.Applied.Order)
+		}
+		p.stopped(t)
+	})
+}
+
+func TestARebuildInPlaceMendsAViewWhoseLogIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		add := func(version int64) { // what is deleted meanwhile is for sinks that can sweep
+			for key := range int64(20) {
+				f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: version, body: fmt.Sprint("version ", version)}})
+			}
+		}
+		add(1)
+		p := start(newPipeline(f, sink, store, "a"))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		add(2)
+		f.mu.Lock()
+		f.purged = 30
+		f.mu.Unlock()
+		p = start(newPipeline(f, sink, store, "a"))
+		time.Sleep(time.Second)
+		if st := p.Status(nil)[0]; st.State != replicator.StateFailed {
+			t.Errorf("state %s, want failed", st.State)
+		}
+		if err := p.Rebuild(t.Context(), []string{"a"}, replicator.InPlace, ""); err != nil {
+			t.Fatal(err)
+		}
+		p.rebuilt(t)
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink, "a")
+	})
+}

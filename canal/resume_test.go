@@ -221,6 +221,10 @@ func TestOnlyTheSameBinlogIsReadOn(t *testing.T) {
 		if _, err = src.Open(testContext(t), []replicator.Position{at}); !replicator.IsFatal(err) && !errors.Is(err, replicator.ErrLost) {
 			t.Errorf("after a RESET: %v, want a fatal error", err)
 		}
+		if anew, err := src.Latest(testContext(t), []replicator.Position{at}); err != nil || anew.Order <= at.Order {
+			t.Errorf("after a RESET the binlog's end is at order %d, %v: a rebuild in place would take it for older than what was applied at %d",
+				anew.Order, err, at.Order)
+		}
 		for n := range 20 {
 			b.exec(fmt.Sprintf(appCell, 10+n))
 		}

@@ -170,7 +170,14 @@ func (s *Source) Latest(ctx context.Context, known []replicator.Position) (repli
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	return s.fresh(srv, known, token{Server: srv.identity, File: file.name, Pos: pos, GTID: gtids, Loose: srv.looseStatus(gtids)})
+	t := token{Server: srv.identity, File: file.name, Pos: pos, GTID: gtids, Loose: srv.looseStatus(gtids)}
+	p, err := s.fresh(srv, known, t)
+	if last := newest(known); err == nil && p.Order < last.Order { // its binlogs were begun anew (RESET)
+		epoch, _, _ := splitOrder(last.Order)
+		t.Epoch = epoch + 1
+		p, err = t.position()
+	}
+	return p, err
 }
 
 // Oldest is the beginning of the oldest binlog file.
@@ -235,14 +242,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 
 // fresh gives a new position the epoch that known ones lead to.
 func (s *Source) fresh(srv server, known []replicator.Position, t token) (replicator.Position, error) {
-	var newest replicator.Position
-	for _, p := range known {
-		if p.Order >= newest.Order && p.Token != "" {
-			newest = p
-		}
-	}
-	if newest.Token != "" {
-		k, err := parseToken(newest.Token)
+	if last := newest(known); last.Token != "" {
+		k, err := parseToken(last.Token)
 		if err != nil {
 			return replicator.Position{}, err
 		}
@@ -252,6 +253,16 @@ func (s *Source) fresh(srv server, known []replicator.Position, t token) (replic
 		}
 	}
 	return t.position()
+}
+
+// newest is the position with the highest order; zero if there is none.
+func newest(known []replicator.Position) (last replicator.Position) {
+	for _, p := range known {
+		if p.Order >= last.Order && p.Token != "" {
+			last = p
+		}
+	}
+	return last
 }
 
 // Open finds the earliest of the positions on the server and makes a reader that begins there.
