@@ -1,7 +1,8 @@
 // Package replicator keeps indexes and views of schemaless cells: it follows a source's log of changes and keeps what views
 // say of the newest cells in sinks. This package is the vocabulary and the pipeline; it imports only the standard library.
-// Sources (canal), bodies (codec), view definitions (view), sinks (sinks/…) and stores (checkpoint) stand in packages of
-// their own that import this one and never each other. Only cmd/replicator brings them together.
+// Sources (canal), bodies (codec), view definitions (view), sinks (sinks/…), stores (checkpoint) and the look at a new
+// source (survey) stand in packages of their own that import this one and never each other. Only cmd/replicator brings them
+// together.
 //
 // # One idea
 //

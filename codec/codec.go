@@ -33,11 +33,11 @@ type format interface {
 // layer is one compression around a format. It appends what body holds to dst, or fails as soon as that exceeds MaxSize.
 type layer func(dst, body []byte) ([]byte, error)
 
-// Formats and compressions that New knows, for messages and completion.
-const (
-	knownFormats = "json, msgpack, pickle, cbor"
-	knownLayers  = "zlib, gzip, zstd, lz4, snappy"
-)
+// Formats are the names of the formats that New knows.
+func Formats() []string { return []string{"json", "msgpack", "pickle", "cbor"} }
+
+// Compressions are the names of the compressions that New knows.
+func Compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
 
 // New returns the codec that a configuration names: compressions from the outermost on, then the format ("json",
 // "zlib+json").
@@ -47,13 +47,13 @@ func New(name string) (*Codec, error) {
 	for i, part := range parts {
 		if i == len(parts)-1 {
 			if c.format = formatByName(part); c.format == nil {
-				return nil, fmt.Errorf("codec %q: %q is not a format; use one of %s, last", name, part, knownFormats)
+				return nil, fmt.Errorf("codec %q: %q is not a format; use one of %s, last", name, part, strings.Join(Formats(), ", "))
 			}
 			break
 		}
 		l := layerByName(part)
 		if l == nil {
-			return nil, fmt.Errorf("codec %q: %q is not a compression; use any of %s, before the format", name, part, knownLayers)
+			return nil, fmt.Errorf("codec %q: %q is not a compression; use any of %s, before the format", name, part, strings.Join(Compressions(), ", "))
 		}
 		c.layers = append(c.layers, l)
 	}

@@ -71,6 +71,7 @@ It follows the binlog, decodes each body, and keeps indexes and views of the new
 Elasticsearch: version-checked, idempotent, and able to fill a new view while the site runs.
 
   replicator demo                 see it work: throwaway servers, a writer, indexes being kept
+  replicator init --source DSN    look at your tables, and print a configuration to begin with
   replicator check -c app.toml    is everything there that it needs?
   replicator schema -c app.toml   the DDL of target tables that are missing
   replicator run -c app.toml      run, until SIGINT or SIGTERM
@@ -95,7 +96,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.logFormat, "log-format", "", "human or json (default: human on a terminal)")
 	root.PersistentFlags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	for _, add := range []func(*options) *cobra.Command{
-		runCommand, checkCommand, statusCommand, waitCommand, schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
+		initCommand, runCommand, checkCommand, statusCommand, waitCommand, schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
 		rebuildCommand, verifyCommand, explainCommand, demoCommand, versionCommand,
 	} {
 		cmd := add(o)

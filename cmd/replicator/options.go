@@ -29,7 +29,7 @@ func (o *options) load() (*config.Config, error) {
 		path = "replicator.toml"
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, usageError{errors.New("no configuration: there is no replicator.toml here and $REPLICATOR_CONFIG is not set; " +
-				"name the file with -c (config.example.toml shows everything it may hold)")}
+				"name the file with -c, or write one with `replicator init --source DSN > replicator.toml`")}
 		}
 	}
 	c, err := config.Load(path, os.LookupEnv)

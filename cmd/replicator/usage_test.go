@@ -33,6 +33,9 @@ func TestMistakesInTheCommandLineAreUsageErrors(t *testing.T) {
 		{[]string{"check", "--log-level", "loud"}, "--log-level"},
 		{[]string{"check", "--log-format", "xml"}, "--log-format"},
 		{[]string{"demo", "--server", "oracle"}, "mariadb-11.8"},
+		{[]string{"init"}, "--source 'USER:PASSWORD@tcp(HOST:PORT)/DATABASE'"},
+		{[]string{"init", "--source", "root:" + password + "@nowhere(x"}, "USER:PASSWORD@tcp(HOST:PORT)/DATABASE"},
+		{[]string{"init", "--source", "root:${NO_SUCH}@tcp(127.0.0.1:1)/app"}, "NO_SUCH"},
 	} {
 		r := l.run(c.args...)
 		if r.code != 2 || r.out != "" || !strings.Contains(r.errors, c.says) {

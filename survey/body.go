@@ -1,0 +1,171 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Codec is a way to decode bodies.
+type Codec struct {
+	Name   string // as in a configuration: "zlib+pickle"
+	Decode func(body []byte) (map[string]any, error)
+}
+
+// bodies are a column's sampled values and what is known of them.
+type bodies struct {
+	column  string
+	codec   string           // that most of them are written in; "" if none is known
+	sure    bool             // the codec decodes every one, and no other codec does
+	reason  string           // of what is believed: how many of how many
+	decoded []map[string]any // by row; nil where there is none
+}
+
+// decode finds the codec of a column's bodies. stages are the codecs to try, the more likely ones first: a stage is tried only
+// if nothing before it decodes any body.
+func decode(t *Table, column string, stages [][]Codec) bodies {
+	b := bodies{column: column}
+	values := t.Values[column]
+	count, empty := 0, 0
+	for _, v := range values {
+		if len(v) > 0 {
+			count++
+		} else if v != nil {
+			empty++
+		}
+	}
+	if count == 0 {
+		b.reason = "no body was sampled" + leftOut(t.TooLong[column], empty)
+		if c := t.col(column); c.DataType == "json" { // it can't be anything else
+			b.codec, b.sure = "json", t.TooLong[column] == 0
+		}
+		return b
+	}
+	var best []Codec
+	most := 0
+	for _, stage := range stages {
+		for _, c := range stage {
+			n := 0
+			for _, v := range values {
+				if len(v) == 0 {
+					continue
+				}
+				if _, err := c.Decode(v); err == nil {
+					n++
+				}
+			}
+			if n > most {
+				best, most = nil, n
+			}
+			if n == most && n > 0 {
+				best = append(best, c)
+			}
+		}
+		if most > 0 {
+			break
+		}
+	}
+	if most == 0 {
+		b.reason = fmt.Sprintf("none of %s is an object in any codec", sampled(count)) + leftOut(t.TooLong[column], empty)
+		return b
+	}
+	b.codec = best[0].Name
+	b.sure = most == count && len(best) == 1
+	b.reason = fmt.Sprintf("%d of %s decode", most, sampled(count)) + leftOut(t.TooLong[column], empty)
+	if len(best) > 1 {
+		var names []string
+		for _, c := range best {
+			names = append(names, c.Name)
+		}
+		b.reason += ", which could as well be " + strings.Join(names[1:], " or ")
+	}
+	b.decoded = make([]map[string]any, len(values))
+	for i, v := range values {
+		if len(v) > 0 {
+			b.decoded[i], _ = best[0].Decode(v) // those that fail are counted above
+		}
+	}
+	return b
+}
+
+func sampled(n int) string {
+	if n == 1 {
+		return "1 sampled body"
+	}
+	return fmt.Sprintf("%d sampled bodies", n)
+}
+
+func leftOut(tooLong, empty int) string {
+	text := ""
+	if tooLong > 0 {
+		text += fmt.Sprintf("; %d longer than %d KiB were not looked at", tooLong, maxBody>>10)
+	}
+	if empty > 0 {
+		text += fmt.Sprintf("; %d are empty", empty)
+	}
+	return text
+}
+
+// bodyNames are names that columns of bodies go by, the likelier ones first.
+var bodyNames = []string{"body", "state", "data", "payload", "document", "doc", "json", "content", "contents", "value", "val",
+	"properties", "props", "attributes", "object", "entity", "record", "cell", "blob", "event", "bag"}
+
+func bodyRank(name string) int {
+	if i := slices.Index(bodyNames, strings.ToLower(name)); i >= 0 {
+		return i
+	}
+	return len(bodyNames)
+}
+
+// findBody chooses the column that holds the bodies; nil if the rows are plain. others are further columns of objects.
+func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others []string) {
+	var all []bodies
+	plain := 0
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		switch {
+		case has(keyed, c.Name):
+		case c.holdsBody() && !c.Generated:
+			all = append(all, decode(t, c.Name, stages))
+		case !c.orders():
+			plain++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b bodies) int {
+		if sa, sb := a.likelihood(t), b.likelihood(t); sa != sb {
+			return sb - sa
+		}
+		return bodyRank(a.column) - bodyRank(b.column)
+	})
+	for i := range all {
+		b := &all[i]
+		named := bodyRank(b.column) < len(bodyNames)
+		binary := !t.col(b.column).Text
+		// A text that is no object is a property like others; so is one bag of settings beside many plain columns.
+		if found == nil && (b.codec != "" && (named || plain <= 1) || b.codec == "" && binary && named) {
+			found = b
+		} else if b.codec != "" {
+			others = append(others, b.column)
+		}
+	}
+	slices.Sort(others)
+	return found, others
+}
+
+// likelihood ranks a column as the one of the bodies: those that decode, then those that are never missing.
+func (b *bodies) likelihood(t *Table) int {
+	n := 0
+	if b.codec != "" {
+		n += 4
+	}
+	if b.sure {
+		n += 2
+	}
+	if bodyRank(b.column) < len(bodyNames) {
+		n += 8
+	}
+	if c := t.col(b.column); !c.Nullable {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,269 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// suggestForBodies lists the sorts of cells of a table of bodies, their properties, and the views that they suggest.
+func (p *plan) suggestForBodies(f *followed) {
+	all := []sortOfCell{{from: f.name, base: word(f.name)}}
+	if f.column != "" {
+		all = nil
+		for _, value := range distinct(f.Values[f.col(f.column).Name]) {
+			if value != "" {
+				all = append(all, sortOfCell{from: f.name + "." + value, base: cmp(word(value), word(f.name))})
+			}
+		}
+	}
+	for i := range all {
+		s := &all[i]
+		s.table = f
+		for row, doc := range f.body.decoded {
+			if value := f.value(row); doc != nil && (f.column == "" || s.from == f.name+"."+value) {
+				s.docs = append(s.docs, doc)
+			}
+		}
+		s.properties, s.more = collect(s.docs)
+		if f.body.sure && i < mostSorts {
+			p.suggest(s)
+		}
+	}
+	f.sorts = all
+}
+
+func cmp(first, second string) string {
+	if first != "" {
+		return first
+	}
+	return second
+}
+
+// value is the sort of cell that a row is.
+func (f *followed) value(row int) string {
+	if f.column == "" {
+		return ""
+	}
+	return string(f.Values[f.col(f.column).Name][row])
+}
+
+// candidate is a property that an index may be made of.
+type candidate struct {
+	*property
+	typ   string
+	score int
+}
+
+const (
+	mostIndexes = 8  // suggested for one sort of cell
+	mostFields  = 30 // of a row or document
+)
+
+// candidates are the properties that an index may be made of, the likeliest first.
+func (s *sortOfCell) candidates() []candidate {
+	var all []candidate
+	for _, p := range s.properties {
+		typ := p.indexed(mostIndexed - s.table.keyBytes())
+		if typ == "" || badName(p.name) || has(s.table.key, p.name) || secret(p.name) {
+			continue
+		}
+		score := 10*appeal(p.name) + 30*len(p.values)/max(p.present, 1) + 30*p.present/max(len(s.docs), 1)
+		switch {
+		case p.booleans > 0:
+			score -= 40
+		case typ == "BINARY(16)":
+			score += 20
+		case p.decimals > 0 || strings.HasSuffix(p.name, "_at") || strings.Contains(p.path, "."):
+			score -= 20
+		}
+		all = append(all, candidate{p, typ, score})
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return b.score - a.score })
+	return all[:min(len(all), mostIndexes)]
+}
+
+// suggest makes the views of a sort of cell: the likeliest index to be kept at once, the others as comments.
+func (p *plan) suggest(s *sortOfCell) {
+	indexes := s.candidates()
+	for i, c := range indexes {
+		v := p.index(s, c)
+		v.live = i == 0 && c.booleans == 0 && 4*c.present >= len(s.docs)
+		if v.live {
+			p.live++
+		}
+		s.views = append(s.views, v)
+	}
+	if row, ok := p.row(s); ok {
+		s.views = append(s.views, row)
+	}
+	fields := s.fields(false)
+	if template := s.table.template(); template != "" && len(fields) > 0 {
+		s.views = append(s.views, stanza{
+			note:   "Redis: a hash for each entity.",
+			header: "views." + p.unique("views", s.base+"_hash"),
+			settings: []pair{{"from", quoted(s.from)}, {"sink", `"cache"`}, {"kind", `"hash"`},
+				{"key", quoted(s.base + ":" + template)}, {"fields", list(fields)}},
+		})
+	}
+	if len(indexes) > 0 && !strings.ContainsAny(indexes[0].path, "{}:") {
+		c := indexes[0]
+		name := p.unique("views", s.base+"_by_"+word(c.path))
+		s.views = append(s.views, stanza{
+			note:   "Redis: the set of entities for each value.",
+			header: "views." + name,
+			settings: []pair{{"from", quoted(s.from)}, {"sink", `"cache"`}, {"kind", `"index"`},
+				{"key", quoted(name + ":{" + c.path + "}")}},
+		})
+	}
+	if fields := s.fields(true); len(fields) > 0 {
+		name := p.unique("views", strings.ToLower(s.base)+"_search")
+		s.views = append(s.views, stanza{
+			note:   "Elasticsearch: a document for each entity.",
+			header: "views." + name,
+			settings: []pair{{"from", quoted(s.from)}, {"sink", `"search"`}, {"kind", `"document"`},
+				{"index", quoted(strings.TrimLeft(name, "_"))}, {"fields", list(fields)}},
+		})
+	}
+}
+
+// fields are the paths of the first level that are worth keeping; lists and objects only if they are asked for.
+func (s *sortOfCell) fields(nested bool) (paths []string) {
+	for _, p := range s.properties {
+		if s.atTop(p) && (nested || p.lists+p.objects == 0) && len(paths) < mostFields {
+			paths = append(paths, p.path)
+		}
+	}
+	return paths
+}
+
+// atTop reports whether a property stands in the body itself, under a name that targets take.
+func (s *sortOfCell) atTop(p *property) bool {
+	return p.path == p.name && !badName(p.name) && !has(s.table.key, p.name) && !secret(p.name)
+}
+
+// index is an index of a property, in a table that is there or is created.
+func (p *plan) index(s *sortOfCell, c candidate) stanza {
+	name := "index_" + s.base + "_" + word(c.path)
+	var keyColumn string
+	name, existing := p.free(name, func(t *Table) bool {
+		column, ok := fitsIndex(t, s.table, c)
+		keyColumn = column
+		return ok
+	})
+	v := stanza{header: "views." + name, settings: []pair{{"from", quoted(s.from)}, {"sink", `"main"`}, {"kind", `"index"`}}}
+	if c.path == c.name {
+		v.settings = append(v.settings, pair{"fields", list([]string{c.path})})
+	} else {
+		v.settings = append(v.settings, pair{"fields", inline([]pair{{c.name, c.path}})})
+	}
+	if existing != nil {
+		v.note = p.why(existing)
+	}
+	if existing == nil || p.db.Kept[existing.Name] != "" {
+		v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline([]pair{{c.name, typeAsKept(existing, c)}})})
+		return v
+	}
+	if keyColumn != s.table.key[0] {
+		v.settings = append(v.settings, pair{"key_column", quoted(keyColumn)})
+	}
+	return v
+}
+
+// typeAsKept is the type of an index's column: of texts the one that a table of the program's has already, since another length
+// would define the view anew.
+func typeAsKept(existing *Table, c candidate) string {
+	if existing != nil && strings.HasPrefix(c.typ, "VARCHAR") {
+		if column := existing.col(c.name); column.DataType == "varchar" {
+			return strings.ToUpper(column.Type)
+		}
+	}
+	return c.typ
+}
+
+// why says why a view may be kept in a table that is there.
+func (p *plan) why(t *Table) string {
+	if p.db.Kept[t.Name] != "" {
+		return fmt.Sprintf("The table %s is there, and the program keeps this view in it already.", shown(t.Name))
+	}
+	return fmt.Sprintf("The table %s is there, and empty.", shown(t.Name))
+}
+
+// fitsIndex reports whether a table is made for an index of a property: a column of its name, and one for the key.
+func fitsIndex(t *Table, from *followed, c candidate) (keyColumn string, ok bool) {
+	if len(t.Columns) != 2 || len(from.key) != 1 {
+		return "", false
+	}
+	field := t.col(c.name)
+	if field == nil || !field.holds(c.property) {
+		return "", false
+	}
+	other := &t.Columns[0]
+	if other == field {
+		other = &t.Columns[1]
+	}
+	return other.Name, sameType(other, from.col(from.key[0]))
+}
+
+func sameType(a, b *Column) bool { return a.DataType == b.DataType && a.Length == b.Length }
+
+// row is a row for each entity, of all properties of the first level that fit.
+func (p *plan) row(s *sortOfCell) (stanza, bool) {
+	name := s.base
+	if s.table.column == "" {
+		name += "_row"
+	}
+	var adopted []pair
+	name, existing := p.free(name, func(t *Table) bool {
+		adopted = fitsRow(t, s)
+		return adopted != nil
+	})
+	v := stanza{header: "views." + name, settings: []pair{{"from", quoted(s.from)}, {"sink", `"main"`}, {"kind", `"row"`}}}
+	var names []string
+	if existing != nil {
+		for _, f := range adopted[1:] {
+			names = append(names, f.name)
+		}
+		v.note = p.why(existing)
+		v.settings = append(v.settings, pair{"key", inline(adopted[:1])}, pair{"fields", list(names)})
+		return v, true
+	}
+	var types []pair
+	for _, property := range s.properties {
+		if typ := property.kept(); typ != "" && s.atTop(property) && len(names) < mostFields && !hasPair(types, property.name) {
+			names = append(names, property.path)
+			types = append(types, pair{property.name, typ})
+		}
+	}
+	v.note = "A row for each entity."
+	v.settings = append(v.settings, pair{"fields", list(names)}, pair{"create", "true"}, pair{"types", inline(types)})
+	return v, len(names) > 0
+}
+
+func hasPair(pairs []pair, name string) bool {
+	return slices.ContainsFunc(pairs, func(p pair) bool { return strings.EqualFold(p.name, name) })
+}
+
+// fitsRow returns the key and the fields of a table that is made for an entity's properties, nil if it is not.
+func fitsRow(t *Table, s *sortOfCell) []pair {
+	if len(t.Primary) != 1 || len(s.table.key) != 1 || len(t.Columns) < 2 {
+		return nil
+	}
+	key := t.col(t.Primary[0])
+	if !sameType(key, s.table.col(s.table.key[0])) {
+		return nil
+	}
+	pairs := []pair{{key.Name, "$" + s.table.key[0]}}
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c == key {
+			continue
+		}
+		found := slices.IndexFunc(s.properties, func(p *property) bool { return p.path == c.Name })
+		if found < 0 || !c.holds(s.properties[found]) {
+			return nil
+		}
+		pairs = append(pairs, pair{c.Name, c.Name})
+	}
+	return pairs
+}

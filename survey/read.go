@@ -1,0 +1,246 @@
+package survey
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// What a look at a server may take.
+const (
+	dialTimeout  = 10 * time.Second
+	queryTimeout = 10 * time.Second // of one statement; the server ends it, too
+)
+
+// ErrNoDatabase says that a DSN names no database. Its text lists those that there are.
+var ErrNoDatabase = errors.New("the DSN names no database")
+
+// ErrDSN says that a text is not a DSN. The text is not part of it, for the password's sake.
+var ErrDSN = errors.New("it has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
+
+// Read looks at the database of a DSN in go-sql-driver's form: at all its base tables, or the named ones. What it could not
+// see of a table is said in the table; an error is of the connection, or ErrDSN, ErrNoDatabase, or names a table that is not
+// there. It leaves Database.DSN to the caller.
+func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, ErrDSN // err may quote it
+	}
+	cfg.Logger = &mysql.NopLogger{}
+	cfg.ParseTime, cfg.MultiStatements, cfg.InterpolateParams = false, false, true
+	if cfg.Timeout == 0 {
+		cfg.Timeout = dialTimeout
+	}
+	if cfg.ReadTimeout == 0 {
+		cfg.ReadTimeout = 2 * queryTimeout
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, ErrDSN
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", cfg.Addr, err)
+	}
+	defer conn.Close()
+	r := &reader{conn: conn, database: cfg.DBName}
+	seen, err := r.read(ctx, only)
+	if errors.Is(err, ErrNoDatabase) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", cfg.Addr, err)
+	}
+	seen.Server, seen.Name = cfg.Addr, cfg.DBName
+	return seen, nil
+}
+
+// reader looks at a database through one connection.
+type reader struct {
+	conn     *sql.Conn
+	database string
+}
+
+func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if r.database == "" {
+		return nil, r.noDatabase(ctx)
+	}
+	names, err := r.strings(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'", r.database)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range only {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("the database %s has no table %s, or the user lacks SELECT on it", r.database, name)
+		}
+	}
+	db := &Database{Kept: map[string]string{}}
+	for _, name := range names {
+		t := Table{Name: name}
+		if err := r.table(ctx, &t, len(only) == 0 || slices.Contains(only, name)); err != nil {
+			var answer *mysql.MySQLError
+			if !errors.As(err, &answer) { // the connection is gone
+				return nil, fmt.Errorf("table %s: %w", name, err)
+			}
+			t.Problem = "it could not be looked at: " + answer.Message
+		}
+		db.Tables = append(db.Tables, t)
+	}
+	if slices.Contains(names, "replicator_views") {
+		if err := r.kept(ctx, db); err != nil {
+			return nil, err
+		}
+	}
+	return db, nil
+}
+
+// prepare bounds what statements may take and what they wait for. That a server doesn't know a variable is no matter:
+// statements are bounded on this side, too.
+func (r *reader) prepare(ctx context.Context) error {
+	limit := int(queryTimeout / time.Second)
+	for _, set := range []string{
+		fmt.Sprintf("max_execution_time = %d", 1000*limit), // MySQL
+		fmt.Sprintf("max_statement_time = %d", limit),      // MariaDB
+		"lock_wait_timeout = 2",                            // of an ALTER TABLE, say, that runs
+		"sql_mode = ''",                                    // no ANSI_QUOTES
+	} {
+		if _, err := r.conn.ExecContext(ctx, "SET SESSION "+set); err != nil {
+			var answer *mysql.MySQLError
+			if !errors.As(err, &answer) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reader) noDatabase(ctx context.Context) error {
+	names, err := r.strings(ctx, "SELECT schema_name FROM information_schema.schemata")
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains([]string{"information_schema", "mysql", "performance_schema", "sys"}, strings.ToLower(name))
+	})
+	if len(names) == 0 {
+		return fmt.Errorf("%w, and the user may see none", ErrNoDatabase)
+	}
+	return fmt.Errorf("%w: end it with /%s", ErrNoDatabase, strings.Join(names, ", or /"))
+}
+
+func (r *reader) strings(ctx context.Context, query string, args ...any) ([]string, error) {
+	var all []string
+	err := r.each(ctx, query, args, func(rows *sql.Rows) error {
+		var s string
+		err := rows.Scan(&s)
+		all = append(all, s)
+		return err
+	})
+	return all, err
+}
+
+// each calls f for every row of a statement.
+func (r *reader) each(ctx context.Context, query string, args []any, f func(rows *sql.Rows) error) error {
+	rows, err := r.conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// table reads a table's columns and keys and, if it is to be looked at, a sample.
+func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
+	const columns = "SELECT column_name, data_type, column_type, COALESCE(character_maximum_length, 0), character_set_name IS NOT NULL, " +
+		"is_nullable = 'YES', extra FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
+	err := r.each(ctx, columns, []any{r.database, t.Name}, func(rows *sql.Rows) error {
+		var c Column
+		var extra string
+		if err := rows.Scan(&c.Name, &c.DataType, &c.Type, &c.Length, &c.Text, &c.Nullable, &extra); err != nil {
+			return err
+		}
+		c.DataType, extra = strings.ToLower(c.DataType), strings.ToLower(extra)
+		c.Auto = strings.Contains(extra, "auto_increment")
+		c.Generated = strings.Contains(extra, "virtual generated") || strings.Contains(extra, "stored generated") || strings.Contains(extra, "persistent")
+		t.Columns = append(t.Columns, c)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// A key on an expression or on a prefix tells rows apart, too, but not by its columns' values.
+	const keys = "SELECT index_name, COALESCE(column_name, ''), sub_part IS NULL AND index_type = 'BTREE' FROM information_schema.statistics " +
+		"WHERE table_schema = ? AND table_name = ? AND non_unique = 0 ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index"
+	last, usable := "", false
+	var names []string
+	err = r.each(ctx, keys, []any{r.database, t.Name}, func(rows *sql.Rows) error {
+		var index, column string
+		var whole bool
+		if err := rows.Scan(&index, &column, &whole); err != nil {
+			return err
+		}
+		if index != last {
+			last, usable = index, true
+			t.Unique, names = append(t.Unique, nil), append(names, "")
+		} else if !usable {
+			return nil
+		}
+		end := len(t.Unique) - 1
+		if c := t.col(column); !whole || c == nil || c.Nullable {
+			t.Unique[end], names[end], usable = nil, "", false
+			return nil
+		}
+		t.Unique[end] = append(t.Unique[end], column)
+		names[end] = index
+		if index == "PRIMARY" {
+			t.Primary = t.Unique[end]
+		}
+		return nil
+	})
+	t.Unique = slices.DeleteFunc(t.Unique, func(u []string) bool { return len(u) == 0 })
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	if len(names) > 0 {
+		t.firstIndex = names[0]
+	}
+	if err != nil || len(t.Unique) == 0 || isOwn(t.Name) {
+		return err
+	}
+	if !wanted {
+		t.Problem = "it was not asked for"
+		return nil
+	}
+	return r.sample(ctx, t)
+}
+
+// kept asks the program's own table for the views that it keeps in this database.
+func (r *reader) kept(ctx context.Context, db *Database) error {
+	return r.each(ctx, "SELECT name, target FROM replicator_views WHERE name IS NOT NULL", nil, func(rows *sql.Rows) error {
+		var view, target string
+		if err := rows.Scan(&view, &target); err != nil {
+			return err
+		}
+		if target == "" {
+			target = view
+		}
+		db.Kept[strings.TrimPrefix(target, r.database+".")] = view
+		return nil
+	})
+}

@@ -1,0 +1,204 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// plan is what a configuration is made of.
+type plan struct {
+	db     *Database
+	tables []*followed // that can be followed
+	left   []string    // what is to be said of tables that can't, or need not be
+	taken  map[string]bool
+	kept   map[string]bool // existing tables that views are suggested for
+	live   int             // views that are no comments
+}
+
+// followed is a table to follow.
+type followed struct {
+	*Table
+	roles
+	name  string // in the configuration
+	sorts []sortOfCell
+	views []stanza // of a table without a body
+}
+
+// sortOfCell is what a table holds, or one value of its column.
+type sortOfCell struct {
+	from       string // as a view names it
+	base       string // what its views' names are made of
+	table      *followed
+	docs       []map[string]any
+	properties []*property
+	more       bool
+	views      []stanza
+}
+
+// stanza is a section of the file.
+type stanza struct {
+	note     string // what stands above it
+	header   string
+	settings []pair // a key and a TOML value
+	live     bool   // else it is a comment
+}
+
+// ownTables are the program's own tables in a database. What a rebuild makes beside a table goes by such names, too.
+func isOwn(table string) bool { return strings.HasPrefix(table, "replicator_") }
+
+// mostSorts is how many values of a table's column views are suggested for.
+const mostSorts = 20
+
+// newPlan decides what the configuration says.
+func newPlan(db *Database, stages [][]Codec) *plan {
+	p := &plan{db: db, taken: map[string]bool{}, kept: map[string]bool{}}
+	var all []*followed
+	for i := range db.Tables {
+		t := &db.Tables[i]
+		if isOwn(t.Name) {
+			continue
+		}
+		f := &followed{Table: t, roles: assign(t, stages)}
+		switch view := db.Kept[t.Name]; {
+		case view != "":
+			p.left = append(p.left, fmt.Sprintf("%s: the program keeps the view %s in it.", shown(t.Name), shown(view)))
+		case f.problem != "":
+			p.left = append(p.left, fmt.Sprintf("%s: %s.", shown(t.Name), f.problem))
+		case strings.Contains(t.Name, "."):
+			p.left = append(p.left, fmt.Sprintf("%s: a configuration can't name a table with a dot in its name: rename it.", shown(t.Name)))
+		default:
+			all = append(all, f)
+		}
+	}
+	for _, f := range all {
+		f.name = p.tableName(f.Table.Name)
+		if f.body != nil {
+			p.suggestForBodies(f)
+		}
+	}
+	for _, f := range all {
+		if !p.kept[f.Table.Name] {
+			p.tables = append(p.tables, f)
+		}
+	}
+	for _, f := range p.tables {
+		if f.body == nil {
+			p.suggestForRows(f)
+		}
+	}
+	return p
+}
+
+// tableName is the name of a table in the configuration.
+func (p *plan) tableName(table string) string {
+	name := table
+	if badName(name) {
+		if name = word(table); name == "" {
+			name = "table"
+		}
+	}
+	return p.unique("tables", name)
+}
+
+// unique makes a name of a kind that nothing has yet, and takes it. MySQL may not tell upper from lower case in names of tables.
+func (p *plan) unique(kind, name string) string {
+	for n := 1; ; n++ {
+		candidate := name[:min(len(name), maxName)]
+		if n > 1 {
+			end := fmt.Sprintf("_%d", n)
+			candidate = name[:min(len(name), maxName-len(end))] + end
+		}
+		key := kind + "." + strings.ToLower(candidate)
+		if !p.taken[key] {
+			p.taken[key] = true
+			return candidate
+		}
+	}
+}
+
+func (p *plan) table(name string) *Table {
+	for i := range p.db.Tables {
+		if strings.EqualFold(p.db.Tables[i].Name, name) {
+			return &p.db.Tables[i]
+		}
+	}
+	return nil
+}
+
+// free makes the name of a view in MySQL that is kept in a table of its own, and returns a table of that name that fits and
+// that the view may have: one that is empty, or that the program keeps under that name.
+func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
+	for n := 1; ; n++ {
+		candidate := name
+		if n > 1 {
+			candidate = fmt.Sprintf("%s_%d", name[:min(len(name), maxName-4)], n)
+		}
+		if len(candidate) > maxName || p.taken["views."+strings.ToLower(candidate)] {
+			name = name[:min(len(name), maxName-4)]
+			continue
+		}
+		t := p.table(candidate)
+		if t != nil && !(p.ours(t, candidate) && fits(t)) {
+			continue
+		}
+		name = p.unique("views", candidate)
+		if t != nil {
+			p.kept[t.Name] = true
+		}
+		return name, t
+	}
+}
+
+// ours reports whether a view of that name may be kept in an existing table.
+func (p *plan) ours(t *Table, view string) bool {
+	return t.Problem == "" && (p.db.Kept[t.Name] == view || t.Rows == 0 && p.db.Kept[t.Name] == "" && !isOwn(t.Name))
+}
+
+// secret reports whether a name looks like that of something that is better not copied around.
+func secret(name string) bool {
+	lower := strings.ToLower(name)
+	return slices.ContainsFunc([]string{"password", "passwd", "pwd", "secret", "token", "salt", "hash", "api_key", "apikey", "private_key", "ssn"},
+		func(s string) bool { return strings.Contains(lower, s) })
+}
+
+// appeal says how likely somebody wants to find entities by something of that name.
+func appeal(name string) int {
+	lower := strings.ToLower(name)
+	for i, names := range [][]string{
+		{"email", "mail"}, {"username", "user_name", "login", "handle", "nickname", "screen_name"}, {"slug", "code", "sku", "isbn", "iban"},
+		{"user_id", "account_id", "customer_id", "owner_id", "author_id", "external_id"},
+		{"phone", "mobile", "domain", "link", "url", "owner", "name", "title"},
+	} {
+		if slices.Contains(names, lower) {
+			return 10 - i
+		}
+	}
+	switch {
+	case lower == "id":
+		return 1 // most often the key again
+	case strings.Contains(lower, "email"), strings.HasSuffix(lower, "_id"), strings.HasSuffix(lower, "_key"), strings.HasSuffix(lower, "uuid"):
+		return 5
+	}
+	return 0
+}
+
+// keyBytes is what a table's key takes in an index.
+func (f *followed) keyBytes() (n int64) {
+	for _, name := range f.key {
+		n += f.col(name).bytes()
+	}
+	return n
+}
+
+// template is a template of the table's key, "" if there is none that a configuration takes.
+func (f *followed) template() string {
+	parts := make([]string, len(f.key))
+	for i, name := range f.key {
+		if pathName(name) != name || strings.ContainsAny(name, "{}:") {
+			return ""
+		}
+		parts[i] = "{" + name + "}"
+	}
+	return strings.Join(parts, ":")
+}

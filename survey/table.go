@@ -1,0 +1,106 @@
+package survey
+
+import (
+	"slices"
+	"strings"
+)
+
+// Database is what was seen of a source.
+type Database struct {
+	DSN    DSN
+	Server string // HOST:PORT
+	Name   string
+	Tables []Table // base tables, by name
+
+	// Kept are the tables that the program keeps views in already, by name, each with its view's name.
+	Kept map[string]string
+}
+
+// Table is a base table and a sample of it.
+type Table struct {
+	Name    string
+	Columns []Column   // in the table's order
+	Primary []string   // "" if there is no primary key
+	Unique  [][]string // unique keys whose columns can't be NULL, the primary key first
+
+	firstIndex string // the name of the first of Unique
+
+	// Rows is how many rows were sampled. Values are a column's values in them, in the rows' order, nil for NULL; only of columns
+	// whose contents say something of their role. TooLong is how many bodies of a column were too long to be looked at, which are nil.
+	Rows    int
+	Values  map[string][][]byte
+	TooLong map[string]int
+
+	// Problem is why the table could not be looked at; "" if it could.
+	Problem string
+}
+
+// Column is a column as information_schema has it.
+type Column struct {
+	Name      string
+	DataType  string // in lower case: int, varchar, …
+	Type      string // int unsigned, varchar(64), …
+	Length    int64  // in characters, or in bytes; 0 if it has none
+	Text      bool   // it has a character set
+	Nullable  bool
+	Auto      bool // AUTO_INCREMENT
+	Generated bool
+}
+
+func (t *Table) col(name string) *Column {
+	for i := range t.Columns {
+		if strings.EqualFold(t.Columns[i].Name, name) {
+			return &t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// has reports whether a list has a name; MySQL's names of columns don't tell upper from lower case.
+func has(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
+}
+
+func (c *Column) integer() bool {
+	return slices.Contains([]string{"tinyint", "smallint", "mediumint", "int", "bigint"}, c.DataType)
+}
+
+// orders reports whether the column's type can be a version's.
+func (c *Column) orders() bool {
+	return (c.integer() || c.DataType == "datetime" || c.DataType == "timestamp") && !c.Generated
+}
+
+// identifies reports whether the column's type can be a key's.
+func (c *Column) identifies() bool {
+	return !slices.Contains([]string{"float", "double", "json", "geometry", "point"}, c.DataType) && !c.holdsBody()
+}
+
+// shortBody is the length from which on a text or binary column of limited length may hold a body.
+const shortBody = 512
+
+// holdsBody reports whether the column's type suggests a body.
+func (c *Column) holdsBody() bool {
+	switch c.DataType {
+	case "json", "tinyblob", "blob", "mediumblob", "longblob", "tinytext", "text", "mediumtext", "longtext":
+		return true
+	case "varchar", "varbinary":
+		return c.Length >= shortBody
+	}
+	return false
+}
+
+// shortText reports whether the column holds names, as those of sorts of cells.
+func (c *Column) shortText() bool {
+	return c.DataType == "enum" || (c.DataType == "varchar" || c.DataType == "char") && c.Text && c.Length < shortBody
+}
+
+// bytes is the most that a value takes in an index of a table in utf8mb4.
+func (c *Column) bytes() int64 {
+	switch {
+	case c.Text:
+		return 4 * c.Length
+	case c.Length > 0:
+		return c.Length
+	}
+	return 16 // numbers and times take less, MariaDB's UUID just that
+}

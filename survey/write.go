@@ -1,0 +1,250 @@
+package survey
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Write writes a configuration for what was seen. stages are the codecs that bodies may be written in: a stage is tried where
+// none before it decodes a table's bodies.
+func Write(w io.Writer, db *Database, stages [][]Codec) error {
+	p := newPlan(db, stages)
+	t := &text{}
+	t.head(db)
+	for _, f := range p.tables {
+		t.table(f)
+	}
+	t.left(p.left)
+	t.sinks(db, p)
+	for _, f := range p.tables {
+		t.views(f)
+	}
+	_, err := w.Write(t.Bytes())
+	return err
+}
+
+// text is the file. Prose begins with "# ", a setting that is a comment with "#".
+type text struct{ bytes.Buffer }
+
+func (t *text) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+// width is where prose is broken.
+const width = 125
+
+// say writes prose, which has no line breaks.
+func (t *text) say(format string, args ...any) {
+	line := "#"
+	for _, w := range strings.Fields(fmt.Sprintf(format, args...)) {
+		if len(line)+1+len(w) > width && line != "#" {
+			t.line("%s", line)
+			line = "#"
+		}
+		line += " " + w
+	}
+	t.line("%s", line)
+}
+
+func (t *text) rule() {
+	t.line("")
+	t.line("# %s", strings.Repeat("-", width-2))
+}
+
+func (t *text) head(db *Database) {
+	t.say("A starter configuration for the database %s on %s, by `replicator init`. It works as it stands:", shown(db.Name), shown(db.Server))
+	t.line("#")
+	if db.DSN.variable != "" {
+		t.line("#     export %s='...'   # the password of the user of the source, which is not written here", db.DSN.variable)
+	}
+	t.line("#     replicator check            # is everything there that it needs?")
+	t.line("#     replicator schema           # the DDL of target tables that are missing")
+	t.line("#     replicator run              # fill the views, then follow the binlog")
+	t.line("#")
+	t.say("They read replicator.toml here, or the file named by -c. Lines that begin with # and no space are settings that only want their # removed.")
+	t.line("#")
+	t.say("What is said of tables comes from information_schema, what is said of their contents from a sample of rows. A value that does not fit " +
+		"the type that the sample suggests becomes a dead letter (`replicator deadletters list`), never a wrong entry.")
+	t.line("")
+	t.line("[source]")
+	t.line("dsn = %s", db.DSN.quoted())
+	t.line("")
+	t.line("[checkpoint]")
+	t.line("path = \"replicator-state\"   # a directory, beside this file")
+	t.line("")
+	t.line("[http]")
+	t.line("listen = \"127.0.0.1:9190\"   # status page, API and metrics; \"\" turns them off")
+	t.rule()
+	t.say("Source tables, with the columns that have a role. A table that no view is made of costs nothing.")
+}
+
+func (t *text) table(f *followed) {
+	t.line("")
+	comment := ""
+	switch {
+	case f.Rows == 0 && f.body == nil:
+		comment = "#"
+		t.say("%s is empty, or was when this was written.", shown(f.Table.Name))
+	case f.version != "":
+		t.say("%s: a row for each version of a cell.", shown(f.Table.Name))
+	case f.body != nil:
+		t.say("%s: a row for each cell, changed in place.", shown(f.Table.Name))
+	default:
+		t.say("%s: plain rows, without a body: the columns are what views are made of.", shown(f.Table.Name))
+	}
+	if len(f.objects) > 0 {
+		t.say("Objects are in %s, too: views reach into them by $COLUMN.PROPERTY, or name another body.", shownList(f.objects))
+	}
+	t.line("%s[tables.%s]", comment, f.name)
+	if f.name != f.Table.Name {
+		t.line("%stable = %s", comment, quoted(f.Table.Name))
+	}
+	t.line("%skey = %s", comment, one(f.key))
+	if f.column != "" {
+		t.line("%scolumn = %s", comment, quoted(f.column))
+	}
+	if f.version != "" {
+		t.line("%sversion = %s", comment, quoted(f.version))
+	}
+	if len(f.offset) > 0 {
+		t.line("%soffset = %s", comment, one(f.offset))
+	}
+	t.body(f)
+}
+
+func (t *text) body(f *followed) {
+	b := f.body
+	switch {
+	case b == nil:
+	case b.sure:
+		t.line("body = %s", quoted(b.column))
+		t.line("codec = %s   # %s", quoted(b.codec), b.reason)
+	case b.codec != "":
+		t.say("The codec is not sure: %s as %s. If it is right, remove the # of both lines.", b.reason, b.codec)
+		t.line("#body = %s", quoted(b.column))
+		t.line("#codec = %s", quoted(b.codec))
+	default:
+		t.say("The codec is not known: %s. It is json, msgpack, pickle or cbor, after any of zlib, gzip, zstd, lz4 and snappy: "+
+			"say which, and remove the # of both lines.", b.reason)
+		t.line("#body = %s", quoted(b.column))
+		t.line("#codec = \"json\"")
+	}
+}
+
+func shownList(names []string) string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = shown(n)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (t *text) left(notes []string) {
+	if len(notes) == 0 {
+		return
+	}
+	t.line("")
+	t.say("Tables that are not there, and why:")
+	for _, n := range notes {
+		t.say("- %s", n)
+	}
+}
+
+func (t *text) sinks(db *Database, p *plan) {
+	t.rule()
+	t.say("Where views are kept. In one MySQL database all views of a cell change in one transaction. The user needs the right to write there: " +
+		"`replicator check` says which is missing.")
+	comment := ""
+	if p.live == 0 {
+		comment = "#"
+	}
+	t.line("")
+	t.line("%s[sinks.main]", comment)
+	t.line("%stype = \"mysql\"", comment)
+	t.line("%sdsn = %s", comment, db.DSN.quoted())
+	t.line("")
+	t.line("#[sinks.cache]")
+	t.line("#type = \"redis\"")
+	t.line("#url = \"redis://127.0.0.1:6379/0\"")
+	t.line("")
+	t.line("#[sinks.search]")
+	t.line("#type = \"elastic\"")
+	t.line("#addresses = [\"http://127.0.0.1:9200\"]")
+}
+
+func (t *text) views(f *followed) {
+	for i := range f.sorts {
+		s := &f.sorts[i]
+		t.rule()
+		switch {
+		case len(s.docs) == 0:
+			t.say("%s: no bodies were decoded.", shown(s.from))
+		case i >= mostSorts:
+			t.say("%s, in %d sampled rows. Views are suggested for the first %d values of %s only.", shown(s.from), len(s.docs), mostSorts, shown(f.column))
+			continue
+		default:
+			t.say("%s. Properties of %d sampled rows:", shown(s.from), len(s.docs))
+			t.properties(s)
+		}
+		t.stanzas(s.views)
+	}
+	if f.body != nil && f.column != "" && len(f.sorts) == 0 {
+		t.rule()
+		t.say("%s: no rows were sampled. Views are made of one sort of cell, such as from = %s.", shown(f.Table.Name), quoted(f.name+".users"))
+	}
+	if len(f.views) > 0 {
+		t.rule()
+		t.say("%s. Columns:", shown(f.name))
+		t.line("#")
+		for i := range f.Columns {
+			t.line("#   %s  %s", pad(shown(f.Columns[i].Name), longestColumn(f.Table)), f.Columns[i].Type)
+		}
+		t.stanzas(f.views)
+	}
+}
+
+func longestColumn(t *Table) (n int) {
+	for i := range t.Columns {
+		n = max(n, runes(shown(t.Columns[i].Name)))
+	}
+	return n
+}
+
+func runes(s string) int { return len([]rune(s)) }
+
+func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-runes(s), 0)) }
+
+// widest is how far the columns of the list of properties are moved to the right by a long name.
+const widest = 60
+
+func (t *text) properties(s *sortOfCell) {
+	path, kind := 0, 0
+	for _, p := range s.properties {
+		path = min(max(path, runes(shown(p.path))), widest)
+		kind = min(max(kind, runes(p.String())), widest)
+	}
+	t.line("#")
+	for _, p := range s.properties {
+		t.line("#   %s  %s  in %d", pad(shown(p.path), path), pad(p.String(), kind), p.present)
+	}
+	if s.more {
+		t.line("#   (and more)")
+	}
+}
+
+func (t *text) stanzas(all []stanza) {
+	for _, v := range all {
+		t.line("")
+		comment := "#"
+		if v.live {
+			comment = ""
+		}
+		if v.note != "" {
+			t.say("%s", v.note)
+		}
+		t.line("%s[%s]", comment, v.header)
+		for _, s := range v.settings {
+			t.line("%s%s = %s", comment, s.name, s.text)
+		}
+	}
+}
