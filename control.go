@@ -207,16 +207,23 @@ func (p *Pipeline) Renew(ctx context.Context, view string) error {
 }
 
 // Look asks for a full look at cells in the source, and puts what it finds there in place of what the view holds. It returns
-// once that is durable.
+// once that is durable; an error wraps ErrNotServing where the pipeline's session ended before.
 func (p *Pipeline) Look(ctx context.Context, view string, cells []Cell) error {
 	r, err := p.runOf(view)
 	if err != nil {
 		return err
 	}
-	if r == nil || r.current() == nil {
+	var s *session
+	if r != nil {
+		s = r.current()
+	}
+	if s == nil {
 		return fmt.Errorf("view %s: %w", view, ErrNotServing)
 	}
-	return r.current().look(ctx, cells)
+	if err := s.look(ctx, cells); err != nil {
+		return fmt.Errorf("view %s: looking at cells anew: %w", view, err)
+	}
+	return nil
 }
 
 // Keeps reports whether the pipeline keeps a view.

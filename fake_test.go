@@ -1,6 +1,7 @@
 package replicator_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -203,7 +204,10 @@ func (r *fakeReader) Scan(_ context.Context, _ string, _ []string, after string,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	low := int64(len(r.log)) * 1000
-	place, _ := strconv.ParseInt(after, 10, 64)
+	place, err := strconv.ParseInt(cmp.Or(after, "0"), 10, 64)
+	if err != nil {
+		return replicator.Chunk{}, replicator.Fatal(err)
+	}
 	rows := slices.SortedFunc(maps.Keys(r.rows), func(a, b fakeRow) int { return int(r.rows[a] - r.rows[b]) })
 	chunk := replicator.Chunk{Low: low, High: low, Next: after}
 	for _, row := range rows {

@@ -153,8 +153,12 @@ func (s *session) put(ctx context.Context, row *Row) error {
 	return nil
 }
 
-// look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds.
+// look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It fails where
+// the session ends before that is done.
 func (s *session) look(ctx context.Context, cells []Cell) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.over, func() { cancel(ErrNotServing) })()
 	for _, c := range cells {
 		if !s.run.feeds(c) {
 			continue

@@ -19,7 +19,7 @@ func together(checkpoints []Checkpoint) [][]Checkpoint {
 	var groups [][]Checkpoint
 	for _, c := range ordered {
 		i := slices.IndexFunc(groups, func(g []Checkpoint) bool {
-			return g[0].Filling() == c.Filling() && maps.Equal(g[0].Fill, c.Fill) && g[0].FillFrom == c.FillFrom &&
+			return g[0].Filling() == c.Filling() && maps.Equal(g[0].Fill, c.Fill) && g[0].FillFrom == c.FillFrom && g[0].Repair == c.Repair &&
 				c.Position.Order-g[0].Position.Order < near // the group's first is its lowest
 		})
 		if i < 0 {

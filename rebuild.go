@@ -73,7 +73,7 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 			continue
 		}
 		if old := p.rebuildOf(v); old != nil {
-			if state, _ := old.run.trouble(); state != StateFailed || len(old.shadows) == 0 || old.unsettled != nil {
+			if state, _ := old.run.trouble(); state != StateFailed || old.unsettled != nil {
 				return fmt.Errorf("view %s: %w", name, ErrRebuilding)
 			}
 			if err := p.abandon(ctx, old); err != nil {
@@ -106,9 +106,13 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	return p.launchShadows(b, fresh)
 }
 
-// abandon ends a rebuild whose shadows can't go on, so that another one can take its place: in place, where a right is missing
-// that shadows need. A shadow's table may stay: the next rebuild that makes one removes it.
+// abandon ends a rebuild that can't go on, so that another one can take its place: in place, where a right is missing that shadows
+// need, or from another offset. A shadow's table may stay: the next rebuild that makes one removes it.
 func (p *Pipeline) abandon(ctx context.Context, b *rebuild) error {
+	if len(b.shadows) == 0 { // its run goes on trying until the views are taken out of it
+		p.dropRebuild(b)
+		return nil
+	}
 	if err := p.end(ctx, b.run); err != nil {
 		return err
 	}

@@ -359,3 +359,23 @@ func TestARebuildInPlaceMendsAViewWhoseLogIsGone(t *testing.T) {
 		holds(t, f, sink, "a")
 	})
 }
+
+func TestARebuildInPlaceThatFailedGivesWayToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		history(f, rand.New(rand.NewPCG(13, 13)), 40)
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		p.caughtUp(t, f)
+		if err := p.Rebuild(t.Context(), []string{"a", "b"}, replicator.InPlace, "no offset"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second) // it failed, and waits to try again
+		if err := p.Rebuild(t.Context(), []string{"a", "b"}, replicator.InPlace, ""); err != nil {
+			t.Fatal(err)
+		}
+		p.rebuilt(t)
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink, "a")
+	})
+}

@@ -27,6 +27,9 @@ type session struct {
 	renewed context.Context // done once the session is to end so that another one begins
 	renew   context.CancelFunc
 
+	over context.Context // done once nothing that is handed to a lane is applied any more
+	end  context.CancelFunc
+
 	// advance moves the applied position; one at a time, because Reader.Position wants orders that never fall.
 	advancing sync.Mutex
 	marked    Position // the last position marked in the sink by this session
@@ -55,6 +58,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	}
 	s := &session{run: r, reader: reader, target: target, budget: newBudget(p.Memory)}
 	s.renewed, s.renew = context.WithCancel(context.Background())
+	s.over, s.end = context.WithCancel(context.Background())
 	start := reader.Start()
 	s.committed.Store(start.Order)
 	r.moveTo(start)
@@ -106,6 +110,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	timer := time.AfterFunc(s.run.pipeline.Drain, func() { fail(fmt.Errorf("not drained within %s", s.run.pipeline.Drain)) })
 	close(drain)
 	lanes.Wait()
+	s.end()
 	timer.Stop()
 	close(saved)
 	saver.Wait()
