@@ -26,8 +26,9 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if err != nil {
 		return chunk, err
 	}
-	if len(x.offset) == 0 {
-		return chunk, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no primary or unique key to scan by", table, w.Database, w.Table.Table))
+	if !x.ordered() {
+		return chunk, replicator.Fatal(fmt.Errorf("table %s: nothing tells the rows of %s.%s apart that a scan could go by; give it a primary key",
+			table, w.Database, w.Table.Table))
 	}
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -131,11 +132,13 @@ var errChunkFull = errors.New("chunk is full")
 func (x *selection) scanQuery(columns []string, after string, limit int) (string, []any, error) {
 	var where []string
 	var args []any
-	if after != "" {
-		last, err := decodeOffset(after, len(x.offset))
+	if text, named := strings.CutPrefix(after, namedPlace); named {
+		cond, value, err := x.fromCondition(text)
 		if err != nil {
-			return "", nil, replicator.Fatal(fmt.Errorf("table %s: the saved place of its scan: %w; begin the rebuild anew", x.t.Name, err))
+			return "", nil, replicator.Fatal(fmt.Errorf("table %s: %w", x.t.Name, err))
 		}
+		where, args = append(where, cond), append(args, value)
+	} else if last, same := x.decodeOffset(after); same {
 		cond, values := x.afterCondition(last)
 		where, args = append(where, cond), append(args, values...)
 	}
@@ -156,7 +159,7 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, quoteName(x.columns[i].name))
+		order = append(order, quoteName(x.columns[i].name)) // as afterCondition compares
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
@@ -170,7 +173,7 @@ func (x *selection) afterCondition(last []*string) (string, []any) {
 	var equalArgs []any
 	for n, i := range x.offset {
 		c := &x.columns[i]
-		name := quoteName(c.name)
+		name := c.sorted()
 		var more, same string
 		var arg []any
 		if last[n] == nil {
@@ -187,7 +190,7 @@ func (x *selection) afterCondition(last []*string) (string, []any) {
 	if len(x.offset) > 1 && last[0] != nil {
 		c := &x.columns[x.offset[0]]
 		placeholder, v := c.offsetArgument(*last[0])
-		return quoteName(c.name) + " >= " + placeholder + " AND " + cond, append([]any{v}, args...)
+		return c.sorted() + " >= " + placeholder + " AND " + cond, append([]any{v}, args...)
 	}
 	return cond, args
 }
@@ -197,43 +200,76 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	if c.kind == kindBytes {
 		return "?", []byte(text)
 	}
-	if c.kind == kindBit {
+	switch c.kind {
+	case kindBit:
 		return "?", unsigned(bigEndian([]byte(text)))
+	case kindEnum:
+		return "?", slices.Index(c.members, text) + 1 // 0: an error value, whose text is empty
+	case kindSet:
+		var bits uint64
+		for i, member := range c.members {
+			if slices.Contains(strings.Split(text, ","), member) {
+				bits |= 1 << i
+			}
+		}
+		return "?", bits
 	}
 	return c.argument(text)
 }
 
-// encodeOffset makes a chunk's Next: the offset columns as the server sent them.
+// sorted is what the server sorts a column by: an ENUM or a SET by its number, although it compares them as text.
+func (c *selected) sorted() string {
+	if c.kind == kindEnum || c.kind == kindSet {
+		return "(" + quoteName(c.name) + " + 0)"
+	}
+	return quoteName(c.name)
+}
+
+// fromCondition is the condition of the rows from an offset on that a person named: a value of the first of its columns.
+func (x *selection) fromCondition(text string) (cond string, arg any, err error) {
+	c := &x.columns[x.offset[0]]
+	placeholder, arg := c.argument(text)
+	if _, isText := arg.(string); isText && (c.kind == kindInt || c.kind == kindYear || c.kind == kindBit) {
+		return "", nil, fmt.Errorf("%q is no value of its offset column %s, which is an integer", text, c.name)
+	}
+	return quoteName(c.name) + " >= " + placeholder, arg, nil
+}
+
+// encodeOffset makes a chunk's Next: the offset columns, each with its value as the server sent it.
 func (x *selection) encodeOffset(values [][]byte) string {
-	out := make([]*string, len(x.offset))
+	out := make([][2]*string, len(x.offset))
 	for n, i := range x.offset {
+		out[n][0] = &x.columns[i].name
 		if values[i] != nil {
 			s := base64.RawStdEncoding.EncodeToString(values[i])
-			out[n] = &s
+			out[n][1] = &s
 		}
 	}
 	text, _ := json.Marshal(out) // strings always encode
 	return string(text)
 }
 
-func decodeOffset(after string, n int) ([]*string, error) {
-	var out []*string
-	if err := json.Unmarshal([]byte(after), &out); err != nil {
-		return nil, err
+// decodeOffset is the inverse of encodeOffset. It reports whether the place is one in the order of these columns: else the scan has to
+// begin anew, because another primary key, or another index, is followed now.
+func (x *selection) decodeOffset(place string) (values []*string, same bool) {
+	var out [][2]*string
+	if json.Unmarshal([]byte(place), &out) != nil || len(out) != len(x.offset) {
+		return nil, false
 	}
-	if len(out) != n {
-		return nil, fmt.Errorf("it has %d columns, the scan has %d", len(out), n)
-	}
-	for i, s := range out {
-		if s == nil {
-			continue
+	for n, i := range x.offset {
+		name, value := out[n][0], out[n][1]
+		if name == nil || !strings.EqualFold(*name, x.columns[i].name) {
+			return nil, false
 		}
-		b, err := base64.RawStdEncoding.DecodeString(*s)
-		if err != nil {
-			return nil, err
+		if value != nil {
+			b, err := base64.RawStdEncoding.DecodeString(*value)
+			if err != nil {
+				return nil, false
+			}
+			text := string(b)
+			value = &text
 		}
-		text := string(b)
-		out[i] = &text
+		values = append(values, value)
 	}
-	return out, nil
+	return values, true
 }

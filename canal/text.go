@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,15 +168,15 @@ func offsetColumns(t *watched, s *schema) []string {
 	if len(columns) == 0 {
 		columns = s.primary
 	}
-	for _, key := range s.unique {
-		if subset(key, columns) {
-			return columns
-		}
+	if s.tellsApart(columns) {
+		return columns
 	}
 	out := append([]string(nil), columns...)
 	extra := s.primary
-	if len(extra) == 0 && len(s.unique) > 0 {
-		extra = s.unique[0]
+	if len(extra) == 0 {
+		if i := slices.IndexFunc(s.unique, s.tellsApart); i >= 0 {
+			extra = s.unique[i]
+		}
 	}
 	for _, name := range extra {
 		if !containsFold(out, name) {
@@ -184,6 +185,9 @@ func offsetColumns(t *watched, s *schema) []string {
 	}
 	return out
 }
+
+// ordered reports whether no two rows have one offset: else those that share one could stand on both sides of a chunk's end.
+func (x *selection) ordered() bool { return x.shape.tellsApart(offsetColumns(x.t, x.shape)) }
 
 func subset(a, b []string) bool {
 	for _, name := range a {
