@@ -151,7 +151,7 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	return included && err == nil, err
 }
 
-// runOf returns the run of a view; nil if it has none yet.
+// runOf returns the run of a view; nil if it has none yet. A view that is rebuilt before it can run fails with its rebuild.
 func (p *Pipeline) runOf(view string) (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,6 +164,13 @@ func (p *Pipeline) runOf(view string) (*run, error) {
 	for _, r := range p.runs {
 		if slices.ContainsFunc(r.views, func(v *View) bool { return v.Name == view }) {
 			return r, nil
+		}
+	}
+	for _, b := range p.rebuilds {
+		if b.run != nil && slices.ContainsFunc(b.views, func(v *View) bool { return v.Name == view }) {
+			if state, err := b.run.trouble(); state == StateFailed {
+				return nil, fmt.Errorf("view %s: rebuilding it has failed: %w", view, err)
+			}
 		}
 	}
 	return nil, nil

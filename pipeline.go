@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,6 +36,11 @@ type Pipeline struct {
 	SavesIdle bool
 
 	launch func(*run) // set by Run, whose goroutine alone makes, ends and joins runs
+
+	// Of that goroutine, too:
+	changed  []string  // views that are to be rebuilt because their definition changed
+	takenUp  bool      // rebuilds that were under way go on, and those of changed views have begun
+	takeUpAt time.Time // when that is tried again
 
 	mu       sync.Mutex
 	asks     chan ask
@@ -91,11 +97,14 @@ func (p *Pipeline) begin(ctx context.Context, checkpoints []Checkpoint) error {
 		}
 		p.launch(r)
 	}
-	return p.resumeRebuilds(ctx)
+	return p.takeUp(ctx)
 }
 
 // tend does what has become due: rebuilds that can be swapped in, runs that can join.
 func (p *Pipeline) tend(ctx context.Context) error {
+	if err := p.takeUp(ctx); err != nil {
+		return err
+	}
 	if err := p.finishRebuilds(ctx); err != nil {
 		return err
 	}
@@ -231,11 +240,14 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 	}
 	var resumed []Checkpoint
 	var unfilled []*View
+	var changed []string
 	failed := map[string]error{}
 	for _, v := range p.Views {
 		c, m := find(saved, marks, v.Name, p.Source.Name())
 		at, err := p.place(v, c, m)
 		switch {
+		case errors.Is(err, errChanged):
+			changed = append(changed, v.Name)
 		case err != nil:
 			failed[v.Name] = err
 			p.Log.Error("view does not run", "sink", p.Name, "view", v.Name, "error", err)
@@ -257,7 +269,7 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		}
 	}
 	p.mu.Lock()
-	p.failed = failed
+	p.failed, p.changed = failed, changed
 	p.mu.Unlock()
 	if len(resumed) == 0 {
 		return []Checkpoint{}, nil
@@ -275,13 +287,25 @@ func find(saved []Checkpoint, marks []Mark, view, source string) (c *Checkpoint,
 	return c, m
 }
 
-// place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled.
+// errChanged: the view's definition changed, and it is to be rebuilt.
+var errChanged = errors.New("its definition changed")
+
+// swaps reports whether rebuilt views can be swapped in: several sources fill one target, and can't do that each.
+func (p *Pipeline) swaps() bool {
+	_, ok := p.Sink.(Shadower)
+	return ok && p.Source.Name() == ""
+}
+
+// place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if it has to be
+// rebuilt.
 func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
 	changed := c != nil && c.Fingerprint != v.Fingerprint || c == nil && m != nil && m.Fingerprint != v.Fingerprint
 	switch {
 	case changed && m != nil && m.Fingerprint == v.Fingerprint && m.Phase == Filled:
 		// A rebuild was swapped in, and the program ended before it could save that.
 		return &Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Position: m.Position}, nil
+	case changed && v.OnChange == "rebuild" && m != nil && p.swaps():
+		return nil, errChanged // what it shows stays until the new one is filled
 	case changed && v.OnChange == "rebuild":
 		return nil, nil
 	case changed:

@@ -361,6 +361,40 @@ func (p *Pipeline) launchAt(checkpoints []Checkpoint) error {
 	return err
 }
 
+// retryPause is how long it takes until something is tried again that a sink or the store refused between two sessions.
+const retryPause = 10 * time.Second
+
+// takeUp goes on with the rebuilds that were under way, and begins those of views whose definition changed. Where that fails the
+// other views go on, and it is tried again.
+func (p *Pipeline) takeUp(ctx context.Context) error {
+	if p.takenUp || time.Now().Before(p.takeUpAt) {
+		return nil
+	}
+	err := p.resumeRebuilds(ctx)
+	changed := slices.DeleteFunc(slices.Clone(p.changed), func(name string) bool { return p.rebuildOf(p.view(name)) != nil })
+	if err == nil && len(changed) > 0 {
+		err = p.beginRebuild(ctx, changed, BySwap, "")
+	}
+	switch {
+	case err == nil:
+		p.takenUp = true
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		p.takeUpAt = time.Now().Add(retryPause)
+		p.Log.Error("rebuilds can't go on or begin yet", "sink", p.Name, "retry_in", retryPause, "error", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range p.changed {
+		delete(p.failed, name)
+		if IsFatal(err) {
+			p.failed[name] = err
+		}
+	}
+	return nil
+}
+
 // resumeRebuilds goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a mark
 // was swapped in, or discarded, before the checkpoint could be removed.
 func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
@@ -380,7 +414,7 @@ func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
 	for _, c := range saved {
 		name, is := strings.CutSuffix(c.View, ShadowSuffix)
 		v := p.view(name)
-		if !is || v == nil || c.Source != p.Source.Name() {
+		if !is || v == nil || c.Source != p.Source.Name() || p.rebuildOf(v) != nil {
 			continue
 		}
 		_, m := find(nil, marks, c.View, c.Source)

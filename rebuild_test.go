@@ -379,3 +379,60 @@ func TestARebuildInPlaceThatFailedGivesWayToAnother(t *testing.T) {
 		holds(t, f, sink, "a")
 	})
 }
+
+// shadowsFirst is a sink that does not answer for a while once it is told to, and that notes whether a view was opened before its
+// shadow was swapped in.
+type shadowsFirst struct {
+	*failingSwaps
+	early atomic.Bool
+}
+
+func (s *shadowsFirst) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	for _, v := range views {
+		if v.Fingerprint == "2" && v.Shadows == "" && s.swapped.Load() == 0 {
+			s.early.Store(true)
+		}
+	}
+	return s.failingSwaps.Open(ctx, source, views)
+}
+
+func TestAChangedViewShowsWhatItShowedUntilItIsRebuilt(t *testing.T) {
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 14))
+			f, store := newFakeSource(), newMemoryStore()
+			sink := &shadowsFirst{failingSwaps: &failingSwaps{Reference: sinktest.NewReference()}}
+			history(f, r, 40)
+			p := start(newPipeline(f, sink, store, "a", "b"))
+			p.caughtUp(t, f)
+			p.stopped(t)
+			sink.swapped.Store(0)
+			again := func() *started {
+				next := newPipeline(f, sink, store, "a", "b")
+				next.Views[0].Fingerprint, next.Views[0].OnChange = "2", "rebuild"
+				return start(next)
+			}
+			p = again()
+			for range r.IntN(4) {
+				history(f, r, 5)
+				time.Sleep(time.Duration(r.IntN(1200)) * time.Millisecond)
+				p.crash()
+				<-p.done
+				p.stop()
+				p = again()
+			}
+			p.caughtUp(t, f)
+			history(f, r, 5)
+			p.caughtUp(t, f)
+			p.stopped(t)
+			if sink.early.Load() || sink.swapped.Load() == 0 {
+				t.Errorf("seed %d: filled in place: %t; swapped %d times", seed, sink.early.Load(), sink.swapped.Load())
+			}
+			holds(t, f, sink.Reference, "a")
+			holds(t, f, sink.Reference, "b")
+			if left, _ := store.Checkpoints(t.Context()); len(left) != 2 {
+				t.Errorf("seed %d: checkpoints left: %+v", seed, left)
+			}
+		})
+	}
+}

@@ -32,9 +32,6 @@ func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 	return false, p.launchAt(live)
 }
 
-// swapRetry is how long a swap that failed waits until it is tried again.
-const swapRetry = 10 * time.Second
-
 // settleSwap finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it since may
 // have completed it. A shadow without a mark is in its view's place. To run it again would begin another one, empty and taken for
 // filled. It reports whether all are in their places; those that are not go on.
@@ -42,7 +39,7 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.retryAt) {
 		return false, nil
 	}
-	b.retryAt = time.Now().Add(swapRetry)
+	b.retryAt = time.Now().Add(retryPause)
 	marks, err := p.Sink.Marks(ctx, p.Source.Name())
 	if err != nil {
 		p.Log.Error("what became of a swap is not known yet", "sink", p.Name, "views", names(b.views), "error", err)

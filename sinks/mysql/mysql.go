@@ -88,12 +88,13 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	}
 	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch, marked: make([]int64, len(views))}
 	for i, v := range views {
-		if v.Shadows != "" {
-			if err := s.createShadow(ctx, v); err != nil {
+		if v.Create {
+			if err := s.createTarget(ctx, shadowed(v)); err != nil {
 				return nil, err
 			}
-		} else if v.Create {
-			if err := s.createTarget(ctx, v); err != nil {
+		}
+		if v.Shadows != "" {
+			if err := s.createShadow(ctx, v); err != nil {
 				return nil, err
 			}
 		}

@@ -36,6 +36,16 @@ func (s *Sink) Shadow(v *replicator.View) *replicator.View {
 	return &shadow
 }
 
+// shadowed is the view that a shadow stands in for; the view itself if it is no shadow.
+func shadowed(v *replicator.View) *replicator.View {
+	if v.Shadows == "" {
+		return v
+	}
+	live := *v
+	live.Name, live.Shadows, live.Table = v.Shadows, "", strings.TrimSuffix(v.Table, shadowTable)
+	return &live
+}
+
 // needsMore says what a rebuild needs, where the server denies it: keeping a view takes less.
 func needsMore(err error, doing string) error {
 	if is(err, 1142, 1044) {
