@@ -43,7 +43,10 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	}
 	var best []Codec
 	most := 0
-	for _, stage := range stages {
+	for i, stage := range stages {
+		if i > 0 && t.col(column).Text {
+			break // what is compressed is no text
+		}
 		for _, c := range stage {
 			n := 0
 			for _, v := range values {
@@ -127,7 +130,7 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 		case has(keyed, c.Name):
 		case c.holdsBody() && !c.Generated:
 			all = append(all, decode(t, c.Name, stages))
-		case !c.orders():
+		case !c.temporal():
 			plain++
 		}
 	}
@@ -142,7 +145,7 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 		named := bodyRank(b.column) < len(bodyNames)
 		binary := !t.col(b.column).Text
 		// A text that is no object is a property like others; so is one bag of settings beside many plain columns.
-		if found == nil && (b.codec != "" && (named || plain <= 1) || b.codec == "" && binary && named) {
+		if found == nil && (b.codec != "" && (plain <= 1 || named && plain <= 4) || b.codec == "" && binary && named) {
 			found = b
 		} else if b.codec != "" {
 			others = append(others, b.column)

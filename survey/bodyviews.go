@@ -25,8 +25,10 @@ func (p *plan) suggestForBodies(f *followed) {
 				s.docs = append(s.docs, doc)
 			}
 		}
-		s.properties, s.more = collect(s.docs)
-		if f.body.sure && i < mostSorts {
+		if i >= mostSorts {
+			continue
+		}
+		if s.properties, s.more = collect(s.docs); f.body.sure {
 			p.suggest(s)
 		}
 	}
@@ -74,7 +76,9 @@ func (s *sortOfCell) candidates() []candidate {
 			score -= 40
 		case typ == "BINARY(16)":
 			score += 20
-		case p.decimals > 0 || strings.HasSuffix(p.name, "_at") || strings.Contains(p.path, "."):
+		case p.decimals > 0:
+			score -= 40
+		case strings.HasSuffix(p.name, "_at") || strings.Contains(p.path, "."):
 			score -= 20
 		}
 		all = append(all, candidate{p, typ, score})
@@ -86,10 +90,10 @@ func (s *sortOfCell) candidates() []candidate {
 // suggest makes the views of a sort of cell: the likeliest index to be kept at once, the others as comments.
 func (p *plan) suggest(s *sortOfCell) {
 	indexes := s.candidates()
+	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.booleans+c.decimals == 0 && 4*c.present >= len(s.docs) })
 	for i, c := range indexes {
 		v := p.index(s, c)
-		v.live = i == 0 && c.booleans == 0 && 4*c.present >= len(s.docs)
-		if v.live {
+		if v.live = i == live; v.live {
 			p.live++
 		}
 		s.views = append(s.views, v)

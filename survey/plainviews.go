@@ -34,10 +34,9 @@ func (p *plan) suggestForRows(f *followed) {
 	if len(f.key) > 1 {
 		first := "{" + f.key[0] + "}"
 		rest := strings.TrimPrefix(template, first+":")
-		v := stanza{note: fmt.Sprintf("Redis: the set of %s for each %s.", strings.Join(f.key[1:], ", "), f.key[0]),
-			header: "views." + p.unique("views", base+"_by_"+word(f.key[0]))}
-		v.settings = []pair{{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"index"`}, {"key", quoted(base + ":" + first)}, {"member", quoted(rest)}}
-		f.views = append(f.views, v)
+		name := p.unique("views", base+"_by_"+word(f.key[0]))
+		f.views = append(f.views, stanza{note: fmt.Sprintf("Redis: the set of %s for each %s.", shownList(f.key[1:]), shown(f.key[0])), header: "views." + name,
+			settings: []pair{{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"index"`}, {"key", quoted(name + ":" + first)}, {"member", quoted(rest)}}})
 	}
 	if len(fields) > 0 {
 		f.views = append(f.views, stanza{note: "Redis: a hash for each row.", header: "views." + p.unique("views", base+"_hash"),

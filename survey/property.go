@@ -196,12 +196,10 @@ func (p *property) String() string {
 		}
 	}
 	add(p.uuids, "uuid")
-	add(p.texts, "string, up to %d characters", p.longest)
-	add(p.bytes, "bytes, up to %d", p.longest)
-	if p.integers > 0 {
-		add(p.integers, "integer, %s to %s", p.least, p.greatest)
-	}
-	add(p.decimals, "decimal, %d digits before the point and %d after", p.digits, p.scale)
+	add(p.texts, "string (length up to %d)", p.longest)
+	add(p.bytes, "bytes (length up to %d)", p.longest)
+	add(p.integers, "integer (%s to %s)", p.least, p.greatest)
+	add(p.decimals, "decimal (digits up to %d.%d)", p.digits, p.scale)
 	add(p.floats, "float")
 	add(p.booleans, "boolean")
 	add(p.lists, "list")

@@ -15,7 +15,7 @@ import (
 // What a look at a server may take.
 const (
 	dialTimeout  = 10 * time.Second
-	queryTimeout = 10 * time.Second // of one statement; the server ends it, too
+	queryTimeout = 10 * time.Second // of one statement: the server ends it
 )
 
 // ErrNoDatabase says that a DSN names no database. Its text lists those that there are.
@@ -107,7 +107,7 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 }
 
 // prepare bounds what statements may take and what they wait for. That a server doesn't know a variable is no matter:
-// statements are bounded on this side, too.
+// it knows another one of that meaning, and the connection's read timeout is left.
 func (r *reader) prepare(ctx context.Context) error {
 	limit := int(queryTimeout / time.Second)
 	for _, set := range []string{

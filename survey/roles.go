@@ -33,20 +33,21 @@ func assign(t *Table, stages [][]Codec) roles {
 		keyed = append(keyed, u...)
 	}
 	r.body, r.objects = findBody(t, keyed, stages)
-	if r.body != nil && r.versions(t) {
-		r.offset = t.Primary
-		return r
+	if r.body == nil || !r.versions(t) {
+		r.key = entityKey(t, r.body != nil)
+		if r.body != nil {
+			r.splitColumn(t, r.key)
+		}
 	}
-	r.key = entityKey(t, r.body != nil)
-	if r.body != nil && len(r.key) > 1 {
-		r.splitColumn(t, r.key)
-	}
-	if !slices.EqualFunc(r.key, t.Primary, strings.EqualFold) && len(t.Primary) == 1 {
+	if len(t.Primary) == 1 && !slices.Equal(r.key, t.Primary) { // of several columns it is the default, and needs no words
 		r.offset = t.Primary
 	}
-	for _, name := range append(slices.Clone(r.key), r.offset...) {
+	for _, name := range r.key {
 		if c := t.col(name); !c.identifies() {
 			r.problem = "its column " + shown(name) + " is " + c.Type + ", which can't be a key: add a unique key of another type"
+		}
+		if strings.ContainsAny(name, `.[]"`) {
+			r.problem = "its key column " + shown(name) + " has a name that a view can't say: rename it"
 		}
 	}
 	return r
@@ -59,10 +60,8 @@ var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq
 func (r *roles) versions(t *Table) bool {
 	best := 0
 	for _, u := range t.Unique {
-		if len(u) < 2 {
-			continue
-		}
-		for i, name := range u {
+		for i := len(u) - 1; i > 0; i-- { // a version stands behind what it is a version of
+			name := u[i]
 			rank := versionRank(t, name)
 			rest := slices.Delete(slices.Clone(u), i, i+1)
 			if rank <= best || slices.ContainsFunc(rest, func(n string) bool { return !t.col(n).identifies() }) {

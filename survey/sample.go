@@ -3,25 +3,33 @@ package survey
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // What a sample of a table may take.
 const (
 	newestRows = 200
 	oldestRows = 50
+	places     = 8       // between the ends
+	placeRows  = 25      // at each of them
 	batchRows  = 25      // of one statement
 	maxBody    = 1 << 20 // longer bodies are not read
 	maxBytes   = 8 << 20 // of a table's sample; a batch may exceed it
+	maxTime    = 20 * time.Second
 )
 
 // sample reads the newest and the oldest rows of a table along its first unique key. It is an index, mostly the one that the rows
 // stand in: as many of its entries are read as rows are wanted. Bodies that are too long don't leave the server.
 func (r *reader) sample(ctx context.Context, t *Table) error {
 	key := t.Unique[0]
-	s := &sampler{reader: r, table: t, key: key, seen: map[string]bool{}}
+	s := &sampler{reader: r, table: t, key: key, seen: map[string]bool{}, until: time.Now().Add(maxTime)}
 	t.Values, t.TooLong = map[string][][]byte{}, map[string]int{}
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -29,11 +37,58 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 			s.columns = append(s.columns, c)
 		}
 	}
-	// The end first: it is what the application writes now.
-	if err := s.read(ctx, " DESC", newestRows); err != nil {
+	err := s.all(ctx)
+	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) && t.Rows > 0 {
+		return nil // a statement took too long, say: what was seen will do
+	}
+	return err
+}
+
+// all reads the end first: it is what the application writes now.
+func (s *sampler) all(ctx context.Context) error {
+	if err := s.read(ctx, part{direction: " DESC", rows: newestRows}); err != nil {
 		return err
 	}
-	return s.read(ctx, "", oldestRows)
+	if err := s.read(ctx, part{rows: oldestRows}); err != nil {
+		return err
+	}
+	return s.between(ctx)
+}
+
+// part is a part of a sample: rows from one end of the key, or from a place in it.
+type part struct {
+	from      string // a condition, "" for the end
+	direction string
+	rows      int
+}
+
+// between reads a few rows at places between the ends, where the key is a number: what is written seldom may be at neither end.
+func (s *sampler) between(ctx context.Context) error {
+	if len(s.key) != 1 || !s.table.col(s.key[0]).integer() || s.table.Rows < newestRows {
+		return nil
+	}
+	key := quoteName(s.key[0])
+	var ends [2]big.Int
+	err := s.each(ctx, "SELECT MIN("+key+"), MAX("+key+") FROM "+s.from(), nil, func(rows *sql.Rows) error {
+		var least, greatest string
+		if err := rows.Scan(&least, &greatest); err != nil {
+			return err
+		}
+		ends[0].SetString(least, 10)
+		ends[1].SetString(greatest, 10)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	step := new(big.Int).Sub(&ends[1], &ends[0])
+	step.Div(step, big.NewInt(places+1))
+	for place := ends[0].Add(&ends[0], step); place.Cmp(&ends[1]) < 0 && step.Sign() > 0; place.Add(place, step) {
+		if err := s.read(ctx, part{from: " WHERE " + key + " >= " + place.String(), rows: placeRows}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sampler samples a table.
@@ -44,24 +99,22 @@ type sampler struct {
 	columns []*Column // that are read
 	seen    map[string]bool
 	bytes   int
+	until   time.Time
 }
 
 func (s *sampler) inKey(name string) bool {
 	return slices.ContainsFunc(s.table.Unique, func(u []string) bool { return has(u, name) })
 }
 
-// read reads up to so many rows from one end, as long as the sample is not too large. Rows that were read from the other end
-// count, but not twice.
-func (s *sampler) read(ctx context.Context, direction string, most int) error {
-	query := s.query(direction)
-	for done := 0; done < most && s.bytes < maxBytes; done += batchRows {
-		ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+// read reads a part of the sample, as long as that is not too large. Rows that were read before are not counted again.
+func (s *sampler) read(ctx context.Context, p part) error {
+	query := s.query(p)
+	for done := 0; done < p.rows && s.bytes < maxBytes && time.Now().Before(s.until); done += batchRows {
 		n := 0
 		err := s.each(ctx, fmt.Sprintf("%s LIMIT %d OFFSET %d", query, batchRows, done), nil, func(rows *sql.Rows) error {
 			n++
 			return s.row(rows)
 		})
-		cancel()
 		if err != nil || n < batchRows {
 			return err
 		}
@@ -70,7 +123,7 @@ func (s *sampler) read(ctx context.Context, direction string, most int) error {
 }
 
 // query selects the columns, and of what may be a body its length, and nothing of what is too long.
-func (s *sampler) query(direction string) string {
+func (s *sampler) query(p part) string {
 	var list []string
 	for _, c := range s.columns {
 		q := quoteName(c.Name)
@@ -82,11 +135,14 @@ func (s *sampler) query(direction string) string {
 	}
 	order := make([]string, len(s.key))
 	for i, name := range s.key {
-		order[i] = quoteName(name) + direction
+		order[i] = quoteName(name) + p.direction
 	}
-	// Without FORCE INDEX the server may choose to sort all rows.
-	return "SELECT " + strings.Join(list, ", ") + " FROM " + quoteName(s.database) + "." + quoteName(s.table.Name) +
-		" FORCE INDEX (" + quoteName(s.table.firstIndex) + ") ORDER BY " + strings.Join(order, ", ")
+	return "SELECT " + strings.Join(list, ", ") + " FROM " + s.from() + p.from + " ORDER BY " + strings.Join(order, ", ")
+}
+
+// from is the table, read along the key: without FORCE INDEX the server may choose to sort all rows.
+func (s *sampler) from() string {
+	return quoteName(s.database) + "." + quoteName(s.table.Name) + " FORCE INDEX (" + quoteName(s.table.firstIndex) + ")"
 }
 
 func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
@@ -120,6 +176,7 @@ func (s *sampler) row(rows *sql.Rows) error {
 			v = append([]byte{}, values[i]...)
 		} else if lengths[i].Valid {
 			s.table.TooLong[c.Name]++
+			s.bytes += maxBody // the server has read it
 		}
 		s.bytes += len(v)
 		s.table.Values[c.Name] = append(s.table.Values[c.Name], v)

@@ -44,8 +44,11 @@ type stanza struct {
 	live     bool   // else it is a comment
 }
 
-// ownTables are the program's own tables in a database. What a rebuild makes beside a table goes by such names, too.
-func isOwn(table string) bool { return strings.HasPrefix(table, "replicator_") }
+// isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.
+func isOwn(table string) bool {
+	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||
+		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks", "replicator_checkpoints", "replicator_dead_letters"}, table)
+}
 
 // mostSorts is how many values of a table's column views are suggested for.
 const mostSorts = 20
@@ -78,13 +81,13 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 		}
 	}
 	for _, f := range all {
-		if !p.kept[f.Table.Name] {
-			p.tables = append(p.tables, f)
+		if f.body == nil && !p.kept[f.Table.Name] {
+			p.suggestForRows(f)
 		}
 	}
-	for _, f := range p.tables {
-		if f.body == nil {
-			p.suggestForRows(f)
+	for _, f := range all { // a table that a view may be kept in is no source
+		if !p.kept[f.Table.Name] {
+			p.tables = append(p.tables, f)
 		}
 	}
 	return p

@@ -65,14 +65,19 @@ func (c *Column) integer() bool {
 	return slices.Contains([]string{"tinyint", "smallint", "mediumint", "int", "bigint"}, c.DataType)
 }
 
+func (c *Column) temporal() bool {
+	return slices.Contains([]string{"datetime", "timestamp", "date"}, c.DataType)
+}
+
 // orders reports whether the column's type can be a version's.
 func (c *Column) orders() bool {
-	return (c.integer() || c.DataType == "datetime" || c.DataType == "timestamp") && !c.Generated
+	return (c.integer() || c.temporal() && c.DataType != "date") && !c.Generated
 }
 
 // identifies reports whether the column's type can be a key's.
 func (c *Column) identifies() bool {
-	return !slices.Contains([]string{"float", "double", "json", "geometry", "point"}, c.DataType) && !c.holdsBody()
+	return c.DataType == "varchar" || c.DataType == "varbinary" ||
+		!slices.Contains([]string{"float", "double", "bit", "geometry", "point"}, c.DataType) && !c.holdsBody()
 }
 
 // shortBody is the length from which on a text or binary column of limited length may hold a body.

@@ -64,7 +64,7 @@ func inline(pairs []pair) string {
 
 // shown is a name in a comment: as it is, but for what would end the line or can't be seen.
 func shown(name string) string {
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || r == '"' }) || strings.TrimSpace(name) != name {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) || strings.TrimSpace(name) != name {
 		return strconv.Quote(name)
 	}
 	return name

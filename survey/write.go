@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -92,8 +93,11 @@ func (t *text) table(f *followed) {
 	default:
 		t.say("%s: plain rows, without a body: the columns are what views are made of.", shown(f.Table.Name))
 	}
+	if own := f.others(); f.body != nil && len(own) > 0 {
+		t.say("Views have its other columns, too: %s.", shownList(own))
+	}
 	if len(f.objects) > 0 {
-		t.say("Objects are in %s, too: views reach into them by $COLUMN.PROPERTY, or name another body.", shownList(f.objects))
+		t.say("Objects in JSON are in %s: views reach into them by $COLUMN.PROPERTY.", shownList(f.objects))
 	}
 	t.line("%s[tables.%s]", comment, f.name)
 	if f.name != f.Table.Name {
@@ -129,6 +133,17 @@ func (t *text) body(f *followed) {
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = \"json\"")
 	}
+}
+
+// others are the columns without a role, as a view names them.
+func (f *followed) others() (names []string) {
+	roles := append([]string{f.column, f.version}, slices.Concat(f.key, f.offset)...)
+	for i := range f.Columns {
+		if name := f.Columns[i].Name; !has(roles, name) && (f.body == nil || !strings.EqualFold(name, f.body.column)) {
+			names = append(names, "$"+pathName(name))
+		}
+	}
+	return names
 }
 
 func shownList(names []string) string {
@@ -176,16 +191,16 @@ func (t *text) views(f *followed) {
 	for i := range f.sorts {
 		s := &f.sorts[i]
 		t.rule()
-		switch {
-		case len(s.docs) == 0:
-			t.say("%s: no bodies were decoded.", shown(s.from))
-		case i >= mostSorts:
-			t.say("%s, in %d sampled rows. Views are suggested for the first %d values of %s only.", shown(s.from), len(s.docs), mostSorts, shown(f.column))
-			continue
-		default:
-			t.say("%s. Properties of %d sampled rows:", shown(s.from), len(s.docs))
-			t.properties(s)
+		if i == mostSorts {
+			t.say("%s has more values in the sample, of which nothing is said here: %s.", shown(f.column), f.further())
+			break
 		}
+		if len(s.docs) == 0 {
+			t.say("%s: no bodies were decoded.", shown(s.from))
+			continue
+		}
+		t.say("%s. Properties of %d sampled rows, and in how many they are:", shown(s.from), len(s.docs))
+		t.properties(s)
 		t.stanzas(s.views)
 	}
 	if f.body != nil && f.column != "" && len(f.sorts) == 0 {
@@ -201,6 +216,15 @@ func (t *text) views(f *followed) {
 		}
 		t.stanzas(f.views)
 	}
+}
+
+// further are the sorts of cells that views are not suggested for.
+func (f *followed) further() string {
+	var names []string
+	for _, s := range f.sorts[mostSorts:] {
+		names = append(names, shown(strings.TrimPrefix(s.from, f.name+".")))
+	}
+	return strings.Join(names, ", ")
 }
 
 func longestColumn(t *Table) (n int) {
@@ -225,7 +249,7 @@ func (t *text) properties(s *sortOfCell) {
 	}
 	t.line("#")
 	for _, p := range s.properties {
-		t.line("#   %s  %s  in %d", pad(shown(p.path), path), pad(p.String(), kind), p.present)
+		t.line("#   %s  %s  %d", pad(shown(p.path), path), pad(p.String(), kind), p.present)
 	}
 	if s.more {
 		t.line("#   (and more)")
