@@ -101,7 +101,7 @@ func (p *plan) suggest(s *sortOfCell) {
 	if row, ok := p.row(s); ok {
 		s.views = append(s.views, row)
 	}
-	fields := s.fields(false)
+	fields := s.fields(func(p *property) bool { return p.lists+p.objects == 0 })
 	if template := s.table.template(); template != "" && len(fields) > 0 {
 		s.views = append(s.views, stanza{
 			note:   "Redis: a hash for each entity.",
@@ -120,10 +120,10 @@ func (p *plan) suggest(s *sortOfCell) {
 				{"key", quoted(name + ":{" + c.path + "}")}},
 		})
 	}
-	if fields := s.fields(true); len(fields) > 0 {
+	if fields := s.fields(s.searchable); len(fields) > 0 {
 		name := p.unique("views", strings.ToLower(s.base)+"_search")
 		s.views = append(s.views, stanza{
-			note:   "Elasticsearch: a document for each entity.",
+			note:   "Elasticsearch: a document for each entity. Without a mapping_file its types are made of the first values.",
 			header: "views." + name,
 			settings: []pair{{"from", quoted(s.from)}, {"sink", `"search"`}, {"kind", `"document"`},
 				{"index", quoted(strings.TrimLeft(name, "_"))}, {"fields", list(fields)}},
@@ -131,14 +131,39 @@ func (p *plan) suggest(s *sortOfCell) {
 	}
 }
 
-// fields are the paths of the first level that are worth keeping; lists and objects only if they are asked for.
-func (s *sortOfCell) fields(nested bool) (paths []string) {
+// fields are the paths of the first level that are worth keeping, and that fit.
+func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
 	for _, p := range s.properties {
-		if s.atTop(p) && (nested || p.lists+p.objects == 0) && len(paths) < mostFields {
+		if s.atTop(p) && fit(p) && len(paths) < mostFields {
 			paths = append(paths, p.path)
 		}
 	}
 	return paths
+}
+
+// searchable reports whether Elasticsearch takes every value of a property, and of what is in it, in the type that it makes of the
+// first one: text, a boolean, an object, or a number, whose integers are not beyond int64. A list is what its elements are.
+func (s *sortOfCell) searchable(top *property) bool {
+	kinds := map[string]int{}
+	for _, p := range s.properties {
+		if p != top && !strings.HasPrefix(p.path, top.path+".") && !strings.HasPrefix(p.path, top.path+"[") {
+			continue
+		}
+		if p.integers > 0 && !(p.least.IsInt64() && p.greatest.IsInt64()) {
+			return false
+		}
+		for bit, n := range []int{p.texts + p.uuids + p.bytes, p.booleans, p.objects, p.integers + p.decimals + p.floats} {
+			if n > 0 {
+				kinds[strings.ReplaceAll(p.path, "[]", "")] |= 1 << bit
+			}
+		}
+	}
+	for _, k := range kinds {
+		if k&(k-1) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // atTop reports whether a property stands in the body itself, under a name that targets take.

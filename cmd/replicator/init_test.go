@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -101,16 +103,7 @@ func TestTheStarterConfigurationOfEveryDesignWorksAsItStands(t *testing.T) {
 				}
 				l.must("check")
 				l.must("schema")
-				l.must("run", "--until-caught-up")
-				if out := l.must("verify", "--json"); !strings.Contains(out, fmt.Sprintf(`"view":%q`, d.view)) {
-					t.Errorf("verify says %s", out)
-				}
-				if n := l.rows("SELECT COUNT(*) FROM " + d.view)[0]; n == "0" {
-					t.Errorf("%s is empty", d.view)
-				}
-				if letters := l.letters(); len(letters) > 0 {
-					t.Errorf("dead letters: %+v", letters)
-				}
+				l.converges(d.view)
 				if again := l.starter(); again != l.starter() {
 					t.Error("two looks say different things")
 				}
@@ -120,4 +113,94 @@ func TestTheStarterConfigurationOfEveryDesignWorksAsItStands(t *testing.T) {
 			})
 		}
 	})
+}
+
+// converges runs the program, and checks that its views are right and that nothing was left out; one of them is named.
+func (l *lab) converges(view string) {
+	l.t.Helper()
+	l.must("run", "--until-caught-up")
+	if out := l.must("verify", "--json"); !strings.Contains(out, fmt.Sprintf(`"view":%q`, view)) {
+		l.t.Errorf("verify says %s", out)
+	}
+	if n := l.rows("SELECT COUNT(*) FROM " + view)[0]; n == "0" {
+		l.t.Errorf("%s is empty", view)
+	}
+	if letters := l.letters(); len(letters) > 0 {
+		l.t.Errorf("dead letters: %+v", letters)
+	}
+}
+
+// comment is a line that is a setting but for its first sign.
+var comment = regexp.MustCompile(`(?m)^#([^ \n])`)
+
+func TestEverySuggestionWorksOnceItsSignIsRemoved(t *testing.T) {
+	s, cache, search := servertest.MySQL(t), servertest.Redis(t), servertest.Elasticsearch(t)
+	for i, d := range designs() {
+		t.Run(d.name, func(t *testing.T) {
+			l := newBareLab(t, s)
+			l.exec(d.schema...)
+			d.write(l)
+			text := comment.ReplaceAllString(l.starter(), "$1")
+			text = strings.Replace(text, "redis://127.0.0.1:6379/0", cache.DSN(strconv.Itoa(i)), 1)
+			text = strings.Replace(text, "http://127.0.0.1:9200", search, 1)
+			l.configure(strings.ReplaceAll(text, "_search", "_search_"+l.database)) // an Elasticsearch has one view of a name
+			l.must("check")
+			l.converges(d.view)
+			if t.Failed() {
+				t.Log(text)
+			}
+		})
+	}
+}
+
+func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newBareLab(t, s)
+		l.exec(cellTable)
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		l.user += "r"
+		l.account(s, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+		l.starter()
+		r := l.run("check")
+		if fix := "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.*"; r.code != 1 || strings.Count(r.out, "\nfail ") != 1 || !strings.Contains(r.out, fix) {
+			t.Errorf("exit status %d, it does not name just %s:\n%s%s", r.code, fix, r.out, r.errors)
+		}
+		l.exec("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO " + l.user + "@'%'")
+		l.must("check")
+		l.converges("index_users_email")
+	})
+}
+
+func TestInitTakesThePasswordFromTheEnvironmentOrNeedsNone(t *testing.T) {
+	s := servertest.MySQL(t)
+	l := newBareLab(t, s)
+	l.exec(cellTable)
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.env = map[string]string{"SITE_SECRET": password}
+	r := l.command("init", "--source", fmt.Sprintf("%s:${SITE_SECRET}@tcp(%s)/%s", l.user, s.Addr(), l.database), "--table", "cell")
+	if r.code != 0 || !strings.Contains(r.out, l.user+":${SITE_SECRET}@tcp(") || !strings.Contains(r.out, "export SITE_SECRET=") {
+		t.Errorf("%+v", r)
+	}
+	l.configure(r.out)
+	l.must("check")
+
+	open := l.database + "o"
+	execAll(t, l.db, "CREATE USER "+open+"@'%' IDENTIFIED BY ''", "GRANT ALL ON *.* TO "+open+"@'%'")
+	t.Cleanup(func() { _, _ = l.db.Exec("DROP USER " + open + "@'%'") }) // another test has another one
+	l.env = nil
+	r = l.command("init", "--source", fmt.Sprintf("%s@tcp(%s)/%s", open, s.Addr(), l.database))
+	if r.code != 0 || strings.Contains(r.out, "${") {
+		t.Errorf("%+v", r)
+	}
+	l.configure(r.out)
+	l.must("check")
+
+	r = l.command("init", "--source", l.dsn(s.Addr(), ""))
+	if r.code != 2 || r.out != "" || !strings.Contains(r.errors, "end it with /") || !strings.Contains(r.errors, l.database) {
+		t.Errorf("no database: %+v", r)
+	}
+	r = l.command("init", "--source", l.dsn("127.0.0.1:1", "d"))
+	if r.code != 1 || r.out != "" || !strings.Contains(r.errors, "127.0.0.1:1") {
+		t.Errorf("no server: %+v", r)
+	}
 }
