@@ -8,6 +8,34 @@ var ErrLost = errors.New("the source no longer has the binlog at the checkpoint"
 // ErrSinkLost: a sink holds less than was applied to it: it was emptied, restored from a backup, or failed over.
 var ErrSinkLost = errors.New("the sink lost what was applied to it")
 
+// ErrUnlogged: rows of a table changed, and the log does not say which (TRUNCATE, DROP, a table that takes another's place).
+var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
+
+// tableError concerns one table of the source, and so only the views that read it.
+type tableError struct {
+	table string
+	err   error
+}
+
+func (e tableError) Error() string { return e.err.Error() }
+func (e tableError) Unwrap() error { return e.err }
+
+// OfTable says that err concerns only the views that read a table, by its name in the configuration: the others can go on
+// without it.
+func OfTable(table string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return tableError{table, err}
+}
+
+// tableOf is the table that err concerns; "" if it concerns all.
+func tableOf(err error) string {
+	var e tableError
+	errors.As(err, &e)
+	return e.table
+}
+
 // fatalError stops a pipeline until somebody acts: trying again at once would not help.
 type fatalError struct{ err error }
 

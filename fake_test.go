@@ -16,15 +16,16 @@ import (
 // fakeSource is a source in memory: a log of transactions over one table of cells with several versions each. Its orders
 // are 1000 a transaction; a row's is that of its transaction plus its place in it.
 type fakeSource struct {
-	mu     sync.Mutex
-	log    [][]fakeChange
-	rows   map[fakeRow]int64 // what is there now: the order of the insert
-	moved  chan struct{}     // closed and made anew by commit
-	purged int               // transactions no longer in the log
-	broken error             // what Read and Open fail with
-	breaks int               // Read fails after so many transactions; 0: never
-	single bool              // one row per key, updated in place: the order is the version
-	behind int               // how many transactions at the end of the log readers are not given yet
+	mu      sync.Mutex
+	log     [][]fakeChange
+	rows    map[fakeRow]int64 // what is there now: the order of the insert
+	moved   chan struct{}     // closed and made anew by commit
+	purged  int               // transactions no longer in the log
+	broken  error             // what Read and Open fail with
+	breaks  int               // Read fails after so many transactions; 0: never
+	single  bool              // one row per key, updated in place: the order is the version
+	emptied int               // the transaction that empties the table "other" without saying which rows went; 0: none
+	behind  int               // how many transactions at the end of the log readers are not given yet
 }
 
 type fakeRow struct {
@@ -99,7 +100,7 @@ func (f *fakeSource) Oldest(context.Context, []replicator.Position) (replicator.
 	return fakePosition(f.purged), nil
 }
 
-func (f *fakeSource) Open(_ context.Context, at []replicator.Position) (replicator.Reader, error) {
+func (f *fakeSource) Open(_ context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.broken != nil {
@@ -109,12 +110,13 @@ func (f *fakeSource) Open(_ context.Context, at []replicator.Position) (replicat
 	if start.Order < int64(f.purged)*1000 {
 		return nil, fmt.Errorf("transaction %s is gone: %w", start.Token, replicator.ErrLost)
 	}
-	return &fakeReader{fakeSource: f, start: start}, nil
+	return &fakeReader{fakeSource: f, start: start, tables: tables}, nil
 }
 
 type fakeReader struct {
 	*fakeSource
-	start replicator.Position
+	start  replicator.Position
+	tables []string
 }
 
 func (r *fakeReader) Start() replicator.Position { return r.start }
@@ -148,8 +150,11 @@ func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
 			}
 			r.mu.Lock()
 		}
-		tx, breaks := r.log[n], r.breaks
+		tx, breaks, emptied := r.log[n], r.breaks, r.emptied
 		r.mu.Unlock()
+		if n == emptied && n > 0 && slices.Contains(r.tables, "other") {
+			return replicator.OfTable("other", fmt.Errorf("table other was truncated: %w", replicator.ErrUnlogged))
+		}
 		if breaks > 0 && read >= breaks {
 			return fmt.Errorf("the link broke")
 		}
@@ -200,10 +205,13 @@ func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell) ([]*repl
 	return rows, asOf, nil
 }
 
-func (r *fakeReader) Scan(_ context.Context, _ string, _ []string, after string, _ replicator.ScanLimit) (replicator.Chunk, error) {
+func (r *fakeReader) Scan(_ context.Context, table string, _ []string, after string, _ replicator.ScanLimit) (replicator.Chunk, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	low := int64(len(r.log)) * 1000
+	if table != "cell" {
+		return replicator.Chunk{Low: low, High: low, Done: true}, nil
+	}
 	place, err := strconv.ParseInt(cmp.Or(after, "0"), 10, 64)
 	if err != nil {
 		return replicator.Chunk{}, replicator.Fatal(err)

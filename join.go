@@ -68,3 +68,67 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 	p.Log.Info("views join", "sink", p.Name, "views", append(a.names(), b.names()...))
 	return union
 }
+
+// tablesOf are the tables that views read, each once.
+func tablesOf(views []*View) (tables []string) {
+	for _, v := range views {
+		for _, f := range v.From {
+			if !slices.Contains(tables, f.Table) {
+				tables = append(tables, f.Table)
+			}
+		}
+	}
+	return tables
+}
+
+// part ends a run that failed because of one table and lets the views that don't read it go on by themselves. Those that do
+// stay failed until somebody acts, and join the others when they have caught up. A rebuild's run is left alone: it is the
+// rebuild that knows it.
+func (p *Pipeline) part(ctx context.Context) error {
+	for _, r := range p.failedOfTable() {
+		if r.shadow || slices.ContainsFunc(r.views, func(v *View) bool { return p.rebuildOf(v) != nil }) {
+			continue
+		}
+		_, err := r.trouble()
+		table := tableOf(err)
+		of, others := r.readers(table)
+		if err := p.end(ctx, r); err != nil {
+			return err
+		}
+		p.Log.Warn("views part: only some read the table", "sink", p.Name, "table", table, "failed", names(of), "go_on", names(others))
+		stood := r.stood()
+		for _, views := range [][]*View{of, others} {
+			if err := p.launchAt(checkpointsOf(views, stood)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// failedOfTable are the runs that failed because of a table which not all of their views read.
+func (p *Pipeline) failedOfTable() (failed []*run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.runs {
+		state, err := r.trouble()
+		of, others := r.readers(tableOf(err))
+		if state == StateFailed && len(of) > 0 && len(others) > 0 {
+			failed = append(failed, r)
+		}
+	}
+	return failed
+}
+
+// checkpointsOf are those of some views, with the progress of the tables that these read.
+func checkpointsOf(views []*View, all []Checkpoint) (some []Checkpoint) {
+	tables := tablesOf(views)
+	for _, c := range all {
+		if !slices.Contains(names(views), c.View) {
+			continue
+		}
+		maps.DeleteFunc(c.Fill, func(table string, _ Progress) bool { return !slices.Contains(tables, table) })
+		some = append(some, c)
+	}
+	return some
+}

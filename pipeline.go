@@ -100,12 +100,15 @@ func (p *Pipeline) begin(ctx context.Context, checkpoints []Checkpoint) error {
 	return p.takeUp(ctx)
 }
 
-// tend does what has become due: rebuilds that can be swapped in, runs that can join.
+// tend does what has become due: rebuilds that can be swapped in, runs that must part, runs that can join.
 func (p *Pipeline) tend(ctx context.Context) error {
 	if err := p.takeUp(ctx); err != nil {
 		return err
 	}
 	if err := p.finishRebuilds(ctx); err != nil {
+		return err
+	}
+	if err := p.part(ctx); err != nil {
 		return err
 	}
 	union := p.join(ctx)

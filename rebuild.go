@@ -454,10 +454,8 @@ func names(views []*View) []string {
 // fillOf is the progress of a fill of views at its beginning.
 func fillOf(views []*View) map[string]Progress {
 	fill := map[string]Progress{}
-	for _, v := range views {
-		for _, f := range v.From {
-			fill[f.Table] = Progress{}
-		}
+	for _, table := range tablesOf(views) {
+		fill[table] = Progress{}
 	}
 	return fill
 }

@@ -141,13 +141,19 @@ func (r *run) reconcile(ctx context.Context) error {
 
 // lost turns the loss of a sink's data, or of the source's log, into what the configuration says: fill anew, or stop.
 func (r *run) lost(ctx context.Context, err error) error {
-	sink := errors.Is(err, ErrSinkLost)
-	if !sink && !errors.Is(err, ErrLost) {
+	unlogged := errors.Is(err, ErrUnlogged)
+	if !unlogged && !errors.Is(err, ErrSinkLost) && !errors.Is(err, ErrLost) {
 		return err
 	}
 	if r.pipeline.OnLost != "rebuild" {
 		way := "fill the views anew with `replicator checkpoint reset` and a restart, or set on_lost = \"rebuild\""
+		if unlogged {
+			way += "; or, if nothing of theirs changed there, go on behind this place with `replicator checkpoint set --pos FILE:POS`"
+		}
 		return Fatal(fmt.Errorf("%w; %s", err, way))
+	}
+	if of, others := r.readers(tableOf(err)); len(of) > 0 && len(others) > 0 {
+		return Fatal(err) // the pipeline parts them: only those that read the table are filled anew
 	}
 	fresh, ferr := r.pipeline.fresh(ctx, r.views, []Position{r.position()})
 	if ferr != nil {
@@ -189,6 +195,18 @@ func (r *run) trouble() (state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state, r.err
+}
+
+// readers are the run's views that read a table, and the others.
+func (r *run) readers(table string) (of, others []*View) {
+	for _, v := range r.views {
+		if slices.Contains(tablesOf([]*View{v}), table) {
+			of = append(of, v)
+		} else {
+			others = append(others, v)
+		}
+	}
+	return of, others
 }
 
 func (r *run) setSession(s *session) {

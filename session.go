@@ -52,7 +52,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", p.Name, err)
 	}
-	reader, err := p.Source.Open(ctx, r.positions())
+	reader, err := p.Source.Open(ctx, r.positions(), tablesOf(r.views)...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the source: %w", err), target.Close())
 	}

@@ -18,8 +18,9 @@ type Source interface {
 	// Open returns a reader that starts at the earliest of the given positions, in the newest one's Orders. If they were made on another server, it proves
 	// that this one holds all that followed and goes on there, with Orders above every earlier one; Start then differs from
 	// what was given and must be saved before anything read is applied. A position that can't be read any more is an error
-	// that wraps ErrLost; another server without proof is a Fatal error.
-	Open(ctx context.Context, at []Position) (Reader, error)
+	// that wraps ErrLost; another server without proof is a Fatal error. Only the named tables are read, all if none is named: what
+	// happens to another one is no error then.
+	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
 }
 
 // Reader reads one source for one pipeline. Its Orders are those of its Start. Read is called once, from one goroutine;

@@ -250,7 +250,7 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	loaded, err := s.loadTables(ctx, conn, srv)
+	loaded, err := s.loadTables(ctx, conn, srv, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,9 @@
 // # Promises
 //
 //   - Every committed change of a watched table is delivered, in the order of the binlog, with the row as it was then. What
-//     can't be delivered so (a TRUNCATE, a statement logged as text, a row without all its columns, …) is a Fatal error that
-//     names the table, FILE:POS and the way out: nothing is skipped in silence.
+//     can't be delivered so (a TRUNCATE, a statement logged as text, a row without all its columns, …) is a Fatal error,
+//     or ErrUnlogged, that names the table and FILE:POS: nothing is skipped in silence. What is wrong with one table is marked
+//     as that table's (replicator.OfTable), and a reader of others does not meet it where the binlog names columns.
 //   - A position is promoted only where a transaction ends. Traffic of other tables, rotations and heartbeats move it too.
 //   - An Order is the same on every replay of a binlog, and grows along it: see order.go.
 //   - The server is only read: SELECT, REPLICATION SLAVE and REPLICATION CLIENT are enough. No read waits for a lock, so none

@@ -76,7 +76,7 @@ func TestRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loaded, err := src.loadTables(testContext(t), conn, srv)
+		loaded, err := src.loadTables(testContext(t), conn, srv, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -282,8 +282,7 @@ func (s *stream) statement(ctx context.Context, h header, database, text []byte,
 		return st.effect == effectRollback, nil
 	case effectRows:
 		if !s.silent() {
-			return false, replicator.Fatal(fmt.Errorf("table %s %s: the binlog does not say which rows that changed. %s", st.table,
-				st.what, wayOut))
+			return false, replicator.OfTable(st.table, fmt.Errorf("table %s %s: %w", st.table, st.what, replicator.ErrUnlogged))
 		}
 	case effectAlter:
 		if !s.silent() {

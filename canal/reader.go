@@ -36,19 +36,19 @@ type Reader struct {
 }
 
 // prepare reads what decoding needs, and sets up the stream.
-func (r *Reader) prepare(ctx context.Context, db querier, t token) (err error) {
+func (r *Reader) prepare(ctx context.Context, db querier, t token, tables []string) (err error) {
 	if r.charsets, err = readCharsets(ctx, db, r.server.flavor); err != nil {
 		return classify(err)
 	}
-	if r.tables, err = r.source.loadTables(ctx, db, r.server); err != nil {
+	if r.tables, err = r.source.loadTables(ctx, db, r.server, tables); err != nil {
 		return err
 	}
 	if err := r.checkSchemas(t); err != nil {
 		return err
 	}
-	for _, w := range r.tables.byName {
+	for name, w := range r.tables.byName {
 		if err := w.check(r.server.flavor); err != nil {
-			return replicator.Fatal(err)
+			return replicator.OfTable(name, replicator.Fatal(err))
 		}
 	}
 	file, pos, _, err := r.server.status(ctx, db)

@@ -76,7 +76,7 @@ func (s *stream) tableMap(body []byte) error {
 	p := s.plans[m.id]
 	if p == nil || p.t != t || !bytes.Equal(p.raw, body) {
 		if p, err = newPlan(t, body, s.flavor, s.charsets); err != nil {
-			return replicator.Fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
+			return fatalOf(t, fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
 		}
 		if len(s.plans) > maxPlans {
 			clear(s.plans)
@@ -87,6 +87,9 @@ func (s *stream) tableMap(body []byte) error {
 	return nil
 }
 
+// fatalOf marks an error that a person must mend, and that concerns the views of one table.
+func fatalOf(t *watched, err error) error { return replicator.OfTable(t.Name, replicator.Fatal(err)) }
+
 // maxPlans bounds the plans kept: a table's id changes with every ALTER and every time the server opens it anew.
 const maxPlans = 1024
 
@@ -95,7 +98,7 @@ func (s *stream) partialRows(body []byte) error {
 	c := cursor{b: body}
 	id := c.uint(6)
 	if p := s.maps[id]; p != nil && !s.silent() {
-		return replicator.Fatal(fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
+		return fatalOf(p.t, fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
 			"on the source and in its sessions. %s", p.t.Name, wayOut))
 	}
 	return nil
@@ -120,7 +123,7 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 		c.take(int(c.uint(2)) - 2)
 	}
 	if s.group.xa {
-		return replicator.Fatal(fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
+		return fatalOf(p.t, fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
 			"committed: XA is not supported. %s", p.t.Name, wayOut))
 	}
 	s.group.rows = true
@@ -136,7 +139,7 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 		return err
 	}
 	if !full {
-		return replicator.Fatal(fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
+		return fatalOf(p.t, fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
 			"the source and in its sessions. %s", p.t.Name, wayOut))
 	}
 	place.offset += int64(c.off)
@@ -261,7 +264,7 @@ func (p *plan) lowered(before, after delivery) bool {
 func (s *stream) cell(d delivery) (replicator.Cell, error) {
 	cell, err := d.p.cell(d.img)
 	if err != nil {
-		err = replicator.Fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s", d.p.t.Name, err, wayOut))
+		err = fatalOf(d.p.t, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s", d.p.t.Name, err, wayOut))
 	}
 	return cell, err
 }

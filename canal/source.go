@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -265,8 +266,9 @@ func newest(known []replicator.Position) (last replicator.Position) {
 	return last
 }
 
-// Open finds the earliest of the positions on the server and makes a reader that begins there.
-func (s *Source) Open(ctx context.Context, at []replicator.Position) (replicator.Reader, error) {
+// Open finds the earliest of the positions on the server and makes a reader of the named tables (all, if none is named) that
+// begins there.
+func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
 	}
@@ -287,23 +289,27 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position) (replicator
 		return nil, err
 	}
 	r := &Reader{source: s, server: srv, place: p}
-	if err := r.prepare(ctx, conn, t); err != nil {
+	if err := r.prepare(ctx, conn, t, tables); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// loadTables reads the shapes of the watched tables.
-func (s *Source) loadTables(ctx context.Context, db querier, srv server) (tables, error) {
+// loadTables reads the shapes of the named tables, which are then watched. Where the binlog doesn't name columns it is all of
+// them: a position is to hold the digest of each table that a later reader may want from there.
+func (s *Source) loadTables(ctx context.Context, db querier, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{}, fold: func(s string) string { return s }}
 	if srv.fold {
 		t.fold = strings.ToLower
 	}
 	for _, table := range s.cfg.Tables {
+		if srv.names && len(names) > 0 && !slices.Contains(names, table.Name) {
+			continue
+		}
 		w := &watched{Table: table}
 		shape, err := readSchema(ctx, db, &w.Table)
 		if err != nil {
-			return t, classify(err)
+			return t, replicator.OfTable(table.Name, classify(err))
 		}
 		w.schema.Store(shape)
 		database, name := t.fold(table.Database), t.fold(table.Table)

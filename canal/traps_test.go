@@ -13,7 +13,7 @@ import (
 )
 
 // What a binlog doesn't tell must stop reading, with an error that names the table, the place and the way out.
-func TestWhatTheBinlogDoesNotTellIsFatal(t *testing.T) {
+func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 	const row = "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, '{}')"
 	cases := []struct {
 		name     string
@@ -76,8 +76,9 @@ func TestWhatTheBinlogDoesNotTellIsFatal(t *testing.T) {
 				}
 				b.session(session...)
 				err := x.failure()
-				if !replicator.IsFatal(err) || !strings.Contains(err.Error(), c.mentions) || !strings.Contains(err.Error(), "binlog.0") {
-					t.Errorf("reading ended with %v (fatal: %t), want a fatal error with %q and a place", err, replicator.IsFatal(err), c.mentions)
+				stops := replicator.IsFatal(err) || errors.Is(err, replicator.ErrUnlogged)
+				if !stops || !strings.Contains(err.Error(), c.mentions) || !strings.Contains(err.Error(), "binlog.0") {
+					t.Errorf("reading ended with %v (stops: %t), want an error that stops, with %q and a place", err, stops, c.mentions)
 				}
 				if strings.Contains(err.Error(), "REPEAT") || strings.Contains(err.Error(), "INSERT INTO") {
 					t.Errorf("the error shows a statement: %v", err)
@@ -110,6 +111,24 @@ func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 5, 'e')")
 		const k = "6b000000000000000000000000000000"
 		wantChanges(t, x.upTo(b.latest(src)), "insert cell.c "+k+" v1 a", "insert cell.c "+k+" v3 c", "insert cell.c "+k+" v4 d", "insert cell.c "+k+" v5 e")
+	})
+}
+
+// A reader of some tables neither needs the others nor minds what becomes of them.
+func TestWhatHappensToATableThatIsNotReadDoesNotMatter(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL, "CREATE TABLE other (id INT PRIMARY KEY, v INT)")
+		src := b.source(cellTable(), replicator.Table{Name: "other", Key: []string{"id"}, Columns: []string{"v"}})
+		from := b.latest(src)
+		b.exec("INSERT INTO other VALUES (1, 1)", "TRUNCATE TABLE other", "ALTER TABLE other RENAME COLUMN v TO w", "INSERT INTO other VALUES (2, 2)",
+			"DROP TABLE other", "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a')")
+		r, err := src.Open(testContext(t), []replicator.Position{from}, "cell")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		wantChanges(t, b.read(r.(*Reader)).upTo(b.latest(src)), "insert cell.c 6b000000000000000000000000000000 v1 a")
 	})
 }
 
