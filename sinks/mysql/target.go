@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -97,7 +98,7 @@ func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicat
 	}
 	found, err := t.mark(ctx, tx, p, phase)
 	if err != nil {
-		return rollback(tx, classify(err, "table "+viewsTable))
+		return t.lost(ctx, rollback(tx, classify(err, "table "+viewsTable)))
 	}
 	if err := tx.Commit(); err != nil {
 		return classify(err, "table "+viewsTable)
@@ -109,6 +110,22 @@ func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicat
 		t.grown()
 	}
 	return nil
+}
+
+// lost is err, or what really happened where marks are missed because another replicator swapped in rebuilt views: these have marks of
+// their own, and nothing is lost.
+func (t *Target) lost(ctx context.Context, err error) error {
+	if !errors.Is(err, replicator.ErrSinkLost) {
+		return err
+	}
+	epoch, asked := t.sink.readEpoch(ctx)
+	switch {
+	case asked != nil:
+		return asked
+	case epoch != t.epoch:
+		return errSwapped
+	}
+	return err
 }
 
 // mark writes the marks and returns those that were there, by view.
