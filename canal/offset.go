@@ -1,8 +1,143 @@
 package canal
 
-// namedPlace begins the place of a scan that a person named.
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+)
+
+// namedPlace begins the place of a scan that a person named by an offset. The rest is the person's text: how many columns it
+// speaks of, and of which types, is the table's to say.
 const namedPlace = "from "
 
-// Offset is the place of a scan that begins at an offset that a person names: with the rows whose first offset column has that
-// value, or a higher one. Binary values are in hex.
+// Offset is the place of a scan that is to begin with the first row at an offset that a person names, or after it: the offset
+// column's value; where several columns make an offset, their values with ":" between them as in a key (%3A for a ":" in one),
+// of which the last may be left out. Bytes are hexadecimal digits or a UUID, a TIMESTAMP is UTC. See Source.CheckOffset.
 func Offset(text string) string { return namedPlace + text }
+
+// ErrOffset: what a person named can't be an offset of the table.
+var ErrOffset = errors.New("it can't be an offset")
+
+// CheckOffset returns an error that wraps ErrOffset if the text is no offset of the table.
+func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	all, err := s.loadTables(ctx, conn, srv)
+	if err != nil {
+		return err
+	}
+	w := all.byName[table]
+	if w == nil {
+		return fmt.Errorf("table %s isn't configured", table)
+	}
+	x, err := newSelection(w)
+	if err != nil {
+		return err
+	}
+	_, _, err = x.named(text)
+	return err
+}
+
+// named are the columns, and their values as arguments, of an offset that a person named. Columns that only tell rows of one
+// offset apart are none that a person speaks of.
+func (x *selection) named(text string) (columns []*selected, args []any, err error) {
+	places := x.offset
+	if n := len(x.t.Offset); n > 0 {
+		places = places[:n]
+	}
+	values := []string{text}
+	if len(places) > 1 {
+		values = strings.Split(text, ":")
+	}
+	if len(values) > len(places) {
+		return nil, nil, fmt.Errorf("table %s: %w: %q has %d parts, an offset there has %d", x.t.Name, ErrOffset, text, len(values), len(places))
+	}
+	for n, value := range values {
+		if len(places) > 1 {
+			value = strings.NewReplacer("%3A", ":", "%25", "%").Replace(value)
+		}
+		c := &x.columns[places[n]]
+		arg, err := c.namedValue(value)
+		if err != nil {
+			return nil, nil, fmt.Errorf("table %s, column %s: %w: %q is no %s", x.t.Name, c.name, ErrOffset, value, c.dataType)
+		}
+		columns, args = append(columns, c), append(args, arg)
+	}
+	return columns, args, nil
+}
+
+// namedValue is a person's text as an argument. What a server would take for something else (0, or no time at all) is an error.
+func (c *selected) namedValue(text string) (any, error) {
+	switch c.kind {
+	case kindInt, kindYear, kindBit:
+		return parseInteger(text)
+	case kindDecimal, kindFloat, kindDouble:
+		if _, ok := new(big.Float).SetString(text); !ok {
+			return nil, ErrOffset
+		}
+	case kindDate, kindDatetime, kindTimestamp:
+		return text, anyTime(text)
+	case kindBytes:
+		return hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	case kindEnum:
+		if !slices.Contains(c.members, text) {
+			return nil, ErrOffset
+		}
+	}
+	return text, nil
+}
+
+// anyTime looks whether a text is a date, with or without a time of the day; of a second any part may follow.
+func anyTime(text string) (err error) {
+	for _, layout := range []string{time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if _, err = time.Parse(layout, text); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// fromCondition is (a, b) >= (x, y), in the form that both servers use an index for.
+func (x *selection) fromCondition(text string) (string, []any, error) {
+	columns, values, err := x.named(text)
+	if err != nil {
+		return "", nil, replicator.Fatal(err)
+	}
+	compared := func(n int) (name, placeholder string, value any) {
+		c := columns[n]
+		if c.kind == kindEnum || c.kind == kindSet {
+			placeholder, value = c.offsetArgument(values[n].(string))
+		} else {
+			placeholder, value = c.argument(values[n])
+		}
+		return c.sorted(), placeholder, value
+	}
+	var alternatives, equal []string
+	var args, before []any
+	for n := range columns {
+		name, placeholder, value := compared(n)
+		more := name + " > " + placeholder
+		if n == len(columns)-1 {
+			more = name + " >= " + placeholder
+		}
+		alternatives = append(alternatives, strings.Join(append(equal[:n:n], more), " AND "))
+		args = append(append(args, before...), value)
+		equal, before = append(equal, name+" = "+placeholder), append(before, value)
+	}
+	cond := "(" + strings.Join(alternatives, " OR ") + ")"
+	if len(columns) == 1 {
+		return cond, args, nil
+	}
+	name, placeholder, value := compared(0)
+	return name + " >= " + placeholder + " AND " + cond, append([]any{value}, args...), nil
+}

@@ -133,11 +133,11 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	var where []string
 	var args []any
 	if text, named := strings.CutPrefix(after, namedPlace); named {
-		cond, value, err := x.fromCondition(text)
+		cond, values, err := x.fromCondition(text)
 		if err != nil {
-			return "", nil, replicator.Fatal(fmt.Errorf("table %s: %w", x.t.Name, err))
+			return "", nil, err
 		}
-		where, args = append(where, cond), append(args, value)
+		where, args = append(where, cond), append(args, values...)
 	} else if last, same := x.decodeOffset(after); same {
 		cond, values := x.afterCondition(last)
 		where, args = append(where, cond), append(args, values...)
@@ -223,16 +223,6 @@ func (c *selected) sorted() string {
 		return "(" + quoteName(c.name) + " + 0)"
 	}
 	return quoteName(c.name)
-}
-
-// fromCondition is the condition of the rows from an offset on that a person named: a value of the first of its columns.
-func (x *selection) fromCondition(text string) (cond string, arg any, err error) {
-	c := &x.columns[x.offset[0]]
-	placeholder, arg := c.argument(text)
-	if _, isText := arg.(string); isText && (c.kind == kindInt || c.kind == kindYear || c.kind == kindBit) {
-		return "", nil, fmt.Errorf("%q is no value of its offset column %s, which is an integer", text, c.name)
-	}
-	return quoteName(c.name) + " >= " + placeholder, arg, nil
 }
 
 // encodeOffset makes a chunk's Next: the offset columns, each with its value as the server sent it.

@@ -147,7 +147,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 	return found, last, err
 }
 
-// walkPlace begins the place of a scan that walks along versions. Others are JSON.
+// walkPlace begins the place of a scan that walks along versions. Others are JSON, or begin with namedPlace.
 const walkPlace = "v"
 
 // newestScan reads one chunk of newest rows.

@@ -38,7 +38,7 @@ A running process does it, if there is one; else this command does it by itself.
 			return rebuild(cmd.Context(), o, cfg, names, how, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&how.From, "from", "", "begin at this `offset`, in place, instead of at zero")
+	cmd.Flags().StringVar(&how.From, "from", "", "begin at this `offset`, in place, instead of at zero: the value of the offset column; of several, the values with : between them")
 	cmd.Flags().BoolVar(&how.InPlace, "in-place", false, "rewrite the live view instead of filling one beside it")
 	return cmd
 }
@@ -47,12 +47,14 @@ func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string
 	c := client(cfg)
 	err := c.Rebuild(ctx, strings.Join(names, ","), how)
 	if errors.Is(err, server.ErrNotRunning) {
-		return rebuildAlone(ctx, o, cfg, names, how, out)
+		err = rebuildAlone(ctx, o, cfg, names, how, out)
+	} else if err == nil {
+		err = followRebuild(ctx, out, names, c.Status)
 	}
-	if err != nil {
-		return err
+	if errors.Is(err, server.ErrInvalid) {
+		return usageError{err}
 	}
-	return followRebuild(ctx, out, names, c.Status)
+	return err
 }
 
 // rebuildAlone runs the program for as long as the rebuild takes.
@@ -65,10 +67,13 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	if err != nil {
 		return err
 	}
+	c := control{a}
+	if err := c.checkFrom(ctx, names, how.From); err != nil {
+		return errors.Join(err, a.close())
+	}
 	stop, stopNow := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- a.run(context.WithoutCancel(ctx), stop) }()
-	c := control{a}
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
 	if errors.Is(err, replicator.ErrRebuilding) {
 		fmt.Fprintln(out, "a rebuild that was cut short goes on where it stopped; what was changed by hand since may need another one")
@@ -129,7 +134,7 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 				rows, ratio = max(rows, v.FilledRows), max(ratio, v.Progress)
 			case replicator.StateFailed:
 				busy, patience = true, failedPatience
-			case replicator.StateRetrying:
+			case replicator.StateRetrying, replicator.StatePaused: // one that is paused goes on once somebody resumes it
 				busy = true
 			}
 			if v.Error != "" {
@@ -216,7 +221,11 @@ func (p *progress) end() {
 // Rebuild implements server.Rebuilder: view is one, or several with commas between them.
 func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
 	byPipeline := map[*replicator.Pipeline][]string{}
-	for name := range strings.SplitSeq(view, ",") {
+	views := strings.Split(view, ",")
+	if err := c.checkFrom(ctx, views, how.From); err != nil {
+		return err
+	}
+	for _, name := range views {
 		v := c.cfg.View(name)
 		if v == nil {
 			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
@@ -242,6 +251,30 @@ func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) e
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkFrom returns an error that wraps server.ErrInvalid if an offset to begin at is none of a table that feeds the views.
+func (c control) checkFrom(ctx context.Context, views []string, from string) error {
+	if from == "" {
+		return nil
+	}
+	for i, p := range c.pipelines {
+		for _, name := range views {
+			if !p.Keeps(name) {
+				continue
+			}
+			for _, f := range c.cfg.View(name).From {
+				err := c.sources[i].CheckOffset(ctx, f.Table, from)
+				if errors.Is(err, canal.ErrOffset) {
+					err = fmt.Errorf("%w: --from: %w", server.ErrInvalid, err)
+				}
+				if err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
