@@ -10,12 +10,13 @@ type Tidier interface {
 	// at, more or less.
 	Strays(ctx context.Context, view int, after string, limit int) (strays []Stray, next string, err error)
 
-	// Tidy removes those that are strays still, and returns how many that were.
-	Tidy(ctx context.Context, view int, strays []Stray) (removed int, err error)
+	// Tidy removes, or puts right, those that are strays still, and returns how many that were.
+	Tidy(ctx context.Context, view int, strays []Stray) (mended int, err error)
 }
 
 // Stray is something in a view's target that came from no cell.
 type Stray struct {
-	Name string // where it is, as a person would look for it: a key, a key and a member, a document's id
+	Name string // where it is, as a person would look for it: a key, a key and a member, a document's id, a group
 	At   string // the same for the target
+	Kind DifferenceKind
 }

@@ -32,7 +32,7 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 		return err
 	}
 	defer conn.Close()
-	all, err := s.loadTables(ctx, conn, srv)
+	all, err := s.loadTables(ctx, conn, srv, []string{table})
 	if err != nil {
 		return err
 	}

@@ -91,9 +91,23 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func
 	}
 	suspects := map[replicator.Cell]suspect{}
 	for _, d := range differences {
-		suspects[ops[d.Op].Cell] = suspect{d, ops[d.Op]}
+		op := v.named(d, ops)
+		suspects[op.Cell] = suspect{d, op}
 	}
 	return suspects, nil
+}
+
+// named is the op whose cell a difference is reported of: of an entity that should be there, the first of its cells that the
+// source has. So each pass, and each page, names the same one.
+func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
+	op := ops[d.Op]
+	if len(v.View.From) > 1 && d.Kind != replicator.Extra && op.Version == replicator.NoVersion {
+		same := func(other replicator.Op) bool { return other.Cell.Key == op.Cell.Key && other.Version != replicator.NoVersion }
+		if i := slices.IndexFunc(ops, same); i >= 0 {
+			return ops[i]
+		}
+	}
+	return op
 }
 
 // expected makes resets of what the source holds now.
@@ -117,8 +131,8 @@ func (v *verifier) expected(ctx context.Context, cells []replicator.Cell) ([]rep
 	return ops, nil
 }
 
-// entities adds the cells that contribute to the same entities: a view with several feeds can only be judged as a whole. A
-// feed of every column of a table has no such cells that could be named.
+// entities adds the cells that contribute to the same entities: a view with several feeds can only be judged as a whole. They
+// come in the order of the feeds, whichever was asked for. A feed of every column of a table has no such cells that could be named.
 func (v *verifier) entities(cells []replicator.Cell) []replicator.Cell {
 	if len(v.View.From) == 1 {
 		return cells
@@ -132,12 +146,12 @@ func (v *verifier) entities(cells []replicator.Cell) []replicator.Cell {
 		}
 	}
 	for _, c := range cells {
-		add(c)
 		for _, f := range v.View.From {
 			if f.Column != "" || v.columnless(f.Table) {
 				add(replicator.Cell{Table: f.Table, Key: c.Key, Column: f.Column})
 			}
 		}
+		add(c)
 	}
 	return all
 }
@@ -150,7 +164,8 @@ func (v *verifier) columnless(table string) bool {
 
 // report counts differences, and repairs them if it was asked to.
 func (v *verifier) report(ctx context.Context, sure []suspect) error {
-	var repairs []replicator.Op
+	var repairs []replicator.Cell
+	first := len(v.result.Differences)
 	for _, s := range sure {
 		if v.found[s.op.Cell] {
 			continue
@@ -160,24 +175,41 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 			v.places[s.difference.Name] = true
 		}
 		v.count(s.difference.Kind, Difference{Key: s.op.Cell.Key.String(), Column: s.op.Cell.Column, Kind: s.difference.Kind})
-		repairs = append(repairs, s.op)
+		repairs = append(repairs, s.op.Cell)
 	}
 	if !v.Repair || len(repairs) == 0 {
 		return nil
 	}
-	// Read once more: a repair must not be older than what was compared.
-	cells := make([]replicator.Cell, len(repairs))
-	for i, op := range repairs {
-		cells[i] = op.Cell
-	}
-	ops, err := v.expected(ctx, cells)
-	if err != nil {
-		return err
-	}
-	applied, err := v.Target.Apply(ctx, ops)
+	refused, err := v.mend(ctx, repairs)
 	if err != nil {
 		return fmt.Errorf("repairing: %w", err)
 	}
-	v.repaired(len(ops) - len(applied.Rejected))
+	n := 0
+	for i, c := range repairs {
+		if why := refused[c]; why == nil {
+			n++
+		} else if at := first + i; at < len(v.result.Differences) {
+			v.result.Differences[at].Refused = why.Error()
+		}
+	}
+	v.repaired(n)
 	return nil
+}
+
+// mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one cell,
+// whichever of an entity's it is that differs. It returns why cells were refused.
+func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (refused map[replicator.Cell]error, err error) {
+	ops, err := v.expected(ctx, v.entities(cells)) // once more: a repair must not be older than what was compared
+	if err != nil {
+		return nil, err
+	}
+	applied, err := v.Target.Apply(ctx, ops)
+	if err != nil {
+		return nil, err
+	}
+	refused = map[replicator.Cell]error{}
+	for _, r := range applied.Rejected {
+		refused[ops[r.Op].Cell] = r.Err
+	}
+	return refused, nil
 }

@@ -29,14 +29,14 @@ func (v *verifier) strays(ctx context.Context) error {
 		v.moved = true
 		strays = slices.DeleteFunc(strays, func(s replicator.Stray) bool { return v.places[s.Name] })
 		for _, s := range strays {
-			v.count(replicator.Extra, Difference{Key: s.Name, Kind: replicator.Extra})
+			v.count(s.Kind, Difference{Key: s.Name, Kind: s.Kind})
 		}
 		if v.Repair {
-			removed, err := tidier.Tidy(ctx, 0, strays)
+			mended, err := tidier.Tidy(ctx, 0, strays)
 			if err != nil {
 				return err
 			}
-			v.repaired(removed)
+			v.repaired(mended)
 		}
 		if v.after = next; next == "" {
 			return nil

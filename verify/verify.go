@@ -73,9 +73,10 @@ func (r *Result) Remaining() int64 { return r.Missing + r.Stale + r.Extra - r.Re
 
 // Difference names a cell that differs, or, without a column, a place in the sink that no cell accounts for.
 type Difference struct {
-	Key    string                    `json:"key"`
-	Column string                    `json:"column"`
-	Kind   replicator.DifferenceKind `json:"kind"`
+	Key     string                    `json:"key"`
+	Column  string                    `json:"column"`
+	Kind    replicator.DifferenceKind `json:"kind"`
+	Refused string                    `json:"refused,omitempty"` // why the sink refused to have it repaired
 }
 
 const (

@@ -274,7 +274,7 @@ func inMySQL(t *testing.T) *planting {
 			{kind: "stale", do: statement("UPDATE users SET email = NULL WHERE id = KEY")},
 			{kind: "extra", bare: true, do: statement("INSERT INTO users (id, username) VALUES (KEY, 'planted')")},
 		},
-		"points": {}, // what somebody adds to a counter is no cell's: see below
+		"points": {}, // what somebody adds to a counter is a group's, and no entity's
 	}}
 	// A row's where, so that there are entities that it should hold nothing of.
 	return p.starting(mainSink, emailView, usersView, "where = \"email != ''\"\n", `

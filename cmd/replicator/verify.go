@@ -19,9 +19,15 @@ import (
 )
 
 // differencesError: verify found differences that remain.
-type differencesError struct{ n int64 }
+type differencesError struct {
+	n       int64
+	refused bool // to be repaired
+}
 
 func (e differencesError) Error() string {
+	if e.refused {
+		return plural(int(e.n), "difference") + " left that could not be repaired"
+	}
 	return plural(int(e.n), "difference") + " left: repair with --repair, or `replicator rebuild`"
 }
 
@@ -73,37 +79,51 @@ is looked at again after the view had time to include it. Exit status 3 if diffe
 	return cmd
 }
 
+// run verifies views one after the other. One that can't be verified does not hide what is found of the others.
 func (v *verification) run(ctx context.Context, names []string, out io.Writer, asJSON bool) error {
 	var results []verify.Result
+	var failed error
 	remaining := int64(0)
 	for _, name := range names {
-		var total verify.Result
-		for i, shard := range v.cfg.Source.Shards {
-			r, err := v.view(ctx, shard, v.cfg.View(name))
-			if err != nil {
-				return err
-			}
-			if i == 0 {
-				total = r
-				continue
-			}
-			total.Checked += r.Checked
-			total.Missing += r.Missing
-			total.Stale += r.Stale
-			total.Extra += r.Extra
-			total.Repaired += r.Repaired
-			total.Differences = append(total.Differences, r.Differences...)
+		total, err := v.shards(ctx, v.cfg.View(name))
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
 		}
 		results = append(results, total)
 		remaining += total.Remaining()
 	}
-	if err := showResults(out, results, asJSON); err != nil {
-		return err
+	if len(results) > 0 {
+		failed = errors.Join(failed, showResults(out, results, asJSON))
 	}
-	if remaining > 0 {
-		return differencesError{remaining}
+	if failed == nil && remaining > 0 {
+		return differencesError{remaining, v.repair}
 	}
-	return nil
+	return failed
+}
+
+// shards verifies a view against every shard of the source.
+func (v *verification) shards(ctx context.Context, view *replicator.View) (total verify.Result, err error) {
+	for i, shard := range v.cfg.Source.Shards {
+		r, err := v.view(ctx, shard, view)
+		if err != nil {
+			return total, err
+		}
+		if i == 0 {
+			total = r
+			continue
+		}
+		total.Checked += r.Checked
+		total.Missing += r.Missing
+		total.Stale += r.Stale
+		total.Extra += r.Extra
+		total.Repaired += r.Repaired
+		total.Differences = append(total.Differences, r.Differences...)
+	}
+	return total, nil
 }
 
 func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
@@ -115,7 +135,11 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 	for _, r := range results {
 		rows = append(rows, []string{r.View, count(r.Checked), count(r.Missing), count(r.Stale), count(r.Extra), count(r.Repaired)})
 		for _, d := range r.Differences {
-			cells = append(cells, []string{r.View, d.Key, d.Column, string(d.Kind)})
+			difference := string(d.Kind)
+			if d.Refused != "" {
+				difference += ", not repaired: " + d.Refused
+			}
+			cells = append(cells, []string{r.View, d.Key, d.Column, difference})
 		}
 	}
 	if err := printTable(out, []string{"view", "checked", "missing", "stale", "extra", "repaired"}, rows); err != nil || len(cells) == 0 {

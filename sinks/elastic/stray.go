@@ -31,7 +31,7 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 	for _, d := range suspects {
 		if d.isStray() {
 			at, _ := json.Marshal([2]string{d.id, d.routing}) // texts can always be marshalled
-			strays = append(strays, replicator.Stray{Name: d.id, At: string(at)})
+			strays = append(strays, replicator.Stray{Name: d.id, At: string(at), Kind: replicator.Extra})
 		}
 	}
 	return strays, next, nil

@@ -15,7 +15,8 @@ import (
 //
 // A group is shared by cells of many keys, so what a cell contributes can't be read from the table: it is kept in the cell's
 // state (keeper.ledger), and a change takes the old amounts back and adds the new ones, in the transaction that writes the
-// state. So a replay adds nothing. What was changed in the table by hand stays wrong until the view is rebuilt.
+// state. So a replay adds nothing. What was changed in the table by hand stays wrong until the view is
+// repaired or rebuilt.
 //
 // Writers of different keys meet in a group's row: the server adds under the row's lock, and groups are written in one order.
 // Amounts and sums are exact: the column is an integer or a DECIMAL. An amount whose sum the column can't hold is rejected; in

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"math/big"
 	"slices"
 
 	"replicator"
@@ -147,42 +149,38 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 	return differences
 }
 
-// heldInLedger pages through the cells that contribute. Before the first, the whole table is compared with the sum of the
-// ledger: a cell by itself can't show whether a sum is right.
+// heldInLedger pages through the cells that contribute. Whether the sums are right no cell by itself can show: see Strays.
 func (t *Target) heldInLedger(ctx context.Context, k *keeper, after string, limit int) ([]replicator.Cell, string, error) {
-	if after == "" {
-		wrong, err := t.wrongSums(ctx, k)
-		if err != nil {
-			return nil, "", err
-		}
-		if wrong > 0 {
-			return nil, "", replicator.Fatal(fmt.Errorf("view %s: %d groups of table %s hold something else than the sum of what was added to them: "+
-				"the table was changed by somebody else, which no repair of cells can mend: rebuild the view", k.view.Name, wrong, k.view.Table))
-		}
-	}
 	return t.cells(ctx, after, limit, func(state cellState) bool {
 		v := state.find(k.id)
 		return v != nil && v.digest != noDigest
 	})
 }
 
-// wrongSums counts the groups whose sum in the table is not that of the ledger, of all sources. Both are read in one snapshot;
-// the groups are held in memory meanwhile.
-func (t *Target) wrongSums(ctx context.Context, k *keeper) (wrong int, err error) {
-	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	if err != nil {
-		return 0, err
-	}
-	lacking, err := lackingSums(ctx, tx, k)
-	return len(lacking), rollback(tx, err)
+// wrongSum is a group whose sum in the table is not that of the ledger.
+type wrongSum struct {
+	id    string // the group in its stored form
+	lacks row    // the group, and what the sum in the table lacks
+	kind  replicator.DifferenceKind
 }
 
-// mendSums makes the table hold the sums of the ledger, whatever was done to it by hand. Writers wait meanwhile; where nothing
-// is wrong, which is seen without them, they don't.
-func (t *Target) mendSums(ctx context.Context, k *keeper) error {
+// wrongSums are the groups whose sum in the table is not that of the ledger, of all sources. Both are read in one snapshot;
+// the groups are held in memory meanwhile.
+func (t *Target) wrongSums(ctx context.Context, k *keeper) (wrong []wrongSum, err error) {
+	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	wrong, err = wrongSumsIn(ctx, tx, k)
+	return wrong, rollback(tx, err)
+}
+
+// mendSums makes the table hold the sums of the ledger in the groups that are to be mended, whatever was done to it by hand, and
+// returns how many were wrong. Writers wait meanwhile; where nothing is wrong, which is seen without them, they don't.
+func (t *Target) mendSums(ctx context.Context, k *keeper, mended func(wrongSum) bool) (n int, err error) {
 	wrong, err := t.wrongSums(ctx, k)
-	if err != nil || wrong == 0 {
-		return err
+	if err != nil || !slices.ContainsFunc(wrong, mended) {
+		return 0, err
 	}
 	err = t.sink.transaction(ctx, func(tx *sql.Tx) error {
 		w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
@@ -193,39 +191,64 @@ func (t *Target) mendSums(ctx context.Context, k *keeper) error {
 		if err := w.lock(all); err != nil {
 			return err
 		}
-		lacking, err := lackingSums(ctx, tx, k)
+		wrong, err := wrongSumsIn(ctx, tx, k)
 		if err != nil {
 			return err
 		}
-		return k.kind.write(w, k, []change{{rows: [][]row{lacking}}})
+		var lacking, groups []row
+		for _, s := range wrong {
+			if mended(s) {
+				lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
+			}
+		}
+		if n = len(groups); n == 0 {
+			return nil
+		}
+		if err := k.kind.write(w, k, []change{{rows: [][]row{lacking}}}); err != nil {
+			return err
+		}
+		return w.removeZeroes(k, groups) // also those that somebody put there, to which nothing was added
 	})
-	if err == nil {
-		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name, "view", k.view.Name, "groups", wrong)
+	if err == nil && n > 0 {
+		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name, "view", k.view.Name, "groups", n)
 	}
-	return err
+	return n, err
 }
 
-// lackingSums are the groups whose sum in the table is not that of the ledger, each with what it lacks.
-func lackingSums(ctx context.Context, tx *sql.Tx, k *keeper) ([]row, error) {
+// wrongSumsIn is wrongSums in a transaction.
+func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper) ([]wrongSum, error) {
 	held, err := readSums(ctx, tx, k, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	open := sums{}
+	open, shown := sums{}, sums{}
 	open.add(held, true)
+	shown.add(held, false)
 	if err := addLedger(ctx, tx, k, open); err != nil {
 		return nil, err
 	}
-	if err := open.meet(ctx, tx, k, held); err != nil {
+	if err := open.meet(ctx, tx, k, shown); err != nil {
 		return nil, err
 	}
-	var lacking []row
-	for _, s := range open {
-		if s.total.Sign() != 0 {
-			lacking = append(lacking, append(slices.Clone(s.group), replicator.Number(k.amount().sumText(s.total))))
+	var wrong []wrongSum
+	for _, id := range slices.Sorted(maps.Keys(open)) {
+		s, there := open[id], shown[id]
+		w := wrongSum{id: id, lacks: append(slices.Clone(s.group), replicator.Number(k.amount().sumText(s.total)))}
+		switch {
+		case there == nil && s.total.Sign() == 0:
+			continue
+		case there == nil:
+			w.kind = replicator.Missing
+		case new(big.Rat).Add(there.total, s.total).Sign() == 0: // nothing is to be there, not even a 0
+			w.kind = replicator.Extra
+		case s.total.Sign() == 0:
+			continue
+		default:
+			w.kind = replicator.Stale
 		}
+		wrong = append(wrong, w)
 	}
-	return lacking, nil
+	return wrong, nil
 }
 
 // addLedger adds up what all cells of all sources contribute.
@@ -263,9 +286,7 @@ func addLedger(ctx context.Context, tx *sql.Tx, k *keeper, to sums) error {
 }
 
 // meet brings together groups that the table's collation takes for one: each is looked up that the table doesn't show as such.
-func (s sums) meet(ctx context.Context, tx *sql.Tx, k *keeper, held []row) error {
-	shown := sums{}
-	shown.add(held, false)
+func (s sums) meet(ctx context.Context, tx *sql.Tx, k *keeper, shown sums) error {
 	for id, other := range s {
 		if shown[id] != nil || other.total.Sign() == 0 {
 			continue

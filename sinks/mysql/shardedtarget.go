@@ -24,6 +24,7 @@ var (
 	_ replicator.Target   = (*shardedTarget)(nil)
 	_ replicator.Sweeper  = (*shardedTarget)(nil)
 	_ replicator.Comparer = (*shardedTarget)(nil)
+	_ replicator.Tidier   = (*shardedTarget)(nil)
 )
 
 // place finds out where each view stands in the shards' targets.
@@ -105,7 +106,7 @@ func (t *shardedTarget) Mark(ctx context.Context, p replicator.Position, phase r
 
 // Unclaimed implements replicator.Sweeper.
 func (t *shardedTarget) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.page(after, func(shard int, after string) ([]replicator.Cell, string, error) {
+	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.local[shard][view] == absent {
 			return nil, "", nil
 		}
@@ -115,7 +116,7 @@ func (t *shardedTarget) Unclaimed(ctx context.Context, view int, after string, l
 
 // Outdated implements replicator.Sweeper.
 func (t *shardedTarget) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.page(after, func(shard int, after string) ([]replicator.Cell, string, error) {
+	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.shards[shard] == nil {
 			return nil, "", nil
 		}
@@ -125,7 +126,7 @@ func (t *shardedTarget) Outdated(ctx context.Context, before int64, after string
 
 // Held implements replicator.Comparer.
 func (t *shardedTarget) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.page(after, func(shard int, after string) ([]replicator.Cell, string, error) {
+	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.local[shard][view] == absent {
 			return nil, "", nil
 		}
@@ -133,8 +134,46 @@ func (t *shardedTarget) Held(ctx context.Context, view int, after string, limit 
 	})
 }
 
+// Strays implements replicator.Tidier.
+func (t *shardedTarget) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
+	return page(t, after, func(shard int, after string) (strays []replicator.Stray, next string, err error) {
+		if t.local[shard][view] == absent {
+			return nil, "", nil
+		}
+		strays, next, err = t.shards[shard].Strays(ctx, t.local[shard][view], after, limit)
+		for i := range strays {
+			strays[i].At = strconv.Itoa(shard) + ":" + strays[i].At
+		}
+		return strays, next, err
+	})
+}
+
+// Tidy implements replicator.Tidier.
+func (t *shardedTarget) Tidy(ctx context.Context, view int, strays []replicator.Stray) (mended int, err error) {
+	by := make([][]replicator.Stray, len(t.shards))
+	for _, s := range strays {
+		number, at, _ := strings.Cut(s.At, ":")
+		shard, err := strconv.Atoi(number)
+		if err != nil || shard < 0 || shard >= len(t.shards) || t.local[shard][view] == absent {
+			return 0, fmt.Errorf("sink %s: %q is no place in a view", t.sink.name, s.At)
+		}
+		s.At = at
+		by[shard] = append(by[shard], s)
+	}
+	for shard, some := range by {
+		if len(some) == 0 {
+			continue
+		}
+		n, err := t.shards[shard].Tidy(ctx, t.local[shard][view], some)
+		if mended += n; err != nil {
+			return mended, t.sink.in(shard, err)
+		}
+	}
+	return mended, nil
+}
+
 // page pages through one shard after the other. A place is the shard's number, a colon, and the place there.
-func (t *shardedTarget) page(after string, read func(shard int, after string) ([]replicator.Cell, string, error)) ([]replicator.Cell, string, error) {
+func page[T any](t *shardedTarget, after string, read func(shard int, after string) ([]T, string, error)) ([]T, string, error) {
 	number, rest, _ := strings.Cut(after, ":")
 	shard := 0
 	if after != "" {
@@ -143,7 +182,7 @@ func (t *shardedTarget) page(after string, read func(shard int, after string) ([
 			return nil, "", fmt.Errorf("a page of sink %s begins at a place that it never named", t.sink.name)
 		}
 	}
-	cells, next, err := read(shard, rest)
+	some, next, err := read(shard, rest)
 	switch {
 	case err != nil:
 		return nil, "", t.sink.in(shard, err)
@@ -152,5 +191,5 @@ func (t *shardedTarget) page(after string, read func(shard int, after string) ([
 	case shard+1 < len(t.shards):
 		next = strconv.Itoa(shard+1) + ":"
 	}
-	return cells, next, nil
+	return some, next, nil
 }

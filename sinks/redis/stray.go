@@ -165,7 +165,7 @@ func (t *Target) strange(ctx context.Context, k *keeper, entries []trace, source
 			if e.member != "" {
 				name += " " + e.member
 			}
-			strays = append(strays, replicator.Stray{Name: name, At: string(appendText(appendText(nil, e.key), e.member))})
+			strays = append(strays, replicator.Stray{Name: name, At: string(appendText(appendText(nil, e.key), e.member)), Kind: replicator.Extra})
 		}
 	}
 	return strays, nil

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/verify"
+)
+
+// An entity that several cells make is one thing in the sink, and one difference, whichever of its cells a pass comes by. It is
+// repaired as a whole.
+func TestVerifyCountsAnEntityOfSeveralCellsOnceAndRepairsAllOfIt(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	redis := servertest.Own(t, servers.Redis7)
+	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	url, index := servertest.Elasticsearch(t), servertest.Name()
+	l.env["REDIS"], l.env["ELASTIC"], l.env["INDEX"] = "redis://"+redis.Addr()+"/0", url, index
+	l.exec(cellTable)
+	const keys = "abcdefghijklmnopqrstuvwxyz"
+	for _, key := range keys {
+		if key != 'b' {
+			l.put(string(key), 1, fmt.Sprintf(`{"username": "%c"}`, key))
+		}
+		l.exec(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (0x%s, 'profile', 1, '{\"city\": \"city of %c\"}')", keyText(string(key)), key))
+	}
+	l.configure(source, program, `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+
+[sinks.search]
+type = "elastic"
+addresses = ["${ELASTIC}"]
+
+[views.person]
+from = ["cell.users", "cell.profile"]
+sink = "cache"
+kind = "hash"
+key = "person:{row_key}"
+fields = ["username", "city"]
+
+[views.people]
+from = ["cell.users", "cell.profile"]
+sink = "search"
+kind = "document"
+index = "${INDEX}"
+fields = ["username", "city"]
+`)
+	l.must("run", "--until-caught-up")
+	for _, key := range "ab" {
+		if n, err := rdb.Del(t.Context(), "person:"+keyText(string(key))).Result(); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url+"/"+index+"/_doc/"+keyText(string(key)), bytes.NewReader(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	if err := rdb.HSet(t.Context(), "person:"+keyText("c"), "username", "x", "city", "y").Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{"people": {"a users missing", "b profile missing"}, "person": {"a users missing", "b profile missing", "c users stale"}}
+	for _, repair := range []bool{false, true} {
+		args := []string{"verify", "--json"}
+		if repair {
+			args = append(args, "--repair")
+		}
+		for _, result := range jsonLines[verify.Result](t, l.run(args...).out) {
+			var got []string
+			for _, d := range result.Differences {
+				got = append(got, fmt.Sprintf("%c %s %s", 'a'+d.Key[len(d.Key)-1]-'1', d.Column, d.Kind))
+			}
+			slices.Sort(got)
+			if n := result.Missing + result.Stale + result.Extra; !slices.Equal(got, want[result.View]) || n != int64(len(got)) || repair && result.Repaired != n {
+				t.Errorf("%v: %s: %+v", args, result.View, result)
+			}
+		}
+	}
+	l.must("verify")
+	if got, err := rdb.HGetAll(t.Context(), "person:"+keyText("a")).Result(); err != nil || got["username"] != "a" || got["city"] != "city of a" {
+		t.Errorf("the hash of a holds %v (%v)", got, err)
+	}
+}
+
+func TestVerifySaysWhatItFoundAlsoWhereAViewCanNotBeVerified(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"username": "a"}`)
+	l.configure(strings.Replace(cellViews, "\n[views.users]\n", `
+[views.cities]
+from = "cell.users"
+sink = "main"
+kind = "counter"
+group = ["city"]
+create = true
+types = { city = "VARCHAR(50) NOT NULL", cnt = "BIGINT NOT NULL" }
+
+[views.users]
+`, 1))
+	r := l.run("verify", "--json", "cities", "users")
+	found := jsonLines[verify.Result](t, r.out)
+	if r.code != exitFailed || !strings.Contains(r.errors, "cities") || len(found) != 1 || found[0].View != "users" || found[0].Missing != 1 {
+		t.Errorf("exit status %d, %s%s", r.code, r.out, r.errors)
+	}
+}

@@ -1,0 +1,46 @@
+package mysql
+
+import (
+	"context"
+	"strings"
+
+	"replicator"
+)
+
+var _ replicator.Tidier = (*Target)(nil)
+
+// Strays implements replicator.Tidier: the groups of a counter that hold something else than the sum of what was added to them.
+// All of them come at once. What somebody put into another kind's table has a key: Held tells of it.
+func (t *Target) Strays(ctx context.Context, view int, _ string, _ int) (strays []replicator.Stray, next string, err error) {
+	k := t.kept[view]
+	if !k.ledger {
+		return nil, "", nil
+	}
+	wrong, err := t.wrongSums(ctx, k)
+	for _, s := range wrong {
+		strays = append(strays, replicator.Stray{Name: s.name(), At: s.id, Kind: s.kind})
+	}
+	return strays, "", classify(err, "view "+k.view.Name+": comparing the sums with what was added")
+}
+
+// name is the group, its columns with ":" between them.
+func (s wrongSum) name() string {
+	var parts []string
+	for _, v := range s.lacks[:len(s.lacks)-1] {
+		parts = append(parts, replicator.FormatValue(v))
+	}
+	return strings.Join(parts, ":")
+}
+
+// Tidy implements replicator.Tidier.
+func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (mended int, err error) {
+	if len(strays) == 0 {
+		return 0, nil
+	}
+	k, named := t.kept[view], map[string]bool{}
+	for _, s := range strays {
+		named[s.At] = true
+	}
+	mended, err = t.mendSums(ctx, k, func(s wrongSum) bool { return named[s.id] })
+	return mended, classify(err, "view "+k.view.Name+": putting the sums right")
+}
