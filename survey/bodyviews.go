@@ -186,28 +186,19 @@ func (p *plan) index(s *sortOfCell, c candidate) stanza {
 	} else {
 		v.settings = append(v.settings, pair{"fields", inline([]pair{{c.name, c.path}})})
 	}
-	if existing != nil {
-		v.note = p.why(existing)
+	if existing == nil {
+		v.create(pair{c.name, c.typ})
+		return v
 	}
-	if existing == nil || p.db.Kept[existing.Name] != "" {
-		v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline([]pair{{c.name, typeAsKept(existing, c)}})})
+	v.note = p.why(existing)
+	if typ, ok := existing.col(c.name).createdAs(c.typ); ok && len(existing.Unique) == 1 && keyColumn == s.table.key[0] {
+		v.create(pair{c.name, typ})
 		return v
 	}
 	if keyColumn != s.table.key[0] {
 		v.settings = append(v.settings, pair{"key_column", quoted(keyColumn)})
 	}
 	return v
-}
-
-// typeAsKept is the type of an index's column: of texts the one that a table of the program's has already, since another length
-// would define the view anew.
-func typeAsKept(existing *Table, c candidate) string {
-	if existing != nil && strings.HasPrefix(c.typ, "VARCHAR") {
-		if column := existing.col(c.name); column.DataType == "varchar" {
-			return strings.ToUpper(column.Type)
-		}
-	}
-	return c.typ
 }
 
 // why says why a view may be kept in a table that is there.
@@ -265,7 +256,8 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 		}
 	}
 	v.note = "A row for each entity."
-	v.settings = append(v.settings, pair{"fields", list(names)}, pair{"create", "true"}, pair{"types", inline(types)})
+	v.settings = append(v.settings, pair{"fields", list(names)})
+	v.create(types...)
 	return v, len(names) > 0
 }
 

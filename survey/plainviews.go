@@ -91,10 +91,11 @@ func (p *plan) counter(f *followed, base string) *stanza {
 	}
 	if existing != nil {
 		v.note += " " + p.why(existing)
-		return v
+		if _, ok := existing.col(cmp(sum, "cnt")).createdAs(typ); !ok || !sameType(existing.col(group.Name), group) {
+			return v
+		}
 	}
-	types := []pair{{group.Name, group.Type}, {cmp(sum, "cnt"), typ}}
-	v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline(types)})
+	v.create(pair{group.Name, group.Type}, pair{cmp(sum, "cnt"), typ})
 	return v
 }
 
@@ -122,9 +123,10 @@ func (p *plan) columnIndex(f *followed, base string) *stanza {
 		{"fields", list([]string{best.Name})}}}
 	if existing != nil {
 		v.note = p.why(existing)
-		return v
 	}
-	v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline([]pair{{best.Name, best.Type}})})
+	if existing == nil || len(existing.Unique) == 1 {
+		v.create(pair{best.Name, best.Type})
+	}
 	return v
 }
 

@@ -44,6 +44,11 @@ type stanza struct {
 	live     bool   // else it is a comment
 }
 
+// create has the program create the view's table.
+func (v *stanza) create(types ...pair) {
+	v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline(types)})
+}
+
 // isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.
 func isOwn(table string) bool {
 	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||

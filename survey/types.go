@@ -92,6 +92,21 @@ func (p *property) kept() string {
 	return typ
 }
 
+// createdAs reports whether the column of an existing table is what the program makes of a type, and the type as it was said then:
+// a text's length may have been another. What is said again must be the same, or it would define the view anew.
+func (c *Column) createdAs(typ string) (string, bool) {
+	name, _, _ := strings.Cut(strings.ToLower(typ), "(")
+	switch {
+	case name == "boolean":
+		return typ, c.DataType == "tinyint"
+	case name == "varchar" && c.DataType == name:
+		return strings.ToUpper(c.Type), true
+	case name == "bigint" || name == "bigint unsigned": // MariaDB shows a width
+		return typ, c.DataType == "bigint" && strings.HasSuffix(name, "unsigned") == strings.HasSuffix(c.Type, "unsigned")
+	}
+	return typ, strings.EqualFold(strings.ReplaceAll(typ, " ", ""), strings.ReplaceAll(c.Type, " ", ""))
+}
+
 // holds reports whether an existing column takes what was seen of a property.
 func (c *Column) holds(p *property) bool {
 	typ, _ := p.scalar()
