@@ -71,11 +71,12 @@ func isHeld(err error) bool {
 // lockPatience is how long a read is tried anew because somebody holds a row.
 const lockPatience = 30 * time.Second
 
-// untilFree tries a read until nobody holds what it reads.
-func untilFree(ctx context.Context, read func() error) error {
+// untilFree tries a read of so many rows until nobody holds what it reads: each time of a quarter of them, because the fewer there
+// are, the sooner they are all free.
+func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	pause := time.Millisecond
-	for late := time.Now().Add(lockPatience); ; {
-		err := read()
+	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {
+		err := read(rows)
 		if !isHeld(err) {
 			return err
 		}

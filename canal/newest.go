@@ -79,7 +79,7 @@ func (x *selection) newest(ctx context.Context, db querier, f *fence, cells []re
 		})
 	}
 	if len(wanted) == 1 {
-		return classify(untilFree(ctx, once))
+		return classify(untilFree(ctx, 1, func(int) error { return once() }))
 	}
 	if err = once(); !isHeld(err) {
 		return classify(err)

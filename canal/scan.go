@@ -42,9 +42,8 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if strings.HasPrefix(after, walkPlace) { // the index is gone
 		after = ""
 	}
-	limit.Rows = 4 * w.rowsFor(limit)
-	err = untilFree(ctx, func() (err error) {
-		limit.Rows = max(limit.Rows/4, 1) // the fewer there are, the sooner they are all free
+	err = untilFree(ctx, w.rowsFor(limit), func(rows int) (err error) {
+		limit.Rows = rows
 		chunk, err = r.scanChunk(ctx, conn, x, columns, after, limit)
 		return err
 	})

@@ -173,9 +173,8 @@ func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, c
 	}
 	limit.Rows = max(limit.Rows, 1)
 	s := &newestScan{reader: r, conn: conn, rows: x, along: w, columns: columns, limit: limit, asked: limit.Rows}
-	s.limit.Rows *= 4
-	err = untilFree(ctx, func() (err error) {
-		s.limit.Rows = max(s.limit.Rows/4, 1) // the fewer there are, the sooner they are all free
+	err = untilFree(ctx, limit.Rows, func(rows int) (err error) {
+		s.limit.Rows = rows
 		chunk, done, err = s.read(ctx, place, begun)
 		return err
 	})
