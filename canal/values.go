@@ -94,40 +94,49 @@ func newColumn(m *tableMap, i int, declared *declaredColumn, charsets charsets) 
 	if m.names != nil {
 		c.name = string(m.names[i])
 	}
+	if err := c.measure(t, meta); err != nil {
+		return c, err
+	}
+	if c.width == 0 && (c.prefix < 1 || c.prefix > 4) || c.width > 65 || c.fraction > 30 {
+		return c, fmt.Errorf("column %s: type %d with metadata %d", c.name, t, m.metas[i])
+	}
+	c.describe(m, i, declared, charsets)
+	return c, nil
+}
+
+// fixedTypes are those whose values are always as long.
+var fixedTypes = map[byte]column{
+	mysql.MYSQL_TYPE_TINY:      {kind: kindInt, width: 1},
+	mysql.MYSQL_TYPE_SHORT:     {kind: kindInt, width: 2},
+	mysql.MYSQL_TYPE_INT24:     {kind: kindInt, width: 3},
+	mysql.MYSQL_TYPE_LONG:      {kind: kindInt, width: 4},
+	mysql.MYSQL_TYPE_LONGLONG:  {kind: kindInt, width: 8},
+	mysql.MYSQL_TYPE_FLOAT:     {kind: kindFloat, width: 4},
+	mysql.MYSQL_TYPE_DOUBLE:    {kind: kindDouble, width: 8},
+	mysql.MYSQL_TYPE_YEAR:      {kind: kindYear, width: 1},
+	mysql.MYSQL_TYPE_DATE:      {kind: kindDate, width: 3},
+	mysql.MYSQL_TYPE_NEWDATE:   {kind: kindDate, width: 3},
+	mysql.MYSQL_TYPE_TIME:      {kind: kindTimeOld, width: 3},
+	mysql.MYSQL_TYPE_DATETIME:  {kind: kindDatetimeOld, width: 8},
+	mysql.MYSQL_TYPE_TIMESTAMP: {kind: kindTimestampOld, width: 4},
+}
+
+// measure fills in the kind of a type and the length of its values.
+func (c *column) measure(t byte, meta int) error {
+	if fixed, ok := fixedTypes[t]; ok {
+		c.kind, c.width = fixed.kind, fixed.width
+		return nil
+	}
 	switch t {
-	case mysql.MYSQL_TYPE_TINY:
-		c.kind, c.width = kindInt, 1
-	case mysql.MYSQL_TYPE_SHORT:
-		c.kind, c.width = kindInt, 2
-	case mysql.MYSQL_TYPE_INT24:
-		c.kind, c.width = kindInt, 3
-	case mysql.MYSQL_TYPE_LONG:
-		c.kind, c.width = kindInt, 4
-	case mysql.MYSQL_TYPE_LONGLONG:
-		c.kind, c.width = kindInt, 8
-	case mysql.MYSQL_TYPE_FLOAT:
-		c.kind, c.width = kindFloat, 4
-	case mysql.MYSQL_TYPE_DOUBLE:
-		c.kind, c.width = kindDouble, 8
 	case mysql.MYSQL_TYPE_NEWDECIMAL:
 		c.kind, c.precision, c.fraction = kindDecimal, meta>>8, meta&0xff
 		c.width = decimalSize(c.precision, c.fraction)
 		if c.width <= 0 {
-			return c, fmt.Errorf("column %s: DECIMAL(%d,%d)", c.name, c.precision, c.fraction)
+			return fmt.Errorf("column %s: DECIMAL(%d,%d)", c.name, c.precision, c.fraction)
 		}
 	case mysql.MYSQL_TYPE_BIT:
 		bits := meta>>8*8 + meta&0xff
 		c.kind, c.width = kindBit, (bits+7)/8
-	case mysql.MYSQL_TYPE_YEAR:
-		c.kind, c.width = kindYear, 1
-	case mysql.MYSQL_TYPE_DATE, mysql.MYSQL_TYPE_NEWDATE:
-		c.kind, c.width = kindDate, 3
-	case mysql.MYSQL_TYPE_TIME:
-		c.kind, c.width = kindTimeOld, 3
-	case mysql.MYSQL_TYPE_DATETIME:
-		c.kind, c.width = kindDatetimeOld, 8
-	case mysql.MYSQL_TYPE_TIMESTAMP:
-		c.kind, c.width = kindTimestampOld, 4
 	case mysql.MYSQL_TYPE_TIME2:
 		c.kind, c.fraction, c.width = kindTime, meta, 3+(meta+1)/2
 	case mysql.MYSQL_TYPE_DATETIME2:
@@ -139,14 +148,13 @@ func newColumn(m *tableMap, i int, declared *declaredColumn, charsets charsets) 
 	case mysql.MYSQL_TYPE_SET:
 		c.kind, c.width = kindSet, meta&0xff
 	case mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_STRING, typeVarcharCompressed:
-		c.kind, c.prefix = kindText, 1
+		c.kind, c.prefix, c.packed = kindText, 1, t == typeVarcharCompressed
 		if meta > 255 {
 			c.prefix = 2
 		}
 		if t == mysql.MYSQL_TYPE_STRING {
 			c.pad = meta
 		}
-		c.packed = t == typeVarcharCompressed
 	case mysql.MYSQL_TYPE_BLOB, typeBlobCompressed:
 		c.kind, c.prefix, c.packed = kindText, meta, t == typeBlobCompressed
 	case mysql.MYSQL_TYPE_GEOMETRY, mysql.MYSQL_TYPE_VECTOR:
@@ -154,13 +162,9 @@ func newColumn(m *tableMap, i int, declared *declaredColumn, charsets charsets) 
 	case mysql.MYSQL_TYPE_JSON:
 		c.kind, c.prefix = kindJSON, meta
 	default:
-		return c, fmt.Errorf("column %s has type %d, which is not known", c.name, t)
+		return fmt.Errorf("column %s has type %d, which is not known", c.name, t)
 	}
-	if c.width == 0 && (c.prefix < 1 || c.prefix > 4) || c.width > 65 || c.fraction > 30 {
-		return c, fmt.Errorf("column %s: type %d with metadata %d", c.name, t, m.metas[i])
-	}
-	c.describe(m, i, declared, charsets)
-	return c, nil
+	return nil
 }
 
 // describe fills in what decides about values but not about their length.
