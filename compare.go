@@ -22,6 +22,8 @@ type Difference struct {
 
 	// Name is where a Tidier would find a stray instead of what should be there; "" if it would not take it for one.
 	Name string
+
+	Shards []string // of a sink of several shards: those that don't hold what they should
 }
 
 // DifferenceKind says what is wrong.

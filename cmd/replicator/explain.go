@@ -55,11 +55,14 @@ type explanation struct {
 	Version   *int64           `json:"version"`  // of the newest row in the source
 	Expected  []map[string]any `json:"expected"` // what the view should hold
 	Problem   string           `json:"problem,omitempty"`
-	Holds     string           `json:"holds"` // as expected, missing, stale, extra
+	Holds     string           `json:"holds"`            // as expected, missing, stale, extra
+	Shards    []string         `json:"shards,omitempty"` // of a sink of several: where it differs
 	Applied   *int64           `json:"applied_version"`
 	AppliedAt string           `json:"applied_position,omitempty"`
 	Why       string           `json:"why"`
 	Letters   []shownLetter    `json:"dead_letters,omitempty"`
+
+	placed bool // the place is the version: the newest row's is not known, only where it was read
 }
 
 func (v *verification) explain(ctx context.Context, view *replicator.View, text string, out io.Writer, asJSON bool) error {
@@ -125,7 +128,7 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		e := explanation{View: view.Name, Source: shard.Name, Table: cells[i].Table, Key: cells[i].Key.String(), Column: cells[i].Column,
 			Exists: rows[i] != nil, Holds: "as expected"}
 		if rows[i] != nil {
-			e.Version = &ops[i].Version
+			e.Version, e.placed = &ops[i].Version, rows[i].Version == rows[i].Order
 		}
 		if versions[i] != replicator.NoVersion {
 			e.Applied = &versions[i]
@@ -133,7 +136,7 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		e.expect(view, ops[i])
 		for _, d := range differences {
 			if d.Op == i || len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
-				e.Holds = string(d.Kind)
+				e.Holds, e.Shards = string(d.Kind), d.Shards
 			}
 		}
 		for _, l := range letters {
@@ -191,6 +194,8 @@ func (e *explanation) reason() {
 		e.Why = "the view is right"
 	case e.Applied == nil:
 		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
+	case e.placed:
+		e.Why = "the view is behind (`replicator status` tells the lag), or it was changed by hand (`replicator verify --repair`)"
 	case e.Version != nil && *e.Applied < *e.Version:
 		e.Why = "the view is behind: an older version was applied last (`replicator status` tells the lag)"
 	default:
@@ -221,7 +226,11 @@ func (e *explanation) print(out io.Writer) {
 		}
 		fmt.Fprintf(out, "%v\n", x)
 	}
-	fmt.Fprintf(out, "sink      %s; last applied version %s\n", e.Holds, number(e.Applied))
+	holds := e.Holds
+	if len(e.Shards) > 0 {
+		holds += " in shard " + strings.Join(e.Shards, " and in shard ")
+	}
+	fmt.Fprintf(out, "sink      %s; last applied version %s\n", holds, number(e.Applied))
 	for _, l := range e.Letters {
 		fmt.Fprintf(out, "dead      %s at %s: %s\n", l.ID, l.Position, l.Reason)
 	}

@@ -168,7 +168,7 @@ func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 				t.Errorf("verify %s: exit status %d, %+v, and not %v\n%s", view, r.code, found, want, r.errors)
 			}
 		}
-		if text := l.must("explain", "index_users_email", keyText("a")); !strings.Contains(text, "stale") {
+		if text := l.must("explain", "index_users_email", keyText("a")); !strings.Contains(text, "stale in shard s2;") {
 			t.Errorf("explain says\n%s", text)
 		}
 		l.must("verify", "--repair")

@@ -49,6 +49,7 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 				differences[at[p]].Kind = replicator.Stale
 			}
 			wrong[p][shard] = true
+			differences[at[p]].Shards = append(differences[at[p]].Shards, t.sink.names[shard])
 		}
 	}
 	for i := range differences {
