@@ -91,12 +91,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	return b
 }
 
-func sampled(n int) string {
-	if n == 1 {
-		return "1 sampled body"
-	}
-	return fmt.Sprintf("%d sampled bodies", n)
-}
+func sampled(n int) string { return fmt.Sprintf("%d sampled bodies", n) }
 
 func leftOut(tooLong, empty int) string {
 	text := ""

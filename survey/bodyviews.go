@@ -58,6 +58,7 @@ type candidate struct {
 }
 
 const (
+	mostLive    = 10 // views that are no comments: each takes a fill
 	mostIndexes = 8  // suggested for one sort of cell
 	mostFields  = 30 // of a row or document
 )
@@ -93,7 +94,7 @@ func (p *plan) suggest(s *sortOfCell) {
 	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.booleans+c.decimals == 0 && 4*c.present >= len(s.docs) })
 	for i, c := range indexes {
 		v := p.index(s, c)
-		if v.live = i == live; v.live {
+		if v.live = i == live && p.live < mostLive; v.live {
 			p.live++
 		}
 		s.views = append(s.views, v)
@@ -103,12 +104,7 @@ func (p *plan) suggest(s *sortOfCell) {
 	}
 	fields := s.fields(func(p *property) bool { return p.lists+p.objects == 0 })
 	if template := s.table.template(); template != "" && len(fields) > 0 {
-		s.views = append(s.views, stanza{
-			note:   "Redis: a hash for each entity.",
-			header: "views." + p.unique("views", s.base+"_hash"),
-			settings: []pair{{"from", quoted(s.from)}, {"sink", `"cache"`}, {"kind", `"hash"`},
-				{"key", quoted(s.base + ":" + template)}, {"fields", list(fields)}},
-		})
+		s.views = append(s.views, p.hash(s.from, s.base, template, fields))
 	}
 	if len(indexes) > 0 && !strings.ContainsAny(indexes[0].path, "{}:") {
 		c := indexes[0]
@@ -121,13 +117,7 @@ func (p *plan) suggest(s *sortOfCell) {
 		})
 	}
 	if fields := s.fields(s.searchable); len(fields) > 0 {
-		name := p.unique("views", strings.ToLower(s.base)+"_search")
-		s.views = append(s.views, stanza{
-			note:   "Elasticsearch: a document for each entity. Without a mapping_file its types are made of the first values.",
-			header: "views." + name,
-			settings: []pair{{"from", quoted(s.from)}, {"sink", `"search"`}, {"kind", `"document"`},
-				{"index", quoted(strings.TrimLeft(name, "_"))}, {"fields", list(fields)}},
-		})
+		s.views = append(s.views, p.document(s.from, s.base, fields))
 	}
 }
 

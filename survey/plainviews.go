@@ -39,12 +39,7 @@ func (p *plan) suggestForRows(f *followed) {
 			settings: []pair{{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"index"`}, {"key", quoted(name + ":" + first)}, {"member", quoted(rest)}}})
 	}
 	if len(fields) > 0 {
-		f.views = append(f.views, stanza{note: "Redis: a hash for each row.", header: "views." + p.unique("views", base+"_hash"),
-			settings: []pair{{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"hash"`}, {"key", quoted(base + ":" + template)}, {"fields", list(fields)}}})
-		name := p.unique("views", strings.ToLower(base)+"_search")
-		f.views = append(f.views, stanza{note: "Elasticsearch: a document for each row.", header: "views." + name,
-			settings: []pair{{"from", quoted(f.name)}, {"sink", `"search"`}, {"kind", `"document"`}, {"index", quoted(strings.TrimLeft(name, "_"))},
-				{"fields", list(fields)}}})
+		f.views = append(f.views, p.hash(f.name, base, template, fields), p.document(f.name, base, fields))
 	}
 }
 

@@ -158,6 +158,28 @@ func TestATableThatHoldsRowsIsNoPlaceForAView(t *testing.T) {
 	}
 }
 
+func TestTablesThatAreCalledAlikeHaveViewsOfTheirOwn(t *testing.T) {
+	cell := repeated(table("cell", "n|id,kind,v", "n int AUTO", "id int", "kind varchar(20)", "v bigint", "body json"), 6, "id,kind,v,body", "%d", "users", "%d", `{"email": "e%d"}`)
+	upper := repeated(table("Users", "id", "id int AUTO", "email varchar(99)"), 2, "id", "%d")
+	lower := repeated(table("users", "id", "id int AUTO", "email varchar(99)"), 2, "id", "%d")
+	text := written(t, upper, cell, lower) // which reads it with every view
+	for _, want := range []string{"[tables.Users]", "[tables.users]", "[views.index_users_email]", "#[views.index_Users_email_2]", "#[views.index_users_email_3]", "#[views.users_2]"} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("it lacks %s:\n%s", want, text)
+		}
+	}
+}
+
+func TestOnlyAFewViewsAreKeptAtOnce(t *testing.T) {
+	var tables []survey.Table
+	for i := range 30 {
+		tables = append(tables, repeated(table(fmt.Sprintf("t%d", i), "id", "id int AUTO", "body json"), 2, "id,body", "%d", `{"email": "e%d"}`))
+	}
+	if n := strings.Count(written(t, tables...), "\n[views."); n != 10 {
+		t.Errorf("%d views are kept", n)
+	}
+}
+
 func TestManySortsOfCellsAndPropertiesAreBounded(t *testing.T) {
 	many := table("t", "n|e,kind,v", "n int AUTO", "e int", "kind varchar(20)", "v bigint", "body json")
 	for i := range 60 {

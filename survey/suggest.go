@@ -49,6 +49,24 @@ func (v *stanza) create(types ...pair) {
 	v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline(types)})
 }
 
+// hash is a Redis hash for each entity.
+func (p *plan) hash(from, base, template string, fields []string) stanza {
+	name := p.unique("views", base+"_hash")
+	if name != base+"_hash" { // another view has keys that begin so
+		base = name
+	}
+	return stanza{note: "Redis: a hash for each entity.", header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"cache"`},
+		{"kind", `"hash"`}, {"key", quoted(base + ":" + template)}, {"fields", list(fields)}}}
+}
+
+// document is an Elasticsearch document for each entity.
+func (p *plan) document(from, base string, fields []string) stanza {
+	name := p.unique("views", strings.ToLower(base)+"_search")
+	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its types are made of the first values.",
+		header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"search"`}, {"kind", `"document"`},
+			{"index", quoted(strings.TrimLeft(name, "_"))}, {"fields", list(fields)}}}
+}
+
 // isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.
 func isOwn(table string) bool {
 	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||
@@ -109,7 +127,8 @@ func (p *plan) tableName(table string) string {
 	return p.unique("tables", name)
 }
 
-// unique makes a name of a kind that nothing has yet, and takes it. MySQL may not tell upper from lower case in names of tables.
+// unique makes a name of a kind ("tables", "views") that nothing has yet, and takes it. Names of views name tables in MySQL, too,
+// which may not tell upper from lower case.
 func (p *plan) unique(kind, name string) string {
 	for n := 1; ; n++ {
 		candidate := name[:min(len(name), maxName)]
@@ -117,7 +136,10 @@ func (p *plan) unique(kind, name string) string {
 			end := fmt.Sprintf("_%d", n)
 			candidate = name[:min(len(name), maxName-len(end))] + end
 		}
-		key := kind + "." + strings.ToLower(candidate)
+		key := kind + "." + candidate
+		if kind == "views" {
+			key = strings.ToLower(key)
+		}
 		if !p.taken[key] {
 			p.taken[key] = true
 			return candidate
