@@ -10,34 +10,51 @@ import (
 	"replicator"
 )
 
-// Names makes a function that tells whether a name in Redis can be one that the view's key makes, and no other view's: what
-// stands there and came from no cell is then something that somebody else put into the view. For a hash or JSON view it also
-// says whose name it is: the entity's key as replicator.Key.String shows it; several, where values of different kinds are
-// shown alike.
-//
-// Better none too many: a key that begins with a value could be any name, and a name whose last value holds a ":" may well
-// be something of the application's beside the view's ("user:1:sessions"). Of these the function says no.
-func Names(views []*replicator.View, tables []replicator.Table) (func(v *replicator.View, name string) (entities []string, ok bool), error) {
-	all := map[string]*names{}
+// Names knows the names in Redis that the keys of views make. It is safe for concurrent use.
+type Names struct{ views map[string]*names }
+
+// NewNames makes the Names of views. A view whose key can't be read is an error.
+func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, error) {
+	all := &Names{views: map[string]*names{}}
 	for _, v := range views {
 		n, err := namesOf(v, tables)
 		if err != nil {
 			return nil, err
 		}
-		all[v.Name] = n
+		all.views[v.Name] = n
 	}
-	return func(v *replicator.View, name string) ([]string, bool) {
-		own := all[v.Name]
-		if own == nil {
+	return all, nil
+}
+
+// Begins is what all names of the view begin with; "" if that is nothing in particular.
+func (a *Names) Begins(v *replicator.View) string {
+	own := a.views[v.Name]
+	switch {
+	case own == nil:
+		return ""
+	case len(own.template.parts) == 0:
+		return own.template.tail
+	}
+	return own.template.parts[0].text
+}
+
+// Entities tells whether a name can be one that the view's key makes, and no other view's: what stands there and came from no cell is
+// then something that somebody else put into the view. For a hash or JSON view it also says whose name it is: the entity's key as
+// replicator.Key.String shows it; several, where values of different kinds are shown alike.
+//
+// Better none too many: a key that begins with a value could be any name, and a name whose last value holds a ":" may well
+// be something of the application's beside the view's ("user:1:sessions"). Of these it says no.
+func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok bool) {
+	own := a.views[v.Name]
+	if own == nil {
+		return nil, false
+	}
+	for other, n := range a.views {
+		if _, fits := n.template.match(name); fits && other != v.Name && n.stored == own.stored {
 			return nil, false
 		}
-		for other, n := range all {
-			if _, fits := n.template.match(name); fits && other != v.Name && n.stored == own.stored {
-				return nil, false
-			}
-		}
-		return own.entities(name)
-	}, nil
+	}
+	return own.entities(name)
 }
 
 // names is what is known of the names of one view.

@@ -12,7 +12,7 @@ import (
 func TestANameLeadsBackToItsEntity(t *testing.T) {
 	for _, template := range []string{"o:{tenant}:{id}", "o/{id}/{tenant}/x", "o{{:{tenant:hex}-{id:uuid}", "o:{tenant:base64}.{id}", "o:{tenant}0:{id}"} {
 		v := hashOfOrders(template)
-		find, err := Names([]*replicator.View{v}, testTables())
+		found, err := NewNames([]*replicator.View{v}, testTables())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +23,7 @@ func TestANameLeadsBackToItsEntity(t *testing.T) {
 			if made.Err != nil { // the form does not take the value
 				continue
 			}
-			entities, ok := find(v, made.Entries[0].Key)
+			entities, ok := found.Entities(v, made.Entries[0].Key)
 			if strings.HasSuffix(made.Entries[0].Key, ":b%/x") && !ok {
 				continue // its last value holds a colon
 			}
@@ -59,12 +59,29 @@ func TestNamesThatMayBeSomethingElseAreLeftAlone(t *testing.T) {
 		{"not that name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}}, "bests", false},
 	}
 	for _, tt := range tests {
-		find, err := Names(tt.views, testTables())
+		found, err := NewNames(tt.views, testTables())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := find(tt.views[0], tt.key); ok != tt.ok {
+		if _, ok := found.Entities(tt.views[0], tt.key); ok != tt.ok {
 			t.Errorf("%s: of %s it says %v", tt.name, tt.key, ok)
 		}
+	}
+}
+
+func TestNamesBeginWithWhatStandsBeforeTheFirstValue(t *testing.T) {
+	for template, want := range map[string]string{"o:{tenant}:{id}": "o:", "o{{:{tenant:hex}-{id:uuid}": "o{:", "{tenant}:{id}": ""} {
+		v := hashOfOrders(template)
+		found, err := NewNames([]*replicator.View{v}, testTables())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := found.Begins(v); got != want {
+			t.Errorf("%s begins with %q, want %q", template, got, want)
+		}
+	}
+	best := &replicator.View{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}
+	if found, err := NewNames([]*replicator.View{best}, testTables()); err != nil || found.Begins(best) != "best" {
+		t.Errorf("a key without a value begins with %q, %v", found.Begins(best), err)
 	}
 }

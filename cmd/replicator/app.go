@@ -206,7 +206,7 @@ func openMySQL(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replica
 func openRedis(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	c := redisConfig(sink, log)
 	var err error
-	if c.Names, err = view.Names(viewsOf(cfg, sink.Name), cfg.Tables); err != nil {
+	if c.Names, err = view.NewNames(viewsOf(cfg, sink.Name), cfg.Tables); err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", cfg.File, err)}
 	}
 	return redis.New(c)

@@ -30,11 +30,18 @@ type Config struct {
 	CACert, Cert, Key string // files: the authorities to trust, the certificate to show and its key; "": none
 	ServerName        string // the name that the server's certificate must have; "": its address
 
-	// Names says whether a name can be one that the view's key makes, and, of a hash or JSON view, whose it is then, in the form of
-	// replicator.Key.String: so what somebody else put into a view is found. nil: it is not looked for.
-	Names func(v *replicator.View, name string) (entities []string, ok bool)
-
+	Names  Names        // finds what somebody else put into a view; nil: it is not looked for
 	Logger *slog.Logger // nil: none
+}
+
+// Names knows the names that the keys of views make.
+type Names interface {
+	// Begins is what all names of a view begin with; "" if that is nothing in particular.
+	Begins(v *replicator.View) string
+
+	// Entities says whether a name can be one that the view's key makes, and, of a hash or JSON view, whose it is then, in the form of
+	// replicator.Key.String.
+	Entities(v *replicator.View, name string) (entities []string, ok bool)
 }
 
 // Time limits. A link that was cut without a FIN must not hang for ever; a script never takes long (callEntities), but a

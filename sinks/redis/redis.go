@@ -23,7 +23,7 @@ type Sink struct {
 	tags    []string // where the copies of the marks stand in a cluster
 	log     *slog.Logger
 	rdb     redis.UniversalClient
-	names   func(v *replicator.View, name string) (entities []string, ok bool)
+	names   Names // nil: strays are not looked for
 
 	apply, swapMarks, swapRecord, push script
 }

@@ -26,8 +26,11 @@ type trace struct {
 // view's is not looked at, nor is a hash without any of the view's fields.
 func (t *Target) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
 	k, doing := t.keepers[view], "looking for what nobody claims"
-	begins := literal(k.view.Key)
-	if t.sink.names == nil || begins == "" {
+	if t.sink.names == nil {
+		return nil, "", nil
+	}
+	begins := t.sink.names.Begins(k.view)
+	if begins == "" {
 		return nil, "", nil
 	}
 	nodes, err := t.sink.nodes(ctx)
@@ -48,7 +51,7 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 	}
 	var strays []replicator.Stray
 	for _, key := range keys {
-		entities, ok := t.sink.names(k.view, key)
+		entities, ok := t.sink.names.Entities(k.view, key)
 		if !ok || strings.HasPrefix(key, prefix) {
 			continue
 		}
@@ -65,21 +68,6 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 		return strays, strconv.Itoa(at+1) + " 0", nil
 	}
 	return strays, "", nil
-}
-
-// literal is what a template begins with before its first value.
-func literal(template string) string {
-	var b strings.Builder
-	for i := 0; i < len(template); i++ {
-		if c := template[i]; c == '{' || c == '}' {
-			if i+1 == len(template) || template[i+1] != c {
-				break
-			}
-			i++
-		}
-		b.WriteByte(template[i])
-	}
-	return b.String()
 }
 
 // storedType is the type that Redis has for what a kind keeps.
@@ -314,7 +302,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		if d.bad {
 			return removed, fmt.Errorf("%q is no place in a view", s.At)
 		}
-		e.entities, _ = t.sink.names(k.view, e.key)
+		e.entities, _ = t.sink.names.Entities(k.view, e.key)
 		if k.kind == kindSet {
 			e.entities = []string{e.member}
 		}

@@ -12,8 +12,12 @@ import (
 	"replicator/internal/servers"
 )
 
-// namesOfTests says that of the keys that begin as a view's do all are the view's; whose they are stands behind the colon.
-func namesOfTests(v *replicator.View, name string) ([]string, bool) {
+// namesOfTests takes all keys that begin as a view's do for the view's; whose they are stands behind the colon.
+type namesOfTests struct{}
+
+func (namesOfTests) Begins(v *replicator.View) string { return v.Name + ":" }
+
+func (namesOfTests) Entities(v *replicator.View, name string) ([]string, bool) {
 	_, entity, ok := strings.Cut(name, ":")
 	return []string{entity}, ok && strings.HasPrefix(name, v.Name)
 }
@@ -31,12 +35,12 @@ func strayViews() []*replicator.View {
 func TestStraysAreFoundAndRemovedAndNothingElseIs(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		f := open(t)
-		f.sink.names = namesOfTests
+		f.sink.names = namesOfTests{}
 		strays(t, f.rdb, f.open(t, strayViews()...))
 	})
 	t.Run("a cluster", func(t *testing.T) {
 		_, rdb, c := startCluster(t, servers.Redis7)
-		c.Names = namesOfTests
+		c.Names = namesOfTests{}
 		sink := newSink(t, c)
 		t.Cleanup(func() {
 			if err := sink.Close(); err != nil {
