@@ -85,7 +85,7 @@ func tablesOf(views []*View) (tables []string) {
 // stay failed until somebody acts, and join the others when they have caught up. A rebuild's run is left alone: it is the
 // rebuild that knows it.
 func (p *Pipeline) part(ctx context.Context) error {
-	for _, r := range p.failedOfTable() {
+	for _, r := range p.toPart() {
 		if r.shadow || slices.ContainsFunc(r.views, func(v *View) bool { return p.rebuildOf(v) != nil }) {
 			continue
 		}
@@ -106,18 +106,17 @@ func (p *Pipeline) part(ctx context.Context) error {
 	return nil
 }
 
-// failedOfTable are the runs that failed because of a table which not all of their views read.
-func (p *Pipeline) failedOfTable() (failed []*run) {
+// toPart are the runs that failed because of a table which not all of their views read.
+func (p *Pipeline) toPart() []*run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var runs []*run
 	for _, r := range p.runs {
-		state, err := r.trouble()
-		of, others := r.readers(tableOf(err))
-		if state == StateFailed && len(of) > 0 && len(others) > 0 {
-			failed = append(failed, r)
+		if _, err := r.trouble(); r.parts(err) {
+			runs = append(runs, r)
 		}
 	}
-	return failed
+	return runs
 }
 
 // checkpointsOf are those of some views, with the progress of the tables that these read.

@@ -38,12 +38,12 @@ func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 		f.mu.Unlock()
 		for range 2 {
 			history(f, r, 10)
-			time.Sleep(5 * time.Second)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			if err := p.Wait(ctx, "30", []string{"a", "c"}); err != nil {
 				t.Fatal(err)
 			}
 			cancel()
+			time.Sleep(5 * time.Second)
 			for _, st := range p.Status(nil) {
 				if want := st.View == "b"; want != (st.State == replicator.StateFailed) || want != strings.Contains(st.Error, "truncated") {
 					t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)

@@ -75,6 +75,9 @@ func (r *run) loop(ctx context.Context) error {
 		if IsFatal(err) {
 			delay, state = 30*time.Second, StateFailed
 		}
+		if r.parts(err) {
+			state = StateRetrying // most of its views have not failed: the pipeline parts them in a moment
+		}
 		r.setState(state, err)
 		r.observer().Retry(r.pipeline.Name)
 		r.pipeline.Log.Error("pipeline interrupted", "sink", r.pipeline.Name, "views", r.names(), "state", state,
@@ -152,8 +155,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 		}
 		return Fatal(fmt.Errorf("%w; %s", err, way))
 	}
-	if of, others := r.readers(tableOf(err)); len(of) > 0 && len(others) > 0 {
-		return Fatal(err) // the pipeline parts them: only those that read the table are filled anew
+	if err := Fatal(err); r.parts(err) {
+		return err // only those that read the table are filled anew
 	}
 	fresh, ferr := r.pipeline.fresh(ctx, r.views, []Position{r.position()})
 	if ferr != nil {
@@ -195,6 +198,12 @@ func (r *run) trouble() (state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state, r.err
+}
+
+// parts reports whether err stops some of the run's views only, so that the pipeline parts them from the others.
+func (r *run) parts(err error) bool {
+	of, others := r.readers(tableOf(err))
+	return IsFatal(err) && len(of) > 0 && len(others) > 0
 }
 
 // readers are the run's views that read a table, and the others.
