@@ -85,3 +85,7 @@ type Handler interface {
 	// and when the source is idle, too.
 	Commit(order int64, at time.Time)
 }
+
+// Unlogger is a Handler that shows changes, and keeps nothing that would be wrong without those that the log doesn't tell: it is
+// told of them (ErrUnlogged), and reading goes on.
+type Unlogger interface{ Unlogged(err error) }

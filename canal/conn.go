@@ -47,6 +47,7 @@ const (
 	errnoDeadlock         = 1213
 	errnoBinlogFatal      = 1236
 	errnoLockNowait       = 3572
+	errnoNoSuchDatabase   = 1049
 	errnoNoSuchTable      = 1146
 	errnoNoSuchKey        = 1176
 	errnoBadField         = 1054
@@ -63,7 +64,7 @@ func classify(err error) error {
 	}
 	switch e.Number {
 	case errnoAccessDenied, errnoDBAccessDenied, errnoTableDenied, errnoColumnDenied, errnoSpecificDenied, errnoNotAllowed,
-		errnoPluginNotLoaded, errnoMustChangePasswd, errnoNoSuchTable, errnoBadField:
+		errnoPluginNotLoaded, errnoMustChangePasswd, errnoNoSuchDatabase, errnoNoSuchTable, errnoBadField:
 		return replicator.Fatal(err)
 	}
 	return err

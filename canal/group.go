@@ -282,7 +282,12 @@ func (s *stream) statement(ctx context.Context, h header, database, text []byte,
 		return st.effect == effectRollback, nil
 	case effectRows:
 		if !s.silent() {
-			return false, replicator.OfTable(st.table, fmt.Errorf("table %s %s: %w", st.table, st.what, replicator.ErrUnlogged))
+			err := replicator.OfTable(st.table, fmt.Errorf("table %s %s: %w", st.table, st.what, replicator.ErrUnlogged))
+			h, ok := s.handler.(replicator.Unlogger)
+			if !ok {
+				return false, err
+			}
+			h.Unlogged(err)
 		}
 	case effectAlter:
 		if !s.silent() {

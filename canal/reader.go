@@ -174,8 +174,8 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 		Epoch: r.place.epoch, Schema: r.digests}.position()
 }
 
-// ErrFence: what was to be waited for can't be one of this source.
-var ErrFence = errors.New("a fence is FILE:POS or a GTID set of the source")
+// ErrFence: what a person named can't be a place in this source's binlog.
+var ErrFence = errors.New("a place in the binlog is FILE:POS or a GTID set of the source")
 
 // Includes reports whether a fence is at or before p.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {

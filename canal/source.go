@@ -203,7 +203,7 @@ func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (repli
 	return s.fresh(srv, known, t)
 }
 
-// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it. That FILE:POS is between
+// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it; ErrFence if it is neither. That FILE:POS is between
 // two transactions shows when it is read: the file is then read from its beginning.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
 	conn, srv, err := s.connect(ctx)
@@ -220,14 +220,14 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 	if isFilePos(text) {
 		var file fileName
 		if file, t.Pos, err = parseFilePos(text); err != nil {
-			return replicator.Position{}, err
+			return replicator.Position{}, fmt.Errorf("%w: %w", ErrFence, err)
 		}
 		t.File = file.name
 		p, err = r.here(ctx, t, file, nil)
 	} else {
 		var set *gtidSet
 		if set, err = parseGTIDSet(srv.flavor, text); err != nil {
-			return replicator.Position{}, err
+			return replicator.Position{}, fmt.Errorf("%w: %w", ErrFence, err)
 		}
 		p, err = r.byGTID(ctx, t, r.files[0].fileName, set, "it is an empty set")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +130,30 @@ func TestWhatHappensToATableThatIsNotReadDoesNotMatter(t *testing.T) {
 		}
 		t.Cleanup(func() { r.Close() })
 		wantChanges(t, b.read(r.(*Reader)).upTo(b.latest(src)), "insert cell.c 6b000000000000000000000000000000 v1 a")
+	})
+}
+
+// Where InnoDB itself carries out foreign keys, what a cascade changes is not in the binlog. Check names the tables concerned.
+func TestCheckWarnsOfCascadesThatAreNotLogged(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE parent (id INT PRIMARY KEY)", "INSERT INTO parent VALUES (1)",
+			"CREATE TABLE strict (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))",
+			"CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON UPDATE CASCADE)", "INSERT INTO child VALUES (1, 1)")
+		src := b.source(replicator.Table{Name: "parent", Key: []string{"id"}}, replicator.Table{Name: "strict", Key: []string{"id"}},
+			replicator.Table{Name: "child", Key: []string{"id"}})
+		from := b.latest(src)
+		b.exec("UPDATE parent SET id = 2")
+		logged := slices.ContainsFunc(b.changes(src, from), func(c replicator.Change) bool { return c.Cell.Table == "child" })
+		var warned []string
+		for _, f := range src.Check(testContext(t)) {
+			if strings.Contains(f.Detail, "foreign key") {
+				warned = append(warned, f.What)
+			}
+		}
+		if want := []string{"table child"}; logged && warned != nil || !logged && !slices.Equal(warned, want) {
+			t.Errorf("what a cascade changes is logged: %t; warned of %v", logged, warned)
+		}
 	})
 }
 

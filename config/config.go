@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"replicator"
@@ -21,6 +22,17 @@ type Config struct {
 
 	// ownDatabase holds the tables that name no database: each shard has them in its own.
 	ownDatabase map[string]bool
+	lines       map[string]int // where each view's keys stand, by VIEW.KEY; VIEW is where its section begins
+}
+
+// Line is where a view's key stands in the file, or its section if it has no such key: what only shows when the views are
+// compiled names its line, too. A name in a table of fields stands where that does.
+func (c *Config) Line(view, key string) int {
+	key, _, _ = strings.Cut(key, ".")
+	if line := c.lines[view+"."+key]; line > 0 {
+		return line
+	}
+	return c.lines[view]
 }
 
 // Shard is one server of a source or a sink. One that is not sharded has a single shard, without a name.

@@ -15,6 +15,10 @@ func (l *loader) views(root *section) {
 	targets := map[string]string{}
 	for i, s := range sections {
 		v := l.view(names[i], s)
+		l.config.lines[v.Name] = s.at.line
+		for key, n := range s.at.fields {
+			l.config.lines[v.Name+"."+key] = n.line
+		}
 		l.config.Views = append(l.config.Views, v)
 		shared, again := "", false
 		for _, target := range l.targets(v) {

@@ -178,7 +178,7 @@ func (l *loader) madeOfKey(s *section, key string, v *replicator.View, columns [
 	done := map[string]bool{}
 	for _, f := range v.From {
 		table := l.config.Table(f.Table)
-		if done[table.Name] {
+		if done[table.Name] || len(table.Key) == 0 { // that a key is missing was said
 			continue
 		}
 		done[table.Name] = true

@@ -154,7 +154,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		answer(w, http.StatusOK, waitAnswer{Included: true})
 	case ctx.Err() != nil && r.Context().Err() == nil:
-		fail(w, http.StatusGatewayTimeout, fmt.Errorf("not included after %s: %w", timeout, err))
+		fail(w, http.StatusGatewayTimeout, fmt.Errorf("not included after %s: %w", timeout.Round(time.Millisecond), err))
 	default:
 		s.failed(w, r, err)
 	}

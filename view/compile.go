@@ -46,6 +46,19 @@ type feed struct {
 	loops  []loop
 }
 
+// KeyError is what is wrong with one key of a view's definition.
+type KeyError struct {
+	View string
+	Key  string // as in the configuration: "where", "fields.email"
+	Err  error
+}
+
+func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// at says which key of the view err is about.
+func (f *feed) at(key string, err error) error { return &KeyError{View: f.name, Key: key, Err: err} }
+
 // compileFeed compiles a view for the cells of b's table.
 func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	f := &feed{view: place, name: v.Name}
@@ -63,7 +76,7 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	}
 	if err == nil && v.Where != "" {
 		if f.where, err = compileExpression(v.Where, reflect.Bool, b.resolve); err != nil {
-			err = fmt.Errorf("where: %w", err)
+			err = f.at("where", err)
 		}
 	}
 	if err == nil && len(v.KeyFrom) > 0 {
@@ -83,12 +96,12 @@ func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
 	}
 	if v.Key != "" {
 		if f.key, err = c.keyTemplate(v.Key); err != nil {
-			return fmt.Errorf("key: %w", err)
+			return f.at("key", err)
 		}
 	}
 	if v.Member != "" {
 		if f.member, err = c.entityTemplate(v.Member, "routing"); err != nil {
-			return fmt.Errorf("routing: %w", err)
+			return f.at("routing", err)
 		}
 	}
 	return f.compileFields(c, v.Fields)
@@ -112,12 +125,12 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 	}
 	if v.Key != "" {
 		if f.key, err = c.template(v.Key); err != nil {
-			return fmt.Errorf("key: %w", err)
+			return f.at("key", err)
 		}
 	}
 	if v.Member != "" {
 		if f.member, err = c.template(v.Member); err != nil {
-			return fmt.Errorf("member: %w", err)
+			return f.at("member", err)
 		}
 	}
 	if !f.sum {
@@ -129,7 +142,7 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 	amount := leaf{loop: -1}
 	if v.Sum != "" {
 		if amount, err = (&leafCompiler{binder: c.binder}).compile(v.Sum); err != nil {
-			return fmt.Errorf("sum: %w", err)
+			return f.at("sum", err)
 		}
 		if amount.list {
 			return fmt.Errorf("sum: a cell has one amount; write an expression over the list instead, such as \"=sum(lines, .qty)\"")
@@ -146,7 +159,7 @@ func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
 	for _, field := range fields {
 		l, err := c.compile(field.Path)
 		if err != nil {
-			return fmt.Errorf("fields.%s: %w", field.Name, err)
+			return f.at("fields."+field.Name, err)
 		}
 		f.fields = append(f.fields, l)
 	}

@@ -95,7 +95,13 @@ func (a *app) sourceStats(ctx context.Context) []server.SourceStats {
 // fingerprint fills in what each view's definition comes to, and checks that all views compile.
 func fingerprint(cfg *config.Config) error {
 	if _, err := compile(cfg, cfg.Views, cfg.Tables); err != nil {
-		return usageError{fmt.Errorf("%s: %w", cfg.File, err)}
+		var at *view.KeyError
+		if errors.As(err, &at) {
+			err = &config.Problem{File: cfg.File, Line: cfg.Line(at.View, at.Key), Key: "views." + at.View + "." + at.Key, Text: at.Err.Error()}
+		} else {
+			err = fmt.Errorf("%s: %w", cfg.File, err)
+		}
+		return usageError{err}
 	}
 	for _, v := range cfg.Views {
 		v.Fingerprint = view.Fingerprint(v, cfg.Tables)

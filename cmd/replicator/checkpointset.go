@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"replicator"
+	"replicator/canal"
 	"replicator/config"
 )
 
@@ -87,6 +88,9 @@ func (s *setter) at(ctx context.Context, shard config.Shard) (replicator.Positio
 		}
 	}
 	at, err := source.At(ctx, s.pos, known)
+	if errors.Is(err, canal.ErrFence) {
+		err = usageError{fmt.Errorf("--pos: %w", err)}
+	}
 	return at, errors.Join(err, source.Close())
 }
 

@@ -202,6 +202,13 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 		if want := []string{"body", "column", "key", "op", "position", "table", "time", "version"}; !slices.Equal(names, want) {
 			t.Errorf("fields %v, want %v", names, want)
 		}
+		// What the binlog doesn't tell is said, and reading goes on behind it.
+		l.exec("TRUNCATE TABLE cell")
+		l.put("c", 1, `{}`)
+		after := l.run("tail", "--from", "earliest", "--limit", "5")
+		if after.code != 0 || strings.Count(after.out, "\n") != 5 || !strings.Contains(after.errors, "table cell was truncated") {
+			t.Errorf("over a TRUNCATE: %+v", after)
+		}
 		r := l.run("tail", "--view", "index_users_email", "--from", "earliest", "--limit", "1")
 		if r.code != 0 || !strings.Contains(r.out, `"entries":[{"email":"a@x.org"}]`) {
 			t.Errorf("what a view is given: %+v", r)

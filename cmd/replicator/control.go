@@ -55,8 +55,8 @@ func (c control) Wait(ctx context.Context, fence server.Fence, views []string) e
 			continue
 		}
 		err := p.Wait(ctx, fence.At, wanted)
-		if errors.Is(err, canal.ErrFence) {
-			err = fmt.Errorf("%w: %w", server.ErrInvalid, err)
+		if errors.Is(err, canal.ErrFence) { // the others would say the same
+			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
 		}
 		errs = append(errs, err)
 	}

@@ -205,6 +205,7 @@ func (a *app) catchUp(ctx context.Context) error {
 	var err error
 	for i, p := range a.pipelines {
 		if fences[i], err = latest(ctx, p.Source); err != nil {
+			err = fmt.Errorf("source: asking for its position: %w; `replicator check` says what is missing", err)
 			break
 		}
 	}

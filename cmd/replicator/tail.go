@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,7 @@ type tail struct {
 	from  string
 	limit int
 
+	log       *slog.Logger
 	out       *bufio.Writer
 	cfg       *config.Config
 	reader    replicator.Reader
@@ -60,8 +62,7 @@ func (t *tail) run(ctx context.Context, o *options, viewName string) error {
 	if t.from != "latest" && t.from != "earliest" {
 		return usageError{fmt.Errorf("--from is latest or earliest, not %q", t.from)}
 	}
-	log, err := o.logger()
-	if err != nil {
+	if t.log, err = o.logger(); err != nil {
 		return err
 	}
 	if len(t.cfg.Source.Shards) > 1 {
@@ -86,7 +87,7 @@ func (t *tail) run(ctx context.Context, o *options, viewName string) error {
 	} else if err := t.wholeRows(tables); err != nil {
 		return err
 	}
-	source, err := newSource(shard, tables, log, 0)
+	source, err := newSource(shard, tables, t.log, 0)
 	if err != nil {
 		return err
 	}
@@ -107,6 +108,9 @@ func (t *tail) run(ctx context.Context, o *options, viewName string) error {
 	}
 	return errors.Join(err, t.out.Flush(), t.reader.Close(), source.Close())
 }
+
+// Unlogged says that changes are missing from what is printed. It implements replicator.Unlogger.
+func (t *tail) Unlogged(err error) { t.log.Warn("changes are missing here", "error", err) }
 
 // wholeRows asks for everything that the tables hold.
 func (t *tail) wholeRows(tables []replicator.Table) (err error) {

@@ -101,7 +101,10 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) replicator.Fin
 	}
 	if _, err := s.keep(ctx, v); err != nil {
 		f.Level, f.Detail = replicator.Fail, err.Error()
-		f.Fix = "see `replicator schema` and the section on target tables in the manual"
+		f.Fix = "alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing"
+		if is(err, 1044, 1142, 1143) {
+			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
+		}
 	}
 	return f
 }
