@@ -154,13 +154,13 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 func (b *bodies) likelihood(t *Table) int {
 	n := 0
 	if b.codec != "" {
+		n += 8
+	}
+	if bodyRank(b.column) < len(bodyNames) {
 		n += 4
 	}
 	if b.sure {
 		n += 2
-	}
-	if bodyRank(b.column) < len(bodyNames) {
-		n += 8
 	}
 	if c := t.col(b.column); !c.Nullable {
 		n++

@@ -13,29 +13,30 @@ func (p *plan) suggestForBodies(f *followed) {
 		all = nil
 		for _, value := range distinct(f.Values[f.col(f.column).Name]) {
 			if value != "" {
-				all = append(all, sortOfCell{from: f.name + "." + value, base: cmp(word(value), word(f.name))})
+				all = append(all, sortOfCell{from: f.name + "." + value, base: either(word(value), word(f.name))})
 			}
 		}
 	}
 	for i := range all {
 		s := &all[i]
 		s.table = f
+		var docs []map[string]any
 		for row, doc := range f.body.decoded {
 			if value := f.value(row); doc != nil && (f.column == "" || s.from == f.name+"."+value) {
-				s.docs = append(s.docs, doc)
+				docs = append(docs, doc)
 			}
 		}
-		if i >= mostSorts {
+		if s.docs = len(docs); i >= mostSorts {
 			continue
 		}
-		if s.properties, s.more = collect(s.docs); f.body.sure {
+		if s.properties, s.more = collect(docs); f.body.sure {
 			p.suggest(s)
 		}
 	}
 	f.sorts = all
 }
 
-func cmp(first, second string) string {
+func either(first, second string) string {
 	if first != "" {
 		return first
 	}
@@ -67,11 +68,11 @@ const (
 func (s *sortOfCell) candidates() []candidate {
 	var all []candidate
 	for _, p := range s.properties {
-		typ := p.indexed(mostIndexed - s.table.keyBytes())
+		typ := p.indexType(mostIndexed - s.table.keyBytes())
 		if typ == "" || badName(p.name) || has(s.table.key, p.name) || secret(p.name) {
 			continue
 		}
-		score := 10*appeal(p.name) + 30*len(p.values)/max(p.present, 1) + 30*p.present/max(len(s.docs), 1)
+		score := 10*appeal(p.name) + 30*len(p.values)/max(p.present, 1) + 30*p.present/max(s.docs, 1)
 		switch {
 		case p.booleans > 0:
 			score -= 40
@@ -91,7 +92,7 @@ func (s *sortOfCell) candidates() []candidate {
 // suggest makes the views of a sort of cell: the likeliest index to be kept at once, the others as comments.
 func (p *plan) suggest(s *sortOfCell) {
 	indexes := s.candidates()
-	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.booleans+c.decimals == 0 && 4*c.present >= len(s.docs) })
+	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.booleans+c.decimals == 0 && 4*c.present >= s.docs })
 	for i, c := range indexes {
 		v := p.index(s, c)
 		if v.live = i == live && p.live < mostLive; v.live {
@@ -240,7 +241,7 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	}
 	var types []pair
 	for _, property := range s.properties {
-		if typ := property.kept(); typ != "" && s.atTop(property) && len(names) < mostFields && !hasPair(types, property.name) {
+		if typ := property.rowType(); typ != "" && s.atTop(property) && len(names) < mostFields && !hasPair(types, property.name) {
 			names = append(names, property.path)
 			types = append(types, pair{property.name, typ})
 		}

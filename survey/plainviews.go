@@ -12,7 +12,7 @@ func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
 	}
-	base := cmp(word(f.name), "rows")
+	base := either(word(f.name), "rows")
 	var main *stanza
 	if len(f.key) > 1 {
 		main = p.counter(f, base)
@@ -75,7 +75,7 @@ func (p *plan) counter(f *followed, base string) *stanza {
 		break
 	}
 	name, existing := p.free(base+"_counter", func(t *Table) bool {
-		return len(t.Columns) == 2 && t.col(group.Name) != nil && t.col(cmp(sum, "cnt")) != nil && len(t.Primary) == 1 && has(t.Primary, group.Name)
+		return len(t.Columns) == 2 && t.col(group.Name) != nil && t.col(either(sum, "cnt")) != nil && len(t.Primary) == 1 && has(t.Primary, group.Name)
 	})
 	v := &stanza{header: "views." + name, settings: []pair{{"from", quoted(f.name)}, {"sink", `"main"`}, {"kind", `"counter"`},
 		{"group", list([]string{group.Name})}}}
@@ -86,11 +86,11 @@ func (p *plan) counter(f *followed, base string) *stanza {
 	}
 	if existing != nil {
 		v.note += " " + p.why(existing)
-		if _, ok := existing.col(cmp(sum, "cnt")).createdAs(typ); !ok || !sameType(existing.col(group.Name), group) {
+		if _, ok := existing.col(either(sum, "cnt")).createdAs(typ); !ok || !sameType(existing.col(group.Name), group) {
 			return v
 		}
 	}
-	v.create(pair{group.Name, group.Type}, pair{cmp(sum, "cnt"), typ})
+	v.create(pair{group.Name, group.Type}, pair{either(sum, "cnt"), typ})
 	return v
 }
 

@@ -187,22 +187,25 @@ func isUUID(s string) bool {
 	return len(s) == 32 && err == nil
 }
 
-// String says what kinds of values the property has.
+// String says what kinds of values the property has; of what looks like a secret nothing more than that.
 func (p *property) String() string {
 	var kinds []string
-	add := func(n int, format string, args ...any) {
+	add := func(n int, kind, format string, args ...any) {
+		if n > 0 && format != "" && !secret(p.name) {
+			kind += " (" + fmt.Sprintf(format, args...) + ")"
+		}
 		if n > 0 {
-			kinds = append(kinds, fmt.Sprintf(format, args...))
+			kinds = append(kinds, kind)
 		}
 	}
-	add(p.uuids, "uuid")
-	add(p.texts, "string (length up to %d)", p.longest)
-	add(p.bytes, "bytes (length up to %d)", p.longest)
-	add(p.integers, "integer (%s to %s)", p.least, p.greatest)
-	add(p.decimals, "decimal (digits up to %d.%d)", p.digits, p.scale)
-	add(p.floats, "float")
-	add(p.booleans, "boolean")
-	add(p.lists, "list")
-	add(p.objects, "object")
+	add(p.uuids, "uuid", "")
+	add(p.texts, "string", "length up to %d", p.longest)
+	add(p.bytes, "bytes", "length up to %d", p.longest)
+	add(p.integers, "integer", "%s to %s", p.least, p.greatest)
+	add(p.decimals, "decimal", "digits up to %d.%d", p.digits, p.scale)
+	add(p.floats, "float", "")
+	add(p.booleans, "boolean", "")
+	add(p.lists, "list", "")
+	add(p.objects, "object", "")
 	return strings.Join(kinds, "; or ")
 }

@@ -67,6 +67,7 @@ func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 type reader struct {
 	conn     *sql.Conn
 	database string
+	sampled  int // bytes of all samples
 }
 
 func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
@@ -223,8 +224,7 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 	if err != nil || len(t.Unique) == 0 || isOwn(t.Name) {
 		return err
 	}
-	if !wanted {
-		t.Problem = "it was not asked for"
+	if t.Skipped = !wanted; t.Skipped {
 		return nil
 	}
 	return r.sample(ctx, t)

@@ -130,7 +130,7 @@ func TestASampleOfABigTableIsSmall(t *testing.T) {
 			"CREATE TABLE long_bodies (id INT PRIMARY KEY, body LONGBLOB)")
 		s.fill("cell (row_key, column_name, ref_key, body)", 30000, "UNHEX(LPAD(HEX(i), 32, '0')), IF(i BETWEEN 12000 AND 18000, 'seldom', 'users'), i, CONCAT('{\"n\": ', i, '}')")
 		s.fill("keyed (a, b, body)", 30000, "i, i, '{}'")
-		s.fill("long_bodies", 40, "i, RPAD('{}', 1048576 + i % 2, ' ')")
+		s.fill("long_bodies", 40, "i, RPAD('{}', 262144 + i % 2, ' ')")
 		before := s.rowsRead()
 		db := s.read()
 		if n := s.rowsRead() - before; n > 8000 { // OFFSET reads what it passes over
@@ -231,7 +231,7 @@ func TestMistakesNameTheServerAndNeverThePassword(t *testing.T) {
 		}
 	}
 	s.exec("CREATE TABLE other (id INT PRIMARY KEY)")
-	if db := s.read("cell"); len(db.Tables) != 2 || db.Tables[0].Problem != "" || db.Tables[1].Problem != "it was not asked for" {
+	if db := s.read("cell"); len(db.Tables) != 2 || db.Tables[0].Skipped || !db.Tables[1].Skipped {
 		t.Errorf("one of two tables: %+v", db.Tables)
 	}
 }

@@ -43,6 +43,12 @@ func TestRolesAreFoundByTypesKeysAndContents(t *testing.T) {
 		{"versions by time",
 			repeated(table("t", "n|doc,changed_at", "n int AUTO", "doc varchar(64)", "changed_at datetime(6)", "payload mediumblob"), 3, "doc,changed_at,payload", "d%d", "2024-01-01 00:00:00", `{"a": "x%d"}`),
 			[]string{`key = "doc"`, `version = "changed_at"`, `body = "payload"`}, nil},
+		{"a version that no key knows",
+			repeated(table("t", "n", "n int AUTO", "doc int", "version int", "body json"), 3, "n,body", "%d", `{"a": "x%d"}`),
+			[]string{`key = "n"`, `# Should a row be a version of an entity, and not the entity itself: let key name the entity, and say version = "version".`}, []string{"version ="}},
+		{"bodies that decode before such as don't",
+			repeated(table("t", "id", "id int AUTO", "data blob", "meta json"), 3, "id,data,meta", "%d", "\x89PNG", `{"a": "x%d"}`),
+			[]string{`body = "meta"`}, nil},
 		{"an id in a composite key is no version",
 			repeated(table("t", "user_id,doc_id", "user_id int", "doc_id bigint", "body json"), 3, "user_id,doc_id,body", "%d", "%d", `{"a": "x%d"}`),
 			[]string{`key = ["user_id", "doc_id"]`}, []string{"version ="}},
@@ -150,6 +156,10 @@ func TestATableThatHoldsRowsIsNoPlaceForAView(t *testing.T) {
 	taken = table("index_t_email", "email,id", "email varchar(1)", "id int")
 	if text := written(t, source, taken); !strings.Contains(text, "\n[views.index_t_email_2]\n") {
 		t.Errorf("too short: %s", text)
+	}
+	taken = table("index_t_email", "", "email varchar(254)", "id int")
+	if text := written(t, source, taken); !strings.Contains(text, "\n[views.index_t_email_2]\n") {
+		t.Errorf("without a key, and so not looked at: %s", text)
 	}
 	taken = repeated(table("index_t_email", "email,id", "email varchar(254)", "id int"), 1, "email,id", "x", "1")
 	text := writtenDB(t, &survey.Database{Tables: []survey.Table{source, taken}, Kept: map[string]string{"index_t_email": "index_t_email"}})

@@ -17,11 +17,12 @@ import (
 const (
 	newestRows = 200
 	oldestRows = 50
-	places     = 8       // between the ends
-	placeRows  = 25      // at each of them
-	batchRows  = 25      // of one statement
-	maxBody    = 1 << 20 // longer bodies are not read
-	maxBytes   = 8 << 20 // of a table's sample; a batch may exceed it
+	places     = 8         // between the ends
+	placeRows  = 25        // at each of them
+	batchRows  = 25        // of one statement
+	maxBody    = 256 << 10 // longer bodies are not read
+	maxBytes   = 4 << 20   // of a table's sample; a batch may exceed it
+	maxTotal   = 128 << 20 // of all samples; of a table beyond that a batch is read
 	maxTime    = 20 * time.Second
 )
 
@@ -29,7 +30,8 @@ const (
 // stand in: as many of its entries are read as rows are wanted. Bodies that are too long don't leave the server.
 func (r *reader) sample(ctx context.Context, t *Table) error {
 	key := t.Unique[0]
-	s := &sampler{reader: r, table: t, key: key, seen: map[string]bool{}, until: time.Now().Add(maxTime)}
+	s := &sampler{reader: r, table: t, key: key, seen: map[string]bool{},
+		limit: max(min(maxBytes, maxTotal-r.sampled), 1), until: time.Now().Add(maxTime)}
 	t.Values, t.TooLong = map[string][][]byte{}, map[string]int{}
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -38,6 +40,7 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 		}
 	}
 	err := s.all(ctx)
+	r.sampled += s.bytes
 	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) && t.Rows > 0 {
 		return nil // a statement took too long, say: what was seen will do
 	}
@@ -99,6 +102,7 @@ type sampler struct {
 	columns []*Column // that are read
 	seen    map[string]bool
 	bytes   int
+	limit   int // of bytes
 	until   time.Time
 }
 
@@ -109,7 +113,7 @@ func (s *sampler) inKey(name string) bool {
 // read reads a part of the sample, as long as that is not too large. Rows that were read before are not counted again.
 func (s *sampler) read(ctx context.Context, p part) error {
 	query := s.query(p)
-	for done := 0; done < p.rows && s.bytes < maxBytes && time.Now().Before(s.until); done += batchRows {
+	for done := 0; done < p.rows && s.bytes < s.limit && time.Now().Before(s.until); done += batchRows {
 		n := 0
 		err := s.each(ctx, fmt.Sprintf("%s LIMIT %d OFFSET %d", query, batchRows, done), nil, func(rows *sql.Rows) error {
 			n++

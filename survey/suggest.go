@@ -12,7 +12,7 @@ type plan struct {
 	tables []*followed // that can be followed
 	left   []string    // what is to be said of tables that can't, or need not be
 	taken  map[string]bool
-	kept   map[string]bool // existing tables that views are suggested for
+	target map[string]bool // existing tables that views are suggested for
 	live   int             // views that are no comments
 }
 
@@ -30,7 +30,7 @@ type sortOfCell struct {
 	from       string // as a view names it
 	base       string // what its views' names are made of
 	table      *followed
-	docs       []map[string]any
+	docs       int // decoded bodies
 	properties []*property
 	more       bool
 	views      []stanza
@@ -78,11 +78,11 @@ const mostSorts = 20
 
 // newPlan decides what the configuration says.
 func newPlan(db *Database, stages [][]Codec) *plan {
-	p := &plan{db: db, taken: map[string]bool{}, kept: map[string]bool{}}
+	p := &plan{db: db, taken: map[string]bool{}, target: map[string]bool{}}
 	var all []*followed
 	for i := range db.Tables {
 		t := &db.Tables[i]
-		if isOwn(t.Name) {
+		if isOwn(t.Name) || t.Skipped {
 			continue
 		}
 		f := &followed{Table: t, roles: assign(t, stages)}
@@ -95,21 +95,20 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 			p.left = append(p.left, fmt.Sprintf("%s: a configuration can't name a table with a dot in its name: rename it.", shown(t.Name)))
 		default:
 			all = append(all, f)
+			f.name = p.tableName(t.Name)
+			if f.body != nil {
+				p.suggestForBodies(f)
+				f.body.decoded = nil // there may be many tables
+			}
 		}
 	}
 	for _, f := range all {
-		f.name = p.tableName(f.Table.Name)
-		if f.body != nil {
-			p.suggestForBodies(f)
-		}
-	}
-	for _, f := range all {
-		if f.body == nil && !p.kept[f.Table.Name] {
+		if f.body == nil && !p.target[f.Table.Name] {
 			p.suggestForRows(f)
 		}
 	}
 	for _, f := range all { // a table that a view may be kept in is no source
-		if !p.kept[f.Table.Name] {
+		if !p.target[f.Table.Name] {
 			p.tables = append(p.tables, f)
 		}
 	}
@@ -174,7 +173,7 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 		}
 		name = p.unique("views", candidate)
 		if t != nil {
-			p.kept[t.Name] = true
+			p.target[t.Name] = true
 		}
 		return name, t
 	}
@@ -182,7 +181,8 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 
 // ours reports whether a view of that name may be kept in an existing table.
 func (p *plan) ours(t *Table, view string) bool {
-	return t.Problem == "" && (p.db.Kept[t.Name] == view || t.Rows == 0 && p.db.Kept[t.Name] == "" && !isOwn(t.Name))
+	empty := t.Rows == 0 && t.Problem == "" && !t.Skipped && len(t.Unique) > 0 && !isOwn(t.Name) // else it was not looked at
+	return p.db.Kept[t.Name] == view || empty && p.db.Kept[t.Name] == ""
 }
 
 // secret reports whether a name looks like that of something that is better not copied around.

@@ -31,8 +31,8 @@ type Table struct {
 	Values  map[string][][]byte
 	TooLong map[string]int
 
-	// Problem is why the table could not be looked at; "" if it could.
-	Problem string
+	Skipped bool   // it was not asked for, and so not sampled
+	Problem string // why the table could not be looked at; "" if it could
 }
 
 // Column is a column as information_schema has it.

@@ -9,9 +9,9 @@ import (
 // mostIndexed is what all columns of an index may take in InnoDB, in bytes.
 const mostIndexed = 3072
 
-// indexed is a property's column type in an index table, with room for what was not sampled. "" if there is none: for what is
+// indexType is a property's column type in an index table, with room for what was not sampled. "" if there is none: for what is
 // neither short nor of one kind.
-func (p *property) indexed(room int64) string {
+func (p *property) indexType(room int64) string {
 	if p.list != strings.HasSuffix(p.path, "[]") || strings.Count(p.path, "[]") > 1 || p.objects+p.lists+p.floats > 0 {
 		return ""
 	}
@@ -80,8 +80,8 @@ func (p *property) numeric() string {
 	return "DECIMAL(65,0)"
 }
 
-// kept is a property's column type in a row; "" if there is none.
-func (p *property) kept() string {
+// rowType is a property's column type in a row; "" if there is none.
+func (p *property) rowType() string {
 	if p.lists+p.objects > 0 {
 		return "JSON"
 	}

@@ -99,6 +99,9 @@ func (t *text) table(f *followed) {
 	if len(f.objects) > 0 {
 		t.say("Objects in JSON are in %s: views reach into them by $COLUMN.PROPERTY.", shownList(f.objects))
 	}
+	if c := f.unkeyedVersion(); c != "" {
+		t.say("Should a row be a version of an entity, and not the entity itself: let key name the entity, and say version = %s.", quoted(c))
+	}
 	t.line("%s[tables.%s]", comment, f.name)
 	if f.name != f.Table.Name {
 		t.line("%stable = %s", comment, quoted(f.Table.Name))
@@ -144,6 +147,17 @@ func (f *followed) others() (names []string) {
 		}
 	}
 	return names
+}
+
+// unkeyedVersion is a column that is called a version, though no unique key says that it is one of the rows'; "" if there is none.
+func (f *followed) unkeyedVersion() string {
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		if f.body != nil && f.version == "" && c.orders() && slices.Contains([]string{"version", "ref_key", "revision"}, strings.ToLower(c.Name)) && !has(f.key, c.Name) {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 func shownList(names []string) string {
@@ -195,11 +209,11 @@ func (t *text) views(f *followed) {
 			t.say("%s has more values in the sample, of which nothing is said here: %s.", shown(f.column), f.further())
 			break
 		}
-		if len(s.docs) == 0 {
+		if s.docs == 0 {
 			t.say("%s: no bodies were decoded.", shown(s.from))
 			continue
 		}
-		t.say("%s. Properties of %d sampled rows, and in how many they are:", shown(s.from), len(s.docs))
+		t.say("%s. Properties of %d sampled rows, and in how many they are:", shown(s.from), s.docs)
 		t.properties(s)
 		t.stanzas(s.views)
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -170,6 +172,35 @@ func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing
 		l.must("check")
 		l.converges("index_users_email")
 	})
+}
+
+// TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the README and of the manual as they stand there, but for who and
+// where the server is.
+func TestAFirstConfigurationIsMadeAsTheManualSays(t *testing.T) {
+	for file, app := range map[string]string{"../../README.md": "127.0.0.1:3306)/jogchat", "../../docs/operating.md": "db1:3306)/app"} {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, block, _ := strings.Cut(string(page), "```\nreplicator init ")
+		block, _, closed := strings.Cut("replicator init "+block, "\n```\n")
+		if !closed {
+			t.Fatalf("%s has no block that begins with replicator init", file)
+		}
+		l := newBareLab(t, servertest.MySQL(t))
+		l.exec(cellTable)
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		first, rest, _ := strings.Cut(block, "\n")
+		script := strings.NewReplacer("replicator:SECRET", l.user+":"+password, app, l.server.Addr()+")/"+l.database).Replace(first) +
+			"\nsed -i 's/127.0.0.1:9190/" + l.listen + "/' replicator.toml\n" +
+			strings.NewReplacer("SECRET", password, "replicator run", "replicator run --until-caught-up").Replace(rest)
+		cmd := exec.CommandContext(t.Context(), "bash", "-euc", script)
+		cmd.Dir, cmd.Env = l.dir, append(os.Environ(), "PATH="+filepath.Dir(built)+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), password) {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+		l.expect(emails, "a@x.org a")
+	}
 }
 
 func TestInitTakesThePasswordFromTheEnvironmentOrNeedsNone(t *testing.T) {
