@@ -123,7 +123,19 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 			differences = append(differences, d)
 		}
 	}
-	return differences, nil
+	if len(differences) == 0 {
+		return nil, nil
+	}
+	return differences, t.unreplaced(ctx, tx)
+}
+
+// unreplaced fails where a rebuilt view was swapped in since the target was opened: its states go by another id.
+func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
+	retired, err := retiredIDs(ctx, tx)
+	if err == nil && slices.ContainsFunc(t.kept, func(k *keeper) bool { return retired[k.id] }) {
+		err = errSwapped
+	}
+	return err
 }
 
 // expectation is what a view should hold of a key, and the item to name if it doesn't.

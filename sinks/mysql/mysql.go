@@ -116,7 +116,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		t.shared = t.shared || k.shared
 		t.marked[i] = k.markedAtOpen
 	}
-	t.retired, err = s.retired(ctx)
+	t.retired, err = retiredIDs(ctx, s.db)
 	return t, err
 }
 

@@ -157,10 +157,10 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 	return err
 }
 
-// retired returns the ids of views that were forgotten or defined anew. What states say of them is dropped when they are
-// written next.
-func (s *Sink) retired(ctx context.Context) (map[uint32]bool, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name IS NULL")
+// retiredIDs are the ids of views that were forgotten or defined anew. What states say of them is dropped when they are written
+// next.
+func retiredIDs(ctx context.Context, q querier) (map[uint32]bool, error) {
+	rows, err := q.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name IS NULL")
 	if err != nil {
 		return nil, classify(err, "table "+viewsTable)
 	}

@@ -17,6 +17,7 @@ func TestATargetOfBeforeASwapIsOpenedAnew(t *testing.T) {
 		defer first.Close()
 		defer second.Close()
 		old, shadow := openTarget(t, second, counter("c")), openTarget(t, first, first.Shadow(counter("c")))
+		applyAll(t, shadow, amountOp(1, 1, "Kyiv", int64(5)))
 		at := replicator.Position{Order: 5, Token: "5"}
 		for _, target := range []replicator.Target{old, shadow} {
 			if err := target.Mark(t.Context(), at, replicator.Filled); err != nil {
@@ -29,9 +30,16 @@ func TestATargetOfBeforeASwapIsOpenedAnew(t *testing.T) {
 		if err := old.Mark(t.Context(), at, replicator.Filled); err == nil || errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err) {
 			t.Errorf("a mark by a target of before the swap: %v", err)
 		}
+		ops := []replicator.Op{amountOp(1, 1, "Kyiv", int64(5))}
+		if _, err := old.(replicator.Comparer).Compare(t.Context(), ops); err == nil || replicator.IsFatal(err) {
+			t.Errorf("what a target of before the swap takes for missing: %v", err)
+		}
 		anew := openTarget(t, second, counter("c"))
 		if err := anew.Mark(t.Context(), at, replicator.Filled); err != nil {
 			t.Error(err)
+		}
+		if differences, err := anew.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(differences) > 0 {
+			t.Errorf("after the swap: %v, %v", differences, err)
 		}
 		exec(t, db, "UPDATE replicator_views SET name = NULL")
 		if err := anew.Mark(t.Context(), at, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
