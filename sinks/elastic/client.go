@@ -25,10 +25,14 @@ import (
 type client struct {
 	transport *elastictransport.Client
 	http      *http.Transport
+	patience  time.Duration // how long a request may take in all
 }
 
-// answerTimeout is how long a request may take: a cut link must not hold a pipeline for ever.
-const answerTimeout = 90 * time.Second
+// A cut link, or a proxy that stalls, must not hold a pipeline for ever.
+const (
+	answerTimeout  = 90 * time.Second  // until an answer begins
+	requestTimeout = 2 * answerTimeout // until it is read
+)
 
 func newClient(c Config) (*client, error) {
 	if len(c.Addresses) == 0 {
@@ -63,7 +67,7 @@ func newClient(c Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{transport: t, http: h}, nil
+	return &client{transport: t, http: h, patience: requestTimeout}, nil
 }
 
 func (t TLS) config() (*tls.Config, error) {
@@ -115,6 +119,8 @@ func decode(answer []byte, into any) error {
 
 // send sends a request and returns the answer's body; an answer that is no success is an error, classified.
 func (c *client) send(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
 	// A URL without scheme and host: the transport fills in those of a node.
 	req, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
 	if err != nil {
