@@ -59,7 +59,7 @@ func (s *session) advance(ctx context.Context, u urgency) error {
 	switch {
 	case u == saveNothing, !moved && idle:
 		return nil
-	case u == saveDue && idle && time.Since(s.markedAt) < idleMark:
+	case u == saveDue && idle && !s.run.filling() && time.Since(s.markedAt) < idleMark:
 		if !s.run.pipeline.SavesIdle || at.Order == s.saved.Order {
 			return nil
 		}

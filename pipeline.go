@@ -332,6 +332,7 @@ func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
 	at := *c
 	if m.Position.Order < c.Position.Order {
 		at.Position = m.Position
+		at.Fill = begunAnew(c.Fill) // while a fill goes on nothing is saved that is not marked: the sink fell back
 	}
 	return &at, nil
 }

@@ -326,3 +326,45 @@ func TestAPurgedLogStopsTheViewAndNamesTheWayOut(t *testing.T) {
 		p.stopped(t)
 	})
 }
+
+// What a sink loses of a fill, because it was restored or its master was lost, is scanned again: the position alone says nothing of it.
+func TestAFillBeginsAnewWhereTheSinkFellBack(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprint("restarted: ", restarted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+				for key := range int64(60) {
+					f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "once"}})
+				}
+				slow := func() *started {
+					p := newPipeline(f, sink, store, "a")
+					p.Rate = 10
+					return start(p)
+				}
+				p := slow()
+				for key := range int64(3) {
+					time.Sleep(time.Second)
+					f.commit(fakeChange{replicator.Insert, fakeRow{key: 100 + key, version: 1, body: "meanwhile"}})
+				}
+				time.Sleep(time.Second)
+				if restarted {
+					p.crash()
+					<-p.done
+					p.stop()
+				}
+				before := fakePosition(61)
+				for key := range int64(200) {
+					sink.Corrupt("", "a", fakeCell(key), nil)
+				}
+				sink.SetMark("", "a", &before)
+				if restarted {
+					p = slow()
+				}
+				time.Sleep(time.Minute) // it is noticed, and waits to go on
+				p.caughtUp(t, f)
+				p.stopped(t)
+				holds(t, f, sink, "a")
+			})
+		})
+	}
+}

@@ -134,12 +134,28 @@ func (r *run) reconcile(ctx context.Context) error {
 			return fmt.Errorf("sink %s: view %s: its mark is gone: %w", r.pipeline.Name, v.Name, ErrSinkLost)
 		}
 		if at := marks[i].Position; at.Order < r.marked.Order && at.Order < r.at.Order {
+			if r.fill == nil && marks[i].Phase != Filled {
+				return fmt.Errorf("sink %s: view %s: it was set back to before it was filled: %w", r.pipeline.Name, v.Name, ErrSinkLost)
+			}
 			r.pipeline.Log.Warn("the sink fell back: reading goes back with it", "sink", r.pipeline.Name, "view", v.Name,
 				"order", at.Order, "was", r.at.Order)
 			r.at = at
+			r.fill, r.dirty = begunAnew(r.fill), true // what it lost of the fill no position tells
 		}
 	}
 	return nil
+}
+
+// begunAnew is the progress of a fill that has to read its tables from the start; nil if there is no fill.
+func begunAnew(fill map[string]Progress) map[string]Progress {
+	if fill == nil {
+		return nil
+	}
+	anew := map[string]Progress{}
+	for table, p := range fill {
+		anew[table] = Progress{Total: p.Total}
+	}
+	return anew
 }
 
 // lost turns the loss of a sink's data, or of the source's log, into what the configuration says: fill anew, or stop.
