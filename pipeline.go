@@ -242,7 +242,7 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		return nil, fmt.Errorf("reading the checkpoints: %w", err)
 	}
 	var resumed []Checkpoint
-	var unfilled []*View
+	var unfilled, begun []*View
 	var changed []string
 	failed := map[string]error{}
 	for _, v := range p.Views {
@@ -254,22 +254,20 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		case err != nil:
 			failed[v.Name] = err
 			p.Log.Error("view does not run", "sink", p.Name, "view", v.Name, "error", err)
+		case at == nil && c == nil && m == nil:
+			begun = append(begun, v)
 		case at == nil:
 			unfilled = append(unfilled, v)
 		default:
 			resumed = append(resumed, *at)
 		}
 	}
-	if len(unfilled) > 0 {
-		fresh, err := p.fresh(ctx, unfilled, known(saved, marks, p.Source.Name()))
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range unfilled {
-			c := fresh
-			c.View, c.Fingerprint = v.Name, v.Fingerprint
-			resumed = append(resumed, c)
-		}
+	before := known(saved, marks, p.Source.Name())
+	if resumed, err = p.resumeAt(ctx, resumed, begun, before, p.begun); err == nil {
+		resumed, err = p.resumeAt(ctx, resumed, unfilled, before, p.anew)
+	}
+	if err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	p.failed, p.changed = failed, changed
@@ -350,22 +348,48 @@ func known(saved []Checkpoint, marks []Mark, source string) (at []Position) {
 	return at
 }
 
-// fresh is the checkpoint of views that have to be filled, as StartAt says.
-func (p *Pipeline) fresh(ctx context.Context, views []*View, known []Position) (Checkpoint, error) {
-	c := Checkpoint{Source: p.Source.Name()}
-	var err error
-	if p.StartAt == "earliest" {
+// resumeAt adds the checkpoints of views that begin where a function says.
+func (p *Pipeline) resumeAt(ctx context.Context, resumed []Checkpoint, views []*View, before []Position,
+	where func(context.Context, []*View, []Position) (Checkpoint, error)) ([]Checkpoint, error) {
+	if len(views) == 0 {
+		return resumed, nil
+	}
+	c, err := where(ctx, views, before)
+	for _, v := range views {
+		c.View, c.Fingerprint = v.Name, v.Fingerprint
+		resumed = append(resumed, c)
+	}
+	return resumed, err
+}
+
+// begun is the checkpoint of views that there was nothing of before, as StartAt says.
+func (p *Pipeline) begun(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
+	c.Source = p.Source.Name()
+	switch p.StartAt {
+	case "earliest":
 		c.Position, err = p.Source.Oldest(ctx, known)
-	} else {
+	case "latest":
 		c.Position, err = p.Source.Latest(ctx, known)
+	default:
+		return p.anew(ctx, views, known)
 	}
+	return c, askedPosition(err)
+}
+
+// anew is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or that
+// changed, too: StartAt says only where new ones begin.
+func (p *Pipeline) anew(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
+	c.Source = p.Source.Name()
+	c.Position, err = p.Source.Latest(ctx, known)
+	c.Fill, c.FillFrom = fillOf(views), c.Position.Order
+	return c, askedPosition(err)
+}
+
+func askedPosition(err error) error {
 	if err != nil {
-		return c, fmt.Errorf("asking the source for its position: %w", err)
+		err = fmt.Errorf("asking the source for its position: %w", err)
 	}
-	if p.StartAt == "snapshot" || p.StartAt == "" {
-		c.Fill, c.FillFrom = fillOf(views), c.Position.Order
-	}
-	return c, nil
+	return err
 }
 
 // view is the view of that name: one of the pipeline's, or the shadow of one that is being rebuilt.

@@ -307,6 +307,38 @@ func TestAnEmptiedSinkStopsTheViewOrFillsItAnew(t *testing.T) {
 	}
 }
 
+// start says where new views begin. One that is filled anew because it was lost holds all cells, whatever start says.
+func TestALostViewIsFilledAnewWhereverNewOnesStart(t *testing.T) {
+	for _, startAt := range []string{"latest", "earliest"} {
+		for _, lost := range []string{"sink", "log"} {
+			t.Run(startAt+", "+lost, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := rand.New(rand.NewPCG(6, 6))
+					f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+					history(f, r, 30)
+					p := start(newPipeline(f, sink, store, "a"))
+					p.caughtUp(t, f)
+					p.stopped(t)
+					for i := range int64(30) { // nothing is deleted: this sink can't be swept
+						f.commit(fakeChange{replicator.Insert, fakeRow{key: i % 8, version: 100 + i, body: strconv.FormatInt(i, 10)}})
+					}
+					if lost == "sink" {
+						sink = sinktest.NewReference()
+					}
+					f.purged = 50
+					pipeline := newPipeline(f, sink, store, "a")
+					pipeline.OnLost, pipeline.StartAt = "rebuild", startAt
+					p = start(pipeline)
+					time.Sleep(5 * time.Second)
+					p.caughtUp(t, f)
+					p.stopped(t)
+					holds(t, f, sink, "a")
+				})
+			})
+		}
+	}
+}
+
 func TestAPurgedLogStopsTheViewAndNamesTheWayOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 3))

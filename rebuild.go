@@ -96,12 +96,9 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	if err != nil {
 		return err
 	}
-	fresh, err := p.fresh(ctx, b.shadows, at)
+	fresh, err := p.anew(ctx, b.shadows, at)
 	if err != nil {
 		return err
-	}
-	if fresh.Fill == nil { // start says where views without a checkpoint begin; a rebuild always begins at offset zero
-		fresh.Fill, fresh.FillFrom = fillOf(b.shadows), fresh.Position.Order
 	}
 	return p.launchShadows(b, fresh)
 }
@@ -154,11 +151,11 @@ func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) 
 	if err != nil {
 		return err
 	}
-	fresh, err := p.fresh(ctx, b.views, at)
+	fresh, err := p.anew(ctx, b.views, at)
 	if err != nil {
 		return err
 	}
-	fresh.Fill, fresh.FillFrom, fresh.Repair = fillOf(b.views), fresh.Position.Order, true
+	fresh.Repair = true
 	for table := range fresh.Fill {
 		fresh.Fill[table] = Progress{After: from}
 	}

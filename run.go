@@ -174,7 +174,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if err := Fatal(err); r.parts(err) {
 		return err // only those that read the table are filled anew
 	}
-	fresh, ferr := r.pipeline.fresh(ctx, r.views, []Position{r.position()})
+	fresh, ferr := r.pipeline.anew(ctx, r.views, []Position{r.position()})
 	if ferr != nil {
 		return errors.Join(err, ferr)
 	}

@@ -116,7 +116,8 @@ func checkpointReset(o *options) *cobra.Command {
 		Use:   "reset [VIEW…]",
 		Short: "Forget how far views have come: they are filled anew at the next run",
 		Long: `Forgets the position of the named views (all, if none is named) in the checkpoint store and in the sinks. At the next
-run they are filled from offset zero, as a view that is new. What they hold stays, and is put right by the fill.
+run they begin as views that are new: filled from offset zero, unless [source] start says otherwise. What they hold stays, and
+is put right by the fill.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			cfg, err := loadViews(o, names)
