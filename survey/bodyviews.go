@@ -8,12 +8,12 @@ import (
 
 // suggestForBodies lists the sorts of cells of a table of bodies, their properties, and the views that they suggest.
 func (p *plan) suggestForBodies(f *followed) {
-	all := []sortOfCell{{from: f.name, base: word(f.name)}}
+	all := []sortOfCell{{from: f.name, base: baseName(f.name)}}
 	if f.column != "" {
 		all = nil
 		for _, value := range distinct(f.Values[f.col(f.column).Name]) {
 			if value != "" {
-				all = append(all, sortOfCell{from: f.name + "." + value, base: either(word(value), word(f.name))})
+				all = append(all, sortOfCell{from: f.name + "." + value, base: baseName(value, f.name)})
 			}
 		}
 	}

@@ -12,7 +12,7 @@ func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
 	}
-	base := either(word(f.name), "rows")
+	base := baseName(f.name)
 	var main *stanza
 	if len(f.key) > 1 {
 		main = p.counter(f, base)

@@ -64,7 +64,7 @@ func (p *plan) document(from, base string, fields []string) stanza {
 	name := p.unique("views", strings.ToLower(base)+"_search")
 	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its types are made of the first values.",
 		header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"search"`}, {"kind", `"document"`},
-			{"index", quoted(strings.TrimLeft(name, "_"))}, {"fields", list(fields)}}}
+			{"index", quoted(name)}, {"fields", list(fields)}}}
 }
 
 // isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.

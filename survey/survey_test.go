@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"replicator/codec"
 	"replicator/config"
 	"replicator/internal/servers/servertest"
 	"replicator/survey"
+	"replicator/view"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -132,7 +134,52 @@ func load(t *testing.T, text string) *config.Config {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
+	_, err = view.Compile(cfg.Views, cfg.Tables, view.Codecs{JSON: codec.JSON, Body: func(table string, names []string) (view.Decoder, error) {
+		c, err := codec.New(cfg.Table(table).Codec)
+		if err != nil {
+			return nil, err
+		}
+		return c.Decoder(names), nil
+	}})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
 	return cfg
+}
+
+// Whatever things are called, what is written is read, with every setting that is a comment, too.
+func FuzzNames(f *testing.F) {
+	f.Add("cell", "row_key", "users", "email", "address")
+	f.Add(`a "b"`, "a b", "x.y\n", "${x}", "=a.b[]")
+	f.Add("\\", "{id}", "$", "$$", `"`)
+	f.Add("-", "1", " ", "0", "0")
+	f.Fuzz(func(t *testing.T, name, key, sort, property, inner string) {
+		for _, s := range []string{name, key, sort, property, inner} {
+			if !utf8.ValidString(s) || s == "" || strings.ContainsRune(s, 0) || len(s) > 64 {
+				t.Skip() // a server has no such names
+			}
+		}
+		if strings.EqualFold(key, "kind") || strings.EqualFold(key, "body") {
+			t.Skip()
+		}
+		source := table("t", "", "kind varchar(20)", "body json")
+		source.Columns = append(source.Columns, survey.Column{Name: key, DataType: "int", Type: "int"})
+		source.Name, source.Primary, source.Unique = name, []string{key, "kind"}, [][]string{{key, "kind"}}
+		add(&source, "kind,body", []string{sort, "x"}, []string{sort, "y"})
+		decode := func(body []byte) (map[string]any, error) {
+			return map[string]any{property: string(body), inner: map[string]any{property: []any{string(body)}}}, nil
+		}
+		plain := table("t", "", "name varchar(20)")
+		plain.Columns = append(plain.Columns, survey.Column{Name: key, DataType: "int", Type: "int"})
+		plain.Name, plain.Rows, plain.Primary, plain.Unique = name+"2", 1, []string{key}, [][]string{{key}}
+		var b strings.Builder
+		db := &survey.Database{DSN: survey.HidePassword("u:p@/app", "DB_PASSWORD"), Name: name, Tables: []survey.Table{source, plain}}
+		if err := survey.Write(&b, db, [][]survey.Codec{{{Name: "json", Decode: decode}}}); err != nil {
+			t.Fatal(err)
+		}
+		load(t, b.String())
+		load(t, uncommented(b.String()))
+	})
 }
 
 func cells() survey.Table {

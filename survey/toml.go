@@ -103,6 +103,16 @@ func word(text string) string {
 	return strings.Trim(b.String(), "_")
 }
 
+// baseName is what names of views are made of: the first of the texts that leaves a name.
+func baseName(texts ...string) string {
+	for _, text := range texts {
+		if name := word(text); name != "" {
+			return name
+		}
+	}
+	return "view"
+}
+
 // DSN is a data source's name without its password.
 type DSN struct {
 	before, after string
