@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +22,7 @@ var marksSource string
 type storedMark struct {
 	Fingerprint string           `json:"fingerprint"`
 	Generation  uint64           `json:"generation"` // of the states that count
+	Forgotten   bool             `json:"forgotten,omitempty"`
 	Order       int64            `json:"order"`
 	Token       string           `json:"token"`
 	Phase       replicator.Phase `json:"phase"`
@@ -54,11 +54,11 @@ type viewMark struct {
 	marks []storedMark
 }
 
-// whole is what the copies say together; false if one is missing, or is of another generation than the others.
+// whole is what the copies say together; false if one is missing or forgotten, or is of another generation than the others.
 func (m *viewMark) whole() (storedMark, bool) {
 	lowest := m.marks[0]
 	for i, one := range m.marks {
-		if m.raw[i] == "" || one.Generation != lowest.Generation || one.Fingerprint != lowest.Fingerprint {
+		if m.raw[i] == "" || one.Forgotten || one.Generation != lowest.Generation || one.Fingerprint != lowest.Fingerprint {
 			return storedMark{}, false
 		}
 		if one.Phase != replicator.Filled {
@@ -200,25 +200,35 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, nil
 }
 
-// Forget implements replicator.Sink. Only the marks go: the states count in no later generation, while what the cells
-// contributed stays known, so that the next fill can take it back.
+// Forget implements replicator.Sink. Of the marks only the generation stays, which the next one has to be above: by then the clock
+// may be another machine's. The states count in no later generation, while what the cells contributed stays known, so that the
+// next fill can take it back.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.rdb.SMembers(ctx, sourcesKey).Result()
 	if err != nil {
 		return classify(err, "reading the sources")
 	}
-	if len(sources) == 0 {
-		return nil
-	}
-	_, err = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, source := range sources {
-			for _, key := range s.markKeys(source) {
-				p.HDel(ctx, key, view)
-			}
+	for _, source := range sources {
+		if err := s.forget(ctx, source, view); err != nil {
+			return fmt.Errorf("forgetting view %s: %w", view, err)
 		}
-		return nil
-	})
-	return classify(err, "forgetting view "+strconv.Quote(view))
+	}
+	return nil
+}
+
+func (s *Sink) forget(ctx context.Context, source, view string) error {
+	for range maxTries {
+		known, err := s.readMarks(ctx, source)
+		if err != nil || known[view] == nil {
+			return err
+		}
+		stub := storedMark{Generation: newGeneration(known[view]) - 1, Forgotten: true}.encode()
+		done, err := s.swap(ctx, source, []string{view}, []*viewMark{known[view]}, func(int, int) string { return stub })
+		if err != nil || done {
+			return err
+		}
+	}
+	return errors.New("other replicators write its marks all the time")
 }
 
 // marks is what a target marked last.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"testing"
+	"time"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -60,6 +61,28 @@ func TestAMarkNeverFalls(t *testing.T) {
 	want := replicator.Mark{View: "s", Fingerprint: "1", Phase: replicator.Filled, Position: replicator.Position{Order: 9007199254740993, Token: "9007199254740993"}}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("the mark is %v (%v), want %v", got, err, want)
+	}
+}
+
+// Generations are made of the time, and clocks differ: a view that was forgotten stays known by its generation alone.
+func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
+	v := view("c", "counter", "c:{a}", "n")
+	f := open(t, v)
+	ahead := storedMark{Fingerprint: v.Fingerprint, Generation: uint64(time.Now().Add(time.Hour).UnixMilli()), Phase: replicator.Filling}
+	if err := f.rdb.HSet(t.Context(), f.sink.markKeys("")[0], v.Name, ahead.encode()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	cell, five := cellOf(t, "cell", "users", "a"), replicator.Entry{Key: "c", Fields: []any{int64(5)}}
+	apply(t, f.open(t, v), put(cell, 10, five))
+	if err := f.sink.Forget(t.Context(), v.Name); err != nil {
+		t.Fatal(err)
+	}
+	if marks, err := f.sink.Marks(t.Context(), ""); err != nil || len(marks) > 0 {
+		t.Errorf("after it was forgotten there are marks: %v, %v", marks, err)
+	}
+	apply(t, f.open(t, v), put(cell, 3, five))
+	if got := f.cli(t, "GET", "c"); got != "5" {
+		t.Errorf("the counter shows %s, want 5", got)
 	}
 }
 
