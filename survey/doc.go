@@ -13,6 +13,7 @@
 // # Parts
 //
 // Read fills Tables (read.go, sample.go). The rest is a function of these alone: the roles of a table's columns (roles.go), the
-// codec of its bodies (body.go), the properties of the decoded ones (property.go), the views that they suggest (suggest.go,
-// bodyviews.go, plainviews.go), and the text (write.go, toml.go). Bodies are decoded by codecs that the caller brings.
+// codec of its bodies (body.go), the properties of the decoded ones (property.go) and their types (types.go), the views that they
+// suggest (suggest.go, bodyviews.go, plainviews.go), and the text (write.go, toml.go). Bodies are decoded by codecs that the
+// caller brings.
 package survey
