@@ -82,7 +82,7 @@ const (
 func sqlConfig(dsn string) (*mysql.Config, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("dsn: %w", err)
+		return nil, errors.New("the dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE") // err may quote it
 	}
 	cfg.Logger = &mysql.NopLogger{} // errors are returned; nothing is to print beside our own log
 	cfg.ParseTime = false

@@ -211,3 +211,10 @@ func TestAnErrorOfTheHandlerEndsReading(t *testing.T) {
 		t.Errorf("reading ended with %v, want the cause", err)
 	}
 }
+
+func TestABadDSNIsNotShown(t *testing.T) {
+	_, err := New(Config{DSN: "replicator:se/cret%zz@tcp(127.0.0.1:3306)"})
+	if err == nil || strings.Contains(err.Error(), "cret") {
+		t.Errorf("a DSN that can't be read: %v", err)
+	}
+}
