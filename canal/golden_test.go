@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,6 +146,7 @@ func newTestStream(f flavor, sets charsets, ts tables, h replicator.Handler) *st
 		flavor: f, charsets: sets, tables: ts, handler: h, stats: &readStats{}, file: file, pos: 4,
 		history: newHistory(f, end{file: file, pos: 4, order: orderOf(0, 1, 4)}, newGTIDSet(f)),
 		maps:    map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
+		xa: prepared{log: slog.New(slog.DiscardHandler)},
 	}
 }
 

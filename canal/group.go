@@ -273,7 +273,12 @@ func (s *stream) statement(ctx context.Context, h header, database, text []byte,
 		return false, nil
 	case effectSave, effectXAPart:
 		return false, nil
-	case effectCommit, effectXAEnd:
+	case effectCommit:
+		return true, nil
+	case effectXAEnd:
+		if !s.silent() {
+			s.xa.end(text, fmt.Sprintf("%s:%d", s.file.name, s.pos))
+		}
 		return true, nil
 	case effectRollback, effectPartial:
 		if s.group.rows {

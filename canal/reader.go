@@ -84,6 +84,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) error {
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
 		epoch: p.epoch, file: p.file, pos: p.pos, wantBorn: p.born,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload,
+		xa: prepared{log: r.source.cfg.Logger},
 	}
 	known := p.gtids
 	switch {

@@ -61,7 +61,7 @@ func (s server) sameServer(ctx context.Context, db querier) error {
 	}
 	var identity string
 	if err := db.QueryRowContext(ctx, query).Scan(&identity); err != nil {
-		return fmt.Errorf("the source is not the server it was: %w", err)
+		return fmt.Errorf("asking the source which server it is: %w", err)
 	}
 	if identity != s.identity {
 		return fmt.Errorf("the source is now another server: %s, it was %s", identity, s.identity)

@@ -46,6 +46,7 @@ type stream struct {
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
 	group group
+	xa    prepared
 
 	before, after image
 	inflate       *zstd.Decoder
@@ -190,8 +191,13 @@ func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) 
 		return s.compressedQuery(ctx, h, body)
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
 		return s.loadQuery(ctx, h, body)
-	case replication.XID_EVENT, replication.XA_PREPARE_LOG_EVENT:
+	case replication.XID_EVENT:
 		return true, nil
+	case replication.XA_PREPARE_LOG_EVENT:
+		if s.silent() { // whether it has rows of a watched table was not looked at
+			return true, nil
+		}
+		return true, s.xa.prepare(body)
 	case replication.PARTIAL_UPDATE_ROWS_EVENT:
 		return false, s.partialRows(body)
 	case replication.INTVAR_EVENT, replication.RAND_EVENT, replication.USER_VAR_EVENT, replication.ROWS_QUERY_EVENT,
