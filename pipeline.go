@@ -231,15 +231,11 @@ func (p *Pipeline) setError(err error) {
 }
 
 // resume decides for each view where it goes on: at the lower of its checkpoint and its mark in the sink; from a fill where
-// it has neither. The sink is asked first: what it says it holds is what it holds.
+// it has neither.
 func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
-	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	saved, marks, err := p.remembered(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
-	}
-	saved, err := p.Store.Checkpoints(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the checkpoints: %w", err)
+		return nil, err
 	}
 	var resumed []Checkpoint
 	var unfilled, begun []*View
@@ -276,6 +272,17 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		return []Checkpoint{}, nil
 	}
 	return resumed, nil
+}
+
+// remembered is what the store and the sink know of views. The sink is asked first: what it says it holds is what it holds.
+func (p *Pipeline) remembered(ctx context.Context) (saved []Checkpoint, marks []Mark, err error) {
+	if marks, err = p.Sink.Marks(ctx, p.Source.Name()); err != nil {
+		return nil, nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
+	}
+	if saved, err = p.Store.Checkpoints(ctx); err != nil {
+		return nil, nil, fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	return saved, marks, nil
 }
 
 func find(saved []Checkpoint, marks []Mark, view, source string) (c *Checkpoint, m *Mark) {

@@ -289,13 +289,9 @@ func (p *Pipeline) rebuildOf(v *View) *rebuild {
 
 // everKnown are all positions that anything remembers: of the runs, and of views that don't run.
 func (p *Pipeline) everKnown(ctx context.Context) ([]Position, error) {
-	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	saved, marks, err := p.remembered(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
-	}
-	saved, err := p.Store.Checkpoints(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the checkpoints: %w", err)
+		return nil, err
 	}
 	at := known(saved, marks, p.Source.Name())
 	p.mu.Lock()
@@ -399,13 +395,9 @@ func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	saved, err := p.Store.Checkpoints(ctx)
+	saved, marks, err := p.remembered(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the checkpoints: %w", err)
-	}
-	marks, err := p.Sink.Marks(ctx, p.Source.Name())
-	if err != nil {
-		return fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
+		return err
 	}
 	var shadows []Checkpoint
 	for _, c := range saved {
