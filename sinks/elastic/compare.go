@@ -34,9 +34,20 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 // compare returns where a document is not what its changes make, all of its cells being among them; nil if it is.
 func (d *document) compare() (*replicator.Difference, error) {
 	k, first := d.keeper, d.changes[0]
+	known := contents{}
+	if d.exists {
+		var err error
+		if known, err = k.parse(d.source); err != nil {
+			known = contents{} // whatever it is, it is not what it should be
+		}
+	}
 	want := contents{}
 	for _, c := range d.changes {
-		want[c.slot] = &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}
+		w := &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}
+		if s := known[c.slot]; s != nil && !s.present && s.state.Version == c.do.Version {
+			w.present, w.fields = false, nil // it was refused: a dead letter, nothing to hold
+		}
+		want[c.slot] = w
 	}
 	held, hidden, err := k.shown(d)
 	if err != nil {
@@ -47,12 +58,6 @@ func (d *document) compare() (*replicator.Difference, error) {
 		return nil, err
 	}
 	result := &replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen, Name: d.id}
-	known := contents{}
-	if d.exists {
-		if known, err = k.parse(d.source); err != nil {
-			known = contents{} // whatever it is, it is not what it should be
-		}
-	}
 	if s := known[first.slot]; s != nil {
 		result.State = s.state
 	}
@@ -63,9 +68,6 @@ func (d *document) compare() (*replicator.Difference, error) {
 		result.Kind = replicator.Extra
 	case hidden:
 		result.Kind = replicator.Missing
-		if s := known[first.slot]; s != nil && len(d.changes) == 1 && !s.present && s.state.Version == first.do.Version {
-			return nil, nil // it was refused: a dead letter, nothing to hold
-		}
 	default:
 		for i, f := range expected {
 			if !bytes.Equal(f, held[i]) {

@@ -103,7 +103,7 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 			differences = append(differences, ledgerDifferences(k, items, states)...)
 			continue
 		}
-		expected := t.expect(k, items)
+		expected := t.expect(k, items, states)
 		held, err := t.readHeld(ctx, tx, k, expected)
 		if err != nil {
 			return nil, err
@@ -115,9 +115,6 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 			}
 			d := replicator.Difference{Op: e.item.place, View: k.place, Kind: kind, State: replicator.Unseen}
 			if v := states[e.item.entity][e.item.cell].find(k.id); v != nil {
-				if kind == replicator.Missing && v.digest == noDigest && v.state.Version == e.item.op.Version {
-					continue // the server refused it: a dead letter, nothing to hold
-				}
 				d.State = v.state
 			}
 			differences = append(differences, d)
@@ -146,8 +143,8 @@ type expectation struct {
 	rows []row
 }
 
-// expect collects what the items make of a view, key by key.
-func (t *Target) expect(k *keeper, items []*item) []expectation {
+// expect collects what the items make of a view, key by key. What the server refused is a dead letter: nothing to hold.
+func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]cellState) []expectation {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int {
 		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(k.view.Feed(a.op.Cell), k.view.Feed(b.op.Cell)), cmp.Compare(a.cell, b.cell))
@@ -165,6 +162,9 @@ func (t *Target) expect(k *keeper, items []*item) []expectation {
 				out, cells = append(out, expectation{item: it, id: id, key: c.key}), nil
 			}
 			rows, _ := contribution(c.stored) // it was just made
+			if v := states[it.entity][it.cell].find(k.id); v != nil && v.digest == noDigest && v.state.Version == it.op.Version {
+				rows = nil
+			}
 			cells = append(cells, rows)
 			out[len(out)-1].rows = k.kind.rows(k, cells)
 		}

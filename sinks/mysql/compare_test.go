@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"replicator"
@@ -102,5 +103,47 @@ func TestCompareMergedViews(t *testing.T) {
 			}
 			exec(t, db, "UPDATE people SET email = 'by hand'")
 		}
+	})
+}
+
+// What a cell's state says of it holds for that cell alone: others of its entity may have something to show.
+func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE people (id BINARY(16) PRIMARY KEY, email VARCHAR(50), phone VARCHAR(50), CHECK (email <> 'refused'))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		v := view("row", "people", "email")
+		v.From, v.Fields = from("cell.profile", "cell.users"), fields("email", "phone")
+		target := openTarget(t, sink, v)
+		var ops []replicator.Op
+		for n, email := range []any{nil, "refused"} { // the first profile is gone
+			profile, users := userOp(n, 1, 1, nil), userOp(n, 1, 1, nil)
+			profile.Cell.Column = "profile"
+			profile.Values[0].Entries[0].Fields, users.Values[0].Entries[0].Fields = []any{email, nil}, []any{nil, "555"}
+			if email == nil {
+				profile.Version, profile.AsOf, profile.Values[0].Entries = replicator.NoVersion, 5, nil
+			}
+			ops = append(ops, profile, users)
+		}
+		if a, err := target.Apply(t.Context(), ops); err != nil || len(a.Rejected) != 1 || a.Rejected[0].Op != 2 {
+			t.Fatal(a, err)
+		}
+		compare := func(want ...replicator.DifferenceKind) {
+			t.Helper()
+			differences, err := target.(replicator.Comparer).Compare(t.Context(), ops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []replicator.DifferenceKind
+			for _, d := range differences {
+				got = append(got, d.Kind)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("differences: %v, and not %v", got, want)
+			}
+		}
+		compare()
+		exec(t, db, "DELETE FROM people")
+		compare(replicator.Missing, replicator.Missing)
 	})
 }
