@@ -44,8 +44,18 @@ A running process does it, if there is one; else this command does it by itself.
 }
 
 func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string, how server.Rebuild, out io.Writer) error {
+	if err := fingerprint(cfg); err != nil {
+		return err
+	}
 	c := client(cfg)
-	err := c.Rebuild(ctx, strings.Join(names, ","), how)
+	err := runsAsWritten(ctx, c, cfg, names)
+	if errors.Is(err, server.ErrUnknown) {
+		return fmt.Errorf("the running process: %w: SIGHUP makes it read the file again, and rebuild the view if that says "+
+			"on_change = \"rebuild\"; or stop it, rebuild, and start it", err)
+	}
+	if err == nil {
+		err = c.Rebuild(ctx, strings.Join(names, ","), how)
+	}
 	if errors.Is(err, server.ErrNotRunning) {
 		err = rebuildAlone(ctx, o, cfg, names, how, out)
 	} else if err == nil {
@@ -57,13 +67,14 @@ func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string
 	return err
 }
 
-// rebuildAlone runs the program for as long as the rebuild takes.
+// rebuildAlone runs the program for as long as the rebuild takes: what keeps other sinks' views is none of its business, and may
+// be down.
 func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []string, how server.Rebuild, out io.Writer) error {
 	log, err := o.logger()
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, cfg, log, nil, names...)
+	a, err := newApp(ctx, sinksOf(cfg, names), log, nil, names...)
 	if err != nil {
 		return err
 	}
@@ -74,7 +85,7 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	stop, stopNow := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- a.run(context.WithoutCancel(ctx), stop) }()
-	err = c.Rebuild(ctx, strings.Join(names, ","), how)
+	err = c.beginRebuild(ctx, names, how)
 	if errors.Is(err, replicator.ErrRebuilding) {
 		fmt.Fprintln(out, "a rebuild that was cut short goes on where it stopped; what was changed by hand since may need another one")
 		err = c.rebuildOthers(ctx, names, how)
@@ -83,10 +94,36 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 		err = followRebuild(ctx, out, names, c.Status)
 	}
 	if err == nil {
-		err = a.catchUp(ctx)
+		err = a.catchUp(ctx, names...)
 	}
 	stopNow()
 	return errors.Join(err, <-done, a.close())
+}
+
+// sinksOf is a configuration with no sinks but those of the named views.
+func sinksOf(cfg *config.Config, names []string) *config.Config {
+	some := *cfg
+	some.Sinks = slices.DeleteFunc(slices.Clone(cfg.Sinks), func(s config.Sink) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return cfg.View(name).Sink == s.Name })
+	})
+	return &some
+}
+
+// beginRebuild begins a rebuild of a program that is just starting. It gives up if a sink, or the source, does not answer.
+func (c control) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
+	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
+	defer cancel()
+	err := c.Rebuild(patient, strings.Join(names, ","), how)
+	if patient.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	views, statusErr := c.Status(ctx)
+	for _, v := range views {
+		if slices.Contains(names, v.View) && v.Error != "" {
+			return fmt.Errorf("view %s: %s", v.View, v.Error)
+		}
+	}
+	return errors.Join(err, statusErr)
 }
 
 // rebuildOthers rebuilds those of the named views that are not being rebuilt.
@@ -166,13 +203,15 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 type progress struct {
 	out      io.Writer
 	terminal bool
-	began    time.Time
+	began    time.Time // when progress was first shown
+	rows     int64     // that were done then, by an earlier run perhaps
+	ratio    float64
 	last     time.Time
 	drawn    bool
 }
 
 func newProgress(out io.Writer) *progress {
-	p := &progress{out: out, began: time.Now()}
+	p := &progress{out: out}
 	if f, ok := out.(*os.File); ok {
 		p.terminal = term.IsTerminal(int(f.Fd()))
 	}
@@ -189,10 +228,16 @@ func (p *progress) progress(what string, rows int64, ratio float64) {
 		return
 	}
 	p.last = time.Now()
+	if p.began.IsZero() || rows < p.rows {
+		p.began, p.rows, p.ratio = p.last, rows, ratio
+	}
 	took := time.Since(p.began)
-	text := fmt.Sprintf("%s  %d rows  %.0f rows/s", what, rows, float64(rows)/took.Seconds())
-	if ratio > 0.001 && ratio < 1 {
-		left := time.Duration(float64(took) * (1 - ratio) / ratio)
+	text := fmt.Sprintf("%s  %d rows", what, rows)
+	if took > time.Second {
+		text += fmt.Sprintf("  %.0f rows/s", float64(rows-p.rows)/took.Seconds())
+	}
+	if ratio > p.ratio+0.001 && ratio < 1 {
+		left := time.Duration(float64(took) * (1 - ratio) / (ratio - p.ratio))
 		text += fmt.Sprintf("  %3.0f%%  %s left", 100*ratio, left.Round(time.Second))
 		if p.terminal {
 			const width = 30

@@ -273,3 +273,43 @@ func TestARebuildThatIsFollowedIsNotDoneWhileItsViewIsPaused(t *testing.T) {
 		t.Errorf("it ended with %v left, error %v", states, err)
 	}
 }
+
+// Without a running process the command runs what it needs, and no sink besides.
+func TestARebuildByItselfNeedsNoOtherSink(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"username": "a", "email": "a@x.org"}`)
+	l.configure(cellViews, `
+[sinks.away]
+type = "redis"
+url = "redis://127.0.0.1:1/0"
+
+[views.user_away]
+from = "cell.users"
+sink = "away"
+kind = "json"
+key = "user:{row_key}"
+fields = ["username"]
+`)
+	l.must("rebuild", "users")
+	l.expect("SELECT username FROM users", "a")
+	if r := l.run("rebuild", "user_away"); r.code != exitFailed || !strings.Contains(r.errors, "view user_away: sink away") {
+		t.Errorf("of the sink that is away: exit status %d\n%s", r.code, r.errors)
+	}
+}
+
+// A process that refused a changed file would rebuild what the file no longer says, and the next start would refuse it again.
+func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"username": "a", "email": "a@x.org"}`)
+	l.configure(cellViews)
+	p := l.running()
+	l.caughtUp()
+	l.configure(strings.Replace(cellViews, "\n[views.users]\n", "\n[views.users]\nwhere = \"email == ''\"\n", 1))
+	if r := l.run("rebuild", "users"); r.code != exitFailed || !strings.Contains(r.errors, `view "users" as the file defines it`) {
+		t.Errorf("exit status %d\n%s", r.code, r.errors)
+	}
+	l.must("rebuild", "index_users_email") // which is as it was
+	p.stop()
+	l.must("rebuild", "users")
+	l.expect("SELECT username FROM users")
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -199,20 +200,31 @@ func (a *app) run(ctx, stop context.Context) error {
 	return errors.Join(errs...)
 }
 
-// catchUp returns nil once every view includes all that was committed when it was called.
-func (a *app) catchUp(ctx context.Context) error {
-	fences := make([]string, len(a.pipelines))
+// catchUp returns nil once the named views (all, if none is named) include all that was committed when it was called.
+func (a *app) catchUp(ctx context.Context, views ...string) error {
+	type fence struct {
+		pipeline *replicator.Pipeline
+		at       string
+		views    []string
+	}
+	var fences []fence
 	var err error
-	for i, p := range a.pipelines {
-		if fences[i], err = latest(ctx, p.Source); err != nil {
+	for _, p := range a.pipelines {
+		kept := slices.DeleteFunc(slices.Clone(views), func(v string) bool { return !p.Keeps(v) })
+		if len(views) > 0 && len(kept) == 0 {
+			continue
+		}
+		f := fence{pipeline: p, views: kept}
+		if f.at, err = latest(ctx, p.Source); err != nil {
 			err = fmt.Errorf("source: asking for its position: %w; `replicator check` says what is missing", err)
 			break
 		}
+		fences = append(fences, f)
 	}
-	for i, p := range a.pipelines {
+	for _, f := range fences {
 		if err == nil {
-			if err = p.Wait(ctx, fences[i], nil); err != nil {
-				err = fmt.Errorf("sink %s: %w", p.Name, err)
+			if err = f.pipeline.Wait(ctx, f.at, f.views); err != nil {
+				err = fmt.Errorf("sink %s: %w", f.pipeline.Name, err)
 			}
 		}
 	}

@@ -35,6 +35,7 @@ func TestMistakesInTheCommandLineAreUsageErrors(t *testing.T) {
 		{[]string{"check", "--log-level", "loud"}, "--log-level"},
 		{[]string{"check", "--log-format", "xml"}, "--log-format"},
 		{[]string{"rebuild", "users", "--from", "the beginning"}, "added_at"},
+		{[]string{"verify", "--rate", "-5"}, "--rate"},
 		{[]string{"demo", "--server", "oracle"}, "mariadb-11.8"},
 		{[]string{"init"}, "--source 'USER:PASSWORD@tcp(HOST:PORT)/DATABASE'"},
 		{[]string{"init", "--source", "root:" + password + "@nowhere(x"}, "USER:PASSWORD@tcp(HOST:PORT)/DATABASE"},

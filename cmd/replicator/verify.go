@@ -62,6 +62,9 @@ is looked at again after the view had time to include it. Exit status 3 if diffe
 					return usageError{fmt.Errorf("--sample: %q is %w", sample, err)}
 				}
 			}
+			if v.rate < 0 {
+				return usageError{fmt.Errorf("--rate: %d is no number of cells", v.rate)}
+			}
 			v.errOut = cmd.ErrOrStderr()
 			if err := fingerprint(v.cfg); err != nil {
 				return err
