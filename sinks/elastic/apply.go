@@ -45,7 +45,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		var err error
 		if pending, err = b.round(ctx, pending); err != nil {
-			return replicator.Applied{}, err
+			return replicator.Applied{}, t.replaced(ctx, err)
 		}
 	}
 	b.learn()

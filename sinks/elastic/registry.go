@@ -153,7 +153,7 @@ func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicat
 		return nil
 	})
 	if err != nil {
-		return err
+		return t.replaced(ctx, err)
 	}
 	copy(t.marked, found)
 	for i, k := range t.kept {

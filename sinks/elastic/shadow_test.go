@@ -53,6 +53,14 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 		t.Errorf("%d documents are shown after the swap", got)
 	}
 	b.shows("1", `{"name":"new"`)
+	_, applying := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 3), 10, "late", nil)})
+	_, asking := b.target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)})
+	marking := b.target.Mark(t.Context(), replicator.Position{Order: 10, Token: "t"}, replicator.Filled)
+	for _, err := range []error{applying, asking, marking} { // nothing is lost: the view is opened anew
+		if err == nil || errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err) {
+			t.Errorf("a target of before the swap: %v", err)
+		}
+	}
 	b.open()
 	if a := b.apply(op(cellOf(t, "users", 1), 6, "stale", nil)); len(a.Stale) != 1 {
 		t.Errorf("after the swap an older version is %+v", a)

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -90,7 +91,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 		}
 	}
 	if err := t.sink.client.read(ctx, documents); err != nil {
-		return nil, fmt.Errorf("reading versions: %w", err)
+		return nil, fmt.Errorf("reading versions: %w", t.replaced(ctx, err))
 	}
 	seen := make([]bool, len(cells))
 	for n, d := range documents {
@@ -109,6 +110,27 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 		}
 	}
 	return versions, nil
+}
+
+// errReplaced: another replicator swapped in a rebuilt view since the target was opened.
+var errReplaced = errors.New("a rebuilt view was swapped in since the views were opened: they are opened anew")
+
+// replaced is err, or what really happened where an index is missed whose place another generation of the view has taken: nothing is
+// lost then.
+func (t *Target) replaced(ctx context.Context, err error) error {
+	if !errors.Is(err, replicator.ErrSinkLost) {
+		return err
+	}
+	for _, k := range t.kept {
+		all, asked := t.sink.generations(ctx, k.view.Index)
+		if asked != nil {
+			return asked
+		}
+		if slices.ContainsFunc(all, func(g *generation) bool { return g.holds(k.view) && g.number > k.generation.number }) {
+			return errReplaced
+		}
+	}
+	return err
 }
 
 // Refresh makes readers see all that was applied: Elasticsearch lets searches see it only after a while (refresh_interval).
