@@ -102,7 +102,9 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if len(v.View.From) > 1 && d.Kind != replicator.Extra && op.Version == replicator.NoVersion {
-		same := func(other replicator.Op) bool { return other.Cell.Key == op.Cell.Key && other.Version != replicator.NoVersion }
+		same := func(other replicator.Op) bool {
+			return other.Cell.Key == op.Cell.Key && other.Version != replicator.NoVersion
+		}
 		if i := slices.IndexFunc(ops, same); i >= 0 {
 			return ops[i]
 		}
