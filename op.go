@@ -33,7 +33,8 @@ var Unseen = State{Version: NoVersion}
 
 // Next is the rule that keeps a view right whatever is replayed, reordered or sent by a second replicator:
 //
-//	put    ignored if it stands at or before the last full look; else applied if it is not older than what is there
+//	put    ignored if it stands at or before the last full look, but for a rewrite of what that look found at its place; else applied
+//	       if it is not older than what is there
 //	reset  ignored if it stands before the last full look, or at its place and found a lower version; else it replaces the
 //	       state whatever its version, unless a put that stands after it brought a version as high: that stays, and only
 //	       AsOf rises
@@ -50,6 +51,8 @@ var Unseen = State{Version: NoVersion}
 // that came later, the delete in between is still to come, and so is a look at a later place. A repair (Rewrite) was told to
 // write what the source holds, deletes that nobody logged included.
 // Why it doesn't yield to a lower version: with AsOf risen, the higher one that the look saw could not come any more.
+// Why a put may rewrite what a look at its place found: where the source stands still, all looks and scans stand at one place, and a
+// rebuild would else leave what was changed by hand since the last repair.
 func (s State) Next(op Op) (State, bool) {
 	if op.AsOf != 0 {
 		if op.AsOf < s.AsOf || op.AsOf == s.AsOf && op.Version < s.Version && !op.Rewrite {
@@ -59,6 +62,9 @@ func (s State) Next(op Op) (State, bool) {
 			return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false
 		}
 		return State{Version: op.Version, Order: op.AsOf, AsOf: op.AsOf}, true
+	}
+	if op.Rewrite && op.Order == s.AsOf && op.Order == s.Order && op.Version == s.Version {
+		return s, true
 	}
 	if op.Order <= s.AsOf || op.Version < s.Version || (op.Version == s.Version && op.Order < s.Order) {
 		return s, false

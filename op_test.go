@@ -6,6 +6,7 @@ func TestNext(t *testing.T) {
 	at := func(version, order, asOf int64) State { return State{Version: version, Order: order, AsOf: asOf} }
 	put := func(version, order int64) Op { return Op{Version: version, Order: order} }
 	reset := func(version, asOf int64) Op { return Op{Version: version, AsOf: asOf} }
+	rewrite := func(version, order int64) Op { return Op{Version: version, Order: order, Rewrite: true} }
 	repair := func(version, asOf int64) Op { return Op{Version: version, AsOf: asOf, Rewrite: true} }
 	for name, c := range map[string]struct {
 		before  State
@@ -23,6 +24,11 @@ func TestNext(t *testing.T) {
 		"the newest is deleted":                                   {at(5, 50, 0), reset(4, 60), at(4, 60, 60), true},
 		"the last is deleted":                                     {at(5, 50, 0), reset(NoVersion, 60), at(NoVersion, 60, 60), true},
 		"a put from before the look":                              {at(4, 60, 60), put(5, 50), at(4, 60, 60), false},
+		"a put from the look's place":                             {at(4, 60, 60), put(4, 60), at(4, 60, 60), false},
+		"a rewrite of what the look found at its place":           {at(4, 60, 60), rewrite(4, 60), at(4, 60, 60), true},
+		"a rewrite of another version at the look's place":        {at(4, 60, 60), rewrite(5, 60), at(4, 60, 60), false},
+		"a rewrite from before the look":                          {at(4, 60, 60), rewrite(4, 59), at(4, 60, 60), false},
+		"a rewrite of a version that a put brought later":         {at(4, 61, 60), rewrite(4, 60), at(4, 61, 60), false},
 		"a put from after the look":                               {at(4, 60, 60), put(5, 61), at(5, 61, 60), true},
 		"an older look":                                           {at(4, 60, 60), reset(3, 59), at(4, 60, 60), false},
 		"the same look again":                                     {at(4, 60, 60), reset(4, 60), at(4, 60, 60), true},

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
@@ -312,4 +314,39 @@ func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 	p.stop()
 	l.must("rebuild", "users")
 	l.expect("SELECT username FROM users")
+}
+
+// A repair and a rebuild of a source in which nothing happens stand at one place in its log.
+func TestARebuildInPlaceMendsWhatWasChangedSinceARepair(t *testing.T) {
+	l := newBareLab(t, servertest.Own(t, servers.MySQL))
+	redis := servertest.Own(t, servers.Redis7)
+	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.exec(cellTable)
+	l.put("a", 1, `{"username": "a"}`)
+	l.configure(source, program, `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+
+[views.user]
+from = "cell.users"
+sink = "cache"
+kind = "hash"
+key = "user:{row_key}"
+fields = ["username"]
+`)
+	p := l.running()
+	l.caughtUp()
+	for _, mend := range [][]string{{"verify", "--repair"}, {"rebuild", "user"}, {"verify", "--repair"}, {"rebuild", "user"}, {"rebuild", "user"}} {
+		if n, err := rdb.Del(t.Context(), "user:"+keyText("a")).Result(); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		l.must(mend...)
+		if got, err := rdb.HGet(t.Context(), "user:"+keyText("a"), "username").Result(); err != nil || got != "a" {
+			t.Fatalf("after %v it is %q (%v)", mend, got, err)
+		}
+	}
+	p.stop()
 }
