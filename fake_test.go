@@ -257,6 +257,18 @@ func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string
 	return cells, next, nil
 }
 
+// Siblings implements replicator.Lister: entities have one cell.
+func (r *fakeReader) Siblings(_ context.Context, _ string, keys []replicator.Key) (cells []replicator.Cell, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for row := range r.rows {
+		if c := fakeCell(row.key); slices.Contains(keys, c.Key) && !slices.Contains(cells, c) {
+			cells = append(cells, c)
+		}
+	}
+	return cells, nil
+}
+
 // Estimate implements replicator.Lister.
 func (r *fakeReader) Estimate(context.Context, string) (int64, error) { return 10, nil }
 

@@ -60,6 +60,51 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	return cells, next, nil
 }
 
+// Siblings implements replicator.Lister. Like Cells it leaves it to the cells' own comparison which rows are of one cell.
+func (r *Reader) Siblings(ctx context.Context, table string, keys []replicator.Key) (cells []replicator.Cell, err error) {
+	w := r.tables.byName[table]
+	if w == nil {
+		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
+	}
+	x, err := newSelection(w)
+	if err != nil {
+		return nil, err
+	}
+	x = x.keysOnly()
+	ofAny := *x
+	ofAny.column = -1
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	seen := map[replicator.Cell]bool{}
+	for some := range slices.Chunk(keys, newestBatch) {
+		var selects []string
+		var args []any
+		for n, key := range some {
+			where, values, err := ofAny.cellCondition(replicator.Cell{Table: table, Key: key})
+			if err != nil {
+				return nil, err
+			}
+			selects = append(selects, fmt.Sprintf("(SELECT %d, %s FROM %s WHERE %s)", n, x.list, x.from(), where))
+			args = append(args, values...)
+		}
+		err := x.read(ctx, conn, strings.Join(selects, " UNION ALL "), args, func(_ int, values [][]byte) error {
+			row, err := x.row(values, 0, time.Time{})
+			if err == nil && !seen[row.Cell] {
+				seen[row.Cell] = true
+				cells = append(cells, row.Cell)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, classify(err)
+		}
+	}
+	return cells, nil
+}
+
 // keysOnly selects nothing but what makes a cell, in the cells' order.
 func (x *selection) keysOnly() *selection {
 	y := &selection{t: x.t, single: true, column: -1, version: -1, body: -1}

@@ -74,7 +74,10 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 
 // look compares cells, and those that share an entity with them, once. The fence is waited for after the source was read.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
-	cells = v.entities(cells)
+	cells, err := v.entities(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
 	if len(cells) == 0 {
 		return nil, nil
 	}
@@ -101,7 +104,7 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func
 // source has. So each pass, and each page, names the same one.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
-	if len(v.View.From) > 1 && d.Kind != replicator.Extra && op.Version == replicator.NoVersion {
+	if d.Kind != replicator.Extra && op.Version == replicator.NoVersion {
 		same := func(other replicator.Op) bool {
 			return other.Cell.Key == op.Cell.Key && other.Version != replicator.NoVersion
 		}
@@ -133,11 +136,24 @@ func (v *verifier) expected(ctx context.Context, cells []replicator.Cell) ([]rep
 	return ops, nil
 }
 
-// entities adds the cells that contribute to the same entities: a view with several feeds can only be judged as a whole. They
-// come in the order of the feeds, whichever was asked for. A feed of every column of a table has no such cells that could be named.
-func (v *verifier) entities(cells []replicator.Cell) []replicator.Cell {
-	if len(v.View.From) == 1 {
-		return cells
+// entities adds the cells that contribute to the same entities: a view that several cells of an entity feed can only be judged as
+// a whole. They come in the order of the feeds, whichever was asked for. Of a feed of every column they are those that there are.
+func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
+	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
+		return cells, nil
+	}
+	siblings := map[replicator.Key][]replicator.Cell{}
+	for _, f := range v.View.From {
+		if v.oneSort(f) {
+			continue
+		}
+		found, err := v.lister.Siblings(ctx, f.Table, keysOf(cells))
+		if err != nil {
+			return nil, fmt.Errorf("listing the cells of some keys: %w", err)
+		}
+		for _, c := range found {
+			siblings[c.Key] = append(siblings[c.Key], c)
+		}
 	}
 	seen := map[replicator.Cell]bool{}
 	var all []replicator.Cell
@@ -149,14 +165,32 @@ func (v *verifier) entities(cells []replicator.Cell) []replicator.Cell {
 	}
 	for _, c := range cells {
 		for _, f := range v.View.From {
-			if f.Column != "" || v.columnless(f.Table) {
+			if v.oneSort(f) {
 				add(replicator.Cell{Table: f.Table, Key: c.Key, Column: f.Column})
 			}
 		}
+		for _, s := range siblings[c.Key] {
+			add(s)
+		}
 		add(c)
 	}
-	return all
+	return all, nil
 }
+
+func keysOf(cells []replicator.Cell) []replicator.Key {
+	seen := map[replicator.Key]bool{}
+	var keys []replicator.Key
+	for _, c := range cells {
+		if !seen[c.Key] {
+			seen[c.Key] = true
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+// oneSort reports whether a feed has one cell of an entity.
+func (v *verifier) oneSort(f replicator.Feed) bool { return f.Column != "" || v.columnless(f.Table) }
 
 // columnless reports whether the cells of a table are of one sort.
 func (v *verifier) columnless(table string) bool {
@@ -201,7 +235,11 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 // mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one cell,
 // whichever of an entity's it is that differs. It returns why cells were refused.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (refused map[replicator.Cell]error, err error) {
-	ops, err := v.expected(ctx, v.entities(cells)) // once more: a repair must not be older than what was compared
+	all, err := v.entities(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	ops, err := v.expected(ctx, all) // once more: a repair must not be older than what was compared
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,7 +104,17 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		if err != nil {
 			return nil, err
 		}
-		cells = append(cells, replicator.Cell{Table: f.Table, Key: key, Column: f.Column})
+		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
+		if i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table }); f.Column == "" && o.tables[i].Column != "" {
+			found, err := o.reader.(replicator.Lister).Siblings(ctx, f.Table, []replicator.Key{key})
+			if err != nil {
+				return nil, err
+			}
+			if len(found) > 0 {
+				some = found
+			}
+		}
+		cells = append(cells, some...)
 	}
 	rows, asOf, err := o.reader.Newest(ctx, cells)
 	if err != nil {

@@ -116,3 +116,42 @@ types = { city = "VARCHAR(50) NOT NULL", cnt = "BIGINT NOT NULL" }
 		t.Errorf("exit status %d, %s%s", r.code, r.out, r.errors)
 	}
 }
+
+// Which cells an entity has is for the source to say where a view takes all of them.
+func TestVerifyOfAViewOfEveryColumnOfATable(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec(cellTable)
+	for _, key := range []string{"a", "b", "c"} {
+		l.put(key, 1, `{"username": "u"}`)
+		l.exec("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (0x" + keyText(key) + `, 'profile', 1, '{"city": "x"}')`)
+	}
+	l.configure(source, program, mainSink, `
+[views.everything]
+from = "cell"
+sink = "main"
+kind = "row"
+key = { id = "$row_key" }
+fields = ["username", "city"]
+create = true
+types = { id = "BINARY(16) NOT NULL", username = "VARCHAR(50)", city = "VARCHAR(50)" }
+`)
+	p := l.running()
+	l.caughtUp()
+	l.must("verify")
+	damage := []string{"DELETE FROM everything WHERE id = 0x" + keyText("a"), "UPDATE everything SET city = 'y' WHERE id = 0x" + keyText("b"),
+		"INSERT INTO everything VALUES (0x" + keyText("g") + ", 'ghost', NULL)"}
+	for _, mend := range [][]string{{"verify", "--repair"}, {"rebuild", "--in-place", "everything"}, {"verify", "--repair"}} {
+		l.exec(damage...)
+		r := jsonLines[verify.Result](t, l.run("verify", "--json").out)
+		if len(r) != 1 || r[0].Missing != 1 || r[0].Stale != 1 || r[0].Extra != 1 {
+			t.Errorf("verify found %+v", r)
+		}
+		l.must(mend...)
+		l.must("verify")
+		l.expect("SELECT username, city FROM everything", "u x", "u x", "u x")
+	}
+	if text := l.must("explain", "everything", keyText("a")); !strings.Contains(text, "cell.profile") || !strings.Contains(text, "cell.users") {
+		t.Errorf("explain says\n%s", text)
+	}
+	p.stop()
+}

@@ -61,7 +61,7 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	return cells, next, nil
 }
 
-// claimed reports of each key whether a cell of it is known from any of the sources.
+// claimed reports of each key whether a cell of it contributes, from any of the sources.
 func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.Key) ([]bool, error) {
 	var entities []string
 	for _, key := range keys {
@@ -77,7 +77,8 @@ func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.
 	for i := range keys {
 		for j, o := range owners {
 			for _, state := range states[entities[i*len(owners)+j]] {
-				claimed[i] = claimed[i] || state.find(o.id) != nil
+				v := state.find(o.id)
+				claimed[i] = claimed[i] || v != nil && v.digest != noDigest
 			}
 		}
 	}
