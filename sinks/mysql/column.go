@@ -44,6 +44,12 @@ var converters = map[string]func(*column, any) (any, error){
 // known reports whether there is a way to convert values to the column's type.
 func (c *column) known() bool { return converters[c.typ] != nil }
 
+// collates reports whether the column may take values for equal that are not the same: by case, accents or trailing spaces (which
+// most _bin collations ignore, too).
+func (c *column) collates() bool {
+	return c.typ == "char" || c.typ == "varchar" || strings.HasSuffix(c.typ, "text")
+}
+
 // convert makes a value of the replicator's model (see replicator.Entry) one that the column holds unchanged, and that is
 // bound as it is: nil, int64, uint64, float64, string or []byte. What doesn't fit is an error, which never shows the value.
 func (c *column) convert(v any) (any, error) {

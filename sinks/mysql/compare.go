@@ -186,7 +186,7 @@ func (t *Target) readHeld(ctx context.Context, tx *sql.Tx, k *keeper, expected [
 			args = append(args, e.key...)
 		}
 		expected = expected[n:]
-		rows, err := tx.QueryContext(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+k.table+" WHERE "+k.keyList(n), args...)
+		rows, err := tx.QueryContext(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+k.table+" WHERE "+oneOf(k.keys, n), args...)
 		if err != nil {
 			return nil, err
 		}

@@ -58,6 +58,11 @@ type change struct {
 	taken []row // what is to be taken back, where the view has a ledger
 }
 
+// contributes reports whether any cell contributes to the key now.
+func (c *change) contributes() bool {
+	return slices.ContainsFunc(c.rows, func(rows []row) bool { return len(rows) > 0 })
+}
+
 // plan makes a keeper of a view and its table's shape, or says what is wrong with the table.
 func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 	k := &keeper{view: v, table: sh.quoted(), shared: s.sharesKeys(v)}

@@ -91,7 +91,7 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 	}
 	var sets []string
 	for _, c := range k.managed() {
-		if !slices.Contains(k.keys, c) {
+		if !slices.Contains(k.keys, c) || c.collates() { // the row may be that of another key that is equal by collation
 			sets = append(sets, c.quoted+" = "+w.server.newRow(c.quoted))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,30 +35,64 @@ const allViews = -1
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes all rows of the keys that may have some.
+// remove deletes all rows of the keys that may have some. Of a key to which nothing contributes any more only the rows with that
+// very key go: an application that changes a key in its case alone makes another key of it, which the column's collation takes for
+// the same, and whose row may stand in the old one's place by now.
 func (w *writer) remove(k *keeper, changes []change) error {
-	var held []change
+	var held, gone []change
 	for _, c := range changes {
-		if c.held {
+		switch {
+		case !c.held:
+		case c.contributes():
 			held = append(held, c)
+		default:
+			gone = append(gone, c)
 		}
 	}
-	for len(held) > 0 {
-		n := min(len(held), maxList)
+	if err := w.removeWhere(k, held, k.keyList); err != nil {
+		return err
+	}
+	return w.removeWhere(k, gone, k.exactKeyList)
+}
+
+// removeWhere deletes the rows that meet a condition on so many keys, whose values it takes one after the other, all of them once
+// or several times.
+func (w *writer) removeWhere(k *keeper, changes []change, condition func(n int) (text string, times int)) error {
+	for len(changes) > 0 {
+		n := min(len(changes), maxList)
+		text, times := condition(n)
 		w.args = w.args[:0]
-		for _, c := range held[:n] {
-			w.args = append(w.args, c.key...)
+		for range times {
+			for _, c := range changes[:n] {
+				w.args = append(w.args, c.key...)
+			}
 		}
-		if err := w.exec("DELETE FROM "+k.table+" WHERE "+k.keyList(n), k); err != nil {
+		if err := w.exec("DELETE FROM "+k.table+" WHERE "+text, k); err != nil {
 			return err
 		}
-		held = held[n:]
+		changes = changes[n:]
 	}
 	return nil
 }
 
-// keyList is a condition that n keys meet.
-func (k *keeper) keyList(n int) string { return oneOf(k.keys, n) }
+// keyList is a condition that n keys meet, and all that the columns' collations take for them.
+func (k *keeper) keyList(n int) (text string, times int) { return oneOf(k.keys, n), 1 }
+
+// exactKeyList is a condition that n keys meet and no others. It takes the keys' values as often as it says: an index is used only
+// for what is compared by its own collation.
+func (k *keeper) exactKeyList(n int) (text string, times int) {
+	if !slices.ContainsFunc(k.keys, (*column).collates) {
+		return k.keyList(n)
+	}
+	exact := make([]*column, len(k.keys))
+	for i, c := range k.keys {
+		exact[i] = c
+		if c.collates() {
+			exact[i] = &column{quoted: "CAST(CONVERT(" + c.quoted + " USING utf8mb4) AS BINARY)"}
+		}
+	}
+	return oneOf(k.keys, n) + " AND " + oneOf(exact, n), 2
+}
 
 // oneOf is a condition that columns hold one of n tuples of values. Of text in another character set than the connection's
 // MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
