@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +23,8 @@ func explainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain VIEW KEY",
 		Short: "One entity at 3 a.m.: its cells, what the view should hold, what the sink holds, and why they differ",
-		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of it, whether the sink holds
-that, which version the sink applied last, and the entity's dead letters. KEY is as listings show it: 32 hexadecimal digits or a
+		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of it, what the sink holds
+instead, which version the sink applied last, and the entity's dead letters. KEY is as listings show it: 32 hexadecimal digits or a
 UUID for 16 bytes; the parts of a key of several columns with ":" between them.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,24 +49,29 @@ UUID for 16 bytes; the parts of a key of several columns with ":" between them.`
 
 // explanation is what is known of one cell and one view.
 type explanation struct {
-	View      string           `json:"view"`
-	Source    string           `json:"source,omitempty"`
-	Table     string           `json:"table"`
-	Key       string           `json:"key"`
-	Column    string           `json:"column"`
-	Exists    bool             `json:"exists"`
-	Version   *int64           `json:"version"`  // of the newest row in the source
-	Expected  []map[string]any `json:"expected"` // what the view should hold
-	Problem   string           `json:"problem,omitempty"`
-	Holds     string           `json:"holds"`            // as expected, missing, stale, extra
-	Shards    []string         `json:"shards,omitempty"` // of a sink of several: where it differs
-	Applied   *int64           `json:"applied_version"`
-	AppliedAt string           `json:"applied_position,omitempty"`
-	Why       string           `json:"why"`
-	Letters   []shownLetter    `json:"dead_letters,omitempty"`
+	View      string            `json:"view"`
+	Source    string            `json:"source,omitempty"`
+	Table     string            `json:"table"`
+	Key       string            `json:"key"`
+	Column    string            `json:"column"`
+	Exists    bool              `json:"exists"`
+	Version   *int64            `json:"version"`       // of the newest row in the source
+	Row       json.RawMessage   `json:"row,omitempty"` // its body, or its columns
+	Expected  []json.RawMessage `json:"expected"`      // what the view should hold
+	Problem   string            `json:"problem,omitempty"`
+	Holds     string            `json:"holds"`            // as expected, missing, stale, extra
+	Held      []json.RawMessage `json:"held,omitempty"`   // what it holds instead
+	Shards    []string          `json:"shards,omitempty"` // of a sink of several: where it differs
+	Applied   *int64            `json:"applied_version"`
+	AppliedAt string            `json:"applied_position,omitempty"`
+	Why       string            `json:"why"`
+	Letters   []shownLetter     `json:"dead_letters,omitempty"`
 
 	placed bool // the place is the version: the newest row's is not known, only where it was read
 }
+
+// asExpected is what an explanation says of a view that is right.
+const asExpected = "as expected"
 
 func (v *verification) explain(ctx context.Context, view *replicator.View, text string, out io.Writer, asJSON bool) error {
 	letters, err := readLetters(ctx, v.cfg)
@@ -79,6 +86,7 @@ func (v *verification) explain(ctx context.Context, view *replicator.View, text 
 		}
 		all = append(all, some...)
 	}
+	all = ofShards(all)
 	if asJSON {
 		return printJSON(out, all)
 	}
@@ -86,6 +94,18 @@ func (v *verification) explain(ctx context.Context, view *replicator.View, text 
 		e.print(out)
 	}
 	return nil
+}
+
+// ofShards leaves out what a shard of the source knows nothing of, if another knows the entity: what the view holds is that one's.
+func ofShards(all []explanation) []explanation {
+	known := map[string]bool{}
+	for _, e := range all {
+		known[e.Source] = known[e.Source] || e.Exists || e.Applied != nil
+	}
+	if !slices.Contains(slices.Collect(maps.Values(known)), true) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(e explanation) bool { return !known[e.Source] })
 }
 
 func (v *verification) explainShard(ctx context.Context, shard config.Shard, view *replicator.View, text string, letters []replicator.DeadLetter) (all []explanation, err error) {
@@ -131,15 +151,24 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 	if err != nil {
 		return nil, err
 	}
+	readable, err := newBodies(o.tables)
+	if err != nil {
+		return nil, err
+	}
 	versions, err := o.target.Versions(ctx, cells)
 	if err != nil {
 		return nil, err
 	}
 	for i := range cells {
 		e := explanation{View: view.Name, Source: shard.Name, Table: cells[i].Table, Key: cells[i].Key.String(), Column: cells[i].Column,
-			Exists: rows[i] != nil, Holds: "as expected"}
+			Exists: rows[i] != nil, Holds: asExpected}
 		if rows[i] != nil {
 			e.Version, e.placed = &ops[i].Version, rows[i].Version == rows[i].Order
+			row := map[string]any{}
+			readable.show(row, rows[i])
+			if e.Row = replicator.AppendJSON(nil, row); len(row) == 1 { // it could be decoded
+				e.Row = replicator.AppendJSON(nil, row["body"])
+			}
 		}
 		if versions[i] != replicator.NoVersion {
 			e.Applied = &versions[i]
@@ -147,7 +176,7 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		e.expect(view, ops[i])
 		for _, d := range differences {
 			if d.Op == i || len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
-				e.Holds, e.Shards = string(d.Kind), d.Shards
+				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, shownEntries(view, d.Held)
 			}
 		}
 		for _, l := range letters {
@@ -163,33 +192,21 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 
 // expect fills in what the view should hold.
 func (e *explanation) expect(view *replicator.View, op replicator.Op) {
-	e.Expected = []map[string]any{}
+	e.Expected = []json.RawMessage{}
 	for _, value := range op.Values {
 		if value.Err != nil {
 			e.Problem = value.Err.Error()
 		}
-		for _, entry := range value.Entries {
-			fields := map[string]any{}
-			for i, f := range view.Fields {
-				if i < len(entry.Fields) && entry.Fields[i] != nil {
-					fields[f.Name] = shownValue(entry.Fields[i])
-				}
-			}
-			if entry.Key != "" {
-				fields["key"] = entry.Key
-			}
-			e.Expected = append(e.Expected, fields)
-		}
+		e.Expected = append(e.Expected, shownEntries(view, value.Entries)...)
 	}
 }
 
-// shownValue is a value as JSON can show it.
-func shownValue(v any) any {
-	switch v := v.(type) {
-	case []byte, replicator.Number, replicator.RawJSON:
-		return replicator.FormatValue(v)
+func shownEntries(view *replicator.View, entries []replicator.Entry) []json.RawMessage {
+	var shown []json.RawMessage
+	for _, entry := range entries {
+		shown = append(shown, replicator.AppendJSON(nil, entryMembers(view, entry)))
 	}
-	return v
+	return shown
 }
 
 // reason says in a sentence why things are as they are.
@@ -199,10 +216,12 @@ func (e *explanation) reason() {
 		e.Why = "a dead letter: " + e.Letters[0].Reason
 	case e.Problem != "":
 		e.Why = "what the cell contributes can't be computed: " + e.Problem
-	case e.Holds == "as expected" && !e.Exists:
+	case e.Holds == asExpected && !e.Exists:
 		e.Why = "the source has no such cell, and the view holds nothing of it"
-	case e.Holds == "as expected":
+	case e.Holds == asExpected:
 		e.Why = "the view is right"
+	case e.Applied == nil && !e.Exists:
+		e.Why = "the source has no such cell, and none was ever applied: somebody else put it there (`replicator verify --repair` removes it)"
 	case e.Applied == nil:
 		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
 	case e.placed:
@@ -226,26 +245,38 @@ func (e *explanation) print(out io.Writer) {
 		name += "." + e.Column
 	}
 	fmt.Fprintf(out, "cell      %s %s\n", name, e.Key)
-	fmt.Fprintf(out, "source    newest version %s\n", number(e.Version))
-	fmt.Fprintf(out, "view      %s should hold: ", e.View)
-	if len(e.Expected) == 0 {
-		fmt.Fprintln(out, "nothing")
+	row := ""
+	if e.Row != nil {
+		row = ": " + string(e.Row)
 	}
-	for i, x := range e.Expected {
-		if i > 0 {
-			fmt.Fprint(out, strings.Repeat(" ", 10))
-		}
-		fmt.Fprintf(out, "%v\n", x)
-	}
+	fmt.Fprintf(out, "source    newest version %s%s\n", number(e.Version), row)
+	printEntries(out, "view      "+e.View+" should hold: ", e.Expected)
 	holds := e.Holds
 	if len(e.Shards) > 0 {
 		holds += " in shard " + strings.Join(e.Shards, " and in shard ")
 	}
 	fmt.Fprintf(out, "sink      %s; last applied version %s\n", holds, number(e.Applied))
+	if e.Holds != asExpected {
+		printEntries(out, "          it holds: ", e.Held)
+	}
 	for _, l := range e.Letters {
 		fmt.Fprintf(out, "dead      %s at %s: %s\n", l.ID, l.Position, l.Reason)
 	}
 	fmt.Fprintf(out, "because   %s\n\n", e.Why)
+}
+
+// printEntries prints entries, each on a line of its own.
+func printEntries(out io.Writer, title string, entries []json.RawMessage) {
+	fmt.Fprint(out, title)
+	if len(entries) == 0 {
+		fmt.Fprintln(out, "nothing")
+	}
+	for i, x := range entries {
+		if i > 0 {
+			fmt.Fprint(out, strings.Repeat(" ", 10))
+		}
+		fmt.Fprintf(out, "%s\n", x)
+	}
 }
 
 // parseKey reads a key as listings show it, by the types of the table's key columns.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,7 +46,7 @@ type tail struct {
 	reader    replicator.Reader
 	view      *replicator.View
 	evaluator replicator.Evaluator // nil: print bodies
-	codecs    map[string]*codec.Codec
+	bodies    bodies
 	lines     int
 }
 
@@ -114,15 +113,13 @@ func (t *tail) Unlogged(err error) { t.log.Warn("changes are missing here", "err
 
 // wholeRows asks for everything that the tables hold.
 func (t *tail) wholeRows(tables []replicator.Table) (err error) {
-	t.codecs = map[string]*codec.Codec{}
 	for i := range tables {
 		if tables[i].Body == "" {
 			tables[i].Columns = []string{"*"}
-		} else if t.codecs[tables[i].Name], err = codec.New(tables[i].Codec); err != nil {
-			return usageError{err}
 		}
 	}
-	return nil
+	t.bodies, err = newBodies(tables)
+	return err
 }
 
 // Change prints one line.
@@ -140,7 +137,7 @@ func (t *tail) Change(_ context.Context, c *replicator.Change) error {
 		}
 		t.given(line, c)
 	} else if c.Row != nil {
-		t.body(line, c.Row)
+		t.bodies.show(line, c.Row)
 	}
 	if _, err := t.out.Write(append(codec.AppendJSON(nil, line), '\n')); err != nil {
 		return err
@@ -149,37 +146,6 @@ func (t *tail) Change(_ context.Context, c *replicator.Change) error {
 		return errEnough
 	}
 	return nil
-}
-
-// body adds the decoded body, or the row's columns; what can't be decoded is shown as stored, with the reason.
-func (t *tail) body(line map[string]any, row *replicator.Row) {
-	c := t.codecs[row.Cell.Table]
-	if c == nil {
-		columns := map[string]any{}
-		for i, name := range row.Names {
-			columns[name] = row.Columns[i]
-		}
-		line["body"] = columns
-		return
-	}
-	if row.Body == nil {
-		line["body"] = nil
-		return
-	}
-	text := row.Body
-	var err error
-	if row.Text != nil {
-		text, err = row.Text(row.Body)
-	}
-	var body map[string]any
-	if err == nil {
-		body, err = c.Document(text)
-	}
-	if err != nil {
-		line["error"], line["raw"] = err.Error(), base64.StdEncoding.EncodeToString(row.Body)
-		return
-	}
-	line["body"] = body
 }
 
 // given adds what the view would be given.
@@ -191,19 +157,7 @@ func (t *tail) given(line map[string]any, c *replicator.Change) {
 		}
 		entries := make([]any, len(v.Entries))
 		for i, e := range v.Entries {
-			entry := map[string]any{}
-			for j, f := range t.view.Fields {
-				if j < len(e.Fields) && e.Fields[j] != nil {
-					entry[f.Name] = e.Fields[j]
-				}
-			}
-			if e.Key != "" {
-				entry["key"] = e.Key
-			}
-			if e.Member != "" {
-				entry["member"] = e.Member
-			}
-			entries[i] = entry
+			entries[i] = entryMembers(t.view, e)
 		}
 		line["entries"] = entries
 	}

@@ -61,6 +61,14 @@ func (d *document) compare() (*replicator.Difference, error) {
 	if s := known[first.slot]; s != nil {
 		result.State = s.state
 	}
+	if !hidden {
+		result.Held = []replicator.Entry{{Key: d.id, Fields: make([]any, len(held))}}
+		for i, f := range held {
+			if f != nil {
+				result.Held[0].Fields[i] = replicator.RawJSON(f)
+			}
+		}
+	}
 	switch {
 	case hidden && expectHidden:
 		return nil, nil

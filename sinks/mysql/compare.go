@@ -113,7 +113,7 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 			if !differs {
 				continue
 			}
-			d := replicator.Difference{Op: e.item.place, View: k.place, Kind: kind, State: replicator.Unseen}
+			d := replicator.Difference{Op: e.item.place, View: k.place, Kind: kind, State: replicator.Unseen, Held: k.entries(held[e.id])}
 			if v := states[e.item.entity][e.item.cell].find(k.id); v != nil {
 				d.State = v.state
 			}
@@ -219,6 +219,23 @@ func (k *keeper) collect(rows *sql.Rows, held map[string][]row) error {
 		held[id] = append(held[id], values[len(k.keys):])
 	}
 	return rows.Err()
+}
+
+// entries are rows for people.
+func (k *keeper) entries(rows []row) []replicator.Entry {
+	var entries []replicator.Entry
+	for _, r := range rows {
+		fields := slices.Clone(r[:len(k.fields)])
+		for i, c := range k.fields {
+			if text, ok := fields[i].(string); ok && c.typ == "json" {
+				fields[i] = replicator.RawJSON(text)
+			} else if ok && c.typ == "decimal" {
+				fields[i] = replicator.Number(text)
+			}
+		}
+		entries = append(entries, replicator.Entry{Fields: fields})
+	}
+	return entries
 }
 
 // asBound is a text that the server sent in the form that the value was bound in. What convert would refuse, because somebody

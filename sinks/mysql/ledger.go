@@ -130,6 +130,9 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 			held := uint64(noDigest)
 			if v := states[it.entity][it.cell].find(k.id); v != nil {
 				d.State, held = v.state, v.digest
+				if rows, err := contribution(v.kept); err == nil {
+					d.Held = k.entries(rows)
+				}
 			}
 			switch {
 			case held == c.digest:

@@ -48,6 +48,9 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 			} else if differences[at[p]].Kind != d.Kind {
 				differences[at[p]].Kind = replicator.Stale
 			}
+			if first := &differences[at[p]]; len(first.Shards) > 0 {
+				first.Held = append(first.Held, d.Held...)
+			}
 			wrong[p][shard] = true
 			differences[at[p]].Shards = append(differences[at[p]].Shards, t.sink.names[shard])
 		}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +52,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 			}
 			for _, l := range looks[i] {
 				if kind := l.difference(); kind != "" {
-					found = append(found, replicator.Difference{Op: l.op, View: l.k.place, Kind: kind, State: l.state})
+					found = append(found, replicator.Difference{Op: l.op, View: l.k.place, Kind: kind, State: l.state, Held: l.held()})
 				}
 			}
 		}
@@ -79,6 +80,7 @@ type shown struct {
 	expected bool
 	right    bool // it shows what is expected
 	some     bool // it shows something of the entity
+	cmds     []redis.Cmder
 }
 
 // looks says what has to be looked at for an entity: each view once.
@@ -168,6 +170,7 @@ func (s *Sink) look(ctx context.Context, looks []*look) error {
 			}
 		}
 		a.at.some, a.at.right = a.l.k.judge(a.cmds, a.want, a.known, a.l.text)
+		a.at.cmds = a.cmds
 		a.l.shown = append(a.l.shown, *a.at)
 	}
 	return nil
@@ -285,6 +288,51 @@ func judgeHash(values []any, k *keeper, want *claim) (some, right bool) {
 		right = false
 	}
 	return some, right
+}
+
+// entry is what a key shows, for people; not of a sum, which is made by others, too.
+func (k *keeper) entry(s shown) replicator.Entry {
+	e := replicator.Entry{Key: s.key, Member: s.member, Fields: make([]any, len(k.view.Fields))}
+	switch k.kind {
+	case kindHash:
+		copy(e.Fields, s.cmds[0].(*redis.SliceCmd).Val())
+	case kindJSON:
+		var values map[string]json.RawMessage
+		text := s.cmds[0].(*redis.StringCmd).Val()
+		if json.Unmarshal([]byte(text), &values) != nil { // somebody else wrote it
+			e.Member = text
+			break
+		}
+		for i, f := range k.view.Fields {
+			if v := values[f.Name]; v != nil {
+				e.Fields[i] = replicator.RawJSON(v)
+			}
+		}
+	case kindUnique:
+		both, _ := s.cmds[0].(*redis.Cmd).Slice()
+		e.Member, _ = both[0].(string)
+	}
+	return e
+}
+
+// held is what the view shows of the entity; of sums, what was added up for it.
+func (l *look) held() (held []replicator.Entry) {
+	if l.k.kind == kindCounter || l.k.kind == kindRanking {
+		for _, c := range l.known {
+			e := replicator.Entry{Key: c.key, Member: c.member}
+			if len(l.k.view.Fields) > 0 {
+				e.Fields = append(make([]any, len(l.k.view.Fields)-1), replicator.Number(c.counted()))
+			}
+			held = append(held, e)
+		}
+		return held
+	}
+	for _, s := range l.shown {
+		if s.some {
+			held = append(held, l.k.entry(s))
+		}
+	}
+	return held
 }
 
 // difference sums up what the keys show; "" if it is as it should be.

@@ -23,7 +23,7 @@ func (t *referenceTarget) Compare(_ context.Context, ops []replicator.Op) ([]rep
 			}
 			p, state := t.state(v.View, op.Cell)
 			held := t.sink.held[p]
-			d := replicator.Difference{Op: i, View: v.View, State: state}
+			d := replicator.Difference{Op: i, View: v.View, State: state, Held: held}
 			switch {
 			case len(want) == 0 && len(held) == 0, reflect.DeepEqual(want, held):
 				continue

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is wrong is seen at a glance: the row in the source, what the view should hold of it, and what it holds.
+func TestExplainShowsWhatTheSinkHolds(t *testing.T) {
+	for sink, prepare := range plantings() {
+		t.Run(sink, func(t *testing.T) {
+			p := prepare(t)
+			p.restore()
+			n := 0
+			for view, plants := range p.views {
+				for _, plant := range plants {
+					if plant.bare {
+						continue
+					}
+					key := entity(2 * n)
+					n++
+					all := jsonLines[explanation](t, p.must("explain", "--json", view, key))
+					if len(all) != 1 || all[0].Holds != asExpected || all[0].Held != nil {
+						t.Fatalf("%s, before anything is planted: %+v", view, all)
+					}
+					p.next++
+					plant.do(p, key)
+					text := p.must("explain", view, key)
+					e := jsonLines[explanation](t, p.must("explain", "--json", view, key))[0]
+					if e.Holds != plant.kind || !strings.Contains(string(e.Row), `"email":"`) || len(e.Expected) != 1 {
+						t.Errorf("%s: %s: %s", view, plant.kind, text)
+					}
+					holds := "it holds: nothing"
+					if plant.kind != "missing" {
+						holds = "it holds: " + string(e.Held[0])
+					}
+					if !strings.Contains(text, holds) || !strings.Contains(text, "should hold: "+string(e.Expected[0])) || !strings.Contains(text, string(e.Row)) {
+						t.Errorf("%s: %s is not said in\n%s", view, holds, text)
+					}
+					t.Log("\n" + text)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/base64"
+
+	"replicator"
+	"replicator/codec"
+)
+
+// bodies shows rows to people: by table, the codec of its bodies. A table without bodies has none.
+type bodies map[string]*codec.Codec
+
+func newBodies(tables []replicator.Table) (bodies, error) {
+	b := bodies{}
+	for _, t := range tables {
+		if t.Body == "" {
+			continue
+		}
+		c, err := codec.New(t.Codec)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		b[t.Name] = c
+	}
+	return b, nil
+}
+
+// show adds the decoded body, or the row's columns; what can't be decoded is shown as stored, with the reason.
+func (b bodies) show(line map[string]any, row *replicator.Row) {
+	c := b[row.Cell.Table]
+	if c == nil {
+		columns := map[string]any{}
+		for i, name := range row.Names {
+			columns[name] = row.Columns[i]
+		}
+		line["body"] = columns
+		return
+	}
+	if row.Body == nil {
+		line["body"] = nil
+		return
+	}
+	text := row.Body
+	var err error
+	if row.Text != nil {
+		text, err = row.Text(row.Body)
+	}
+	var body map[string]any
+	if err == nil {
+		body, err = c.Document(text)
+	}
+	if err != nil {
+		line["error"], line["raw"] = err.Error(), base64.StdEncoding.EncodeToString(row.Body)
+		return
+	}
+	line["body"] = body
+}
+
+// entryMembers is an entry by the names of the view's fields.
+func entryMembers(view *replicator.View, e replicator.Entry) map[string]any {
+	members := map[string]any{}
+	for i, f := range view.Fields {
+		if i < len(e.Fields) && e.Fields[i] != nil {
+			members[f.Name] = e.Fields[i]
+		}
+	}
+	if e.Key != "" {
+		members["key"] = e.Key
+	}
+	if e.Member != "" {
+		members["member"] = e.Member
+	}
+	return members
+}
