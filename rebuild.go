@@ -104,7 +104,7 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 }
 
 // abandon ends a rebuild that can't go on, so that another one can take its place: in place, where a right is missing that shadows
-// need, or from another offset. A shadow's table may stay: the next rebuild that makes one removes it.
+// need, or from another offset. Where that very right is needed to remove the shadows, these stay until the next rebuild that makes some.
 func (p *Pipeline) abandon(ctx context.Context, b *rebuild) error {
 	if len(b.shadows) == 0 { // its run goes on trying until the views are taken out of it
 		p.dropRebuild(b)
@@ -114,6 +114,9 @@ func (p *Pipeline) abandon(ctx context.Context, b *rebuild) error {
 		return err
 	}
 	p.dropRebuild(b)
+	if err := p.Sink.(Shadower).Discard(ctx, b.views); err != nil {
+		p.Log.Warn("what is left of a rebuild that failed can't be removed", "sink", p.Name, "views", names(b.views), "error", err)
+	}
 	for _, v := range b.shadows {
 		if err := errors.Join(p.Store.Forget(ctx, v.Name), p.Sink.Forget(ctx, v.Name)); err != nil {
 			return fmt.Errorf("sink %s: forgetting a rebuild that failed: %w", p.Name, err)
