@@ -59,6 +59,9 @@ func TestTwoOfEachSideBySide(t *testing.T) {
 		if !kind.IsMariaDB() && text(t, dbA, "SELECT @@server_uuid") == text(t, dbB, "SELECT @@server_uuid") {
 			t.Error("they have one server_uuid")
 		}
+		if text(t, dbA, "SELECT @@tmpdir") == text(t, dbB, "SELECT @@tmpdir") {
+			t.Error("they share a directory for temporary files, which each removes when it starts")
+		}
 	})
 }
 

@@ -21,8 +21,11 @@ import (
 // baseArgs is what every run of mysqld or mariadbd needs, initialising included. Nothing of the
 // machine's /etc/mysql is read. Directories that are not where packages put them are left to what is
 // compiled into the program.
-func baseArgs(in *installation) []string {
-	args := []string{"--no-defaults"}
+//
+// Temporary files are in a directory of its own: a MariaDB server that starts removes all #sql… files from there, those of others
+// that share it, too. These then fail ("Got error 6"), or die of a null pointer in ha_maria::drop_table.
+func baseArgs(in *installation, temporary string) []string {
+	args := []string{"--no-defaults", "--tmpdir=" + temporary}
 	add := func(option string, names ...string) {
 		if dir := in.firstDir(names...); dir != "" {
 			args = append(args, option+"="+dir)
@@ -48,7 +51,7 @@ func baseArgs(in *installation) []string {
 
 // sqlArgs is what MySQL and MariaDB share of a server's command line.
 func sqlArgs(in *installation, s *Server) []string {
-	args := append(baseArgs(in),
+	args := append(baseArgs(in, s.Dir),
 		"--datadir="+filepath.Join(s.Dir, "data"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.Port),
 		"--socket=../mysql.sock", // relative to the data directory: a path over 107 bytes is refused
@@ -88,7 +91,7 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 		return fmt.Errorf("servers: %w", err)
 	}
 	// A small redo log makes a small copy; a server grows it to its own setting.
-	command := append(baseArgs(in), "--initialize-insecure", "--init-file="+script, "--datadir="+data, "--innodb-redo-log-capacity=8M")
+	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data, "--innodb-redo-log-capacity=8M")
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func initialiseMariaDB(ctx context.Context, in *installation, data string, args 
 			}
 		}
 	}
-	command := append(baseArgs(in), "--bootstrap", "--datadir="+data, "--enforce-storage-engine=", "--max-allowed-packet=8M",
+	command := append(baseArgs(in, filepath.Dir(data)), "--bootstrap", "--datadir="+data, "--enforce-storage-engine=", "--max-allowed-packet=8M",
 		"--net-buffer-length=16K", "--innodb-log-file-size=8M")
 	return runLogged(ctx, script, log, in.server(), append(command, args...)...)
 }
