@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -157,6 +158,11 @@ func (k Key) Partition() int {
 // String shows the key as templates do: see FormatValue. Several values are joined by ":", with ":" and "%" inside all but
 // the last percent-encoded, so that two keys never look the same.
 func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
+
+// UnescapePart reads one value of several as String shows it, all but the last.
+func UnescapePart(text string) string {
+	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)
+}
 
 // AppendString appends what String returns, and allocates nothing else: for those who show millions of keys.
 func (k Key) AppendString(dst []byte) []byte {

@@ -64,7 +64,7 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 	}
 	for n, value := range values {
 		if len(places) > 1 {
-			value = strings.NewReplacer("%3A", ":", "%25", "%").Replace(value)
+			value = replicator.UnescapePart(value)
 		}
 		c := &x.columns[places[n]]
 		arg, err := c.namedValue(value)

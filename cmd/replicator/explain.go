@@ -305,7 +305,7 @@ func parseKey(ctx context.Context, o *opened, table, text string) (replicator.Ke
 	values := make([]any, len(names))
 	for i, name := range names {
 		if i < len(names)-1 {
-			parts[i] = strings.NewReplacer("%3A", ":", "%25", "%").Replace(parts[i])
+			parts[i] = replicator.UnescapePart(parts[i])
 		}
 		if values[i], err = keyValue(types[name], parts[i]); err != nil {
 			return "", usageError{fmt.Errorf("key column %s: %w", name, err)}

@@ -49,25 +49,29 @@ func (w *writer) remove(k *keeper, changes []change) error {
 			gone = append(gone, c)
 		}
 	}
-	if err := w.removeWhere(k, held, k.keyList); err != nil {
+	if err := w.removeWhere(k, held, k.keys); err != nil {
 		return err
 	}
-	return w.removeWhere(k, gone, k.exactKeyList)
+	if !slices.ContainsFunc(k.keys, (*column).collates) {
+		return w.removeWhere(k, gone, k.keys)
+	}
+	return w.removeWhere(k, gone, k.keys, k.exactKeys()) // an index serves only what is compared by its own collation
 }
 
-// removeWhere deletes the rows that meet a condition on so many keys, whose values it takes one after the other, all of them once
-// or several times.
-func (w *writer) removeWhere(k *keeper, changes []change, condition func(n int) (text string, times int)) error {
+// removeWhere deletes the rows whose columns hold one of the changes' keys: in each of the lists, the keys' columns or what is made of
+// them.
+func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for len(changes) > 0 {
 		n := min(len(changes), maxList)
-		text, times := condition(n)
 		w.args = w.args[:0]
-		for range times {
+		var conditions []string
+		for _, columns := range lists {
+			conditions = append(conditions, oneOf(columns, n))
 			for _, c := range changes[:n] {
 				w.args = append(w.args, c.key...)
 			}
 		}
-		if err := w.exec("DELETE FROM "+k.table+" WHERE "+text, k); err != nil {
+		if err := w.exec("DELETE FROM "+k.table+" WHERE "+strings.Join(conditions, " AND "), k); err != nil {
 			return err
 		}
 		changes = changes[n:]
@@ -75,23 +79,15 @@ func (w *writer) removeWhere(k *keeper, changes []change, condition func(n int) 
 	return nil
 }
 
-// keyList is a condition that n keys meet, and all that the columns' collations take for them.
-func (k *keeper) keyList(n int) (text string, times int) { return oneOf(k.keys, n), 1 }
-
-// exactKeyList is a condition that n keys meet and no others. It takes the keys' values as often as it says: an index is used only
-// for what is compared by its own collation.
-func (k *keeper) exactKeyList(n int) (text string, times int) {
-	if !slices.ContainsFunc(k.keys, (*column).collates) {
-		return k.keyList(n)
-	}
-	exact := make([]*column, len(k.keys))
-	for i, c := range k.keys {
-		exact[i] = c
+// exactKeys are the key columns, those of text as bytes: so no two values are equal but those that are the same.
+func (k *keeper) exactKeys() []*column {
+	exact := slices.Clone(k.keys)
+	for i, c := range exact {
 		if c.collates() {
 			exact[i] = &column{quoted: "CAST(CONVERT(" + c.quoted + " USING utf8mb4) AS BINARY)"}
 		}
 	}
-	return oneOf(k.keys, n) + " AND " + oneOf(exact, n), 2
+	return exact
 }
 
 // oneOf is a condition that columns hold one of n tuples of values. Of text in another character set than the connection's

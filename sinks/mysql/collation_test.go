@@ -1,0 +1,90 @@
+package mysql_test
+
+import (
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// Values that the table's collation takes for equal are one entry; which of them are equal only the table's key says.
+func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s,
+			"CREATE TABLE ci (tag VARCHAR(50) COLLATE utf8mb4_general_ci NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))",
+			"CREATE TABLE cs (tag VARCHAR(50) COLLATE utf8mb4_bin NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))",
+			"CREATE TABLE loose (tag VARCHAR(50) COLLATE utf8mb4_general_ci NOT NULL, id BINARY(16) NOT NULL, KEY (id))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, view("index", "ci", "tag"), view("index", "cs", "tag"), view("index", "loose", "tag"))
+		applied, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 3, "Foo", "foo", "Foo", "bar"), userOp(2, 1, 3, "foo")})
+		if err != nil || len(applied.Rejected) > 0 {
+			t.Fatal(applied, err)
+		}
+		for table, want := range map[string]int{"ci": 3, "cs": 4, "loose": 4} {
+			if n := count(t, db, table); n != want {
+				t.Errorf("%s has %d rows, and not %d", table, n, want)
+			}
+		}
+	})
+}
+
+// To the application that changes a key in its case alone, 'abc' and 'ABC' are one row; to the binlog one key goes and another
+// comes. They are in lanes of their own, so that either may be applied first.
+func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
+	key := func(id string) replicator.Key {
+		k, err := replicator.MakeKey(id, int64(7))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	op := func(id string, version int64, entries ...replicator.Entry) replicator.Op {
+		op := replicator.Op{Cell: replicator.Cell{Table: "fav", Key: key(id)}, Version: version, Order: version}
+		if len(entries) == 0 {
+			op.Version, op.Order, op.AsOf = replicator.NoVersion, 0, version
+		}
+		for i := range 3 {
+			op.Values = append(op.Values, replicator.Value{View: i, Entries: entries})
+		}
+		return op
+	}
+	value := replicator.Entry{Fields: []any{"x"}}
+	old, gone, renamed := op("abc é", 1, value), op("abc é", 2), op("ABC É", 2, value)
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for name, batches := range map[string][][]replicator.Op{
+			"the old one first": {{old}, {gone}, {renamed}},
+			"the new one first": {{old}, {renamed}, {gone}},
+			"in one batch":      {{old}, {gone, renamed}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				db, dsn := database(t, s,
+					"CREATE TABLE r (o VARCHAR(20) COLLATE utf8mb4_general_ci, u BIGINT, email VARCHAR(50), PRIMARY KEY (o, u))",
+					"CREATE TABLE i (email VARCHAR(50), o CHAR(20) CHARACTER SET latin1, u BIGINT, PRIMARY KEY (email, o, u), UNIQUE (o, u))",
+					"CREATE TABLE loose (email VARCHAR(50), o VARCHAR(20) CHARACTER SET latin1, u BIGINT, KEY (o))")
+				sink := newSink(t, dsn)
+				defer sink.Close()
+				views := []*replicator.View{view("row", "r", "email"), view("index", "i", "email"), view("index", "loose", "email")}
+				for _, v := range views {
+					v.From, v.KeyFrom = from("fav"), []replicator.Field{{Name: "o", Path: "$object_id"}, {Name: "u", Path: "$user_id"}}
+				}
+				target := openTarget(t, sink, views...)
+				for _, batch := range batches {
+					if a, err := target.Apply(t.Context(), batch); err != nil || len(a.Rejected) > 0 || len(a.Stale) > 0 {
+						t.Fatal(a, err)
+					}
+				}
+				for _, v := range views {
+					var all string
+					if err := db.QueryRow("SELECT GROUP_CONCAT(CONCAT(o, u, email)) FROM " + v.Table).Scan(&all); err != nil || all != "ABC É7x" {
+						t.Errorf("%s holds %q (%v)", v.Table, all, err)
+					}
+				}
+				if d, err := target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{renamed}); err != nil || len(d) > 0 {
+					t.Errorf("differences: %+v, %v", d, err)
+				}
+			})
+		}
+	})
+}
