@@ -1,6 +1,9 @@
 package replicator
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // ErrLost: a position can't be read any more, because the source purged its log.
 var ErrLost = errors.New("the source no longer has the binlog at the checkpoint")
@@ -29,11 +32,68 @@ func OfTable(table string, err error) error {
 	return tableError{table, err}
 }
 
-// tableOf is the table that err concerns; "" if it concerns all.
-func tableOf(err error) string {
-	var e tableError
-	errors.As(err, &e)
-	return e.table
+// viewError concerns some views of a pipeline, and none of the others.
+type viewError struct {
+	views []string
+	err   error
+}
+
+func (e viewError) Error() string { return e.err.Error() }
+func (e viewError) Unwrap() error { return e.err }
+
+// OfView says that err concerns one view, or a few together: the target is missing, can't hold it, refuses what is written to it.
+// The others go on without it. What concerns the whole sink (a connection that is refused) is never of a view. Of several views that
+// fail each by itself, the errors are joined.
+func OfView(err error, views ...string) error {
+	if err == nil {
+		return nil
+	}
+	return viewError{views, err}
+}
+
+// troubled splits views by an error: into groups that it concerns, each by itself, and the others. There are no groups where it
+// concerns all of the views alike.
+func troubled(views []*View, err error) (groups [][]*View, others []*View) {
+	others = views
+	leave := func(concerned func(*View) bool) {
+		var group, rest []*View
+		for _, v := range others {
+			if concerned(v) {
+				group = append(group, v)
+			} else {
+				rest = append(rest, v)
+			}
+		}
+		if others = rest; len(group) > 0 {
+			groups = append(groups, group)
+		}
+	}
+	if !visit(err, leave) || len(groups) == 1 && len(others) == 0 {
+		return nil, views
+	}
+	return groups, others
+}
+
+// visit calls leave for each part of err that concerns only some views. It reports whether there is no other part.
+func visit(err error, leave func(concerned func(*View) bool)) bool {
+	switch e := err.(type) {
+	case viewError:
+		leave(func(v *View) bool { return slices.Contains(e.views, v.Name) })
+		return true
+	case tableError:
+		leave(func(v *View) bool { return slices.Contains(tablesOf([]*View{v}), e.table) })
+		return true
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			if !visit(part, leave) {
+				return false
+			}
+		}
+		return true
+	case interface{ Unwrap() error }:
+		return visit(e.Unwrap(), leave)
+	}
+	return false
 }
 
 // fatalError stops a pipeline until somebody acts: trying again at once would not help.

@@ -220,7 +220,11 @@ func (s *session) sweep(ctx context.Context) error {
 	}
 	const limit = 500
 	for i := range s.run.views {
-		if err := page(func(after string) ([]Cell, string, error) { return sweeper.Unclaimed(ctx, i, after, limit) }); err != nil {
+		unclaimed := func(after string) ([]Cell, string, error) {
+			cells, next, err := sweeper.Unclaimed(ctx, i, after, limit)
+			return cells, next, s.ofView(i, err)
+		}
+		if err := page(unclaimed); err != nil {
 			return err
 		}
 	}
@@ -242,11 +246,11 @@ func (s *session) tidy(ctx context.Context, limit int) error {
 	for i := range s.run.views {
 		for after := ""; ; {
 			strays, next, err := tidier.Strays(ctx, i, after, limit)
-			if err != nil {
-				return err
+			if err == nil {
+				_, err = tidier.Tidy(ctx, i, strays)
 			}
-			if _, err := tidier.Tidy(ctx, i, strays); err != nil {
-				return err
+			if err != nil {
+				return s.ofView(i, err)
 			}
 			if after = next; after == "" {
 				break
@@ -255,6 +259,9 @@ func (s *session) tidy(ctx context.Context, limit int) error {
 	}
 	return nil
 }
+
+// ofView is an error of what was asked of one view.
+func (s *session) ofView(i int, err error) error { return OfView(err, s.run.views[i].Name) }
 
 // window notes which cells the tail touches while a chunk of a scan is read.
 type window struct {

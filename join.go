@@ -31,7 +31,8 @@ func together(checkpoints []Checkpoint) [][]Checkpoint {
 	return groups
 }
 
-// joinable is the lag below which two runs are taken to stand at the same place.
+// joinable is the lag below which two runs are taken to stand at the same place. A session has to last as long: what ended the one
+// before has shown again by then.
 const joinable = 2 * time.Second
 
 // join stops two runs that have caught up and returns the checkpoints of their union; nil if there are no two.
@@ -40,7 +41,7 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 	var ready []*run
 	for _, r := range p.runs {
 		s := r.current()
-		if s == nil || r.filling() || r.shadow {
+		if s == nil || r.filling() || r.shadow || time.Since(s.began) < joinable {
 			continue
 		}
 		if lag, known := s.lag(); known && lag < joinable {
@@ -81,42 +82,64 @@ func tablesOf(views []*View) (tables []string) {
 	return tables
 }
 
-// part ends a run that failed because of one table and lets the views that don't read it go on by themselves. Those that do
-// stay failed until somebody acts, and join the others when they have caught up. A rebuild's run is left alone: it is the
-// rebuild that knows it.
+// part ends runs of which only some views failed, and lets each group of their views go on by itself. Those that failed are tried
+// again until somebody acts, and join the others when they have caught up.
 func (p *Pipeline) part(ctx context.Context) error {
-	for _, r := range p.toPart() {
-		if r.shadow || slices.ContainsFunc(r.views, func(v *View) bool { return p.rebuildOf(v) != nil }) {
+	p.mu.Lock()
+	runs := slices.Clone(p.runs)
+	p.mu.Unlock()
+	for _, r := range runs {
+		groups := r.parts()
+		if groups == nil {
 			continue
 		}
-		_, err := r.trouble()
-		table := tableOf(err)
-		of, others := r.readers(table)
 		if err := p.end(ctx, r); err != nil {
 			return err
 		}
-		p.Log.Warn("views part: only some read the table", "sink", p.Name, "table", table, "failed", names(of), "go_on", names(others))
+		_, reason := r.trouble()
 		stood := r.stood()
-		for _, views := range [][]*View{of, others} {
-			if err := p.launchAt(checkpointsOf(views, stood)); err != nil {
+		var parted []*run
+		for _, views := range groups {
+			p.Log.Warn("views part from the others of their sink", "sink", p.Name, "views", names(views), "reason", reason)
+			next, err := newRun(p, checkpointsOf(views, stood))
+			if err != nil {
 				return err
 			}
+			next.shadow = r.shadow
+			parted = append(parted, next)
+		}
+		p.partRebuild(r, parted)
+		for _, next := range parted {
+			p.launch(next)
 		}
 	}
 	return nil
 }
 
-// toPart are the runs that failed because of a table which not all of their views read.
-func (p *Pipeline) toPart() []*run {
+// partRebuild makes of the rebuild that had a run one for each of the runs that this has parted into.
+func (p *Pipeline) partRebuild(old *run, parted []*run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var runs []*run
-	for _, r := range p.runs {
-		if _, err := r.trouble(); r.parts(err) {
-			runs = append(runs, r)
+	i := slices.IndexFunc(p.rebuilds, func(b *rebuild) bool { return b.run == old })
+	if i < 0 {
+		return
+	}
+	whole := p.rebuilds[i]
+	p.rebuilds = slices.Delete(p.rebuilds, i, i+1)
+	for _, r := range parted {
+		b := &rebuild{run: r}
+		for j, v := range whole.views {
+			switch {
+			case len(whole.shadows) == 0 && slices.Contains(r.views, v):
+				b.views = append(b.views, v)
+			case len(whole.shadows) > 0 && slices.Contains(r.views, whole.shadows[j]):
+				b.views, b.shadows = append(b.views, v), append(b.shadows, whole.shadows[j])
+			}
+		}
+		if len(b.views) > 0 {
+			p.rebuilds = append(p.rebuilds, b)
 		}
 	}
-	return runs
 }
 
 // checkpointsOf are those of some views, with the progress of the tables that these read.

@@ -2,8 +2,13 @@ package replicator_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,4 +87,215 @@ func TestATableThatCannotBeFollowedIsFilledAnewWhereTheConfigurationSaysSo(t *te
 		p.stopped(t)
 		holds(t, f, sink, "a")
 	})
+}
+
+// picky is a sink in which some views fail: they can't be opened, swept or written.
+type picky struct {
+	*sinktest.Reference
+
+	mu     sync.Mutex
+	opens  func(view string) error // what Open fails with for a view
+	sweeps func(view string) error // what looking for what nobody claims fails with
+	writes func(view string) error // what Apply fails with for a view
+	down   error                   // what Open fails with whatever the views are
+	opened [][]string              // the views of each target
+}
+
+func newPicky() *picky {
+	well := func(string) error { return nil }
+	return &picky{Reference: sinktest.NewReference(), opens: well, sweeps: well, writes: well}
+}
+
+func (s *picky) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func viewNames(views []*replicator.View) (names []string) {
+	for _, v := range views {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+func (s *picky) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
+	}
+	var errs []error
+	for _, v := range views {
+		errs = append(errs, replicator.OfView(s.opens(v.Name), v.Name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	s.opened = append(s.opened, viewNames(views))
+	target, err := s.Reference.Open(ctx, source, views)
+	return &pickyTarget{target, s}, err
+}
+
+type pickyTarget struct {
+	replicator.Target
+	sink *picky
+}
+
+func (t *pickyTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	for _, v := range t.Views() {
+		t.sink.mu.Lock()
+		err := t.sink.writes(v.Name)
+		t.sink.mu.Unlock()
+		if err != nil {
+			return replicator.Applied{}, replicator.OfView(err, v.Name)
+		}
+	}
+	return t.Target.Apply(ctx, ops)
+}
+
+func (t *pickyTarget) Unclaimed(_ context.Context, view int, _ string, _ int) ([]replicator.Cell, string, error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	return nil, "", t.sink.sweeps(t.Views()[view].Name)
+}
+
+func (t *pickyTarget) Outdated(context.Context, int64, string, int) ([]replicator.Cell, string, error) {
+	return nil, "", nil
+}
+
+// states waits until each view has the state that is wanted of it.
+func (s *started) states(t *testing.T, want map[string]string) {
+	t.Helper()
+	for end := time.Now().Add(time.Hour); ; time.Sleep(100 * time.Millisecond) {
+		got := map[string]string{}
+		for _, st := range s.Status(nil) {
+			got[st.View] = st.State
+		}
+		if maps.Equal(got, want) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the views are %v, want %v", got, want)
+		}
+	}
+}
+
+// only is an error of the named views.
+func only(err error, views ...string) func(string) error {
+	return func(view string) error {
+		if slices.Contains(views, view) {
+			return fmt.Errorf("%w (%s)", err, view)
+		}
+		return nil
+	}
+}
+
+var errBadTable = replicator.Fatal(errors.New("the table can't hold it"))
+
+// Whatever it is that a view fails by, it alone is failed, or tried again; the others run, and it joins them when it is mended.
+func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
+	mayPass := errors.New("the table is locked")
+	for _, c := range []struct {
+		name   string
+		breaks func(s *picky)
+		state  string
+	}{
+		{"it can't be opened", func(s *picky) { s.opens = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"it can't be opened for a while", func(s *picky) { s.opens = only(mayPass, "b", "d") }, replicator.StateRetrying},
+		{"it can't be swept", func(s *picky) { s.sweeps = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"it can't be swept for a while", func(s *picky) { s.sweeps = only(mayPass, "b", "d") }, replicator.StateRetrying},
+		{"it can't be written", func(s *picky) { s.writes = only(errBadTable, "b", "d") }, replicator.StateFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(6, 6))
+				f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+				c.breaks(sink)
+				history(f, r, 20)
+				p := start(newPipeline(f, sink, store, "a", "b", "c", "d"))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := p.Wait(ctx, "20", []string{"a", "c"}); err != nil {
+					t.Fatal(err)
+				}
+				p.states(t, map[string]string{"a": "running", "b": c.state, "c": "running", "d": c.state})
+				for _, st := range p.Status(nil) {
+					if failed := st.View == "b" || st.View == "d"; failed != strings.HasSuffix(st.Error, "("+st.View+")") {
+						t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
+					}
+				}
+				history(f, r, 10)
+				sink.set(func() { s := newPicky(); sink.opens, sink.sweeps, sink.writes = s.opens, s.sweeps, s.writes })
+				p.rebuilt(t)
+				p.caughtUp(t, f)
+				time.Sleep(10 * time.Second)
+				sink.set(func() {
+					if last := sink.opened[len(sink.opened)-1]; len(last) != 4 {
+						t.Errorf("the views have not joined: %q", last)
+					}
+				})
+				p.stopped(t)
+				for _, v := range []string{"a", "b", "c", "d"} {
+					holds(t, f, sink.Reference, v)
+				}
+			})
+		})
+	}
+}
+
+// A connection that is refused is no view's: they are opened together as soon as the sink answers.
+func TestATemporaryErrorOfTheWholeSinkPartsNoViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 7))
+		f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+		history(f, r, 10)
+		sink.down = errors.New("connection refused")
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		time.Sleep(time.Minute)
+		p.states(t, map[string]string{"a": "retrying", "b": "retrying"})
+		sink.set(func() { sink.down = nil })
+		p.caughtUp(t, f)
+		p.stopped(t)
+		if len(sink.opened) != 1 {
+			t.Errorf("opened: %q", sink.opened)
+		}
+	})
+}
+
+// A view that can't be written holds up no other of its rebuild, beside the live views or in place.
+func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
+	for _, mode := range []replicator.RebuildMode{replicator.BySwap, replicator.InPlace} {
+		t.Run(fmt.Sprint("mode ", mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(8, 8))
+				f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+				history(f, r, 20)
+				p := start(newPipeline(f, sink, store, "a", "b", "c"))
+				p.caughtUp(t, f)
+				for key := range f.model() {
+					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
+				}
+				broken := "b"
+				if mode == replicator.BySwap {
+					broken += replicator.ShadowSuffix
+				}
+				sink.set(func() { sink.opens = only(errBadTable, broken) })
+				if err := p.Rebuild(t.Context(), []string{"a", "b"}, mode, ""); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				p.states(t, map[string]string{"a": "running", "b": "rebuilding", "c": "running"})
+				holds(t, f, sink.Reference, "a")
+				sink.set(func() { sink.opens = newPicky().opens })
+				history(f, r, 10)
+				p.rebuilt(t)
+				p.caughtUp(t, f)
+				p.stopped(t)
+				for _, v := range []string{"a", "b", "c"} {
+					holds(t, f, sink.Reference, v)
+				}
+			})
+		})
+	}
 }

@@ -37,6 +37,7 @@ type run struct {
 	session  *session
 	state    string
 	err      error
+	parting  [][]*View // what the pipeline makes of the run: groups that run by themselves; nil: it stays together
 	rates    rates
 }
 
@@ -57,7 +58,7 @@ func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
 // loop runs sessions until the run is stopped (nil) or ctx is done.
 func (r *run) loop(ctx context.Context) error {
 	defer close(r.done)
-	wait := backoff{}
+	wait, named := backoff{}, 0
 	for {
 		began := time.Now()
 		err := r.attempt(ctx)
@@ -70,13 +71,26 @@ func (r *run) loop(ctx context.Context) error {
 			continue
 		}
 		err = r.lost(ctx, err)
-		delay := wait.next(time.Since(began))
+		lasted := time.Since(began)
+		delay := wait.next(lasted)
 		state := StateRetrying
 		if IsFatal(err) {
 			delay, state = 30*time.Second, StateFailed
 		}
-		if r.parts(err) {
-			state = StateRetrying // most of its views have not failed: the pipeline parts them in a moment
+		groups, others := troubled(r.views, err)
+		switch {
+		case groups == nil:
+			named = 0
+		case lasted > time.Minute:
+			named = 1
+		default:
+			named++
+		}
+		if named > 0 {
+			state = StateRetrying // not all of its views have failed
+		}
+		if named > 0 && (IsFatal(err) || named >= mayPass) {
+			r.part(groups, others)
 		}
 		r.setState(state, err)
 		r.observer().Retry(r.pipeline.Name)
@@ -91,6 +105,9 @@ func (r *run) loop(ctx context.Context) error {
 		}
 	}
 }
+
+// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the others.
+const mayPass = 2
 
 // attempt runs one session.
 func (r *run) attempt(ctx context.Context) error {
@@ -171,8 +188,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 		}
 		return Fatal(fmt.Errorf("%w; %s", err, way))
 	}
-	if err := Fatal(err); r.parts(err) {
-		return err // only those that read the table are filled anew
+	if groups, _ := troubled(r.views, err); groups != nil {
+		return Fatal(err) // only those that lost something are filled anew, by themselves
 	}
 	fresh, ferr := r.pipeline.anew(ctx, r.views, []Position{r.position()})
 	if ferr != nil {
@@ -216,22 +233,21 @@ func (r *run) trouble() (state string, err error) {
 	return r.state, r.err
 }
 
-// parts reports whether err stops some of the run's views only, so that the pipeline parts them from the others.
-func (r *run) parts(err error) bool {
-	of, others := r.readers(tableOf(err))
-	return IsFatal(err) && len(of) > 0 && len(others) > 0
+// part asks the pipeline to end the run, and to run each group of its views, and the others, by themselves.
+func (r *run) part(groups [][]*View, others []*View) {
+	if len(others) > 0 {
+		groups = append(groups, others)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parting = groups
 }
 
-// readers are the run's views that read a table, and the others.
-func (r *run) readers(table string) (of, others []*View) {
-	for _, v := range r.views {
-		if slices.Contains(tablesOf([]*View{v}), table) {
-			of = append(of, v)
-		} else {
-			others = append(others, v)
-		}
-	}
-	return of, others
+// parts are the groups that the run is to part into; nil: it stays together.
+func (r *run) parts() [][]*View {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.parting
 }
 
 func (r *run) setSession(s *session) {

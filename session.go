@@ -13,6 +13,7 @@ import (
 // stop. It owns its goroutines (one reader, the lanes, one that advances the checkpoint, one that fills) and waits for them.
 type session struct {
 	run    *run
+	began  time.Time
 	reader Reader
 	target Target
 	budget *budget
@@ -56,7 +57,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the source: %w", err), target.Close())
 	}
-	s := &session{run: r, reader: reader, target: target, budget: newBudget(p.Memory)}
+	s := &session{run: r, began: time.Now(), reader: reader, target: target, budget: newBudget(p.Memory)}
 	s.renewed, s.renew = context.WithCancel(context.Background())
 	s.over, s.end = context.WithCancel(context.Background())
 	start := reader.Start()

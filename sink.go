@@ -6,7 +6,7 @@ import "context"
 type Sink interface {
 	// Open prepares views fed by the named source: it creates the sink's own tables, reads the targets' shapes and
 	// registers what it does not know yet. A view that can't be kept (its table is missing, a column has no type to convert to)
-	// is a Fatal error that says what to do.
+	// is a Fatal error that says what to do, and that is its own (OfView); those of several views are joined.
 	Open(ctx context.Context, source string, views []*View) (Target, error)
 
 	// Marks returns the marker of every view that this sink holds for the named source.
@@ -44,7 +44,8 @@ type Target interface {
 
 	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All that
 	// was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it is
-	// returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are Fatal.
+	// returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are Fatal, and of all
+	// views unless they are OfView.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
 	// Versions returns the version that each cell stands at, the lowest over the target's views that it feeds; NoVersion where
