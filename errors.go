@@ -14,6 +14,9 @@ var ErrSinkLost = errors.New("the sink lost what was applied to it")
 // ErrUnlogged: rows of a table changed, and the log does not say which (TRUNCATE, DROP, a table that takes another's place).
 var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
 
+// ErrSwapped: another table was renamed into a watched one's place, as gh-ost and pt-online-schema-change do.
+var ErrSwapped = errors.New("another table was renamed into its place")
+
 // tableError concerns one table of the source, and so only the views that read it.
 type tableError struct {
 	table string

@@ -59,12 +59,9 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 		return nil
 	}
 	var union []Checkpoint
+	stood := append(a.stood(), b.stood()...)
 	for _, v := range p.Views { // in the configuration's order
-		for _, r := range []*run{a, b} {
-			if slices.Contains(r.views, v) {
-				union = append(union, Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Position: r.position()})
-			}
-		}
+		union = append(union, checkpointsOf([]*View{v}, stood)...)
 	}
 	p.Log.Info("views join", "sink", p.Name, "views", append(a.names(), b.names()...))
 	return union

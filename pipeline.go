@@ -22,6 +22,7 @@ type Pipeline struct {
 	Store   Store
 	StartAt string // snapshot, earliest or latest: for a view without a checkpoint
 	OnLost  string // stop or rebuild
+	OnSwap  string // verify, rebuild or stop: where another table is renamed into a watched one's place; default verify
 
 	Observer Observer
 	Log      *slog.Logger
@@ -160,6 +161,7 @@ func (p *Pipeline) setDefaults() {
 	set(&p.Lanes, 2)
 	set(&p.Memory, 64<<20)
 	set(&p.Interval, time.Second)
+	set(&p.OnSwap, SwapVerify)
 	set(&p.Drain, 20*time.Second)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,8 +32,9 @@ type run struct {
 	marked   Position            // the last known mark
 	fill     map[string]Progress // nil: filled
 	fillFrom int64
-	repair   bool // the fill rewrites what the views are believed to hold
-	dirty    bool // the progress moved since the last checkpoint
+	repair   bool             // the fill rewrites what the views are believed to hold
+	swapped  map[string]int64 // by view: where a table of its was replaced by another one, until it is compared with the source
+	dirty    bool             // the progress, or what is to be compared, changed since the last checkpoint
 	session  *session
 	state    string
 	err      error
@@ -48,6 +49,12 @@ func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
 	}
 	r.at = slices.MinFunc(r.from, func(a, b Position) int { return cmp.Compare(a.Order, b.Order) })
 	r.fill, r.fillFrom, r.repair = maps.Clone(from[0].Fill), from[0].FillFrom, from[0].Repair
+	r.swapped = map[string]int64{}
+	for _, c := range from {
+		if c.Swapped != 0 {
+			r.swapped[c.View] = c.Swapped
+		}
+	}
 	r.applied = make([]atomic.Int64, len(r.views))
 	r.stopping, r.stop = context.WithCancel(context.Background())
 	var err error
@@ -181,7 +188,11 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if !unlogged && !errors.Is(err, ErrSinkLost) && !errors.Is(err, ErrLost) {
 		return err
 	}
-	if r.pipeline.OnLost != "rebuild" {
+	onLost := r.pipeline.OnLost
+	if errors.Is(err, ErrSwapped) {
+		onLost = r.pipeline.OnSwap
+	}
+	if onLost != "rebuild" {
 		way := "fill the views anew with `replicator checkpoint reset` and a restart, or set on_lost = \"rebuild\""
 		if unlogged {
 			way += "; or, if nothing of theirs changed there, go on behind this place with `replicator checkpoint set --pos FILE:POS`"
@@ -310,7 +321,7 @@ func (r *run) checkpoints(at Position) ([]Checkpoint, Phase) {
 	cps := make([]Checkpoint, len(r.views))
 	for i, v := range r.views {
 		cps[i] = Checkpoint{View: v.Name, Source: r.pipeline.Source.Name(), Fingerprint: v.Fingerprint, Position: at,
-			Fill: maps.Clone(r.fill), FillFrom: r.fillFrom, Repair: r.repair}
+			Fill: maps.Clone(r.fill), FillFrom: r.fillFrom, Repair: r.repair, Swapped: r.swapped[v.Name]}
 	}
 	if r.fill != nil {
 		return cps, Filling

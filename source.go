@@ -89,3 +89,10 @@ type Handler interface {
 // Unlogger is a Handler that shows changes, and keeps nothing that would be wrong without those that the log doesn't tell: it is
 // told of them (ErrUnlogged), and reading goes on.
 type Unlogger interface{ Unlogged(err error) }
+
+// Swapper is a Handler that may go on where another table was renamed into a watched one's place, at an order: what the two
+// differ in is not in the log. err says that (ErrSwapped); to return it ends reading, with nil the rows of the table that now
+// bears the name are delivered.
+type Swapper interface {
+	Swapped(table string, order int64, err error) error
+}

@@ -14,6 +14,7 @@ type Checkpoint struct {
 	Fill        map[string]Progress `json:"fill,omitzero"`       // by table; nil once the view is filled
 	FillFrom    int64               `json:"fill_from,omitempty"` // the order at which the fill began
 	Repair      bool                `json:"repair,omitempty"`    // the fill rewrites what the view is believed to hold
+	Swapped     int64               `json:"swapped,omitempty"`   // where another table took the place of one that it reads, and it was not compared since
 }
 
 // Filling reports whether the view is still being filled.

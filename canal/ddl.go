@@ -19,6 +19,7 @@ const (
 	effectXAEnd           // XA COMMIT, XA ROLLBACK
 	effectSave            // SAVEPOINT, RELEASE: nothing
 	effectRows            // it changes rows of a watched table without row events
+	effectSwap            // it puts other tables in the place of watched ones
 	effectAlter           // it may change a watched table's columns or keys
 )
 
@@ -26,9 +27,10 @@ const (
 // It is no parser: where the text is unclear it errs to "changed", and what it doesn't know is nobody's business unless it
 // names a watched table. (Parsers of others reject each server's newest syntax, and then skip it.)
 type statement struct {
-	effect effect
-	table  string // the watched table's name in the configuration
-	what   string // what happened to it, as an error says it
+	effect  effect
+	table   string   // the watched table's name in the configuration
+	what    string   // what happened to it, as an error says it
+	swapped []string // effectSwap: the watched tables in whose places others are now, by their names in the configuration
 }
 
 // word is a token: a word, a quoted identifier or a punctuation mark. Literals are left out.
@@ -130,7 +132,7 @@ func (p *statementParser) classify() statement {
 	case "DROP":
 		return p.drop()
 	case "RENAME":
-		return p.changes(p.mentioned(), "was renamed, or another table took its place")
+		return p.rename()
 	case "ALTER":
 		return p.alter()
 	case "CREATE":
@@ -187,7 +189,7 @@ func (p *statementParser) changes(table string, what string) statement {
 	if table == "" {
 		return statement{}
 	}
-	return statement{effectRows, table, what}
+	return statement{effect: effectRows, table: table, what: what}
 }
 
 // mentioned is a watched table that the statement names, by "database.table" or "table" alone.
@@ -220,7 +222,7 @@ func (p *statementParser) drop() statement {
 		}
 		database := p.words[i].text
 		if name, ok := p.watched(database, ""); ok {
-			return statement{effectRows, name, "was dropped with its database"}
+			return statement{effect: effectRows, table: name, what: "was dropped with its database"}
 		}
 	case kind.is("INDEX"):
 		if name := p.mentioned(); name != "" {
@@ -243,7 +245,7 @@ func (p *statementParser) create() statement {
 		case w.is("TABLE"):
 			name := p.nameAt(p.pastIfExists(i + 1))
 			if name != "" && replaces {
-				return statement{effectRows, name, "was replaced by a new table"}
+				return statement{effect: effectRows, table: name, what: "was replaced by a new table"}
 			}
 			return altering(name)
 		case w.is("INDEX"):
@@ -289,15 +291,15 @@ func (p *statementParser) alter() statement {
 	}
 	switch {
 	case p.phrase("EXCHANGE", "PARTITION"), p.phrase("CONVERT", "PARTITION"), p.phrase("CONVERT", "TABLE"):
-		return statement{effectRows, name, "exchanged a partition with another table"}
+		return statement{effect: effectRows, table: name, what: "exchanged a partition with another table"}
 	case p.phrase("DROP", "PARTITION"), p.phrase("DROP", "SUBPARTITION"):
-		return statement{effectRows, name, "lost a partition"}
+		return statement{effect: effectRows, table: name, what: "lost a partition"}
 	case p.phrase("TRUNCATE", "PARTITION"):
-		return statement{effectRows, name, "had a partition truncated"}
+		return statement{effect: effectRows, table: name, what: "had a partition truncated"}
 	case p.phrase("IMPORT", "TABLESPACE"), p.phrase("DISCARD", "TABLESPACE"), p.phrase("IMPORT", "PARTITION"), p.phrase("DISCARD", "PARTITION"):
-		return statement{effectRows, name, "had its tablespace exchanged"}
+		return statement{effect: effectRows, table: name, what: "had its tablespace exchanged"}
 	case p.renamesTable():
-		return statement{effectRows, name, "was renamed, or another table took its place"}
+		return statement{effect: effectRows, table: name, what: "was renamed, or another table took its place"}
 	}
 	return statement{effect: effectAlter, table: name}
 }

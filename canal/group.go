@@ -287,12 +287,15 @@ func (s *stream) statement(ctx context.Context, h header, database, text []byte,
 		return st.effect == effectRollback, nil
 	case effectRows:
 		if !s.silent() {
-			err := replicator.OfTable(st.table, fmt.Errorf("table %s %s: %w", st.table, st.what, replicator.ErrUnlogged))
-			h, ok := s.handler.(replicator.Unlogger)
-			if !ok {
+			if err := s.unlogged(fmt.Errorf("table %s %s: %w", st.table, st.what, replicator.ErrUnlogged), st.table); err != nil {
 				return false, err
 			}
-			h.Unlogged(err)
+		}
+	case effectSwap:
+		for _, table := range st.swapped {
+			if err := s.swapped(ctx, table); err != nil {
+				return false, err
+			}
 		}
 	case effectAlter:
 		if !s.silent() {
@@ -320,6 +323,33 @@ func (s *stream) rolledBack() error {
 	}
 	return replicator.Fatal(fmt.Errorf("a transaction with rows of watched tables was rolled back in part, as happens when it also "+
 		"changes tables of an engine without transactions: the binlog does not say which rows stayed. %s", wayOut))
+}
+
+// unlogged tells the handler that changes of a table are missing, or ends reading.
+func (s *stream) unlogged(err error, table string) error {
+	err = replicator.OfTable(table, err)
+	h, ok := s.handler.(replicator.Unlogger)
+	if !ok {
+		return err
+	}
+	h.Unlogged(err)
+	return nil
+}
+
+// swapped: another table bears a watched one's name from here on. Where the handler takes it, its columns are read.
+func (s *stream) swapped(ctx context.Context, table string) error {
+	if s.silent() {
+		return nil
+	}
+	err := fmt.Errorf("table %s: %w: %w", table, replicator.ErrSwapped, replicator.ErrUnlogged)
+	if h, ok := s.handler.(replicator.Swapper); ok {
+		if err := h.Swapped(table, orderOf(s.epoch, s.file.number, s.pos), replicator.OfTable(table, err)); err != nil {
+			return err
+		}
+	} else if err := s.unlogged(err, table); err != nil {
+		return err
+	}
+	return s.altered(ctx, table)
 }
 
 // altered: a watched table's columns or keys may be others now.

@@ -48,6 +48,7 @@ type Source struct {
 	Shards   []Shard // at least one, in the order of the file
 	Start    string  // where a view without a checkpoint starts: snapshot, earliest or latest
 	OnLost   string  // what to do when the binlog was purged or a sink lost data: stop or rebuild
+	OnSwap   string  // what to do when another table is renamed into a watched one's place: verify, rebuild or stop
 	ServerID uint32  // the replica id shown to the source; 0: the program chooses one
 }
 

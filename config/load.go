@@ -118,6 +118,7 @@ func (l *loader) source(s *section) {
 	src.Shards = l.shards(s)
 	src.Start = s.choice("start", "snapshot", "earliest", "latest")
 	src.OnLost = s.choice("on_lost", "stop", "rebuild")
+	src.OnSwap = s.choice("on_swap", "verify", "rebuild", "stop")
 	src.ServerID = uint32(s.integer("server_id", 0, 1, 1<<32-1))
 	s.done()
 }

@@ -171,6 +171,7 @@ func (a *app) wire(sink *config.Sink) error {
 			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(a.cfg, vs, tables) },
 			StartAt:  a.cfg.Source.Start,
 			OnLost:   a.cfg.Source.OnLost,
+			OnSwap:   a.cfg.Source.OnSwap,
 			Observer: a.metrics, Log: a.log,
 			Memory:    a.cfg.Limits.Memory,
 			Interval:  a.cfg.Checkpoint.Interval,

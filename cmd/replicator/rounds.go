@@ -19,7 +19,7 @@ func (a *app) newRounds() *verify.Rounds {
 	r := &verify.Rounds{Every: a.cfg.Verify.Every, Observer: a.metrics, Log: a.log}
 	for _, p := range a.pipelines {
 		for _, v := range p.Views {
-			t := watch{app: a, pipeline: p, view: v}
+			t := watch{app: a, pipeline: p, view: v, settings: a.cfg.Verify}
 			r.Views = append(r.Views, verify.Turn{View: v.Name, Source: p.Source.Name(), Verify: t.verify})
 		}
 	}
@@ -31,6 +31,7 @@ type watch struct {
 	*app
 	pipeline *replicator.Pipeline
 	view     *replicator.View
+	settings config.Verify // but for Every
 }
 
 // verify verifies the view while its state allows it.
@@ -48,7 +49,6 @@ func (w watch) verify(ctx context.Context, resume *verify.Place) (verify.Result,
 }
 
 func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Result, err error) {
-	settings := w.cfg.Verify
 	v := &verification{cfg: w.cfg, log: w.log}
 	o, err := v.open(ctx, w.shard(), w.view)
 	if err != nil {
@@ -57,7 +57,7 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 	defer func() { err = errors.Join(err, o.close()) }()
 	return verify.Run(ctx, verify.Options{
 		View: w.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
-		Sample: settings.Sample, Rate: settings.Rate, Repair: settings.Repair, Shard: numberOf(w.cfg, w.shard()),
+		Sample: w.settings.Sample, Rate: w.settings.Rate, Repair: w.settings.Repair, Shard: numberOf(w.cfg, w.shard()),
 		Continue: w.mayGoOn, Resume: resume, Observer: w.metrics,
 		Fence: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, fenceTime)

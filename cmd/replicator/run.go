@@ -120,9 +120,12 @@ func (r *runner) run(stop context.Context, cfg *config.Config, untilCaughtUp boo
 	if a.rounds != nil {
 		waiting.Go(func() { a.rounds.Run(stop) })
 	}
+	waiting.Go(func() { (&comparisons{app: a, open: map[comparison]*comparing{}}).run(stop) })
 	if untilCaughtUp {
 		waiting.Go(func() {
-			caughtUp = a.catchUp(stop)
+			if caughtUp = a.catchUp(stop); caughtUp == nil {
+				caughtUp = a.compared(stop)
+			}
 			stopNow()
 		})
 	}

@@ -1,0 +1,66 @@
+package canal
+
+import "slices"
+
+// renamed is what happened to a watched table whose name is given away and not taken by another.
+const renamed = "was renamed, or another table took its place"
+
+// rename tells what a RENAME TABLE leaves behind once all its pairs are carried out, from left to right as the servers do. A
+// cut-over of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t) leaves the name with another table;
+// where a watched name is left without one, its rows are gone.
+func (p *statementParser) rename() statement {
+	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
+		return statement{} // RENAME USER
+	}
+	bears := map[string]string{} // a name now → the name then of the table that bears it; "": nobody
+	var touched []string         // watched names, in the statement's order
+	then := func(name string) string {
+		if t, ok := bears[name]; ok {
+			return t
+		}
+		return name
+	}
+	for i := p.pastIfExists(2); ; i++ {
+		from, watchesFrom, next := p.tableAt(i)
+		for !p.at(next).is("TO") { // MariaDB: WAIT n, NOWAIT
+			if next++; next >= len(p.words) {
+				return p.changes(p.mentioned(), renamed)
+			}
+		}
+		to, watchesTo, next := p.tableAt(next + 1)
+		bears[to], bears[from] = then(from), ""
+		if watchesFrom && !slices.Contains(touched, from) {
+			touched = append(touched, from)
+		}
+		if watchesTo && !slices.Contains(touched, to) {
+			touched = append(touched, to)
+		}
+		if i = next; !p.at(i).is(",") {
+			break
+		}
+	}
+	st := statement{}
+	for _, name := range touched {
+		switch then(name) {
+		case "":
+			return statement{effect: effectRows, table: name, what: renamed}
+		case name: // it came back to its place
+		default:
+			st.effect, st.swapped = effectSwap, append(st.swapped, name)
+		}
+	}
+	return st
+}
+
+// tableAt is the table that is named at i: by its name in the configuration if it is watched, else by database and name. next is
+// what stands behind it.
+func (p *statementParser) tableAt(i int) (name string, watches bool, next int) {
+	database, table, next := p.database, p.at(i), i+1
+	if p.at(i + 1).is(".") {
+		database, table, next = p.at(i).text, p.at(i+2), i+3
+	}
+	if name, ok := p.watched(database, table.text); ok {
+		return name, true, next
+	}
+	return database + "." + table.text, false, next
+}
