@@ -16,16 +16,17 @@ import (
 	"time"
 
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/elastic/go-elasticsearch/v8"
 
 	"replicator"
 )
 
-// client speaks HTTP to the cluster: Elastic's own transport, which knows several nodes, and none of its API wrappers. It
-// tries another node where one can't be reached; all further retries are the pipeline's.
+// client speaks to the cluster through Elastic's own client, without its wrappers of single APIs: bodies are rendered and
+// answers read here (ADR 8). It tries another node where one can't be reached; all further retries are the pipeline's.
 type client struct {
-	transport *elastictransport.Client
-	http      *http.Transport
-	patience  time.Duration // how long a request may take in all
+	elastic  *elasticsearch.BaseClient
+	http     *http.Transport
+	patience time.Duration // how long a request may take in all
 }
 
 // A cut link, or a proxy that stalls, must not hold a pipeline for ever.
@@ -38,14 +39,12 @@ func newClient(c Config) (*client, error) {
 	if len(c.Addresses) == 0 {
 		return nil, errors.New("it has no addresses")
 	}
-	var urls []*url.URL
 	local := true
 	for _, a := range c.Addresses {
 		u, err := url.Parse(a)
 		if err != nil || u.Host == "" {
 			return nil, errors.New("an address is no URL; it has the form http://HOST:PORT or https://HOST:PORT")
 		}
-		urls = append(urls, u)
 		ip := net.ParseIP(u.Hostname())
 		local = local && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 	}
@@ -59,15 +58,33 @@ func newClient(c Config) (*client, error) {
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: answerTimeout,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
 	}
-	t, err := elastictransport.New(elastictransport.Config{
-		UserAgent: "replicator", URLs: urls, Username: c.Username, Password: c.Password, APIKey: c.APIKey, Transport: h,
-		DisableRetry: len(urls) == 1, MaxRetries: len(urls) - 1, RetryOnStatus: []int{http.StatusBadGateway},
+	e, err := elasticsearch.NewBaseClient(elasticsearch.Config{
+		Addresses: c.Addresses, Username: c.Username, Password: c.Password, APIKey: c.APIKey, Transport: h,
+		Header:       http.Header{"User-Agent": {"replicator"}},
+		Interceptors: []elastictransport.InterceptorFunc{genuine},
+		DisableRetry: len(c.Addresses) == 1, MaxRetries: len(c.Addresses) - 1, RetryOnStatus: []int{http.StatusBadGateway},
 		CompressRequestBody: !local, CompressRequestBodyLevel: 1, PoolCompressor: true, // on loopback it only costs
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &client{transport: t, http: h, patience: requestTimeout}, nil
+	return &client{elastic: e, http: h, patience: requestTimeout}, nil
+}
+
+var errNotElasticsearch = errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
+	"X-Elastic-Product): check the sink's addresses")
+
+// genuine refuses every successful answer that is not Elasticsearch's. The client itself looks at the first one only, and
+// what it then says can't be told from a link that failed.
+func genuine(next elastictransport.RoundTripFunc) elastictransport.RoundTripFunc {
+	return func(req *http.Request) (*http.Response, error) {
+		res, err := next(req)
+		if err == nil && res.StatusCode < 300 && res.Header.Get("X-Elastic-Product") != "Elasticsearch" {
+			res.Body.Close()
+			return nil, errNotElasticsearch
+		}
+		return res, err
+	}
 }
 
 func (t TLS) config() (*tls.Config, error) {
@@ -131,7 +148,10 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 	} else {
 		req.Header.Set("Content-Type", contentType)
 	}
-	res, err := c.transport.Perform(req)
+	res, err := c.elastic.Perform(req)
+	if errors.Is(err, errNotElasticsearch) {
+		return nil, replicator.Fatal(err)
+	}
 	if err != nil {
 		return nil, unreachable(err)
 	}
@@ -142,10 +162,6 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 	}
 	if res.StatusCode >= 300 {
 		return nil, refused(res.StatusCode, answer)
-	}
-	if res.Header.Get("X-Elastic-Product") != "Elasticsearch" {
-		return nil, replicator.Fatal(errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
-			"X-Elastic-Product): check the sink's addresses"))
 	}
 	return answer, nil
 }

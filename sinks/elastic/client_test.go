@@ -5,8 +5,15 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/elastic/go-elasticsearch/v8"
+
+	"replicator"
 )
 
 func TestAnAnswerThatStallsIsGivenUp(t *testing.T) {
@@ -35,5 +42,57 @@ func TestAnAnswerThatStallsIsGivenUp(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("the client still waits")
+	}
+}
+
+// TestRequestsAreElasticsOwnClients: the cluster sees which client speaks, at which version, and who uses it; only what is asked
+// for is sent (no discovery of nodes, no probe of the product).
+func TestRequestsAreElasticsOwnClients(t *testing.T) {
+	var seen []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = append(seen, r.URL.Path)
+		if meta := r.Header.Get("X-Elastic-Client-Meta"); !strings.HasPrefix(meta, "es="+elasticsearch.Version) {
+			t.Errorf("%s: the client calls itself %q", r.URL.Path, meta)
+		}
+		if agent := r.UserAgent(); agent != "replicator" {
+			t.Errorf("%s: the user agent is %q", r.URL.Path, agent)
+		}
+		w.Header().Set("X-Elastic-Product", "Elasticsearch")
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	defer s.Close()
+	c, err := newClient(Config{Addresses: []string{s.URL + "/behind/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for range 2 {
+		if err := c.call(t.Context(), http.MethodGet, "/users", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"/behind/users", "/behind/users"}; !slices.Equal(seen, want) {
+		t.Errorf("the cluster was asked %v, want %v", seen, want)
+	}
+}
+
+func TestAServerThatIsNotElasticsearchIsFatalAtItsFirstAnswerAndAtAnyLaterOne(t *testing.T) {
+	var product atomic.Value
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Elastic-Product", product.Load().(string))
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	defer s.Close()
+	c, err := newClient(Config{Addresses: []string{s.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for _, name := range []string{"", "Elasticsearch", "OpenSearch"} {
+		product.Store(name)
+		err := c.call(t.Context(), http.MethodGet, "/", nil, nil)
+		if genuine := name == "Elasticsearch"; genuine != (err == nil) || genuine == replicator.IsFatal(err) {
+			t.Errorf("of a server that calls itself %q the client says %v", name, err)
+		}
 	}
 }
