@@ -91,7 +91,7 @@ func BenchmarkDecode(b *testing.B) {
 				database := databaseOf(events)
 				h := &counting{}
 				ts := tables{byPlace: map[string]map[string]*watched{database: {d.table.Name: w}}, byName: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
-				s := newTestStream(mysqlFlavor, newCharsets(map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
+				s := newTestStream(mysqlFlavor, newCharsets(mysqlFlavor, map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
 				b.ReportAllocs()
 				rows := 0
 				for b.Loop() {

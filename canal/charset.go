@@ -1,40 +1,55 @@
 package canal
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"unicode/utf16"
-
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/japanese"
-	"golang.org/x/text/encoding/korean"
-	"golang.org/x/text/encoding/simplifiedchinese"
-	"golang.org/x/text/encoding/traditionalchinese"
+	"unicode/utf8"
 )
 
-// charset turns a column's bytes into UTF-8. A nil charset is "binary".
+// charset turns a column's bytes into UTF-8 as the server does. A nil charset is "binary".
+//
+// UTF-8, UTF-16, UTF-32 and latin1 are computed. Every other set is the server's own table: MySQL's and MariaDB's differ from each
+// other, and from everybody else's tables of the same name.
 type charset struct {
-	name    string
-	table   *[256]rune        // a single-byte set; nil otherwise
-	other   encoding.Encoding // a multi-byte set; nil otherwise
-	units   int               // UTF-16 and UTF-32: bytes of a unit
-	little  bool
-	problem error // why it can't be converted
+	name   string
+	form   form
+	flavor flavor
+	codes  *codes // of a formTable, once it was asked for
+}
+
+// form is how a character set's bytes are read.
+type form uint8
+
+const (
+	formTable form = iota
+	formUTF8
+	formASCII
+	formLatin1
+	formUCS2
+	formUTF16
+	formUTF16LE
+	formUTF32
+)
+
+var forms = map[string]form{
+	"utf8mb4": formUTF8, "utf8mb3": formUTF8, "utf8": formUTF8, "ascii": formASCII, "latin1": formLatin1,
+	"ucs2": formUCS2, "utf16": formUTF16, "utf16le": formUTF16LE, "utf32": formUTF32,
 }
 
 // charsets knows the server's collations.
 type charsets struct {
 	collations map[uint64]string // id → character set's name
 	sets       map[string]*charset
+	ask        func(ctx context.Context, charset string) (*codes, error)
 }
 
-func newCharsets(collations map[uint64]string) charsets {
-	c := charsets{collations: collations, sets: map[string]*charset{}}
+func newCharsets(f flavor, collations map[uint64]string) charsets {
+	c := charsets{collations: collations, sets: map[string]*charset{"binary": nil}}
 	for _, name := range collations {
 		if _, ok := c.sets[name]; !ok {
-			c.sets[name] = newCharset(name)
+			c.sets[name] = &charset{name: name, form: forms[name], flavor: f}
 		}
 	}
 	return c
@@ -51,124 +66,121 @@ func (c charsets) byID(id uint64) (set *charset, known bool) {
 
 // byName finds a character set by its name; nil for binary, whose columns have none in information_schema.
 func (c charsets) byName(name string) (set *charset, known bool) {
-	if name == "" || name == "binary" {
+	if name == "" {
 		return nil, true
 	}
 	set, known = c.sets[name]
 	return set, known
 }
 
-func newCharset(name string) *charset {
-	c := &charset{name: name}
-	switch name {
-	case "binary":
+// learn has set read its table, if it needs one and hasn't. It comes before set is used.
+func (c charsets) learn(ctx context.Context, set *charset) (err error) {
+	if set == nil || set.form != formTable || set.codes != nil {
 		return nil
-	case "utf8mb4", "utf8mb3", "utf8", "ascii":
-	case "latin1":
-		c.table = latin1()
-	case "ucs2", "utf16":
-		c.units = 2
-	case "utf16le":
-		c.units, c.little = 2, true
-	case "utf32":
-		c.units = 4
-	case "gbk":
-		c.other = simplifiedchinese.GBK
-	case "gb2312":
-		c.other = simplifiedchinese.GBK
-	case "gb18030":
-		c.other = simplifiedchinese.GB18030
-	case "big5":
-		c.other = traditionalchinese.Big5
-	case "sjis", "cp932":
-		c.other = japanese.ShiftJIS
-	case "ujis", "eucjpms":
-		c.other = japanese.EUCJP
-	case "euckr":
-		c.other = korean.EUCKR
-	default:
-		m, ok := singleByte()[name]
-		if !ok {
-			c.problem = fmt.Errorf("its character set %s can't be converted; convert the column to utf8mb4", name)
-			return c
-		}
-		c.table = new([256]rune)
-		for i := range c.table {
-			c.table[i] = m.DecodeByte(byte(i))
-		}
 	}
-	return c
-}
-
-func singleByte() map[string]*charmap.Charmap {
-	return map[string]*charmap.Charmap{
-		"latin2": charmap.ISO8859_2, "latin5": charmap.ISO8859_9, "latin7": charmap.ISO8859_13, "greek": charmap.ISO8859_7,
-		"hebrew": charmap.ISO8859_8, "cp850": charmap.CodePage850, "cp852": charmap.CodePage852, "cp866": charmap.CodePage866,
-		"cp1250": charmap.Windows1250, "cp1251": charmap.Windows1251, "cp1256": charmap.Windows1256, "cp1257": charmap.Windows1257,
-		"koi8r": charmap.KOI8R, "koi8u": charmap.KOI8U, "macroman": charmap.Macintosh, "tis620": charmap.Windows874,
+	if set.codes, err = c.ask(ctx, set.name); err != nil {
+		return fmt.Errorf("reading the source's character set %s: %w", set.name, err)
 	}
-}
-
-// latin1 is MySQL's: Windows-1252, whose five holes are control characters.
-func latin1() *[256]rune {
-	var t [256]rune
-	for i := range t {
-		t[i] = charmap.Windows1252.DecodeByte(byte(i))
-		if t[i] == '\uFFFD' {
-			t[i] = rune(i)
-		}
-	}
-	return &t
+	return nil
 }
 
 // text converts b, copying it.
-func (c *charset) text(b []byte) string {
-	switch {
-	case c == nil:
-	case c.table != nil:
-		ascii := true
-		for _, x := range b {
-			ascii = ascii && x < 0x80
-		}
-		if ascii {
-			break
-		}
-		var s strings.Builder
-		s.Grow(len(b) + len(b)/2)
-		for _, x := range b {
-			s.WriteRune(c.table[x])
-		}
-		return s.String()
-	case c.units > 0:
-		return c.wide(b)
-	case c.other != nil:
-		if out, err := c.other.NewDecoder().Bytes(b); err == nil {
-			return string(out)
-		}
-	}
-	return string(b)
-}
+func (c *charset) text(b []byte) string { return string(c.bytes(b)) }
 
 // bytes converts b; the result may be b itself.
 func (c *charset) bytes(b []byte) []byte {
-	if c == nil || c.table == nil && c.other == nil && c.units == 0 {
+	if c == nil || c.form == formUTF8 {
 		return b
 	}
-	return []byte(c.text(b))
-}
-
-func (c *charset) wide(b []byte) string {
-	var runes []rune
-	var units []uint16
-	for ; len(b) >= c.units; b = b[c.units:] {
-		switch {
-		case c.units == 4:
-			runes = append(runes, rune(binary.BigEndian.Uint32(b)))
-		case c.little:
-			units = append(units, binary.LittleEndian.Uint16(b))
-		default:
-			units = append(units, binary.BigEndian.Uint16(b))
+	switch c.form {
+	case formASCII, formLatin1:
+		if isASCII(b) {
+			return b
+		}
+	case formTable:
+		if c.codes.ascii && isASCII(b) {
+			return b
 		}
 	}
-	return string(append(runes, utf16.Decode(units)...))
+	out := make([]byte, 0, len(b)+len(b)/2)
+	switch c.form {
+	case formASCII:
+		for _, x := range b {
+			out = append(out, asciiByte(x))
+		}
+	case formLatin1:
+		for _, x := range b {
+			out = utf8.AppendRune(out, latin1(x))
+		}
+	case formTable:
+		out = c.codes.append(out, b)
+	default:
+		out = c.appendWide(out, b)
+	}
+	return out
+}
+
+func isASCII(b []byte) bool {
+	for _, x := range b {
+		if x >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// asciiByte: the servers let other bytes into an ascii column, but don't convert them.
+func asciiByte(x byte) byte {
+	if x >= utf8.RuneSelf {
+		return '?'
+	}
+	return x
+}
+
+// windows1252 are the characters of 0x80 to 0x9F; 0 where there is none.
+var windows1252 = [32]rune{
+	'€', 0, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0, 'Ž', 0,
+	0, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0, 'ž', 'Ÿ',
+}
+
+// latin1 is the servers': Windows-1252, whose five holes are control characters.
+func latin1(x byte) rune {
+	if x >= 0x80 && x < 0xA0 && windows1252[x-0x80] != 0 {
+		return windows1252[x-0x80]
+	}
+	return rune(x)
+}
+
+// appendWide converts UCS-2, UTF-16 and UTF-32. Only UTF-16 knows surrogates; the servers let them into the others' columns.
+func (c *charset) appendWide(out, b []byte) []byte {
+	width := 2
+	if c.form == formUTF32 {
+		width = 4
+	}
+	for ; len(b) >= width; b = b[width:] {
+		r := c.unit(b)
+		if c.form != formUCS2 && c.form != formUTF32 && utf16.IsSurrogate(r) && len(b) >= 4 {
+			r = utf16.DecodeRune(r, c.unit(b[2:]))
+			b = b[2:]
+		}
+		switch {
+		case !utf16.IsSurrogate(r):
+			out = utf8.AppendRune(out, r)
+		case c.form == formUTF32 && c.flavor == mysqlFlavor: // it stops converting
+			return out
+		default: // they are encoded as if they were characters
+			out = append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
+		}
+	}
+	return out
+}
+
+func (c *charset) unit(b []byte) rune {
+	switch c.form {
+	case formUTF32:
+		return rune(binary.BigEndian.Uint32(b))
+	case formUTF16LE:
+		return rune(binary.LittleEndian.Uint16(b))
+	}
+	return rune(binary.BigEndian.Uint16(b))
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -137,7 +138,44 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 		ts.byPlace[rec.Database][table.Table] = w
 		ts.byName[table.Name] = w
 	}
-	return newTestStream(rec.Flavor, newCharsets(rec.Collations), ts, h), events[4:]
+	sets := newCharsets(rec.Flavor, rec.Collations)
+	sets.ask = askRecorded
+	return newTestStream(rec.Flavor, sets, ts, h), events[4:]
+}
+
+// recordedCodes are what the recordings hold of character sets that a server would be asked for.
+var recordedCodes = map[string]map[string]rune{
+	"latin2":  {"\xA3": 'Ł', "\xF3": 'ó', "\xBC": 'ź'},
+	"cp1251":  {"\xCF": 'П', "\xF0": 'р', "\xE8": 'и', "\xE2": 'в', "\xE5": 'е', "\xF2": 'т'},
+	"koi8r":   {"\xF0": 'П', "\xD2": 'р', "\xC9": 'и', "\xD7": 'в', "\xC5": 'е', "\xD4": 'т'},
+	"greek":   {"\xC5": 'Ε', "\xEB": 'λ', "\xDC": 'ά', "\xE4": 'δ', "\xE1": 'α'},
+	"sjis":    {"\x93\xFA": '日', "\x96\x7B": '本', "\x8C\xEA": '語', "\xB1": 'ｱ'},
+	"ujis":    {"\xC6\xFC": '日', "\xCB\xDC": '本', "\xB8\xEC": '語'},
+	"gbk":     {"\xD6\xD0": '中', "\xCE\xC4": '文'},
+	"big5":    {"\xA4\xA4": '中', "\xA4\xE5": '文'},
+	"euckr":   {"\xC7\xD1": '한', "\xB1\xB9": '국', "\xBE\xEE": '어'},
+	"gb18030": {"\xD6\xD0": '中', "\xCE\xC4": '文'},
+}
+
+func askRecorded(_ context.Context, charset string) (*codes, error) {
+	known, ok := recordedCodes[charset]
+	if !ok {
+		return nil, fmt.Errorf("the recordings have no %s", charset)
+	}
+	c := &codes{ascii: true, length: 4}
+	fill(c.single[:])
+	fill(c.pairs[:])
+	for i := range rune(utf8.RuneSelf) {
+		c.single[i] = i
+	}
+	for code, r := range known {
+		if len(code) == 1 {
+			c.single[code[0]] = r
+		} else {
+			c.pairs[int(code[0])<<8|int(code[1])] = r
+		}
+	}
+	return c, nil
 }
 
 func newTestStream(f flavor, sets charsets, ts tables, h replicator.Handler) *stream {
@@ -247,7 +285,7 @@ func FuzzEvents(f *testing.F) {
 		for rest := events; len(rest) > 0; {
 			h, _ := parseHeader(rest)
 			if h.kind == replication.TABLE_MAP_EVENT {
-				_ = s.tableMap(rest[headerSize : h.size-checksumSize])
+				_ = s.tableMap(context.Background(), rest[headerSize:h.size-checksumSize])
 			}
 			rest = rest[h.size:]
 		}

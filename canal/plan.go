@@ -2,6 +2,7 @@ package canal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -73,6 +74,19 @@ func newPlan(t *watched, body []byte, f flavor, charsets charsets) (*plan, error
 		return nil, err
 	}
 	return p, nil
+}
+
+// learn reads the character sets of the wanted columns. It comes before rows are read.
+func (p *plan) learn(ctx context.Context, charsets charsets) error {
+	for i := range p.columns {
+		if !p.wanted[i] {
+			continue
+		}
+		if err := p.columns[i].learn(ctx, charsets); err != nil {
+			return fmt.Errorf("column %s: %w", p.columns[i].name, err)
+		}
+	}
+	return nil
 }
 
 // declared is what information_schema says of a table map's column: by name, or else by place.

@@ -40,6 +40,9 @@ func (r *Reader) prepare(ctx context.Context, db querier, t token, tables []stri
 	if r.charsets, err = readCharsets(ctx, db, r.server.flavor); err != nil {
 		return classify(err)
 	}
+	r.charsets.ask = func(ctx context.Context, charset string) (*codes, error) {
+		return r.source.codes.of(ctx, r.server.version, charset, r.connect)
+	}
 	if r.tables, err = r.source.loadTables(ctx, db, r.server, tables); err != nil {
 		return err
 	}

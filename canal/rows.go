@@ -63,7 +63,7 @@ func (t tables) mentions(database, table string) (string, bool) {
 }
 
 // tableMap notes which table the rows that follow belong to.
-func (s *stream) tableMap(body []byte) error {
+func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	m, _, err := splitTableMap(body)
 	if err != nil {
 		return err
@@ -77,6 +77,9 @@ func (s *stream) tableMap(body []byte) error {
 	if p == nil || p.t != t || !bytes.Equal(p.raw, body) {
 		if p, err = newPlan(t, body, s.flavor, s.charsets); err != nil {
 			return fatalOf(t, fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
+		}
+		if err := p.learn(ctx, s.charsets); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 		if len(s.plans) > maxPlans {
 			clear(s.plans)

@@ -239,7 +239,7 @@ func readCharsets(ctx context.Context, db querier, f flavor) (charsets, error) {
 			return charsets{}, err
 		}
 	}
-	return newCharsets(found), nil
+	return newCharsets(f, found), nil
 }
 
 // fits reports whether a table map's type may be this column's, where names can't tell.

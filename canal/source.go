@@ -41,6 +41,7 @@ type Source struct {
 	stats  readStats
 	ids    atomic.Uint32 // the next replication connection's server id
 	births births
+	codes  codeTables
 }
 
 var (

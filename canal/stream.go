@@ -184,7 +184,7 @@ func (s *stream) dispatch(ctx context.Context, h header, body []byte, place scal
 func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) (ended bool, err error) {
 	switch h.kind {
 	case replication.TABLE_MAP_EVENT:
-		return false, s.tableMap(body)
+		return false, s.tableMap(ctx, body)
 	case replication.QUERY_EVENT:
 		return s.query(ctx, h, body)
 	case replication.MARIADB_QUERY_COMPRESSED_EVENT:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/zlib"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -70,7 +71,8 @@ type column struct {
 	charset   *charset
 	packed    bool // MariaDB's COMPRESSED
 	members   []string
-	problem   error // why its values can't be read: an error only if somebody wants them
+	raw       [][]byte // members in the column's charset, which learn decodes
+	problem   error    // why its values can't be read: an error only if somebody wants them
 }
 
 // newColumn makes the column of a table map's column i. declared is what information_schema says of it now: it fills in what
@@ -182,7 +184,10 @@ func (c *column) describe(m *tableMap, i int, declared *declaredColumn, charsets
 	case kindEnum, kindSet:
 		switch {
 		case m.hasMembers:
-			c.decodeMembers(m.members[i], m, i, charsets)
+			c.raw = m.members[i]
+			if m.charsets {
+				c.charset, _ = charsets.byID(m.collations[i])
+			}
 		case declared != nil && declared.members != nil:
 			c.members = declared.members
 		default:
@@ -207,8 +212,6 @@ func (c *column) describe(m *tableMap, i int, declared *declaredColumn, charsets
 			c.problem = errors.New("the binlog doesn't say its character set")
 		case c.charset == nil: // binary
 			c.kind = kindBytes
-		default:
-			c.problem = c.charset.problem
 		}
 		if c.kind == kindText {
 			c.pad = 0
@@ -216,14 +219,16 @@ func (c *column) describe(m *tableMap, i int, declared *declaredColumn, charsets
 	}
 }
 
-func (c *column) decodeMembers(raw [][]byte, m *tableMap, i int, charsets charsets) {
-	var set *charset
-	if m.charsets {
-		set, _ = charsets.byID(m.collations[i])
+// learn reads what decoding the column's texts needs. It comes before value.
+func (c *column) learn(ctx context.Context, charsets charsets) error {
+	if err := charsets.learn(ctx, c.charset); err != nil {
+		return err
 	}
-	for _, b := range raw {
-		c.members = append(c.members, set.text(b))
+	for _, b := range c.raw {
+		c.members = append(c.members, c.charset.text(b))
 	}
+	c.raw = nil
+	return nil
 }
 
 // size is how many bytes the value at the beginning of data takes, its length included; negative if data is too short.

@@ -1,0 +1,219 @@
+package canal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+const (
+	codesInRow = 1000
+
+	// computed is how far apart the codes are that are tested beyond Unicode's first 65,536 characters, where there are no tables.
+	computed = 17
+)
+
+// charsetCodes are all codes of a character set that its columns take, in its own bytes.
+func charsetCodes(b *bench, charset string) [][]byte {
+	var all [][]byte
+	unicode := func(encode func(r rune) []byte, last rune) [][]byte {
+		for r := rune(0); r <= last; r++ {
+			if r < 0xD800 || r > 0xDFFF {
+				all = append(all, encode(r))
+			}
+			if r > 0xFFFF {
+				r += computed - 1
+			}
+		}
+		return all
+	}
+	utf16 := func(order binary.AppendByteOrder) func(rune) []byte {
+		return func(r rune) []byte {
+			if r < 0x10000 {
+				return order.AppendUint16(nil, uint16(r))
+			}
+			r -= 0x10000
+			return order.AppendUint16(order.AppendUint16(nil, 0xD800+uint16(r>>10)), 0xDC00+uint16(r&0x3FF))
+		}
+	}
+	switch charset {
+	case "utf8mb3":
+		return unicode(func(r rune) []byte { return []byte(string(r)) }, 0xFFFF)
+	case "utf8mb4":
+		return unicode(func(r rune) []byte { return []byte(string(r)) }, utf8.MaxRune)
+	case "ucs2":
+		return unicode(utf16(binary.BigEndian), 0xFFFF)
+	case "utf16":
+		return unicode(utf16(binary.BigEndian), utf8.MaxRune)
+	case "utf16le":
+		return unicode(utf16(binary.LittleEndian), utf8.MaxRune)
+	case "utf32":
+		return unicode(func(r rune) []byte { return binary.BigEndian.AppendUint32(nil, uint32(r)) }, utf8.MaxRune)
+	case "binary":
+		return charsetCodes(b, "latin1")
+	case "gb18030":
+		for n := 0; n < 126*10*126*10; n++ {
+			all = append(all, []byte{0x81 + byte(n/12600), '0' + byte(n/1260%10), 0x81 + byte(n/10%126), '0' + byte(n%10)})
+			if n >= 4*12600 {
+				n += computed - 1
+			}
+		}
+	}
+	single := b.accepted(charset, "UNHEX(CONCAT(a.d, b.d))", 2)
+	all = append(all, single...)
+	if b.strings("SELECT maxlen FROM information_schema.character_sets WHERE character_set_name = '" + charset + "'")[0] == "1" {
+		return all
+	}
+	alone := map[byte]bool{}
+	for _, code := range single {
+		alone[code[0]] = true
+	}
+	add := func(codes [][]byte) {
+		for _, code := range codes {
+			if !alone[code[0]] {
+				all = append(all, code)
+			}
+		}
+	}
+	add(b.accepted(charset, "UNHEX(CONCAT(a.d, b.d, c.d, d.d))", 4))
+	if charset == "ujis" || charset == "eucjpms" {
+		add(b.accepted(charset, "UNHEX(CONCAT('8F', a.d, b.d, c.d, d.d))", 4))
+	}
+	return all
+}
+
+// accepted are the codes that a column of the character set takes.
+func (b *bench) accepted(charset, code string, digits int) [][]byte {
+	digit := "(SELECT '0' d"
+	for _, d := range strings.Split("123456789ABCDEF", "") {
+		digit += " UNION ALL SELECT '" + d + "'"
+	}
+	var from []string
+	for i := range digits {
+		from = append(from, digit+") "+string(rune('a'+i)))
+	}
+	query := "SELECT x FROM (SELECT " + code + " x FROM " + strings.Join(from, ", ") + ") c " +
+		"WHERE CAST(CAST(x AS CHAR CHARACTER SET " + charset + ") AS BINARY) = x"
+	if charset == "ascii" || charset == "eucjpms" { // MySQL's columns take less than CAST
+		b.exec("DROP TABLE IF EXISTS "+charset, "CREATE TABLE "+charset+" (code VARBINARY(4), text VARCHAR(4) CHARACTER SET "+charset+")",
+			"INSERT IGNORE INTO "+charset+" SELECT x, CAST(x AS CHAR CHARACTER SET "+charset+") FROM ("+query+") c")
+		query = "SELECT code FROM " + charset + " WHERE CAST(text AS BINARY) = code"
+	}
+	var all [][]byte
+	for _, code := range b.strings(query) {
+		all = append(all, []byte(code))
+	}
+	return all
+}
+
+// charsetTable makes a table of all of a character set's codes, in rows of many, with one of them in the key.
+func (b *bench) charsetTable(charset string) (table replicator.Table, count int) {
+	codes := charsetCodes(b, charset)
+	name := "cs_" + charset
+	b.exec("CREATE TABLE " + name + " (id INT PRIMARY KEY AUTO_INCREMENT, k VARCHAR(9) CHARACTER SET " + charset +
+		", v VARCHAR(1000) CHARACTER SET " + charset + ")")
+	literal := func(codes ...[]byte) string { return fmt.Sprintf("_%s 0x%X", charset, bytes.Join(codes, nil)) }
+	var rows []string
+	size := 0
+	flush := func() {
+		b.exec("INSERT INTO " + name + "(k, v) VALUES " + strings.Join(rows, ", "))
+		rows, size = nil, 0
+	}
+	for some := range slices.Chunk(codes, codesInRow) {
+		row := "(" + literal(some[len(some)/2]) + ", " + literal(some...) + ")"
+		rows = append(rows, row)
+		if size += len(row); size > 4<<20 {
+			flush()
+		}
+	}
+	flush()
+	return replicator.Table{Name: name, Key: []string{"id", "k"}, Columns: []string{"v"}}, len(codes)
+}
+
+func TestTailAndScanGiveTheSameTextsInEveryCharset(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		began := time.Now()
+		b := newBench(t, s)
+		from := b.latest(b.source())
+		var tables []replicator.Table
+		total := 0
+		for _, charset := range b.strings("SELECT character_set_name FROM information_schema.character_sets ORDER BY 1") {
+			table, n := b.charsetTable(charset)
+			tables = append(tables, table)
+			total += n
+		}
+		inserted := time.Since(began)
+		src := b.source(tables...)
+		reader := b.open(src, b.latest(src))
+		scanned := map[replicator.Cell]any{}
+		for _, table := range tables {
+			for chunk := (replicator.Chunk{}); !chunk.Done; {
+				var err error
+				if chunk, err = reader.Scan(testContext(t), table.Name, nil, chunk.Next, replicator.ScanLimit{Rows: 1000}); err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range chunk.Rows {
+					scanned[r.Cell] = r.Columns[0]
+				}
+			}
+		}
+		changes := b.changes(src, from)
+		if len(changes) != len(scanned) {
+			t.Errorf("%d rows in the tail, %d in the scan", len(changes), len(scanned))
+		}
+		wrong := map[string]int{}
+		for _, c := range changes {
+			got, want := c.Row.Columns[0], scanned[c.Cell]
+			if reflect.DeepEqual(got, want) {
+				continue
+			}
+			if wrong[c.Cell.Table]++; wrong[c.Cell.Table] == 1 {
+				t.Errorf("%s: %s", c.Cell, whereTextsDiffer(got, want))
+			}
+		}
+		t.Logf("%d codes in %d rows: made in %s, compared in %s", total, len(changes), inserted, time.Since(began)-inserted)
+	})
+}
+
+func whereTextsDiffer(tail, scan any) string {
+	a, isText := tail.(string)
+	b, ok := scan.(string)
+	if !isText || !ok {
+		return fmt.Sprintf("tail %T %s, scan %T %s", tail, short(tail), scan, short(scan))
+	}
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	i = max(i-8, 0)
+	return fmt.Sprintf("from byte %d on: tail %s, scan %s", i, short(a[i:]), short(b[i:]))
+}
+
+// strings are the values of a query's first column.
+func (b *bench) strings(query string) (all []string) {
+	b.t.Helper()
+	rows, err := b.db.QueryContext(testContext(b.t), query)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = eachRow(rows, func() error {
+		var s string
+		err := rows.Scan(&s)
+		all = append(all, s)
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,214 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// codes is a character set as one server converts it, by its own answers: a code of one byte stands in single, of two in pairs,
+// longer ones in long. A code for which the server has no character is a '?' there, what is no code at all is noCode.
+//
+// Most columns hold nothing that is no code; MySQL's eucjpms takes any byte. The servers make a '?' of such a byte and go on
+// behind it. At the end of a text, where it could be the beginning of a code, they make of it what stands in end.
+type codes struct {
+	ascii  bool // the bytes below 0x80 are themselves
+	single [256]rune
+	end    [256]string
+	pairs  [65536]rune
+	long   []rune
+	length int // of a long code; 0: there are none
+}
+
+const noCode rune = -1
+
+// append converts b.
+func (c *codes) append(out, b []byte) []byte {
+	for len(b) > 0 {
+		r, n := c.next(b)
+		if n == 0 {
+			return append(out, c.end[b[0]]...)
+		}
+		out = utf8.AppendRune(out, r)
+		b = b[n:]
+	}
+	return out
+}
+
+// next reads one code and says how long it is; 0 if b may end in the midst of one.
+func (c *codes) next(b []byte) (r rune, n int) {
+	if r := c.single[b[0]]; r != noCode {
+		return r, 1
+	}
+	if len(b) == 1 {
+		return 0, 0
+	}
+	if r := c.pairs[int(b[0])<<8|int(b[1])]; r != noCode {
+		return r, 2
+	}
+	if c.length > 0 && len(b) >= c.length {
+		if r := c.longCode(b[:c.length]); r != noCode {
+			return r, c.length
+		}
+	}
+	return '?', 1
+}
+
+// longCode is the character of a code of three or four bytes.
+func (c *codes) longCode(code []byte) rune {
+	rank, ok := longRank(code)
+	switch {
+	case !ok:
+		return noCode
+	case rank < len(c.long):
+		return c.long[rank]
+	case rank >= gbSupplement && rank-gbSupplement < 0x100000:
+		return 0x10000 + rune(rank-gbSupplement)
+	}
+	return '?'
+}
+
+// gbSupplement is the rank of GB 18030's 90308130, from where on the codes are Unicode's from U+10000 on, in order. The codes of the
+// servers' table are those of the first four leading bytes.
+const gbSupplement = (0x90 - 0x81) * 10 * 126 * 10
+
+// longRank numbers the long codes: JIS X 0212's, which begin with 8F in ujis and eucjpms, or GB 18030's.
+func longRank(code []byte) (rank int, ok bool) {
+	if len(code) == 3 {
+		return int(code[1])<<8 | int(code[2]), code[0] == 0x8F
+	}
+	for i, b := range code {
+		first, last, size := byte(0x81), byte(0xFE), 126
+		if i%2 == 1 {
+			first, last, size = '0', '9', 10
+		}
+		if b < first || b > last {
+			return 0, false
+		}
+		rank = rank*size + int(b-first)
+	}
+	return rank, true
+}
+
+// The hexadecimal digits of a set's codes, place by place.
+const (
+	anyDigit  = "0123456789ABCDEF"
+	highDigit = "89ABCDEF" // of a byte from 0x80 on
+	decimal   = "0123456789"
+)
+
+var (
+	singleDigits = []string{anyDigit, anyDigit}
+	pairDigits   = []string{highDigit, anyDigit, anyDigit, anyDigit}
+	jisDigits    = []string{"8", "F", highDigit, anyDigit, highDigit, anyDigit}
+	gbDigits     = []string{"8", "1234", "3", decimal, highDigit, anyDigit, "3", decimal}
+)
+
+// readCodes asks a server for a character set: some ten thousand codes in a tenth of a second.
+func readCodes(ctx context.Context, db querier, charset string) (*codes, error) {
+	c := &codes{ascii: true}
+	fill(c.pairs[:])
+	fill(c.single[:])
+	whole := true
+	err := eachCode(ctx, db, charset, singleDigits, func(code []byte, r rune, text string) {
+		c.single[code[0]] = r
+		c.end[code[0]] = text
+	})
+	for i, r := range c.single {
+		c.ascii = c.ascii && (i >= utf8.RuneSelf || r == rune(i))
+		whole = whole && r != noCode
+	}
+	if err != nil || whole {
+		return c, err
+	}
+	err = eachCode(ctx, db, charset, pairDigits, func(code []byte, r rune, _ string) {
+		c.pairs[int(code[0])<<8|int(code[1])] = r
+	})
+	if err != nil {
+		return nil, err
+	}
+	digits := jisDigits
+	switch charset {
+	case "ujis", "eucjpms":
+		c.length, c.long = 3, make([]rune, 1<<16)
+	case "gb18030":
+		c.length, c.long, digits = 4, make([]rune, 4*10*126*10), gbDigits
+	default:
+		return c, nil
+	}
+	fill(c.long)
+	return c, eachCode(ctx, db, charset, digits, func(code []byte, r rune, _ string) {
+		if rank, ok := longRank(code); ok {
+			c.long[rank] = r
+		}
+	})
+}
+
+func fill(runes []rune) {
+	for i := range runes {
+		runes[i] = noCode
+	}
+}
+
+// eachCode has the server convert all codes with these digits that it takes for such, as it converts what a scan reads: on the way
+// to the client. What doesn't become one character is noCode: two codes, or a part of one.
+func eachCode(ctx context.Context, db querier, charset string, digits []string, f func(code []byte, r rune, text string)) error {
+	var places, from []string
+	for i, set := range digits {
+		places = append(places, fmt.Sprintf("x%d.d", i))
+		from = append(from, fmt.Sprintf("(SELECT '%s' d) x%d", strings.Join(strings.Split(set, ""), "' d UNION ALL SELECT '"), i))
+	}
+	query := "SELECT b, t FROM (SELECT b, CAST(b AS CHAR CHARACTER SET " + charset + ") t FROM (SELECT UNHEX(CONCAT(" + strings.Join(places, ", ") +
+		")) b FROM " + strings.Join(from, ", ") + ") bytes) texts WHERE CAST(t AS BINARY) = b"
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return classify(err)
+	}
+	return classify(eachRow(rows, func() error {
+		var code, text sql.RawBytes
+		if err := rows.Scan(&code, &text); err != nil {
+			return err
+		}
+		r, n := utf8.DecodeRune(text)
+		if n == 0 || n != len(text) {
+			r = noCode
+		}
+		f(code, r, string(text))
+		return nil
+	}))
+}
+
+// codeTables are the character sets that were asked for.
+type codeTables struct {
+	mu    sync.Mutex
+	known map[codesKey]*codes
+}
+
+type codesKey struct{ version, charset string }
+
+// of gives a server's character set, asking for it once.
+func (t *codeTables) of(ctx context.Context, version, charset string, connect func(context.Context) (*sql.Conn, error)) (*codes, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := codesKey{version, charset}
+	if c, ok := t.known[key]; ok {
+		return c, nil
+	}
+	conn, err := connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	c, err := readCodes(ctx, conn, charset)
+	if err != nil {
+		return nil, err
+	}
+	if t.known == nil {
+		t.known = map[codesKey]*codes{}
+	}
+	t.known[key] = c
+	return c, nil
+}
