@@ -127,6 +127,9 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 			return gone(d.index)
 		case f.Error != nil:
 			f.Error.Status = http.StatusServiceUnavailable // of a shard; which one the item does not say
+			if d.keeper != nil {
+				return ofView(f.Error, d.keeper.view)
+			}
 			return f.Error
 		}
 		d.known, d.exists, d.seq, d.term, d.source = true, f.Found, f.Seq, f.Term, f.Source

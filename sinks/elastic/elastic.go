@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -74,15 +75,19 @@ func New(c Config) (*Sink, error) {
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views), marked: make([]int64, len(views))}
+	var refused []error
 	for _, v := range views {
 		k, err := s.keep(v, source)
 		if err == nil {
 			err = s.settle(ctx, k)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("view %s: %w", v.Name, err)
+			refused = append(refused, ofView(fmt.Errorf("view %s: %w", v.Name, err), v))
 		}
 		t.kept = append(t.kept, k)
+	}
+	if err := errors.Join(refused...); err != nil {
+		return nil, err
 	}
 	if err := t.register(ctx); err != nil {
 		return nil, err

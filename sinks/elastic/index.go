@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -178,13 +179,13 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 		index: k.view.Index + "-r" + strconv.Itoa(number), number: number, view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
 	}
 	g.write = g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
-	body, err := creation(k.view, g)
+	body, err := s.design(ctx, k.view, g)
 	if err != nil {
-		return replicator.Fatal(err)
+		return err
 	}
 	err = s.client.call(ctx, "PUT", "/"+g.index, body, nil)
-	if f := asFailure(err); f != nil && f.Status == 400 && f.Type != "resource_already_exists_exception" {
-		return replicator.Fatal(fmt.Errorf("creating index %s with its mapping_file and settings_file: %w", g.index, err))
+	if f := asFailure(err); f != nil && f.Status == http.StatusBadRequest && f.Type != "resource_already_exists_exception" {
+		return misdesigned(k.view, err)
 	}
 	if err != nil {
 		return fmt.Errorf("creating index %s: %w", g.index, err)
@@ -192,6 +193,28 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 	k.generation = g
 	s.log.Info("index created", "sink", s.name, "view", k.view.Name, "index", g.index, "shown", g.shown)
 	return nil
+}
+
+// design is the body of the request that creates an index, as far as the cluster takes it: it is asked what it would make of a template
+// with these mappings and settings, which changes nothing. A user who may not ask that learns it when the index is created.
+func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (map[string]any, error) {
+	body, err := creation(v, g)
+	if err != nil {
+		return nil, replicator.Fatal(err)
+	}
+	template := map[string]any{"settings": body["settings"], "mappings": body["mappings"]}
+	err = s.client.call(ctx, "POST", "/_index_template/_simulate", map[string]any{"index_patterns": []string{g.index}, "template": template}, nil)
+	switch f := asFailure(err); {
+	case err != nil && f == nil:
+		return nil, fmt.Errorf("looking at its mapping and settings: %w", err)
+	case f != nil && f.Status == http.StatusBadRequest:
+		return nil, misdesigned(v, err)
+	}
+	return body, nil
+}
+
+func misdesigned(v *replicator.View, err error) error {
+	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w", v.Index, err))
 }
 
 // filter is what an alias shows: all documents but those that only remember a cell.
