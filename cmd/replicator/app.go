@@ -197,7 +197,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 
 // openMySQL makes a MySQL sink: one of several shards if there are several.
 func openMySQL(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
-	c := mysql.Config{Name: sink.Name, Tables: cfg.Tables, Logger: log, ColumnType: columnTypes(cfg, log)}
+	c := mysql.Config{Name: sink.Name, Tables: cfg.Tables, Logger: log, Columns: sourceColumns(cfg, log)}
 	if len(sink.Shards) == 1 {
 		c.DSN = sink.Shards[0].DSN.Reveal()
 		return mysql.New(c)
