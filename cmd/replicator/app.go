@@ -133,7 +133,7 @@ func (a *app) refuseChanged(ctx context.Context, rebuilt []string) error {
 	var changed []error
 	for _, c := range saved {
 		v := a.cfg.View(c.View)
-		if v != nil && c.Fingerprint != v.Fingerprint && v.OnChange != "rebuild" && !slices.Contains(rebuilt, v.Name) {
+		if v != nil && !replicator.SameDefinition(c.Fingerprint, v.Fingerprint) && v.OnChange != "rebuild" && !slices.Contains(rebuilt, v.Name) {
 			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
 				"on_change = \"rebuild\", or run `replicator rebuild %s`", a.cfg.File, v.Name, v.Name))
 		}
@@ -167,7 +167,7 @@ func (a *app) wire(sink *config.Sink) error {
 		}
 		a.sources = append(a.sources, source)
 		a.pipelines = append(a.pipelines, &replicator.Pipeline{
-			Name: sink.Name, Source: source, Sink: s, Views: views, Store: a.store,
+			Name: sink.Name, Source: source, Sink: s, Views: clones(views), Store: a.store,
 			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(a.cfg, vs, tables) },
 			StartAt:  a.cfg.Source.Start,
 			OnLost:   a.cfg.Source.OnLost,
@@ -262,6 +262,16 @@ func viewsOf(cfg *config.Config, sink string) []*replicator.View {
 		}
 	}
 	return views
+}
+
+// clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.
+func clones(views []*replicator.View) []*replicator.View {
+	own := make([]*replicator.View, len(views))
+	for i, v := range views {
+		c := *v
+		own[i] = &c
+	}
+	return own
 }
 
 // tablesOf are the tables of a shard that feed the views, with the columns that they need.

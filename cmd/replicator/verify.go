@@ -171,7 +171,7 @@ type opened struct {
 
 // open opens a view for looking at: nothing of its progress is touched.
 func (v *verification) open(ctx context.Context, shard config.Shard, view *replicator.View) (o *opened, err error) {
-	o = &opened{view: view}
+	o = &opened{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.close())
@@ -194,7 +194,11 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	if err != nil {
 		return o, err
 	}
-	if err := mayLookAt(view, marks); err != nil {
+	if views, err = asMarked(ctx, o.source, views, marks); err != nil {
+		return o, err
+	}
+	o.view = views[0]
+	if err := mayLookAt(o.view, marks); err != nil {
 		return o, err
 	}
 	if o.target, err = o.sink.Open(ctx, shard.Name, views); err != nil {
@@ -214,13 +218,36 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	return o, err
 }
 
+// asMarked are views with the fingerprints that they have with the source's tables: those that the sink knows them by, where they
+// mean the same.
+func asMarked(ctx context.Context, source *canal.Source, views []*replicator.View, marks []replicator.Mark) ([]*replicator.View, error) {
+	own := clones(views)
+	for _, v := range own {
+		var tables []string
+		for _, f := range v.From {
+			tables = append(tables, f.Table)
+		}
+		identities, err := source.Identities(ctx, tables)
+		if err != nil {
+			return nil, err
+		}
+		v.Fingerprint = replicator.DefinedOn(v, identities)
+		for _, m := range marks {
+			if m.View == v.Name && replicator.SameDefinition(m.Fingerprint, v.Fingerprint) {
+				v.Fingerprint = m.Fingerprint
+			}
+		}
+	}
+	return own, nil
+}
+
 // mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, a counter that
 // it does not know, and what lives in several shards in those that do not know it.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {
-	case i >= 0 && marks[i].Fingerprint != v.Fingerprint:
-		return fmt.Errorf("view %s: %w: its definition changed since it was filled: restore it, or run `replicator rebuild %s`", v.Name, verify.ErrUnverifiable, v.Name)
+	case i >= 0 && !replicator.SameDefinition(marks[i].Fingerprint, v.Fingerprint):
+		return fmt.Errorf("%w: %w", verify.ErrUnverifiable, replicator.Redefined(v, marks[i].Fingerprint, v.Fingerprint))
 	case i < 0 && len(v.Shards) > 1:
 		return fmt.Errorf("view %s: %w: it was never filled, or a shard of its sink lost it", v.Name, verify.ErrUnverifiable)
 	case i < 0 && v.Kind == "counter":
@@ -256,7 +283,7 @@ func (v *verification) view(ctx context.Context, shard config.Shard, view *repli
 	p := newProgress(v.errOut)
 	defer p.end()
 	options := verify.Options{
-		View: view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
+		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: v.sample, Rate: v.rate, Repair: v.repair, Fence: v.fence(ctx, o), Shard: numberOf(v.cfg, shard),
 		Progress: func(checked, estimate int64) {
 			if p.terminal {
