@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
 	"replicator"
 )
 
@@ -41,7 +43,7 @@ func (s *Sink) version(ctx context.Context) (string, error) {
 			Number string `json:"number"`
 		} `json:"version"`
 	}
-	err := s.client.call(ctx, http.MethodGet, "/", nil, &info)
+	err := s.client.call(ctx, esapi.InfoRequest{}, &info)
 	if err == nil {
 		return info.Version.Number, nil
 	}
@@ -53,7 +55,7 @@ func (s *Sink) version(ctx context.Context) (string, error) {
 			Version string `json:"version"`
 		} `json:"nodes"`
 	}
-	if err := s.client.call(ctx, http.MethodGet, "/_nodes/_local?filter_path=nodes.*.version", nil, &nodes); err != nil {
+	if err := s.client.call(ctx, esapi.NodesInfoRequest{NodeID: []string{"_local"}, FilterPath: []string{"nodes.*.version"}}, &nodes); err != nil {
 		return "", err
 	}
 	for _, n := range nodes.Nodes {
@@ -68,7 +70,7 @@ func (s *Sink) health(ctx context.Context) replicator.Finding {
 		Shards int    `json:"unassigned_shards"`
 	}
 	f := replicator.Finding{What: "sink " + s.name + ": cluster health", Level: replicator.OK}
-	if err := s.client.call(ctx, http.MethodGet, "/_cluster/health", nil, &health); err != nil {
+	if err := s.client.call(ctx, esapi.ClusterHealthRequest{}, &health); err != nil {
 		return failed(f.What, err, "grant the cluster privilege monitor")
 	}
 	f.Detail = fmt.Sprintf("%s, %d shards unassigned", health.Status, health.Shards)
@@ -89,13 +91,13 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 		f.Detail = "no views"
 		return []replicator.Finding{f}
 	}
-	body := map[string]any{"cluster": []string{"monitor"}, "index": []any{map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}}}
+	wanted := map[string]any{"cluster": []string{"monitor"}, "index": []any{map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}}}
 	var answer struct {
 		All     bool                       `json:"has_all_requested"`
 		Cluster map[string]bool            `json:"cluster"`
 		Index   map[string]map[string]bool `json:"index"`
 	}
-	err := s.client.call(ctx, http.MethodPost, "/_security/user/_has_privileges", body, &answer)
+	err := s.client.call(ctx, esapi.SecurityHasPrivilegesRequest{Body: body(wanted)}, &answer)
 	switch {
 	case hasStatus(err, http.StatusBadRequest), hasStatus(err, http.StatusMethodNotAllowed), hasStatus(err, http.StatusNotFound), hasStatus(err, http.StatusInternalServerError):
 		f.Detail = "the cluster has no security turned on"
@@ -178,7 +180,9 @@ func (s *Sink) blocks(ctx context.Context, index string) []string {
 	var found map[string]struct {
 		Settings map[string]json.RawMessage `json:"settings"`
 	}
-	if err := s.client.call(ctx, http.MethodGet, "/"+index+"/_settings/index.blocks.*?flat_settings=true", nil, &found); err != nil {
+	flat := true
+	request := esapi.IndicesGetSettingsRequest{Index: []string{index}, Name: []string{"index.blocks.*"}, FlatSettings: &flat}
+	if err := s.client.call(ctx, request, &found); err != nil {
 		return nil // said by what follows
 	}
 	var blocks []string

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
 	"replicator"
 )
 
@@ -175,10 +177,10 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 			continue
 		}
 		g.forgotten = true
-		if err := s.client.call(ctx, "PUT", "/"+g.index+"/_mapping", map[string]any{"_meta": g.meta()}, nil); err != nil {
+		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
 			return fmt.Errorf("forgetting view %s in index %s: %w", view, g.index, err)
 		}
-		if err := s.client.call(ctx, "DELETE", "/"+g.index+"/_doc/"+registryID, nil, nil); err != nil && !isMissing(err) {
+		if err := s.client.call(ctx, esapi.DeleteRequest{Index: g.index, DocumentID: registryID}, nil); err != nil && !isMissing(err) {
 			return fmt.Errorf("forgetting the marks of view %s: %w", view, err)
 		}
 	}
