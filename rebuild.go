@@ -15,6 +15,9 @@ type Shadower interface {
 	// Name ends in ShadowSuffix and its Shadows is v's name; Open makes the target, like v's own.
 	Shadow(v *View) *View
 
+	// Foreign names what the view's target has that is not the view's, and that a swap would lose; "" if it has nothing of the sort.
+	Foreign(ctx context.Context, v *View) (string, error)
+
 	// Swap puts what the views' shadows hold in the views' place, with its states and marks: all of them or none, at once for
 	// every reader. If it fails half-way, or the program dies, the next Swap, or the next Open of one of the views, completes it.
 	// Afterwards there are no shadows. Nobody applies to these views meanwhile; a second replicator that tries has to Open anew.
@@ -31,7 +34,8 @@ const ShadowSuffix = "@rebuild"
 type RebuildMode int
 
 const (
-	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up.
+	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up. A view whose target has what is not
+	// the view's is rebuilt in place, which keeps that.
 	BySwap RebuildMode = iota
 	// InPlace puts every row into the live view, whatever it is believed to hold, and then looks at whatever was not confirmed.
 	InPlace
@@ -89,6 +93,10 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	if !ok || mode == InPlace {
 		return p.rebuildInPlace(ctx, b, from)
 	}
+	b, err := p.keepForeign(ctx, shadower, b)
+	if err != nil || len(b.views) == 0 {
+		return err
+	}
 	if err := shadower.Discard(ctx, b.views); err != nil {
 		return fmt.Errorf("sink %s: removing an earlier shadow: %w", p.Name, err)
 	}
@@ -104,6 +112,28 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 		return err
 	}
 	return p.launchShadows(b, fresh)
+}
+
+// keepForeign begins to rebuild in place those views of a rebuild that a swap would lose something by, and returns the rebuild of the
+// others.
+func (p *Pipeline) keepForeign(ctx context.Context, sink Shadower, b *rebuild) (*rebuild, error) {
+	inPlace, bySwap := &rebuild{}, &rebuild{}
+	for _, v := range b.views {
+		foreign, err := sink.Foreign(ctx, v)
+		if err != nil {
+			return nil, fmt.Errorf("sink %s: %w", p.Name, err)
+		}
+		if foreign == "" {
+			bySwap.views = append(bySwap.views, v)
+			continue
+		}
+		inPlace.views = append(inPlace.views, v)
+		p.Log.Warn("the view is rebuilt in place: a swap would lose what is not the view's", "sink", p.Name, "view", v.Name, "reason", foreign)
+	}
+	if len(inPlace.views) == 0 {
+		return bySwap, nil
+	}
+	return bySwap, p.rebuildInPlace(ctx, inPlace, "")
 }
 
 // abandon ends a rebuild that can't go on, so that another one can take its place: in place, where a right is missing that shadows

@@ -28,6 +28,9 @@ func (s Shadowing) Shadow(v *replicator.View) *replicator.View {
 // isShadow reports whether the generation is a shadow's.
 func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicator.ShadowSuffix) }
 
+// Foreign implements replicator.Shadower: an index behind an alias is the program's alone.
+func (s Shadowing) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
+
 // Swap implements replicator.Shadower. First the shadows' indexes are said to be the views' own: they are then their newest
 // generations, which the next Open goes on in and the next Mark shows, should this process die here. Then one request moves all the
 // aliases. The indexes that they showed are removed a little later.

@@ -16,6 +16,9 @@ func (r *Reference) Shadow(v *replicator.View) *replicator.View {
 	return &shadow
 }
 
+// Foreign implements replicator.Shadower.
+func (r *Reference) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
+
 // Swap implements replicator.Shadower.
 func (r *Reference) Swap(_ context.Context, _ string, views []*replicator.View) error {
 	r.mu.Lock()

@@ -1,0 +1,69 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// Foreign implements replicator.Shadower: it names what the view's table has that is not the view's. CREATE TABLE … LIKE copies
+// neither triggers nor foreign keys, those of other tables follow the old one through its RENAME, and what the application keeps in
+// columns of its own is in no cell. Triggers are seen only by an account that has TRIGGER on the table.
+func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
+	sh, err := s.readShape(ctx, v.Table)
+	if err != nil || sh == nil {
+		return "", err
+	}
+	k, problems := s.plan(v, sh)
+	if len(problems) > 0 {
+		return "", nil // the shadow will be refused for them
+	}
+	var foreign []string
+	for _, c := range sh.columns {
+		// Entries of an index are removed and inserted, whatever stands beside them; a row stays.
+		own := c.generated || v.Kind == "index" || slices.ContainsFunc(k.managed(), func(m *column) bool { return m.name == c.name })
+		if !own {
+			foreign = append(foreign, "column "+c.name)
+		}
+	}
+	for _, of := range []struct{ what, query string }{
+		{"trigger", "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? ORDER BY 1"},
+		{"foreign key", "SELECT DISTINCT CONSTRAINT_NAME FROM information_schema.KEY_COLUMN_USAGE " +
+			"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY 1"},
+		{"foreign key of another table", "SELECT DISTINCT CONSTRAINT_NAME FROM information_schema.KEY_COLUMN_USAGE " +
+			"WHERE REFERENCED_TABLE_SCHEMA = ? AND REFERENCED_TABLE_NAME = ? ORDER BY 1"},
+	} {
+		names, err := s.texts(ctx, of.query, sh.database, sh.table)
+		if err != nil {
+			return "", classify(err, fmt.Sprintf("view %s: looking for what else table %s has", v.Name, sh.name()))
+		}
+		for _, name := range names {
+			foreign = append(foreign, of.what+" "+name)
+		}
+	}
+	if len(foreign) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("table %s has what is not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
+}
+
+// texts are the values that a query of one column gives.
+func (s *Sink) texts(ctx context.Context, query string, args ...any) ([]string, error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, rows.Err()
+}
