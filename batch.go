@@ -8,72 +8,109 @@ import (
 )
 
 // apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns nil.
+//
+// What bodies come to was not charged when they were read: compressed ones, and pickles that name one value many times, may be a
+// thousand times their size. So a batch is cut where its contributions become too large.
 func (s *session) apply(ctx context.Context, batch []*pending) error {
-	ops, rows, err := s.ops(ctx, batch)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	applied, err := s.target.Apply(ctx, ops)
-	if err != nil {
-		return fmt.Errorf("sink %s: %w", s.run.pipeline.Name, err)
-	}
-	s.run.observer().Batch(s.run.pipeline.Name, len(ops), time.Since(began))
-	if err := s.settle(ctx, ops, rows, applied); err != nil {
-		return err
-	}
-	s.count(batch, ops, applied)
-	var size int64
-	for _, p := range batch {
-		size += p.size
-	}
-	s.budget.give(size)
-	return nil
-}
-
-// ops makes one op for each pending cell. Deletes that may have been of the newest version are looked up first: in the sink
-// (an archived version costs no more), then in the source.
-func (s *session) ops(ctx context.Context, batch []*pending) ([]Op, []*Row, error) {
 	looks, err := s.looks(ctx, batch)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	ops := make([]Op, 0, len(batch))
-	rows := make([]*Row, 0, len(batch))
-	repairing := s.run.repairing() // then what the tail brings is written, too: the scan's row of the cell will be stale
-	add := func(op Op, row *Row) {
-		op.Rewrite = op.Rewrite || repairing
-		op.Values = s.run.evaluator.Evaluate(op.Cell, row)
-		ops, rows = append(ops, op), append(rows, row)
-	}
+	b := &opBatch{ops: make([]Op, 0, len(batch)), rows: make([]*Row, 0, len(batch)), changes: make([]*pending, 0, len(batch))}
 	for _, p := range batch {
 		switch {
 		case looks[p.cell] != nil:
+			continue
 		case p.put != nil:
-			add(Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}, p.put)
+			s.evaluate(b, p, Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}, p.put)
 		case p.goneAt != 0:
-			add(Op{Cell: p.cell, Version: NoVersion, AsOf: p.goneAt, Rewrite: p.rewrite}, nil)
+			s.evaluate(b, p, Op{Cell: p.cell, Version: NoVersion, AsOf: p.goneAt, Rewrite: p.rewrite}, nil)
+		default:
+			b.changes = append(b.changes, p) // an archived version: nothing changes
+		}
+		if err := s.writeFull(ctx, b); err != nil {
+			return err
 		}
 	}
-	if len(looks) == 0 {
-		return ops, rows, nil
+	if len(looks) > 0 {
+		if err := s.applyLooks(ctx, b, looks); err != nil {
+			return err
+		}
 	}
+	return s.write(ctx, b)
+}
+
+// opBatch is what goes into one call of Target.Apply.
+type opBatch struct {
+	ops     []Op
+	rows    []*Row     // of each op; nil where the cell is gone
+	changes []*pending // that the ops are made of, with those that come to nothing
+	size    int64      // of the ops' contributions
+}
+
+// evaluate adds an op with what its row contributes.
+func (s *session) evaluate(b *opBatch, p *pending, op Op, row *Row) {
+	op.Rewrite = op.Rewrite || s.run.repairing() // then what the tail brings is written, too: the scan's row of the cell will be stale
+	op.Values = s.run.evaluator.Evaluate(op.Cell, row)
+	for _, v := range op.Values {
+		b.size += v.size()
+	}
+	b.ops, b.rows, b.changes = append(b.ops, op), append(b.rows, row), append(b.changes, p)
+}
+
+// applyLooks reads what remains of cells from the source.
+func (s *session) applyLooks(ctx context.Context, b *opBatch, looks map[Cell]*pending) error {
 	cells := make([]Cell, 0, len(looks))
 	for c := range looks {
 		cells = append(cells, c)
 	}
 	newest, asOf, err := s.reader.Newest(ctx, cells)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
+		return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
 	}
 	for i, row := range newest {
-		op := Op{Cell: cells[i], Version: NoVersion, AsOf: asOf, Rewrite: looks[cells[i]].rewrite}
+		p := looks[cells[i]]
+		op := Op{Cell: cells[i], Version: NoVersion, AsOf: asOf, Rewrite: p.rewrite}
 		if row != nil {
 			op.Version = row.Version
 		}
-		add(op, row)
+		s.evaluate(b, p, op, row)
+		if err := s.writeFull(ctx, b); err != nil {
+			return err
+		}
 	}
-	return ops, rows, nil
+	return nil
+}
+
+// writeFull writes a batch whose contributions have become too large to gather more of them.
+func (s *session) writeFull(ctx context.Context, b *opBatch) error {
+	if b.size < s.budget.total/int64(2*len(s.lanes)) {
+		return nil
+	}
+	return s.write(ctx, b)
+}
+
+// write applies a batch, and empties it.
+func (s *session) write(ctx context.Context, b *opBatch) error {
+	if len(b.ops) > 0 {
+		began := time.Now()
+		applied, err := s.target.Apply(ctx, b.ops)
+		if err != nil {
+			return fmt.Errorf("sink %s: %w", s.run.pipeline.Name, err)
+		}
+		s.run.observer().Batch(s.run.pipeline.Name, len(b.ops), time.Since(began))
+		if err := s.settle(ctx, b.ops, b.rows, applied); err != nil {
+			return err
+		}
+		s.count(b.changes, b.ops, applied)
+	}
+	var size int64
+	for _, p := range b.changes {
+		size += p.size
+	}
+	s.budget.give(size)
+	*b = opBatch{}
+	return nil
 }
 
 // looks returns the cells that must be read from the source: those of which a version was deleted that the sink may stand at.

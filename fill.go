@@ -129,15 +129,20 @@ func (s *session) chunk(ctx context.Context, table string, columns []string, aft
 // Where the position is the version, a row that changed while the chunk was read might hold more than Low, and the tail
 // would then step back behind it: the chunk waits until the tail has passed High, and what the tail touched is left to it.
 func (s *session) settled(ctx context.Context, chunk Chunk) ([]*Row, error) {
-	positioned := slices.ContainsFunc(chunk.Rows, func(r *Row) bool { return r.Version == r.Order })
-	if !positioned {
+	cells := map[Cell]bool{}
+	for _, r := range chunk.Rows {
+		if r.Version == r.Order {
+			cells[r.Cell] = true
+		}
+	}
+	if len(cells) == 0 {
 		return chunk.Rows, nil
 	}
-	touched, err := s.window.wait(ctx, chunk.Low, chunk.High, &s.committed)
+	touched, err := s.window.wait(ctx, chunk.Low, chunk.High, cells, &s.committed)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(chunk.Rows, func(r *Row) bool { return touched[r.Cell] > chunk.Low }), nil
+	return slices.DeleteFunc(chunk.Rows, func(r *Row) bool { return touched[r.Cell] }), nil
 }
 
 // put hands a scanned row to its lane.
@@ -263,19 +268,23 @@ func (s *session) tidy(ctx context.Context, limit int) error {
 // ofView is an error of what was asked of one view.
 func (s *session) ofView(i int, err error) error { return OfView(err, s.run.views[i].Name) }
 
-// window notes which cells the tail touches while a chunk of a scan is read.
+// window notes which cells the tail touches while a chunk of a scan is read. While the chunk is on its way that may be any; once it is
+// here only its own cells matter, and only what stands behind its Low: a tail that comes from far behind would else have the window
+// hold all that it passes.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
 	touched map[Cell]int64 // the latest order
-	high    int64          // 0: not known yet
-	passed  chan struct{}  // closed once the tail has passed high
+	cells   map[Cell]bool  // of the chunk; nil: it is not here yet
+	low     int64
+	high    int64         // 0: not known yet
+	passed  chan struct{} // closed once the tail has passed high
 }
 
 func (w *window) open() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.touched, w.high, w.passed = map[Cell]int64{}, 0, make(chan struct{})
+	w.touched, w.cells, w.high, w.passed = map[Cell]int64{}, nil, 0, make(chan struct{})
 	w.active.Store(true)
 }
 
@@ -283,7 +292,7 @@ func (w *window) close() {
 	w.active.Store(false)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.touched, w.passed = nil, nil
+	w.touched, w.cells, w.passed = nil, nil, nil
 }
 
 // touch is called by the tail for every change.
@@ -293,9 +302,10 @@ func (w *window) touch(c *Change) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.touched != nil {
-		w.touched[c.Cell] = max(w.touched[c.Cell], c.Order)
+	if w.touched == nil || w.cells != nil && (c.Order <= w.low || !w.cells[c.Cell]) {
+		return
 	}
+	w.touched[c.Cell] = max(w.touched[c.Cell], c.Order)
 }
 
 // reached is called by the tail for every transaction end.
@@ -311,12 +321,12 @@ func (w *window) reached(order int64) {
 	}
 }
 
-// wait returns what the tail, which stands at committed, touched after low, once it has passed high.
-func (w *window) wait(ctx context.Context, low, high int64, committed *atomic.Int64) (map[Cell]int64, error) {
+// wait returns which of a chunk's cells the tail, which stands at committed, touched after low, once it has passed high.
+func (w *window) wait(ctx context.Context, low, high int64, cells map[Cell]bool, committed *atomic.Int64) (map[Cell]bool, error) {
 	w.mu.Lock()
-	w.high = high
+	w.low, w.high, w.cells = low, high, cells
 	passed := w.passed
-	maps.DeleteFunc(w.touched, func(_ Cell, order int64) bool { return order <= low })
+	maps.DeleteFunc(w.touched, func(c Cell, order int64) bool { return order <= low || !cells[c] })
 	w.mu.Unlock()
 	if committed.Load() < high { // read after high was set: the tail either stands there already, or will see high
 		select {
@@ -327,5 +337,9 @@ func (w *window) wait(ctx context.Context, low, high int64, committed *atomic.In
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return maps.Clone(w.touched), nil
+	touched := make(map[Cell]bool, len(w.touched))
+	for c := range w.touched {
+		touched[c] = true
+	}
+	return touched, nil
 }

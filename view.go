@@ -82,6 +82,42 @@ type Value struct {
 	Err     error // why the contribution could not be computed: the cell then contributes nothing and is a dead letter
 }
 
+// size is about what a contribution holds in memory, in bytes. What stands in it several times counts each time, as a sink writes it
+// each time.
+func (v *Value) size() (n int64) {
+	for i := range v.Entries {
+		e := &v.Entries[i]
+		n += int64(len(e.Key) + len(e.Member))
+		for _, f := range e.Fields {
+			n += sizeOf(f)
+		}
+	}
+	return n
+}
+
+func sizeOf(value any) (n int64) {
+	const header = 16 // of an interface
+	switch v := value.(type) {
+	case string:
+		return header + int64(len(v))
+	case []byte:
+		return header + int64(len(v))
+	case Number:
+		return header + int64(len(v))
+	case RawJSON:
+		return header + int64(len(v))
+	case []any:
+		for _, e := range v {
+			n += sizeOf(e)
+		}
+	case map[string]any:
+		for name, e := range v {
+			n += 2*header + int64(len(name)) + sizeOf(e)
+		}
+	}
+	return n + header
+}
+
 // Entry is one contribution. Which parts are set depends on the view's kind.
 type Entry struct {
 	Key    string // redis: the key; elastic: the document's id. From the view's template.
