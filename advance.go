@@ -35,11 +35,15 @@ func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
 			return err
 		}
 		s.run.tick()
+		asked := time.Now()
 		latest, err := s.reader.Latest(ctx)
 		if err != nil {
 			return fmt.Errorf("asking the source for its position: %w", err)
 		}
-		s.behind.Store(latest.Order > s.committed.Load())
+		behind := latest.Order > s.committed.Load()
+		if s.behind.Store(behind); !behind {
+			s.asked.Store(asked.UnixNano())
+		}
 	}
 }
 

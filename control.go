@@ -16,11 +16,10 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 	p.mu.Unlock()
 	all := make([]ViewStatus, 0, len(p.Views))
 	for _, v := range p.Views {
-		st := ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, State: StateStarting,
+		st := ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, Definition: v.Fingerprint, State: StateStarting,
 			DeadLetters: deadLetters[v.Name]}
 		p.mu.Lock()
 		_, paused := p.paused[v.Name]
-		st.Definition = v.Fingerprint
 		p.mu.Unlock()
 		if err := failed[v.Name]; err != nil {
 			st.State, st.Error = StateFailed, err.Error()
@@ -39,12 +38,44 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 		if b := p.rebuildOf(v); b != nil {
 			p.describe(b, &st)
 		}
-		if paused {
+		switch {
+		case paused:
 			st.State, st.Position = StatePaused, ""
+		case st.LagSeconds == nil:
+			st.LagSeconds = p.lagSince(v)
 		}
 		all = append(all, st)
 	}
 	return all
+}
+
+// remember notes up to when the views of a session showed everything, as it ends: while there is no other one, or it has heard
+// nothing yet, their lag is counted from there.
+func (p *Pipeline) remember(s *session) {
+	at, _, known := s.shown()
+	if !known {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown == nil {
+		p.shown = map[string]time.Time{}
+	}
+	for _, v := range s.run.views {
+		p.shown[v.Name] = at
+	}
+}
+
+// lagSince is the lag of a view that no session tells of: how long ago it was known to show everything; nil if it never was.
+func (p *Pipeline) lagSince(v *View) *float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, known := p.shown[v.Name]
+	if !known {
+		return nil
+	}
+	seconds := max(0, time.Since(at).Seconds())
+	return &seconds
 }
 
 // describe fills in what the run knows of its i-th view.

@@ -96,7 +96,7 @@ func (r *run) loop(ctx context.Context) error {
 		if named > 0 {
 			state = StateRetrying // not all of its views have failed
 		}
-		if named > 0 && (IsFatal(err) || named >= mayPass && len(others) > 0) {
+		if named > 0 && (IsFatal(err) || named >= mayPass) {
 			r.part(groups, others)
 		}
 		r.setState(state, err)
@@ -113,8 +113,7 @@ func (r *run) loop(ctx context.Context) error {
 	}
 }
 
-// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the others. What befalls
-// all of them (a full disk) parts nobody.
+// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the others.
 const mayPass = 2
 
 // attempt runs one session.
@@ -131,6 +130,7 @@ func (r *run) attempt(ctx context.Context) error {
 	}
 	r.setSession(s)
 	err = s.serve(ctx, r.stopping)
+	r.pipeline.remember(s)
 	r.setSession(nil)
 	r.mu.Lock()
 	r.marked = s.marked

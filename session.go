@@ -22,6 +22,7 @@ type session struct {
 	committed  atomic.Int64 // the last transaction end that the reader delivered
 	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
 	behind     atomic.Bool  // the source's log goes on past committed
+	asked      atomic.Int64 // when the source last said that it does not, in Unix nanoseconds
 	heard      atomic.Bool  // the source answered to reading its log: until then nothing is known to be caught up
 	window     window       // what the tail touches while a chunk of a scan is read
 
@@ -56,9 +57,6 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	reader, err := p.Source.Open(ctx, r.positions(), tablesOf(r.views)...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the source: %w", err), target.Close())
-	}
-	if err := r.sameTables(ctx); err != nil {
-		return nil, errors.Join(err, reader.Close(), target.Close())
 	}
 	s := &session{run: r, began: time.Now(), reader: reader, target: target, budget: newBudget(p.Memory)}
 	s.renewed, s.renew = context.WithCancel(context.Background())
@@ -221,22 +219,36 @@ func (s *session) applied() func(ctx context.Context) error {
 
 // lag is how long ago the oldest change was committed that the views do not show yet; false if that is not known.
 func (s *session) lag() (time.Duration, bool) {
+	at, caughtUp, known := s.shown()
+	if !known || caughtUp && time.Since(at) < s.answers() {
+		return 0, known
+	}
+	return max(0, time.Since(at)), true
+}
+
+// answers is how long the source may take to say where it stands before that counts as not known.
+func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.run.pipeline.Interval) }
+
+// shown is the time up to which the views show all that was committed. Where they have caught up it is when the source was last asked
+// whether there is more.
+func (s *session) shown() (at time.Time, caughtUp, known bool) {
 	if !s.heard.Load() {
-		return 0, false
+		return at, false, false
 	}
-	var oldest time.Time
 	for _, l := range s.lanes {
-		oldest = earlier(oldest, l.oldest())
+		at = earlier(at, l.oldest())
 	}
-	if oldest.IsZero() && s.behind.Load() {
-		n := s.lastCommit.Load()
-		if n == 0 {
-			return 0, false // the source is ahead, and nothing that says when has arrived yet
-		}
-		oldest = time.Unix(0, n)
+	if !at.IsZero() {
+		return at, false, true
 	}
-	if oldest.IsZero() {
-		return 0, true
+	asked, last := s.asked.Load(), s.lastCommit.Load()
+	switch {
+	case !s.behind.Load() && asked == 0:
+		return s.began, true, true
+	case !s.behind.Load():
+		return time.Unix(0, asked), true, true
+	case max(asked, last) == 0:
+		return at, false, false // the source is ahead, and nothing that says when has arrived yet
 	}
-	return max(0, time.Since(oldest)), true
+	return time.Unix(0, max(asked, last)), false, true
 }
