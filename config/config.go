@@ -102,6 +102,8 @@ type Sink struct {
 	Password Secret
 	APIKey   Secret // elastic
 	TLS      TLS    // redis, elastic
+
+	Timeout time.Duration // after how long without an answer a connection is lost; what a MySQL DSN says of it wins
 }
 
 // TLS says how a sink's certificate is checked and which one is shown to it. The zero value: the system's authorities.

@@ -4,7 +4,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
+
+// sinkTimeout is the default of a sink's timeout.
+const sinkTimeout = 30 * time.Second
 
 func sinkTypes() []string { return []string{"mysql", "redis", "elastic"} }
 
@@ -12,13 +16,13 @@ func sinkTypes() []string { return []string{"mysql", "redis", "elastic"} }
 func sinkKeys(sinkType string) []string {
 	switch sinkType {
 	case "mysql":
-		return []string{"dsn", "dsn_file", "shards"}
+		return []string{"dsn", "dsn_file", "shards", "timeout"}
 	case "redis":
 		return []string{"url", "url_file", "urls", "urls_file", "cluster", "sentinel", "username", "password", "password_file",
-			"ca_cert", "cert", "cert_key", "server_name"}
+			"ca_cert", "cert", "cert_key", "server_name", "timeout"}
 	case "elastic":
 		return []string{"addresses", "username", "password", "password_file", "api_key", "api_key_file",
-			"ca_cert", "cert", "cert_key", "server_name"}
+			"ca_cert", "cert", "cert_key", "server_name", "timeout"}
 	}
 	return nil
 }
@@ -62,6 +66,7 @@ func (l *loader) sink(name string, s *section) Sink {
 	case "elastic":
 		l.elastic(s, &k)
 	}
+	k.Timeout = s.duration("timeout", sinkTimeout, 2*time.Second, time.Hour)
 	if k.Type != "" {
 		s.only(append([]string{"type"}, sinkKeys(k.Type)...), "a "+k.Type+" sink")
 	}

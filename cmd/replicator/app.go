@@ -133,7 +133,7 @@ func (a *app) refuseChanged(ctx context.Context, rebuilt []string) error {
 	var changed []error
 	for _, c := range saved {
 		v := a.cfg.View(c.View)
-		if v != nil && !replicator.SameDefinition(c.Fingerprint, v.Fingerprint) && v.OnChange != "rebuild" && !slices.Contains(rebuilt, v.Name) {
+		if v != nil && c.Fingerprint != v.Fingerprint && v.OnChange != "rebuild" && !slices.Contains(rebuilt, v.Name) {
 			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
 				"on_change = \"rebuild\", or run `replicator rebuild %s`", a.cfg.File, v.Name, v.Name))
 		}
@@ -167,7 +167,7 @@ func (a *app) wire(sink *config.Sink) error {
 		}
 		a.sources = append(a.sources, source)
 		a.pipelines = append(a.pipelines, &replicator.Pipeline{
-			Name: sink.Name, Source: source, Sink: s, Views: clones(views), Store: a.store,
+			Name: sink.Name, Source: source, Sink: s, Views: views, Store: a.store,
 			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(a.cfg, vs, tables) },
 			StartAt:  a.cfg.Source.Start,
 			OnLost:   a.cfg.Source.OnLost,
@@ -197,7 +197,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 
 // openMySQL makes a MySQL sink: one of several shards if there are several.
 func openMySQL(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
-	c := mysql.Config{Name: sink.Name, Tables: cfg.Tables, Logger: log, Columns: sourceColumns(cfg, log)}
+	c := mysql.Config{Name: sink.Name, Tables: cfg.Tables, Logger: log, ColumnType: columnTypes(cfg, log), Timeout: sink.Timeout}
 	if len(sink.Shards) == 1 {
 		c.DSN = sink.Shards[0].DSN.Reveal()
 		return mysql.New(c)
@@ -221,7 +221,7 @@ func openRedis(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replica
 
 func redisConfig(sink *config.Sink, log *slog.Logger) redis.Config {
 	c := redis.Config{Name: sink.Name, Cluster: sink.Cluster, Sentinel: sink.Sentinel, Username: sink.Username, Password: sink.Password.Reveal(),
-		CACert: sink.TLS.CACert, Cert: sink.TLS.Cert, Key: sink.TLS.Key, ServerName: sink.TLS.ServerName, Logger: log}
+		CACert: sink.TLS.CACert, Cert: sink.TLS.Cert, Key: sink.TLS.Key, ServerName: sink.TLS.ServerName, Timeout: sink.Timeout, Logger: log}
 	for _, u := range sink.URLs {
 		c.URLs = append(c.URLs, u.Reveal())
 	}
@@ -262,16 +262,6 @@ func viewsOf(cfg *config.Config, sink string) []*replicator.View {
 		}
 	}
 	return views
-}
-
-// clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.
-func clones(views []*replicator.View) []*replicator.View {
-	own := make([]*replicator.View, len(views))
-	for i, v := range views {
-		c := *v
-		own[i] = &c
-	}
-	return own
 }
 
 // tablesOf are the tables of a shard that feed the views, with the columns that they need.

@@ -25,6 +25,7 @@ func openElastic(cfg *config.Config, sink *config.Sink, log *slog.Logger) (repli
 		Name: sink.Name, Addresses: sink.Addresses, Username: sink.Username, Password: sink.Password.Reveal(), APIKey: sink.APIKey.Reveal(),
 		TLS:    elastic.TLS{CACert: sink.TLS.CACert, Cert: sink.TLS.Cert, Key: sink.TLS.Key, ServerName: sink.TLS.ServerName},
 		Tables: cfg.Tables, Views: views, Sources: sources, DocumentID: entities, Logger: log,
+		Timeout: sink.Timeout,
 	})
 	if err != nil {
 		return nil, err

@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"replicator/internal/servers"
@@ -179,102 +176,17 @@ func TestRightsAndTablesThatTheSinkLacks(t *testing.T) {
 func TestALinkThatIsCutWithoutAWord(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
-		link := newLink(t, s.Addr())
+		link := servertest.NewLink(t, s.Addr())
 		l.env["SINK"] = l.env["DSN"]
-		l.env["DSN"] = l.dsn(link.address(), l.database) + "?readTimeout=2s"
+		l.env["DSN"] = l.dsn(link.Address(), l.database) + "?readTimeout=2s"
 		l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, usersView, phoneView)
 		l.put("a", 1, `{"email": "a@x.org"}`)
 		p := l.running()
 		l.caughtUp()
-		link.cut()
+		link.Cut()
 		l.put("b", 1, `{"email": "b@x.org"}`)
 		l.caughtUp()
 		l.expect(emails, "a@x.org a", "b@x.org b")
 		p.stop()
 	})
-}
-
-// link forwards connections, until it is cut: those that are open then stay open, and nothing passes any more.
-type link struct {
-	listener net.Listener
-	to       string
-	mu       sync.Mutex
-	dead     chan struct{} // closed by cut; each connection has the one of its time
-	open     []net.Conn
-	wg       sync.WaitGroup
-}
-
-func newLink(t *testing.T, to string) *link {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &link{listener: listener, to: to, dead: make(chan struct{})}
-	k.wg.Go(k.accept)
-	t.Cleanup(func() {
-		listener.Close()
-		k.mu.Lock()
-		for _, c := range k.open {
-			c.Close()
-		}
-		k.mu.Unlock()
-		k.wg.Wait()
-	})
-	return k
-}
-
-func (k *link) address() string { return k.listener.Addr().String() }
-
-func (k *link) accept() {
-	for {
-		client, err := k.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", k.to)
-		if err != nil {
-			client.Close()
-			continue
-		}
-		k.mu.Lock()
-		dead := k.dead
-		k.open = append(k.open, client, server)
-		k.mu.Unlock()
-		k.wg.Go(func() { forward(client, server, dead) })
-		k.wg.Go(func() { forward(server, client, dead) })
-	}
-}
-
-// forward passes on what it reads. Once the link is dead it reads on and passes nothing, not even the end.
-func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
-	b := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(b)
-		select {
-		case <-dead:
-			if err != nil {
-				return
-			}
-			continue
-		default:
-		}
-		if n > 0 {
-			if _, werr := to.Write(b[:n]); werr != nil {
-				return
-			}
-		}
-		if err != nil {
-			to.Close()
-			return
-		}
-	}
-}
-
-// cut makes what is open dead; new connections pass.
-func (k *link) cut() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	close(k.dead)
-	k.dead = make(chan struct{})
 }

@@ -2,7 +2,6 @@ package elastic
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,21 +19,20 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 		return nil, fmt.Errorf("comparing: %w", err)
 	}
 	var differences []replicator.Difference
-	for _, r := range b.rejected { // no document can be there
-		differences = append(differences, replicator.Difference{Op: r.Op, View: r.View, Kind: replicator.Dead, State: replicator.Unseen, Err: r.Err})
-	}
 	for _, d := range b.documents {
-		some, err := d.compare()
+		difference, err := d.compare()
 		if err != nil {
 			return nil, err
 		}
-		differences = append(differences, some...)
+		if difference != nil {
+			differences = append(differences, *difference)
+		}
 	}
 	return differences, nil
 }
 
-// compare returns where a document is not what its changes make, all of its cells being among them; or else which of them are dead.
-func (d *document) compare() (differences []replicator.Difference, err error) {
+// compare returns where a document is not what its changes make, all of its cells being among them; nil if it is.
+func (d *document) compare() (*replicator.Difference, error) {
 	k, first := d.keeper, d.changes[0]
 	known := contents{}
 	if d.exists {
@@ -45,15 +43,9 @@ func (d *document) compare() (differences []replicator.Difference, err error) {
 	}
 	want := contents{}
 	for _, c := range d.changes {
-		w, s := &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}, known[c.slot]
-		why := cmp.Or(c.failed, c.bad)
-		if why != nil || w.present && s != nil && !s.present && s.state.Version == c.do.Version {
-			w.present, w.fields = false, nil // the index refused it, if there is no other reason
-			dead := replicator.Difference{Op: c.op, View: c.view, Kind: replicator.Dead, State: replicator.Unseen, Err: why}
-			if s != nil {
-				dead.State = s.state
-			}
-			differences = append(differences, dead)
+		w := &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}
+		if s := known[c.slot]; s != nil && !s.present && s.state.Version == c.do.Version {
+			w.present, w.fields = false, nil // it was refused: a dead letter, nothing to hold
 		}
 		want[c.slot] = w
 	}
@@ -65,7 +57,7 @@ func (d *document) compare() (differences []replicator.Difference, err error) {
 	if err != nil {
 		return nil, err
 	}
-	result := replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen, Name: d.id}
+	result := &replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen, Name: d.id}
 	if s := known[first.slot]; s != nil {
 		result.State = s.state
 	}
@@ -79,7 +71,7 @@ func (d *document) compare() (differences []replicator.Difference, err error) {
 	}
 	switch {
 	case hidden && expectHidden:
-		return differences, nil
+		return nil, nil
 	case expectHidden:
 		result.Kind = replicator.Extra
 	case hidden:
@@ -91,10 +83,10 @@ func (d *document) compare() (differences []replicator.Difference, err error) {
 			}
 		}
 		if result.Kind == "" {
-			return differences, nil
+			return nil, nil
 		}
 	}
-	return []replicator.Difference{result}, nil
+	return result, nil
 }
 
 // shown are the fields that a document shows, in the order of the view's; hidden if it is none that the alias shows.

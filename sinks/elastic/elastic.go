@@ -2,13 +2,11 @@ package elastic
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-
-	"github.com/elastic/go-elasticsearch/v8/esapi"
+	"time"
 
 	"replicator"
 )
@@ -36,6 +34,8 @@ type Config struct {
 	// DocumentID makes a document's id and routing of a cell, by a view's Key and Member: both follow from the cell's key, so a
 	// cell that is gone has them, too. nil: the key's text, and views must have neither.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
+
+	Timeout time.Duration // how long an answer is waited for, until it begins; 0: the constant Timeout
 
 	Logger *slog.Logger // nil: none
 }
@@ -77,19 +77,15 @@ func New(c Config) (*Sink, error) {
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views), marked: make([]int64, len(views))}
-	var refused []error
 	for _, v := range views {
 		k, err := s.keep(v, source)
 		if err == nil {
 			err = s.settle(ctx, k)
 		}
 		if err != nil {
-			refused = append(refused, ofView(fmt.Errorf("view %s: %w", v.Name, err), v))
+			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}
 		t.kept = append(t.kept, k)
-	}
-	if err := errors.Join(refused...); err != nil {
-		return nil, err
 	}
 	if err := t.register(ctx); err != nil {
 		return nil, err
@@ -177,10 +173,10 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 			continue
 		}
 		g.forgotten = true
-		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
+		if err := s.client.call(ctx, "PUT", "/"+g.index+"/_mapping", map[string]any{"_meta": g.meta()}, nil); err != nil {
 			return fmt.Errorf("forgetting view %s in index %s: %w", view, g.index, err)
 		}
-		if err := s.client.call(ctx, esapi.DeleteRequest{Index: g.index, DocumentID: registryID}, nil); err != nil && !isMissing(err) {
+		if err := s.client.call(ctx, "DELETE", "/"+g.index+"/_doc/"+registryID, nil, nil); err != nil && !isMissing(err) {
 			return fmt.Errorf("forgetting the marks of view %s: %w", view, err)
 		}
 	}

@@ -83,7 +83,7 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 				documents[n].text, err = r.render()
 			}
 			if err != nil {
-				return nil, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, err), t.views[i])
+				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
 			}
 			registries[i] = r
 		}
@@ -99,7 +99,7 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 			case d.failure.isGone():
 				return nil, gone(d.index)
 			default:
-				return nil, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, d.failure.classify()), t.views[i])
+				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, d.failure.classify())
 			}
 		}
 		if pending = left; len(pending) == 0 {

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/elastic/go-elasticsearch/v8/esapi"
-
 	"replicator"
 )
 
@@ -65,9 +63,11 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		if !d.isStray() {
 			continue
 		}
-		seq, term := int(d.seq), int(d.term)
-		err := t.sink.client.call(ctx, esapi.DeleteRequest{Index: write, DocumentID: url.PathEscape(d.id), // it is not escaped by Do
-			Routing: d.routing, IfSeqNo: &seq, IfPrimaryTerm: &term}, nil)
+		path := fmt.Sprintf("/%s/_doc/%s?if_seq_no=%d&if_primary_term=%d", write, url.PathEscape(d.id), d.seq, d.term)
+		if d.routing != "" {
+			path += "&routing=" + url.QueryEscape(d.routing)
+		}
+		err := t.sink.client.call(ctx, http.MethodDelete, path, nil, nil)
 		switch f := asFailure(err); {
 		case err == nil:
 			removed++

@@ -62,11 +62,14 @@ func dataReason(err error) string {
 	return ""
 }
 
-// transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once.
-func transient(err error) bool {
-	var e *mysql.MySQLError
-	return errors.As(err, &e) && (e.Number == 1213 || e.Number == 1205)
-}
+const (
+	errDeadlock = 1213
+	errLockWait = 1205 // for a row's lock, or for a table's
+)
+
+// transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once. One that
+// waited for a lock in vain may not: who holds it so long is somebody else, and that the views wait for him has to show.
+func transient(err error) bool { return is(err, errDeadlock) }
 
 func is(err error, numbers ...uint16) bool {
 	var e *mysql.MySQLError
@@ -96,6 +99,9 @@ func classify(err error, doing string) error {
 		text = fmt.Errorf("%w: %s", text, e.Message)
 	} else if reason := dataErrors[e.Number]; reason != "" {
 		text = fmt.Errorf("%w: %s", text, reason)
+	}
+	if e.Number == errLockWait {
+		return fmt.Errorf("%w: another session holds the lock: SHOW ENGINE INNODB STATUS and SHOW PROCESSLIST at the sink's server show whose it is", text)
 	}
 	if e.Number == 1146 && ownTable(e.Message) { // it was there when the views were opened
 		return fmt.Errorf("%w: %w", text, replicator.ErrSinkLost)

@@ -3,14 +3,17 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"replicator/internal/link"
 )
+
+// Timeout is after how long without an answer a connection is lost, unless the DSN's readTimeout or Config.Timeout says otherwise.
+const Timeout = 30 * time.Second
 
 // settings is how every session of the sink is set up, whatever the server's defaults are:
 //
@@ -18,36 +21,22 @@ import (
 //     stays a zero in an AUTO_INCREMENT column
 //   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. The variable's name
 //     differs between servers, the statement doesn't
-//   - locks are waited for shortly: a lock that lasts is an error that is tried again
+//   - locks are waited for shortly, and not as long as an answer: a lock that lasts is an error that shows, and is tried again
+//   - the server doesn't wait long for a client in the middle of a statement or of its result, either
 //   - no notes: an UPDATE of many rows would make one for each
-var settings = []string{
-	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00', " +
-		"autocommit = 1, innodb_lock_wait_timeout = 20, lock_wait_timeout = 60, sql_safe_updates = 0, sql_notes = 0",
+func settings(silence time.Duration) []string {
+	seconds := func(d time.Duration) int { return int(max(d, time.Second) / time.Second) }
+	return []string{
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+		fmt.Sprintf("SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00', "+
+			"autocommit = 1, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d, net_read_timeout = %d, net_write_timeout = %d, "+
+			"sql_safe_updates = 0, sql_notes = 0",
+			seconds(link.LockWait(silence)), seconds(silence*2/3), seconds(2*silence), seconds(2*silence)),
+	}
 }
 
-// connector sets up each connection.
-type connector struct{ driver.Connector }
-
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	exec, ok := conn.(driver.ExecerContext)
-	if !ok {
-		return nil, errors.Join(errors.New("the driver can't execute statements"), conn.Close())
-	}
-	for _, s := range settings {
-		if _, err := exec.ExecContext(ctx, s, nil); err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-	}
-	return conn, nil
-}
-
-// openDB makes the pool. Timeouts that the DSN doesn't set are set: a link that was cut without a FIN must not hang for ever.
-func openDB(cfg *mysql.Config) (*sql.DB, error) {
+// openDB makes the pool. The DSN's own timeouts win over the configured one.
+func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.InterpolateParams = true // one round trip a statement, and no limit of 65,535 parameters
 	cfg.MultiStatements = false
@@ -56,26 +45,21 @@ func openDB(cfg *mysql.Config) (*sql.DB, error) {
 	cfg.RejectReadOnly = true // after a failover the old primary is read-only: connect anew
 	cfg.MaxAllowedPacket = 0  // what the server allows
 	cfg.Logger = &mysql.NopLogger{}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 10 * time.Second
+	if timeout == 0 {
+		timeout = Timeout
 	}
 	if cfg.ReadTimeout == 0 {
-		cfg.ReadTimeout = 90 * time.Second // longer than a lock is waited for
-	}
-	if cfg.WriteTimeout == 0 {
-		cfg.WriteTimeout = 30 * time.Second
+		cfg.ReadTimeout = timeout
 	}
 	if err := cfg.Apply(mysql.Charset("utf8mb4", "")); err != nil {
 		return nil, err
 	}
-	base, err := mysql.NewConnector(cfg)
+	db, err := link.Open(cfg, link.Options{Session: settings(cfg.ReadTimeout)})
 	if err != nil {
 		return nil, fmt.Errorf("its dsn can't be used: %w", err)
 	}
-	db := sql.OpenDB(connector{base})
 	db.SetMaxOpenConns(32)
 	db.SetMaxIdleConns(8)
-	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db, nil
 }
 

@@ -30,6 +30,8 @@ type Config struct {
 	CACert, Cert, Key string // files: the authorities to trust, the certificate to show and its key; "": none
 	ServerName        string // the name that the server's certificate must have; "": its address
 
+	Timeout time.Duration // after how long without an answer a connection is lost; 0: the constant Timeout
+
 	Names  Names        // finds what somebody else put into a view; nil: it is not looked for
 	Logger *slog.Logger // nil: none
 }
@@ -44,12 +46,11 @@ type Names interface {
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 }
 
-// Time limits. A link that was cut without a FIN must not hang for ever; a script never takes long (callEntities), but a
-// server that forks or loads may.
-const (
-	dialTimeout = 5 * time.Second
-	ioTimeout   = 20 * time.Second
-)
+// Timeout is after how long without an answer a connection is lost, unless Config.Timeout says otherwise. A script never takes
+// long (callEntities), but a server that forks or loads may.
+const Timeout = 30 * time.Second
+
+const dialTimeout = 5 * time.Second
 
 // quiet keeps the client's own messages, which go to standard error, from mixing with the program's log: what they say is in
 // the errors, too.
@@ -65,6 +66,9 @@ func connect(c Config) (redis.UniversalClient, error) {
 		return nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
 	}
 	quiet()
+	if c.Timeout == 0 {
+		c.Timeout = Timeout
+	}
 	var all []*redis.Options
 	for i, u := range c.URLs {
 		o, err := redis.ParseURL(u)
@@ -80,7 +84,7 @@ func connect(c Config) (redis.UniversalClient, error) {
 		// A command that failed may have been done: the session decides anew, on what the records then say. MaxRetries counts
 		// MOVED and ASK in a cluster, too, which are not failures.
 		MaxRetries: -1, MaxRedirects: 8,
-		DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, ContextTimeoutEnabled: true,
+		DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, ContextTimeoutEnabled: true,
 		ConnMaxIdleTime: 5 * time.Minute, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
@@ -102,6 +106,7 @@ func connect(c Config) (redis.UniversalClient, error) {
 	if err := c.secure(&u); err != nil {
 		return nil, err
 	}
+	u.Dialer = new(links).over(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: u.TLSConfig}))
 	if first.Network == "unix" {
 		o := u.Simple()
 		o.Network, o.Addr = "unix", first.Addr

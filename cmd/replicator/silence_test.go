@@ -1,0 +1,249 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// soon is how long after a cut views may lag behind where the sink's timeout is 6 s, on a machine that is busy.
+const soon = 20 * time.Second
+
+// sinkTimeout makes a sink's timeout short.
+const sinkTimeout = "timeout = \"6s\"\n"
+
+// TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction: the transaction lives on at the server, and holds its locks, until the program,
+// over a new connection, ends it.
+func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Shared(t, kind)
+		l := newLab(t, s)
+		link := servertest.NewLink(t, s.Addr())
+		l.env["SINK"] = l.dsn(link.Address(), l.database)
+		l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout, emailView, usersView, phoneView)
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		p := l.running()
+		l.caughtUp()
+
+		held, err := l.db.BeginTx(t.Context(), nil) // somebody holds the row that the program is about to write
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := held.ExecContext(t.Context(), "SELECT * FROM users FOR UPDATE"); err != nil {
+			t.Fatal(err)
+		}
+		l.put("a", 2, `{"email": "b@x.org"}`)
+		l.waits()
+		link.Cut()
+		began := time.Now()
+		if err := held.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		l.put("b", 1, `{"email": "c@x.org"}`)
+		if st := l.reaches("users", "retrying"); st.Error == "" || st.LagSeconds == nil {
+			t.Errorf("while the link is silent: error %q, lag %v", st.Error, st.LagSeconds)
+		}
+		l.caughtUp()
+		if took := time.Since(began); took > soon {
+			t.Errorf("the views showed it after %s", took)
+		}
+		l.expect(emails, "b@x.org a", "c@x.org b")
+		if st := l.status("users"); st.State != "running" || st.Error != "" {
+			t.Errorf("after it: %+v", st)
+		}
+		p.stop()
+	})
+}
+
+// TestALockThatLastsShows: whoever holds it is named as the reason, and the lag grows; it is no reason to fail.
+func TestALockThatLastsShows(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(source, program, mainSink, sinkTimeout, emailView, usersView, phoneView)
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	p := l.running()
+	l.caughtUp()
+	held, err := l.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.ExecContext(t.Context(), "SELECT * FROM users FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	l.put("a", 2, `{"email": "b@x.org"}`)
+	st := l.reaches("users", "retrying")
+	if !strings.Contains(st.Error, "1205") || !strings.Contains(st.Error, "another session holds the lock") {
+		t.Errorf("the reason is %q", st.Error)
+	}
+	l.lagGrows("users")
+	if err := held.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp()
+	l.expect(emails, "b@x.org a")
+	p.stop()
+}
+
+// waits waits until a transaction of the program waits for a row of users.
+func (l *lab) waits() {
+	l.t.Helper()
+	eventually(l.t, func() error {
+		if n := l.rows("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = '" + l.user + "' AND info LIKE '%`users`%'")[0]; n == "0" {
+			return errors.New("no transaction waits")
+		}
+		return nil
+	})
+}
+
+// lagGrows waits until a view's lag is at least a second and more than it was, in status and metrics.
+func (l *lab) lagGrows(view string) {
+	l.t.Helper()
+	first := 0.0
+	eventually(l.t, func() error {
+		st := l.status(view)
+		if st.LagSeconds == nil {
+			l.t.Fatalf("view %s is %s, and its lag is not known", view, st.State)
+		}
+		if first == 0 {
+			first = *st.LagSeconds
+		}
+		if *st.LagSeconds < max(1, first+0.5) {
+			return fmt.Errorf("the lag is %v s, and was %v s", *st.LagSeconds, first)
+		}
+		return nil
+	})
+	if _, text := l.get("/metrics"); !strings.Contains(text, `replicator_view_lag_seconds{`) || !strings.Contains(text, `view="`+view+`"`) {
+		l.t.Errorf("metrics show no lag of %s", view)
+	}
+}
+
+const cacheView = `
+[views.user_cache]
+from = "cell.users"
+sink = "cache"
+kind = "hash"
+key = "user:{row_key}"
+fields = ["email"]
+`
+
+const searchView = `
+[views.user_search]
+from = "cell.users"
+sink = "search"
+kind = "document"
+index = "${INDEX}"
+fields = ["email"]
+`
+
+// TestALinkOfASinkThatGoesSilentWhileItIsIdle: all connections that stand in the pool are as dead as the first, and are not waited for one
+// after the other.
+func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
+	for name, sink := range map[string]func(t *testing.T, l *lab) (link *servertest.Link, view string, emails func() []string){
+		"redis": func(t *testing.T, l *lab) (*servertest.Link, string, func() []string) {
+			s := servertest.Own(t, servers.Redis7)
+			link := servertest.NewLink(t, s.Addr())
+			l.env["REDIS"] = "redis://" + link.Address() + "/0"
+			l.configure(source, program, "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n", sinkTimeout, cacheView)
+			rdb := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { rdb.Close() })
+			return link, "user_cache", func() (all []string) {
+				for _, key := range []string{"a", "b"} {
+					if email := rdb.HGet(t.Context(), "user:"+keyText(key), "email").Val(); email != "" {
+						all = append(all, email)
+					}
+				}
+				return all
+			}
+		},
+		"elasticsearch": func(t *testing.T, l *lab) (*servertest.Link, string, func() []string) {
+			url := servertest.Elasticsearch(t)
+			link := servertest.NewLink(t, strings.TrimPrefix(url, "http://"))
+			index := servertest.Name()
+			l.env["ELASTIC"], l.env["INDEX"] = "http://"+link.Address(), index
+			l.configure(source, program, "[sinks.search]\ntype = \"elastic\"\naddresses = [\"${ELASTIC}\"]\n", sinkTimeout, searchView)
+			return link, "user_search", func() []string { return documents(t, url, index) }
+		},
+		"mysql": func(t *testing.T, l *lab) (*servertest.Link, string, func() []string) {
+			link := servertest.NewLink(t, l.server.Addr())
+			l.env["SINK"] = l.dsn(link.Address(), l.database)
+			l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout, emailView)
+			return link, "index_users_email", func() []string { return l.rows("SELECT email FROM index_users_email ORDER BY 1") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, servertest.MySQL(t))
+			link, view, emails := sink(t, l)
+			l.put("a", 1, `{"email": "a@x.org"}`)
+			p := l.running()
+			l.caughtUp()
+			l.must("verify", view)
+			link.Cut()
+			began := time.Now()
+			l.put("b", 1, `{"email": "b@x.org"}`)
+			if st := l.reaches(view, "retrying"); st.Error == "" || st.LagSeconds == nil {
+				t.Errorf("while the link is silent: error %q, lag %v", st.Error, st.LagSeconds)
+			}
+			l.caughtUp()
+			if took := time.Since(began); took > soon {
+				t.Errorf("the view showed it after %s", took)
+			}
+			eventually(t, func() error {
+				if got := emails(); !slices.Equal(got, []string{"a@x.org", "b@x.org"}) {
+					return fmt.Errorf("the view shows %v", got)
+				}
+				return nil
+			})
+			p.stop()
+		})
+	}
+}
+
+// documents are the emails that an index shows.
+func documents(t *testing.T, url, index string) (emails []string) {
+	t.Helper()
+	var found struct {
+		Hits struct {
+			Hits []struct {
+				Source struct {
+					Email string `json:"email"`
+				} `json:"_source"`
+			} `json:"hits"`
+		} `json:"hits"`
+	}
+	askElastic(t, http.MethodPost, url+"/"+index+"/_refresh", nil)
+	askElastic(t, http.MethodGet, url+"/"+index+"/_search", &found)
+	for _, h := range found.Hits.Hits {
+		emails = append(emails, h.Source.Email)
+	}
+	slices.Sort(emails)
+	return emails
+}
+
+// askElastic sends a request; what it answers is decoded into into, if that is given.
+func askElastic(t *testing.T, method, url string, into any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if into != nil {
+		err = json.NewDecoder(answer.Body).Decode(into)
+	}
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %s, %v", method, url, answer.Status, err)
+	}
+}

@@ -1,0 +1,243 @@
+// Package link makes pools of connections to MySQL and MariaDB servers over links that may go silent: neither an end nor an
+// answer arrives any more, on any connection that is open, while new ones work. (A firewall that forgot them, a machine behind
+// an address that was exchanged.)
+//
+// Each connection by itself is noticed by its silence (readTimeout). That is not enough, and this package does the rest:
+//
+//   - The server knows nothing of it: its sessions keep their transactions and locks until wait_timeout, 8 hours by default. So
+//     sessions have short timeouts of their own, for where this process is gone, too; and the next connection that is made ends the
+//     sessions of those that were lost.
+//   - The other connections of the pool are as dead, and would each be waited for: the idle ones are given up with the first.
+//
+// Of a lost session the number alone would not do: numbers begin anew when a server restarts, and an address may lead to
+// another server. Each session therefore holds a user lock (GET_LOCK) with a name that nobody can guess. The server says which
+// session holds it, and that one is ours and can be ended without any special right. Where a server has no such locks (a Galera
+// cluster that forbids them) the session's timeouts have to do.
+package link
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Options say what a pool's connections are like.
+type Options struct {
+	// Silence is after how long without an answer a connection is lost, where the DSN's readTimeout does not say it.
+	Silence time.Duration
+
+	// Idle is after how long the server ends a session that does nothing; 0: twice the silence, but a minute at least, because
+	// this process may wait for a CPU in the middle of a transaction.
+	Idle time.Duration
+
+	// Session are statements that set up each session.
+	Session []string
+}
+
+// Open makes a pool. It connects to nothing yet.
+func Open(c *mysql.Config, o Options) (*sql.DB, error) {
+	c = c.Clone()
+	if c.ReadTimeout == 0 {
+		c.ReadTimeout = o.Silence
+	}
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = c.ReadTimeout
+	}
+	if c.Timeout == 0 {
+		c.Timeout = min(c.ReadTimeout, dialTimeout)
+	}
+	base, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	if o.Idle == 0 {
+		o.Idle = max(2*c.ReadTimeout, time.Minute)
+	}
+	idle := fmt.Sprintf("SET SESSION wait_timeout = %d", int(o.Idle.Seconds()))
+	db := sql.OpenDB(&connector{Connector: base, setup: append([]string{idle}, o.Session...)})
+	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends it
+	return db, nil
+}
+
+const dialTimeout = 10 * time.Second
+
+// LockWait is how long a session should wait for a lock, given after how much silence its connection counts as lost: the server's
+// answer that it waited in vain has to come before that, and whoever waits must be able to say so.
+func LockWait(silence time.Duration) time.Duration {
+	return min(max(silence/3, time.Second), 10*time.Second).Truncate(time.Second)
+}
+
+// connector makes connections, and remembers which were lost.
+type connector struct {
+	driver.Connector
+	setup      []string
+	generation atomic.Int64 // counts losses: connections of an earlier one are not used again
+
+	mu   sync.Mutex
+	lost []string // the user locks of sessions that may live on at the server
+}
+
+// mostLost bounds what is remembered; the sessions' own timeouts end the others.
+const mostLost = 64
+
+// Connect implements driver.Connector.
+func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	c := &conn{connector: k, generation: k.generation.Load()}
+	made, err := k.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ok bool
+	if c.session, ok = made.(session); !ok {
+		return nil, errors.Join(fmt.Errorf("the driver's %T lacks methods", made), made.Close())
+	}
+	if err := c.setUp(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// bury notes that a connection was lost, and that none that was made before it was can be trusted.
+func (k *connector) bury(c *conn) {
+	k.generation.CompareAndSwap(c.generation, c.generation+1)
+	if c.marker == "" {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = append(k.lost, c.marker)
+	k.lost = k.lost[max(0, len(k.lost)-mostLost):]
+}
+
+// take hands over what was lost.
+func (k *connector) take() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	lost := k.lost
+	k.lost = nil
+	return lost
+}
+
+func (k *connector) giveBack(lost []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = append(k.lost, lost...)
+}
+
+// session is all that go-sql-driver's connections can.
+type session interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+	driver.NamedValueChecker
+}
+
+// conn is a connection of the pool.
+type conn struct {
+	session
+	connector  *connector
+	generation int64
+	marker     string // the name of the user lock that its session holds; "": none
+}
+
+// setUp sets up the session, gives it its marker, and ends the sessions that were lost before.
+func (c *conn) setUp(ctx context.Context) error {
+	for _, s := range c.connector.setup {
+		if _, err := c.ExecContext(ctx, s, nil); err != nil {
+			return err
+		}
+	}
+	marker := "replicator-link-" + rand.Text()
+	got, err := c.ask(ctx, "SELECT GET_LOCK('"+marker+"', 0)")
+	if err != nil {
+		return err
+	}
+	if got == 1 {
+		c.marker = marker
+	}
+	lost := c.connector.take()
+	if err := c.end(ctx, lost); err != nil {
+		c.connector.giveBack(lost)
+		return err
+	}
+	return nil
+}
+
+// end ends the sessions that hold the markers. One that the server does not know is gone already.
+func (c *conn) end(ctx context.Context, markers []string) error {
+	for _, m := range markers {
+		id, err := c.ask(ctx, "SELECT IS_USED_LOCK('"+m+"')")
+		if err != nil {
+			return err
+		}
+		if id == 0 {
+			continue
+		}
+		if _, err := c.ExecContext(ctx, fmt.Sprintf("KILL %d", id), nil); unanswered(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask returns the integer that a query gives; 0 if that is NULL, or if the server refuses the query.
+func (c *conn) ask(ctx context.Context, query string) (int64, error) {
+	rows, err := c.QueryContext(ctx, query, nil)
+	if err != nil {
+		return 0, onlyUnanswered(err)
+	}
+	defer rows.Close()
+	values := make([]driver.Value, 1)
+	if err := rows.Next(values); err != nil {
+		return 0, onlyUnanswered(err)
+	}
+	var n sql.NullInt64
+	if err := n.Scan(values[0]); err != nil {
+		return 0, fmt.Errorf("%s: %w", strings.Fields(query)[1], err)
+	}
+	return n.Int64, nil
+}
+
+// unanswered reports whether an error is not the server's own answer.
+func unanswered(err error) bool {
+	var refused *mysql.MySQLError
+	return err != nil && !errors.As(err, &refused)
+}
+
+func onlyUnanswered(err error) error {
+	if unanswered(err) {
+		return err
+	}
+	return nil
+}
+
+// ResetSession implements driver.SessionResetter: it is called before a connection of the pool is used again.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.generation != c.connector.generation.Load() {
+		return driver.ErrBadConn
+	}
+	return c.session.ResetSession(ctx)
+}
+
+// Close implements driver.Conn. A connection that is not valid any more was lost, or given up in the middle of something: its
+// session may go on at the server.
+func (c *conn) Close() error {
+	if !c.IsValid() || c.generation != c.connector.generation.Load() {
+		c.connector.bury(c)
+	}
+	return c.session.Close()
+}

@@ -1,0 +1,193 @@
+package link
+
+import (
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+// silence is after how long connections of these tests are lost.
+const silence = time.Second
+
+// pool makes a pool over a link to a server, in a database that has a table of one row.
+func pool(t *testing.T, s *servers.Server, statements ...string) (*sql.DB, *servertest.Link) {
+	t.Helper()
+	database := servertest.Database(t, s)
+	k := servertest.NewLink(t, s.Addr())
+	c, err := mysql.ParseDSN(s.DSN(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Net, c.Addr, c.Logger = "tcp", k.Address(), &mysql.NopLogger{}
+	db, err := Open(c, Options{Silence: silence, Session: append(statements, "SET SESSION innodb_lock_wait_timeout = 20")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	for _, q := range []string{"CREATE TABLE t (id INT PRIMARY KEY, n INT)", "INSERT INTO t VALUES (1, 0)"} {
+		if _, err := db.ExecContext(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db, k
+}
+
+// hold makes connections that stand idle in the pool.
+func hold(t *testing.T, db *sql.DB, n int) (ids []int64) {
+	t.Helper()
+	db.SetMaxIdleConns(n)
+	var conns []*sql.Conn
+	for range n {
+		c, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id int64
+		if err := c.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		conns, ids = append(conns, c), append(ids, id)
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	return ids
+}
+
+// TestLocksOfLostSessionsAreFree: a transaction whose connection went silent holds its row until it is ended at the server, which the
+// next connection does.
+func TestLocksOfLostSessionsAreFree(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, k := pool(t, s)
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.ExecContext(t.Context(), "UPDATE t SET n = 1"); err != nil {
+			t.Fatal(err)
+		}
+		k.Cut()
+		began := time.Now()
+		if _, err := tx.ExecContext(t.Context(), "UPDATE t SET n = 2"); !errors.Is(err, mysql.ErrInvalidConn) {
+			t.Fatalf("over a silent link: %v", err)
+		}
+		_ = tx.Rollback() // there is nothing to tell it to
+		if _, err := db.ExecContext(t.Context(), "UPDATE t SET n = 3"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("the row was free after %s", took)
+		}
+	})
+}
+
+// TestIdleConnectionsGoWithTheFirstThatIsLost: they are not waited for one after the other.
+func TestIdleConnectionsGoWithTheFirstThatIsLost(t *testing.T) {
+	s := servertest.MySQL(t)
+	db, k := pool(t, s)
+	old := hold(t, db, 6)
+	k.Cut()
+	began := time.Now()
+	failed := 0
+	for {
+		var id int64
+		err := db.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id)
+		if err == nil {
+			break
+		}
+		if failed++; failed > 1 {
+			t.Fatalf("a second connection was waited for: %v", err)
+		}
+	}
+	if took := time.Since(began); failed != 1 || took > 3*silence {
+		t.Errorf("%d connections were lost in %s", failed, took)
+	}
+	if now := hold(t, db, 6); now[0] <= old[5] {
+		t.Errorf("connections %v are from before the cut (%v)", now, old)
+	}
+}
+
+// TestNobodyElsesSessionIsEnded: what tells a session is its marker, not its number.
+func TestNobodyElsesSessionIsEnded(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, _ := pool(t, s)
+		other, err := sql.Open("mysql", s.DSN(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		bystander, err := other.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bystander.Close()
+		if _, err := bystander.ExecContext(t.Context(), "DO GET_LOCK('"+servertest.Database(t, s)+"', 0)"); err != nil {
+			t.Fatal(err)
+		}
+		c, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Raw(func(raw any) error {
+			c := raw.(*conn)
+			c.connector.lost = []string{"replicator-link-gone"} // as of a server that was restarted since
+			return errors.Join(c.end(t.Context(), c.connector.take()), c.Ping(t.Context()))
+		}); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		if err := bystander.PingContext(t.Context()); err != nil {
+			t.Errorf("another's session was ended: %v", err)
+		}
+	})
+}
+
+func TestSessionsEndSoonWhereNobodyIsLeftToEndThem(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, _ := pool(t, s, "SET SESSION net_write_timeout = 7")
+		var idle, write int
+		if err := db.QueryRowContext(t.Context(), "SELECT @@wait_timeout, @@net_write_timeout").Scan(&idle, &write); err != nil {
+			t.Fatal(err)
+		}
+		if idle != 60 || write != 7 {
+			t.Errorf("wait_timeout is %d, net_write_timeout %d", idle, write)
+		}
+	})
+}
+
+func TestLockWaitEndsBeforeTheSilence(t *testing.T) {
+	for silence, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second, 5 * time.Second: time.Second, 20 * time.Second: 6 * time.Second, 10 * time.Minute: 10 * time.Second,
+	} {
+		if got := LockWait(silence); got != want {
+			t.Errorf("of %s: %s, want %s", silence, got, want)
+		}
+	}
+}
+
+// TestAServerWithoutUserLocksServesAllTheSame: then the session has no marker, and is left to its timeouts.
+func TestAServerWithoutUserLocksServesAllTheSame(t *testing.T) {
+	db, _ := pool(t, servertest.MySQL(t))
+	c, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Raw(func(raw any) error {
+		n, err := raw.(*conn).ask(t.Context(), "SELECT no_such_function()")
+		if n != 0 {
+			t.Errorf("the answer is %d", n)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}

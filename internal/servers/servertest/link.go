@@ -1,0 +1,96 @@
+package servertest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Link forwards connections to a server, until it is cut: those that are open then stay open, and nothing passes any more, as where
+// a firewall forgets them.
+type Link struct {
+	listener net.Listener
+	to       string
+	mu       sync.Mutex
+	dead     chan struct{} // closed by Cut; each connection has the one of its time
+	open     []net.Conn
+	wg       sync.WaitGroup
+}
+
+// NewLink makes a link to HOST:PORT, which ends with the test.
+func NewLink(t testing.TB, to string) *Link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &Link{listener: listener, to: to, dead: make(chan struct{})}
+	k.wg.Go(k.accept)
+	t.Cleanup(func() {
+		listener.Close()
+		k.mu.Lock()
+		for _, c := range k.open {
+			c.Close()
+		}
+		k.mu.Unlock()
+		k.wg.Wait()
+	})
+	return k
+}
+
+// Address is where the link listens.
+func (k *Link) Address() string { return k.listener.Addr().String() }
+
+func (k *Link) accept() {
+	for {
+		client, err := k.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", k.to)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		k.mu.Lock()
+		dead := k.dead
+		k.open = append(k.open, client, server)
+		k.mu.Unlock()
+		k.wg.Go(func() { forward(client, server, dead) })
+		k.wg.Go(func() { forward(server, client, dead) })
+	}
+}
+
+// forward passes on what it reads. Once the link is dead it reads on and passes nothing, not even the end.
+func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
+	b := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(b)
+		select {
+		case <-dead:
+			if err != nil {
+				return
+			}
+			continue
+		default:
+		}
+		if n > 0 {
+			if _, werr := to.Write(b[:n]); werr != nil {
+				return
+			}
+		}
+		if err != nil {
+			to.Close()
+			return
+		}
+	}
+}
+
+// Cut makes what is open dead; new connections pass.
+func (k *Link) Cut() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(k.dead)
+	k.dead = make(chan struct{})
+}
