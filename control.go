@@ -104,7 +104,7 @@ func (r *run) describe(i int, st *ViewStatus) {
 
 // describe says of a view that it is being rebuilt, and how far that is.
 func (p *Pipeline) describe(b *rebuild, st *ViewStatus) {
-	st.State = StateRebuilding
+	st.State, st.Error = StateRebuilding, "" // why the live view doesn't run is being mended
 	p.mu.Lock()
 	r := b.run
 	p.mu.Unlock()

@@ -345,6 +345,24 @@ func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
 	return &at, nil
 }
 
+// Foresee returns, by view, why Run would refuse it, given what the store remembers. It changes nothing, and another process may run the
+// views meanwhile: the store was read before the marks are, so that what moves in between is no loss.
+func (p *Pipeline) Foresee(ctx context.Context, saved []Checkpoint) (map[string]error, error) {
+	p.setDefaults()
+	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
+	}
+	refused := map[string]error{}
+	for _, v := range p.Views {
+		c, m := find(saved, marks, v.Name, p.Source.Name())
+		if _, err := p.place(v, c, m); err != nil && !errors.Is(err, errChanged) {
+			refused[v.Name] = err
+		}
+	}
+	return refused, nil
+}
+
 // known are all positions that the sink or the store remember of a source.
 func known(saved []Checkpoint, marks []Mark, source string) (at []Position) {
 	for _, c := range saved {

@@ -34,8 +34,8 @@ type app struct {
 }
 
 // newApp wires the program. It connects to nothing but the checkpoint store; what is wrong with the configuration is a
-// usage error. metrics is nil where nobody asks for any. Views that are about to be rebuilt may be defined anew.
-func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, metrics *server.Metrics, rebuilt ...string) (*app, error) {
+// usage error. metrics is nil where nobody asks for any.
+func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, metrics *server.Metrics) (*app, error) {
 	if metrics == nil {
 		metrics = server.NewMetrics()
 	}
@@ -46,9 +46,6 @@ func newApp(ctx context.Context, cfg *config.Config, log *slog.Logger, metrics *
 	var err error
 	if a.store, err = openStore(ctx, cfg); err != nil {
 		return nil, err
-	}
-	if err := a.refuseChanged(ctx, rebuilt); err != nil {
-		return nil, errors.Join(err, a.close())
 	}
 	for i := range cfg.Sinks {
 		if err := a.wire(&cfg.Sinks[i]); err != nil {
@@ -121,27 +118,6 @@ func compile(cfg *config.Config, views []*replicator.View, tables []replicator.T
 			return c.Decoder(names), nil
 		},
 	})
-}
-
-// refuseChanged refuses to start while a view's definition differs from the one it was filled by, unless it says that it is
-// then to be rebuilt.
-func (a *app) refuseChanged(ctx context.Context, rebuilt []string) error {
-	saved, err := a.store.Checkpoints(ctx)
-	if err != nil {
-		return err
-	}
-	var changed []error
-	for _, c := range saved {
-		v := a.cfg.View(c.View)
-		if v != nil && c.Fingerprint != v.Fingerprint && v.OnChange != "rebuild" && !slices.Contains(rebuilt, v.Name) {
-			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
-				"on_change = \"rebuild\", or run `replicator rebuild %s`", a.cfg.File, v.Name, v.Name))
-		}
-	}
-	if len(changed) > 0 {
-		return usageError{errors.Join(changed...)}
-	}
-	return nil
 }
 
 // wire opens a sink and makes its pipelines.

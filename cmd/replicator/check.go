@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"replicator"
+	"replicator/canal"
 	"replicator/config"
 )
 
@@ -49,12 +51,17 @@ func check(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 }
 
 // look checks every source and sink.
-func look(ctx context.Context, o *options, cfg *config.Config) ([]replicator.Finding, error) {
+func look(ctx context.Context, o *options, cfg *config.Config) (findings []replicator.Finding, err error) {
 	log, err := o.logger()
 	if err != nil {
 		return nil, err
 	}
-	var findings []replicator.Finding
+	var sources []*canal.Source
+	defer func() {
+		for _, s := range sources {
+			err = errors.Join(err, s.Close())
+		}
+	}()
 	for _, shard := range cfg.Source.Shards {
 		tables, err := tablesOf(cfg, shard, cfg.Views)
 		if err != nil {
@@ -64,24 +71,61 @@ func look(ctx context.Context, o *options, cfg *config.Config) ([]replicator.Fin
 		if err != nil {
 			return nil, usageError{err}
 		}
+		sources = append(sources, source)
 		findings = append(findings, source.Check(ctx)...)
-		if err := source.Close(); err != nil {
-			return nil, err
-		}
+	}
+	saved, unread := readCheckpoints(ctx, cfg)
+	if unread != nil {
+		findings = append(findings, replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: unread.Error()})
 	}
 	for i := range cfg.Sinks {
+		name, views := cfg.Sinks[i].Name, viewsOf(cfg, cfg.Sinks[i].Name)
 		sink, err := openSink(cfg, &cfg.Sinks[i], log)
 		if err != nil {
 			return nil, err
 		}
+		var found []replicator.Finding
 		if c, ok := sink.(checker); ok {
-			findings = append(findings, c.Check(ctx, viewsOf(cfg, cfg.Sinks[i].Name))...)
+			found = c.Check(ctx, views)
+		}
+		findings = append(findings, found...)
+		if answers := len(found) != 1 || found[0].Level != replicator.Fail; answers && unread == nil && len(views) > 0 {
+			findings = append(findings, foresee(ctx, cfg, name, sink, sources, saved)...)
 		}
 		if err := sink.Close(); err != nil {
 			return nil, err
 		}
 	}
 	return findings, nil
+}
+
+// foresee finds the views that a run would refuse for what it remembers of them: they were filled by another definition, or the sink lost
+// them.
+func foresee(ctx context.Context, cfg *config.Config, name string, sink replicator.Sink, sources []*canal.Source,
+	saved []replicator.Checkpoint) []replicator.Finding {
+	var findings []replicator.Finding
+	for _, source := range sources {
+		p := replicator.Pipeline{Name: name, Source: source, Sink: sink, Views: viewsOf(cfg, name), OnLost: cfg.Source.OnLost}
+		refused, err := p.Foresee(ctx, saved)
+		if err != nil {
+			return append(findings, replicator.Finding{What: "sink " + name + ": marks", Level: replicator.Fail, Detail: err.Error()})
+		}
+		for _, v := range p.Views {
+			if err := refused[v.Name]; err != nil {
+				findings = append(findings, replicator.Finding{What: "view " + v.Name + inShard(source), Level: replicator.Fail,
+					Detail: strings.TrimPrefix(err.Error(), "view "+v.Name+": ")})
+			}
+		}
+	}
+	return findings
+}
+
+// inShard names a source, where it is one of several.
+func inShard(source replicator.Source) string {
+	if source.Name() == "" {
+		return ""
+	}
+	return ", source " + source.Name()
 }
 
 // report prints findings; failures make the command fail.

@@ -74,7 +74,7 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, sinksOf(cfg, names), log, nil, names...)
+	a, err := newApp(ctx, sinksOf(cfg, names), log, nil)
 	if err != nil {
 		return err
 	}

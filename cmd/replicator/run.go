@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,7 +25,8 @@ func runCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run all pipelines until SIGINT or SIGTERM",
-		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on.
+		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on. A view that can't run is failed by
+itself, as status shows, and the others go on; with --until-caught-up the exit status is then 1, once the others have caught up.
 The first SIGINT or SIGTERM drains what is in flight and saves; a second one stops at once: nothing is lost by that,
 the next run repeats a little. SIGHUP reads the configuration again: new views are filled, removed ones stop; a file that
 can't be used changes nothing. Whoever asks the program meanwhile waits a moment longer for the answer.`,
@@ -182,7 +184,7 @@ func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) 
 			err = fingerprint(next)
 		}
 		if err == nil {
-			err = (&app{cfg: next, store: a.store}).refuseChanged(ctx, nil)
+			err = a.mayGoOn(ctx, next)
 		}
 		if err == nil {
 			a.log.Info("the configuration was read again: going on with it", "file", next.File)
@@ -190,6 +192,25 @@ func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) 
 		}
 		a.log.Error("the configuration that SIGHUP asked for can't be used: the old one goes on", "error", err)
 	}
+}
+
+// mayGoOn refuses a configuration that would stop a view that is kept: one whose definition differs from the one that it was filled by,
+// and that doesn't say that it is then to be rebuilt. After a start such a view alone is failed; while the program runs, better that
+// nothing changes.
+func (a *app) mayGoOn(ctx context.Context, next *config.Config) error {
+	saved, err := a.store.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	var changed []error
+	for _, c := range saved {
+		now, then := a.cfg.View(c.View), next.View(c.View)
+		if now != nil && then != nil && now.Fingerprint == c.Fingerprint && then.Fingerprint != c.Fingerprint && then.OnChange != "rebuild" {
+			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
+				"on_change = \"rebuild\", or stop the program and run `replicator rebuild %s`", next.File, then.Name, then.Name))
+		}
+	}
+	return errors.Join(changed...)
 }
 
 // run runs every pipeline until stop is done and each has drained.
@@ -203,7 +224,8 @@ func (a *app) run(ctx, stop context.Context) error {
 	return errors.Join(errs...)
 }
 
-// catchUp returns nil once the named views (all, if none is named) include all that was committed when it was called.
+// catchUp returns nil once the named views (all, if none is named) include all that was committed when it was called. A view that has
+// failed is an error, once the others include it.
 func (a *app) catchUp(ctx context.Context, views ...string) error {
 	type fence struct {
 		pipeline *replicator.Pipeline
@@ -211,30 +233,37 @@ func (a *app) catchUp(ctx context.Context, views ...string) error {
 		views    []string
 	}
 	var fences []fence
-	var err error
 	for _, p := range a.pipelines {
-		kept := slices.DeleteFunc(slices.Clone(views), func(v string) bool { return !p.Keeps(v) })
-		if len(views) > 0 && len(kept) == 0 {
+		f := fence{pipeline: p}
+		for _, v := range p.Views {
+			if len(views) == 0 || slices.Contains(views, v.Name) {
+				f.views = append(f.views, v.Name)
+			}
+		}
+		if len(f.views) == 0 {
 			continue
 		}
-		f := fence{pipeline: p, views: kept}
-		if f.at, err = latest(ctx, p.Source); err != nil {
-			err = fmt.Errorf("source: asking for its position: %w; `replicator check` says what is missing", err)
-			break
+		var err error
+		if f.at, err = latest(ctx, p.Source); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("source: asking for its position: %w; `replicator check` says what is missing", err)
 		}
 		fences = append(fences, f)
 	}
+	var failed []string
 	for _, f := range fences {
-		if err == nil {
-			if err = f.pipeline.Wait(ctx, f.at, f.views); err != nil {
-				err = fmt.Errorf("sink %s: %w", f.pipeline.Name, err)
+		for _, v := range f.views {
+			if err := f.pipeline.Wait(ctx, f.at, []string{v}); err != nil {
+				failed = append(failed, fmt.Sprintf("sink %s: %v", f.pipeline.Name, err))
 			}
 		}
 	}
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return errors.New("stopped before every view had caught up")
+	case len(failed) > 0: // what concerns all views of a sink is said once
+		return errors.New(strings.Join(slices.Compact(failed), "\n"))
 	}
-	return err
+	return nil
 }
 
 // latest is the fence of all that is committed at a source now. It tries until the source answers.

@@ -38,15 +38,28 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 		l.expect("SELECT COUNT(*) FROM users", "2")
 		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
 
-		// Changed: refused, unless it says rebuild.
+		// Changed: refused by itself, unless it says rebuild.
 		changed := strings.Replace(phoneView, `fields = ["phone"]`, "where = \"phone > 2\"\nfields = [\"phone\"]", 1)
-		l.configure(source, program, mainSink, emailView, changed)
-		if r := l.run("run", "--until-caught-up"); r.code != 2 || !strings.Contains(r.errors, "index_users_phone") || !strings.Contains(r.errors, "on_change") {
+		l.configure(source, program, mainSink, changed, emailView)
+		l.put("d", 1, `{"email": "d@x.org", "phone": 4}`)
+		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "fail  view index_users_phone: its definition changed") {
+			t.Errorf("check of a changed view: exit status %d\n%s%s", r.code, r.out, r.errors)
+		}
+		if r := l.run("run", "--until-caught-up"); r.code != 1 || !strings.Contains(r.errors, "index_users_phone") || !strings.Contains(r.errors, "on_change") {
 			t.Errorf("a changed view: exit status %d, %s", r.code, r.errors)
 		}
+		l.expect("SELECT COUNT(*) FROM index_users_email WHERE email = 'd@x.org'", "1")
+		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
+		p = l.running()
+		l.caughtUp("index_users_email")
+		if st := l.status("index_users_phone"); st.State != "failed" || !strings.Contains(st.Error, "restore the definition") {
+			t.Errorf("status says %+v", st)
+		}
+		p.stop()
 		l.configure(source, program, mainSink, emailView, changed, `on_change = "rebuild"`)
+		l.must("check")
 		l.must("run", "--until-caught-up")
-		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "3")
+		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "3", "4")
 	})
 }
 
