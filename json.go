@@ -11,7 +11,8 @@ import (
 
 // AppendJSON appends the JSON text of a value: of a decoded body, or of a row's columns. Numbers keep their digits, bytes
 // are a string of lowercase hexadecimal digits (as in templates), a RawJSON is taken as it is, and an object's members are
-// sorted by name, so that equal values have one text. A float64 that is not finite, which JSON can't say, is null.
+// sorted by name, so that equal values have one text. A float64 that is not finite, which JSON can't say, is null; what is Unread is
+// shown in angle brackets.
 func AppendJSON(dst []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -34,6 +35,8 @@ func AppendJSON(dst []byte, value any) []byte {
 		return append(dst, '"')
 	case RawJSON:
 		return append(dst, v...)
+	case Unread:
+		return appendString(dst, "<"+string(v)+">")
 	case []any:
 		dst = append(dst, '[')
 		for i, e := range v {

@@ -95,7 +95,7 @@ func (r *reader) simple(info byte) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return finite(halfFloat(uint16(n)))
+		return finite(halfFloat(uint16(n))), nil
 	case 26:
 		return r.float(4)
 	case 27:

@@ -112,9 +112,9 @@ func (r *reader) float(size int) (any, error) {
 		return nil, err
 	}
 	if size == 4 {
-		return finite(float64(math.Float32frombits(uint32(n))))
+		return finite(float64(math.Float32frombits(uint32(n)))), nil
 	}
-	return finite(math.Float64frombits(n))
+	return finite(math.Float64frombits(n)), nil
 }
 
 // dateForm is how times are shown: what MySQL and Elasticsearch both read, as UTC.

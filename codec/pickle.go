@@ -9,12 +9,13 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"strings"
+
+	"replicator"
 )
 
 // Pickles are programs for a small stack machine (pickletools in Python's library documents it). This one knows the
-// instructions of protocols 0 to 5 that build plain values, and a closed list of harmless classes (see construct): nothing
-// that a pickle says is ever looked up or called.
+// instructions of protocols 0 to 5, and as data a closed list of classes of Python's library (see construct and pyObject.value): nothing that
+// a pickle says is ever looked up or called. An object of any other class is a replicator.Unread.
 //
 // A dictionary's members are as in every format. Lists, tuples and sets are []any. unicode is text; Python 2's str and
 // Python 3's bytes are text if they look like it (see textOrBytes), because Python 2 has no other way to write text.
@@ -65,8 +66,8 @@ func decodePickle(body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	budget := maxExpanded
-	return convert(v, 0, &budget)
+	r := resolver{budget: maxExpanded}
+	return r.value(v, 0)
 }
 
 // step runs one instruction.
@@ -130,8 +131,13 @@ func (u *unpickler) step(op byte) error {
 	case 'u':
 		items, err := u.popMark()
 		return u.extendDict(items, err)
-	case 'c', 0x93, 'R': // GLOBAL, STACK_GLOBAL, REDUCE
+	case 'c', 0x93, 'i', 'o', 'b', 'R', 0x81, 0x92, 0x82, 0x83, 0x84, 'P', 'Q':
 		return u.class(op)
+	case 0x97: // NEXT_BUFFER: kept outside the pickle
+		return u.push(&pyObject{class: "of a buffer"}, nil)
+	case 0x98: // READONLY_BUFFER: of the value on the stack
+		_, err := u.top()
+		return err
 	}
 	return u.memory(op)
 }
@@ -155,7 +161,7 @@ func (u *unpickler) memory(op byte) error {
 	case 0x94: // MEMOIZE
 		n = uint64(len(u.memo))
 	default:
-		return fmt.Errorf("the pickle holds an object of a class (instruction 0x%02x); only plain values can be read", op)
+		return fmt.Errorf("the pickle has instruction 0x%02x, which no protocol knows", op)
 	}
 	if err != nil {
 		return err
@@ -195,7 +201,7 @@ func (u *unpickler) scalar(op byte) (done bool, err error) {
 	case 'G':
 		var b []byte
 		if b, err = u.take(8); err == nil {
-			v, err = finite(math.Float64frombits(binary.BigEndian.Uint64(b)))
+			v = finite(math.Float64frombits(binary.BigEndian.Uint64(b)))
 		}
 	case 'S', 'V':
 		v, err = u.textLine(op)
@@ -273,12 +279,12 @@ func (u *unpickler) extendList(items []any, err error) error {
 		return err
 	}
 	v, err := u.top()
-	list, ok := v.(*pyList)
-	if err == nil && !ok {
-		err = errPickleStack
-	}
-	if err == nil {
+	switch list := v.(type) {
+	case *pyList:
 		list.items = append(list.items, items...)
+	case *pyObject: // of a class of lists
+	default:
+		err = errPickleStack
 	}
 	return err
 }
@@ -288,108 +294,24 @@ func (u *unpickler) extendDict(items []any, err error) error {
 		return err
 	}
 	v, err := u.top()
-	dict, ok := v.(*pyDict)
-	if err == nil && (!ok || len(items)%2 != 0) {
-		err = errPickleStack
+	if err != nil || len(items)%2 != 0 {
+		return errPickleStack
 	}
-	if err == nil {
+	switch dict := v.(type) {
+	case *pyDict:
 		dict.items = append(dict.items, items...)
+	case *pyObject: // of a class of dictionaries
+	default:
+		err = errPickleStack
 	}
 	return err
 }
 
-// class runs the instructions that name a class and make an object of one.
-func (u *unpickler) class(op byte) error {
-	switch op {
-	case 'c':
-		module, err := u.line()
-		if err != nil {
-			return err
-		}
-		name, err := u.line()
-		return u.push(pyClass(string(module)+"."+string(name)), err)
-	case 0x93:
-		items, err := u.popN(2)
-		if err != nil {
-			return err
-		}
-		module, _ := items[0].(string)
-		name, _ := items[1].(string)
-		return u.push(pyClass(module+"."+name), nil)
-	}
-	items, err := u.popN(2)
-	if err != nil {
-		return err
-	}
-	class, _ := items[0].(pyClass)
-	arguments, ok := items[1].(*pyList)
-	if !ok {
-		return errPickleStack
-	}
-	v, ok := construct(string(class), arguments.items)
-	if !ok {
-		return fmt.Errorf("the pickle holds an object of class %.60q; only plain values can be read", string(class))
-	}
-	return u.push(v, nil)
-}
+// resolver makes the values final. Values that the pickle names several times are copied.
+type resolver struct{ budget int }
 
-// construct makes the objects that Python writes plain values as: bytes, sets and byte arrays in old protocols, and ordered
-// dictionaries.
-func construct(class string, arguments []any) (any, bool) {
-	module, name, _ := strings.Cut(class, ".")
-	if module == "__builtin__" || module == "builtins" {
-		class = name
-	}
-	switch class {
-	case "_codecs.encode": // bytes, by Python 3 in protocols 0 to 2
-		if len(arguments) == 2 {
-			text, isText := arguments[0].(string)
-			encoding, _ := arguments[1].(string)
-			if raw, ok := latin1(text); ok && isText && encoding == "latin1" {
-				return pyBytes(raw), true
-			}
-		}
-	case "bytes", "bytearray":
-		if len(arguments) == 0 {
-			return pyBytes(""), true
-		}
-		if raw, ok := arguments[0].(pyBytes); ok && len(arguments) == 1 {
-			return raw, true
-		}
-	case "set", "frozenset":
-		if len(arguments) == 0 {
-			return &pyList{}, true
-		}
-		if list, ok := arguments[0].(*pyList); ok && len(arguments) == 1 {
-			return list, true
-		}
-	case "collections.OrderedDict":
-		if len(arguments) == 0 {
-			return &pyDict{}, true
-		}
-		if list, ok := arguments[0].(*pyList); ok && len(arguments) == 1 {
-			return orderedDict(list.items)
-		}
-	}
-	return nil, false
-}
-
-// orderedDict makes a dictionary of a list of pairs.
-func orderedDict(pairs []any) (any, bool) {
-	d := &pyDict{}
-	for _, p := range pairs {
-		pair, ok := p.(*pyList)
-		if !ok || len(pair.items) != 2 {
-			return nil, false
-		}
-		d.items = append(d.items, pair.items...)
-	}
-	return d, true
-}
-
-// convert makes the values final. Values that the pickle names several times are copied.
-func convert(v any, depth int, budget *int) (any, error) {
-	if *budget--; *budget < 0 {
+func (r *resolver) value(v any, depth int) (any, error) {
+	if r.budget--; r.budget < 0 {
 		return nil, fmt.Errorf("the pickle stands for more than %d values", maxExpanded)
 	}
 	if depth > MaxDepth {
@@ -397,37 +319,51 @@ func convert(v any, depth int, budget *int) (any, error) {
 	}
 	switch v := v.(type) {
 	case pyBytes:
-		*budget -= len(v) / 16 // bytes are copied
+		r.budget -= len(v) / 16 // bytes are copied
 		return textOrBytes(string(v)), nil
 	case pyClass:
-		return nil, fmt.Errorf("the pickle holds the class %.60q; only plain values can be read", string(v))
+		return replicator.Unread(fmt.Sprintf("the Python class %.60q", string(v))), nil
+	case *pyObject:
+		return v.value(), nil
 	case *pyList:
 		list := make([]any, len(v.items))
 		for i, item := range v.items {
 			var err error
-			if list[i], err = convert(item, depth+1, budget); err != nil {
+			if list[i], err = r.value(item, depth+1); err != nil {
 				return nil, err
 			}
 		}
 		return list, nil
 	case *pyDict:
-		m := make(map[string]any, len(v.items)/2)
-		for i := 0; i < len(v.items); i += 2 {
-			key, err := convert(v.items[i], depth+1, budget)
-			if err != nil {
-				return nil, err
-			}
-			name, err := memberName(key)
-			if err != nil {
-				return nil, err
-			}
-			if m[name], err = convert(v.items[i+1], depth+1, budget); err != nil {
-				return nil, err
-			}
-		}
-		return m, nil
+		return r.members(v, depth)
 	}
 	return v, nil
+}
+
+// members makes an object of a dictionary. One with keys that no name can be made of can't be read, but for the body itself, of which
+// the others can be.
+func (r *resolver) members(v *pyDict, depth int) (any, error) {
+	m := make(map[string]any, len(v.items)/2)
+	for i := 0; i < len(v.items); i += 2 {
+		key, err := r.value(v.items[i], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		member, err := r.value(v.items[i+1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		name, err := memberName(key)
+		switch {
+		case err == nil:
+			m[name] = member
+		case depth > 0:
+			return replicator.Unread("a map with a key that is neither a text nor an integer"), nil
+		default:
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // long reads a little-endian integer in two's complement, whose length stands in n bytes before it.

@@ -78,9 +78,9 @@ func (u *unpickler) numberLine(op byte) (any, error) {
 	case op == 'F':
 		f, err := strconv.ParseFloat(string(b), 64)
 		if err != nil {
-			return nil, errors.New("a number is none, or not finite")
+			return nil, errors.New("a number is none")
 		}
-		return finite(f)
+		return finite(f), nil
 	case op == 'I' && string(b) == "01":
 		return true, nil
 	case op == 'I' && string(b) == "00":

@@ -38,7 +38,7 @@ func (f wholeFormat) members(body []byte, want names, values []any) error {
 }
 
 func sortOf(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case nil:
 		return "null"
 	case bool:
@@ -47,6 +47,8 @@ func sortOf(v any) string {
 		return "a string"
 	case []any:
 		return "a list"
+	case replicator.Unread:
+		return string(v)
 	}
 	return "a number"
 }
@@ -55,7 +57,6 @@ var (
 	errShort     = errors.New("the body is cut short")
 	errTrailing  = errors.New("something follows the end of the body")
 	errText      = errors.New("a text is not valid UTF-8")
-	errInfinite  = errors.New("a number is not finite")
 	errName      = errors.New("a map has a key that is neither a text nor an integer")
 	errLongDigit = fmt.Errorf("an integer has more than %d bytes", maxInteger)
 	errDepth     = fmt.Errorf("the body nests deeper than %d levels", MaxDepth)
@@ -64,11 +65,14 @@ var (
 // maxInteger bounds the length of integers in bytes: to write one in decimal takes time that grows with its square.
 const maxInteger = 512
 
-func finite(f float64) (any, error) {
+// notFinite stands for NaN and the infinities: neither JSON nor a MySQL column can hold them.
+const notFinite = replicator.Unread("a number that is not finite")
+
+func finite(f float64) any {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, errInfinite
+		return notFinite
 	}
-	return f, nil
+	return f
 }
 
 // unsigned is the value of an integer that is not negative.

@@ -76,7 +76,7 @@ func (c *collector) object(path string, object map[string]any, depth int, list b
 }
 
 func (c *collector) value(path, name string, v any, depth int, list bool) {
-	if v == nil {
+	if _, unread := v.(replicator.Unread); v == nil || unread {
 		return
 	}
 	p := c.properties[path]

@@ -85,6 +85,17 @@ func TestWhatACellContributes(t *testing.T) {
 		{"key of no UUID", replicator.View{Kind: "index", Key: "{a:uuid}"}, `{"a":"secret"}`, "error: view v: key: {a}: the text is not a UUID"},
 		{"key of a number's bytes", replicator.View{Kind: "index", Key: "{a:hex}"}, `{"a":1}`, "error: view v: key: {a}: a number has no bytes to show; leave the form out"},
 
+		{"beside what is not read", row("b", "a.c", "tags[1]"), `{"a":{"c":1,"d":{"unread":"X"}},"b":2,"tags":[{"unread":"X"},3]}`, "int64(2) int64(1) int64(3)"},
+		{"what is not read", row("b", "a"), `{"a":{"unread":"an object of a class"},"b":2}`, "error: view v: a: it is an object of a class, which no view can hold"},
+		{"into what is not read", row("a.b"), `{"a":{"unread":"X"}}`, "error: view v: a.b: it is X, which no view can hold"},
+		{"an object that holds it", row("a"), `{"a":{"b":[{"unread":"X"}]}}`, "error: view v: a: it is X, which no view can hold"},
+		{"elements of it", index("a[]"), `{"a":{"unread":"X"}}`, "error: view v: a[]: [] stands after X, not after a list"},
+		{"each element", index("a[]"), `{"a":[1,{"unread":"X"}]}`, "error: view v: a[]: it is X, which no view can hold"},
+		{"inside each element", index("a[].b"), `{"a":[{"b":1},{"unread":"X"}]}`, "error: view v: a[].b: it is X, which no view can hold"},
+		{"expression over it", row("=a ?? 1"), `{"a":{"unread":"X"}}`, "error: view v: =a ?? 1: a: it is X, which no view can hold"},
+		{"where over it", replicator.View{Kind: "row", Fields: fields("b"), Where: "a > 1"}, `{"a":{"unread":"X"},"b":1}`, "error: view v: where: a: it is X, which no view can hold"},
+		{"key of it", replicator.View{Kind: "index", Key: "x:{a}"}, `{"a":{"unread":"X"}}`, "error: view v: key: a: it is X, which no view can hold"},
+
 		{"counter", replicator.View{Kind: "counter", Fields: fields("country", "amount"), Sum: "amount"}, `{"country":"no","amount":18446744073709551615}`, "string(no) uint64(18446744073709551615)"},
 		{"counter of cells", replicator.View{Kind: "counter", Fields: fields("country", "=1")}, `{"country":"no"}`, "string(no) int64(1)"},
 		{"counter of cells by element", replicator.View{Kind: "counter", Fields: fields("tags[]", "")}, `{"tags":["a","a","b"]}`, "string(a) int64(1) | string(b) int64(1)"},

@@ -129,6 +129,9 @@ func (s *scope) run(e *expression) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := readable(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", in.ref.text, err)
+		}
 		if v == nil && in.required {
 			return nil, nil
 		}

@@ -39,6 +39,9 @@ func (s *scope) value(l *leaf) (v any, err error) {
 	default:
 		v, err = s.lookup(&l.ref)
 	}
+	if err == nil {
+		err = readable(v)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.text, err)
 	}

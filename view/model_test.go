@@ -55,6 +55,9 @@ func plainValue(v any) any {
 			v[i] = plainValue(v[i])
 		}
 	case map[string]any:
+		if what, ok := v["unread"].(string); ok { // what a pickle may hold
+			return replicator.Unread(what)
+		}
 		for name := range v {
 			v[name] = plainValue(v[name])
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"replicator"
 )
 
 // path is a parsed path: "address.city", "tags[]", "lines[0].sku", "$row_key", `"a.b".c`.
@@ -114,9 +116,12 @@ func (p path) each() bool {
 	return false
 }
 
-// walk follows steps without stepEach. What is not there, at any step, is nil.
+// walk follows steps without stepEach. What is not there, at any step, is nil; in what is not read nothing is known to be missing.
 func walk(v any, steps []step) any {
 	for _, s := range steps {
+		if _, unread := v.(replicator.Unread); unread {
+			return v
+		}
 		switch s.kind {
 		case stepName:
 			m, _ := v.(map[string]any)

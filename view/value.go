@@ -11,7 +11,7 @@ import (
 
 // sortOf names a value's type for a message: never the value.
 func sortOf(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case nil:
 		return "null"
 	case bool:
@@ -28,8 +28,31 @@ func sortOf(v any) string {
 		return "an object"
 	case replicator.RawJSON:
 		return "a JSON document"
+	case replicator.Unread:
+		return string(v)
 	}
 	return fmt.Sprintf("a %T", v)
+}
+
+// readable fails if a value is, or holds, what can't be read.
+func readable(v any) error {
+	switch v := v.(type) {
+	case replicator.Unread:
+		return fmt.Errorf("it is %s, which no view can hold", v)
+	case []any:
+		for _, e := range v {
+			if err := readable(e); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if err := readable(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // scalar reports whether v may stand in an index or a key.

@@ -1,0 +1,269 @@
+package codec
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	"replicator"
+)
+
+// pyObject is an object of a class, which value makes a value of. Nothing is called for it: what its class would be made of is all
+// that is known.
+type pyObject struct {
+	class     string
+	arguments []any
+	state     any // what BUILD gives it
+}
+
+// class runs the instructions that name a class and make or fill an object of one.
+func (u *unpickler) class(op byte) error {
+	switch op {
+	case 'c': // GLOBAL
+		class, err := u.classLines()
+		return u.push(class, err)
+	case 0x93: // STACK_GLOBAL
+		items, err := u.popN(2)
+		if err != nil {
+			return err
+		}
+		module, _ := items[0].(string)
+		name, _ := items[1].(string)
+		return u.push(pyClass(module+"."+name), nil)
+	case 'i', 'o': // INST, OBJ: how Python 2 wrote objects of old classes
+		return u.instance(op)
+	case 'b': // BUILD
+		items, err := u.popN(1)
+		if err != nil {
+			return err
+		}
+		v, err := u.top()
+		if object, ok := v.(*pyObject); ok {
+			object.state = items[0]
+		}
+		return err // a list or dictionary keeps no attributes
+	case 0x82, 0x83, 0x84: // EXT1, EXT2, EXT4
+		n, err := u.uint(1 << (op - 0x82))
+		return u.push(pyClass(fmt.Sprintf("of extension code %d", n)), err)
+	case 'P': // PERSID
+		_, err := u.line()
+		return u.push(&pyObject{class: "of a persistent id"}, err)
+	case 'Q': // BINPERSID
+		_, err := u.popN(1)
+		return u.push(&pyObject{class: "of a persistent id"}, err)
+	}
+	return u.construct(op)
+}
+
+func (u *unpickler) classLines() (pyClass, error) {
+	module, err := u.line()
+	if err != nil {
+		return "", err
+	}
+	name, err := u.line()
+	return pyClass(string(module) + "." + string(name)), err
+}
+
+func (u *unpickler) instance(op byte) error {
+	var class pyClass
+	var err error
+	if op == 'i' {
+		if class, err = u.classLines(); err != nil {
+			return err
+		}
+	}
+	items, err := u.popMark()
+	if err != nil {
+		return err
+	}
+	if op == 'o' {
+		if len(items) == 0 {
+			return errPickleStack
+		}
+		class, _ = items[0].(pyClass)
+		items = items[1:]
+	}
+	return u.push(construct(class, items), nil)
+}
+
+// construct runs the instructions that call a class: REDUCE, NEWOBJ, NEWOBJ_EX.
+func (u *unpickler) construct(op byte) error {
+	n := 2
+	if op == 0x92 { // it has named arguments, too
+		n = 3
+	}
+	items, err := u.popN(n)
+	if err != nil {
+		return err
+	}
+	class, _ := items[0].(pyClass)
+	arguments, ok := items[1].(*pyList)
+	if !ok {
+		return errPickleStack
+	}
+	return u.push(construct(class, arguments.items), nil)
+}
+
+// construct makes the containers that Python writes as objects of classes: bytes, sets and byte arrays in old protocols, and the
+// collections of its library. What is no container is made later, when it has its state.
+func construct(class pyClass, arguments []any) any {
+	name := string(class)
+	if module, rest, _ := strings.Cut(name, "."); module == "__builtin__" || module == "builtins" {
+		name = rest
+	}
+	one := func() any {
+		if len(arguments) == 1 {
+			return arguments[0]
+		}
+		return nil
+	}
+	switch name {
+	case "_codecs.encode": // bytes, by Python 3 in protocols 0 to 2
+		if len(arguments) == 2 {
+			text, isText := arguments[0].(string)
+			encoding, _ := arguments[1].(string)
+			if raw, ok := latin1(text); ok && isText && encoding == "latin1" {
+				return pyBytes(raw)
+			}
+		}
+	case "bytes", "bytearray":
+		if len(arguments) == 0 {
+			return pyBytes("")
+		}
+		if raw, ok := one().(pyBytes); ok {
+			return raw
+		}
+	case "set", "frozenset", "collections.deque":
+		if len(arguments) == 0 {
+			return &pyList{}
+		}
+		if list, ok := arguments[0].(*pyList); ok {
+			return list
+		}
+	case "collections.OrderedDict", "collections.Counter", "collections.defaultdict":
+		if dict, ok := dictionary(name, arguments); ok {
+			return dict
+		}
+	case "getattr": // of a class, in protocols that know no dots
+		if len(arguments) == 2 {
+			outer, isClass := arguments[0].(pyClass)
+			inner, isText := textOf(arguments[1])
+			if isClass && isText {
+				return outer + "." + pyClass(inner)
+			}
+		}
+	case "copy_reg._reconstructor", "copyreg._reconstructor": // of a class, its base and the base's state
+		if len(arguments) == 3 {
+			if of, ok := arguments[0].(pyClass); ok {
+				return &pyObject{class: string(of)}
+			}
+		}
+	}
+	return &pyObject{class: string(class), arguments: arguments}
+}
+
+// dictionary makes the library's kinds of dictionary: of nothing, of pairs, of another, of what makes members that are missing.
+func dictionary(class string, arguments []any) (any, bool) {
+	if class == "collections.defaultdict" && len(arguments) > 0 {
+		arguments = arguments[1:]
+	}
+	if len(arguments) != 1 {
+		return &pyDict{}, len(arguments) == 0
+	}
+	switch v := arguments[0].(type) {
+	case *pyDict:
+		return v, true
+	case *pyList:
+		return orderedDict(v.items)
+	}
+	return nil, false
+}
+
+// orderedDict makes a dictionary of a list of pairs.
+func orderedDict(pairs []any) (any, bool) {
+	d := &pyDict{}
+	for _, p := range pairs {
+		pair, ok := p.(*pyList)
+		if !ok || len(pair.items) != 2 {
+			return nil, false
+		}
+		d.items = append(d.items, pair.items...)
+	}
+	return d, true
+}
+
+// value makes a value of an object of one of the library's classes for plain values.
+func (o *pyObject) value() any {
+	var v any
+	switch o.class {
+	case "datetime.datetime":
+		v = o.datetime()
+	case "datetime.date":
+		v = o.date()
+	case "datetime.time":
+		v = o.clock()
+	case "datetime.timedelta":
+		v = o.timedelta()
+	case "decimal.Decimal", "_decimal.Decimal", "_pydecimal.Decimal", "cdecimal.Decimal":
+		v = o.decimal()
+	case "uuid.UUID":
+		v = o.uuid()
+	default:
+		return replicator.Unread(fmt.Sprintf("an object of the Python class %.60q", o.class))
+	}
+	if v == nil {
+		return replicator.Unread(fmt.Sprintf("an object of the Python class %.60q that is none", o.class))
+	}
+	return v
+}
+
+// textOf is a text, or Python 2's str.
+func textOf(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case pyBytes:
+		return string(v), true
+	}
+	return "", false
+}
+
+// decimal keeps the digits. NaN and infinities are no numbers of ours.
+func (o *pyObject) decimal() any {
+	if len(o.arguments) != 1 {
+		return nil
+	}
+	text, ok := textOf(o.arguments[0])
+	if !ok {
+		return nil
+	}
+	s := scanner{data: []byte(text)}
+	raw, integral, err := s.number()
+	switch {
+	case err != nil && strings.ContainsAny(text, "Nn"): // NaN, sNaN12, Infinity
+		return notFinite
+	case err != nil || s.pos < len(text):
+		return nil
+	}
+	return numberValue(raw, integral)
+}
+
+// uuid: its state is a dictionary with the number.
+func (o *pyObject) uuid() any {
+	state, _ := o.state.(*pyDict)
+	if state == nil {
+		return nil
+	}
+	for i := 0; i+1 < len(state.items); i += 2 {
+		if name, _ := textOf(state.items[i]); name != "int" {
+			continue
+		}
+		n, ok := new(big.Int).SetString(replicator.FormatValue(state.items[i+1]), 10)
+		if !ok || n.Sign() < 0 || n.BitLen() > 128 {
+			return nil
+		}
+		digits := fmt.Sprintf("%032x", n)
+		return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
+	}
+	return nil
+}
