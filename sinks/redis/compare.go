@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -266,8 +267,9 @@ func sameSum(kind byte, shown, sum any) bool {
 	if kind == kindCounter || shown == nil || sum == nil {
 		return shown == sum
 	}
+	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // behind the number of claims
 	score, err1 := strconv.ParseFloat(fmt.Sprint(shown), 64)
-	remembered, err2 := strconv.ParseFloat(fmt.Sprint(sum), 64)
+	remembered, err2 := strconv.ParseFloat(exact, 64)
 	return err1 == nil && err2 == nil && score == remembered
 }
 

@@ -6,10 +6,10 @@
 //	json      a string per key, a JSON object with the fields in the view's order
 //	index     a set per value, of the cells' keys or of the view's member; with Unique a string, one of those that claim it
 //	counter   a string, the sum in decimal digits
-//	ranking   a sorted set; a score is the double nearest to the exact sum
+//	ranking   a sorted set; a score is the double nearest to the exact sum, 0 too: a member stays while a cell claims it
 //
 // Numbers have all their digits, binary values are hexadecimal digits as templates show them, lists and objects in a hash are
-// JSON. Sums are exact decimals of any size (lib.lua, add); a sum of zero is removed. A hash that has none of the view's
+// JSON. Sums are exact decimals of any size (lib.lua, add); a counter of zero is removed. A hash that has none of the view's
 // fields, and a set without members, do not exist.
 //
 // The sink's own keys begin with "replicator:", which no view's key may:
@@ -17,7 +17,7 @@
 //	replicator:entity:SOURCE:KEY   the entity's record: states and contributions of all its cells and all views (record)
 //	replicator:marks:SOURCE        a hash: the mark of each view; 64 of them in a cluster, so that every node has one
 //	replicator:sources             the set of sources
-//	replicator:sum:{KEY}           beside a counter or ranking: the exact sums
+//	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: for each member how many claim it, and the sum
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision
 //

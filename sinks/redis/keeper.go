@@ -92,11 +92,10 @@ func (k *keeper) claims(cell replicator.Cell, value replicator.Value) ([]claim, 
 			if c.amount, err = decimalText(e.Fields[len(e.Fields)-1]); err != nil {
 				return nil, err
 			}
-			if c.amount == "0" {
-				continue
-			}
 			if k.kind == kindRanking {
 				c.member = e.Member
+			} else if c.amount == "0" {
+				continue
 			}
 		default:
 			c.member = e.Member
@@ -166,7 +165,7 @@ const (
 	prefix       = "replicator:"
 	entityPrefix = prefix + "entity:"
 	marksPrefix  = prefix + "marks:"
-	sumPrefix    = prefix + "sum:"    // the exact sum of a counter, or of each member of a ranking
+	sumPrefix    = prefix + "sum:"    // the exact sum of a counter; of each member of a ranking how many claim it, and the exact sum
 	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
 	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what
 )

@@ -74,8 +74,8 @@ change.j = function(key, _, args, from, upto, shown)
   if from <= upto then redis.call('SET', key, args[from]) else redis.call('DEL', key) end
 end
 
--- The other kinds take pairs of a member and an amount that is added to what is claimed for it. What users read is written
--- first: if that is not permitted, what is remembered stays as it was.
+-- The other kinds take pairs of a member and an amount that is added to what is claimed for it; a ranking's amount has a letter in
+-- front of it, see there. What users read is written first: if that is not permitted, what is remembered stays as it was.
 
 -- set: nobody else can claim the member, so nothing need be remembered.
 change.s = function(key, _, args, from, upto, shown)
@@ -132,17 +132,28 @@ change.c = function(key, beside, args, from, upto, shown)
   end
 end
 
--- ranking: the score is the double nearest to the exact sum.
+local function negated(s)
+  if s == '0' then return s end
+  if string.sub(s, 1, 1) == '-' then return string.sub(s, 2) end
+  return '-' .. s
+end
+
+-- ranking: the score is the double nearest to the exact sum. A member stays as long as somebody claims it, whatever its sum: 0 is a
+-- score. So claims are counted beside the sum ('2 -1.5'): + before an amount is one more, - one that is taken back, = shows again
+-- what is remembered.
 change.z = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
-    local member = args[i]
-    local sum = add(redis.call('HGET', beside, member) or '0', args[i + 1])
-    if sum == '0' then
+    local member, what, amount = args[i], string.sub(args[i + 1], 1, 1), string.sub(args[i + 1], 2)
+    local n, sum = string.match(redis.call('HGET', beside, member) or '0 0', '^(%d+) (.*)$')
+    n = tonumber(n)
+    if what == '+' then n, sum = n + 1, add(sum, amount) end
+    if what == '-' then n, sum = n - 1, add(sum, negated(amount)) end
+    if n <= 0 then
       if shown then redis.call('ZREM', key, member) end
       redis.call('HDEL', beside, member)
     else
       if shown then redis.call('ZADD', key, sum, member) end
-      redis.call('HSET', beside, member, sum)
+      redis.call('HSET', beside, member, string.format('%.0f ', n) .. sum)
     end
   end
 end

@@ -236,7 +236,7 @@ func (c *changer) wholeAmounts(t target) error {
 	for _, one := range cells {
 		for _, x := range one.claims {
 			if x.kind == t.kind && x.key == t.key {
-				ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), x.counted())
+				ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), x.added())
 			}
 		}
 	}
@@ -365,7 +365,7 @@ func (c *changer) amountChanges(id viewID, m move) {
 			again[p]++
 			continue
 		}
-		add(x, negated(x.counted()))
+		add(x, x.takenBack())
 	}
 	for _, x := range m.new {
 		if !x.counts() {
@@ -374,10 +374,10 @@ func (c *changer) amountChanges(id viewID, m move) {
 		p := place{target{id, x.kind, x.key}, x.member, x.amount}
 		switch {
 		case again[p] == 0:
-			add(x, x.counted()).strict = true
+			add(x, x.added()).strict = true
 		case m.rewrite:
 			again[p]--
-			add(x, "0").strict = true
+			add(x, x.again()).strict = true
 		default:
 			again[p]--
 		}
@@ -393,5 +393,29 @@ func (c *claim) counts() bool {
 	return false
 }
 
-// counted is the amount that a claim adds.
+// counted is the amount that a claim stands for.
 func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
+
+// added is how the scripts are told of a claim that is new: the amount, and in a ranking, which counts claims, that it is one more.
+func (c *claim) added() string {
+	if c.kind == kindRanking {
+		return "+" + c.counted()
+	}
+	return c.counted()
+}
+
+// takenBack is how they are told that a claim is gone.
+func (c *claim) takenBack() string {
+	if c.kind == kindRanking {
+		return "-" + c.counted()
+	}
+	return negated(c.counted())
+}
+
+// again is how they are told to show once more what they remember.
+func (c *claim) again() string {
+	if c.kind == kindRanking {
+		return "="
+	}
+	return "0"
+}

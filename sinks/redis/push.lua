@@ -26,7 +26,7 @@ if keys[kind] == 2 then
     local pairs = cmsgpack.unpack(old)
     for i = 1, #pairs, 2 do
       local amount = pairs[i + 1]
-      if string.sub(amount, 1, 1) == '-' then amount = string.sub(amount, 2) else amount = '-' .. amount end
+      if kind == 'z' then amount = '-' .. string.sub(amount, 2) else amount = negated(amount) end
       args[#args + 1] = pairs[i]; args[#args + 1] = amount
     end
   end

@@ -375,8 +375,63 @@ func TestBigAndDecimalSums(t *testing.T) {
 	apply(t, f.target, op("a", 2, replicator.Number("0.1")), op("b", 2, replicator.Number("0.20")))
 	expect("0.3", "0.29999999999999999")
 	apply(t, f.target, op("c", 1, -0.3))
-	if f.rdb.Exists(t.Context(), "c", "z", "replicator:sum:{c}", "replicator:sum:{z}").Val() != 0 {
-		t.Error("a sum of zero leaves something")
+	if f.rdb.Exists(t.Context(), "c", "replicator:sum:{c}").Val() != 0 {
+		t.Error("a counter of zero leaves something")
+	}
+	if got := f.cli(t, "ZSCORE", "z", "m"); got != "0" {
+		t.Errorf("the score is %q, want 0", got)
+	}
+}
+
+// A counter of zero is none, but a score of zero is one: the member is there as long as a cell claims it.
+func TestAMemberOfARankingStaysWithAScoreOfZero(t *testing.T) {
+	ranking := view("z", "ranking", "z:{a}", "n")
+	ranking.Member = "{a}"
+	f := open(t, ranking)
+	claim := func(amount any) []replicator.Entry {
+		return []replicator.Entry{{Key: "z", Member: "m", Fields: []any{amount}}}
+	}
+	op := func(key string, version int64, entries []replicator.Entry) replicator.Op {
+		return replicator.Op{Cell: cellOf(t, "cell", "users", key), Version: version, Order: version, Values: []replicator.Value{{Entries: entries}}}
+	}
+	steps := []struct {
+		what string
+		op   replicator.Op
+		want string
+	}{
+		{"claimed with 0", op("a", 1, claim(int64(0))), "0"},
+		{"claimed by another with 0", op("b", 1, claim(int64(0))), "0"},
+		{"one with 5", op("a", 2, claim(int64(5))), "5"},
+		{"the other with -5", op("b", 2, claim(int64(-5))), "0"},
+		{"replayed", op("b", 2, claim(int64(-5))), "0"},
+		{"the first is gone", op("a", 3, nil), "-5"},
+		{"back to 0", op("b", 3, claim(replicator.Number("0.00"))), "0"},
+		{"without an amount", op("a", 4, claim(nil)), "0"},
+		{"nobody claims it", op("b", 4, nil), ""},
+	}
+	for _, s := range steps {
+		apply(t, f.target, s.op)
+		if got := f.cli(t, "ZSCORE", "z", "m"); got != s.want {
+			t.Errorf("%s: the score is %q, want %q", s.what, got, s.want)
+		}
+		differences, err := f.target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{s.op})
+		if err != nil || len(differences) > 0 {
+			t.Errorf("%s: compared: %v, %v", s.what, differences, err)
+		}
+	}
+	if f.rdb.Exists(t.Context(), "z", "replicator:sum:{z}").Val() != 0 {
+		t.Error("a member that nobody claims leaves something")
+	}
+	again := op("c", 1, claim(int64(0)))
+	apply(t, f.target, again)
+	f.cli(t, "ZREM", "z", "m")
+	if differences, err := f.target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{again}); err != nil || len(differences) != 1 {
+		t.Errorf("a member that was removed by hand: %v, %v", differences, err)
+	}
+	again.Rewrite = true
+	apply(t, f.target, again)
+	if got := f.cli(t, "ZSCORE", "z", "m"); got != "0" {
+		t.Errorf("repaired: the score is %q, want 0", got)
 	}
 }
 

@@ -225,12 +225,13 @@ func contents(v *replicator.View, from []contribution) map[string]string {
 				if e.Key != "" {
 					id = e.Key + separator + e.Member
 				}
-				n, _ := e.Fields[last].(int64)
-				sums[id] += n
+				if n, ok := e.Fields[last].(int64); ok {
+					sums[id] += n
+				}
 			}
 		}
 		for id, n := range sums {
-			if n != 0 {
+			if n != 0 || v.Kind == "ranking" { // a counter of 0 is gone, a score of 0 is one
 				out[id] = replicator.FormatValue(n)
 			}
 		}
