@@ -174,23 +174,33 @@ func (s *session) settle(ctx context.Context, ops []Op, rows []*Row, applied App
 			return fmt.Errorf("saving %d dead letters: %w", len(letters), err)
 		}
 	}
-	good := make([][]Cell, len(s.run.views))
+	good, passed := make([][]Cell, len(s.run.views)), make([][]Op, len(s.run.views))
 	for i, op := range ops {
-		if stale[i] {
-			continue
-		}
 		for _, v := range op.Values {
-			if !bad[place{i, v.View}] {
+			switch {
+			case stale[i]: // another replicator may have applied what follows our letter: nothing newer will come to us
+				passed[v.View] = append(passed[v.View], op)
+			case !bad[place{i, v.View}]:
 				good[v.View] = append(good[v.View], op.Cell)
 			}
 		}
 	}
-	for view, cells := range good {
-		if len(cells) == 0 {
-			continue
+	return s.raise(ctx, good, passed)
+}
+
+// raise removes the dead letters that are obsolete, by view: of cells that something was applied of, and those that the views were past
+// already when an op came that is newer than they are.
+func (s *session) raise(ctx context.Context, good [][]Cell, passed [][]Op) error {
+	for i, v := range s.run.views {
+		var err error
+		if len(good[i]) > 0 {
+			err = s.run.pipeline.Store.Raise(ctx, v.Name, good[i])
 		}
-		if err := s.run.pipeline.Store.Raise(ctx, s.run.views[view].Name, cells); err != nil {
-			return fmt.Errorf("removing obsolete dead letters of view %s: %w", s.run.views[view].Name, err)
+		if err == nil && len(passed[i]) > 0 {
+			err = s.run.pipeline.Store.RaiseBefore(ctx, v.Name, passed[i])
+		}
+		if err != nil {
+			return fmt.Errorf("removing obsolete dead letters of view %s: %w", v.Name, err)
 		}
 	}
 	return nil

@@ -324,6 +324,18 @@ func (m *memoryStore) Raise(_ context.Context, view string, cells []replicator.C
 	return nil
 }
 
+func (m *memoryStore) RaiseBefore(_ context.Context, view string, ops []replicator.Op) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, op := range ops {
+		id := view + " " + op.Cell.String()
+		if l, there := m.letters[id]; there && replicator.Before(l.Version, l.Order, op) {
+			delete(m.letters, id)
+		}
+	}
+	return nil
+}
+
 func (m *memoryStore) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -52,6 +52,10 @@ type DeadLetters interface {
 	// must be cheap then.
 	Raise(ctx context.Context, view string, cells []Cell) error
 
+	// RaiseBefore removes those of the cells' dead letters that are older than the ops (Before), which found the view past
+	// them. It is as cheap as Raise.
+	RaiseBefore(ctx context.Context, view string, ops []Op) error
+
 	// List returns the dead letters of a view ("": all), oldest first.
 	List(ctx context.Context, view string) ([]DeadLetter, error)
 
@@ -74,4 +78,12 @@ type DeadLetter struct {
 	Reason   string
 	Raw      []byte // the body as stored, or the row's columns as JSON
 	Time     time.Time
+}
+
+// Before reports whether a dead letter of that version and place is older than what op brings.
+func Before(version, order int64, op Op) bool {
+	if op.AsOf != 0 {
+		return order < op.AsOf
+	}
+	return version < op.Version || version == op.Version && order < op.Order
 }

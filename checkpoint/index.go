@@ -21,6 +21,8 @@ type entry struct {
 	at   int64
 	size int64
 	view string
+
+	version, order int64 // of the letter's row
 }
 
 func newIndex() *index { return &index{entries: map[letterID]entry{}, counts: map[string]int{}} }
@@ -78,6 +80,23 @@ func (x *index) of(view string, cells []replicator.Cell) []letterID {
 	for _, c := range cells {
 		id := idOf(view, c)
 		if _, has := x.entries[id]; has {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// before returns the ids of those letters of the ops' cells in the view that are older than the ops.
+func (x *index) before(view string, ops []replicator.Op) []letterID {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.counts[view] == 0 {
+		return nil
+	}
+	var ids []letterID
+	for _, op := range ops {
+		id := idOf(view, op.Cell)
+		if e, has := x.entries[id]; has && replicator.Before(e.version, e.order, op) {
 			ids = append(ids, id)
 		}
 	}

@@ -264,7 +264,7 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 		return nil
 	}, func() {
 		for i, d := range list {
-			s.index.put(idOf(d.View, d.Cell), entry{at: places[i], view: d.View})
+			s.index.put(idOf(d.View, d.Cell), entry{at: places[i], view: d.View, version: d.Version, order: d.Order})
 		}
 	})
 }
@@ -272,6 +272,11 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 // Raise implements replicator.DeadLetters.
 func (s *MySQL) Raise(ctx context.Context, view string, cells []replicator.Cell) error {
 	return s.remove(ctx, "removing dead letters", s.index.of(view, cells))
+}
+
+// RaiseBefore implements replicator.DeadLetters.
+func (s *MySQL) RaiseBefore(ctx context.Context, view string, ops []replicator.Op) error {
+	return s.remove(ctx, "removing dead letters", s.index.before(view, ops))
 }
 
 // Drop implements replicator.DeadLetters.

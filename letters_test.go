@@ -1,0 +1,38 @@
+package replicator_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+// What another replicator applied first comes to this one as stale. A letter that it is newer than is obsolete all the same; one that is
+// newer stays.
+func TestALetterIsRaisedByWhatAnotherReplicatorAppliedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(fakeChange{replicator.Insert, fakeRow{1, 1, "bad"}}, fakeChange{replicator.Insert, fakeRow{2, 7, "bad"}})
+		p.caughtUp(t, f)
+		other, err := sink.Open(t.Context(), "", []*replicator.View{fakeView("a")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// It is ahead, and looked at both cells in full: nothing that comes before that look is applied any more.
+		for key, body := range map[int64]string{1: "good", 2: "fine"} {
+			op := replicator.Op{Cell: fakeCell(key), Version: 9 - key, AsOf: 9000, Values: []replicator.Value{{Entries: []replicator.Entry{{Fields: []any{body}}}}}}
+			if _, err := other.Apply(t.Context(), []replicator.Op{op}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.commit(fakeChange{replicator.Insert, fakeRow{1, 8, "good"}}, fakeChange{replicator.Insert, fakeRow{2, 6, "older"}})
+		p.caughtUp(t, f)
+		letters, err := store.List(t.Context(), "a")
+		if err != nil || len(letters) != 1 || letters[0].Cell != fakeCell(2) {
+			t.Errorf("the letters are %+v, %v; want that of key 2 alone", letters, err)
+		}
+		p.stopped(t)
+	})
+}
