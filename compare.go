@@ -5,8 +5,8 @@ import "context"
 // Comparer is a Target that can be verified: it says what it really holds, whatever its states claim.
 type Comparer interface {
 	// Compare looks, at one moment, at what the views hold of the ops' cells, and returns where that is not what the ops' Values
-	// say. Nothing is written. A value that the view can't hold (it is a dead letter) counts as nothing to hold. Of a view
-	// that several cells of an entity feed all of them must be among the ops.
+	// say. Nothing is written. A value that could not be computed, or that the view can't hold, is nothing to hold: where the view
+	// is right about the rest, the cell is Dead. Of a view that several cells of an entity feed all of them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
 	// Held pages through the cells that a view holds entries of, after the place that an earlier call returned as next ("" at
@@ -20,6 +20,7 @@ type Difference struct {
 	View  int
 	Kind  DifferenceKind
 	State State // what the sink believes
+	Err   error // of one that is Dead: why, as far as that can be told from the value alone
 
 	// Held is what the view holds of the cell instead, for people: as far as that can be told from what other cells contribute. Of
 	// a counter or a ranking it is what the sink has added up for the cell.
@@ -38,6 +39,7 @@ const (
 	Missing DifferenceKind = "missing" // the view should hold something of the cell and holds nothing
 	Stale   DifferenceKind = "stale"   // it holds something else
 	Extra   DifferenceKind = "extra"   // it holds something and should hold nothing
+	Dead    DifferenceKind = "dead"    // it holds nothing of the cell because that is a dead letter
 )
 
 // Lister is a Reader that can list the cells of a table.

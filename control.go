@@ -16,10 +16,11 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 	p.mu.Unlock()
 	all := make([]ViewStatus, 0, len(p.Views))
 	for _, v := range p.Views {
-		st := ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, Definition: v.Fingerprint, State: StateStarting,
+		st := ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, State: StateStarting,
 			DeadLetters: deadLetters[v.Name]}
 		p.mu.Lock()
 		_, paused := p.paused[v.Name]
+		st.Definition = v.Fingerprint
 		p.mu.Unlock()
 		if err := failed[v.Name]; err != nil {
 			st.State, st.Error = StateFailed, err.Error()

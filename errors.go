@@ -54,6 +54,13 @@ func OfView(err error, views ...string) error {
 	return viewError{views, err}
 }
 
+// Troubled are the views that err concerns by themselves, each a group of its own or with those that it shares the trouble with. There are
+// none where it concerns all of the views alike.
+func Troubled(views []*View, err error) [][]*View {
+	groups, _ := troubled(views, err)
+	return groups
+}
+
 // troubled splits views by an error: into groups that it concerns, each by itself, and the others. There are no groups where it
 // concerns all of the views alike.
 func troubled(views []*View, err error) (groups [][]*View, others []*View) {

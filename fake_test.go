@@ -25,6 +25,7 @@ type fakeSource struct {
 	breaks  int               // Read fails after so many transactions; 0: never
 	single  bool              // one row per key, updated in place: the order is the version
 	emptied int               // the transaction that empties the table "other" without saying which rows went; 0: none
+	cells   string            // what its cells and versions are; "": it doesn't say
 	behind  int               // how many transactions at the end of the log readers are not given yet
 }
 
@@ -110,13 +111,34 @@ func (f *fakeSource) Open(_ context.Context, at []replicator.Position, tables ..
 	if start.Order < int64(f.purged)*1000 {
 		return nil, fmt.Errorf("transaction %s is gone: %w", start.Token, replicator.ErrLost)
 	}
-	return &fakeReader{fakeSource: f, start: start, tables: tables}, nil
+	return &fakeReader{fakeSource: f, start: start, tables: tables, cells: f.cells}, nil
+}
+
+// Identities implements replicator.Identifier. The table "other" is always the same.
+func (f *fakeSource) Identities(_ context.Context, tables []string) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cells == "" {
+		return nil, nil
+	}
+	return map[string]string{"cell": f.cells, "other": "p"}, nil
+}
+
+// alter makes the table another one; what it holds stays.
+func (f *fakeSource) alter(cells string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cells, f.single = cells, cells[0] == 'p'
+	f.log = append(f.log, nil)
+	close(f.moved)
+	f.moved = make(chan struct{})
 }
 
 type fakeReader struct {
 	*fakeSource
 	start  replicator.Position
 	tables []string
+	cells  string // what the table was when it was opened
 }
 
 func (r *fakeReader) Start() replicator.Position { return r.start }
@@ -151,7 +173,11 @@ func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
 			r.mu.Lock()
 		}
 		tx, breaks, emptied := r.log[n], r.breaks, r.emptied
+		altered := r.fakeSource.cells != r.cells && slices.Contains(r.tables, "cell")
 		r.mu.Unlock()
+		if altered {
+			return replicator.OfTable("cell", replicator.Fatal(fmt.Errorf("table cell was altered: %w", replicator.ErrRedefined)))
+		}
 		if n == emptied && n > 0 && slices.Contains(r.tables, "other") {
 			return replicator.OfTable("other", fmt.Errorf("table other was truncated: %w", replicator.ErrUnlogged))
 		}

@@ -104,6 +104,7 @@ func (p *Pipeline) begin(ctx context.Context, checkpoints []Checkpoint) error {
 
 // tend does what has become due: rebuilds that can be swapped in, runs that must part, runs that can join.
 func (p *Pipeline) tend(ctx context.Context) error {
+	p.rebuildRedefined(ctx)
 	if err := p.takeUp(ctx); err != nil {
 		return err
 	}
@@ -240,6 +241,9 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.identify(ctx, p.Views, saved, marks); err != nil {
+		return nil, err
+	}
 	var resumed []Checkpoint
 	var unfilled, begun []*View
 	var changed []string
@@ -310,18 +314,20 @@ func (p *Pipeline) swaps() bool {
 // place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if it has to be
 // rebuilt.
 func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
-	changed := c != nil && c.Fingerprint != v.Fingerprint || c == nil && m != nil && m.Fingerprint != v.Fingerprint
+	sameSaved, sameMark := c == nil || SameDefinition(c.Fingerprint, v.Fingerprint), m == nil || SameDefinition(m.Fingerprint, v.Fingerprint)
+	changed := !sameSaved || !sameMark
 	switch {
-	case changed && m != nil && m.Fingerprint == v.Fingerprint && m.Phase == Filled:
+	case changed && sameMark && m != nil && m.Phase == Filled:
 		// A rebuild was swapped in, and the program ended before it could save that.
 		return &Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Position: m.Position}, nil
 	case changed && v.OnChange == "rebuild" && m != nil && p.swaps():
 		return nil, errChanged // what it shows stays until the new one is filled
 	case changed && v.OnChange == "rebuild":
 		return nil, nil
-	case changed:
-		return nil, Fatal(fmt.Errorf("view %s: its definition changed since it was filled; `replicator rebuild %s` fills it "+
-			"anew, on_change = \"rebuild\" does so by itself, or restore the definition", v.Name, v.Name))
+	case !sameSaved:
+		return nil, Redefined(v, c.Fingerprint, v.Fingerprint)
+	case !sameMark:
+		return nil, Redefined(v, m.Fingerprint, v.Fingerprint)
 	case c == nil && m == nil, c == nil && m.Phase == Filling:
 		return nil, nil
 	case m == nil && c.Filling():

@@ -18,14 +18,22 @@ import (
 // bodyEvaluator contributes the body to every view. "bad" can't be computed.
 type bodyEvaluator struct{ views []*replicator.View }
 
+// The bodies that become dead letters: one that can't be computed, one that the reference sink can't hold.
+const (
+	unreadable = "bad"
+	refused    = "refused"
+)
+
 func (e bodyEvaluator) Evaluate(_ replicator.Cell, row *replicator.Row) []replicator.Value {
 	values := make([]replicator.Value, len(e.views))
 	for i := range values {
 		values[i].View = i
 		switch {
 		case row == nil:
-		case string(row.Body) == "bad":
+		case string(row.Body) == unreadable:
 			values[i].Err = errors.New("the body is bad")
+		case string(row.Body) == refused:
+			values[i].Entries = []replicator.Entry{{Fields: []any{sinktest.Refused{}}}}
 		default:
 			values[i].Entries = []replicator.Entry{{Fields: []any{string(row.Body)}}}
 		}

@@ -86,6 +86,9 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 		}
 		b.views = append(b.views, v)
 	}
+	if err := p.redefine(ctx, b.views); err != nil {
+		return err
+	}
 	shadower, ok := p.Sink.(Shadower)
 	if !ok || mode == InPlace {
 		return p.rebuildInPlace(ctx, b, from)
@@ -397,7 +400,10 @@ func (p *Pipeline) takeUp(ctx context.Context) error {
 		return nil
 	}
 	err := p.resumeRebuilds(ctx)
-	changed := slices.DeleteFunc(slices.Clone(p.changed), func(name string) bool { return p.rebuildOf(p.view(name)) != nil })
+	changed := slices.DeleteFunc(slices.Clone(p.changed), func(name string) bool {
+		b := p.rebuildOf(p.view(name))
+		return b != nil && !b.run.redefined()
+	})
 	if err == nil && len(changed) > 0 {
 		err = p.beginRebuild(ctx, changed, BySwap, "")
 	}
@@ -417,6 +423,9 @@ func (p *Pipeline) takeUp(ctx context.Context) error {
 		if IsFatal(err) {
 			p.failed[name] = err
 		}
+	}
+	if p.takenUp {
+		p.changed = nil
 	}
 	return nil
 }
@@ -443,7 +452,7 @@ func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
 		switch {
 		case m == nil:
 			err = p.inherit(ctx, v)
-		case c.Fingerprint != v.Fingerprint:
+		case !SameDefinition(c.Fingerprint, v.Fingerprint):
 			err = errors.Join(shadower.Discard(ctx, []*View{v}), p.Store.Forget(ctx, c.View))
 		default:
 			shadows = append(shadows, c)

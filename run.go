@@ -96,7 +96,7 @@ func (r *run) loop(ctx context.Context) error {
 		if named > 0 {
 			state = StateRetrying // not all of its views have failed
 		}
-		if named > 0 && (IsFatal(err) || named >= mayPass) {
+		if named > 0 && (IsFatal(err) || named >= mayPass && len(others) > 0) {
 			r.part(groups, others)
 		}
 		r.setState(state, err)
@@ -113,7 +113,8 @@ func (r *run) loop(ctx context.Context) error {
 	}
 }
 
-// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the others.
+// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the others. What befalls
+// all of them (a full disk) parts nobody.
 const mayPass = 2
 
 // attempt runs one session.

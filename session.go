@@ -58,6 +58,9 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the source: %w", err), target.Close())
 	}
+	if err := r.sameTables(ctx); err != nil {
+		return nil, errors.Join(err, reader.Close(), target.Close())
+	}
 	s := &session{run: r, began: time.Now(), reader: reader, target: target, budget: newBudget(p.Memory)}
 	s.renewed, s.renew = context.WithCancel(context.Background())
 	s.over, s.end = context.WithCancel(context.Background())

@@ -44,15 +44,16 @@ type Verification struct {
 	Missing  int64     `json:"missing"`
 	Stale    int64     `json:"stale"`
 	Extra    int64     `json:"extra"`
+	Dead     int64     `json:"dead"` // cells that the view does not show because they are dead letters
 	Repaired int64     `json:"repaired"`
 	Error    string    `json:"error,omitempty"` // why the latest failed; what else is said is then of one before
 }
 
-// Differ is how many of the cells that were found differ still.
+// Differ is how many of the cells that were found differ still, without those that are dead.
 func (v *Verification) Differ() int64 { return v.Missing + v.Stale + v.Extra - v.Repaired }
 
-// Wrong reports whether somebody should look: cells differ still, or the latest verification failed.
-func (v *Verification) Wrong() bool { return v.Error != "" || v.Differ() > 0 }
+// Wrong reports whether somebody should look: cells differ still or are dead letters, or the latest verification failed.
+func (v *Verification) Wrong() bool { return v.Error != "" || v.Differ() > 0 || v.Dead > 0 }
 
 // Summary says it to a person in a few words; "-" if nothing is known.
 func (v *Verification) Summary() string {
@@ -63,8 +64,12 @@ func (v *Verification) Summary() string {
 	switch {
 	case v.Error != "":
 		return "failed"
+	case v.Differ() > 0 && v.Dead > 0:
+		text = fmt.Sprintf("%d differ, %d dead", v.Differ(), v.Dead)
 	case v.Differ() > 0:
 		text = fmt.Sprintf("%d differ", v.Differ())
+	case v.Dead > 0:
+		text = fmt.Sprintf("%d dead", v.Dead)
 	case v.Repaired > 0:
 		text = fmt.Sprintf("%d repaired", v.Repaired)
 	}

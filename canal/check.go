@@ -260,6 +260,8 @@ type ColumnInfo struct {
 	Name     string
 	Type     string // as information_schema shows it: int(10) unsigned
 	Nullable bool
+
+	Charset, Collation string // of text; else ""
 }
 
 // Tables describes the watched tables.
@@ -278,29 +280,33 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 		shape := loaded.byName[t.Name].schema.Load()
 		info := TableInfo{Name: t.Name, Primary: shape.primary, Single: shape.single(&t)}
 		for _, c := range shape.columns {
-			info.Columns = append(info.Columns, ColumnInfo{c.name, c.fullType, c.nullable})
+			info.Columns = append(info.Columns, c.info())
 		}
 		out = append(out, info)
 	}
 	return out, nil
 }
 
-// ColumnType is the declared type of a column of a table of the configuration, as information_schema shows it; "" if there is
-// no such column.
-func (s *Source) ColumnType(ctx context.Context, table, column string) (string, error) {
+func (c *declaredColumn) info() ColumnInfo {
+	return ColumnInfo{Name: c.name, Type: c.fullType, Nullable: c.nullable, Charset: c.charset, Collation: c.collation}
+}
+
+// Columns are the columns of a table of the configuration as they are now; none if there is no such table in the configuration.
+func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error) {
+	var columns []ColumnInfo
 	for _, t := range s.cfg.Tables {
 		if t.Name != table {
 			continue
 		}
 		shape, err := readSchema(ctx, s.db, &t)
 		if err != nil {
-			return "", classify(err)
+			return nil, classify(err)
 		}
-		if c := shape.column(column); c != nil {
-			return c.fullType, nil
+		for i := range shape.columns {
+			columns = append(columns, shape.columns[i].info())
 		}
 	}
-	return "", nil
+	return columns, nil
 }
 
 // Forever is the retention of binlogs that the server never purges by itself.

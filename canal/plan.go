@@ -73,7 +73,19 @@ func newPlan(t *watched, body []byte, f flavor, charsets charsets) (*plan, error
 	if err := p.assign(); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return p, p.sameKeys(s)
+}
+
+// sameKeys fails where rows were written before the type of a key column was changed: their keys are no longer the table's.
+func (p *plan) sameKeys(s *schema) error {
+	for _, i := range p.key {
+		c := &p.columns[i]
+		if now := s.column(c.name); now != nil && c.kind.ofKey() != newSelected(now).kind.ofKey() {
+			return fmt.Errorf("at this place column %s has another type than now: %w; `replicator rebuild` the views that read it",
+				c.name, replicator.ErrRedefined)
+		}
+	}
+	return nil
 }
 
 // learn reads the character sets of the wanted columns. It comes before rows are read.

@@ -243,6 +243,9 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 		return replicator.Fatal(fmt.Errorf("table %s was altered, and the binlog doesn't name columns: which columns the rows before and "+
 			"after have can't be told. Set binlog_row_metadata=FULL on the source, then rebuild", name))
 	}
+	if err := redefined(&w.Table, w.schema.Load(), shape); err != nil {
+		return err
+	}
 	w.schema.Store(shape)
 	r.source.cfg.Logger.Info("a watched table was altered; its columns were read again. What the ALTER itself did to rows is not in the "+
 		"binlog: verify the views that use such columns", slog.String("source", r.source.cfg.Name), slog.String("table", name))

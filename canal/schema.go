@@ -17,14 +17,15 @@ import (
 
 // declaredColumn is a column as information_schema has it now.
 type declaredColumn struct {
-	name     string
-	dataType string // int, varchar, …
-	fullType string // int(10) unsigned, …
-	charset  string // "" for what is no text
-	nullable bool
-	unsigned bool
-	members  []string // of ENUM and SET
-	special  kind     // a type that the binlog shows as BINARY: kindUUID, kindInet4, kindInet6; else 0
+	name      string
+	dataType  string // int, varchar, …
+	fullType  string // int(10) unsigned, …
+	charset   string // "" for what is no text
+	collation string // "" for what is no text
+	nullable  bool
+	unsigned  bool
+	members   []string // of ENUM and SET
+	special   kind     // a type that the binlog shows as BINARY: kindUUID, kindInet4, kindInet6; else 0
 }
 
 // schema is a watched table as information_schema has it now.
@@ -92,7 +93,8 @@ func containsFold(list []string, name string) bool {
 
 var errNoTable = errors.New("the source has no table")
 
-const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), is_nullable = 'YES' " +
+const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), COALESCE(collation_name, ''), " +
+	"is_nullable = 'YES' " +
 	"FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
 // A row per column of an index; a column is NULL where the index is on an expression.
@@ -108,7 +110,7 @@ func readSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, 
 	}
 	err = eachRow(rows, func() error {
 		c := declaredColumn{}
-		if err := rows.Scan(&c.name, &c.dataType, &c.fullType, &c.charset, &c.nullable); err != nil {
+		if err := rows.Scan(&c.name, &c.dataType, &c.fullType, &c.charset, &c.collation, &c.nullable); err != nil {
 			return err
 		}
 		c.complete()

@@ -62,7 +62,7 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		retries: counter("sink_retries_total", "Sessions that ended by an error and began anew.", "sink"),
 
 		verified:     counter("verify_cells_total", "Cells of the source that [verify] compared with the view.", "view"),
-		differences:  counter("verify_differences_total", "Cells of which [verify] found the view to hold what it should not; again in each round until they are put right.", "view", "kind"),
+		differences:  counter("verify_differences_total", "Cells of which [verify] found the view to hold what it should not, or nothing because of a dead letter; again in each round until they are put right.", "view", "kind"),
 		repaired:     counter("verify_repaired_total", "Cells that [verify] put right.", "view"),
 		verifyErrors: counter("verify_errors_total", "Verifications that ended by an error.", "view"),
 	}
@@ -117,7 +117,7 @@ func (m *Metrics) declare(v *replicator.View) {
 	m.batchSize.WithLabelValues(v.Sink)
 	m.retries.WithLabelValues(v.Sink)
 	m.verified.WithLabelValues(v.Name)
-	for _, kind := range []replicator.DifferenceKind{replicator.Missing, replicator.Stale, replicator.Extra} {
+	for _, kind := range []replicator.DifferenceKind{replicator.Missing, replicator.Stale, replicator.Extra, replicator.Dead} {
 		m.differences.WithLabelValues(v.Name, string(kind))
 	}
 	m.repaired.WithLabelValues(v.Name)

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -104,7 +105,7 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func
 // source has. So each pass, and each page, names the same one.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
-	if d.Kind != replicator.Extra && op.Version == replicator.NoVersion {
+	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
 		same := func(other replicator.Op) bool {
 			return other.Cell.Key == op.Cell.Key && other.Version != replicator.NoVersion
 		}
@@ -198,43 +199,69 @@ func (v *verifier) columnless(table string) bool {
 	return i >= 0 && v.Tables[i].Column == ""
 }
 
-// report counts differences, and repairs them if it was asked to.
+// report counts differences, and repairs them if it was asked to. What a repair brings to light as dead is counted as that: it is
+// why nothing is there, and stays so.
 func (v *verifier) report(ctx context.Context, sure []suspect) error {
-	var repairs []replicator.Cell
-	first := len(v.result.Differences)
+	wrong, uncounted := map[replicator.Cell]suspect{}, map[replicator.Cell]error{}
 	for _, s := range sure {
-		if v.found[s.op.Cell] {
+		switch {
+		case v.found[s.op.Cell]:
 			continue
+		case s.difference.Kind == replicator.Dead:
+			uncounted[s.op.Cell] = s.difference.Err
+		default:
+			wrong[s.op.Cell] = s
+			if len(v.places) < remembered {
+				v.places[s.difference.Name] = true
+			}
 		}
-		if len(v.found) < remembered {
-			v.found[s.op.Cell] = true
-			v.places[s.difference.Name] = true
+		v.remember(s.op.Cell)
+	}
+	if v.Repair && len(wrong) > 0 {
+		dead, err := v.mend(ctx, slices.Collect(maps.Keys(wrong)))
+		if err != nil {
+			return fmt.Errorf("repairing: %w", err)
 		}
-		v.count(s.difference.Kind, Difference{Key: s.op.Cell.Key.String(), Column: s.op.Cell.Column, Kind: s.difference.Kind})
-		repairs = append(repairs, s.op.Cell)
-	}
-	if !v.Repair || len(repairs) == 0 {
-		return nil
-	}
-	refused, err := v.mend(ctx, repairs)
-	if err != nil {
-		return fmt.Errorf("repairing: %w", err)
-	}
-	n := 0
-	for i, c := range repairs {
-		if why := refused[c]; why == nil {
-			n++
-		} else if at := first + i; at < len(v.result.Differences) {
-			v.result.Differences[at].Refused = why.Error()
+		mended := 0
+		for c, s := range wrong {
+			if why := dead[c]; why != nil && s.difference.Kind == replicator.Missing {
+				delete(wrong, c)
+				uncounted[c] = why
+			} else {
+				mended++
+			}
+		}
+		v.repaired(mended)
+		for c, why := range dead {
+			if _, differed := wrong[c]; differed || !v.found[c] {
+				uncounted[c] = why
+				v.remember(c)
+			}
 		}
 	}
-	v.repaired(n)
+	for c, s := range wrong {
+		v.count(s.difference.Kind, Difference{Key: c.Key.String(), Column: c.Column, Kind: s.difference.Kind})
+	}
+	for c, why := range uncounted {
+		d := Difference{Key: c.Key.String(), Column: c.Column, Kind: replicator.Dead}
+		if why != nil {
+			d.Reason = why.Error()
+		}
+		v.count(replicator.Dead, d)
+	}
 	return nil
 }
 
+// remember notes that a cell is counted.
+func (v *verifier) remember(c replicator.Cell) {
+	if len(v.found) < remembered {
+		v.found[c] = true
+	}
+}
+
 // mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one cell,
-// whichever of an entity's it is that differs. It returns why cells were refused.
-func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (refused map[replicator.Cell]error, err error) {
+// whichever of an entity's it is that differs. It returns which of them are dead, and why.
+func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (dead map[replicator.Cell]error, err error) {
 	all, err := v.entities(ctx, cells)
 	if err != nil {
 		return nil, err
@@ -247,9 +274,16 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (refused m
 	if err != nil {
 		return nil, err
 	}
-	refused = map[replicator.Cell]error{}
-	for _, r := range applied.Rejected {
-		refused[ops[r.Op].Cell] = r.Err
+	dead = map[replicator.Cell]error{}
+	for i, op := range ops {
+		for _, value := range op.Values {
+			if value.Err != nil && !slices.Contains(applied.Stale, i) {
+				dead[op.Cell] = value.Err
+			}
+		}
 	}
-	return refused, nil
+	for _, r := range applied.Rejected {
+		dead[ops[r.Op].Cell] = r.Err
+	}
+	return dead, nil
 }

@@ -1,7 +1,8 @@
 // Package verify compares views with the source, and repairs them.
 //
 // What a view should hold is computed from the newest rows that the source has now (a fenced read); what it does hold is read
-// from the sink itself, not from its states. Three passes: over the cells that the source has, for what is missing or stale;
+// from the sink itself, not from its states. What can't be computed or held is dead: it is counted by itself, whatever the list of
+// dead letters knows of it, and no repair helps it. Three passes: over the cells that the source has, for what is missing or stale;
 // over what the sink holds, for what is extra; over what the sink holds of no cell at all (replicator.Tidier).
 //
 // A live writer gives no false alarm: a cell that differs is looked at again, and the view is given time to include what the

@@ -96,11 +96,14 @@ func (r *Rounds) turn(ctx context.Context, t *Turn) {
 		log.Error("verifying a view failed: its next turn goes on from there", "error", err)
 	default:
 		level, message := slog.LevelInfo, "verified"
-		if result.Missing+result.Stale+result.Extra > 0 {
+		switch {
+		case result.Missing+result.Stale+result.Extra > 0:
 			level, message = slog.LevelWarn, "verified: the view differs from the source (`replicator verify` names the cells)"
+		case result.Dead > 0:
+			level, message = slog.LevelWarn, "verified: the view is right but for dead letters (`replicator deadletters list`)"
 		}
 		log.Log(ctx, level, message, "checked", result.Checked, "missing", result.Missing, "stale", result.Stale, "extra", result.Extra,
-			"repaired", result.Repaired, "took", time.Since(began).Round(time.Millisecond))
+			"dead", result.Dead, "repaired", result.Repaired, "took", time.Since(began).Round(time.Millisecond))
 	}
 	r.note(t, result, err)
 }
@@ -108,7 +111,7 @@ func (r *Rounds) turn(ctx context.Context, t *Turn) {
 // note remembers how a turn ended. One that failed says so beside what the one before found.
 func (r *Rounds) note(t *Turn, result Result, err error) {
 	last := replicator.Verification{Time: time.Now(), Checked: result.Checked, Missing: result.Missing, Stale: result.Stale,
-		Extra: result.Extra, Repaired: result.Repaired}
+		Extra: result.Extra, Dead: result.Dead, Repaired: result.Repaired}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {

@@ -128,7 +128,7 @@ func TestDifferencesAreOneLineOfTheLog(t *testing.T) {
 		}
 		r.runFor(t, 1500*time.Millisecond)
 		text := r.log.String()
-		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "view=a checked=9 missing=1 stale=2 extra=3 repaired=5") || strings.Contains(text, "the key") {
+		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "view=a checked=9 missing=1 stale=2 extra=3 dead=0 repaired=5") || strings.Contains(text, "the key") {
 			t.Errorf("the log:\n%s", text)
 		}
 		if last := r.Last("a", ""); last.Differ() != 1 || !last.Wrong() {

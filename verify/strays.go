@@ -57,6 +57,8 @@ func (v *verifier) count(kind replicator.DifferenceKind, d Difference) {
 		v.result.Stale++
 	case replicator.Extra:
 		v.result.Extra++
+	case replicator.Dead:
+		v.result.Dead++
 	}
 	if len(v.result.Differences) < shown {
 		v.result.Differences = append(v.result.Differences, d)

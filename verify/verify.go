@@ -63,20 +63,21 @@ type Result struct {
 	Missing  int64  `json:"missing"`
 	Stale    int64  `json:"stale"`
 	Extra    int64  `json:"extra"`
+	Dead     int64  `json:"dead"`
 	Repaired int64  `json:"repaired"`
 
 	Differences []Difference `json:"differences"` // the first thousand
 }
 
-// Remaining is how many differences there are still.
-func (r *Result) Remaining() int64 { return r.Missing + r.Stale + r.Extra - r.Repaired }
+// Remaining is how many differences there are still: a repair can't help what is dead.
+func (r *Result) Remaining() int64 { return r.Missing + r.Stale + r.Extra - r.Repaired + r.Dead }
 
 // Difference names a cell that differs, or, without a column, a place in the sink that no cell accounts for.
 type Difference struct {
-	Key     string                    `json:"key"`
-	Column  string                    `json:"column"`
-	Kind    replicator.DifferenceKind `json:"kind"`
-	Refused string                    `json:"refused,omitempty"` // why the sink refused to have it repaired
+	Key    string                    `json:"key"`
+	Column string                    `json:"column"`
+	Kind   replicator.DifferenceKind `json:"kind"`
+	Reason string                    `json:"reason,omitempty"` // why it is dead, as far as that is known without the dead letter
 }
 
 const (

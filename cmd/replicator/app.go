@@ -143,7 +143,7 @@ func (a *app) wire(sink *config.Sink) error {
 		}
 		a.sources = append(a.sources, source)
 		a.pipelines = append(a.pipelines, &replicator.Pipeline{
-			Name: sink.Name, Source: source, Sink: s, Views: views, Store: a.store,
+			Name: sink.Name, Source: source, Sink: s, Views: clones(views), Store: a.store,
 			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(a.cfg, vs, tables) },
 			StartAt:  a.cfg.Source.Start,
 			OnLost:   a.cfg.Source.OnLost,
@@ -173,7 +173,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 
 // openMySQL makes a MySQL sink: one of several shards if there are several.
 func openMySQL(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
-	c := mysql.Config{Name: sink.Name, Tables: cfg.Tables, Logger: log, ColumnType: columnTypes(cfg, log), Timeout: sink.Timeout}
+	c := mysql.Config{Name: sink.Name, Tables: cfg.Tables, Logger: log, Columns: sourceColumns(cfg, log), Timeout: sink.Timeout}
 	if len(sink.Shards) == 1 {
 		c.DSN = sink.Shards[0].DSN.Reveal()
 		return mysql.New(c)
@@ -238,6 +238,16 @@ func viewsOf(cfg *config.Config, sink string) []*replicator.View {
 		}
 	}
 	return views
+}
+
+// clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.
+func clones(views []*replicator.View) []*replicator.View {
+	own := make([]*replicator.View, len(views))
+	for i, v := range views {
+		c := *v
+		own[i] = &c
+	}
+	return own
 }
 
 // tablesOf are the tables of a shard that feed the views, with the columns that they need.

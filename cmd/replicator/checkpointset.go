@@ -101,7 +101,7 @@ func (s *setter) mark(ctx context.Context, sink *config.Sink, shard config.Shard
 	if err != nil {
 		return err
 	}
-	target, err := opened.Open(ctx, shard.Name, views)
+	target, err := s.target(ctx, opened, shard, views)
 	if err == nil {
 		phase := replicator.Filled
 		if slices.ContainsFunc(s.checkpoints(shard, views, at), func(c replicator.Checkpoint) bool { return c.Filling() }) {
@@ -112,13 +112,33 @@ func (s *setter) mark(ctx context.Context, sink *config.Sink, shard config.Shard
 	return errors.Join(err, opened.Close())
 }
 
+// target opens the views as the sink knows them: under another fingerprint it would begin them anew.
+func (s *setter) target(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View) (replicator.Target, error) {
+	tables, err := tablesOf(s.cfg, shard, views)
+	if err != nil {
+		return nil, err
+	}
+	source, err := newSource(shard, tables, s.log, 0)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	marks, err := sink.Marks(ctx, shard.Name)
+	if err == nil {
+		views, err = asMarked(ctx, source, views, marks)
+	}
+	if err = errors.Join(err, source.Close()); err != nil {
+		return nil, err
+	}
+	return sink.Open(ctx, shard.Name, views)
+}
+
 // checkpoints are those of the views at the new position. A fill that is under way goes on.
 func (s *setter) checkpoints(shard config.Shard, views []*replicator.View, at replicator.Position) []replicator.Checkpoint {
 	set := make([]replicator.Checkpoint, len(views))
 	for i, v := range views {
 		set[i] = replicator.Checkpoint{View: v.Name, Source: shard.Name, Fingerprint: v.Fingerprint, Position: at}
 		for _, c := range s.saved {
-			if c.View == v.Name && c.Source == shard.Name && c.Fingerprint == v.Fingerprint {
+			if c.View == v.Name && c.Source == shard.Name && replicator.SameDefinition(c.Fingerprint, v.Fingerprint) {
 				set[i].Fill, set[i].FillFrom = c.Fill, c.FillFrom
 			}
 		}

@@ -59,7 +59,7 @@ type explanation struct {
 	Row       json.RawMessage   `json:"row,omitempty"` // its body, or its columns
 	Expected  []json.RawMessage `json:"expected"`      // what the view should hold
 	Problem   string            `json:"problem,omitempty"`
-	Holds     string            `json:"holds"`            // as expected, missing, stale, extra
+	Holds     string            `json:"holds"`            // as expected, missing, stale, extra, dead
 	Held      []json.RawMessage `json:"held,omitempty"`   // what it holds instead
 	Shards    []string          `json:"shards,omitempty"` // of a sink of several: where it differs
 	Applied   *int64            `json:"applied_version"`
@@ -175,7 +175,10 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		}
 		e.expect(view, ops[i])
 		for _, d := range differences {
-			if d.Op == i || len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
+			if d.Kind == replicator.Dead && d.Op == i && d.Err != nil {
+				e.Problem = d.Err.Error()
+			}
+			if d.Op == i || d.Kind != replicator.Dead && len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
 				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, shownEntries(view, d.Held)
 			}
 		}
@@ -212,10 +215,11 @@ func shownEntries(view *replicator.View, entries []replicator.Entry) []json.RawM
 // reason says in a sentence why things are as they are.
 func (e *explanation) reason() {
 	switch {
-	case len(e.Letters) > 0:
-		e.Why = "a dead letter: " + e.Letters[0].Reason
+	case e.Holds == string(replicator.Dead):
+		e.Why = "not in the view: a dead letter: " + e.deadBecause()
 	case e.Problem != "":
-		e.Why = "what the cell contributes can't be computed: " + e.Problem
+		e.Why = "the view should hold nothing of the cell, which can't be computed (" + e.Problem + "), but holds something: it is behind " +
+			"(`replicator status` tells the lag), or it was changed by hand (`replicator verify --repair`)"
 	case e.Holds == asExpected && !e.Exists:
 		e.Why = "the source has no such cell, and the view holds nothing of it"
 	case e.Holds == asExpected:
@@ -231,6 +235,17 @@ func (e *explanation) reason() {
 	default:
 		e.Why = "the sink has applied this version, but holds something else: it was changed by hand (`replicator verify --repair`)"
 	}
+}
+
+// deadBecause is why the cell is a dead letter. What a server said is known from the letter alone.
+func (e *explanation) deadBecause() string {
+	switch {
+	case e.Problem != "":
+		return e.Problem
+	case len(e.Letters) > 0:
+		return e.Letters[0].Reason
+	}
+	return "the sink refused it (the letter that says why is not in this state: `replicator run` brings it back)"
 }
 
 func (e *explanation) print(out io.Writer) {

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/verify"
 )
 
 // Every sort of bad input has its outcome: a dead letter of the views that it concerns, and nothing else stops.
@@ -68,6 +70,17 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		}
 		l.expect("SELECT email FROM users WHERE username = 'fine'", "z@x.org")
 		l.reaches("users", "running")
+		for _, view := range all {
+			l.dead(view, len(slices.DeleteFunc(slices.Clone(letters), func(d letter) bool { return d.View != view })), len(cases)+1)
+		}
+		for i, c := range cases {
+			for _, view := range c.views {
+				e := l.explains(view, keyText(string(rune('a'+i))))
+				if e.Holds != "dead" || !strings.HasPrefix(e.Why, "not in the view: a dead letter: ") || !strings.Contains(e.Why, c.says) || len(e.Letters) != 1 {
+					t.Errorf("%s: explain says of %s: %+v", c.name, view, e)
+				}
+			}
+		}
 
 		// Something newer makes them obsolete.
 		for i := range cases {
@@ -79,6 +92,34 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		}
 		l.expect("SELECT COUNT(*) FROM users WHERE username = 'ok' AND phone = 8", fmt.Sprint(len(cases)))
 	})
+}
+
+// dead finds so many dead letters of a view and nothing else that is wrong with it, whether or not it is to be repaired.
+func (l *lab) dead(view string, dead, checked int) {
+	l.t.Helper()
+	for _, args := range [][]string{{"verify", "--json", view}, {"verify", "--json", "--repair", view}} {
+		r := l.run(args...)
+		found := jsonLines[verify.Result](l.t, r.out)
+		if len(found) != 1 || (r.code == 3) != (dead > 0) || found[0].Dead != int64(dead) || found[0].Remaining() != int64(dead) || found[0].Checked != int64(checked) {
+			l.t.Errorf("%v: exit %d, %+v; want %d dead of %d\n%s", args, r.code, found, dead, checked, r.errors)
+			continue
+		}
+		for _, d := range found[0].Differences {
+			if d.Kind != replicator.Dead || len(d.Key) == 0 {
+				l.t.Errorf("%v: %+v", args, d)
+			}
+		}
+	}
+}
+
+// explains is what explain says of an entity with one cell.
+func (l *lab) explains(view, key string) explanation {
+	l.t.Helper()
+	found := jsonLines[explanation](l.t, l.must("explain", "--json", view, key))
+	if len(found) != 1 {
+		l.t.Fatalf("explain %s %s: %+v", view, key, found)
+	}
+	return found[0]
 }
 
 func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {

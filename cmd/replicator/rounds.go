@@ -19,7 +19,7 @@ func (a *app) newRounds() *verify.Rounds {
 	r := &verify.Rounds{Every: a.cfg.Verify.Every, Observer: a.metrics, Log: a.log}
 	for _, p := range a.pipelines {
 		for _, v := range p.Views {
-			t := watch{app: a, pipeline: p, view: v, settings: a.cfg.Verify}
+			t := watch{app: a, pipeline: p, view: a.cfg.View(v.Name), settings: a.cfg.Verify}
 			r.Views = append(r.Views, verify.Turn{View: v.Name, Source: p.Source.Name(), Verify: t.verify})
 		}
 	}
@@ -56,7 +56,7 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	return verify.Run(ctx, verify.Options{
-		View: w.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
+		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: w.settings.Sample, Rate: w.settings.Rate, Repair: w.settings.Repair, Shard: numberOf(w.cfg, w.shard()),
 		Continue: w.mayGoOn, Resume: resume, Observer: w.metrics,
 		Fence: func(ctx context.Context) error {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"replicator"
 	"replicator/config"
+	"replicator/sinks/mysql"
 )
 
 // schemer is a sink that can say the DDL of targets that are missing.
@@ -62,16 +64,23 @@ func schema(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
-// columnTypes asks the source (of several shards the first: they are alike) for the types of its columns, for the DDL of
-// targets. It connects when it is asked.
-func columnTypes(cfg *config.Config, log *slog.Logger) func(ctx context.Context, table, column string) (string, error) {
-	return func(ctx context.Context, table, column string) (string, error) {
+// sourceColumns asks a shard of the source (the first if none is named: they are alike) for the columns of a table, for the targets
+// that have to tell apart what these do. It connects when it is asked.
+func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source, table string) ([]mysql.SourceColumn, error) {
+	return func(ctx context.Context, source, table string) ([]mysql.SourceColumn, error) {
 		shard := cfg.Source.Shards[0]
-		source, err := newSource(shard, cfg.ShardTables(shard), log, 0)
-		if err != nil {
-			return "", err
+		if i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == source }); i >= 0 {
+			shard = cfg.Source.Shards[i]
 		}
-		typ, err := source.ColumnType(ctx, table, column)
-		return typ, errors.Join(err, source.Close())
+		from, err := newSource(shard, cfg.ShardTables(shard), log, 0)
+		if err != nil {
+			return nil, err
+		}
+		found, err := from.Columns(ctx, table)
+		columns := make([]mysql.SourceColumn, len(found))
+		for i, c := range found {
+			columns[i] = mysql.SourceColumn{Name: c.Name, Type: c.Type, Charset: c.Charset, Collation: c.Collation}
+		}
+		return columns, errors.Join(err, from.Close())
 	}
 }

@@ -134,7 +134,7 @@ func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, vie
 		return err
 	}
 	for _, v := range running {
-		if slices.Contains(views, v.View) && v.Definition != cfg.View(v.View).Fingerprint {
+		if slices.Contains(views, v.View) && !replicator.SameDefinition(v.Definition, cfg.View(v.View).Fingerprint) {
 			return fmt.Errorf("view %q as the file defines it: %w", v.View, server.ErrUnknown)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,17 +19,19 @@ import (
 	"replicator/verify"
 )
 
-// differencesError: verify found differences that remain.
-type differencesError struct {
-	n       int64
-	refused bool // to be repaired
-}
+// differencesError: verify found differences that remain, or dead letters.
+type differencesError struct{ n, dead int64 }
 
 func (e differencesError) Error() string {
-	if e.refused {
-		return plural(int(e.n), "difference") + " left that could not be repaired"
+	var left []string
+	if e.n > 0 {
+		left = append(left, plural(int(e.n), "difference")+" left: repair with --repair, or `replicator rebuild`")
 	}
-	return plural(int(e.n), "difference") + " left: repair with --repair, or `replicator rebuild`"
+	if e.dead > 0 {
+		left = append(left, plural(int(e.dead), "dead letter")+", which no repair can help: `replicator deadletters list` and `replicator explain` say why; "+
+			"write newer versions, or mend what is in the way and `replicator deadletters retry`")
+	}
+	return strings.Join(left, "; ")
 }
 
 // verification is one call of verify.
@@ -47,9 +50,10 @@ func verifyCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [VIEW…]",
 		Short: "Compare views with the source; --repair puts right what differs",
-		Long: `Compares the named views (all, if none is named) with the newest cells of the source: what is missing, stale or extra.
-What a view really holds is read from the sink. It may be run while the program and the application work: a cell that differs
-is looked at again after the view had time to include it. Exit status 3 if differences remain.`,
+		Long: `Compares the named views (all, if none is named) with the newest cells of the source: what is missing, stale or extra, and what
+is dead: not there because it can't be decoded, computed or stored. --repair puts the first three right. What a view really holds is read from the sink. It may be run while the program and the application work: a cell that differs
+is looked at again after the view had time to include it. Exit status 3 if differences
+remain, dead ones included.`,
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if v.cfg, err = loadViews(o, names); err != nil {
 				return err
@@ -86,7 +90,7 @@ is looked at again after the view had time to include it. Exit status 3 if diffe
 func (v *verification) run(ctx context.Context, names []string, out io.Writer, asJSON bool) error {
 	var results []verify.Result
 	var failed error
-	remaining := int64(0)
+	remaining := differencesError{}
 	for _, name := range names {
 		total, err := v.shards(ctx, v.cfg.View(name))
 		if ctx.Err() != nil {
@@ -97,13 +101,14 @@ func (v *verification) run(ctx context.Context, names []string, out io.Writer, a
 			continue
 		}
 		results = append(results, total)
-		remaining += total.Remaining()
+		remaining.n += total.Remaining() - total.Dead
+		remaining.dead += total.Dead
 	}
 	if len(results) > 0 {
 		failed = errors.Join(failed, showResults(out, results, asJSON))
 	}
-	if failed == nil && remaining > 0 {
-		return differencesError{remaining, v.repair}
+	if failed == nil && remaining.n+remaining.dead > 0 {
+		return remaining
 	}
 	return failed
 }
@@ -123,6 +128,7 @@ func (v *verification) shards(ctx context.Context, view *replicator.View) (total
 		total.Missing += r.Missing
 		total.Stale += r.Stale
 		total.Extra += r.Extra
+		total.Dead += r.Dead
 		total.Repaired += r.Repaired
 		total.Differences = append(total.Differences, r.Differences...)
 	}
@@ -136,16 +142,16 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	var rows, cells [][]string
 	for _, r := range results {
-		rows = append(rows, []string{r.View, count(r.Checked), count(r.Missing), count(r.Stale), count(r.Extra), count(r.Repaired)})
+		rows = append(rows, []string{r.View, count(r.Checked), count(r.Missing), count(r.Stale), count(r.Extra), count(r.Dead), count(r.Repaired)})
 		for _, d := range r.Differences {
 			difference := string(d.Kind)
-			if d.Refused != "" {
-				difference += ", not repaired: " + d.Refused
+			if d.Reason != "" {
+				difference += ": " + d.Reason
 			}
 			cells = append(cells, []string{r.View, d.Key, d.Column, difference})
 		}
 	}
-	if err := printTable(out, []string{"view", "checked", "missing", "stale", "extra", "repaired"}, rows); err != nil || len(cells) == 0 {
+	if err := printTable(out, []string{"view", "checked", "missing", "stale", "extra", "dead", "repaired"}, rows); err != nil || len(cells) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
@@ -165,7 +171,7 @@ type opened struct {
 
 // open opens a view for looking at: nothing of its progress is touched.
 func (v *verification) open(ctx context.Context, shard config.Shard, view *replicator.View) (o *opened, err error) {
-	o = &opened{view: view}
+	o = &opened{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.close())
@@ -188,7 +194,11 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	if err != nil {
 		return o, err
 	}
-	if err := mayLookAt(view, marks); err != nil {
+	if views, err = asMarked(ctx, o.source, views, marks); err != nil {
+		return o, err
+	}
+	o.view = views[0]
+	if err := mayLookAt(o.view, marks); err != nil {
 		return o, err
 	}
 	if o.target, err = o.sink.Open(ctx, shard.Name, views); err != nil {
@@ -208,13 +218,36 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	return o, err
 }
 
+// asMarked are views with the fingerprints that they have with the source's tables: those that the sink knows them by, where they
+// mean the same.
+func asMarked(ctx context.Context, source *canal.Source, views []*replicator.View, marks []replicator.Mark) ([]*replicator.View, error) {
+	own := clones(views)
+	for _, v := range own {
+		var tables []string
+		for _, f := range v.From {
+			tables = append(tables, f.Table)
+		}
+		identities, err := source.Identities(ctx, tables)
+		if err != nil {
+			return nil, err
+		}
+		v.Fingerprint = replicator.DefinedOn(v, identities)
+		for _, m := range marks {
+			if m.View == v.Name && replicator.SameDefinition(m.Fingerprint, v.Fingerprint) {
+				v.Fingerprint = m.Fingerprint
+			}
+		}
+	}
+	return own, nil
+}
+
 // mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, a counter that
 // it does not know, and what lives in several shards in those that do not know it.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {
-	case i >= 0 && marks[i].Fingerprint != v.Fingerprint:
-		return fmt.Errorf("view %s: %w: its definition changed since it was filled: restore it, or run `replicator rebuild %s`", v.Name, verify.ErrUnverifiable, v.Name)
+	case i >= 0 && !replicator.SameDefinition(marks[i].Fingerprint, v.Fingerprint):
+		return fmt.Errorf("%w: %w", verify.ErrUnverifiable, replicator.Redefined(v, marks[i].Fingerprint, v.Fingerprint))
 	case i < 0 && len(v.Shards) > 1:
 		return fmt.Errorf("view %s: %w: it was never filled, or a shard of its sink lost it", v.Name, verify.ErrUnverifiable)
 	case i < 0 && v.Kind == "counter":
@@ -250,7 +283,7 @@ func (v *verification) view(ctx context.Context, shard config.Shard, view *repli
 	p := newProgress(v.errOut)
 	defer p.end()
 	options := verify.Options{
-		View: view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
+		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: v.sample, Rate: v.rate, Repair: v.repair, Fence: v.fence(ctx, o), Shard: numberOf(v.cfg, shard),
 		Progress: func(checked, estimate int64) {
 			if p.terminal {

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ type change struct {
 	do       replicator.Op
 	present  bool
 	fields   [][]byte
+	failed   error // why what it contributes could not be computed
 	bad      error // why what it contributes can't be stored
 	applied  bool  // State.Next says so, of the document as it was read last
 }
@@ -63,15 +65,15 @@ func (b *batch) gather() {
 		slot := slotName(b.target.source, op.Cell)
 		for _, v := range op.Values {
 			k := b.target.kept[v.View]
-			c := &change{op: i, view: v.View, slot: slot, do: op}
+			c := &change{op: i, view: v.View, slot: slot, do: op, failed: v.Err}
 			if v.Err == nil && len(v.Entries) > 0 {
 				c.fields, c.bad = k.contribution(v.Entries[0])
 				c.present = c.bad == nil
 			}
 			id, routing, err := k.id(op.Cell)
 			if err != nil { // no document can be there: nothing to take away
-				if len(v.Entries) > 0 {
-					b.rejected = append(b.rejected, replicator.Rejected{Op: i, View: v.View, Err: err})
+				if len(v.Entries) > 0 || v.Err != nil {
+					b.rejected = append(b.rejected, replicator.Rejected{Op: i, View: v.View, Err: cmp.Or(v.Err, err)})
 				}
 				continue
 			}
@@ -227,7 +229,7 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
 		return 0, d.blame(f)
 	}
-	return 0, fmt.Errorf("writing a document of view %s: %w", d.keeper.view.Name, f.classify())
+	return 0, ofView(fmt.Errorf("writing a document of view %s: %w", d.keeper.view.Name, f.classify()), d.keeper.view)
 }
 
 // blame finds which cell's contribution a document was refused for. A merged document may show a field of another cell than

@@ -1,12 +1,15 @@
 package elastic
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
@@ -101,7 +104,7 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 		}
 		body = append(body, '}')
 	}
-	answer, err := c.send(ctx, http.MethodPost, "/_mget", "application/json", append(body, "]}"...))
+	answer, err := c.send(ctx, esapi.MgetRequest{Body: bytes.NewReader(append(body, "]}"...))})
 	if err != nil {
 		return err
 	}
@@ -127,6 +130,9 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 			return gone(d.index)
 		case f.Error != nil:
 			f.Error.Status = http.StatusServiceUnavailable // of a shard; which one the item does not say
+			if d.keeper != nil {
+				return ofView(f.Error, d.keeper.view)
+			}
 			return f.Error
 		}
 		d.known, d.exists, d.seq, d.term, d.source = true, f.Found, f.Seq, f.Term, f.Source
@@ -160,8 +166,10 @@ func (c *client) writeSome(ctx context.Context, documents []*document, size int)
 	for _, d := range documents {
 		body = d.appendItem(body)
 	}
-	answer, err := c.send(ctx, http.MethodPost, "/_bulk?require_alias=true&filter_path=items.*.status,items.*.error,items.*._seq_no,items.*._primary_term",
-		"application/x-ndjson", body)
+	alias := true
+	answer, err := c.send(ctx, esapi.BulkRequest{Body: bytes.NewReader(body), RequireAlias: &alias,
+		FilterPath: []string{"items.*.status", "items.*.error", "items.*._seq_no", "items.*._primary_term"},
+		Header:     http.Header{"Content-Type": {"application/x-ndjson"}}})
 	if isTooLarge(err) {
 		if len(documents) == 1 {
 			documents[0].failure = asFailure(err)

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
@@ -22,7 +25,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	if !strings.HasPrefix(version, "8.") && !strings.HasPrefix(version, "9.") {
 		findings[0].Level, findings[0].Fix = replicator.Warn, "the program is tested with Elasticsearch 8.19; 8.0 or newer is expected to work"
 	}
-	findings = append(findings, s.health(ctx), s.privileges(ctx, views))
+	findings = append(append(findings, s.health(ctx)), s.privileges(ctx, views)...)
 	for _, v := range views {
 		findings = append(findings, s.checkView(ctx, v)...)
 	}
@@ -40,7 +43,7 @@ func (s *Sink) version(ctx context.Context) (string, error) {
 			Number string `json:"number"`
 		} `json:"version"`
 	}
-	err := s.client.call(ctx, http.MethodGet, "/", nil, &info)
+	err := s.client.call(ctx, esapi.InfoRequest{}, &info)
 	if err == nil {
 		return info.Version.Number, nil
 	}
@@ -52,7 +55,7 @@ func (s *Sink) version(ctx context.Context) (string, error) {
 			Version string `json:"version"`
 		} `json:"nodes"`
 	}
-	if err := s.client.call(ctx, http.MethodGet, "/_nodes/_local?filter_path=nodes.*.version", nil, &nodes); err != nil {
+	if err := s.client.call(ctx, esapi.NodesInfoRequest{NodeID: []string{"_local"}, FilterPath: []string{"nodes.*.version"}}, &nodes); err != nil {
 		return "", err
 	}
 	for _, n := range nodes.Nodes {
@@ -67,7 +70,7 @@ func (s *Sink) health(ctx context.Context) replicator.Finding {
 		Shards int    `json:"unassigned_shards"`
 	}
 	f := replicator.Finding{What: "sink " + s.name + ": cluster health", Level: replicator.OK}
-	if err := s.client.call(ctx, http.MethodGet, "/_cluster/health", nil, &health); err != nil {
+	if err := s.client.call(ctx, esapi.ClusterHealthRequest{}, &health); err != nil {
 		return failed(f.What, err, "grant the cluster privilege monitor")
 	}
 	f.Detail = fmt.Sprintf("%s, %d shards unassigned", health.Status, health.Shards)
@@ -77,8 +80,8 @@ func (s *Sink) health(ctx context.Context) replicator.Finding {
 	return f
 }
 
-// privileges asks what the sink's user may do. A cluster without security doesn't know the question.
-func (s *Sink) privileges(ctx context.Context, views []*replicator.View) replicator.Finding {
+// privileges asks what the sink's user may do with the views' indexes. A cluster without security doesn't know the question.
+func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "sink " + s.name + ": privileges", Level: replicator.OK}
 	var names []string
 	for _, v := range views {
@@ -86,39 +89,70 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) replica
 	}
 	if len(names) == 0 {
 		f.Detail = "no views"
-		return f
+		return []replicator.Finding{f}
 	}
-	body := map[string]any{"cluster": []string{"monitor"}, "index": []any{map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}}}
+	wanted := map[string]any{"cluster": []string{"monitor"}, "index": []any{map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}}}
 	var answer struct {
-		All bool `json:"has_all_requested"`
+		All     bool                       `json:"has_all_requested"`
+		Cluster map[string]bool            `json:"cluster"`
+		Index   map[string]map[string]bool `json:"index"`
 	}
-	err := s.client.call(ctx, http.MethodPost, "/_security/user/_has_privileges", body, &answer)
+	err := s.client.call(ctx, esapi.SecurityHasPrivilegesRequest{Body: body(wanted)}, &answer)
 	switch {
 	case hasStatus(err, http.StatusBadRequest), hasStatus(err, http.StatusMethodNotAllowed), hasStatus(err, http.StatusNotFound), hasStatus(err, http.StatusInternalServerError):
 		f.Detail = "the cluster has no security turned on"
+		return []replicator.Finding{f}
 	case err != nil:
-		return failed(f.What, err, "check who the sink logs in as")
-	case !answer.All:
-		f.Level, f.Detail = replicator.Fail, "the sink's user may not do all that it needs to"
-		f.Fix = "grant the index privileges manage, read and write on INDEX and INDEX-r* of each view, and the cluster privilege monitor"
-	default:
+		return []replicator.Finding{failed(f.What, err, "check who the sink logs in as")}
+	case answer.All:
 		f.Detail = "manage, read and write on the views' indexes"
+		return []replicator.Finding{f}
 	}
-	return f
+	var findings []replicator.Finding
+	for _, v := range views {
+		for _, index := range []string{v.Index, v.Index + "-r1"} {
+			if lacks := without(answer.Index[index]); len(lacks) > 0 {
+				findings = append(findings, replicator.Finding{What: "view " + v.Name + ": privileges", Level: replicator.Fail,
+					Detail: fmt.Sprintf("the sink's user lacks the privileges %s on %s", strings.Join(lacks, ", "), index),
+					Fix:    fmt.Sprintf("grant the index privileges manage, read and write on %s and %s-r*", v.Index, v.Index)})
+			}
+		}
+	}
+	if len(findings) == 0 || !answer.Cluster["monitor"] {
+		f.Level, f.Detail, f.Fix = replicator.Fail, "the sink's user may not do all that it needs to", "grant the cluster privilege monitor"
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// without are the privileges that are not there.
+func without(has map[string]bool) (lacks []string) {
+	for name, there := range has {
+		if !there {
+			lacks = append(lacks, name)
+		}
+	}
+	slices.Sort(lacks)
+	return lacks
 }
 
 // checkView looks at a view's alias and the index behind it.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "view " + v.Name + ": index", Level: replicator.OK}
+	if _, err := s.keep(v, ""); err != nil {
+		return []replicator.Finding{failed(f.What, err, "correct the view's definition")}
+	}
 	if err := s.ownsAlias(ctx, v.Index); err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
-	}
-	if _, err := creation(v, &generation{}); err != nil {
-		return []replicator.Finding{failed(f.What, err, "correct the file")}
 	}
 	all, err := s.generations(ctx, v.Index)
 	if err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
+	}
+	if !slices.ContainsFunc(all, func(g *generation) bool { return g.holds(v) }) {
+		if _, err := s.design(ctx, v, &generation{index: v.Index + "-r1"}); err != nil {
+			return []replicator.Finding{failed(f.What, err, "correct the file")}
+		}
 	}
 	if len(all) == 0 {
 		f.Detail = fmt.Sprintf("the alias %s and the index %s-r1 will be made", v.Index, v.Index)
@@ -146,7 +180,9 @@ func (s *Sink) blocks(ctx context.Context, index string) []string {
 	var found map[string]struct {
 		Settings map[string]json.RawMessage `json:"settings"`
 	}
-	if err := s.client.call(ctx, http.MethodGet, "/"+index+"/_settings/index.blocks.*?flat_settings=true", nil, &found); err != nil {
+	flat := true
+	request := esapi.IndicesGetSettingsRequest{Index: []string{index}, Name: []string{"index.blocks.*"}, FlatSettings: &flat}
+	if err := s.client.call(ctx, request, &found); err != nil {
 		return nil // said by what follows
 	}
 	var blocks []string

@@ -13,18 +13,19 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
-	"github.com/elastic/go-elasticsearch/v8"
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
 
-// client speaks to the cluster through Elastic's own client, without its wrappers of single APIs: bodies are rendered and
-// answers read here (ADR 8). It tries another node where one can't be reached; all further retries are the pipeline's.
+// client speaks to the cluster by the requests of Elastic's own client, over its transport; bodies are rendered and answers read
+// here (ADR 8). It tries another node where one can't be reached; all further retries are the pipeline's.
 type client struct {
-	elastic  *elasticsearch.BaseClient
+	elastic  *elastictransport.Client
 	http     *http.Transport
 	patience time.Duration // how long a request may take in all
 }
@@ -38,11 +39,14 @@ func newClient(c Config) (*client, error) {
 		return nil, errors.New("it has no addresses")
 	}
 	local := true
+	var nodes []*url.URL
 	for _, a := range c.Addresses {
 		u, err := url.Parse(a)
 		if err != nil || u.Host == "" {
 			return nil, errors.New("an address is no URL; it has the form http://HOST:PORT or https://HOST:PORT")
 		}
+		u.Path = strings.TrimRight(u.Path, "/")
+		nodes = append(nodes, u)
 		ip := net.ParseIP(u.Hostname())
 		local = local && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 	}
@@ -61,13 +65,25 @@ func newClient(c Config) (*client, error) {
 		// All requests share a connection of HTTP/2, which none of them ends: it is asked whether it lives.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
 	}
-	e, err := elasticsearch.NewBaseClient(elasticsearch.Config{
-		Addresses: c.Addresses, Username: c.Username, Password: c.Password, APIKey: c.APIKey, Transport: h,
-		Header:       http.Header{"User-Agent": {"replicator"}},
-		Interceptors: []elastictransport.InterceptorFunc{genuine},
-		DisableRetry: len(c.Addresses) == 1, MaxRetries: len(c.Addresses) - 1, RetryOnStatus: []int{http.StatusBadGateway},
-		CompressRequestBody: !local, CompressRequestBodyLevel: 1, PoolCompressor: true, // on loopback it only costs
-	})
+	options := []elastictransport.Option{
+		elastictransport.WithURLs(nodes...), elastictransport.WithTransport(h), elastictransport.WithInterceptors(genuine),
+		elastictransport.WithUserAgent("replicator"),
+	}
+	if len(nodes) == 1 {
+		options = append(options, elastictransport.WithDisableRetry())
+	} else {
+		options = append(options, elastictransport.WithRetry(len(nodes)-1, http.StatusBadGateway))
+	}
+	if !local { // on loopback it only costs
+		options = append(options, elastictransport.WithCompression(1))
+	}
+	switch {
+	case c.APIKey != "":
+		options = append(options, elastictransport.WithAPIKey(c.APIKey))
+	case c.Username != "":
+		options = append(options, elastictransport.WithBasicAuth(c.Username, c.Password))
+	}
+	e, err := elastictransport.NewClient(options...)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +93,7 @@ func newClient(c Config) (*client, error) {
 var errNotElasticsearch = errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
 	"X-Elastic-Product): check the sink's addresses")
 
-// genuine refuses every successful answer that is not Elasticsearch's. The client itself looks at the first one only, and
-// what it then says can't be told from a link that failed.
+// genuine refuses every successful answer that is not Elasticsearch's: other servers take the same requests, and mean others.
 func genuine(next elastictransport.RoundTripFunc) elastictransport.RoundTripFunc {
 	return func(req *http.Request) (*http.Response, error) {
 		res, err := next(req)
@@ -114,20 +129,22 @@ func (t TLS) config() (*tls.Config, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// call sends a request with a JSON body, if there is one, and reads the answer into into, if it is given.
-func (c *client) call(ctx context.Context, method, path string, body, into any) error {
-	var text []byte
-	if body != nil {
-		var err error
-		if text, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
-	answer, err := c.send(ctx, method, path, "application/json", text)
+// call sends a request, and reads the answer into into, if it is given.
+func (c *client) call(ctx context.Context, request esapi.Request, into any) error {
+	answer, err := c.send(ctx, request)
 	if err != nil || into == nil {
 		return err
 	}
 	return decode(answer, into)
+}
+
+// body is what a request sends, as JSON. It is made of the sink's own maps and texts, which can always be marshalled.
+func body(of any) io.Reader {
+	text, err := json.Marshal(of)
+	if err != nil {
+		panic("a request's body: " + err.Error())
+	}
+	return bytes.NewReader(text)
 }
 
 func decode(answer []byte, into any) error {
@@ -138,20 +155,10 @@ func decode(answer []byte, into any) error {
 }
 
 // send sends a request and returns the answer's body; an answer that is no success is an error, classified.
-func (c *client) send(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
+func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	// A URL without scheme and host: the transport fills in those of a node.
-	req, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if len(body) == 0 {
-		req.Body, req.ContentLength = nil, 0
-	} else {
-		req.Header.Set("Content-Type", contentType)
-	}
-	res, err := c.elastic.Perform(req)
+	res, err := request.Do(ctx, c.elastic)
 	if errors.Is(err, errNotElasticsearch) {
 		return nil, replicator.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,20 +20,21 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 		return nil, fmt.Errorf("comparing: %w", err)
 	}
 	var differences []replicator.Difference
+	for _, r := range b.rejected { // no document can be there
+		differences = append(differences, replicator.Difference{Op: r.Op, View: r.View, Kind: replicator.Dead, State: replicator.Unseen, Err: r.Err})
+	}
 	for _, d := range b.documents {
-		difference, err := d.compare()
+		some, err := d.compare()
 		if err != nil {
 			return nil, err
 		}
-		if difference != nil {
-			differences = append(differences, *difference)
-		}
+		differences = append(differences, some...)
 	}
 	return differences, nil
 }
 
-// compare returns where a document is not what its changes make, all of its cells being among them; nil if it is.
-func (d *document) compare() (*replicator.Difference, error) {
+// compare returns where a document is not what its changes make, all of its cells being among them; or else which of them are dead.
+func (d *document) compare() (differences []replicator.Difference, err error) {
 	k, first := d.keeper, d.changes[0]
 	known := contents{}
 	if d.exists {
@@ -43,9 +45,15 @@ func (d *document) compare() (*replicator.Difference, error) {
 	}
 	want := contents{}
 	for _, c := range d.changes {
-		w := &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}
-		if s := known[c.slot]; s != nil && !s.present && s.state.Version == c.do.Version {
-			w.present, w.fields = false, nil // it was refused: a dead letter, nothing to hold
+		w, s := &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}, known[c.slot]
+		why := cmp.Or(c.failed, c.bad)
+		if why != nil || w.present && s != nil && !s.present && s.state.Version == c.do.Version {
+			w.present, w.fields = false, nil // the index refused it, if there is no other reason
+			dead := replicator.Difference{Op: c.op, View: c.view, Kind: replicator.Dead, State: replicator.Unseen, Err: why}
+			if s != nil {
+				dead.State = s.state
+			}
+			differences = append(differences, dead)
 		}
 		want[c.slot] = w
 	}
@@ -57,7 +65,7 @@ func (d *document) compare() (*replicator.Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen, Name: d.id}
+	result := replicator.Difference{Op: first.op, View: first.view, State: replicator.Unseen, Name: d.id}
 	if s := known[first.slot]; s != nil {
 		result.State = s.state
 	}
@@ -71,7 +79,7 @@ func (d *document) compare() (*replicator.Difference, error) {
 	}
 	switch {
 	case hidden && expectHidden:
-		return nil, nil
+		return differences, nil
 	case expectHidden:
 		result.Kind = replicator.Extra
 	case hidden:
@@ -83,10 +91,10 @@ func (d *document) compare() (*replicator.Difference, error) {
 			}
 		}
 		if result.Kind == "" {
-			return nil, nil
+			return differences, nil
 		}
 	}
-	return result, nil
+	return []replicator.Difference{result}, nil
 }
 
 // shown are the fields that a document shows, in the order of the view's; hidden if it is none that the alias shows.

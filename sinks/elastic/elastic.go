@@ -2,11 +2,14 @@ package elastic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
@@ -77,15 +80,19 @@ func New(c Config) (*Sink, error) {
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views), marked: make([]int64, len(views))}
+	var refused []error
 	for _, v := range views {
 		k, err := s.keep(v, source)
 		if err == nil {
 			err = s.settle(ctx, k)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("view %s: %w", v.Name, err)
+			refused = append(refused, ofView(fmt.Errorf("view %s: %w", v.Name, err), v))
 		}
 		t.kept = append(t.kept, k)
+	}
+	if err := errors.Join(refused...); err != nil {
+		return nil, err
 	}
 	if err := t.register(ctx); err != nil {
 		return nil, err
@@ -173,10 +180,10 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 			continue
 		}
 		g.forgotten = true
-		if err := s.client.call(ctx, "PUT", "/"+g.index+"/_mapping", map[string]any{"_meta": g.meta()}, nil); err != nil {
+		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
 			return fmt.Errorf("forgetting view %s in index %s: %w", view, g.index, err)
 		}
-		if err := s.client.call(ctx, "DELETE", "/"+g.index+"/_doc/"+registryID, nil, nil); err != nil && !isMissing(err) {
+		if err := s.client.call(ctx, esapi.DeleteRequest{Index: g.index, DocumentID: registryID}, nil); err != nil && !isMissing(err) {
 			return fmt.Errorf("forgetting the marks of view %s: %w", view, err)
 		}
 	}

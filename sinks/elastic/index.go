@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
@@ -69,10 +72,21 @@ type indexInfo struct {
 	} `json:"mappings"`
 }
 
+// described is what of an index is asked for.
+var described = []string{"*.aliases", "*.mappings._meta"}
+
+// putMeta writes what the index says of itself.
+func (g *generation) putMeta() esapi.Request {
+	return esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: body(map[string]any{"_meta": g.meta()})}
+}
+
+// remove removes an index.
+func remove(index string) esapi.Request { return esapi.IndicesDeleteRequest{Index: []string{index}} }
+
 // generations lists the indexes of ours behind an alias ("*": behind all).
 func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, error) {
 	var found map[string]indexInfo
-	err := s.client.call(ctx, "GET", "/"+alias+"-r*?features=aliases,mappings&expand_wildcards=all&filter_path=*.aliases,*.mappings._meta", nil, &found)
+	err := s.client.call(ctx, esapi.IndicesGetRequest{Index: []string{alias + "-r*"}, Features: "aliases,mappings", ExpandWildcards: "all", FilterPath: described}, &found)
 	if err != nil && !isMissing(err) {
 		return nil, fmt.Errorf("listing the indexes: %w", err)
 	}
@@ -148,7 +162,7 @@ func (s *Sink) settle(ctx context.Context, k *keeper) error {
 // ownsAlias reports what hinders the alias: an index of that name, or one that is not ours behind it.
 func (s *Sink) ownsAlias(ctx context.Context, alias string) error {
 	var found map[string]indexInfo
-	err := s.client.call(ctx, "GET", "/"+alias+"?features=aliases,mappings&filter_path=*.aliases,*.mappings._meta", nil, &found)
+	err := s.client.call(ctx, esapi.IndicesGetRequest{Index: []string{alias}, Features: "aliases,mappings", FilterPath: described}, &found)
 	if isMissing(err) {
 		return nil
 	}
@@ -178,13 +192,13 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 		index: k.view.Index + "-r" + strconv.Itoa(number), number: number, view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
 	}
 	g.write = g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
-	body, err := creation(k.view, g)
+	design, err := s.design(ctx, k.view, g)
 	if err != nil {
-		return replicator.Fatal(err)
+		return err
 	}
-	err = s.client.call(ctx, "PUT", "/"+g.index, body, nil)
-	if f := asFailure(err); f != nil && f.Status == 400 && f.Type != "resource_already_exists_exception" {
-		return replicator.Fatal(fmt.Errorf("creating index %s with its mapping_file and settings_file: %w", g.index, err))
+	err = s.client.call(ctx, esapi.IndicesCreateRequest{Index: g.index, Body: body(design)}, nil)
+	if f := asFailure(err); f != nil && f.Status == http.StatusBadRequest && f.Type != "resource_already_exists_exception" {
+		return misdesigned(k.view, err)
 	}
 	if err != nil {
 		return fmt.Errorf("creating index %s: %w", g.index, err)
@@ -192,6 +206,28 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 	k.generation = g
 	s.log.Info("index created", "sink", s.name, "view", k.view.Name, "index", g.index, "shown", g.shown)
 	return nil
+}
+
+// design is the body of the request that creates an index, as far as the cluster takes it: it is asked what it would make of a template
+// with these mappings and settings, which changes nothing. A user who may not ask that learns it when the index is created.
+func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (map[string]any, error) {
+	design, err := creation(v, g)
+	if err != nil {
+		return nil, replicator.Fatal(err)
+	}
+	template := map[string]any{"settings": design["settings"], "mappings": design["mappings"]}
+	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(map[string]any{"index_patterns": []string{g.index}, "template": template})}, nil)
+	switch f := asFailure(err); {
+	case err != nil && f == nil:
+		return nil, fmt.Errorf("looking at its mapping and settings: %w", err)
+	case f != nil && f.Status == http.StatusBadRequest:
+		return nil, misdesigned(v, err)
+	}
+	return design, nil
+}
+
+func misdesigned(v *replicator.View, err error) error {
+	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w", v.Index, err))
 }
 
 // filter is what an alias shows: all documents but those that only remember a cell.
@@ -265,7 +301,7 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 			}
 		}
 	}
-	if err := s.client.call(ctx, "POST", "/_aliases", map[string]any{"actions": actions}, nil); err != nil {
+	if err := s.client.call(ctx, esapi.IndicesUpdateAliasesRequest{Body: body(map[string]any{"actions": actions})}, nil); err != nil {
 		return fmt.Errorf("letting aliases show %s: %w", strings.Join(names, ", "), err)
 	}
 	for _, g := range show {
@@ -283,7 +319,7 @@ func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 		if g.shown || g.isRetired() {
 			continue
 		}
-		if err := s.client.call(ctx, "DELETE", "/"+g.index, nil, nil); err != nil && !isMissing(err) {
+		if err := s.client.call(ctx, remove(g.index), nil); err != nil && !isMissing(err) {
 			s.log.Warn("an index that is no longer needed can't be removed", "sink", s.name, "index", g.index, "error", err)
 		}
 	}

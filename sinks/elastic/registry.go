@@ -83,7 +83,7 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 				documents[n].text, err = r.render()
 			}
 			if err != nil {
-				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
+				return nil, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, err), t.views[i])
 			}
 			registries[i] = r
 		}
@@ -99,7 +99,7 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 			case d.failure.isGone():
 				return nil, gone(d.index)
 			default:
-				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, d.failure.classify())
+				return nil, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, d.failure.classify()), t.views[i])
 			}
 		}
 		if pending = left; len(pending) == 0 {

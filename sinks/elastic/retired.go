@@ -2,7 +2,6 @@ package elastic
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -73,7 +72,7 @@ func (s *Sink) retireSuperseded(older []*generation) {
 // finds it again.
 func (s *Sink) removeRetired(ctx context.Context) {
 	for _, index := range s.retired.take() {
-		if err := s.client.call(ctx, http.MethodDelete, "/"+index, nil, nil); err != nil && !isMissing(err) {
+		if err := s.client.call(ctx, remove(index), nil); err != nil && !isMissing(err) {
 			s.log.Warn("an index whose place another has taken can't be removed", "sink", s.name, "index", index, "error", err)
 		}
 	}

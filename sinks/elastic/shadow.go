@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
@@ -53,10 +54,10 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 	}
 	for i, g := range add {
 		g.view, g.fingerprint = views[i].Name, views[i].Fingerprint
-		if err := s.client.call(ctx, http.MethodPost, "/"+g.write+"/_refresh", nil, nil); err != nil {
+		if err := s.client.call(ctx, esapi.IndicesRefreshRequest{Index: []string{g.write}}, nil); err != nil {
 			return fmt.Errorf("view %s: refreshing its shadow: %w", views[i].Name, err)
 		}
-		if err := s.client.call(ctx, http.MethodPut, "/"+g.index+"/_mapping", map[string]any{"_meta": g.meta()}, nil); err != nil {
+		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
 			return fmt.Errorf("view %s: taking over index %s: %w", views[i].Name, g.index, err)
 		}
 	}
@@ -85,7 +86,7 @@ func (s Shadowing) Discard(ctx context.Context, views []*replicator.View) error 
 			if g.view != v.Name+replicator.ShadowSuffix {
 				continue
 			}
-			if err := s.client.call(ctx, http.MethodDelete, "/"+g.index, nil, nil); err != nil && !isMissing(err) {
+			if err := s.client.call(ctx, remove(g.index), nil); err != nil && !isMissing(err) {
 				errs = append(errs, fmt.Errorf("view %s: removing its shadow %s: %w", v.Name, g.index, err))
 			}
 		}

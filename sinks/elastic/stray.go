@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
 	"replicator"
 )
 
@@ -63,11 +65,9 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		if !d.isStray() {
 			continue
 		}
-		path := fmt.Sprintf("/%s/_doc/%s?if_seq_no=%d&if_primary_term=%d", write, url.PathEscape(d.id), d.seq, d.term)
-		if d.routing != "" {
-			path += "&routing=" + url.QueryEscape(d.routing)
-		}
-		err := t.sink.client.call(ctx, http.MethodDelete, path, nil, nil)
+		seq, term := int(d.seq), int(d.term)
+		err := t.sink.client.call(ctx, esapi.DeleteRequest{Index: write, DocumentID: url.PathEscape(d.id), // it is not escaped by Do
+			Routing: d.routing, IfSeqNo: &seq, IfPrimaryTerm: &term}, nil)
 		switch f := asFailure(err); {
 		case err == nil:
 			removed++

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
@@ -102,7 +103,7 @@ func (t *Target) hits(ctx context.Context, view int, after string, limit int) (f
 		var opened struct {
 			ID string `json:"id"`
 		}
-		if err := t.sink.client.call(ctx, http.MethodPost, "/"+k.generation.write+"/_pit?keep_alive="+keepPoint, nil, &opened); err != nil {
+		if err := t.sink.client.call(ctx, esapi.OpenPointInTimeRequest{Index: []string{k.generation.write}, KeepAlive: keepPoint}, &opened); err != nil {
 			return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 		}
 		p.Point = opened.ID
@@ -111,7 +112,7 @@ func (t *Target) hits(ctx context.Context, view int, after string, limit int) (f
 		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 	}
 	if len(found) < limit { // the last page
-		_ = t.sink.client.call(ctx, http.MethodDelete, "/_pit", map[string]any{"id": p.Point}, nil) // else it ends by itself
+		_ = t.sink.client.call(ctx, esapi.ClosePointInTimeRequest{Body: body(map[string]any{"id": p.Point})}, nil) // else it ends by itself
 		return found, "", nil
 	}
 	return found, p.String(), nil
@@ -119,13 +120,13 @@ func (t *Target) hits(ctx context.Context, view int, after string, limit int) (f
 
 // page reads the next documents, and moves p on.
 func (t *Target) page(ctx context.Context, p *page, limit int) ([]hit, error) {
-	body := map[string]any{
+	search := map[string]any{
 		"size": limit, "sort": []string{"_shard_doc"}, "track_total_hits": false,
 		"pit":   map[string]any{"id": p.Point, "keep_alive": keepPoint},
 		"query": filter(),
 	}
 	if p.After != nil {
-		body["search_after"] = p.After
+		search["search_after"] = p.After
 	}
 	var result struct {
 		Point string `json:"pit_id"`
@@ -133,7 +134,7 @@ func (t *Target) page(ctx context.Context, p *page, limit int) ([]hit, error) {
 			Hits []hit `json:"hits"`
 		} `json:"hits"`
 	}
-	if err := t.sink.client.call(ctx, http.MethodPost, "/_search", body, &result); err != nil {
+	if err := t.sink.client.call(ctx, esapi.SearchRequest{Body: body(search)}, &result); err != nil {
 		return nil, err
 	}
 	if result.Point != "" {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
 )
@@ -142,7 +143,7 @@ func (t *Target) Refresh(ctx context.Context) error {
 	if len(indexes) == 0 {
 		return nil
 	}
-	if err := t.sink.client.call(ctx, http.MethodPost, "/"+strings.Join(indexes, ",")+"/_refresh", nil, nil); err != nil {
+	if err := t.sink.client.call(ctx, esapi.IndicesRefreshRequest{Index: indexes}, nil); err != nil {
 		if isMissing(err) {
 			return gone(strings.Join(indexes, ","))
 		}

@@ -19,8 +19,9 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)
 	found = append(found, s.checkOwn(ctx, what))
+	from := s.origins("")
 	for _, v := range views {
-		found = append(found, s.checkView(ctx, v))
+		found = append(found, s.checkView(ctx, v, from))
 	}
 	return found
 }
@@ -87,7 +88,7 @@ func (s *Sink) inShard() string {
 }
 
 // checkView looks at one view's table.
-func (s *Sink) checkView(ctx context.Context, v *replicator.View) replicator.Finding {
+func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins) replicator.Finding {
 	f := replicator.Finding{What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + v.Table}
 	if v.Create {
 		switch sh, err := s.readShape(ctx, v.Table); {
@@ -99,12 +100,23 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) replicator.Fin
 			return f
 		}
 	}
-	if _, err := s.keep(ctx, v); err != nil {
+	k, err := s.keep(ctx, v, from)
+	if err != nil {
 		f.Level, f.Detail = replicator.Fail, err.Error()
 		f.Fix = "alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing"
 		if is(err, 1044, 1142, 1143) {
 			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
 		}
+		return f
+	}
+	if len(k.loose) > 0 {
+		c := k.loose[0]
+		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: groups that the collation of its column %s, %s, takes for one are one row", f.Detail, c.name, c.collation)
+		f.Fix, err = s.alter(ctx, k, c, true)
+		if err != nil {
+			f.Fix = ""
+		}
+		f.Fix += ", if they are to be told apart, and then `replicator verify --repair " + v.Name + "`"
 	}
 	return f
 }

@@ -1,11 +1,15 @@
 package mysql_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 // Values that the table's collation takes for equal are one entry; which of them are equal only the table's key says.
@@ -85,6 +89,94 @@ func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 					t.Errorf("differences: %+v, %v", d, err)
 				}
 			})
+		}
+	})
+}
+
+// pairs are columns of a source and of a target, and whether the second tells apart all that the first does.
+var pairs = []struct {
+	source mysql.SourceColumn
+	target string
+	apart  bool
+}{
+	{text("varchar(11)", "ascii_bin"), "VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin", true},
+	{text("varchar(11)", "ascii_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", true},
+	{text("varchar(11)", "ascii_bin"), "VARBINARY(11)", true},
+	{text("varchar(11)", "ascii_bin"), "VARCHAR(11) CHARACTER SET ascii COLLATE ascii_general_ci", false},
+	{text("varchar(11)", "ascii_bin"), "VARCHAR(11) COLLATE utf8mb4_unicode_ci", false},
+	{text("varchar(11)", "ascii_bin"), "ENUM('a','b') COLLATE utf8mb4_general_ci", false},
+	{text("varchar(11)", "utf8mb4_general_ci"), "VARCHAR(11) COLLATE utf8mb4_general_ci", true},
+	{text("varchar(11)", "utf8mb3_general_ci"), "VARCHAR(11) COLLATE utf8mb4_general_ci", true},
+	{text("varchar(11)", "utf8mb4_general_ci"), "VARCHAR(11) COLLATE utf8mb4_bin", true},
+	{text("varchar(11)", "utf8mb4_general_ci"), "VARCHAR(11) COLLATE utf8mb4_unicode_ci", false},
+	{text("varchar(11)", "latin1_swedish_ci"), "VARCHAR(11) COLLATE utf8mb4_swedish_ci", false},
+	{text("enum('a','A')", "utf8mb4_bin"), "VARCHAR(11) COLLATE utf8mb4_general_ci", false},
+	{text("enum('a','b')", "utf8mb4_general_ci"), "ENUM('a','b') COLLATE utf8mb4_general_ci", true},
+	{text("varchar(11)", "utf8mb4_0900_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", false}, // 'a' and 'a '
+	{text("varchar(11)", "utf8mb4_nopad_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", false},
+	{text("char(11)", "utf8mb4_0900_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", true}, // CHAR holds none
+	{text("varchar(11)", "utf8mb4_0900_bin"), "CHAR(11) COLLATE utf8mb4_bin", true}, // it takes none
+	{mysql.SourceColumn{Type: "varbinary(11)"}, "VARCHAR(11) COLLATE utf8mb4_bin", false},
+	{mysql.SourceColumn{Type: "varbinary(11)"}, "VARBINARY(11)", true},
+	{mysql.SourceColumn{Type: "binary(4)"}, "VARCHAR(11) COLLATE utf8mb4_bin", true},
+	{mysql.SourceColumn{Type: "binary(4)"}, "VARCHAR(11) COLLATE utf8mb4_general_ci", false},
+	{mysql.SourceColumn{Type: "binary(16)"}, "CHAR(36) COLLATE utf8mb4_general_ci", true},
+	{mysql.SourceColumn{Type: "bigint unsigned"}, "VARCHAR(20) COLLATE utf8mb4_general_ci", true},
+	{mysql.SourceColumn{Type: "datetime(6)"}, "VARCHAR(30) COLLATE utf8mb4_general_ci", true},
+	{mysql.SourceColumn{}, "VARCHAR(11) COLLATE utf8mb4_general_ci", true}, // nothing is known of it
+}
+
+func text(typ, collation string) mysql.SourceColumn {
+	set, _, _ := strings.Cut(collation, "_")
+	return mysql.SourceColumn{Type: typ, Charset: set, Collation: collation}
+}
+
+func TestTablesThatTakeTwoKeysForOneAreRefused(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		var ddl []string
+		var views []*replicator.View
+		for i, p := range pairs {
+			name := fmt.Sprintf("v%d", i)
+			ddl = append(ddl, "CREATE TABLE "+name+" (id "+p.target+" PRIMARY KEY, email TEXT)")
+			v := view("row", name, "email")
+			v.From, v.KeyFrom = from(name), []replicator.Field{{Name: "id", Path: "$key"}}
+			views = append(views, v)
+		}
+		db, dsn := database(t, s, ddl...)
+		c := mysql.Config{Name: "main", DSN: dsn, Columns: func(_ context.Context, _, table string) ([]mysql.SourceColumn, error) {
+			var i int
+			if _, err := fmt.Sscanf(table, "v%d", &i); err != nil {
+				return nil, err
+			}
+			column := pairs[i].source
+			if column.Name = "key"; column.Type == "" {
+				return nil, nil
+			}
+			return []mysql.SourceColumn{column}, nil
+		}}
+		for _, v := range views {
+			c.Tables = append(c.Tables, replicator.Table{Name: v.Name, Table: v.Name, Key: []string{"key"}})
+		}
+		sink, err := mysql.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sink.Close()
+		found := sink.Check(t.Context(), views)
+		found = found[len(found)-len(views):]
+		for i, p := range pairs {
+			switch refused := found[i].Level == replicator.Fail; {
+			case refused == p.apart:
+				t.Errorf("%+v into %s: %+v", p.source, p.target, found[i])
+			case refused: // and the ALTER that it names is enough
+				_, alter, _ := strings.Cut(found[i].Detail, "ALTER TABLE")
+				alter, _, _ = strings.Cut(alter, ", and then")
+				exec(t, db, "ALTER TABLE"+alter)
+				again := sink.Check(t.Context(), views[i:i+1])
+				if last := again[len(again)-1]; last.Level != replicator.OK {
+					t.Errorf("%+v into %s, after %s: %+v", p.source, p.target, alter, last)
+				}
+			}
 		}
 	})
 }

@@ -103,21 +103,26 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 			differences = append(differences, ledgerDifferences(k, items, states)...)
 			continue
 		}
-		expected := t.expect(k, items, states)
+		expected, dead := t.expect(k, items, states)
 		held, err := t.readHeld(ctx, tx, k, expected)
 		if err != nil {
 			return nil, err
 		}
+		wrong := map[string]bool{} // entities
 		for _, e := range expected {
 			kind, differs := k.differ(e.rows, held[e.id])
 			if !differs {
 				continue
 			}
-			d := replicator.Difference{Op: e.item.place, View: k.place, Kind: kind, State: replicator.Unseen, Held: k.entries(held[e.id])}
-			if v := states[e.item.entity][e.item.cell].find(k.id); v != nil {
-				d.State = v.state
+			wrong[e.item.entity] = true
+			differences = append(differences, replicator.Difference{Op: e.item.place, View: k.place, Kind: kind,
+				State: e.item.stateIn(k, states), Held: k.entries(held[e.id])})
+		}
+		for _, d := range dead {
+			if !wrong[d.item.entity] {
+				differences = append(differences, replicator.Difference{Op: d.item.place, View: k.place, Kind: replicator.Dead,
+					State: d.item.stateIn(k, states), Err: d.why})
 			}
-			differences = append(differences, d)
 		}
 	}
 	if len(differences) == 0 {
@@ -143,18 +148,48 @@ type expectation struct {
 	rows []row
 }
 
-// expect collects what the items make of a view, key by key. What the server refused is a dead letter: nothing to hold.
-func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]cellState) []expectation {
+// deadItem is an item of which a view can hold nothing.
+type deadItem struct {
+	item *item
+	why  error // nil: the server refused it, whatever it said
+}
+
+// stateIn is what the sink remembers of the item's cell in a view.
+func (it *item) stateIn(k *keeper, states map[string]map[string]cellState) replicator.State {
+	if v := states[it.entity][it.cell].find(k.id); v != nil {
+		return v.state
+	}
+	return replicator.Unseen
+}
+
+// isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking the server.
+func (it *item) isDead(i int, states map[string]map[string]cellState) (why error, dead bool) {
+	c := &it.values[i]
+	if why = cmp.Or(it.op.Values[i].Err, c.err); why != nil {
+		return why, true
+	}
+	v := states[it.entity][it.cell].find(c.keeper.id)
+	return nil, c.digest != noDigest && v != nil && v.digest == noDigest && v.state.Version == it.op.Version
+}
+
+// expect collects what the items make of a view, key by key, and those of which it can hold nothing: dead letters.
+func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]cellState) (out []expectation, dead []deadItem) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int {
 		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(k.view.Feed(a.op.Cell), k.view.Feed(b.op.Cell)), cmp.Compare(a.cell, b.cell))
 	})
-	var out []expectation
 	var cells [][]row
 	for _, it := range ordered {
 		for i := range it.values {
 			c := &it.values[i]
-			if c.keeper != k || c.key == nil {
+			if c.keeper != k {
+				continue
+			}
+			why, isDead := it.isDead(i, states)
+			if isDead {
+				dead = append(dead, deadItem{it, why})
+			}
+			if c.key == nil {
 				continue
 			}
 			id := string(appendRows(nil, []row{c.key}))
@@ -162,14 +197,14 @@ func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]c
 				out, cells = append(out, expectation{item: it, id: id, key: c.key}), nil
 			}
 			rows, _ := contribution(c.stored) // it was just made
-			if v := states[it.entity][it.cell].find(k.id); v != nil && v.digest == noDigest && v.state.Version == it.op.Version {
+			if isDead {
 				rows = nil
 			}
 			cells = append(cells, rows)
 			out[len(out)-1].rows = k.kind.rows(k, cells)
 		}
 	}
-	return out
+	return out, dead
 }
 
 // readHeld reads what the view's table holds of the expected keys, in the form that values are bound in.

@@ -142,7 +142,7 @@ func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 				t.Errorf("differences: %v, and not %v", got, want)
 			}
 		}
-		compare()
+		compare(replicator.Dead)
 		exec(t, db, "DELETE FROM people")
 		compare(replicator.Missing, replicator.Missing)
 	})

@@ -13,25 +13,34 @@ import (
 // configured one, else a guess that a comment points out.
 func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
+	from := s.origins("").orNone(s.log)
 	for _, v := range views {
 		sh, err := s.readShape(ctx, v.Table)
 		if err != nil {
 			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}
 		if sh == nil {
-			out = append(out, s.ddl(ctx, v))
+			statement, err := s.ddl(ctx, v, from)
+			if err != nil {
+				return nil, fmt.Errorf("view %s: %w", v.Name, err)
+			}
+			out = append(out, statement)
 		}
 	}
 	return out, nil
 }
 
 // createTarget creates a view's table if it is missing.
-func (s *Sink) createTarget(ctx context.Context, v *replicator.View) error {
+func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origins) error {
 	sh, err := s.readShape(ctx, v.Table)
 	if err != nil || sh != nil {
 		return err
 	}
-	statement := strings.Replace(s.ddl(ctx, v), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+	statement, err := s.ddl(ctx, v, from)
+	if err != nil {
+		return fmt.Errorf("view %s: %w", v.Name, err)
+	}
+	statement = strings.Replace(statement, "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
 		err = classify(err, fmt.Sprintf("view %s: creating table %s from its types", v.Name, v.Table))
 		return replicator.Fatal(err)
@@ -48,24 +57,15 @@ const (
 	guessedSum     = "BIGINT"
 )
 
-// ddl is the CREATE TABLE of a view's table.
-func (s *Sink) ddl(ctx context.Context, v *replicator.View) string {
+// ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values apart; who
+// wants it otherwise says so in `types`.
+func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	database, table := split(v.Table, s.database)
 	name := quote(table)
 	if database != s.database {
 		name = quote(database) + "." + name
 	}
-	var lines []string
-	column := func(f replicator.Field, guess, null string) {
-		typ, note := v.Types[f.Name], ""
-		if typ == "" {
-			typ = s.sourceType(ctx, v, f)
-		}
-		if typ == "" {
-			typ, note = guess, " /* a guess: check it */"
-		}
-		lines = append(lines, "  "+quote(f.Name)+" "+typ+null+note)
-	}
+	d := declarer{sink: s, view: v, from: from}
 	fieldsNull := " NOT NULL"
 	if v.Kind == "row" {
 		fieldsNull = " NULL"
@@ -75,63 +75,95 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View) string {
 		keys = append(keys, quote(f.Name))
 	}
 	if v.Kind == "row" {
-		for _, f := range v.KeyFrom {
-			column(f, guessedKey, " NOT NULL")
-		}
+		d.keys(ctx)
 	}
 	for i, f := range v.Fields {
 		switch {
 		case v.Kind == "counter" && i == len(v.Fields)-1: // a sum needs more room than its amounts
-			column(replicator.Field{Name: f.Name}, guessedSum, fieldsNull)
+			d.column(ctx, replicator.Field{Name: f.Name}, guessedSum, fieldsNull)
 		case v.Kind == "counter" && strings.HasPrefix(f.Path, "$"): // most likely a part of the key
-			column(f, guessedKey, fieldsNull)
+			d.column(ctx, f, guessedKey, fieldsNull)
 		default:
-			column(f, guessedField, fieldsNull)
+			d.column(ctx, f, guessedField, fieldsNull)
 		}
 	}
 	if v.Kind != "row" {
-		for _, f := range v.KeyFrom {
-			column(f, guessedKey, " NOT NULL")
-		}
+		d.keys(ctx)
 	}
 	if v.VersionColumn != "" {
-		column(replicator.Field{Name: v.VersionColumn}, guessedVersion, " NOT NULL")
+		d.column(ctx, replicator.Field{Name: v.VersionColumn}, guessedVersion, " NOT NULL")
 	}
 	switch v.Kind {
 	case "row":
-		lines = append(lines, "  PRIMARY KEY ("+strings.Join(keys, ", ")+")")
+		d.lines = append(d.lines, "  PRIMARY KEY ("+strings.Join(keys, ", ")+")")
 	case "counter":
 		var group []string
 		for _, f := range v.Fields[:len(v.Fields)-1] {
 			group = append(group, quote(f.Name))
 		}
-		lines = append(lines, "  PRIMARY KEY ("+strings.Join(group, ", ")+")")
+		d.lines = append(d.lines, "  PRIMARY KEY ("+strings.Join(group, ", ")+")")
 	default:
-		lines = append(lines, indexKeys(v, keys)...)
+		d.lines = append(d.lines, indexKeys(v, keys)...)
 	}
-	return "CREATE TABLE " + name + " (\n" + strings.Join(lines, ",\n") + "\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+	set, collation, err := s.byBytes(ctx, "utf8mb4", true)
+	if d.err != nil {
+		err = d.err
+	}
+	return "CREATE TABLE " + name + " (\n" + strings.Join(d.lines, ",\n") + "\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
 }
 
-// sourceType is the type of the source's column that a field is made of; "" if it is made of something else, if the source
-// can't be asked, or if the type is too long for a key.
-func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.Field) string {
-	if s.columnType == nil || len(v.From) == 0 {
-		return ""
+// declarer writes the columns of a view's table, a line each. err is the first error.
+type declarer struct {
+	sink  *Sink
+	view  *replicator.View
+	from  *origins
+	lines []string
+	err   error
+}
+
+func (d *declarer) keys(ctx context.Context) {
+	for _, f := range d.view.KeyFrom {
+		d.column(ctx, f, guessedKey, " NOT NULL")
 	}
-	table := s.tables[v.From[0].Table]
-	column, own := strings.CutPrefix(f.Path, "$")
-	if !own && table.Body != "" || strings.ContainsAny(column, ".[=") || column == "" {
-		return ""
+}
+
+// column declares a column: by the type that the configuration names, else by that of the source's column, else by a guess.
+func (d *declarer) column(ctx context.Context, f replicator.Field, guess, null string) {
+	typ, note := d.view.Types[f.Name], ""
+	if typ == "" && d.err == nil {
+		typ, d.err = d.sink.sourceType(ctx, d.view, f, d.from)
 	}
-	typ, err := s.columnType(ctx, table.Name, column)
-	if err != nil {
-		s.log.Warn("the source can't be asked for a column's type", "sink", s.name, "table", table.Name, "column", column, "error", err)
-		return ""
+	if typ == "" {
+		typ, note = guess, " /* a guess: check it */"
 	}
-	if v.Kind != "row" && isLong(typ) {
-		return ""
+	d.lines = append(d.lines, "  "+quote(f.Name)+" "+typ+null+note)
+}
+
+// sourceType is the type of the source's column that a field is made of, texts with a binary collation of their character set; ""
+// if the field is made of something else, or of columns of several types, or if the type is too long for a key.
+func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.Field, from *origins) (string, error) {
+	typ := ""
+	for i, feed := range v.From {
+		origin, err := from.column(ctx, s.tables[feed.Table], f.Path)
+		if err != nil || origin == nil || v.Kind != "row" && isLong(origin.Type) {
+			return "", err
+		}
+		here := origin.Type
+		if origin.Charset != "" {
+			set, collation, err := s.byBytes(ctx, origin.Charset, origin.tellsSpaces())
+			if err != nil {
+				return "", err
+			}
+			if set != "utf8mb4" { // the table's own
+				here += " CHARACTER SET " + set + " COLLATE " + collation
+			}
+		}
+		if i > 0 && here != typ {
+			return "", nil
+		}
+		typ = here
 	}
-	return typ
+	return typ, nil
 }
 
 // indexKeys are the keys of an index's table: by value, and by the entity's key. Columns that are too long to be indexed in

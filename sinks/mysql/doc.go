@@ -11,6 +11,12 @@
 //   - Only the view's columns are written. A row that somebody else put there for a key is replaced when the key's cell changes.
 //   - Values are bound by the driver, names are quoted. Messages name sink, view, table and column, never a value.
 //
+// # Keys
+//
+// What is one key is what the source's column takes for one: its key columns' types and collations are asked for at Open, and a
+// table that takes two of its keys for one is refused (collation.go). What a list's entries and a counter's groups are made of
+// properties, the table's own collation tells apart.
+//
 // # Merged views
 //
 // Where several cells of one key feed a view (several feeds, or a feed of every column), each one's contribution is kept in
@@ -55,6 +61,6 @@
 // · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go what counters rest on · column.go,
 // number.go, datetime.go, json.go conversion · state.go, rows.go stored forms · apply.go, writer.go a batch · target.go
 // versions and marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go,
-// shardedcheck.go several databases · fresh.go tables that were empty · sweep.go what a fill did not confirm · compare.go what
+// shardedcheck.go several databases · collation.go which values are one · fresh.go tables that were empty · sweep.go what a fill did not confirm · compare.go what
 // a verify reads · ddl.go missing tables · check.go what can be known before a start.
 package mysql

@@ -29,6 +29,8 @@ type keeper struct {
 	single bool // the table takes one row a key
 	ledger bool // what a cell contributes can't be found in the table, so it is kept
 
+	loose []*column // of a counter's group: they hold properties, and take values for one that are not the same
+
 	shardOn *shardColumn // nil: the view lives in one database
 
 	fresh atomic.Bool // see startsFresh

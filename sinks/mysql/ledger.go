@@ -134,11 +134,12 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 					d.Held = k.entries(rows)
 				}
 			}
+			why, dead := it.isDead(i, states)
 			switch {
+			case held == noDigest && dead:
+				d.Kind, d.Err = replicator.Dead, why
 			case held == c.digest:
 				continue
-			case held == noDigest && d.State.Version == it.op.Version:
-				continue // the server refused it: a dead letter, nothing to hold
 			case held == noDigest:
 				d.Kind = replicator.Missing
 			case c.digest == noDigest:

@@ -25,20 +25,21 @@ type Config struct {
 	// Timeout is after how long without an answer a connection is lost; 0: the constant Timeout. The DSN's readTimeout wins.
 	Timeout time.Duration
 
-	// ColumnType is the declared type of a source table's column ("binary(16)"); "" if there is no such column. It is asked when
-	// a missing table's DDL is wanted. nil: types that the configuration doesn't name are guessed.
-	ColumnType func(ctx context.Context, table, column string) (string, error)
+	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named, for they are alike. It is
+	// asked whenever a view's table is looked at. nil: types that the configuration doesn't name are guessed, and tables may
+	// take for one key what the source tells apart.
+	Columns func(ctx context.Context, source, table string) ([]SourceColumn, error)
 }
 
 // Sink keeps views in one database of a MySQL or MariaDB server. It is safe for concurrent use.
 type Sink struct {
-	name       string
-	database   string
-	tables     map[string]replicator.Table
-	log        *slog.Logger
-	columnType func(ctx context.Context, table, column string) (string, error)
-	db         *sql.DB
-	shard      string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
+	name     string
+	database string
+	tables   map[string]replicator.Table
+	log      *slog.Logger
+	columns  func(ctx context.Context, source, table string) ([]SourceColumn, error)
+	db       *sql.DB
+	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
 	creating sync.Mutex // held while the own tables are looked at and created
 
@@ -61,7 +62,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columnType: c.ColumnType, db: db}
+	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns, db: db}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -91,9 +92,10 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		return nil, err
 	}
 	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch, marked: make([]int64, len(views))}
+	from := s.origins(source)
 	for i, v := range views {
 		if v.Create {
-			if err := s.createTarget(ctx, shadowed(v)); err != nil {
+			if err := s.createTarget(ctx, shadowed(v), from); err != nil {
 				return nil, err
 			}
 		}
@@ -102,7 +104,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 				return nil, err
 			}
 		}
-		k, err := s.keep(ctx, v)
+		k, err := s.keep(ctx, v, from)
 		if err == nil {
 			k.place = i
 			var emptied bool

@@ -14,7 +14,7 @@ import (
 //
 // Only the view's columns are written: what else a row holds stays, until the row goes. A table whose primary key is an
 // AUTO_INCREMENT column of its own uses up a number with each change, as INSERT … ON DUPLICATE KEY UPDATE does: make it a
-// BIGINT. Keys that the key column's collation takes for equal share a row: give it the collation that the source's has.
+// BIGINT.
 type rowKind struct{}
 
 func (rowKind) check(k *keeper, sh *shape) []string {

@@ -169,7 +169,7 @@ func (s *Sink) readIndexes(ctx context.Context, sh *shape) error {
 }
 
 // keep finds out how a view is kept in its table, and refuses a table in which it can't be.
-func (s *Sink) keep(ctx context.Context, v *replicator.View) (*keeper, error) {
+func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	sh, err := s.readShape(ctx, v.Table)
 	if err != nil {
 		return nil, err
@@ -180,6 +180,11 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View) (*keeper, error) {
 			"and create = true in the view creates it", database, table, s.name))
 	}
 	k, problems := s.plan(v, sh)
+	if len(problems) == 0 {
+		if problems, err = s.confuses(ctx, k, from); err != nil {
+			return nil, err
+		}
+	}
 	if len(problems) > 0 {
 		return nil, replicator.Fatal(fmt.Errorf("table %s can't hold it: %s", sh.name(), strings.Join(problems, "; ")))
 	}

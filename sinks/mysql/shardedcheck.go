@@ -25,7 +25,7 @@ func (s *Sharded) Check(ctx context.Context, views []*replicator.View) []replica
 func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicator.Finding {
 	var kept []*keeper
 	for _, sink := range s.shards {
-		k, err := sink.keep(ctx, v)
+		k, err := sink.keep(ctx, v, sink.origins(""))
 		if err != nil {
 			return nil
 		}

@@ -45,8 +45,10 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 			if wrong[p] == nil {
 				wrong[p], at[p] = make([]bool, len(t.shards)), len(differences)
 				differences = append(differences, d)
-			} else if differences[at[p]].Kind != d.Kind {
-				differences[at[p]].Kind = replicator.Stale
+			} else if first := &differences[at[p]]; first.Kind == replicator.Dead {
+				first.Kind = d.Kind // also where another shard shows what it should not
+			} else if d.Kind != replicator.Dead && first.Kind != d.Kind {
+				first.Kind = replicator.Stale
 			}
 			if first := &differences[at[p]]; len(first.Shards) > 0 {
 				first.Held = append(first.Held, d.Held...)
@@ -57,6 +59,9 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 	}
 	for i := range differences {
 		d := &differences[i]
+		if d.Kind == replicator.Dead {
+			continue // what is expected is of the entity's other cells
+		}
 		for shard, some := range expected[t.belongs(&ops[d.Op], d.View)] {
 			if some && !wrong[valueAt{d.Op, d.View}][shard] { // it is right there: the view holds something of it
 				d.Kind = replicator.Stale

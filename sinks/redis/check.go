@@ -31,17 +31,17 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 			}
 			return what(part)
 		}
-		findings = append(findings, s.checkNode(ctx, n, name, i == 0, views)...)
+		findings = append(findings, s.checkNode(ctx, n, name)...)
 	}
+	may := s.asksPermissions(ctx)
+	findings = append(findings, may.own(ctx).findings(what("permissions"))...)
 	for i, v := range views {
-		if _, err := newKeeper(v, i); err != nil {
-			findings = append(findings, replicator.Finding{What: "view " + v.Name, Level: replicator.Fail, Detail: err.Error(), Fix: "correct the view's definition"})
-		}
+		findings = append(findings, s.checkView(ctx, v, i, may)...)
 	}
 	return findings
 }
 
-func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, name func(string) string, first bool, views []*replicator.View) []replicator.Finding {
+func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, name func(string) string) []replicator.Finding {
 	var findings []replicator.Finding
 	add := func(part string, level replicator.Level, detail, fix string) {
 		findings = append(findings, replicator.Finding{What: name(part), Level: level, Detail: detail, Fix: fix})
@@ -61,9 +61,6 @@ func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, name func(stri
 		default:
 			add("cluster", replicator.OK, info["cluster_slots_assigned"]+" slots assigned", "")
 		}
-	}
-	if first {
-		findings = append(findings, s.checkPermissions(ctx, name, views)...)
 	}
 	return findings
 }
@@ -119,85 +116,27 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// commands are what the scripts of a kind run on users' keys.
-var commands = map[byte][][]string{
-	kindHash:    {{"HSET", "f", "v"}, {"HDEL", "f"}},
-	kindJSON:    {{"SET", "v"}, {"DEL"}},
-	kindSet:     {{"SADD", "m"}, {"SREM", "m"}},
-	kindMembers: {{"SADD", "m"}, {"SREM", "m"}},
-	kindUnique:  {{"SET", "v"}, {"GET"}, {"DEL"}},
-	kindCounter: {{"SET", "v"}, {"DEL"}},
-	kindRanking: {{"ZADD", "1", "m"}, {"ZREM", "m"}},
-}
-
-// ownCommands are what the sink runs on its own keys.
-var ownCommands = [][]string{{"GET"}, {"MGET"}, {"SET", "v"}, {"GETRANGE", "0", "7"}, {"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"HGETALL"},
-	{"HEXISTS", "f"}, {"HRANDFIELD"}, {"SADD", "m"}, {"SMEMBERS"}, {"DEL"}, {"TYPE"}}
-
-// checkPermissions asks the server what the user may do, without doing it.
-func (s *Sink) checkPermissions(ctx context.Context, name func(string) string, views []*replicator.View) []replicator.Finding {
-	user, err := s.rdb.Do(ctx, "ACL", "WHOAMI").Text()
+// keep makes a keeper of a view, or says why it can't be kept.
+func (s *Sink) keep(ctx context.Context, v *replicator.View, place int, may permissions) (*keeper, error) {
+	k, err := newKeeper(v, place)
+	if err == nil {
+		err = may.view(ctx, k).refusal()
+	}
 	if err != nil {
-		return nil // before 7.0 there is no dry run, or the user may not ask: the first write will tell
+		return nil, fmt.Errorf("view %s: %w", v.Name, err)
 	}
-	var missing, keys []string
-	able := true
-	try := func(command ...any) {
-		answer, err := s.rdb.Do(ctx, append([]any{"ACL", "DRYRUN", user}, command...)...).Text()
-		switch {
-		case err != nil:
-			able = false
-		case strings.Contains(answer, "access"): // of a key made up here, which a narrow pattern may rightly leave out
-			keys = append(keys, answer)
-		case answer != "OK":
-			missing = append(missing, answer)
-		}
-	}
-	try("EVALSHA", "0", "0")
-	try("EVAL", "return 1", "0")
-	try("SCAN", "0")
-	for _, c := range ownCommands {
-		try(withKey(c, prefix+"check")...)
-	}
-	for i, v := range views {
-		k, err := newKeeper(v, i)
-		if err != nil {
-			continue
-		}
-		literal, _, _ := strings.Cut(v.Key, "{")
-		for _, c := range append(commands[k.kind], []string{"TYPE"}) {
-			try(withKey(c, literal+"check")...)
-		}
-	}
-	switch {
-	case len(missing) > 0:
-		return []replicator.Finding{{What: name("permissions"), Level: replicator.Fail, Detail: strings.Join(distinctTexts(missing), "; "),
-			Fix: "ACL SETUSER " + user + " +@read +@write +@scripting +@keyspace ~" + prefix + "* and ~PATTERN for the views' keys"}}
-	case len(keys) > 0:
-		return []replicator.Finding{{What: name("permissions"), Level: replicator.Warn, Detail: strings.Join(distinctTexts(keys), "; "),
-			Fix: "ACL SETUSER " + user + " ~" + prefix + "* and ~PATTERN for the views' keys, unless those that it may access are all that the views have"}}
-	case !able:
-		return nil
-	}
-	return []replicator.Finding{{What: name("permissions"), Level: replicator.OK, Detail: "user " + user + " may do all that the views need"}}
+	return k, nil
 }
 
-func withKey(command []string, key string) []any {
-	args := []any{command[0], key}
-	for _, a := range command[1:] {
-		args = append(args, a)
+// checkView finds why a view can't be kept, or perhaps can't.
+func (s *Sink) checkView(ctx context.Context, v *replicator.View, place int, may permissions) []replicator.Finding {
+	what := "view " + v.Name
+	k, err := newKeeper(v, place)
+	if err != nil {
+		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: "correct the view's definition"}}
 	}
-	return args
-}
-
-func distinctTexts(texts []string) []string {
-	var once []string
-	seen := map[string]bool{}
-	for _, t := range texts {
-		if !seen[t] {
-			seen[t] = true
-			once = append(once, t)
-		}
+	if found := may.view(ctx, k).findings(what + ": permissions"); len(found) > 0 && found[0].Level != replicator.OK {
+		return found
 	}
-	return once
+	return []replicator.Finding{{What: what, Level: replicator.OK, Detail: "keys " + v.Key}}
 }

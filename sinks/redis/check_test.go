@@ -7,6 +7,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/sinktest"
 )
 
 // findings are the levels that Check gives, by what it looked at.
@@ -54,6 +55,7 @@ func TestCheck(t *testing.T) {
 				{"CONFIG", "SET", "maxmemory", "100mb"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}, {"CONFIG", "SET", "appendonly", "no"},
 				{"ACL", "SETUSER", "poor", "on", ">secret", "~*", "+@all", "-hset"},
 				{"ACL", "SETUSER", "narrow", "on", ">secret", "~h:*", "+@all"},
+				{"ACL", "SETUSER", "other", "on", ">secret", "~replicator:*", "+@all"},
 			} {
 				if err := rdb.Do(t.Context(), args...).Err(); err != nil {
 					t.Fatal(err)
@@ -62,7 +64,8 @@ func TestCheck(t *testing.T) {
 			expect(plain, "maxmemory", replicator.Warn)
 			expect(plain, "persistence", replicator.Warn)
 			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret"}, "permissions", replicator.Fail)
-			expect(Config{URLs: plain.URLs, Username: "narrow", Password: "secret"}, "permissions", replicator.Warn)
+			expect(Config{URLs: plain.URLs, Username: "narrow", Password: "secret"}, "permissions", replicator.Fail)
+			expect(Config{URLs: plain.URLs, Username: "other", Password: "secret"}, "view h: permissions", replicator.Warn)
 			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret2"}, "connection", replicator.Fail)
 			expect(Config{URLs: []string{"redis://127.0.0.1:1/0"}, Password: "secret"}, "connection", replicator.Fail)
 		})
@@ -113,4 +116,38 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			t.Errorf("Open says %v", err)
 		}
 	})
+}
+
+// A view that the user may not keep, or that can't be kept at all, is refused by itself, and Check says so with the same words.
+func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
+	s := servertest.Own(t, servers.Redis7)
+	if err := client(t, s).Do(t.Context(), "ACL", "SETUSER", "default", "-zadd").Err(); err != nil {
+		t.Fatal(err)
+	}
+	well := view("well", "hash", "h:{k}", "a")
+	for _, bad := range []*replicator.View{
+		view("ranking", "ranking", "r:{k}", "a"),
+		view("kind", "row", "k:{k}", "a"),
+		view("keyless", "hash", "", "a"),
+		view("own", "hash", "replicator:{k}", "a"),
+	} {
+		t.Run(bad.Name, func(t *testing.T) {
+			sink := newSink(t, Config{URLs: []string{s.DSN("0")}})
+			defer sink.Close()
+			views := []*replicator.View{well, bad, view("kind2", "row", "k:{k}", "a")}
+			_, err := sink.Open(t.Context(), "", views)
+			if !replicator.IsFatal(err) {
+				t.Fatalf("Open says %v", err)
+			}
+			sinktest.Refuses(t, err, views, bad.Name, "kind2")
+			for _, f := range sink.Check(t.Context(), views) {
+				if (f.Level == replicator.Fail) != (strings.HasPrefix(f.What, "view "+bad.Name) || strings.HasPrefix(f.What, "view kind2")) {
+					t.Errorf("Check says %+v", f)
+				}
+				if f.Level == replicator.Fail && !strings.Contains(err.Error(), f.Detail) {
+					t.Errorf("Check says %q, Open %q", f.Detail, err)
+				}
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,6 +55,8 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 			for _, l := range looks[i] {
 				if kind := l.difference(); kind != "" {
 					found = append(found, replicator.Difference{Op: l.op, View: l.k.place, Kind: kind, State: l.state, Held: l.held()})
+				} else {
+					found = append(found, l.dead...)
 				}
 			}
 		}
@@ -67,10 +70,11 @@ type look struct {
 	k     *keeper
 	op    int // the first of the entity's
 	state replicator.State
-	text  string  // the entity's key
-	want  []claim // what its cells should contribute
-	known []claim // what its record says that they do
-	shown []shown // by key that is in want or known
+	text  string                  // the entity's key
+	want  []claim                 // what its cells should contribute
+	known []claim                 // what its record says that they do
+	shown []shown                 // by key that is in want or known
+	dead  []replicator.Difference // its cells of which the view can hold nothing
 }
 
 // shown is what a key shows of the entity.
@@ -100,21 +104,27 @@ func (t *Target) looks(e *entity, ops []replicator.Op) ([]*look, error) {
 				at = len(looks)
 				looks = append(looks, &look{k: k, op: i, text: e.text, state: replicator.Unseen})
 			}
-			l := looks[at]
+			l, state, refused := looks[at], replicator.Unseen, false
 			if v := r.find(ops[i].Cell, k.id); v != nil {
 				known, err := parseClaims(v.claims)
 				if err != nil {
 					return nil, replicator.Fatal(err)
 				}
 				l.known = append(l.known, known...)
-				if v.generation == k.generation && l.op == i {
-					l.state = v.state
+				if v.generation == k.generation {
+					state, refused = v.state, len(known) == 0 && v.state.Version == ops[i].Version
 				}
 			}
-			if claims, err := k.claims(ops[i].Cell, value); err == nil {
-				l.want = append(l.want, claims...)
-				wanted[l] = append(wanted[l], cellClaims{ops[i].Cell, claims})
+			if l.op == i {
+				l.state = state
 			}
+			claims, err := k.claims(ops[i].Cell, value)
+			if err = cmp.Or(value.Err, err); err != nil || refused && len(claims) > 0 {
+				l.dead = append(l.dead, replicator.Difference{Op: i, View: k.place, Kind: replicator.Dead, State: state, Err: err})
+				continue
+			}
+			l.want = append(l.want, claims...)
+			wanted[l] = append(wanted[l], cellClaims{ops[i].Cell, claims})
 		}
 	}
 	for _, l := range looks {

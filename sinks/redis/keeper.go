@@ -50,13 +50,13 @@ func newKeeper(v *replicator.View, place int) (*keeper, error) {
 	case "ranking":
 		k.kind = kindRanking
 	default:
-		return nil, replicator.Fatal(fmt.Errorf("view %s: a Redis sink keeps no views of kind %q; it keeps hash, json, index, counter and ranking", v.Name, v.Kind))
+		return nil, replicator.Fatal(fmt.Errorf("a Redis sink keeps no views of kind %q; it keeps hash, json, index, counter and ranking", v.Kind))
 	}
 	if v.Key == "" {
-		return nil, replicator.Fatal(fmt.Errorf("view %s: it has no key: set key to a template", v.Name))
+		return nil, replicator.Fatal(fmt.Errorf("it has no key: set key to a template"))
 	}
 	if strings.HasPrefix(v.Key, prefix) {
-		return nil, replicator.Fatal(fmt.Errorf("view %s: its key begins with %q, as the sink's own keys do: begin it with something else", v.Name, prefix))
+		return nil, replicator.Fatal(fmt.Errorf("its key begins with %q, as the sink's own keys do: begin it with something else", prefix))
 	}
 	return k, nil
 }

@@ -51,18 +51,19 @@ func New(c Config) (*Sink, error) {
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views)}
-	for i, v := range views {
-		k, err := newKeeper(v, i)
-		if err != nil {
-			return nil, err
-		}
-		t.keepers = append(t.keepers, k)
-	}
 	// What may not be done must show before a script has done half of it.
-	for _, f := range s.checkPermissions(ctx, func(part string) string { return part }, views) {
-		if f.Level == replicator.Fail {
-			return nil, replicator.Fatal(fmt.Errorf("%s; %s", f.Detail, f.Fix))
-		}
+	may := s.asksPermissions(ctx)
+	if err := may.own(ctx).refusal(); err != nil {
+		return nil, err
+	}
+	var refused []error
+	for i, v := range views {
+		k, err := s.keep(ctx, v, i, may)
+		t.keepers = append(t.keepers, k)
+		refused = append(refused, replicator.OfView(err, v.Name))
+	}
+	if err := errors.Join(refused...); err != nil {
+		return nil, err
 	}
 	if err := s.register(ctx, source, t.keepers); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -17,14 +18,16 @@ func (t *referenceTarget) Compare(_ context.Context, ops []replicator.Op) ([]rep
 	var differences []replicator.Difference
 	for i, op := range ops {
 		for _, v := range op.Values {
-			want := v.Entries
-			if v.Err != nil || refused(v) != nil {
+			want, dead := v.Entries, cmp.Or(v.Err, refused(v))
+			if dead != nil {
 				want = nil
 			}
 			p, state := t.state(v.View, op.Cell)
 			held := t.sink.held[p]
 			d := replicator.Difference{Op: i, View: v.View, State: state, Held: held}
 			switch {
+			case dead != nil && len(held) == 0:
+				d.Kind, d.Err = replicator.Dead, dead
 			case len(want) == 0 && len(held) == 0, reflect.DeepEqual(want, held):
 				continue
 			case len(held) == 0:

@@ -197,6 +197,7 @@ func testUnreadable(f *fixture) {
 		bad[unreadable] = v.Name
 		f.apply(f.put(c, int64(i+2), int64(i+20), bad))
 		f.shows("after a value of view "+v.Name+" could not be computed", map[replicator.Cell]body{c: bad})
+		f.dead(c, int64(i+2), bad, i)
 	}
 }
 
@@ -227,6 +228,7 @@ func testRejected(f *fixture) {
 		if a := f.try(f.put(f.cells[1], 1, 10, bad)); len(a.Stale) != 1 || len(a.Rejected) > 0 {
 			f.t.Fatalf("Apply says %+v of a bad value that is stale", a)
 		}
+		f.dead(f.cells[1], version, bad, rejects...)
 		for _, v := range rejects { // the old contribution goes: what can't be shown must not look current
 			view := f.s.Views[v]
 			if own := of(f.cells[1], f.s.Read(f.t, view)); watched(f.s, view) && len(own) > 0 {
@@ -236,6 +238,28 @@ func testRejected(f *fixture) {
 		version++
 		f.apply(f.put(f.cells[1], version, 10*version, second))
 		f.shows("after the bad value was superseded", map[replicator.Cell]body{f.cells[0]: first, f.cells[1]: second, f.cells[2]: third})
+	}
+}
+
+// dead compares a cell with what its body should make: it is dead in these views, and right in the others.
+func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
+	f.t.Helper()
+	comparer, ok := f.target.(replicator.Comparer)
+	if !ok {
+		return
+	}
+	differences, err := comparer.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, firstOrder-2, b)})
+	if err != nil {
+		f.t.Fatalf("Compare: %v", err)
+	}
+	var found []int
+	for _, d := range differences {
+		if found = append(found, d.View); d.Kind != replicator.Dead {
+			f.t.Fatalf("a cell that is dead in views %v: %+v", views, d)
+		}
+	}
+	if slices.Sort(found); !slices.Equal(found, views) {
+		f.t.Fatalf("a cell that is dead in views %v is so in %v", views, found)
 	}
 }
 

@@ -1,0 +1,122 @@
+package canal
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"replicator"
+)
+
+var _ replicator.Identifier = (*Source)(nil)
+
+// Identities implements replicator.Identifier.
+func (s *Source) Identities(ctx context.Context, names []string) (map[string]string, error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer conn.Close()
+	found := map[string]string{}
+	for _, name := range names {
+		for i := range s.cfg.Tables {
+			t := &s.cfg.Tables[i]
+			if t.Name != name || found[name] != "" {
+				continue
+			}
+			shape, err := readSchema(ctx, conn, t)
+			if replicator.IsFatal(err) { // it is not there: opening it says so
+				continue
+			}
+			if err != nil {
+				return nil, classify(err)
+			}
+			found[name] = shape.identity(t)
+		}
+	}
+	return found, nil
+}
+
+// identity says what one cell of the table and its versions are: see replicator.Identifier. Where a column is missing it is "":
+// whoever reads the table says so.
+func (s *schema) identity(t *replicator.Table) string {
+	versions := "p" // the place in the binlog
+	if t.Version != "" && !s.single(t) {
+		c := s.column(t.Version)
+		if c == nil {
+			return ""
+		}
+		switch versions = "n"; newSelected(c).kind {
+		case kindDatetime:
+			versions = "d"
+		case kindTimestamp:
+			versions = "t"
+		}
+	}
+	cells := []string{versions}
+	for _, name := range t.Key {
+		c := s.column(name)
+		if c == nil {
+			return ""
+		}
+		cells = append(cells, c.identity())
+	}
+	return strings.Join(cells, " ")
+}
+
+// digits are the fractional digits, or the digits, of a type: (6), (10,2).
+var digits = regexp.MustCompile(`\([0-9,]*\)`)
+
+// keyKind is what a value becomes in a key.
+type keyKind string
+
+const (
+	keyInteger keyKind = "integer"
+	keyDecimal keyKind = "decimal"
+	keyTime    keyKind = "time"
+	keyText    keyKind = "text"
+	keyBytes   keyKind = "bytes"
+)
+
+func (k kind) ofKey() keyKind {
+	switch k {
+	case kindInt, kindYear, kindBit:
+		return keyInteger
+	case kindDecimal:
+		return keyDecimal
+	case kindDate, kindTimeOld, kindTime, kindDatetimeOld, kindDatetime, kindTimestampOld, kindTimestamp:
+		return keyTime
+	case kindBytes:
+		return keyBytes
+	}
+	return keyText
+}
+
+// identity is how a column's values become a part of a key: the same for two types whose equal values give equal keys.
+func (c *declaredColumn) identity() string {
+	of := newSelected(c).kind.ofKey()
+	digits := digits.FindString(c.fullType)
+	switch of {
+	case keyDecimal: // 1.0 and 1.00 are other texts
+		_, scale, _ := strings.Cut(strings.Trim(digits, "()"), ",")
+		return string(of) + scale
+	case keyTime:
+		return c.dataType + digits
+	case keyBytes:
+		if c.dataType == "binary" { // padded to its length
+			return string(of) + digits
+		}
+	}
+	return string(of)
+}
+
+// redefined fails if a table is no longer what the views that read it were opened for.
+func redefined(t *replicator.Table, was, now *schema) error {
+	if was.identity(t) == now.identity(t) {
+		return nil
+	}
+	return replicator.OfTable(t.Name, replicator.Fatal(fmt.Errorf("a view of table %s: %w: a unique key on its cells was added or "+
+		"dropped, or a column that makes its cells or versions has another type; `replicator rebuild` the views that read it, or restore the table",
+		t.Name, replicator.ErrRedefined)))
+}

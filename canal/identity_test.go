@@ -1,0 +1,80 @@
+package canal
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// What a cell or a version of a table is may be changed by an ALTER: nothing that comes after it is delivered under the old rule,
+// nor, where a reader begins before it, under the new one.
+func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
+	versions := replicator.Table{Key: []string{"k"}, Version: "v"}
+	plain := replicator.Table{Key: []string{"k"}}
+	cases := []struct {
+		name    string
+		table   replicator.Table
+		columns string
+		alter   string
+		others  bool
+		refused bool // rows before the ALTER can't be read after it
+	}{
+		{"a unique key is added", versions, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD UNIQUE one (k)", true, false},
+		{"a unique key is made an index", versions, "k INT NOT NULL, v BIGINT", "CREATE UNIQUE INDEX one ON @ (k)", true, false},
+		{"a unique key is dropped", versions, "k INT NOT NULL, v BIGINT, UNIQUE one (k)", "DROP INDEX one ON @", true, false},
+		{"a unique key of other columns", versions, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD UNIQUE one (k, v)", false, false},
+		{"a unique key where nothing is a version", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD UNIQUE one (k)", false, false},
+		{"a version that becomes a date", versions, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY v DATETIME", true, false},
+		{"a number that becomes text", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k VARCHAR(20) NOT NULL", true, true},
+		{"a decimal that becomes a number", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k BIGINT NOT NULL", true, true},
+		{"a decimal of more digits", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k DECIMAL(12,4) NOT NULL", true, false},
+		{"bytes that are padded to more", plain, "k BINARY(2) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k BINARY(4) NOT NULL", true, false},
+		{"a number that becomes larger", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k BIGINT UNSIGNED NOT NULL", false, false},
+		{"a text that becomes longer", plain, "k VARCHAR(20) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k VARCHAR(200) NOT NULL", false, false},
+		{"a column more", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD w INT", false, false},
+	}
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		for i, c := range cases {
+			c.table.Name = "t" + string(rune('a'+i))
+			b.exec("CREATE TABLE " + c.table.Name + " (id INT PRIMARY KEY, " + c.columns + ")")
+			src := b.source(c.table)
+			from := b.latest(src)
+			before, err := src.Identities(testContext(t), []string{c.table.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := b.read(b.open(src, from))
+			b.exec("INSERT INTO " + c.table.Name + " (id, k, v) VALUES (1, '12', 20240101)")
+			if got := x.upTo(b.latest(src)); len(got) != 1 {
+				t.Errorf("%s: %d changes before the ALTER", c.name, len(got))
+			}
+			b.exec(strings.ReplaceAll(c.alter, "@", c.table.Name), "INSERT INTO "+c.table.Name+" (id, k, v) VALUES (2, '13', 20230101)")
+			after, err := src.Identities(testContext(t), []string{c.table.Name})
+			if others := before[c.table.Name] != after[c.table.Name]; others != c.others || err != nil {
+				t.Errorf("%s: %q, then %q (%v)", c.name, before, after, err)
+			}
+			if !c.others {
+				if got := x.upTo(b.latest(src)); len(got) != 2 {
+					t.Errorf("%s: %d changes", c.name, len(got))
+				}
+				x.end()
+				continue
+			}
+			if err := x.failure(); !errors.Is(err, replicator.ErrRedefined) || !replicator.IsFatal(err) || len(x.all()) != 1 {
+				t.Errorf("%s: %d changes, then %v", c.name, len(x.all()), err)
+			}
+			if !c.refused {
+				continue
+			}
+			again := b.read(b.open(src, from))
+			if err := again.failure(); !errors.Is(err, replicator.ErrRedefined) || len(again.all()) != 0 {
+				t.Errorf("%s, before the ALTER, read after it: %d changes, then %v", c.name, len(again.all()), err)
+			}
+		}
+	})
+}

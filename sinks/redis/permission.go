@@ -1,0 +1,140 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// commandsOf are what the scripts of a kind run on users' keys.
+var commandsOf = map[byte][][]string{
+	kindHash:    {{"HSET", "f", "v"}, {"HDEL", "f"}},
+	kindJSON:    {{"SET", "v"}, {"DEL"}},
+	kindSet:     {{"SADD", "m"}, {"SREM", "m"}},
+	kindMembers: {{"SADD", "m"}, {"SREM", "m"}},
+	kindUnique:  {{"SET", "v"}, {"GET"}, {"DEL"}},
+	kindCounter: {{"SET", "v"}, {"DEL"}},
+	kindRanking: {{"ZADD", "1", "m"}, {"ZREM", "m"}},
+}
+
+// ownCommands are what the sink runs on its own keys.
+var ownCommands = [][]string{{"GET"}, {"MGET"}, {"SET", "v"}, {"GETRANGE", "0", "7"}, {"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"HGETALL"},
+	{"HEXISTS", "f"}, {"HRANDFIELD"}, {"SADD", "m"}, {"SMEMBERS"}, {"DEL"}, {"TYPE"}}
+
+// permissions asks the server what the user may do, without doing it.
+type permissions struct {
+	sink *Sink
+	user string // "": the server can't be asked
+}
+
+// denied is what the user may not do.
+type denied struct {
+	user     string
+	commands []string // that are not permitted
+	keys     []string // that are not accessible: of a view's key made up here, which a narrow pattern may rightly leave out
+	unasked  bool     // the server did not answer some questions
+}
+
+// asksPermissions finds out who the user is. Before 7.0 there is no dry run, or the user may not ask: the first write will tell then.
+func (s *Sink) asksPermissions(ctx context.Context) permissions {
+	user, err := s.rdb.Do(ctx, "ACL", "WHOAMI").Text()
+	if err != nil {
+		user = ""
+	}
+	return permissions{sink: s, user: user}
+}
+
+// own is what of the sink's own doings the user may not do. Its own keys begin alike; one that can't be accessed is as bad as a command.
+func (p permissions) own(ctx context.Context) denied {
+	commands := [][]any{{"EVALSHA", "0", "0"}, {"EVAL", "return 1", "0"}, {"SCAN", "0"}}
+	for _, c := range ownCommands {
+		commands = append(commands, withKey(c, sourcesKey))
+	}
+	d := p.try(ctx, commands)
+	d.commands, d.keys = append(d.commands, d.keys...), nil
+	return d
+}
+
+// view is what of a view's commands the user may not do.
+func (p permissions) view(ctx context.Context, k *keeper) denied {
+	literal, _, _ := strings.Cut(k.view.Key, "{")
+	var commands [][]any
+	for _, c := range append(slices.Clone(commandsOf[k.kind]), []string{"TYPE"}) {
+		commands = append(commands, withKey(c, literal+"check"))
+	}
+	return p.try(ctx, commands)
+}
+
+func (p permissions) try(ctx context.Context, commands [][]any) denied {
+	d := denied{user: p.user, unasked: p.user == ""}
+	if d.unasked {
+		return d
+	}
+	for _, c := range commands {
+		answer, err := p.sink.rdb.Do(ctx, append([]any{"ACL", "DRYRUN", p.user}, c...)...).Text()
+		switch {
+		case err != nil:
+			d.unasked = true
+		case strings.Contains(answer, "access"):
+			d.keys = append(d.keys, answer)
+		case answer != "OK":
+			d.commands = append(d.commands, answer)
+		}
+	}
+	return d
+}
+
+// refusal is the error of what can't be done without the commands that are denied; nil if none is.
+func (d denied) refusal() error {
+	if len(d.commands) == 0 {
+		return nil
+	}
+	return replicator.Fatal(fmt.Errorf("%s; %s", d.detail(), d.fix()))
+}
+
+func (d denied) detail() string {
+	return strings.Join(distinctTexts(append(d.commands, d.keys...)), "; ")
+}
+
+func (d denied) fix() string {
+	if len(d.commands) == 0 {
+		return "ACL SETUSER " + d.user + " ~" + prefix + "* and ~PATTERN for the views' keys, unless those that it may access are all that the views have"
+	}
+	return "ACL SETUSER " + d.user + " +@read +@write +@scripting +@keyspace ~" + prefix + "* and ~PATTERN for the views' keys"
+}
+
+// findings say the same; none if the server can't be asked.
+func (d denied) findings(what string) []replicator.Finding {
+	switch {
+	case len(d.commands) > 0:
+		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: d.detail(), Fix: d.fix()}}
+	case len(d.keys) > 0:
+		return []replicator.Finding{{What: what, Level: replicator.Warn, Detail: d.detail(), Fix: d.fix()}}
+	case d.unasked:
+		return nil
+	}
+	return []replicator.Finding{{What: what, Level: replicator.OK, Detail: "user " + d.user + " may do all that is needed"}}
+}
+
+func withKey(command []string, key string) []any {
+	args := []any{command[0], key}
+	for _, a := range command[1:] {
+		args = append(args, a)
+	}
+	return args
+}
+
+func distinctTexts(texts []string) []string {
+	var once []string
+	seen := map[string]bool{}
+	for _, t := range texts {
+		if !seen[t] {
+			seen[t] = true
+			once = append(once, t)
+		}
+	}
+	return once
+}

@@ -1,0 +1,25 @@
+package sinktest
+
+import (
+	"slices"
+	"testing"
+
+	"replicator"
+)
+
+// Refuses fails the test unless an error concerns exactly the named views, each by itself, and leaves the others alone.
+func Refuses(t testing.TB, err error, views []*replicator.View, names ...string) {
+	t.Helper()
+	var got []string
+	for _, group := range replicator.Troubled(views, err) {
+		for _, v := range group {
+			got = append(got, v.Name)
+		}
+		if len(group) != 1 {
+			t.Errorf("%d views share the error: %v", len(group), err)
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(names))) {
+		t.Errorf("the error concerns the views %q, want %q: %v", got, names, err)
+	}
+}
