@@ -15,8 +15,9 @@ const (
 	saveNow                    // a stop: mark and save whatever moved
 )
 
-// idleMark is how long a position that moved without a change for these views may stay unmarked. A mark is itself an event
-// in the binlog where the sink is on the source's own server: marking each second would never let it idle.
+// idleMark is how long a position that moved without a change for these views may stay unmarked, and how long a session that has
+// nothing to do doesn't ask whether the sink still holds what was marked. A mark is itself an event in the binlog where the sink is on
+// the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
 
 // keepSaving advances the checkpoint once an interval, until done is closed or ctx is done.
@@ -61,30 +62,35 @@ func (s *session) advance(ctx context.Context, u urgency) error {
 	moved := at.Order != s.marked.Order
 	idle := applied == s.markedRun && !s.run.progressed()
 	switch {
-	case u == saveNothing, !moved && idle:
+	case u == saveNothing, u == saveNow && !moved && idle:
 		return nil
-	case u == saveDue && idle && !s.run.filling() && time.Since(s.markedAt) < idleMark:
+	case u == saveDue && idle && (!moved || !s.run.filling()) && time.Since(s.markedAt) < idleMark:
 		if !s.run.pipeline.SavesIdle || at.Order == s.saved.Order {
 			return nil
 		}
-		return s.saveStore(ctx, at)
+		return s.saveAhead(ctx, at)
 	}
 	s.markedRun = applied
-	return s.save(ctx, at)
+	return s.save(ctx)
 }
 
-// save marks a position in the sink, then saves it in the store.
-func (s *session) save(ctx context.Context, at Position) error {
-	checkpoints, phase := s.run.checkpoints(at)
-	if err := s.target.Mark(ctx, at, phase); err != nil {
+// save marks in the sink how far the views have come, then saves that in the store. Where it was marked already, the sink tells whether it
+// holds that still: nothing else does while the source is idle.
+func (s *session) save(ctx context.Context) error {
+	now := s.run.standing()
+	if err := s.target.Mark(ctx, now); err != nil {
 		return fmt.Errorf("sink %s: marking the position: %w", s.run.pipeline.Name, err)
 	}
-	s.marked, s.markedAt = at, time.Now()
-	return s.saveCheckpoints(ctx, checkpoints, at)
+	s.marked, s.markedAt = now.Position, time.Now()
+	return s.saveCheckpoints(ctx, s.run.marked(now), now.Position)
 }
 
-func (s *session) saveStore(ctx context.Context, at Position) error {
-	checkpoints, _ := s.run.checkpoints(at)
+// saveAhead saves a position that is not marked: nothing was applied up to there since the last mark. After a restart the mark counts.
+func (s *session) saveAhead(ctx context.Context, at Position) error {
+	checkpoints := s.run.stood()
+	for i := range checkpoints {
+		checkpoints[i].Position = at
+	}
 	return s.saveCheckpoints(ctx, checkpoints, at)
 }
 

@@ -90,12 +90,12 @@ func (r *run) describe(i int, st *ViewStatus) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.State, st.Rate, st.Applied = r.state, r.rate(i), r.at
+	st.State, st.Rate, st.Applied = r.state, r.rate(i), r.now.Position
 	if r.err != nil {
 		st.Error = r.err.Error()
 	}
 	if s != nil {
-		st.Position = s.reader.Locate(r.at.Order)
+		st.Position = s.reader.Locate(r.now.Position.Order)
 	}
 	if saved := r.savedAt.Load(); saved != 0 {
 		st.Checkpoint = time.Since(time.Unix(0, saved)).Seconds()
@@ -123,7 +123,7 @@ func (p *Pipeline) describe(b *rebuild, st *ViewStatus) {
 // progressOf fills in how far the run's fill is. The caller holds r.mu.
 func (r *run) progressOf(st *ViewStatus) {
 	var rows, total int64
-	for _, p := range r.fill {
+	for _, p := range r.now.Fill {
 		rows, total = rows+p.Rows, total+p.Total
 	}
 	st.FilledRows = rows
@@ -166,7 +166,7 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 		return false, err
 	}
 	r.mu.Lock()
-	s, failed, filling, state := r.session, r.err, r.fill != nil, r.state
+	s, failed, filling, state := r.session, r.err, r.now.Filling(), r.state
 	r.mu.Unlock()
 	if state == StateFailed {
 		return false, fmt.Errorf("view %s has failed: %w", view, failed)

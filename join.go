@@ -3,7 +3,6 @@ package replicator
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 )
@@ -12,14 +11,14 @@ import (
 // one has applied is repeated, which costs it a little and changes nothing.
 const near = 16 << 20
 
-// together groups checkpoints into those that can run together: at about the same place, and filled equally far.
+// together groups checkpoints into those that can run together: at about the same place, and filled, or in one fill.
 func together(checkpoints []Checkpoint) [][]Checkpoint {
 	ordered := slices.Clone(checkpoints)
 	slices.SortStableFunc(ordered, func(a, b Checkpoint) int { return cmp.Compare(a.Position.Order, b.Position.Order) })
 	var groups [][]Checkpoint
 	for _, c := range ordered {
 		i := slices.IndexFunc(groups, func(g []Checkpoint) bool {
-			return g[0].Filling() == c.Filling() && maps.Equal(g[0].Fill, c.Fill) && g[0].FillFrom == c.FillFrom && g[0].Repair == c.Repair &&
+			return g[0].Filling() == c.Filling() && (!c.Filling() || g[0].Epoch == c.Epoch) && g[0].FillFrom == c.FillFrom && g[0].Repair == c.Repair &&
 				c.Position.Order-g[0].Position.Order < near // the group's first is its lowest
 		})
 		if i < 0 {
@@ -139,15 +138,7 @@ func (p *Pipeline) partRebuild(old *run, parted []*run) {
 	}
 }
 
-// checkpointsOf are those of some views, with the progress of the tables that these read.
-func checkpointsOf(views []*View, all []Checkpoint) (some []Checkpoint) {
-	tables := tablesOf(views)
-	for _, c := range all {
-		if !slices.Contains(names(views), c.View) {
-			continue
-		}
-		maps.DeleteFunc(c.Fill, func(table string, _ Progress) bool { return !slices.Contains(tables, table) })
-		some = append(some, c)
-	}
-	return some
+// checkpointsOf are those of some views.
+func checkpointsOf(views []*View, all []Checkpoint) []Checkpoint {
+	return slices.DeleteFunc(slices.Clone(all), func(c Checkpoint) bool { return !slices.Contains(names(views), c.View) })
 }

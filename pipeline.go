@@ -50,6 +50,7 @@ type Pipeline struct {
 	paused   map[string]Checkpoint
 	failed   map[string]error     // views that don't run, and why
 	shown    map[string]time.Time // by view: up to when it showed everything when its last session ended
+	epoch    int64                // the highest of a fill
 	err      error                // why the pipeline has not started yet
 }
 
@@ -257,7 +258,7 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		case err != nil:
 			failed[v.Name] = err
 			p.Log.Error("view does not run", "sink", p.Name, "view", v.Name, "error", err)
-		case at == nil && c == nil && m == nil:
+		case at == nil && c == nil && (m == nil || m.Position.IsZero()):
 			begun = append(begun, v)
 		case at == nil:
 			unfilled = append(unfilled, v)
@@ -289,6 +290,12 @@ func (p *Pipeline) remembered(ctx context.Context) (saved []Checkpoint, marks []
 	if saved, err = p.Store.Checkpoints(ctx); err != nil {
 		return nil, nil, fmt.Errorf("reading the checkpoints: %w", err)
 	}
+	for _, m := range marks {
+		p.sawEpoch(m.Epoch)
+	}
+	for _, c := range saved {
+		p.sawEpoch(c.Epoch)
+	}
 	return saved, marks, nil
 }
 
@@ -314,12 +321,13 @@ func (p *Pipeline) swaps() bool {
 // place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if it has to be
 // rebuilt.
 func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
+	marked := m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
 	sameSaved, sameMark := c == nil || SameDefinition(c.Fingerprint, v.Fingerprint), m == nil || SameDefinition(m.Fingerprint, v.Fingerprint)
 	changed := !sameSaved || !sameMark
 	switch {
-	case changed && sameMark && m != nil && m.Phase == Filled:
-		// A rebuild was swapped in, and the program ended before it could save that.
-		return &Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Position: m.Position}, nil
+	case changed && sameMark && marked:
+		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save that.
+		return &Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Standing: m.Standing}, nil
 	case changed && v.OnChange == "rebuild" && m != nil && p.swaps():
 		return nil, errChanged // what it shows stays until the new one is filled
 	case changed && v.OnChange == "rebuild":
@@ -328,27 +336,23 @@ func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
 		return nil, Redefined(v, c.Fingerprint, v.Fingerprint)
 	case !sameMark:
 		return nil, Redefined(v, m.Fingerprint, v.Fingerprint)
-	case c == nil && m == nil, c == nil && m.Phase == Filling:
+	case c == nil && !marked:
 		return nil, nil
-	case m == nil && c.Filling():
-		return nil, nil // lost, or never marked: nothing of it can be trusted
-	case m == nil, m.Phase == Filling && !c.Filling():
-		if p.OnLost == "rebuild" {
-			p.Log.Warn("the sink holds nothing of the view any more: it is filled anew", "sink", p.Name, "view", v.Name)
-			return nil, nil
-		}
-		return nil, Fatal(fmt.Errorf("view %s: sink %s holds nothing of it any more, but its checkpoint says that it was kept "+
-			"there; `replicator checkpoint reset %s` fills it anew, on_lost = \"rebuild\" does so by itself: %w",
-			v.Name, p.Name, v.Name, ErrSinkLost))
 	case c == nil:
-		return &Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Position: m.Position}, nil
+		return &Checkpoint{View: v.Name, Source: p.Source.Name(), Fingerprint: v.Fingerprint, Standing: m.Standing}, nil
 	}
 	at := *c
-	if m.Position.Order < c.Position.Order {
-		at.Position = m.Position
-		at.Fill = begunAnew(c.Fill) // while a fill goes on nothing is saved that is not marked: the sink fell back
+	at.Fingerprint = v.Fingerprint
+	var err error
+	if at.Standing, err = beginning(*c, m); err == nil {
+		return &at, nil
 	}
-	return &at, nil
+	if p.OnLost == "rebuild" {
+		p.Log.Warn("the sink holds nothing of the view any more: it is filled anew", "sink", p.Name, "view", v.Name)
+		return nil, nil
+	}
+	return nil, Fatal(fmt.Errorf("sink %s holds nothing of the view any more, but its checkpoint says that it was kept there; "+
+		"`replicator checkpoint reset %s` fills it anew, on_lost = \"rebuild\" does so by itself: %w", p.Name, v.Name, err))
 }
 
 // Foresee returns, by view, why Run would refuse it, given what the store remembers. It changes nothing, and another process may run the
@@ -389,16 +393,12 @@ func (p *Pipeline) resumeAt(ctx context.Context, resumed []Checkpoint, views []*
 		return resumed, nil
 	}
 	c, err := where(ctx, views, before)
-	for _, v := range views {
-		c.View, c.Fingerprint = v.Name, v.Fingerprint
-		resumed = append(resumed, c)
-	}
-	return resumed, err
+	return append(resumed, eachAt(views, c)...), err
 }
 
 // begun is the checkpoint of views that there was nothing of before, as StartAt says.
 func (p *Pipeline) begun(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
-	c.Source = p.Source.Name()
+	c.Source, c.unmarked = p.Source.Name(), true
 	switch p.StartAt {
 	case "earliest":
 		c.Position, err = p.Source.Oldest(ctx, known)
@@ -413,10 +413,25 @@ func (p *Pipeline) begun(ctx context.Context, views []*View, known []Position) (
 // anew is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or that
 // changed, too: StartAt says only where new ones begin.
 func (p *Pipeline) anew(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
-	c.Source = p.Source.Name()
+	c.Source, c.unmarked = p.Source.Name(), true
 	c.Position, err = p.Source.Latest(ctx, known)
-	c.Fill, c.FillFrom = fillOf(views), c.Position.Order
+	c.Fill, c.FillFrom, c.Epoch = fillOf(views), c.Position.Order, p.nextEpoch()
 	return c, askedPosition(err)
+}
+
+// nextEpoch is the epoch of a fill that begins now, above those of all that are known: the clock may have been ahead.
+func (p *Pipeline) nextEpoch() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.epoch = max(p.epoch+1, time.Now().UnixMicro())
+	return p.epoch
+}
+
+// sawEpoch says that there was a fill of an epoch.
+func (p *Pipeline) sawEpoch(epoch int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.epoch = max(p.epoch, epoch)
 }
 
 func askedPosition(err error) error {

@@ -111,7 +111,7 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	if err != nil {
 		return err
 	}
-	return p.launchShadows(b, fresh)
+	return p.launchShadows(b, eachAt(b.shadows, fresh))
 }
 
 // keepForeign begins to rebuild in place those views of a rebuild that a swap would lose something by, and returns the rebuild of the
@@ -158,20 +158,14 @@ func (p *Pipeline) abandon(ctx context.Context, b *rebuild) error {
 	return nil
 }
 
-// launchShadows runs the shadows of a rebuild from a checkpoint.
-func (p *Pipeline) launchShadows(b *rebuild, from Checkpoint) error {
+// launchShadows runs the shadows of a rebuild from their checkpoints.
+func (p *Pipeline) launchShadows(b *rebuild, from []Checkpoint) error {
 	p.mu.Lock()
 	if !slices.Contains(p.rebuilds, b) {
 		p.rebuilds = append(p.rebuilds, b)
 	}
 	p.mu.Unlock()
-	var checkpoints []Checkpoint
-	for _, v := range b.shadows {
-		c := from
-		c.View, c.Fingerprint = v.Name, v.Fingerprint
-		checkpoints = append(checkpoints, c)
-	}
-	r, err := newRun(p, checkpoints)
+	r, err := newRun(p, from)
 	if err != nil {
 		p.dropRebuild(b)
 		return err
@@ -207,16 +201,12 @@ func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) 
 			fresh.Position = c.Position
 		}
 	}
-	var checkpoints []Checkpoint
 	p.mu.Lock()
 	for _, v := range b.views {
-		c := fresh
-		c.View, c.Fingerprint = v.Name, v.Fingerprint
-		checkpoints = append(checkpoints, c)
 		delete(p.failed, v.Name)
 	}
 	p.mu.Unlock()
-	r, err := newRun(p, checkpoints)
+	r, err := newRun(p, eachAt(b.views, fresh))
 	if err != nil {
 		return err
 	}
@@ -467,7 +457,7 @@ func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
 			v := p.view(strings.TrimSuffix(c.View, ShadowSuffix))
 			b.views, b.shadows = append(b.views, v), append(b.shadows, shadower.Shadow(v))
 		}
-		if err := p.launchShadows(b, group[0]); err != nil {
+		if err := p.launchShadows(b, group); err != nil {
 			return err
 		}
 	}

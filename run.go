@@ -8,13 +8,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // A run keeps some views of a pipeline together: one session after another, until it is stopped. It owns what outlives a
-// session: the applied position and the progress of a fill.
+// session: how far its views have come.
 type run struct {
 	pipeline  *Pipeline
 	views     []*View
@@ -26,29 +27,24 @@ type run struct {
 	shadow    bool // its views are shadows: it joins no others
 	done      chan struct{}
 
-	mu       sync.Mutex
-	at       Position
-	from     []Position          // where each view stands until the first session is open, which begins at the earliest; then nil
-	marked   Position            // the last known mark
-	fill     map[string]Progress // nil: filled
-	fillFrom int64
-	repair   bool             // the fill rewrites what the views are believed to hold
-	swapped  map[string]int64 // by view: where a table of its was replaced by another one, until it is compared with the source
-	dirty    bool             // the progress, or what is to be compared, changed since the last checkpoint
-	session  *session
-	state    string
-	err      error
-	parting  [][]*View // what the pipeline makes of the run: groups that run by themselves; nil: it stays together
-	rates    rates
+	mu      sync.Mutex
+	stands  []Checkpoint     // by view: what was marked last. The next session begins there, and nowhere else
+	now     Standing         // of all together, with what was applied since
+	swapped map[string]int64 // by view: where a table of its was replaced by another one, until it is compared with the source
+	dirty   bool             // the progress, or what is to be compared, changed since the last checkpoint
+	session *session
+	state   string
+	err     error
+	parting [][]*View // what the pipeline makes of the run: groups that run by themselves; nil: it stays together
+	rates   rates
 }
 
 func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
-	r := &run{pipeline: p, done: make(chan struct{}), state: StateStarting}
+	r := &run{pipeline: p, stands: slices.Clone(from), done: make(chan struct{}), state: StateStarting}
 	for _, c := range from {
-		r.views, r.from = append(r.views, p.view(c.View)), append(r.from, c.Position)
+		r.views = append(r.views, p.view(c.View))
 	}
-	r.at = slices.MinFunc(r.from, func(a, b Position) int { return cmp.Compare(a.Order, b.Order) })
-	r.fill, r.fillFrom, r.repair = maps.Clone(from[0].Fill), from[0].FillFrom, from[0].Repair
+	r.now = lowestOf(r.views, r.stands)
 	r.swapped = map[string]int64{}
 	for _, c := range from {
 		if c.Swapped != 0 {
@@ -122,7 +118,7 @@ func (r *run) attempt(ctx context.Context) error {
 	opening, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.stopping, cancel)()
-	if err := r.reconcile(opening); err != nil {
+	if err := r.goBack(opening); err != nil {
 		return err
 	}
 	s, err := openSession(opening, r)
@@ -133,55 +129,48 @@ func (r *run) attempt(ctx context.Context) error {
 	err = s.serve(ctx, r.stopping)
 	r.pipeline.remember(s)
 	r.setSession(nil)
-	r.mu.Lock()
-	r.marked = s.marked
-	r.mu.Unlock()
 	if closeErr := s.close(); closeErr != nil && errors.Is(err, errStopped) {
 		r.pipeline.Log.Warn("closing a session", "sink", r.pipeline.Name, "error", closeErr)
+	}
+	return unproven(err)
+}
+
+// unproven takes from an error of a session that the sink lost data: whether it did, and how much, its marks tell the next session.
+func unproven(err error) error {
+	if errors.Is(err, ErrSinkLost) {
+		return errors.New(err.Error())
 	}
 	return err
 }
 
-// reconcile compares what the sink says it holds with what was marked in it: where it fell back, reading goes back too;
-// where it is gone, the sink was emptied.
-func (r *run) reconcile(ctx context.Context) error {
+// goBack lets the run stand where its next session begins, for each view by the rule.
+func (r *run) goBack(ctx context.Context) error {
 	marks, err := r.pipeline.Sink.Marks(ctx, r.pipeline.Source.Name())
 	if err != nil {
 		return fmt.Errorf("sink %s: reading its marks: %w", r.pipeline.Name, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.marked.IsZero() {
-		return nil // the pipeline compared them when it made this run
-	}
-	for _, v := range r.views {
-		i := slices.IndexFunc(marks, func(m Mark) bool { return m.View == v.Name })
-		if i < 0 {
-			return fmt.Errorf("sink %s: view %s: its mark is gone: %w", r.pipeline.Name, v.Name, ErrSinkLost)
-		}
-		if at := marks[i].Position; at.Order < r.marked.Order && at.Order < r.at.Order {
-			if r.fill == nil && marks[i].Phase != Filled {
-				return fmt.Errorf("sink %s: view %s: it was set back to before it was filled: %w", r.pipeline.Name, v.Name, ErrSinkLost)
-			}
-			r.pipeline.Log.Warn("the sink fell back: reading goes back with it", "sink", r.pipeline.Name, "view", v.Name,
-				"order", at.Order, "was", r.at.Order)
-			r.at = at
-			r.fill, r.dirty = begunAnew(r.fill), true // what it lost of the fill no position tells
+	stands := slices.Clone(r.stands)
+	var lost []string
+	var loss error
+	for i, c := range stands {
+		_, m := find(nil, marks, c.View, c.Source)
+		if stands[i].Standing, err = beginning(c, m); err != nil {
+			lost, loss = append(lost, c.View), cmp.Or(loss, err)
+		} else if !c.unmarked && m.Below(c.Standing) {
+			r.pipeline.Log.Warn("the sink fell back: reading goes back with it", "sink", r.pipeline.Name, "view", c.View,
+				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}
+	if len(lost) > 1 {
+		loss = fmt.Errorf("%w; so with %s", loss, strings.Join(lost[1:], ", "))
+	}
+	if loss != nil {
+		return OfView(fmt.Errorf("sink %s: %w", r.pipeline.Name, loss), lost...)
+	}
+	r.stands, r.now = stands, lowestOf(r.views, stands)
 	return nil
-}
-
-// begunAnew is the progress of a fill that has to read its tables from the start; nil if there is no fill.
-func begunAnew(fill map[string]Progress) map[string]Progress {
-	if fill == nil {
-		return nil
-	}
-	anew := map[string]Progress{}
-	for table, p := range fill {
-		anew[table] = Progress{Total: p.Total}
-	}
-	return anew
 }
 
 // lost turns the loss of a sink's data, or of the source's log, into what the configuration says: fill anew, or stop.
@@ -210,8 +199,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.at, r.from, r.marked = fresh.Position, nil, Position{}
-	r.fill, r.fillFrom, r.dirty = fresh.Fill, fresh.FillFrom, true
+	r.stands = eachAt(r.views, fresh)
+	r.now = lowestOf(r.views, r.stands)
 	return fmt.Errorf("%w; the views are filled anew", err)
 }
 
@@ -271,7 +260,7 @@ func (r *run) setSession(s *session) {
 		return
 	}
 	r.err, r.state = nil, StateRunning
-	if r.fill != nil {
+	if r.now.Filling() {
 		r.state = StateFilling
 	}
 }
@@ -282,53 +271,62 @@ func (r *run) current() *session {
 	return r.session
 }
 
+// position is the place up to which the running session has applied everything, marked or not.
 func (r *run) position() Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.at
+	return r.now.Position
 }
 
-// positions are where a session may begin: the run's own, or those that its views bring with them.
-func (r *run) positions() []Position {
+// positions are where the views stand. A session begins at the earliest.
+func (r *run) positions() (at []Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.from != nil {
-		return r.from
+	for _, c := range r.stands {
+		if !slices.Contains(at, c.Position) {
+			at = append(at, c.Position)
+		}
 	}
-	return []Position{r.at}
+	return at
 }
 
 // stood are the checkpoints of the views of a run that has ended.
 func (r *run) stood() []Checkpoint {
-	checkpoints, _ := r.checkpoints(r.position())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, at := range r.from { // it never came to run them together
-		checkpoints[i].Position = at
-	}
-	return checkpoints
+	return slices.Clone(r.stands)
 }
 
 func (r *run) moveTo(at Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.at, r.from = at, nil
+	r.now.Position = at
 }
 
-// checkpoints are those of the run's views at a position, with their phase.
-func (r *run) checkpoints(at Position) ([]Checkpoint, Phase) {
+// standing is how far the run's views have come, as it is to be marked.
+func (r *run) standing() Standing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dirty = false
-	cps := make([]Checkpoint, len(r.views))
-	for i, v := range r.views {
-		cps[i] = Checkpoint{View: v.Name, Source: r.pipeline.Source.Name(), Fingerprint: v.Fingerprint, Position: at,
-			Fill: maps.Clone(r.fill), FillFrom: r.fillFrom, Repair: r.repair, Swapped: r.swapped[v.Name]}
+	now := r.now
+	now.Fill = maps.Clone(now.Fill)
+	return now
+}
+
+// marked says that a standing was marked, and returns the checkpoints that may now be saved.
+func (r *run) marked(at Standing) []Checkpoint {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.stands {
+		c := &r.stands[i]
+		if c.unmarked {
+			c.Standing, c.unmarked = at, false
+		} else {
+			c.Standing = c.Raise(at)
+		}
+		c.Swapped = r.swapped[c.View]
 	}
-	if r.fill != nil {
-		return cps, Filling
-	}
-	return cps, Filled
+	return slices.Clone(r.stands)
 }
 
 func (r *run) totalApplied() (n int64) {
@@ -343,7 +341,7 @@ func (r *run) totalApplied() (n int64) {
 func (r *run) filling() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fill != nil
+	return r.now.Filling()
 }
 
 func (r *run) progressed() bool {
@@ -356,13 +354,13 @@ func (r *run) progressed() bool {
 func (r *run) repairing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.repair
+	return r.now.Repair
 }
 
 func (r *run) fillStart() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fillFrom
+	return r.now.FillFrom
 }
 
 // unfilledTables are the tables that still have to be scanned, in a fixed order.
@@ -370,7 +368,7 @@ func (r *run) unfilledTables() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var tables []string
-	for t, p := range r.fill {
+	for t, p := range r.now.Fill {
 		if !p.Done {
 			tables = append(tables, t)
 		}
@@ -382,21 +380,21 @@ func (r *run) unfilledTables() []string {
 func (r *run) progress(table string) Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fill[table]
+	return r.now.Fill[table]
 }
 
 func (r *run) setProgress(table string, p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.fill != nil {
-		r.fill[table], r.dirty = p, true
+	if r.now.Filling() {
+		r.now.Fill[table], r.dirty = p, true
 	}
 }
 
 func (r *run) filled() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fill, r.fillFrom, r.repair, r.dirty, r.state = nil, 0, false, true, StateRunning
+	r.now.Fill, r.now.FillFrom, r.now.Repair, r.dirty, r.state = nil, 0, false, true, StateRunning
 	r.pipeline.Log.Info("filled", "sink", r.pipeline.Name, "views", r.names())
 }
 

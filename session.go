@@ -52,7 +52,10 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	p := r.pipeline
 	target, err := p.Sink.Open(ctx, p.Source.Name(), r.views)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: %w", p.Name, err)
+		return nil, unproven(fmt.Errorf("sink %s: %w", p.Name, err))
+	}
+	if err := r.goBack(ctx); err != nil { // once more: opening a sink may show that what it knew of a view is worth nothing
+		return nil, errors.Join(err, target.Close())
 	}
 	reader, err := p.Source.Open(ctx, r.positions(), tablesOf(r.views)...)
 	if err != nil {
@@ -67,13 +70,13 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	start := reader.Start()
 	s.committed.Store(start.Order)
 	r.moveTo(start)
-	if err = s.save(ctx, start); err == nil {
+	if err = s.save(ctx); err == nil {
 		for range p.Lanes {
 			s.lanes = append(s.lanes, newLane(s, start.Order))
 		}
 		return s, nil
 	}
-	return nil, errors.Join(err, reader.Close(), target.Close())
+	return nil, errors.Join(unproven(err), reader.Close(), target.Close())
 }
 
 // close closes reader and target.

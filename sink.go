@@ -20,21 +20,14 @@ type Sink interface {
 }
 
 // Mark is what a sink remembers of a view beside the data: how far it has come. A suffix of the data that the sink loses
-// takes the newest marks with it, so a mark that fell back, or is gone, shows the loss.
+// takes the newest marks with it, so a mark that fell back, or is gone, shows the loss. A view that was opened and never marked
+// has a mark without a position that is filling, as has one that was marked before marks told of the progress of a fill: nothing is
+// known to be filled then.
 type Mark struct {
 	View        string
 	Fingerprint string
-	Position    Position
-	Phase       Phase
+	Standing
 }
-
-// Phase says how far a view has come in its life.
-type Phase string
-
-const (
-	Filling Phase = "filling" // a scan has yet to bring what is older than the position
-	Filled  Phase = "filled"
-)
 
 // Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several goroutines;
 // no two calls of Apply at a time hold ops of one key.
@@ -52,10 +45,11 @@ type Target interface {
 	// one of them has none. A delete of a lower version changes nothing.
 	Versions(ctx context.Context, cells []Cell) ([]int64, error)
 
-	// Mark saves for every view of the target that everything up to p has been applied. A mark never falls: neither its
-	// position nor, once Filled, its phase. If the marks of these views fell below what this target marked earlier, or are
-	// gone, the sink lost data: the error wraps ErrSinkLost.
-	Mark(ctx context.Context, p Position, phase Phase) error
+	// Mark saves for every view of the target how far it has come, all that it stands for having been applied. What is then marked
+	// is Standing.Raise of the mark that was there: a mark never falls. If that one is Standing.Below what this target saw or
+	// marked earlier, or is gone, the sink lost data: the error wraps ErrSinkLost. That is looked at also where nothing new is marked;
+	// nothing need be written then.
+	Mark(ctx context.Context, at Standing) error
 
 	Close() error
 }

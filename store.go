@@ -5,27 +5,15 @@ import (
 	"time"
 )
 
-// Checkpoint is how far one view has come with one source.
+// Checkpoint is how far one view has come with one source, as the store keeps it.
 type Checkpoint struct {
-	View        string              `json:"view"`
-	Source      string              `json:"source,omitempty"` // the shard's name
-	Fingerprint string              `json:"fingerprint"`
-	Position    Position            `json:"position"`
-	Fill        map[string]Progress `json:"fill,omitzero"`       // by table; nil once the view is filled
-	FillFrom    int64               `json:"fill_from,omitempty"` // the order at which the fill began
-	Repair      bool                `json:"repair,omitempty"`    // the fill rewrites what the view is believed to hold
-	Swapped     int64               `json:"swapped,omitempty"`   // where another table took the place of one that it reads, and it was not compared since
-}
+	View        string `json:"view"`
+	Source      string `json:"source,omitempty"` // the shard's name
+	Fingerprint string `json:"fingerprint"`
+	Standing
+	Swapped int64 `json:"swapped,omitempty"` // where another table took the place of one that it reads, and it was not compared since
 
-// Filling reports whether the view is still being filled.
-func (c *Checkpoint) Filling() bool { return c.Fill != nil }
-
-// Progress is how far the scan of one table has come. All before After is durable in the sink.
-type Progress struct {
-	After string `json:"after,omitempty"` // a Chunk's Next
-	Done  bool   `json:"done,omitempty"`
-	Rows  int64  `json:"rows"`
-	Total int64  `json:"total,omitempty"` // estimate, for a progress bar; 0 if unknown
+	unmarked bool // it says where the view is to begin, and nothing of that has been marked in the sink yet
 }
 
 // Store keeps checkpoints and dead letters. One process writes to it at a time: opening it takes a lock. Its methods may be

@@ -64,7 +64,7 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 	p.mu.Lock()
 	b.views, b.shadows, b.unsettled = views, shadows, nil
 	p.mu.Unlock()
-	return false, p.launchShadows(b, left[0])
+	return false, p.launchShadows(b, left)
 }
 
 // swapped ends the rebuild of views that have been swapped in, at the checkpoints of their shadows. Those that run already, from

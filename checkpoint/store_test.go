@@ -101,7 +101,7 @@ var ctx = context.Background()
 
 func checkpointOf(view, source string, order int64) replicator.Checkpoint {
 	return replicator.Checkpoint{View: view, Source: source, Fingerprint: "f-" + view,
-		Position: replicator.Position{Order: order, Token: fmt.Sprintf("{\"gtid\":\"%d\"}", order)}}
+		Standing: replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprintf("{\"gtid\":\"%d\"}", order)}}}
 }
 
 func letterOf(view string, n int) replicator.DeadLetter {

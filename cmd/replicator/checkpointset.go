@@ -101,15 +101,17 @@ func (s *setter) mark(ctx context.Context, sink *config.Sink, shard config.Shard
 	if err != nil {
 		return err
 	}
-	target, err := s.target(ctx, opened, shard, views)
-	if err == nil {
-		phase := replicator.Filled
-		if slices.ContainsFunc(s.checkpoints(shard, views, at), func(c replicator.Checkpoint) bool { return c.Filling() }) {
-			phase = replicator.Filling
+	for _, c := range s.checkpoints(shard, views, at) {
+		i := slices.IndexFunc(views, func(v *replicator.View) bool { return v.Name == c.View })
+		target, err := s.target(ctx, opened, shard, views[i:i+1])
+		if err == nil {
+			err = errors.Join(target.Mark(ctx, c.Standing), target.Close())
 		}
-		err = errors.Join(target.Mark(ctx, at, phase), target.Close())
+		if err != nil {
+			return errors.Join(err, opened.Close())
+		}
 	}
-	return errors.Join(err, opened.Close())
+	return opened.Close()
 }
 
 // target opens the views as the sink knows them: under another fingerprint it would begin them anew.
@@ -136,12 +138,13 @@ func (s *setter) target(ctx context.Context, sink replicator.Sink, shard config.
 func (s *setter) checkpoints(shard config.Shard, views []*replicator.View, at replicator.Position) []replicator.Checkpoint {
 	set := make([]replicator.Checkpoint, len(views))
 	for i, v := range views {
-		set[i] = replicator.Checkpoint{View: v.Name, Source: shard.Name, Fingerprint: v.Fingerprint, Position: at}
+		set[i] = replicator.Checkpoint{View: v.Name, Source: shard.Name, Fingerprint: v.Fingerprint}
 		for _, c := range s.saved {
 			if c.View == v.Name && c.Source == shard.Name && replicator.SameDefinition(c.Fingerprint, v.Fingerprint) {
-				set[i].Fill, set[i].FillFrom = c.Fill, c.FillFrom
+				set[i].Standing = c.Standing
 			}
 		}
+		set[i].Position = at
 	}
 	return set
 }

@@ -79,7 +79,7 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t := &Target{sink: s, source: source, views: slices.Clone(views), marked: make([]int64, len(views))}
+	t := &Target{sink: s, source: source, views: slices.Clone(views), marked: make([]replicator.Standing, len(views))}
 	var refused []error
 	for _, v := range views {
 		k, err := s.keep(v, source)
@@ -162,7 +162,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 			return nil, fmt.Errorf("index %s: %w", of[i].index, err)
 		}
 		if m, ok := r.Marks[source]; ok {
-			marks = append(marks, m.mark(of[i]))
+			marks = append(marks, replicator.Mark{View: of[i].view, Fingerprint: of[i].fingerprint, Standing: m.standing()})
 		}
 	}
 	return marks, nil

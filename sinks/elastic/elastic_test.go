@@ -154,10 +154,10 @@ func TestConformance(t *testing.T) {
 		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSink(t, url, views...)) },
 		Read: looks.read,
 		Bad:  map[string]any{"email": map[string]any{"an": "object"}},
-		SetMark: func(t testing.TB, source, view string, p *replicator.Position) {
+		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
 			for _, v := range views {
 				if v.Name == view {
-					c.setMark(v, source, p)
+					c.setMark(v, source, at)
 				}
 			}
 		},
@@ -211,8 +211,8 @@ func (w watchedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicat
 	return w.Target.Apply(ctx, ops)
 }
 
-func (w watchedTarget) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
-	err := w.Target.Mark(ctx, p, phase)
+func (w watchedTarget) Mark(ctx context.Context, at replicator.Standing) error {
+	err := w.Target.Mark(ctx, at)
 	w.shown.mu.Lock()
 	defer w.shown.mu.Unlock()
 	w.shown.known, w.shown.marked = nil, true
@@ -296,7 +296,7 @@ func rowText(t testing.TB, v *replicator.View, source []byte) string {
 }
 
 // setMark changes a view's stored mark by plain HTTP.
-func (c *cluster) setMark(v *replicator.View, source string, p *replicator.Position) {
+func (c *cluster) setMark(v *replicator.View, source string, at *replicator.Standing) {
 	c.t.Helper()
 	for _, index := range c.indexes(v.Index) {
 		path := "/" + index + "/_doc/replicator:marks"
@@ -318,8 +318,13 @@ func (c *cluster) setMark(v *replicator.View, source string, p *replicator.Posit
 			c.t.Fatal(err)
 		}
 		marks := doc.Source.State.Cells.Marks
-		if delete(marks, source); p != nil {
-			marks[source] = map[string]any{"order": p.Order, "token": p.Token, "phase": "filling"}
+		if delete(marks, source); at != nil {
+			phase := "filled"
+			if at.Filling() {
+				phase = "filling"
+			}
+			marks[source] = map[string]any{"order": at.Position.Order, "token": at.Position.Token, "phase": phase,
+				"fill": at.Fill, "fill_from": at.FillFrom, "epoch": at.Epoch}
 		}
 		text, err := json.Marshal(doc.Source)
 		if err != nil {

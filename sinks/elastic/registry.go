@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"replicator"
@@ -21,14 +23,42 @@ type registry struct {
 }
 
 type storedMark struct {
-	Order int64            `json:"order"`
-	Token string           `json:"token"`
-	Phase replicator.Phase `json:"phase"`
+	Order int64  `json:"order"`
+	Token string `json:"token"`
+	Phase string `json:"phase"`
+
+	Fill     map[string]replicator.Progress `json:"fill,omitzero"`
+	FillFrom int64                          `json:"fill_from,omitempty"`
+	Repair   bool                           `json:"repair,omitempty"`
+	Epoch    int64                          `json:"epoch,omitempty"`
 }
 
-func (m storedMark) mark(g *generation) replicator.Mark {
-	return replicator.Mark{View: g.view, Fingerprint: g.fingerprint, Phase: m.Phase,
-		Position: replicator.Position{Order: m.Order, Token: m.Token}}
+// What a mark's phase may be.
+const (
+	filling = "filling"
+	filled  = "filled"
+)
+
+// standing is how far the view has come by the mark.
+func (m storedMark) standing() replicator.Standing {
+	at := replicator.Standing{Position: replicator.Position{Order: m.Order, Token: m.Token}, Epoch: m.Epoch}
+	if m.Phase == filled {
+		return at
+	}
+	if at.Fill = m.Fill; at.Fill == nil { // it was opened and never marked
+		at.Fill = map[string]replicator.Progress{}
+	}
+	at.FillFrom, at.Repair = m.FillFrom, m.Repair
+	return at
+}
+
+// storeMark is the mark of a standing.
+func storeMark(at replicator.Standing) storedMark {
+	m := storedMark{Order: at.Position.Order, Token: at.Position.Token, Phase: filled, Fill: at.Fill, FillFrom: at.FillFrom, Repair: at.Repair, Epoch: at.Epoch}
+	if at.Filling() {
+		m.Phase = filling
+	}
+	return m
 }
 
 func registryOf(index string) *document { return &document{index: index, id: registryID} }
@@ -74,20 +104,25 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 		if err := t.sink.client.read(ctx, documents); err != nil {
 			return nil, err
 		}
+		var changed []*document
 		for n, i := range pending {
 			r, err := parseRegistry(documents[n])
-			if err == nil {
-				err = change(i, &r)
-			}
-			if err == nil {
-				documents[n].text, err = r.render()
-			}
 			if err != nil {
 				return nil, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, err), t.views[i])
 			}
+			before := maps.Clone(r.Marks)
+			if err := change(i, &r); err != nil {
+				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
+			}
+			if documents[n].text, err = r.render(); err != nil {
+				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
+			}
+			if documents[n].written = reflect.DeepEqual(before, r.Marks); !documents[n].written {
+				changed = append(changed, documents[n])
+			}
 			registries[i] = r
 		}
-		if err := t.sink.client.write(ctx, documents); err != nil {
+		if err := t.sink.client.write(ctx, changed); err != nil {
 			return nil, err
 		}
 		var left []int
@@ -114,10 +149,10 @@ func (t *Target) register(ctx context.Context) error {
 	_, err := t.update(ctx, func(view int, r *registry) error {
 		m, ok := r.Marks[t.source]
 		if !ok {
-			m = storedMark{Phase: replicator.Filling}
+			m = storedMark{Phase: filling}
 			r.Marks[t.source] = m
 		}
-		t.marked[view] = m.Order
+		t.marked[view] = m.standing()
 		return nil
 	})
 	if err != nil {
@@ -127,35 +162,30 @@ func (t *Target) register(ctx context.Context) error {
 }
 
 // Mark implements replicator.Target.
-func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
+func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.kept) == 0 {
 		return nil
 	}
-	found := make([]int64, len(t.kept))
+	marked := make([]replicator.Standing, len(t.kept))
 	registries, err := t.update(ctx, func(view int, r *registry) error {
 		m, ok := r.Marks[t.source]
 		if !ok {
 			return fmt.Errorf("its mark is gone: %w", replicator.ErrSinkLost)
 		}
-		if m.Order < t.marked[view] {
+		stood := m.standing()
+		if stood.Below(t.marked[view]) {
 			return fmt.Errorf("its mark fell: %w", replicator.ErrSinkLost)
 		}
-		if p.Order >= m.Order {
-			m.Order, m.Token = p.Order, p.Token
-		}
-		if phase == replicator.Filled {
-			m.Phase = phase
-		}
-		r.Marks[t.source] = m
-		found[view] = m.Order
+		marked[view] = stood.Raise(at)
+		r.Marks[t.source] = storeMark(marked[view])
 		return nil
 	})
 	if err != nil {
 		return t.replaced(ctx, err)
 	}
-	copy(t.marked, found)
+	t.marked = marked
 	for i, k := range t.kept {
 		if !k.generation.shown && k.view.Shadows == "" && t.isFilled(registries[i]) {
 			if err := t.takeOver(ctx, k); err != nil {
@@ -170,7 +200,7 @@ func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicat
 // isFilled reports whether a view is filled from every source.
 func (t *Target) isFilled(r registry) bool {
 	for _, m := range r.Marks {
-		if m.Phase != replicator.Filled {
+		if m.Phase != filled {
 			return false
 		}
 	}

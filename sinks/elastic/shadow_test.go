@@ -18,7 +18,7 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 	views := []*replicator.View{b.view}
 	mark := func(target replicator.Target, order int64) {
 		t.Helper()
-		if err := target.Mark(t.Context(), replicator.Position{Order: order, Token: "t"}, replicator.Filled); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: order, Token: "t"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 	b.shows("1", `{"name":"new"`)
 	_, applying := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 3), 10, "late", nil)})
 	_, asking := b.target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)})
-	marking := b.target.Mark(t.Context(), replicator.Position{Order: 10, Token: "t"}, replicator.Filled)
+	marking := b.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 10, Token: "t"}})
 	for _, err := range []error{applying, asking, marking} { // nothing is lost: the view is opened anew
 		if err == nil || errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err) {
 			t.Errorf("a target of before the swap: %v", err)
@@ -70,7 +70,7 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range marks {
-		if strings.HasPrefix(m.View, b.view.Name) && (m.View != b.view.Name || m.Position.Order != 9 || m.Phase != replicator.Filled) {
+		if strings.HasPrefix(m.View, b.view.Name) && (m.View != b.view.Name || m.Position.Order != 9 || m.Filling()) {
 			t.Errorf("the mark is %+v", m)
 		}
 	}
@@ -90,7 +90,7 @@ func TestASearchDuringASwapFindsEverything(t *testing.T) {
 	views := []*replicator.View{b.view}
 	users := []replicator.Op{op(cellOf(t, "users", 1), 1, "one", nil), op(cellOf(t, "users", 2), 1, "two", nil)}
 	filled := func(target replicator.Target) {
-		if err := target.Mark(t.Context(), replicator.Position{Order: 5, Token: "t"}, replicator.Filled); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -26,8 +26,8 @@ type Target struct {
 	// freshness is the share of documents that were new when they were written, lately, in thousandths.
 	freshness atomic.Int64
 
-	mu     sync.Mutex // held by Mark
-	marked []int64    // by view: the highest mark that this target saw or made
+	mu     sync.Mutex            // held by Mark
+	marked []replicator.Standing // by view, as this target saw or marked it last
 }
 
 var (

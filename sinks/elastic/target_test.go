@@ -209,7 +209,7 @@ func TestARemovedIndexIsALossAndNotMadeByAWrite(t *testing.T) {
 	if _, err := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 2), 1, "a", nil)}); !errors.Is(err, replicator.ErrSinkLost) {
 		t.Errorf("Apply says %v", err)
 	}
-	if err := b.target.Mark(t.Context(), replicator.Position{Order: 5, Token: "t"}, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+	if err := b.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}}); !errors.Is(err, replicator.ErrSinkLost) {
 		t.Errorf("Mark says %v", err)
 	}
 	if _, err := b.target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)}); !errors.Is(err, replicator.ErrSinkLost) {
@@ -233,7 +233,7 @@ func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
 	b := newBench(t, `{"properties": {"n": {"type": "keyword"}}}`)
 	filled := func() {
 		t.Helper()
-		if err := b.target.Mark(t.Context(), replicator.Position{Order: 9, Token: "t"}, replicator.Filled); err != nil {
+		if err := b.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9, Token: "t"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -281,7 +281,7 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 		if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", n), 1, source)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := target.Mark(t.Context(), replicator.Position{Order: 9, Token: "t"}, replicator.Filled); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9, Token: "t"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -156,7 +156,7 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 		defer sink.Close()
 		v := view("row", "r", "email")
 		target := openTarget(t, sink, v)
-		if err := target.Mark(t.Context(), replicator.Position{Order: 5, Token: "p"}, replicator.Filled); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "p"}}); err != nil {
 			t.Fatal(err)
 		}
 		exec(t, db, "DROP TABLE replicator_state")
@@ -168,7 +168,7 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 		if err != nil || len(marks) != 1 || !marks[0].Position.IsZero() {
 			t.Errorf("marks are %+v (%v)", marks, err)
 		}
-		if err := target.Mark(t.Context(), replicator.Position{Order: 6, Token: "q"}, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 6, Token: "q"}}); !errors.Is(err, replicator.ErrSinkLost) {
 			t.Errorf("Mark says %v", err)
 		}
 	})

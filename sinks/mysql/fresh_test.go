@@ -71,7 +71,7 @@ func TestOnlyAFirstFillIntoAnEmptyTableLeavesNothingUnclaimed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.done {
-				if err := target.Mark(t.Context(), replicator.Position{Order: 1, Token: "1"}, replicator.Filled); err != nil {
+				if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 1, Token: "1"}}); err != nil {
 					t.Fatal(err)
 				}
 			}

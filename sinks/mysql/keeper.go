@@ -11,11 +11,11 @@ import (
 
 // keeper keeps one view in its table.
 type keeper struct {
-	view         *replicator.View
-	place        int // in Target.Views
-	id           uint32
-	salt         salt
-	markedAtOpen int64
+	view   *replicator.View
+	place  int // in Target.Views
+	id     uint32
+	salt   salt
+	marked replicator.Standing // when it was opened
 
 	table    string    // quoted
 	keys     []*column // the target's key columns

@@ -91,7 +91,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err != nil {
 		return nil, err
 	}
-	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch, marked: make([]int64, len(views))}
+	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch, marked: make([]replicator.Standing, len(views))}
 	from := s.origins(source)
 	for i, v := range views {
 		if v.Create {
@@ -120,7 +120,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		}
 		t.kept = append(t.kept, k)
 		t.shared = t.shared || k.shared
-		t.marked[i] = k.markedAtOpen
+		t.marked[i] = k.marked
 	}
 	t.retired, err = retiredIDs(ctx, s.db)
 	return t, err

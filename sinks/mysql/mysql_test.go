@@ -3,6 +3,8 @@ package mysql_test
 import (
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -166,16 +168,33 @@ func TestConformance(t *testing.T) {
 			New:  func(t testing.TB) replicator.Sink { return newSink(t, dsn) },
 			Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, db, v) },
 			Bad:  map[string]any{"email": strings.Repeat("é", 300), "amount": replicator.Number("0.5")},
-			SetMark: func(t testing.TB, source, view string, p *replicator.Position) {
-				if p == nil {
+			SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
+				if at == nil {
 					exec(t, db, "DELETE FROM replicator_views WHERE source = ? AND name = ?", source, view)
 					return
 				}
-				exec(t, db, "UPDATE replicator_views SET mark_order = ?, mark_token = ? WHERE source = ? AND name = ?", p.Order, p.Token, source, view)
+				setMark(t, db, source, view, *at)
 			},
 		})
 
 	})
+}
+
+// setMark changes a view's mark.
+func setMark(t testing.TB, db *sql.DB, source, view string, at replicator.Standing) {
+	t.Helper()
+	token, phase := at.Position.Token, "filled"
+	if at.Filling() {
+		fill, err := json.Marshal(at.Fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, phase = fmt.Sprintf("%s\n{\"fill\": %s, \"from\": %d, \"epoch\": %d}", token, fill, at.FillFrom, at.Epoch), "filling"
+	} else if at.Epoch != 0 {
+		token = fmt.Sprintf("%s\n{\"epoch\": %d}", token, at.Epoch)
+	}
+	exec(t, db, "UPDATE replicator_views SET mark_order = ?, mark_token = ?, phase = ? WHERE source = ? AND name = ?",
+		at.Position.Order, token, phase, source, view)
 }
 
 // openPool opens a pool for looking into a database.

@@ -115,14 +115,17 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",
 func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied bool, err error) {
 	for range 3 {
 		var fingerprint string
-		row := s.db.QueryRowContext(ctx, "SELECT id, fingerprint, salt, mark_order FROM "+viewsTable+" WHERE source = ? AND name = ?", source, k.view.Name)
-		err = row.Scan(&k.id, &fingerprint, &k.salt, &k.markedAtOpen)
+		var m storedMark
+		row := s.db.QueryRowContext(ctx, "SELECT id, fingerprint, salt, mark_order, mark_token, phase FROM "+viewsTable+" WHERE source = ? AND name = ?",
+			source, k.view.Name)
+		err = row.Scan(&k.id, &fingerprint, &k.salt, &m.order, &m.token, &m.phase)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 		case err != nil:
 			return false, classify(err, "table "+viewsTable)
 		case fingerprint == k.view.Fingerprint:
-			return emptied, nil
+			k.marked, err = m.standing()
+			return emptied, err
 		case k.ledger: // see registerLedger
 		default:
 			if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE id = ?", k.id); err != nil {
@@ -153,7 +156,7 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 	salt := make([]byte, 16)
 	rand.Read(salt)
 	_, err := e.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
-		source, k.view.Name, k.view.Fingerprint, salt, string(replicator.Filling), k.view.Table)
+		source, k.view.Name, k.view.Fingerprint, salt, phaseFilling, k.view.Table)
 	return err
 }
 
@@ -193,8 +196,12 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	var found []replicator.Mark
 	for rows.Next() {
 		var m replicator.Mark
-		if err := rows.Scan(&m.View, &m.Fingerprint, &m.Position.Order, &m.Position.Token, &m.Phase); err != nil {
+		var stored storedMark
+		if err := rows.Scan(&m.View, &m.Fingerprint, &stored.order, &stored.token, &stored.phase); err != nil {
 			return nil, err
+		}
+		if m.Standing, err = stored.standing(); err != nil {
+			return nil, fmt.Errorf("view %s: %w", m.View, err)
 		}
 		found = append(found, m)
 	}

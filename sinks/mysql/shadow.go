@@ -208,7 +208,7 @@ func takeNames(ctx context.Context, tx *sql.Tx, begun []swapping) error {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = ?, phase = ?, target = ? WHERE id = ?",
-			b.name, string(replicator.Filled), b.live(), b.id); err != nil {
+			b.name, phaseFilled, b.live(), b.id); err != nil {
 			return err
 		}
 	}

@@ -20,14 +20,14 @@ func TestATargetOfBeforeASwapIsOpenedAnew(t *testing.T) {
 		applyAll(t, shadow, amountOp(1, 1, "Kyiv", int64(5)))
 		at := replicator.Position{Order: 5, Token: "5"}
 		for _, target := range []replicator.Target{old, shadow} {
-			if err := target.Mark(t.Context(), at, replicator.Filled); err != nil {
+			if err := target.Mark(t.Context(), replicator.Standing{Position: at}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := first.Swap(t.Context(), "", []*replicator.View{counter("c")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := old.Mark(t.Context(), at, replicator.Filled); err == nil || errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err) {
+		if err := old.Mark(t.Context(), replicator.Standing{Position: at}); err == nil || errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err) {
 			t.Errorf("a mark by a target of before the swap: %v", err)
 		}
 		ops := []replicator.Op{amountOp(1, 1, "Kyiv", int64(5))}
@@ -35,14 +35,14 @@ func TestATargetOfBeforeASwapIsOpenedAnew(t *testing.T) {
 			t.Errorf("what a target of before the swap takes for missing: %v", err)
 		}
 		anew := openTarget(t, second, counter("c"))
-		if err := anew.Mark(t.Context(), at, replicator.Filled); err != nil {
+		if err := anew.Mark(t.Context(), replicator.Standing{Position: at}); err != nil {
 			t.Error(err)
 		}
 		if differences, err := anew.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(differences) > 0 {
 			t.Errorf("after the swap: %v, %v", differences, err)
 		}
 		exec(t, db, "UPDATE replicator_views SET name = NULL")
-		if err := anew.Mark(t.Context(), at, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+		if err := anew.Mark(t.Context(), replicator.Standing{Position: at}); !errors.Is(err, replicator.ErrSinkLost) {
 			t.Errorf("a mark of a view that is gone: %v", err)
 		}
 	})

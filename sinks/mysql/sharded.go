@@ -179,12 +179,7 @@ func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 		if i < 0 {
 			return false
 		}
-		if o := marks[i]; o.Position.Order < m.Position.Order {
-			m.Position = o.Position
-		}
-		if marks[i].Phase != replicator.Filled {
-			m.Phase = marks[i].Phase
-		}
+		m.Standing = m.Least(marks[i].Standing)
 	}
 	return true
 }

@@ -130,12 +130,12 @@ func TestShardedConformance(t *testing.T) {
 		m := makeShards(t, s, 3, suiteDDL...)
 		subject := m.subject(sharded(suiteViews...))
 		subject.Histories = 100
-		subject.SetMark = func(t testing.TB, source, view string, p *replicator.Position) { // in one shard of three
-			if p == nil {
+		subject.SetMark = func(t testing.TB, source, view string, at *replicator.Standing) { // in one shard of three
+			if at == nil {
 				exec(t, m.dbs[1], "DELETE FROM replicator_views WHERE source = ? AND name = ?", source, view)
 				return
 			}
-			exec(t, m.dbs[1], "UPDATE replicator_views SET mark_order = ?, mark_token = ? WHERE source = ? AND name = ?", p.Order, p.Token, source, view)
+			setMark(t, m.dbs[1], source, view, *at)
 		}
 		sinktest.Run(t, subject)
 	})

@@ -180,8 +180,8 @@ func (p patientTarget) Versions(ctx context.Context, cells []replicator.Cell) ([
 	return again(func() ([]int64, error) { return p.Target.Versions(ctx, cells) })
 }
 
-func (p patientTarget) Mark(ctx context.Context, at replicator.Position, phase replicator.Phase) error {
-	_, err := again(func() (struct{}, error) { return struct{}{}, p.Target.Mark(ctx, at, phase) })
+func (p patientTarget) Mark(ctx context.Context, at replicator.Standing) error {
+	_, err := again(func() (struct{}, error) { return struct{}{}, p.Target.Mark(ctx, at) })
 	return err
 }
 

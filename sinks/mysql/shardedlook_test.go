@@ -190,7 +190,7 @@ func TestAViewStandsWhereItsLastShardStands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := target.Mark(t.Context(), replicator.Position{Order: 9, Token: "nine"}, replicator.Filled); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9, Token: "nine"}}); err != nil {
 			t.Fatal(err)
 		}
 		expect := func(when string, want ...replicator.Mark) {
@@ -200,15 +200,17 @@ func TestAViewStandsWhereItsLastShardStands(t *testing.T) {
 				t.Errorf("%s: marks are %+v (%v)", when, got, err)
 			}
 		}
-		at := func(view string, order int64, token string, phase replicator.Phase) replicator.Mark {
-			return replicator.Mark{View: view, Fingerprint: "1", Position: replicator.Position{Order: order, Token: token}, Phase: phase}
+		filling := map[string]replicator.Progress{}
+		at := func(view string, order int64, token string, fill map[string]replicator.Progress) replicator.Mark {
+			return replicator.Mark{View: view, Fingerprint: "1",
+				Standing: replicator.Standing{Position: replicator.Position{Order: order, Token: token}, Fill: fill}}
 		}
-		i, r, home := at("i", 9, "nine", replicator.Filled), at("r", 9, "nine", replicator.Filled), at("home", 9, "nine", replicator.Filled)
+		i, r, home := at("i", 9, "nine", nil), at("r", 9, "nine", nil), at("home", 9, "nine", nil)
 		expect("at first", i, r, home)
 		exec(t, m.dbs[2], "UPDATE replicator_views SET mark_order = 4, mark_token = 'four' WHERE name = 'i'")
-		expect("one shard fell back", at("i", 4, "four", replicator.Filled), r, home)
+		expect("one shard fell back", at("i", 4, "four", nil), r, home)
 		exec(t, m.dbs[1], "UPDATE replicator_views SET phase = 'filling' WHERE name = 'i'")
-		expect("one shard is not filled", at("i", 4, "four", replicator.Filling), r, home)
+		expect("one shard is not filled", at("i", 4, "four", filling), r, home)
 		exec(t, m.dbs[1], "UPDATE replicator_views SET fingerprint = '2' WHERE name = 'i'")
 		expect("one shard has another definition", r, home)
 		exec(t, m.dbs[2], "DROP TABLE replicator_state")
@@ -217,7 +219,7 @@ func TestAViewStandsWhereItsLastShardStands(t *testing.T) {
 		}
 		exec(t, m.dbs[2], "DROP TABLE replicator_views")
 		expect("one shard was emptied", home)
-		if err := target.Mark(t.Context(), replicator.Position{Order: 10, Token: "ten"}, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 10, Token: "ten"}}); !errors.Is(err, replicator.ErrSinkLost) {
 			t.Errorf("Mark says %v", err)
 		}
 		if err := sink.Forget(t.Context(), "home"); err != nil {

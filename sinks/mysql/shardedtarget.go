@@ -99,9 +99,9 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return known(versions), nil
 }
 
-// Mark implements replicator.Target. Everything up to p has been applied in all shards.
-func (t *shardedTarget) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
-	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, p, phase) })
+// Mark implements replicator.Target. All that the standing says has been applied in all shards.
+func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error {
+	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }
 
 // Unclaimed implements replicator.Sweeper.

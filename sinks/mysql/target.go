@@ -2,9 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"math"
 	"sync"
 
@@ -24,7 +21,7 @@ type Target struct {
 	retired map[uint32]bool // ids of views that are no more
 
 	mu     sync.Mutex
-	marked []int64 // by view: the highest mark that this target saw or made
+	marked []replicator.Standing // by view, as this target saw or marked it last
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -83,87 +80,4 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell, counts f
 		}
 	}
 	return versions, nil
-}
-
-// Mark implements replicator.Target.
-func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.kept) == 0 {
-		return nil
-	}
-	tx, err := t.sink.db.BeginTx(ctx, nil)
-	if err != nil {
-		return classify(err, "table "+viewsTable)
-	}
-	found, err := t.mark(ctx, tx, p, phase)
-	if err != nil {
-		return t.lost(ctx, rollback(tx, classify(err, "table "+viewsTable)))
-	}
-	if err := tx.Commit(); err != nil {
-		return classify(err, "table "+viewsTable)
-	}
-	for i, order := range found {
-		t.marked[i] = max(order, p.Order)
-	}
-	if phase == replicator.Filled {
-		t.grown()
-	}
-	return nil
-}
-
-// lost is err, or what really happened where marks are missed because another replicator swapped in rebuilt views: these have marks of
-// their own, and nothing is lost.
-func (t *Target) lost(ctx context.Context, err error) error {
-	if !errors.Is(err, replicator.ErrSinkLost) {
-		return err
-	}
-	epoch, asked := t.sink.readEpoch(ctx)
-	switch {
-	case asked != nil:
-		return asked
-	case epoch != t.epoch:
-		return errSwapped
-	}
-	return err
-}
-
-// mark writes the marks and returns those that were there, by view.
-func (t *Target) mark(ctx context.Context, tx *sql.Tx, p replicator.Position, phase replicator.Phase) ([]int64, error) {
-	args := make([]any, len(t.kept))
-	at := map[uint32]int{}
-	for i, k := range t.kept {
-		args[i] = int64(k.id)
-		at[k.id] = i
-	}
-	rows, err := tx.QueryContext(ctx, "SELECT id, mark_order FROM "+viewsTable+" WHERE name IS NOT NULL AND id IN ("+marks(len(args))+") ORDER BY id FOR UPDATE", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	orders := make([]int64, len(t.kept))
-	for rows.Next() {
-		var id uint32
-		var order int64
-		if err := rows.Scan(&id, &order); err != nil {
-			return nil, err
-		}
-		i := at[id]
-		delete(at, id)
-		orders[i] = order
-		if order < t.marked[i] {
-			return nil, fmt.Errorf("the mark of view %s fell: %w", t.views[i].Name, replicator.ErrSinkLost)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	for _, i := range at {
-		return nil, fmt.Errorf("the mark of view %s is gone: %w", t.views[i].Name, replicator.ErrSinkLost)
-	}
-	// The token before the order: assignments are made from left to right, and the second must not see the first's result.
-	_, err = tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET mark_token = IF(mark_order <= ?, ?, mark_token), mark_order = GREATEST(mark_order, ?), "+
-		"phase = IF(phase = ?, phase, ?) WHERE id IN ("+marks(len(args))+")",
-		append([]any{p.Order, p.Token, p.Order, string(replicator.Filled), string(phase)}, args...)...)
-	return orders, err
 }

@@ -197,10 +197,10 @@ func readKey(t testing.TB, rdb redis.UniversalClient, v *replicator.View, key st
 	return fmt.Errorf("kind %s", v.Kind)
 }
 
-func setMark(t testing.TB, rdb redis.UniversalClient, cluster bool, source, view string, p *replicator.Position) {
+func setMark(t testing.TB, rdb redis.UniversalClient, cluster bool, source, view string, at *replicator.Standing) {
 	t.Helper()
 	for _, key := range (&Sink{cluster: cluster, tags: spreadTags(copies)}).markKeys(source) {
-		if p == nil {
+		if at == nil {
 			if err := rdb.HDel(t.Context(), key, view).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -214,8 +214,7 @@ func setMark(t testing.TB, rdb redis.UniversalClient, cluster bool, source, view
 		if err := json.Unmarshal(raw, &m); err != nil {
 			t.Fatal(err)
 		}
-		m.Order, m.Token = p.Order, p.Token
-		if err := rdb.HSet(t.Context(), key, view, m.encode()).Err(); err != nil {
+		if err := rdb.HSet(t.Context(), key, view, m.at(*at).encode()).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,8 +256,8 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 		Tables: testTables(), Views: views, Histories: 300, Entry: entry,
 		New:  func(t testing.TB) replicator.Sink { return newSink(t, c) },
 		Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },
-		SetMark: func(t testing.TB, source, view string, p *replicator.Position) {
-			setMark(t, rdb, c.Cluster, source, view, p)
+		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
+			setMark(t, rdb, c.Cluster, source, view, at)
 		},
 	}
 }

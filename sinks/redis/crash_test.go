@@ -91,8 +91,8 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return v, err
 }
 
-func (t stubbornTarget) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
-	return again(func() error { return t.Target.Mark(ctx, p, phase) })
+func (t stubbornTarget) Mark(ctx context.Context, at replicator.Standing) error {
+	return again(func() error { return t.Target.Mark(ctx, at) })
 }
 
 func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, c Config, histories int) {

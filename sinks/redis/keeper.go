@@ -25,8 +25,8 @@ type keeper struct {
 	place      int // in Target.Views
 	id         viewID
 	generation uint64
-	kind       byte // of its claims
-	markedAt   int64
+	kind       byte                // of its claims
+	marked     replicator.Standing // when it was opened
 }
 
 func newKeeper(v *replicator.View, place int) (*keeper, error) {

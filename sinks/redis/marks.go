@@ -20,12 +20,46 @@ var marksSource string
 
 // storedMark is a view's mark as it stands in Redis: a field of a hash, by the view's name.
 type storedMark struct {
-	Fingerprint string           `json:"fingerprint"`
-	Generation  uint64           `json:"generation"` // of the states that count
-	Forgotten   bool             `json:"forgotten,omitempty"`
-	Order       int64            `json:"order"`
-	Token       string           `json:"token"`
-	Phase       replicator.Phase `json:"phase"`
+	Fingerprint string `json:"fingerprint"`
+	Generation  uint64 `json:"generation"` // of the states that count
+	Forgotten   bool   `json:"forgotten,omitempty"`
+	Order       int64  `json:"order"`
+	Token       string `json:"token"`
+	Phase       string `json:"phase"`
+
+	Fill     map[string]replicator.Progress `json:"fill,omitzero"`
+	FillFrom int64                          `json:"fill_from,omitempty"`
+	Repair   bool                           `json:"repair,omitempty"`
+	Epoch    int64                          `json:"epoch,omitempty"`
+}
+
+// What a mark's phase may be.
+const (
+	filling = "filling"
+	filled  = "filled"
+)
+
+// standing is how far the view has come by the mark.
+func (m storedMark) standing() replicator.Standing {
+	at := replicator.Standing{Position: replicator.Position{Order: m.Order, Token: m.Token}, Epoch: m.Epoch}
+	if m.Phase == filled {
+		return at
+	}
+	if at.Fill = m.Fill; at.Fill == nil { // it was opened and never marked
+		at.Fill = map[string]replicator.Progress{}
+	}
+	at.FillFrom, at.Repair = m.FillFrom, m.Repair
+	return at
+}
+
+// at is the mark with another standing.
+func (m storedMark) at(at replicator.Standing) storedMark {
+	m.Order, m.Token, m.Phase = at.Position.Order, at.Position.Token, filled
+	if at.Filling() {
+		m.Phase = filling
+	}
+	m.Fill, m.FillFrom, m.Repair, m.Epoch = at.Fill, at.FillFrom, at.Repair, at.Epoch
+	return m
 }
 
 // sourcesKey is the set of sources that have marks.
@@ -56,19 +90,15 @@ type viewMark struct {
 
 // whole is what the copies say together; false if one is missing or forgotten, or is of another generation than the others.
 func (m *viewMark) whole() (storedMark, bool) {
-	lowest := m.marks[0]
+	first := m.marks[0]
+	lowest := first.standing()
 	for i, one := range m.marks {
-		if m.raw[i] == "" || one.Forgotten || one.Generation != lowest.Generation || one.Fingerprint != lowest.Fingerprint {
+		if m.raw[i] == "" || one.Forgotten || one.Generation != first.Generation || one.Fingerprint != first.Fingerprint {
 			return storedMark{}, false
 		}
-		if one.Phase != replicator.Filled {
-			lowest.Phase = one.Phase
-		}
-		if one.Order < lowest.Order {
-			lowest.Order, lowest.Token = one.Order, one.Token
-		}
+		lowest = lowest.Least(one.standing())
 	}
-	return lowest, true
+	return first.at(lowest), true
 }
 
 // readMarks reads all marks of a source.
@@ -156,12 +186,12 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) e
 				m = newViewMark(len(s.markKeys(source)))
 			}
 			if mark, ok := m.whole(); ok && mark.Fingerprint == k.view.Fingerprint {
-				k.generation, k.markedAt = mark.Generation, mark.Order
+				k.generation, k.marked = mark.Generation, mark.standing()
 				continue
 			}
-			k.generation, k.markedAt = newGeneration(m), 0
+			k.generation, k.marked = newGeneration(m), storedMark{}.standing()
 			names, old = append(names, k.view.Name), append(old, m)
-			fresh = append(fresh, storedMark{Fingerprint: k.view.Fingerprint, Generation: k.generation, Phase: replicator.Filling}.encode())
+			fresh = append(fresh, storedMark{Fingerprint: k.view.Fingerprint, Generation: k.generation, Phase: filling}.encode())
 		}
 		if len(names) == 0 {
 			return nil
@@ -192,8 +222,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	var found []replicator.Mark
 	for view, m := range known {
 		if mark, ok := m.whole(); ok {
-			found = append(found, replicator.Mark{View: view, Fingerprint: mark.Fingerprint, Phase: mark.Phase,
-				Position: replicator.Position{Order: mark.Order, Token: mark.Token}})
+			found = append(found, replicator.Mark{View: view, Fingerprint: mark.Fingerprint, Standing: mark.standing()})
 		}
 	}
 	slices.SortFunc(found, func(a, b replicator.Mark) int { return compare(a.View, b.View) })
@@ -231,50 +260,60 @@ func (s *Sink) forget(ctx context.Context, source, view string) error {
 	return errors.New("other replicators write its marks all the time")
 }
 
-// marks is what a target marked last.
+// marks is what a target saw or marked last.
 type marks struct {
 	mu     sync.Mutex
-	orders []int64 // by view
+	marked []replicator.Standing // by view
 }
 
 // Mark implements replicator.Target.
-func (t *Target) Mark(ctx context.Context, p replicator.Position, phase replicator.Phase) error {
+func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	t.marks.mu.Lock()
 	defer t.marks.mu.Unlock()
-	names := make([]string, len(t.keepers))
 	for range maxTries {
 		known, err := t.sink.readMarks(ctx, t.source)
 		if err != nil {
 			return err
 		}
-		old := make([]*viewMark, len(t.keepers))
+		var names []string
+		var old []*viewMark
+		var next [][]string
+		marked := make([]replicator.Standing, len(t.keepers))
 		for i, k := range t.keepers {
-			names[i], old[i] = k.view.Name, known[k.view.Name]
-			if err := t.lost(i, old[i]); err != nil {
+			m := known[k.view.Name]
+			if err := t.lost(i, m); err != nil {
 				return err
 			}
+			raised := m.raise(at)
+			mark, _ := raised.whole()
+			marked[i] = mark.standing()
+			if !slices.Equal(raised.raw, m.raw) {
+				names, old, next = append(names, k.view.Name), append(old, m), append(next, raised.raw)
+			}
 		}
-		done, err := t.sink.swap(ctx, t.source, names, old, func(view, copy int) string {
-			m := old[view].marks[copy]
-			if p.Order >= m.Order {
-				m.Order, m.Token = p.Order, p.Token
-			}
-			if phase == replicator.Filled {
-				m.Phase = phase
-			}
-			return m.encode()
-		})
+		done := len(names) == 0
+		if !done {
+			done, err = t.sink.swap(ctx, t.source, names, old, func(view, copy int) string { return next[view][copy] })
+		}
 		if err != nil {
 			return err
 		}
 		if done {
-			for i := range t.keepers {
-				t.marks.orders[i] = max(t.marks.orders[i], p.Order)
-			}
+			t.marks.marked = marked
 			return nil
 		}
 	}
 	return errors.New("other replicators write the same marks all the time")
+}
+
+// raise is the mark after a standing was marked.
+func (m *viewMark) raise(at replicator.Standing) *viewMark {
+	raised := newViewMark(len(m.marks))
+	for i, one := range m.marks {
+		raised.marks[i] = one.at(one.standing().Raise(at))
+		raised.raw[i] = raised.marks[i].encode()
+	}
+	return raised
 }
 
 // lost compares a view's mark with what this target knows of it.
@@ -289,7 +328,7 @@ func (t *Target) lost(i int, m *viewMark) error {
 		return fmt.Errorf("view %s: a part of the cluster has no mark of it: %w", k.view.Name, replicator.ErrSinkLost)
 	case mark.Generation != k.generation:
 		return fmt.Errorf("view %s: %w", k.view.Name, errors.Join(errNewer, replicator.ErrSinkLost))
-	case mark.Order < t.marks.orders[i]:
+	case mark.standing().Below(t.marks.marked[i]):
 		return fmt.Errorf("view %s: its mark fell back: %w", k.view.Name, replicator.ErrSinkLost)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"testing"
 	"time"
 
@@ -28,17 +29,16 @@ func TestLossShowsInTheMarks(t *testing.T) {
 			wait(t, "the server answers", func() error { return f.sink.rdb.Ping(t.Context()).Err() })
 		},
 		"an older state": func(t *testing.T, f *fixture) {
-			p := at(5)
-			setMark(t, f.rdb, false, "", v.Name, &p)
+			setMark(t, f.rdb, false, "", v.Name, &replicator.Standing{Position: at(5)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, v)
-			if err := f.target.Mark(t.Context(), at(10), replicator.Filled); err != nil {
+			if err := f.target.Mark(t.Context(), replicator.Standing{Position: at(10)}); err != nil {
 				t.Fatal(err)
 			}
 			lose(t, f)
-			if err := f.target.Mark(t.Context(), at(11), replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+			if err := f.target.Mark(t.Context(), replicator.Standing{Position: at(11)}); !errors.Is(err, replicator.ErrSinkLost) {
 				t.Errorf("Mark returns %v, want that data was lost", err)
 			}
 		})
@@ -49,17 +49,18 @@ func TestAMarkNeverFalls(t *testing.T) {
 	v := view("s", "index", "s:{a}")
 	f := open(t, v)
 	other := f.open(t, v)
-	mark := func(target replicator.Target, order int64, phase replicator.Phase) {
+	mark := func(target replicator.Target, order int64, fill map[string]replicator.Progress) {
 		t.Helper()
-		if err := target.Mark(t.Context(), replicator.Position{Order: order, Token: fmt.Sprint(order)}, phase); err != nil {
+		at := replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprint(order)}, Fill: fill}
+		if err := target.Mark(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mark(f.target, 9007199254740993, replicator.Filled)
-	mark(other, 9007199254740992, replicator.Filling)
+	mark(f.target, 9007199254740993, nil)
+	mark(other, 9007199254740992, map[string]replicator.Progress{"t": {Rows: 1}})
 	got, err := f.sink.Marks(t.Context(), "")
-	want := replicator.Mark{View: "s", Fingerprint: "1", Phase: replicator.Filled, Position: replicator.Position{Order: 9007199254740993, Token: "9007199254740993"}}
-	if err != nil || len(got) != 1 || got[0] != want {
+	want := replicator.Mark{View: "s", Fingerprint: "1", Standing: replicator.Standing{Position: replicator.Position{Order: 9007199254740993, Token: "9007199254740993"}}}
+	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("the mark is %v (%v), want %v", got, err, want)
 	}
 }
@@ -68,7 +69,7 @@ func TestAMarkNeverFalls(t *testing.T) {
 func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
-	ahead := storedMark{Fingerprint: v.Fingerprint, Generation: uint64(time.Now().Add(time.Hour).UnixMilli()), Phase: replicator.Filling}
+	ahead := storedMark{Fingerprint: v.Fingerprint, Generation: uint64(time.Now().Add(time.Hour).UnixMilli()), Phase: filling}
 	if err := f.rdb.HSet(t.Context(), f.sink.markKeys("")[0], v.Name, ahead.encode()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestAFailoverThatLostWrites(t *testing.T) {
 	step := func(target replicator.Target, n int64) {
 		t.Helper()
 		apply(t, target, ops(n)...)
-		if err := target.Mark(t.Context(), replicator.Position{Order: n, Token: "x"}, replicator.Filled); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: n, Token: "x"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		return nil, err
 	}
 	for _, k := range t.keepers {
-		t.marks.orders = append(t.marks.orders, k.markedAt)
+		t.marks.marked = append(t.marks.marked, k.marked)
 	}
 	return t, nil
 }

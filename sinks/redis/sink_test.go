@@ -440,7 +440,7 @@ func TestForgottenScriptsAreGivenAgain(t *testing.T) {
 	for n := range int64(3) {
 		f.cli(t, "SCRIPT", "FLUSH")
 		apply(t, f.target, put(cellOf(t, "cell", "users", fmt.Sprint(n)), 1, replicator.Entry{Key: "s"}))
-		if err := f.target.Mark(t.Context(), replicator.Position{Order: n, Token: "x"}, replicator.Filled); err != nil {
+		if err := f.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: n, Token: "x"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -346,22 +347,34 @@ func testMarks(f *fixture) {
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	first := replicator.Position{Order: 10, Token: "first"}
 	later := replicator.Position{Order: 20, Token: "later"}
-	for _, step := range []struct {
-		p     replicator.Position
-		phase replicator.Phase
-		want  replicator.Mark
-	}{
-		{first, replicator.Filling, replicator.Mark{Position: first, Phase: replicator.Filling}},
-		{later, replicator.Filled, replicator.Mark{Position: later, Phase: replicator.Filled}},
-		{first, replicator.Filling, replicator.Mark{Position: later, Phase: replicator.Filled}},
+	last := replicator.Position{Order: 30, Token: "last"}
+	filling := func(p replicator.Position, epoch, rows int64) replicator.Standing {
+		fill := map[string]replicator.Progress{"cell": {After: fmt.Sprint("\"ü\\", rows), Rows: rows, Total: 99}, "done": {Done: true, Rows: 5}}
+		return replicator.Standing{Position: p, Fill: fill, FillFrom: 7, Epoch: epoch, Repair: epoch > 1}
+	}
+	filled := func(p replicator.Position, epoch int64) replicator.Standing {
+		return replicator.Standing{Position: p, Epoch: epoch}
+	}
+	for _, step := range []struct{ at, want replicator.Standing }{
+		{filling(first, 1, 8), filling(first, 1, 8)},
+		{filling(later, 1, 6), filling(later, 1, 8)},
+		{filled(later, 1), filled(later, 1)},
+		{filling(first, 1, 9), filled(later, 1)},
+		{filling(last, 0, 9), filled(later, 1)},
+		{filled(last, 0), filled(last, 1)},
+		{filling(later, 2, 3), filling(last, 2, 3)},
+		{filled(last, 1), filling(last, 2, 3)},
+		{filled(last, 2), filled(last, 2)},
 	} {
-		if err := f.target.Mark(f.t.Context(), step.p, step.phase); err != nil {
-			f.t.Fatalf("Mark: %v", err)
+		for range 2 {
+			if err := f.target.Mark(f.t.Context(), step.at); err != nil {
+				f.t.Fatalf("Mark: %v", err)
+			}
 		}
 		for _, v := range f.s.Views {
-			step.want.View, step.want.Fingerprint = v.Name, v.Fingerprint
-			if m, _ := f.mark(v.Name); m != step.want {
-				f.t.Fatalf("the mark is %+v, and not %+v", m, step.want)
+			want := replicator.Mark{View: v.Name, Fingerprint: v.Fingerprint, Standing: step.want}
+			if m, _ := f.mark(v.Name); !reflect.DeepEqual(m, want) {
+				f.t.Fatalf("the mark is %+v, and not %+v", m, want)
 			}
 		}
 	}
@@ -373,15 +386,27 @@ func testLost(f *fixture) {
 	}
 	f.source = "lost"
 	view := f.s.Views[0].Name
-	for name, damage := range map[string]*replicator.Position{"fell": {Order: 5, Token: "old"}, "is gone": nil} {
+	standing := func(order int64, fill map[string]replicator.Progress) *replicator.Standing {
+		return &replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}, Fill: fill, FillFrom: 1, Epoch: 1}
+	}
+	half := map[string]replicator.Progress{"cell": {After: "x", Rows: 5}}
+	for name, c := range map[string]struct {
+		marked *replicator.Standing
+		damage *replicator.Standing
+	}{
+		"fell":                       {standing(20, nil), standing(5, nil)},
+		"is gone":                    {standing(20, nil), nil},
+		"is of before it was filled": {standing(20, nil), standing(20, half)},
+		"has less of a fill":         {standing(20, half), standing(20, map[string]replicator.Progress{"cell": {After: "a", Rows: 3}})},
+	} {
 		f.target = open(f.t, f.s, f.source, f.s.Views)
-		for _, order := range []int64{10, 20} {
-			if err := f.target.Mark(f.t.Context(), replicator.Position{Order: order, Token: "new"}, replicator.Filled); err != nil {
+		for _, at := range []*replicator.Standing{standing(10, map[string]replicator.Progress{}), c.marked} {
+			if err := f.target.Mark(f.t.Context(), *at); err != nil {
 				f.t.Fatalf("Mark: %v", err)
 			}
 		}
-		f.s.SetMark(f.t, f.source, view, damage)
-		if err := f.target.Mark(f.t.Context(), replicator.Position{Order: 30, Token: "newer"}, replicator.Filled); !errors.Is(err, replicator.ErrSinkLost) {
+		f.s.SetMark(f.t, f.source, view, c.damage)
+		if err := f.target.Mark(f.t.Context(), *c.marked); !errors.Is(err, replicator.ErrSinkLost) {
 			f.t.Fatalf("a mark %s, and Mark says %v", name, err)
 		}
 		f.s.SetMark(f.t, f.source, view, nil)
@@ -391,7 +416,7 @@ func testLost(f *fixture) {
 func testReopen(f *fixture) {
 	c, b := f.cells[0], f.body()
 	f.apply(f.put(c, 5, 50, b))
-	if err := f.target.Mark(f.t.Context(), replicator.Position{Order: 60, Token: "p"}, replicator.Filled); err != nil {
+	if err := f.target.Mark(f.t.Context(), replicator.Standing{Position: replicator.Position{Order: 60, Token: "p"}}); err != nil {
 		f.t.Fatalf("Mark: %v", err)
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)
@@ -412,7 +437,7 @@ func testForget(f *fixture) {
 		f.t.Helper()
 		f.target = open(f.t, f.s, f.source, views)
 		f.versions(replicator.NoVersion)
-		if m, ok := f.mark(views[0].Name); !ok || m.Position.Order != 0 || m.Fingerprint != views[0].Fingerprint || m.Phase != replicator.Filling {
+		if m, ok := f.mark(views[0].Name); !ok || m.Position.Order != 0 || m.Fingerprint != views[0].Fingerprint || !m.Filling() {
 			f.t.Fatalf("%s: the mark is %+v", what, m)
 		}
 		older := f.body()
@@ -420,7 +445,7 @@ func testForget(f *fixture) {
 	}
 	sink := f.s.New(f.t)
 	defer sink.Close()
-	if err := f.target.Mark(f.t.Context(), replicator.Position{Order: 60, Token: "p"}, replicator.Filled); err != nil {
+	if err := f.target.Mark(f.t.Context(), replicator.Standing{Position: replicator.Position{Order: 60, Token: "p"}}); err != nil {
 		f.t.Fatalf("Mark: %v", err)
 	}
 	for _, v := range f.s.Views {
@@ -439,7 +464,7 @@ func testForget(f *fixture) {
 	again(f.s.Views, "as before")
 	f.apply(f.put(c, 5, 50, b))
 	// A sink may fill a shadow, and show it in place of what was there once the fill has ended.
-	if err := f.target.Mark(f.t.Context(), replicator.Position{Order: 70, Token: "p"}, replicator.Filled); err != nil {
+	if err := f.target.Mark(f.t.Context(), replicator.Standing{Position: replicator.Position{Order: 70, Token: "p"}}); err != nil {
 		f.t.Fatalf("Mark: %v", err)
 	}
 	f.shows("after it was filled again", map[replicator.Cell]body{c: b})

@@ -141,7 +141,7 @@ func (h *history) drain(ctx context.Context) error {
 func (h *history) mark(ctx context.Context) error {
 	for _, r := range h.replicas {
 		p := replicator.Position{Order: h.source.now, Token: "end"}
-		if err := h.env.targets[r.target].Mark(ctx, p, replicator.Filled); err != nil {
+		if err := h.env.targets[r.target].Mark(ctx, replicator.Standing{Position: p}); err != nil {
 			return fmt.Errorf("Mark: %w", err)
 		}
 	}

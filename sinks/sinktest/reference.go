@@ -52,9 +52,18 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 				}
 			}
 		}
-		r.marks[k] = replicator.Mark{View: v.Name, Fingerprint: v.Fingerprint, Phase: replicator.Filling}
+		r.marks[k] = replicator.Mark{View: v.Name, Fingerprint: v.Fingerprint, Standing: unmarked()}
 	}
-	return &referenceTarget{sink: r, source: source, views: views, marked: map[string]replicator.Mark{}}, nil
+	t := &referenceTarget{sink: r, source: source, views: views, marked: map[string]replicator.Standing{}}
+	for _, v := range views {
+		t.marked[v.Name] = r.marks[mark{source, v.Name}].Standing
+	}
+	return t, nil
+}
+
+// unmarked is the standing of a view that was opened and never marked.
+func unmarked() replicator.Standing {
+	return replicator.Standing{Fill: map[string]replicator.Progress{}}
 }
 
 // Marks implements replicator.Sink.
@@ -96,24 +105,36 @@ func (r *Reference) Read(v *replicator.View) map[string]string {
 }
 
 // SetMark is a Subject's SetMark.
-func (r *Reference) SetMark(source, view string, p *replicator.Position) {
+func (r *Reference) SetMark(source, view string, at *replicator.Standing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := mark{source, view}
-	if p == nil {
+	if at == nil {
 		delete(r.marks, k)
 		return
 	}
 	m := r.marks[k]
-	m.Position = *p
+	m.Standing = *at
 	r.marks[k] = m
+}
+
+// Snapshot remembers all that the sink holds, as a backup or a replica does, and returns what sets it back to that.
+func (r *Reference) Snapshot() (restore func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	states, held, marks := maps.Clone(r.states), maps.Clone(r.held), maps.Clone(r.marks)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.states, r.held, r.marks = maps.Clone(states), maps.Clone(held), maps.Clone(marks)
+	}
 }
 
 type referenceTarget struct {
 	sink   *Reference
 	source string
 	views  []*replicator.View
-	marked map[string]replicator.Mark // the last mark of each view that this target saw
+	marked map[string]replicator.Standing // of each view, as this target saw or marked it last
 }
 
 var _ replicator.Target = (*referenceTarget)(nil)
@@ -199,25 +220,21 @@ func (t *referenceTarget) Versions(_ context.Context, cells []replicator.Cell) (
 	return versions, nil
 }
 
-func (t *referenceTarget) Mark(_ context.Context, p replicator.Position, phase replicator.Phase) error {
+func (t *referenceTarget) Mark(_ context.Context, at replicator.Standing) error {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	for _, v := range t.views {
 		m, ok := t.sink.marks[mark{t.source, v.Name}]
-		if !ok || m.Fingerprint != v.Fingerprint || m.Position.Order < t.marked[v.Name].Position.Order {
+		if !ok || m.Fingerprint != v.Fingerprint || m.Below(t.marked[v.Name]) {
 			return fmt.Errorf("reference: the mark of view %s fell or is gone: %w", v.Name, replicator.ErrSinkLost)
 		}
 	}
 	for _, v := range t.views {
 		k := mark{t.source, v.Name}
 		m := t.sink.marks[k]
-		if p.Order >= m.Position.Order {
-			m.Position = p
-		}
-		if phase == replicator.Filled {
-			m.Phase = phase
-		}
-		t.sink.marks[k], t.marked[v.Name] = m, m
+		m.Standing = m.Raise(at)
+		m.Fill = maps.Clone(m.Fill)
+		t.sink.marks[k], t.marked[v.Name] = m, m.Standing
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func subject(r *Reference) Subject {
 		Tables: tables(), Views: views(), Histories: 10000,
 		New:     func(testing.TB) replicator.Sink { return r },
 		Read:    func(_ testing.TB, v *replicator.View) map[string]string { return r.Read(v) },
-		SetMark: func(_ testing.TB, source, view string, p *replicator.Position) { r.SetMark(source, view, p) },
+		SetMark: func(_ testing.TB, source, view string, at *replicator.Standing) { r.SetMark(source, view, at) },
 		Bad:     map[string]any{"email": Refused{}},
 	}
 }

@@ -38,7 +38,7 @@ type Subject struct {
 	Bad map[string]any
 
 	// SetMark changes what the sink has stored as a view's mark; nil removes it. A nil func: losses are not tried.
-	SetMark func(t testing.TB, source, view string, p *replicator.Position)
+	SetMark func(t testing.TB, source, view string, at *replicator.Standing)
 
 	// Interrupted reports whether an error of Apply left the batch applied in part, or not at all, as a lost connection does. The
 	// replicator then crashes: another may be quicker than its replay. What is seen in between is not judged. nil: Apply never

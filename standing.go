@@ -1,0 +1,130 @@
+package replicator
+
+import "maps"
+
+// Standing is how far a view has come with one source. It is kept in three places: in the sink, beside the data (Mark), in the store
+// (Checkpoint) and in memory. Where they differ, beginning says which of them counts.
+type Standing struct {
+	Position Position            `json:"position"`            // everything up to it has been applied
+	Fill     map[string]Progress `json:"fill,omitzero"`       // by table; nil once the view is filled. A table that it lacks has not been begun
+	FillFrom int64               `json:"fill_from,omitempty"` // the order at which the fill began
+	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites what the view is believed to hold
+	Epoch    int64               `json:"epoch,omitempty"`     // of the last fill, a later one has a higher; 0: not known
+}
+
+// Progress is how far the scan of one table has come. All before After is durable in the sink.
+type Progress struct {
+	After string `json:"after,omitempty"` // a Chunk's Next
+	Done  bool   `json:"done,omitempty"`
+	Rows  int64  `json:"rows"`
+	Total int64  `json:"total,omitempty"` // estimate, for a progress bar; 0 if unknown
+}
+
+// Filling reports whether the view is still being filled.
+func (s Standing) Filling() bool { return s.Fill != nil }
+
+// less reports whether a scan has come less far than another one of the same fill.
+func (p Progress) less(o Progress) bool {
+	if p.Done != o.Done {
+		return o.Done
+	}
+	return p.Rows < o.Rows
+}
+
+// Raise is what a sink remembers of a view where s stood and next is marked. It never falls: the higher position counts, and of one fill
+// the farther progress of each table; filled is the farthest. That holds whoever marks: two replicators that go on with one fill both
+// read what follows its beginning. A later fill takes an earlier one's place, and what an earlier one comes to says nothing of a
+// later one: somebody began that because of what the earlier one had not seen.
+func (s Standing) Raise(next Standing) Standing {
+	if s.Position.IsZero() {
+		return next
+	}
+	if next.Epoch < s.Epoch && (s.Filling() || next.Filling()) {
+		return s
+	}
+	at := s
+	if next.Epoch > s.Epoch {
+		at = next
+	} else if next.Epoch == s.Epoch {
+		at.Fill = farther(s.Fill, next.Fill)
+	}
+	if at.Position = s.Position; next.Position.Order >= s.Position.Order {
+		at.Position = next.Position
+	}
+	if !at.Filling() {
+		at.FillFrom, at.Repair = 0, false
+	}
+	return at
+}
+
+// Below reports whether s, which a sink says of a view, is less than what was marked there: the sink lost data. A later fill is not less,
+// wherever it stands: another replicator began it, or swapped in what it had filled.
+func (s Standing) Below(marked Standing) bool {
+	switch {
+	case s.Epoch != marked.Epoch:
+		return s.Epoch < marked.Epoch
+	case s.Position.Order < marked.Position.Order:
+		return true
+	case !s.Filling() || !marked.Filling():
+		return s.Filling() && !marked.Filling()
+	}
+	for table, p := range marked.Fill {
+		if s.Fill[table].less(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// Least is where a view stands of which one part of a sink says s and another o: where the one stands that is less far.
+func (s Standing) Least(o Standing) Standing {
+	least := s
+	if o.Epoch < s.Epoch {
+		least = o
+	}
+	least.Position = lower(s.Position, o.Position)
+	switch {
+	case s.Epoch != o.Epoch:
+	case !s.Filling():
+		least.Fill, least.FillFrom, least.Repair = o.Fill, o.FillFrom, o.Repair
+	case o.Filling():
+		least.Fill = lesser(s.Fill, o.Fill)
+	}
+	return least
+}
+
+// lower is the position of lower order.
+func lower(a, b Position) Position {
+	if b.Order < a.Order {
+		return b
+	}
+	return a
+}
+
+// farther is the progress of two that fill the same together; nil if one of them has filled it.
+func farther(a, b map[string]Progress) map[string]Progress {
+	if a == nil || b == nil {
+		return nil
+	}
+	both := maps.Clone(a)
+	for table, p := range b {
+		if have, ok := both[table]; !ok || have.less(p) {
+			both[table] = p
+		}
+	}
+	return both
+}
+
+// lesser is the progress that both of two fills have made; neither is nil.
+func lesser(a, b map[string]Progress) map[string]Progress {
+	both := map[string]Progress{}
+	for _, fill := range []map[string]Progress{a, b} {
+		for table := range fill {
+			both[table] = a[table]
+			if b[table].less(a[table]) {
+				both[table] = b[table]
+			}
+		}
+	}
+	return both
+}
