@@ -2,6 +2,7 @@ package canal
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -232,6 +233,12 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 		return err
 	}
 	defer conn.Close()
+	// MySQL sends an ALTER's event before information_schema shows what it did: a statement on the table waits until it is done.
+	var none int
+	err = conn.QueryRowContext(ctx, "SELECT 1 FROM "+quoteName(w.Database)+"."+quoteName(w.Table.Table)+" LIMIT 0").Scan(&none)
+	if my := (*mysqlError)(nil); err != nil && !errors.Is(err, sql.ErrNoRows) && !(errors.As(err, &my) && my.Number == errnoNoSuchTable) {
+		return classify(err)
+	}
 	shape, err := readSchema(ctx, conn, &w.Table)
 	if errors.Is(err, errNoTable) { // dropped since: the binlog will say so
 		return nil
