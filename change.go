@@ -14,6 +14,9 @@ type Table struct {
 	Body     string   // the body column; "": the row's own columns are its fields
 	Codec    string   // how the body is encoded; "" without a body
 
+	// Values are the values of Column that views name. The source may take others for the same, in another spelling.
+	Values []string
+
 	// Columns are the further columns that a Row must carry: those that views name with $, and the fields of a table without
 	// a body. The one element "*" asks for every column (tail).
 	Columns []string
@@ -34,6 +37,9 @@ type Row struct {
 	// Err is what is wrong with the row itself (a version that doesn't fit, say): it becomes a dead letter of every view it
 	// feeds.
 	Err error
+
+	// ColumnAs is the value of the column role as the row spells it; "" where that is Cell.Column. The source takes both for one.
+	ColumnAs string
 
 	// Names and Columns are the further columns and their values: nil, bool, int64, uint64 (only above the largest int64),
 	// float64, Number, string (also dates and times, in the server's text form), []byte, RawJSON. Names is shared by all rows.

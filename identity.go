@@ -18,10 +18,14 @@ import (
 // Identifier is a Source that can say what one cell and one version of its tables are.
 type Identifier interface {
 	// Identities says it of each table as the source has it now: equal texts mean that cells and versions are the same. The first
-	// byte stands for what the versions are, the rest for the cells. A table that can't be read is left out: whoever opens it
+	// byte stands for what the versions are, the rest for the cells; what follows NamesGiven, if anything, only for a view of all
+	// columns. A table that can't be read is left out: whoever opens it
 	// learns why.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 }
+
+// NamesGiven begins what of an Identity only concerns views of all columns.
+const NamesGiven = "\n"
 
 // ErrRedefined: what one cell or one version of a table is has changed at the source.
 var ErrRedefined = errors.New("what it reads is something else since it was filled")
@@ -44,6 +48,9 @@ func DefinedOn(v *View, identities map[string]string) string {
 		identity := identities[table]
 		if identity == "" {
 			return fingerprint
+		}
+		if !slices.Contains(v.From, Feed{Table: table}) {
+			identity, _, _ = strings.Cut(identity, NamesGiven)
 		}
 		hash := sha256.Sum256([]byte(identity))
 		fmt.Fprintf(&on, "%s%x", identity[:1], hash[:identityBytes/2])

@@ -41,7 +41,7 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	read, next := 0, ""
 	err = x.read(ctx, conn, query, args, func(_ int, values [][]byte) error {
 		read++
-		row, err := x.row(values, 0, time.Time{})
+		row, err := x.row(ctx, values, 0, time.Time{})
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (r *Reader) Siblings(ctx context.Context, table string, keys []replicator.K
 			args = append(args, values...)
 		}
 		err := x.read(ctx, conn, strings.Join(selects, " UNION ALL "), args, func(_ int, values [][]byte) error {
-			row, err := x.row(values, 0, time.Time{})
+			row, err := x.row(ctx, values, 0, time.Time{})
 			if err == nil && !seen[row.Cell] {
 				seen[row.Cell] = true
 				cells = append(cells, row.Cell)

@@ -2,6 +2,7 @@ package canal
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -47,6 +48,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c.retention(ctx, conn, srv)
 	for _, t := range s.cfg.Tables {
 		c.table(ctx, conn, srv, t)
+		c.spellings(ctx, conn, t, s.db.Conn)
 		c.cascades(ctx, conn, t)
 	}
 	return c.findings
@@ -201,6 +203,26 @@ func (c *checker) table(ctx context.Context, db querier, srv server, table repli
 	}
 	if !shape.hasIndex(table.Key) && !shape.hasIndexSet(append(slices.Clone(table.Key), table.Column)) {
 		c.warn(what, "no index begins with its key columns "+strings.Join(table.Key, ", "), "add one, or every delete reads the whole table")
+	}
+}
+
+// spellings looks for values that the table's columns take for one and that are spelt in several ways.
+func (c *checker) spellings(ctx context.Context, db querier, table replicator.Table, connect func(context.Context) (*sql.Conn, error)) {
+	shape, err := readSchema(ctx, db, &table)
+	if err != nil {
+		return // that was said
+	}
+	if err := newColumnNames(&table, shape, connect).check(ctx); err != nil {
+		c.fail("table "+table.Name, describe(err), "correct the views")
+	}
+	if shape.single(&table) {
+		return
+	}
+	for _, name := range table.Key {
+		if k := shape.column(name); k != nil && !k.tellsAll() {
+			c.warn("table "+table.Name, fmt.Sprintf("several rows are one cell, and its key column %s (%s) takes different spellings for one key: each is a cell of "+
+				"its own here", k.name, k.collation), "spell each key one way, or give the column a binary collation")
+		}
 	}
 }
 

@@ -32,7 +32,14 @@ func (s *Source) Identities(ctx context.Context, names []string) (map[string]str
 			if err != nil {
 				return nil, classify(err)
 			}
-			found[name] = shape.identity(t)
+			if found[name] = shape.identity(t); found[name] == "" {
+				continue
+			}
+			given, err := newColumnNames(t, shape, s.db.Conn).given(ctx)
+			if err != nil {
+				return nil, err
+			}
+			found[name] += given
 		}
 	}
 	return found, nil
@@ -61,6 +68,9 @@ func (s *schema) identity(t *replicator.Table) string {
 			return ""
 		}
 		cells = append(cells, c.identity())
+	}
+	if c := s.column(t.Column); c != nil && !c.tellsAll() {
+		cells = append(cells, c.collation)
 	}
 	return strings.Join(cells, " ")
 }

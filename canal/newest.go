@@ -71,8 +71,8 @@ func (x *selection) newest(ctx context.Context, db querier, f *fence, cells []re
 	}
 	once := func() error {
 		return x.read(ctx, db, query, args, func(n int, values [][]byte) error {
-			row, err := x.row(values, f.low, time.Now())
-			if err == nil && n >= 0 && n < len(wanted) {
+			row, err := x.row(ctx, values, f.low, time.Now())
+			if err == nil && n >= 0 && n < len(wanted) && row.Cell == cells[wanted[n]] { // else of a name that is another's now
 				rows[wanted[n]] = row
 			}
 			return err
@@ -161,6 +161,9 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	case c.Column == "":
 		name := quoteName(x.columns[x.column].name)
 		parts = append(parts, "("+name+" IS NULL OR "+name+" = '')")
+	case x.t.names != nil:
+		placeholder, arg := x.columns[x.column].argument(c.Column)
+		parts, args = append(parts, quoteName(x.columns[x.column].name)+" = "+placeholder), append(args, arg)
 	default:
 		equal(x.column, c.Column)
 	}

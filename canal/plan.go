@@ -17,6 +17,7 @@ import (
 type watched struct {
 	replicator.Table
 	schema  atomic.Pointer[schema]
+	names   *columnNames // nil: the column role's values are all different
 	rowSize atomic.Int64 // of a scan's last chunk, on average; 0: not known
 }
 
@@ -221,17 +222,25 @@ func (p *plan) split(data []byte, img *image) (int, error) {
 }
 
 // sameCell reports whether two images of a row are of one cell.
-func (p *plan) sameCell(a, b *image) bool {
+func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	for _, i := range p.key {
 		if !bytes.Equal(a.values[i], b.values[i]) {
 			return false
 		}
 	}
-	return p.column < 0 || bytes.Equal(a.values[p.column], b.values[p.column])
+	if p.column < 0 || bytes.Equal(a.values[p.column], b.values[p.column]) {
+		return true
+	}
+	if p.t.names == nil {
+		return false
+	}
+	was, err := p.columnName(ctx, a)
+	now, nowErr := p.columnName(ctx, b)
+	return err == nil && nowErr == nil && was == now
 }
 
 // cell makes the cell of a row.
-func (p *plan) cell(img *image) (replicator.Cell, error) {
+func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	cell := replicator.Cell{Table: p.t.Name}
 	for _, i := range p.key {
 		if err := p.addKey(&p.columns[i], img.values[i]); err != nil {
@@ -240,23 +249,40 @@ func (p *plan) cell(img *image) (replicator.Cell, error) {
 		}
 	}
 	cell.Key = p.keys.Key()
-	if p.column < 0 || img.values[p.column] == nil {
+	if p.column < 0 {
 		return cell, nil
 	}
+	var err error
+	cell.Column, err = p.columnName(ctx, img)
+	return cell, err
+}
+
+// columnName is the cell's column: see columnNames.
+func (p *plan) columnName(ctx context.Context, img *image) (string, error) {
 	raw := img.values[p.column]
-	name, ok := p.lookups[string(raw)]
-	if !ok {
-		v, err := p.columns[p.column].value(raw)
-		if err != nil {
-			return cell, fmt.Errorf("column %s: %w", p.columns[p.column].name, err)
-		}
-		name = replicator.FormatValue(v)
-		if len(p.lookups) < maxLookups {
-			p.lookups[string(raw)] = name
-		}
+	if raw == nil {
+		return "", nil
 	}
-	cell.Column = name
-	return cell, nil
+	if name, ok := p.lookups[string(raw)]; ok {
+		return name, nil
+	}
+	name, err := p.columnAs(raw)
+	if err == nil {
+		name, err = p.t.names.of(ctx, name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("column %s: %w", p.columns[p.column].name, err)
+	}
+	if len(p.lookups) < maxLookups {
+		p.lookups[string(raw)] = name
+	}
+	return name, nil
+}
+
+// columnAs is the value of the column role as the row spells it.
+func (p *plan) columnAs(raw []byte) (string, error) {
+	v, err := p.columns[p.column].value(raw)
+	return replicator.FormatValue(v), err
 }
 
 // errNull: a key column is NULL.
@@ -348,6 +374,11 @@ func errVersion(name, what string) error { return fmt.Errorf("version column %s 
 func (p *plan) fill(r *replicator.Row, cell replicator.Cell, img *image, order int64, at time.Time) {
 	*r = replicator.Row{Cell: cell, Order: order, Time: at, Names: p.names}
 	r.Version, r.Err = p.versionOf(img, order)
+	if p.t.names != nil && img.values[p.column] != nil {
+		if as, err := p.columnAs(img.values[p.column]); err == nil && as != cell.Column {
+			r.ColumnAs = as
+		}
+	}
 	if p.body >= 0 && img.values[p.body] != nil {
 		c := &p.columns[p.body]
 		b, err := c.stored(img.values[p.body])

@@ -54,6 +54,10 @@ func (r *Reader) prepare(ctx context.Context, db querier, t token, tables []stri
 		if err := w.check(r.server.flavor); err != nil {
 			return replicator.OfTable(name, replicator.Fatal(err))
 		}
+		w.names = newColumnNames(&w.Table, w.schema.Load(), r.connect)
+		if err := w.names.check(ctx); err != nil {
+			return err
+		}
 	}
 	file, pos, _, err := r.server.status(ctx, db)
 	if err != nil {

@@ -201,7 +201,7 @@ type delivery struct {
 func (s *stream) order(address int64) int64 { return orderOf(s.epoch, s.file.number, address) }
 
 func (s *stream) insert(ctx context.Context, d delivery) error {
-	cell, err := s.cell(d)
+	cell, err := s.cell(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell repli
 }
 
 func (s *stream) delete(ctx context.Context, d delivery) error {
-	cell, err := s.cell(d)
+	cell, err := s.cell(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -240,12 +240,12 @@ const maxVersion = 1<<63 - 1
 
 // update delivers an update; as a delete and an insert if the row went to another cell, or to a lower version.
 func (s *stream) update(ctx context.Context, before, after delivery) error {
-	cell, err := s.cell(after)
+	cell, err := s.cell(ctx, after)
 	if err != nil {
 		return err
 	}
 	p := after.p
-	if p.sameCell(before.img, after.img) && (p.version < 0 || p.single || !p.lowered(before, after)) {
+	if p.sameCell(ctx, before.img, after.img) && (p.version < 0 || p.single || !p.lowered(before, after)) {
 		return s.put(ctx, replicator.Update, cell, after)
 	}
 	if err := s.delete(ctx, before); err != nil {
@@ -264,8 +264,8 @@ func (p *plan) lowered(before, after delivery) bool {
 	return err != nil || now < old
 }
 
-func (s *stream) cell(d delivery) (replicator.Cell, error) {
-	cell, err := d.p.cell(d.img)
+func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) {
+	cell, err := d.p.cell(ctx, d.img)
 	if err != nil {
 		err = fatalOf(d.p.t, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s", d.p.t.Name, err, wayOut))
 	}

@@ -71,7 +71,7 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 			return errChunkFull
 		}
 		read++
-		row, err := x.row(values, chunk.Low, now)
+		row, err := x.row(ctx, values, chunk.Low, now)
 		if err != nil {
 			return err
 		}

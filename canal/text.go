@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -207,7 +208,7 @@ func (x *selection) from() string {
 func (x *selection) positioned() bool { return x.version < 0 || x.single }
 
 // row makes the row of a result's values. order is the place that it is known to be at or after.
-func (x *selection) row(values [][]byte, order int64, now time.Time) (*replicator.Row, error) {
+func (x *selection) row(ctx context.Context, values [][]byte, order int64, now time.Time) (*replicator.Row, error) {
 	r := &replicator.Row{Cell: replicator.Cell{Table: x.t.Name}, Order: order, Version: order, Time: now, Names: x.names}
 	var few [4]any
 	key := few[:0]
@@ -231,7 +232,13 @@ func (x *selection) row(values [][]byte, order int64, now time.Time) (*replicato
 		if err != nil {
 			return nil, x.unusable(err)
 		}
-		r.Cell.Column = replicator.FormatValue(v)
+		as := replicator.FormatValue(v)
+		if r.Cell.Column, err = x.t.names.of(ctx, as); err != nil {
+			return nil, err
+		}
+		if as != r.Cell.Column {
+			r.ColumnAs = as
+		}
 	}
 	if !x.positioned() {
 		r.Version, r.Err = x.columns[x.version].version(values[x.version])

@@ -123,7 +123,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 	var best *version
 	err = w.read(ctx, db, query, args, func(_ int, values [][]byte) error {
 		if best == nil || !w.sameCell(last.values, values) {
-			row, err := w.row(values, 0, time.Time{})
+			row, err := w.row(ctx, values, 0, time.Time{})
 			if err != nil {
 				return err
 			}
@@ -224,7 +224,7 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 		query, args := s.byPrimary(newest[:n])
 		read := int64(0)
 		if err := s.rows.read(ctx, s.conn, query, args, func(_ int, values [][]byte) error {
-			row, err := s.rows.row(values, chunk.Low, now)
+			row, err := s.rows.row(ctx, values, chunk.Low, now)
 			if err == nil && (len(s.columns) == 0 || slices.Contains(s.columns, row.Cell.Column)) {
 				chunk.Rows = append(chunk.Rows, row)
 				read += row.Size()

@@ -120,8 +120,8 @@ func TestScanLeavesOutWhatIsNotTheNewest(t *testing.T) {
 	})
 }
 
-// For the server these keys and columns are one.
-func TestScanTellsCellsApartThatTheServerTakesForOne(t *testing.T) {
+// For the server these keys are one, and the columns, too. Columns are one here as well; a key that is spelt in two ways is two.
+func TestScanTellsKeysApartThatAreSpeltInTwoWays(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
 		b.exec("CREATE TABLE x (id INT PRIMARY KEY AUTO_INCREMENT, k VARCHAR(20) COLLATE utf8mb4_general_ci NOT NULL, " +
@@ -133,7 +133,7 @@ func TestScanTellsCellsApartThatTheServerTakesForOne(t *testing.T) {
 				v++
 				k, c, _ := strings.Cut(cell, ".")
 				b.exec(fmt.Sprintf("INSERT INTO x(k, c, v) VALUES ('%s', '%s', %d)", k, c, v))
-				want[k+"."+c] = v
+				want[k+"."+strings.TrimSpace(strings.ToLower(c))] = v
 			}
 		}
 		src := b.source(replicator.Table{Name: "x", Key: []string{"k"}, Column: "c", Version: "v"})

@@ -118,6 +118,9 @@ func (s *scope) start(r *ref) (any, error) {
 	case rootMember:
 		return s.members[r.root.at], s.bodyErr
 	case rootCell:
+		if s.row != nil && s.row.ColumnAs != "" {
+			return s.row.ColumnAs, nil
+		}
 		return s.cell.Column, nil
 	case rootKey:
 		if s.key == nil {

@@ -262,10 +262,23 @@ func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) 
 			if t.Columns, err = view.Columns(views, t); err != nil {
 				return nil, usageError{fmt.Errorf("%s: %w", cfg.File, err)}
 			}
+			t.Values = valuesOf(cfg.Views, t.Name)
 			tables = append(tables, t)
 		}
 	}
 	return tables, nil
+}
+
+// valuesOf are the values of a table's column role that views name.
+func valuesOf(views []*replicator.View, table string) (values []string) {
+	for _, v := range views {
+		for _, f := range v.From {
+			if f.Table == table && f.Column != "" && !slices.Contains(values, f.Column) {
+				values = append(values, f.Column)
+			}
+		}
+	}
+	return values
 }
 
 // close closes what is open.

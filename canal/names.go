@@ -1,0 +1,178 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"replicator"
+)
+
+// columnNames are the values of a table's column role. A case-insensitive column takes 'PII' and 'pii' for one value, so they are
+// one cell here: of the name that a view gives it, or else of the plainest spelling that the server takes for the same. That is
+// the same at every start, whichever spelling is met first. There are few names: the server is asked once for each.
+type columnNames struct {
+	table      *replicator.Table
+	charset    string
+	collation  string
+	connect    func(context.Context) (*sql.Conn, error)
+	configured []string
+
+	mu    sync.Mutex
+	known map[string]string
+}
+
+// newColumnNames is nil where all texts are different values.
+func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context) (*sql.Conn, error)) *columnNames {
+	if t.Column == "" {
+		return nil
+	}
+	c := s.column(t.Column)
+	if c == nil || c.tellsAll() {
+		return nil
+	}
+	return &columnNames{table: t, charset: c.charset, collation: c.collation, connect: connect, configured: t.Values, known: map[string]string{}}
+}
+
+// tellsAll reports whether the column takes no two different values for one.
+func (c *declaredColumn) tellsAll() bool {
+	return c.charset == "" || c.collation == "binary" || strings.HasSuffix(c.collation, "_0900_bin") || strings.HasSuffix(c.collation, "_nopad_bin")
+}
+
+// of is the name of the cell that a value belongs to.
+func (n *columnNames) of(ctx context.Context, text string) (string, error) {
+	if n == nil {
+		return text, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name, ok := n.known[text]; ok {
+		return name, nil
+	}
+	candidates := n.candidates(text)
+	if len(candidates) == 0 {
+		return text, nil
+	}
+	name, err := n.first(ctx, text, candidates)
+	if err != nil {
+		return "", fmt.Errorf("table %s: asking the source which values of column %s are equal: %w", n.table.Name, n.table.Column, err)
+	}
+	if len(n.known) >= maxLookups {
+		clear(n.known)
+	}
+	n.known[text] = name
+	return name, nil
+}
+
+// candidates are the names that a text may have; none if it can only be its own, so that the server need not be asked.
+func (n *columnNames) candidates(text string) (names []string) {
+	plain := plainer(text)
+	for _, name := range n.configured {
+		if name == text {
+			return nil
+		}
+		if plainer(name)[0] == plain[0] {
+			names = append(names, name)
+		}
+	}
+	if plain[0] != text {
+		names = append(names, plain...)
+	}
+	return names
+}
+
+// plainer are simpler spellings of a text, the simplest first.
+func plainer(text string) []string {
+	trimmed := strings.TrimRight(text, " ")
+	small := cases.Fold().String(trimmed)
+	bare := strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) {
+			return -1
+		}
+		return r
+	}, norm.NFKD.String(small))
+	return []string{norm.NFC.String(bare), small, trimmed}
+}
+
+// first is the first of the candidates that the server takes for the same as text; text if there is none.
+func (n *columnNames) first(ctx context.Context, text string, candidates []string) (string, error) {
+	var terms []string
+	var args []any
+	for _, c := range candidates {
+		terms = append(terms, fmt.Sprintf("COALESCE(CONVERT(? USING %s) COLLATE %s = CONVERT(? USING %[1]s), FALSE)", n.charset, n.collation))
+		args = append(args, c, text)
+	}
+	if len(candidates) == 0 {
+		return text, nil
+	}
+	conn, err := n.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	equal := make([]bool, len(terms))
+	into := make([]any, len(terms))
+	for i := range equal {
+		into[i] = &equal[i]
+	}
+	if err := conn.QueryRowContext(ctx, "SELECT "+strings.Join(terms, ", "), args...).Scan(into...); err != nil {
+		return "", classify(err)
+	}
+	for i, c := range candidates {
+		if equal[i] {
+			return c, nil
+		}
+	}
+	return text, nil
+}
+
+// given are the names that views give values which would else have another one: a view of all columns has other cells with them.
+func (n *columnNames) given(ctx context.Context) (string, error) {
+	if n == nil {
+		return "", nil
+	}
+	given := ""
+	for _, name := range n.configured {
+		if plainer(name)[0] == name {
+			continue
+		}
+		plain, err := n.first(ctx, name, plainer(name))
+		if err != nil {
+			return "", err
+		}
+		if plain != name {
+			given += replicator.NamesGiven + name
+		}
+	}
+	return given, nil
+}
+
+// check fails where views give one value two names: rows could feed only those of one of them.
+func (n *columnNames) check(ctx context.Context) error {
+	if n == nil {
+		return nil
+	}
+	for i, name := range n.configured {
+		var alike []string
+		for _, other := range n.configured[:i] {
+			if plainer(other)[0] == plainer(name)[0] {
+				alike = append(alike, other)
+			}
+		}
+		other, err := n.first(ctx, name, alike)
+		if err != nil {
+			return err
+		}
+		if other != name {
+			return replicator.OfTable(n.table.Name, replicator.Fatal(fmt.Errorf("table %[1]s: views are made from %[1]s.%[2]s and %[1]s.%[3]s, which column %[4]s (%[5]s) "+
+				"takes for one value: write it one way in all of them", n.table.Name, other, name, n.table.Column, n.collation)))
+		}
+	}
+	return nil
+}
