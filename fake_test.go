@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -362,16 +363,25 @@ func (m *memoryStore) RaiseBefore(_ context.Context, view string, ops []replicat
 	return nil
 }
 
-func (m *memoryStore) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
+func (m *memoryStore) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []replicator.DeadLetter
-	for _, l := range m.letters {
-		if view == "" || l.View == view {
-			list = append(list, l)
+	list := slices.Collect(maps.Values(m.letters))
+	m.mu.Unlock()
+	return func(yield func(replicator.DeadLetter, error) bool) {
+		for _, l := range list {
+			if (view == "" || l.View == view) && !yield(l, nil) {
+				return
+			}
 		}
 	}
-	return list, nil
+}
+
+// lettersOf are the dead letters of a view.
+func (m *memoryStore) lettersOf(view string) (letters []replicator.DeadLetter) {
+	for l := range m.List(context.Background(), view) {
+		letters = append(letters, l)
+	}
+	return letters
 }
 
 func (m *memoryStore) Drop(_ context.Context, ids []string) (int, error) {

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"iter"
 	"time"
 )
 
@@ -44,8 +45,9 @@ type DeadLetters interface {
 	// them. It is as cheap as Raise.
 	RaiseBefore(ctx context.Context, view string, ops []Op) error
 
-	// List returns the dead letters of a view ("": all), oldest first.
-	List(ctx context.Context, view string) ([]DeadLetter, error)
+	// List gives the dead letters of a view ("": all), oldest first, one after another: each may hold megabytes. Those that are buried or
+	// removed meanwhile may be among them or not. It ends with the first error. The store may be used between two of them.
+	List(ctx context.Context, view string) iter.Seq2[DeadLetter, error]
 
 	// Drop removes dead letters by id and returns how many there were.
 	Drop(ctx context.Context, ids []string) (int, error)

@@ -108,29 +108,7 @@ func (p *Pipeline) swapped(ctx context.Context, views []*View, shadows []Checkpo
 // then that this has to be done.
 func (p *Pipeline) inherit(ctx context.Context, v *View) error {
 	shadow := v.Name + ShadowSuffix
-	letters, err := p.Store.List(ctx, shadow)
-	if err != nil {
-		return fmt.Errorf("reading the dead letters of a rebuild: %w", err)
-	}
-	old, err := p.Store.List(ctx, v.Name)
-	if err != nil {
-		return fmt.Errorf("reading the dead letters of view %s: %w", v.Name, err)
-	}
-	var gone []string
-	cells := map[Cell]bool{}
-	for i, l := range letters {
-		gone = append(gone, l.ID)
-		cells[l.Cell] = true
-		letters[i].View, letters[i].ID = v.Name, ""
-	}
-	for _, l := range old {
-		if !cells[l.Cell] {
-			gone = append(gone, l.ID)
-		}
-	}
-	if len(letters) > 0 {
-		err = p.Store.Bury(ctx, letters)
-	}
+	gone, err := p.takeLetters(ctx, v, shadow)
 	if err == nil && len(gone) > 0 {
 		_, err = p.Store.Drop(ctx, gone)
 	}
@@ -141,6 +119,50 @@ func (p *Pipeline) inherit(ctx context.Context, v *View) error {
 		return fmt.Errorf("view %s: taking over what its rebuild left in the store: %w", v.Name, err)
 	}
 	return nil
+}
+
+// lettersAtOnce is how many bytes of dead letters are read before they are buried.
+const lettersAtOnce = 1 << 20
+
+// takeLetters buries the dead letters of a view's shadow as the view's own. It returns the ids of those that are
+// obsolete: the shadow's, and the view's of cells that the shadow has none of.
+func (p *Pipeline) takeLetters(ctx context.Context, v *View, shadow string) (gone []string, err error) {
+	cells := map[Cell]bool{}
+	var some []DeadLetter // each call of Bury waits for a disk
+	size := 0
+	bury := func() error {
+		if len(some) == 0 {
+			return nil
+		}
+		err := p.Store.Bury(ctx, some)
+		some, size = nil, 0
+		return err
+	}
+	for l, err := range p.Store.List(ctx, shadow) {
+		if err != nil {
+			return nil, err
+		}
+		gone = append(gone, l.ID)
+		cells[l.Cell] = true
+		l.View, l.ID = v.Name, ""
+		if some, size = append(some, l), size+len(l.Raw)+rowOverhead; size > lettersAtOnce {
+			if err := bury(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := bury(); err != nil {
+		return nil, err
+	}
+	for l, err := range p.Store.List(ctx, v.Name) {
+		if err != nil {
+			return nil, err
+		}
+		if !cells[l.Cell] {
+			gone = append(gone, l.ID)
+		}
+	}
+	return gone, nil
 }
 
 // passTime is how long shadows may take to pass the place where the live views were stopped.

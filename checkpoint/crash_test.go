@@ -68,12 +68,12 @@ func survivesKill(t *testing.T, where string, open func() (replicator.Store, err
 		if all[0].Position.Order < int64(acknowledged) {
 			t.Errorf("%d was acknowledged, and %d is saved", acknowledged, all[0].Position.Order)
 		}
-		letters, err := s.List(ctx, "w")
+		letters, err := listed(s, "w")
 		check(t, err)
 		if len(letters) < acknowledged {
 			t.Errorf("%d letters were acknowledged, and %d are there", acknowledged, len(letters))
 		}
-		if left, err := s.List(ctx, "v"); err != nil || len(left) > 3 {
+		if left, err := listed(s, "v"); err != nil || len(left) > 3 {
 			t.Errorf("%d raised letters are left, %v", len(left), err)
 		}
 		var ids []string

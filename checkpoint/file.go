@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -216,7 +217,7 @@ func (f *File) RaiseBefore(_ context.Context, view string, ops []replicator.Op) 
 }
 
 // List implements replicator.DeadLetters.
-func (f *File) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
+func (f *File) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
 	return f.letters.list(view)
 }
 

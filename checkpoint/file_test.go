@@ -177,7 +177,7 @@ func FuzzLettersLog(f *testing.F) {
 		if err != nil {
 			return
 		}
-		list, err := l.list("")
+		list, err := collect(l.list(""))
 		check(t, err)
 		n := 0
 		for _, c := range l.index.count() {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -285,29 +286,54 @@ func (l *letters) textOf(id letterID) ([]byte, error) {
 	return text, err
 }
 
-func (l *letters) list(view string) ([]replicator.DeadLetter, error) {
+// list gives the letters that there are now, reading each when its turn comes.
+func (l *letters) list(view string) iter.Seq2[replicator.DeadLetter, error] {
+	return func(yield func(replicator.DeadLetter, error) bool) {
+		if l.isClosed() {
+			yield(replicator.DeadLetter{}, ErrClosed)
+			return
+		}
+		for _, id := range l.index.ordered(view) {
+			d, there, err := l.letter(id)
+			if err != nil {
+				yield(replicator.DeadLetter{}, err)
+				return
+			}
+			if there && !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *letters) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// letter reads one letter, if it is still there.
+func (l *letters) letter(id letterID) (d replicator.DeadLetter, there bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, ErrClosed
+		return d, false, ErrClosed
 	}
-	ids := l.index.ordered(view)
-	list := make([]replicator.DeadLetter, 0, len(ids))
-	for _, id := range ids {
-		text, err := l.textOf(id)
-		var n line
-		if err == nil {
-			err = json.Unmarshal(text, &n)
-		}
-		if err != nil || n.Bury == nil {
-			return nil, fmt.Errorf("checkpoint: %s: dead letter %s can't be read (%w)", l.path, id, err)
-		}
-		d := n.Bury
-		list = append(list, replicator.DeadLetter{ID: d.ID, View: d.View, Source: d.Source,
-			Cell:    replicator.Cell{Table: d.Table, Key: replicator.Key(d.Key), Column: string(d.Column)},
-			Version: d.Version, Order: d.Order, Position: d.Position, Reason: d.Reason, Raw: d.Raw, Time: d.Time})
+	if l.index.get(id).size == 0 {
+		return d, false, nil
 	}
-	return list, nil
+	text, err := l.textOf(id)
+	var n line
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil || n.Bury == nil {
+		return d, false, fmt.Errorf("checkpoint: %s: dead letter %s can't be read (%w)", l.path, id, err)
+	}
+	b := n.Bury
+	return replicator.DeadLetter{ID: b.ID, View: b.View, Source: b.Source,
+		Cell:    replicator.Cell{Table: b.Table, Key: replicator.Key(b.Key), Column: string(b.Column)},
+		Version: b.Version, Order: b.Order, Position: b.Position, Reason: b.Reason, Raw: b.Raw, Time: b.Time}, true, nil
 }
 
 func (l *letters) close() error {
@@ -351,9 +377,9 @@ func (r *fileReader) Checkpoints(context.Context) ([]replicator.Checkpoint, erro
 	return sorted(all), err
 }
 
-func (r *fileReader) List(_ context.Context, view string) ([]replicator.DeadLetter, error) {
+func (r *fileReader) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
 	if r.letters == nil {
-		return nil, nil
+		return func(func(replicator.DeadLetter, error) bool) {}
 	}
 	return r.letters.list(view)
 }

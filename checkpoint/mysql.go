@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -312,12 +313,14 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 const mostIDs = 500
 
 // List implements replicator.DeadLetters.
-func (s *MySQL) List(ctx context.Context, view string) (list []replicator.DeadLetter, err error) {
-	err = s.do(ctx, "listing dead letters", func(ctx context.Context, conn *sql.Conn) error {
-		list, err = s.tables.list(ctx, conn, view)
-		return err
+func (s *MySQL) List(ctx context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
+	return list(func(after int64) (letters []replicator.DeadLetter, last int64, err error) {
+		err = s.do(ctx, "listing dead letters", func(ctx context.Context, conn *sql.Conn) error {
+			letters, last, err = s.tables.page(ctx, conn, view, after)
+			return err
+		})
+		return letters, last, err
 	})
-	return list, err
 }
 
 // Count implements replicator.DeadLetters.

@@ -88,7 +88,7 @@ func TestLongRowsAreKeptInPart(t *testing.T) {
 		big.Raw = make([]byte, mostRaw+1<<20)
 		big.Reason = strings.Repeat("ü", mostReason)
 		check(t, s.Bury(ctx, []replicator.DeadLetter{big}))
-		list, err := s.List(ctx, "v")
+		list, err := listed(s, "v")
 		check(t, err)
 		if len(list[0].Raw) != mostRaw || !strings.Contains(list[0].Reason, "kept are the first 8388608 of 9437184 bytes") {
 			t.Errorf("kept %d bytes; reason ends %s", len(list[0].Raw), list[0].Reason[len(list[0].Reason)-80:])

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"replicator"
@@ -25,7 +26,7 @@ var ErrClosed = errors.New("the checkpoint store is closed")
 // Reader is a store that is only looked at.
 type Reader interface {
 	Checkpoints(ctx context.Context) ([]replicator.Checkpoint, error)
-	List(ctx context.Context, view string) ([]replicator.DeadLetter, error)
+	List(ctx context.Context, view string) iter.Seq2[replicator.DeadLetter, error]
 	Count(ctx context.Context) (map[string]int, error)
 	Close() error
 }

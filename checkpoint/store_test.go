@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -195,7 +196,7 @@ func keepsDeadLetters(t *testing.T, with store) {
 
 func equalLetters(t *testing.T, s Reader, view string, want ...replicator.DeadLetter) (ids []string) {
 	t.Helper()
-	got, err := s.List(ctx, view)
+	got, err := listed(s, view)
 	check(t, err)
 	if len(got) != len(want) {
 		t.Fatalf("%d letters, not %d: %v", len(got), len(want), got)
@@ -330,7 +331,7 @@ func isSafeForConcurrentUse(t *testing.T, with store) {
 						t.Error(err)
 					}
 				}
-				if _, err := s.List(ctx, view); err != nil {
+				if _, err := listed(s, view); err != nil {
 					t.Error(err)
 				}
 			}
@@ -347,13 +348,28 @@ func isSafeForConcurrentUse(t *testing.T, with store) {
 func refusesWorkAfterClosing(t *testing.T, with store) {
 	s := with.open(t)
 	check(t, s.Close())
-	_, listed := s.List(ctx, "")
+	_, lists := listed(s, "")
 	_, had := s.Checkpoints(ctx)
-	for _, err := range []error{listed, had, s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}),
+	for _, err := range []error{lists, had, s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}),
 		s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 1)}), s.Forget(ctx, "v")} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("error is %v", err)
 		}
 	}
 	check(t, s.Close())
+}
+
+// listed are all dead letters of a view.
+func listed(s Reader, view string) ([]replicator.DeadLetter, error) {
+	return collect(s.List(ctx, view))
+}
+
+func collect(all iter.Seq2[replicator.DeadLetter, error]) (letters []replicator.DeadLetter, err error) {
+	for l, err := range all {
+		if err != nil {
+			return letters, err
+		}
+		letters = append(letters, l)
+	}
+	return letters, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -132,28 +133,58 @@ func (t tables) bury(ctx context.Context, db queryer, d replicator.DeadLetter) (
 	return result.LastInsertId()
 }
 
-func (t tables) list(ctx context.Context, db queryer, view string) (list []replicator.DeadLetter, err error) {
-	query := "SELECT id, `view`, source, cell_table, cell_key, cell_column, version, row_order, position, reason, buried_at, raw FROM " + t.letters
-	var args []any
-	if view != "" {
-		query, args = query+" WHERE `view` = ?", []any{view}
+// pageBytes is how much of rows a page of letters holds, and pageLetters how many letters at most.
+const (
+	pageBytes   = 4 << 20
+	pageLetters = 100
+)
+
+// list gives letters page by page, so that neither they nor a connection is held while one is dealt with.
+func list(page func(after int64) (letters []replicator.DeadLetter, last int64, err error)) iter.Seq2[replicator.DeadLetter, error] {
+	return func(yield func(replicator.DeadLetter, error) bool) {
+		for after := int64(-1); ; {
+			letters, last, err := page(after)
+			if err != nil {
+				yield(replicator.DeadLetter{}, err)
+				return
+			}
+			for _, d := range letters {
+				if !yield(d, nil) {
+					return
+				}
+			}
+			if after = last; len(letters) == 0 {
+				return
+			}
+		}
 	}
-	rows, err := db.QueryContext(ctx, query+" ORDER BY place", args...)
+}
+
+// page reads the letters behind a place, and the place of the last of them.
+func (t tables) page(ctx context.Context, db queryer, view string, after int64) (letters []replicator.DeadLetter, last int64, err error) {
+	query := "SELECT place, id, `view`, source, cell_table, cell_key, cell_column, version, row_order, position, reason, buried_at, raw FROM " +
+		t.letters + " WHERE place > ?"
+	args := []any{after}
+	if view != "" {
+		query, args = query+" AND `view` = ?", append(args, view)
+	}
+	rows, err := db.QueryContext(ctx, query+fmt.Sprintf(" ORDER BY place LIMIT %d", pageLetters), args...)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	for size := 0; size < pageBytes && rows.Next(); {
 		var d replicator.DeadLetter
 		var key, column []byte
-		if err := rows.Scan(&d.ID, &d.View, &d.Source, &d.Cell.Table, &key, &column, &d.Version, &d.Order, &d.Position,
+		if err := rows.Scan(&last, &d.ID, &d.View, &d.Source, &d.Cell.Table, &key, &column, &d.Version, &d.Order, &d.Position,
 			&d.Reason, &d.Time, &d.Raw); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		d.Cell.Key, d.Cell.Column = replicator.Key(key), string(column)
-		list = append(list, d)
+		size += len(d.Raw)
+		letters = append(letters, d)
 	}
-	return list, rows.Err()
+	return letters, last, rows.Err()
 }
 
 // mysqlReader reads a store whose lock another process may hold.
@@ -194,9 +225,11 @@ func (r *mysqlReader) Checkpoints(ctx context.Context) ([]replicator.Checkpoint,
 	return all, r.because(err)
 }
 
-func (r *mysqlReader) List(ctx context.Context, view string) ([]replicator.DeadLetter, error) {
-	list, err := r.tables.list(ctx, r.db, view)
-	return list, r.because(err)
+func (r *mysqlReader) List(ctx context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
+	return list(func(after int64) ([]replicator.DeadLetter, int64, error) {
+		letters, last, err := r.tables.page(ctx, r.db, view, after)
+		return letters, last, r.because(err)
+	})
 }
 
 func (r *mysqlReader) Count(ctx context.Context) (map[string]int, error) {

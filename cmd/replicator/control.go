@@ -83,15 +83,15 @@ func knowsSource(cfg *config.Config, name string) error {
 // Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions begin anew
 // before, because what made a letter dead is often mended in the target's table, which a sink reads when it opens.
 func (c control) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
-	letters, err := selected(ctx, c.store, which)
-	if err != nil {
-		return 0, 0, err
-	}
 	type group struct{ source, view string }
 	cells := map[group][]replicator.Cell{}
-	for _, l := range letters {
+	chosen := map[string]bool{}
+	err = selected(ctx, c.store, which, func(l replicator.DeadLetter) {
 		g := group{l.Source, l.View}
-		cells[g] = append(cells[g], l.Cell)
+		cells[g], chosen[l.ID] = append(cells[g], l.Cell), true
+	})
+	if err != nil {
+		return 0, 0, err
 	}
 	renewed := map[int]bool{}
 	for g, cells := range cells {
@@ -110,12 +110,11 @@ func (c control) Retry(ctx context.Context, which server.Selection) (tried, left
 		}
 		tried += len(cells)
 	}
-	remaining, err := selected(ctx, c.store, server.Selection{All: true})
-	for _, l := range remaining {
-		if slices.ContainsFunc(letters, func(was replicator.DeadLetter) bool { return was.ID == l.ID }) {
+	err = selected(ctx, c.store, server.Selection{All: true}, func(l replicator.DeadLetter) {
+		if chosen[l.ID] {
 			left++
 		}
-	}
+	})
 	return tried, left, err
 }
 
@@ -125,22 +124,28 @@ func (c control) Drop(ctx context.Context, which server.Selection) (int, error) 
 }
 
 func drop(ctx context.Context, store replicator.Store, which server.Selection) (int, error) {
-	letters, err := selected(ctx, store, which)
-	if err != nil {
+	var ids []string
+	if err := selected(ctx, store, which, func(l replicator.DeadLetter) { ids = append(ids, l.ID) }); err != nil {
 		return 0, err
-	}
-	ids := make([]string, len(letters))
-	for i, l := range letters {
-		ids[i] = l.ID
 	}
 	return store.Drop(ctx, ids)
 }
 
-// selected are the dead letters of a store that a selection names.
-func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection) ([]replicator.DeadLetter, error) {
-	letters, err := store.List(ctx, which.View)
-	if err != nil {
-		return nil, err
+// selected gives the dead letters of a store that a selection names. An id that there is none of is an error, before anything is done.
+func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection, do func(replicator.DeadLetter)) error {
+	named := map[string]bool{}
+	for _, id := range which.IDs {
+		named[id] = true
 	}
-	return choose(letters, which)
+	found := map[string]bool{}
+	for l, err := range store.List(ctx, which.View) {
+		if err != nil {
+			return err
+		}
+		if len(named) == 0 || named[l.ID] {
+			found[l.ID] = len(named) > 0
+			do(l)
+		}
+	}
+	return missing(which.IDs, found)
 }

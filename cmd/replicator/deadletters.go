@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -58,19 +59,21 @@ func deadLettersList(o *options) *cobra.Command {
 		Short: "List dead letters, oldest first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			letters, err := lettersOf(cmd.Context(), o, server.Selection{View: view})
+			cfg, err := loadViews(o, viewsNamed(view))
 			if err != nil {
 				return err
 			}
-			list := make([]shownLetter, len(letters))
-			rows := make([][]string, len(letters))
-			for i, l := range letters {
+			var rows [][]string
+			err = eachLetter(cmd.Context(), cfg, view, func(l replicator.DeadLetter) error {
 				s := shown(l)
-				list[i] = s
-				rows[i] = []string{s.ID, s.View, s.Table, s.Key, s.Column, strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason}
-			}
-			if asJSON {
-				return printJSON(cmd.OutOrStdout(), list)
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), []shownLetter{s})
+				}
+				rows = append(rows, []string{s.ID, s.View, s.Table, s.Key, s.Column, strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason})
+				return nil
+			})
+			if err != nil || asJSON {
+				return err
 			}
 			return printTable(cmd.OutOrStdout(), []string{"id", "view", "table", "key", "column", "version", "position", "time", "reason"}, rows)
 		},
@@ -87,16 +90,19 @@ func deadLettersShow(o *options) *cobra.Command {
 		Short: "Show dead letters with the raw row",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			letters, err := lettersOf(cmd.Context(), o, server.Selection{IDs: ids})
+			cfg, err := o.load()
 			if err != nil {
 				return err
 			}
-			for _, l := range letters {
-				if err := showLetter(cmd.OutOrStdout(), l, asJSON); err != nil {
-					return err
+			found := map[string]bool{}
+			err = eachLetter(cmd.Context(), cfg, "", func(l replicator.DeadLetter) error {
+				if !slices.Contains(ids, l.ID) {
+					return nil
 				}
-			}
-			return nil
+				found[l.ID] = true
+				return showLetter(cmd.OutOrStdout(), l, asJSON)
+			})
+			return errors.Join(err, missing(ids, found))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
@@ -118,20 +124,12 @@ func showLetter(out io.Writer, l replicator.DeadLetter, asJSON bool) error {
 	return err
 }
 
-// lettersOf reads dead letters, whether or not a process runs.
-func lettersOf(ctx context.Context, o *options, which server.Selection) ([]replicator.DeadLetter, error) {
-	cfg, err := o.load()
-	if err != nil {
-		return nil, err
+// viewsNamed is a view that may be named.
+func viewsNamed(view string) []string {
+	if view == "" {
+		return nil
 	}
-	if which.View != "" && cfg.View(which.View) == nil {
-		return nil, usageError{fmt.Errorf("%s has no view %q", cfg.File, which.View)}
-	}
-	letters, err := readLetters(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return choose(letters, which)
+	return []string{view}
 }
 
 // selection is what retry and drop are given: ids, --view or --all, just one of them.

@@ -74,7 +74,11 @@ type explanation struct {
 const asExpected = "as expected"
 
 func (v *verification) explain(ctx context.Context, view *replicator.View, text string, out io.Writer, asJSON bool) error {
-	letters, err := readLetters(ctx, v.cfg)
+	letters := map[replicator.Cell][]shownLetter{}
+	err := eachLetter(ctx, v.cfg, view.Name, func(l replicator.DeadLetter) error {
+		letters[l.Cell] = append(letters[l.Cell], shown(l))
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,7 @@ func ofShards(all []explanation) []explanation {
 	return slices.DeleteFunc(all, func(e explanation) bool { return !known[e.Source] })
 }
 
-func (v *verification) explainShard(ctx context.Context, shard config.Shard, view *replicator.View, text string, letters []replicator.DeadLetter) (all []explanation, err error) {
+func (v *verification) explainShard(ctx context.Context, shard config.Shard, view *replicator.View, text string, letters map[replicator.Cell][]shownLetter) (all []explanation, err error) {
 	o, err := v.open(ctx, shard, view)
 	if err != nil {
 		return nil, err
@@ -182,11 +186,7 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, shownEntries(view, d.Held)
 			}
 		}
-		for _, l := range letters {
-			if l.View == view.Name && l.Cell == cells[i] {
-				e.Letters = append(e.Letters, shown(l))
-			}
-		}
+		e.Letters = letters[cells[i]]
 		e.reason()
 		all = append(all, e)
 	}

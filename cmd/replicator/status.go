@@ -80,13 +80,9 @@ func savedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	if err != nil {
 		return nil, err
 	}
-	letters, err := readLetters(ctx, cfg)
+	counts, err := countLetters(ctx, cfg)
 	if err != nil {
 		return nil, err
-	}
-	counts := map[string]int{}
-	for _, l := range letters {
-		counts[l.View]++
 	}
 	var views []replicator.ViewStatus
 	for _, v := range cfg.Views {

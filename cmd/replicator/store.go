@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"replicator"
 	"replicator/checkpoint"
 	"replicator/config"
-	"replicator/server"
 )
 
 // openStore opens the checkpoint store for writing: it is then locked.
@@ -35,9 +33,37 @@ func readCheckpoints(ctx context.Context, cfg *config.Config) ([]replicator.Chec
 	return read(ctx, cfg, func(r checkpoint.Reader) ([]replicator.Checkpoint, error) { return r.Checkpoints(ctx) })
 }
 
-// readLetters are the dead letters; none if nothing ever ran.
-func readLetters(ctx context.Context, cfg *config.Config) ([]replicator.DeadLetter, error) {
-	return read(ctx, cfg, func(r checkpoint.Reader) ([]replicator.DeadLetter, error) { return r.List(ctx, "") })
+// eachLetter gives the dead letters of a view ("": all) one after another, whether or not a process runs; none if nothing ever ran.
+func eachLetter(ctx context.Context, cfg *config.Config, view string, do func(replicator.DeadLetter) error) error {
+	r, err := readStore(ctx, cfg)
+	if errors.Is(err, checkpoint.ErrNoState) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for l, err := range r.List(ctx, view) {
+		if err == nil {
+			err = do(l)
+		}
+		if err != nil {
+			return errors.Join(err, r.Close())
+		}
+	}
+	return r.Close()
+}
+
+// countLetters are how many dead letters each view has.
+func countLetters(ctx context.Context, cfg *config.Config) (map[string]int, error) {
+	r, err := readStore(ctx, cfg)
+	if errors.Is(err, checkpoint.ErrNoState) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	counts, err := r.Count(ctx)
+	return counts, errors.Join(err, r.Close())
 }
 
 func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.Reader) ([]T, error)) ([]T, error) {
@@ -52,14 +78,12 @@ func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.R
 	return all, errors.Join(err, r.Close())
 }
 
-// choose are the dead letters that a selection names. An id that there is none of is an error.
-func choose(letters []replicator.DeadLetter, which server.Selection) ([]replicator.DeadLetter, error) {
-	for _, id := range which.IDs {
-		if !slices.ContainsFunc(letters, func(l replicator.DeadLetter) bool { return l.ID == id }) {
-			return nil, fmt.Errorf("there is no dead letter %q; `replicator deadletters list` shows them", id)
+// missing is an error for ids that there is no dead letter of.
+func missing(ids []string, found map[string]bool) error {
+	for _, id := range ids {
+		if !found[id] {
+			return fmt.Errorf("there is no dead letter %q; `replicator deadletters list` shows them", id)
 		}
 	}
-	return slices.DeleteFunc(letters, func(l replicator.DeadLetter) bool {
-		return len(which.IDs) > 0 && !slices.Contains(which.IDs, l.ID) || which.View != "" && l.View != which.View
-	}), nil
+	return nil
 }
