@@ -40,7 +40,7 @@ type (
 var errPickleStack = errors.New("the pickle takes a value that is not there")
 
 // maxExpanded bounds how many values a pickle may stand for: it can name one list many times in lists that it names many
-// times.
+// times. How many bytes they are, written out, is bounded by MaxSize: 55 KiB can name one text until a sink would write 300 MiB.
 const maxExpanded = 1_000_000
 
 func decodePickle(body []byte) (any, error) {
@@ -66,7 +66,7 @@ func decodePickle(body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := resolver{budget: maxExpanded}
+	r := resolver{budget: maxExpanded, bytes: MaxSize}
 	return r.value(v, 0)
 }
 
@@ -307,8 +307,13 @@ func (u *unpickler) extendDict(items []any, err error) error {
 	return err
 }
 
-// resolver makes the values final. Values that the pickle names several times are copied.
-type resolver struct{ budget int }
+// resolver makes the values final. Values that the pickle names several times are copied, and count each time.
+type resolver struct {
+	budget int // of values
+	bytes  int // of texts and bytes
+}
+
+var errExpanded = fmt.Errorf("the pickle stands for more than %d MiB", MaxSize>>20)
 
 func (r *resolver) value(v any, depth int) (any, error) {
 	if r.budget--; r.budget < 0 {
@@ -319,8 +324,15 @@ func (r *resolver) value(v any, depth int) (any, error) {
 	}
 	switch v := v.(type) {
 	case pyBytes:
+		if r.bytes -= len(v); r.bytes < 0 {
+			return nil, errExpanded
+		}
 		r.budget -= len(v) / 16 // bytes are copied
 		return textOrBytes(string(v)), nil
+	case string:
+		if r.bytes -= len(v); r.bytes < 0 {
+			return nil, errExpanded
+		}
 	case pyClass:
 		return replicator.Unread(fmt.Sprintf("the Python class %.60q", string(v))), nil
 	case *pyObject:

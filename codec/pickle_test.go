@@ -175,7 +175,8 @@ func TestPickleInstructions(t *testing.T) {
 }
 
 func TestBadPicklesAreErrors(t *testing.T) {
-	laughs := "]K\x01a" + strings.Repeat("22\x87\x85", 30) + "." // each level names the one before three times
+	laughs := "]K\x01a" + strings.Repeat("22\x87\x85", 30) + "."                                  // each level names the one before three times
+	echo := "X\x50\xc3\x00\x00" + strings.Repeat("a", 50_000) + strings.Repeat("22\x87", 7) + "." // one text, 2,187 times
 	tests := []struct{ name, pickle, want string }{
 		{"cut short", "}", "pickle: the body is cut short"},
 		{"cut in a text", "X\x05\x00\x00\x00ab", "pickle: the body is cut short, at offset 0"},
@@ -197,6 +198,7 @@ func TestBadPicklesAreErrors(t *testing.T) {
 		{"key", "}]Ns.", "pickle: a map has a key that is neither a text nor an integer"},
 		{"in itself", "}q\x00U\x01ah\x00s.", "pickle: the body nests deeper than 512 levels"},
 		{"deep", strings.Repeat("]", 600) + strings.Repeat("a", 599) + ".", "pickle: the body nests deeper than 512 levels"},
+		{"echo", echo, "pickle: the pickle stands for more than 64 MiB"},
 		{"laughs", laughs, "pickle: the pickle stands for more than 1000000 values"},
 	}
 	c := mustNew(t, "pickle")

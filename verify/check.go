@@ -205,17 +205,15 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	wrong, uncounted := map[replicator.Cell]suspect{}, map[replicator.Cell]error{}
 	for _, s := range sure {
 		switch {
-		case v.found[s.op.Cell]:
+		case v.found.has(s.op.Cell):
 			continue
 		case s.difference.Kind == replicator.Dead:
 			uncounted[s.op.Cell] = s.difference.Err
 		default:
 			wrong[s.op.Cell] = s
-			if len(v.places) < remembered {
-				v.places[s.difference.Name] = true
-			}
+			v.places.add(s.difference.Name)
 		}
-		v.remember(s.op.Cell)
+		v.found.add(s.op.Cell)
 	}
 	if v.Repair && len(wrong) > 0 {
 		dead, err := v.mend(ctx, slices.Collect(maps.Keys(wrong)))
@@ -233,9 +231,9 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 		}
 		v.repaired(mended)
 		for c, why := range dead {
-			if _, differed := wrong[c]; differed || !v.found[c] {
+			if _, differed := wrong[c]; differed || !v.found.has(c) {
 				uncounted[c] = why
-				v.remember(c)
+				v.found.add(c)
 			}
 		}
 	}
@@ -250,13 +248,6 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 		v.count(replicator.Dead, d)
 	}
 	return nil
-}
-
-// remember notes that a cell is counted.
-func (v *verifier) remember(c replicator.Cell) {
-	if len(v.found) < remembered {
-		v.found[c] = true
-	}
 }
 
 // mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one cell,

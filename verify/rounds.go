@@ -76,7 +76,7 @@ func (r *Rounds) Last(view, source string) *replicator.Verification {
 
 // turn verifies one view.
 func (r *Rounds) turn(ctx context.Context, t *Turn) {
-	if t.place.found == nil { // it begins
+	if !t.place.found.begun() { // it begins
 		t.place.salt = rand.Uint64()
 	}
 	began := time.Now()

@@ -27,7 +27,7 @@ func (v *verifier) strays(ctx context.Context) error {
 			return err
 		}
 		v.moved = true
-		strays = slices.DeleteFunc(strays, func(s replicator.Stray) bool { return v.places[s.Name] })
+		strays = slices.DeleteFunc(strays, func(s replicator.Stray) bool { return v.places.has(s.Name) })
 		for _, s := range strays {
 			v.count(s.Kind, Difference{Key: s.Name, Kind: s.Kind})
 		}

@@ -52,8 +52,8 @@ type Place struct {
 	after  string
 	salt   uint64 // makes samples differ from run to run
 	result Result
-	found  map[replicator.Cell]bool // differences, so that the second pass counts none again
-	places map[string]bool          // where they are, so that the last pass doesn't either
+	found  noted[replicator.Cell] // differences, so that the second pass counts none again
+	places noted[string]          // where they are, so that the last pass doesn't either
 }
 
 // Result is what was found.
@@ -81,11 +81,10 @@ type Difference struct {
 }
 
 const (
-	pageSize   = 500
-	shown      = 1000    // differences that a Result names
-	looks      = 4       // at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
-	remembered = 1 << 20 // differences of which a run knows that it has counted them; more may be counted by both passes
-	perListed  = 20      // as many keys are listed for the price of one look
+	pageSize  = 500
+	shown     = 1000 // differences that a Result names
+	looks     = 4    // at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
+	perListed = 20   // as many keys are listed for the price of one look
 )
 
 // verifier is one run.
@@ -111,8 +110,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if v.Observer == nil {
 		v.Observer = nobody{}
 	}
-	if v.found == nil {
-		v.found, v.places = map[replicator.Cell]bool{}, map[string]bool{}
+	if !v.found.begun() {
+		v.found, v.places = newNoted[replicator.Cell](), newNoted[string]()
 		v.result = Result{View: o.View.Name, Differences: []Difference{}}
 	}
 	err := v.run(ctx)
