@@ -217,6 +217,7 @@ func (p *Pipeline) start(ctx, stop context.Context) ([]Checkpoint, error) {
 		if IsFatal(err) {
 			delay = 30 * time.Second
 		}
+		err = p.ofShard(err)
 		p.setError(err)
 		p.Log.Error("pipeline can't start yet", "sink", p.Name, "retry_in", delay.Round(time.Millisecond), "error", err)
 		select {
@@ -227,6 +228,14 @@ func (p *Pipeline) start(ctx, stop context.Context) ([]Checkpoint, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// ofShard names the source in an error, where it is one of several.
+func (p *Pipeline) ofShard(err error) error {
+	if name := p.Source.Name(); name != "" && err != nil {
+		return fmt.Errorf("source %s: %w", name, err)
+	}
+	return err
 }
 
 func (p *Pipeline) setError(err error) {
@@ -256,7 +265,7 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		case errors.Is(err, errChanged):
 			changed = append(changed, v.Name)
 		case err != nil:
-			failed[v.Name] = err
+			failed[v.Name] = p.ofShard(err)
 			p.Log.Error("view does not run", "sink", p.Name, "view", v.Name, "error", err)
 		case at == nil && c == nil && (m == nil || m.Position.IsZero()):
 			begun = append(begun, v)

@@ -73,7 +73,7 @@ func (r *run) loop(ctx context.Context) error {
 		case errors.Is(err, errRenewed):
 			continue
 		}
-		err = r.lost(ctx, err)
+		err = r.pipeline.ofShard(r.lost(ctx, err))
 		lasted := time.Since(began)
 		delay := wait.next(lasted)
 		state := StateRetrying

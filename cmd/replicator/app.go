@@ -137,7 +137,11 @@ func (a *app) wire(sink *config.Sink) error {
 		if err != nil {
 			return err
 		}
-		source, err := newSource(shard, tables, a.log, a.serverID())
+		log := a.log
+		if shard.Name != "" {
+			log = log.With("source", shard.Name)
+		}
+		source, err := newSource(shard, tables, log, a.serverID())
 		if err != nil {
 			return err
 		}
@@ -148,7 +152,7 @@ func (a *app) wire(sink *config.Sink) error {
 			StartAt:  a.cfg.Source.Start,
 			OnLost:   a.cfg.Source.OnLost,
 			OnSwap:   a.cfg.Source.OnSwap,
-			Observer: a.metrics, Log: a.log,
+			Observer: a.metrics, Log: log,
 			Memory:    a.cfg.Limits.Memory,
 			Interval:  a.cfg.Checkpoint.Interval,
 			Rate:      a.cfg.Rebuild.Rate,

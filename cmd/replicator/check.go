@@ -72,7 +72,12 @@ func look(ctx context.Context, o *options, cfg *config.Config) (findings []repli
 			return nil, usageError{err}
 		}
 		sources = append(sources, source)
-		findings = append(findings, source.Check(ctx)...)
+		for _, f := range source.Check(ctx) {
+			if shard.Name != "" {
+				f.What = "source " + shard.Name + ": " + f.What
+			}
+			findings = append(findings, f)
+		}
 	}
 	saved, unread := readCheckpoints(ctx, cfg)
 	if unread != nil {

@@ -245,7 +245,7 @@ func (a *app) catchUp(ctx context.Context, views ...string) error {
 		}
 		var err error
 		if f.at, err = latest(ctx, p.Source); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("source: asking for its position: %w; `replicator check` says what is missing", err)
+			return fmt.Errorf("source%s: asking for its position: %w; `replicator check` says what is missing", inShard(p.Source), err)
 		}
 		fences = append(fences, f)
 	}
@@ -253,7 +253,7 @@ func (a *app) catchUp(ctx context.Context, views ...string) error {
 	for _, f := range fences {
 		for _, v := range f.views {
 			if err := f.pipeline.Wait(ctx, f.at, []string{v}); err != nil {
-				failed = append(failed, fmt.Sprintf("sink %s: %v", f.pipeline.Name, err))
+				failed = append(failed, fmt.Sprintf("sink %s%s: %v", f.pipeline.Name, inShard(f.pipeline.Source), err))
 			}
 		}
 	}

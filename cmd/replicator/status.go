@@ -51,6 +51,10 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	if verified {
 		names = slices.Insert(names, len(names)-1, "verified")
 	}
+	shards := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Source != "" })
+	if shards {
+		names = slices.Insert(names, 1, "source")
+	}
 	var rows [][]string
 	for _, v := range views {
 		lag := "-"
@@ -58,6 +62,9 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 			lag = strconv.FormatFloat(*v.LagSeconds, 'f', 1, 64) + "s"
 		}
 		row := []string{v.View, v.Sink, v.Kind, v.State, v.Position, lag, strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s", strconv.Itoa(v.DeadLetters)}
+		if shards {
+			row = slices.Insert(row, 1, v.Source)
+		}
 		if verified {
 			row = append(row, v.Verified.Summary())
 		}

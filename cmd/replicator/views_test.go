@@ -133,6 +133,25 @@ func TestASourceOfSeveralServers(t *testing.T) {
 	}
 	l.must("verify", "--repair")
 	l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c", "d@x.org d")
+	// What happens to one shard is said of that one.
+	execAll(t, other, "RENAME TABLE cell TO cell_away")
+	eventually(t, func() error {
+		return as(strings.Contains(l.must("status"), "source b: "), "status names the shard in the error")
+	})
+	if header, _, _ := strings.Cut(l.must("status"), "\n"); !strings.Contains(strings.ToLower(header), "source") {
+		t.Errorf("the table of status has no source: %s", header)
+	}
+	for _, st := range jsonLines[viewStatus](t, l.must("status", "--json")) {
+		if bad := st.Source == "b"; bad != strings.Contains(st.Error, "source b: ") || !bad && st.State != "running" {
+			t.Errorf("status says %+v", st)
+		}
+	}
+	for line := range strings.Lines(p.log.String()) {
+		if strings.Contains(line, `"sink":`) && !strings.Contains(line, `"source":"a"`) && !strings.Contains(line, `"source":"b"`) {
+			t.Errorf("a line of the log does not say of which shard it is: %s", line)
+		}
+	}
+	execAll(t, other, "RENAME TABLE cell_away TO cell")
 	p.stop()
 	for _, c := range l.saved() {
 		if c.Position == "" {
