@@ -210,10 +210,7 @@ func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]c
 // readHeld reads what the view's table holds of the expected keys, in the form that values are bound in.
 func (t *Target) readHeld(ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation) (map[string][]row, error) {
 	held := map[string][]row{}
-	var names []string
-	for _, c := range append(slices.Clone(k.keys), k.fields...) {
-		names = append(names, c.quoted)
-	}
+	list := selectList(append(slices.Clone(k.keys), k.fields...))
 	for len(expected) > 0 {
 		n := min(len(expected), maxList)
 		var args []any
@@ -221,7 +218,7 @@ func (t *Target) readHeld(ctx context.Context, tx *sql.Tx, k *keeper, expected [
 			args = append(args, e.key...)
 		}
 		expected = expected[n:]
-		rows, err := tx.QueryContext(ctx, "SELECT "+strings.Join(names, ", ")+" FROM "+k.table+" WHERE "+oneOf(k.keys, n), args...)
+		rows, err := tx.QueryContext(ctx, "SELECT "+list+" FROM "+k.table+" WHERE "+oneOf(k.keys, n), args...)
 		if err != nil {
 			return nil, err
 		}
@@ -262,15 +259,27 @@ func (k *keeper) entries(rows []row) []replicator.Entry {
 	for _, r := range rows {
 		fields := slices.Clone(r[:len(k.fields)])
 		for i, c := range k.fields {
-			if text, ok := fields[i].(string); ok && c.typ == "json" {
-				fields[i] = replicator.RawJSON(text)
-			} else if ok && c.typ == "decimal" {
-				fields[i] = replicator.Number(text)
-			}
+			fields[i] = c.shown(fields[i])
 		}
 		entries = append(entries, replicator.Entry{Fields: fields})
 	}
 	return entries
+}
+
+// shown is a bound value for people.
+func (c *column) shown(v any) any {
+	switch v := v.(type) {
+	case string:
+		switch c.typ {
+		case "json":
+			return replicator.RawJSON(v)
+		case "decimal":
+			return replicator.Number(v)
+		}
+	case float64:
+		return replicator.Number(c.shortest(v))
+	}
+	return v
 }
 
 // asBound is a text that the server sent in the form that the value was bound in. What convert would refuse, because somebody
@@ -282,8 +291,12 @@ func (c *column) asBound(text string) any {
 		return text
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit":
 		v = []byte(text)
-	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year":
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "double", "year":
 		v = replicator.Number(text)
+	case "float":
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			v = replicator.Number(c.shortest(f))
+		}
 	case "json":
 		v = replicator.RawJSON(text)
 	}
@@ -339,10 +352,6 @@ func (k *keeper) canonical(r row, fold bool) string {
 // canonical is a bound value in the one form that servers give it.
 func (c *column) canonical(v any) any {
 	switch c.typ {
-	case "float": // a server shows six digits of one
-		if f, ok := v.(float64); ok {
-			return strconv.FormatFloat(f, 'g', 6, 32)
-		}
 	case "set":
 		if s, ok := v.(string); ok {
 			parts := strings.Split(s, ",")

@@ -195,7 +195,7 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 
 // readSums reads rows of a counter's table, in the form that they are bound in.
 func readSums(ctx context.Context, q querier, k *keeper, where string, args []any) ([]row, error) {
-	found, err := q.QueryContext(ctx, "SELECT "+k.inserted+" FROM "+k.table+where, args...)
+	found, err := q.QueryContext(ctx, "SELECT "+selectList(k.fields)+" FROM "+k.table+where, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -415,3 +415,25 @@ func TestCounterIsExactWhenConnectionsAreKilled(t *testing.T) {
 		expectSums(t, db, "c", want)
 	})
 }
+
+// 0.1 is another number to the server than the FLOAT of it, and of 0.33333334 it shows 0.333333.
+func TestGroupsOfFloatsAreFoundAgain(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE sums (city FLOAT NOT NULL PRIMARY KEY, amount INT NOT NULL)")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := openTarget(t, sink, counter("sums"))
+		op := func(n int, version int64, group any, amount int64) replicator.Op {
+			op := amountOp(n, version, "x", amount)
+			op.Values[0].Entries[0].Fields[0] = group
+			return op
+		}
+		applyAll(t, target, op(1, 1, 0.1, 2), op(2, 1, 0.33333334, 5), op(3, 1, 3.4028235e38, 1))
+		wrongGroups(t, target)
+		applyAll(t, target, op(1, 2, 0.5, 2), op(2, 2, 0.33333334, 6), op(3, 2, 3.4028235e38, 0))
+		wrongGroups(t, target)
+		expectSums(t, db, "sums", map[string]string{"0.5": "2", "0.333333": "6"})
+		exec(t, db, "UPDATE sums SET amount = 0")
+		wrongGroups(t, target, "0.33333334 stale", "0.5 stale")
+	})
+}

@@ -59,16 +59,17 @@ func parseMoment(s string) (m moment, ok bool) {
 	return m, m.clock(s)
 }
 
-// validDate reports whether the server takes the date without NO_ZERO_DATE: a real day, or one with a zero month or day.
+// validDate reports whether the server takes the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real day, or one with a zero month
+// or day.
 func (m *moment) validDate() bool {
 	if m.month > 12 || m.day > 31 {
 		return false
 	}
-	if m.month == 0 || m.day == 0 {
-		return m.year == 0 && m.month == 0 && m.day == 0 // 2009-00-00 is taken by some servers only
-	}
-	return m.day <= time.Date(m.year, time.Month(m.month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	return m.partial() || m.day <= time.Date(m.year, time.Month(m.month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
+
+// partial reports whether the day or the month is not known: 2009-05-00. Such a date is no place in time.
+func (m *moment) partial() bool { return m.month == 0 || m.day == 0 }
 
 // zone takes a zone off the end of a time.
 func (m *moment) zone(s string) (rest string, ok bool) {
@@ -143,11 +144,8 @@ func (c *column) dateTime(v any) (any, error) {
 	if len(m.fraction) > c.fraction {
 		return nil, c.misfit("the digits of its seconds")
 	}
-	if m.month == 0 {
-		if m.hour+m.minute+m.second != 0 || m.fraction != "" || m.zoned {
-			return nil, c.misfit("a text that is no date and time")
-		}
-		return "0000-00-00 00:00:00", nil
+	if m.partial() {
+		return c.partialTime(m)
 	}
 	t := time.Date(m.year, time.Month(m.month), m.day, m.hour, m.minute, m.second, 0, time.UTC).Add(-m.offset)
 	if t.Year() < 0 || t.Year() > 9999 {
@@ -157,6 +155,19 @@ func (c *column) dateTime(v any) (any, error) {
 		return nil, c.misfit("a time before 1970 or after 2106")
 	}
 	out := t.Format("2006-01-02 15:04:05")
+	if m.fraction != "" {
+		out += "." + m.fraction
+	}
+	return out, nil
+}
+
+// partialTime writes a partial date with its time. A TIMESTAMP takes of them only the one that is all zeros.
+func (c *column) partialTime(m moment) (any, error) {
+	zero := m.year+m.month+m.day+m.hour+m.minute+m.second == 0 && m.fraction == ""
+	if m.zoned || c.typ == "timestamp" && !zero {
+		return nil, c.misfit("a date without a day")
+	}
+	out := fmt.Sprintf("%04d-%02d-%02d %02d:%02d:%02d", m.year, m.month, m.day, m.hour, m.minute, m.second)
 	if m.fraction != "" {
 		out += "." + m.fraction
 	}

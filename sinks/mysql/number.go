@@ -143,16 +143,14 @@ func (c *column) decimal(v any) (any, error) {
 }
 
 // float converts to FLOAT and DOUBLE. A decimal number is seldom one of theirs; what counts is that reading it back shortest
-// gives the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE.
+// gives the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE. What is bound for a FLOAT is the FLOAT
+// itself: the server compares it as a DOUBLE, to which 0.1 is another number, and finds the shortest digits of the largest too large.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {
 		return nil, c.wrong(v)
 	}
-	bits := 64
-	if c.typ == "float" && c.precision <= 24 {
-		bits = 32
-	}
+	bits := c.floatBits()
 	f, err := strconv.ParseFloat(d.String(), bits)
 	if err != nil {
 		return nil, c.misfit("the number's size")
@@ -163,11 +161,35 @@ func (c *column) float(v any) (any, error) {
 	if d.negative && c.unsigned {
 		return nil, c.misfit("a negative number")
 	}
-	if bits == 32 {
-		// A FLOAT is compared and cut down by the server as a DOUBLE: what is bound is the decimal number.
-		f, err = strconv.ParseFloat(d.String(), 64)
+	return f, nil
+}
+
+// floatBits is how many bits a FLOAT or a DOUBLE has.
+func (c *column) floatBits() int {
+	if c.typ == "float" && c.precision <= 24 {
+		return 32
 	}
-	return f, err
+	return 64
+}
+
+// shortest writes a number with the fewest digits that are the column's value.
+func (c *column) shortest(f float64) string { return strconv.FormatFloat(f, 'g', -1, c.floatBits()) }
+
+// selected is the column in a select list. Of a FLOAT a server shows six digits only.
+func (c *column) selected() string {
+	if c.typ == "float" {
+		return "(" + c.quoted + " + 0e0)"
+	}
+	return c.quoted
+}
+
+// selectList are columns in a select list.
+func selectList(columns []*column) string {
+	list := make([]string, len(columns))
+	for i, c := range columns {
+		list[i] = c.selected()
+	}
+	return strings.Join(list, ", ")
 }
 
 // bit converts to BIT(n).

@@ -18,16 +18,16 @@ func (t *Target) Strays(ctx context.Context, view int, _ string, _ int) (strays 
 	}
 	wrong, err := t.wrongSums(ctx, k)
 	for _, s := range wrong {
-		strays = append(strays, replicator.Stray{Name: s.name(), At: s.id, Kind: s.kind})
+		strays = append(strays, replicator.Stray{Name: s.name(k), At: s.id, Kind: s.kind})
 	}
 	return strays, "", classify(err, "view "+k.view.Name+": comparing the sums with what was added")
 }
 
 // name is the group, its columns with ":" between them.
-func (s wrongSum) name() string {
+func (s wrongSum) name(k *keeper) string {
 	var parts []string
-	for _, v := range s.lacks[:len(s.lacks)-1] {
-		parts = append(parts, replicator.FormatValue(v))
+	for i, v := range s.lacks[:len(s.lacks)-1] {
+		parts = append(parts, replicator.FormatValue(k.fields[i].shown(v)))
 	}
 	return strings.Join(parts, ":")
 }
