@@ -30,6 +30,7 @@ func TestKeysOfSeveralValuesDoNotCollide(t *testing.T) {
 	}{
 		{"o:{tenant}:{id}", "a:b", "c", "o:a%3Ab:c"},
 		{"o:{tenant}:{id}", "a", "b:c", "o:a:b:c"},
+		{"tag:{tenant}:{id}", "50%", "7", "tag:50%25:7"}, // as docs/types.md says
 		{"o:{tenant}:{id}", "a%3Ab", "c%", "o:a%253Ab:c%"},
 		{"{tenant}/o/{id}", "a/b", "/", "a%2Fb/o//"},
 		{"{id}#{tenant}", "x#", "y#", "y%23#x#"},

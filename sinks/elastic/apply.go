@@ -239,10 +239,12 @@ func (d *document) blame(f *failure) error {
 	if f.Status == http.StatusRequestEntityTooLarge {
 		reason = errTooLarge(0)
 	}
+	find := d.keeper.misnamed
 	if field := f.field(); field != "" {
-		if name := d.keeper.supplier(d.next, field); name != "" {
-			return d.reject(name, reason)
-		}
+		find = func(c contents) (string, suspect) { return d.keeper.supplier(c, field) }
+	}
+	if name, s := find(d.next); name != "" {
+		return d.reject(name, fmt.Errorf("%w; %s is %s", reason, s.field, s.kind))
 	}
 	for _, c := range d.changes {
 		if c.applied && d.next[c.slot].present {

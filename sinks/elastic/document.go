@@ -314,18 +314,69 @@ func (k *keeper) renderSlot(dst []byte, name string, s *slot) []byte {
 	return append(dst, '}')
 }
 
-// supplier is the name of the slot whose value a merged document shows for a field; "" if none does. Elasticsearch names a
-// member of an object by its path.
-func (k *keeper) supplier(c contents, field string) string {
+// supplier is the name of the slot whose value a merged document shows for a field, and what it is; "" if none does. Elasticsearch
+// names a member of an object by its path.
+func (k *keeper) supplier(c contents, field string) (slot string, suspect suspect) {
 	for i, f := range k.view.Fields {
 		if f.Name != field && !strings.HasPrefix(field, f.Name+".") {
 			continue
 		}
 		for _, name := range k.slots(c) {
 			if s := c[name]; s.present && s.fields != nil && s.fields[i] != nil {
-				return name
+				return name, newSuspect(f.Name, s.fields[i])
 			}
 		}
 	}
-	return ""
+	return "", suspect
+}
+
+// misnamed returns the slot that a document has a member from whose name no mapping can hold; "" if none has.
+func (k *keeper) misnamed(c contents) (slot string, suspect suspect) {
+	for i, f := range k.view.Fields {
+		for _, name := range k.slots(c) {
+			if s := c[name]; s.present && s.fields != nil && s.fields[i] != nil && hasOddName(s.fields[i]) {
+				return name, newSuspect(f.Name, s.fields[i])
+			}
+		}
+	}
+	return "", suspect
+}
+
+// suspect is a field that a document was refused for, and the kind of its value.
+type suspect struct{ field, kind string }
+
+func newSuspect(field string, value []byte) suspect {
+	kind := "a number"
+	switch value[0] {
+	case '"':
+		kind = "a text"
+	case '{':
+		kind = "an object"
+	case '[':
+		kind = "a list"
+	case 't', 'f':
+		kind = "a boolean"
+	}
+	return suspect{field, kind}
+}
+
+// hasOddName reports whether JSON has a member whose name no mapping can hold: it is blank, or empty before, between or behind dots.
+func hasOddName(value []byte) bool {
+	var v any
+	return json.Unmarshal(value, &v) == nil && oddName(v)
+}
+
+func oddName(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, oddName)
+	case map[string]any:
+		for name, e := range v {
+			blank := func(part string) bool { return strings.TrimSpace(part) == "" }
+			if slices.ContainsFunc(strings.Split(name, "."), blank) || oddName(e) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -55,7 +55,7 @@ func (f *failure) field() string {
 		reasons = append(reasons, c.Reason)
 	}
 	for _, text := range reasons {
-		for _, form := range []*regexp.Regexp{ofField, ofStrict, ofImmense} {
+		for _, form := range []*regexp.Regexp{ofField, ofStrict, ofImmense, ofMixed} {
 			if m := form.FindStringSubmatch(text); m != nil {
 				return m[1]
 			}
@@ -69,9 +69,14 @@ var (
 	ofField   = regexp.MustCompile(`(?:field|mapping for) \[([^\]]*)\](?: of type \[([^\]]*)\])?`)
 	ofStrict  = regexp.MustCompile(`dynamic introduction of \[([^\]]*)\]`)
 	ofImmense = regexp.MustCompile(`immense term in field="([^"]*)"`)
+	ofMixed   = regexp.MustCompile(`can't merge a non object mapping \[([^\]]*)\]`)
+	ofName    = regexp.MustCompile(`(?i)field name cannot (be an empty string|contain only)`)
 	ofLimit   = regexp.MustCompile(`Limit of [a-z ]+ \[\d+\] has been exceeded`)
 	ofIndex   = regexp.MustCompile(`no such index \[[^\]]*\]|(?:index|alias) \[[^\]]*\][^\[\]:]*(?:blocked|exists|closed)`)
 )
+
+// asItIs is what to do about a value that Elasticsearch can hold, but not index by its members.
+const asItIs = `map the field as "flattened", or as "object" with "enabled": false`
 
 // aboutServer are types of errors whose reasons speak of the cluster, never of a document.
 var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|resource_already_exists|invalid_index_name|unavailable_shards|` +
@@ -85,6 +90,12 @@ func specific(_, text string) string {
 	}
 	if m := ofImmense.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, which no term may be: set ignore_above, or map it as text", m[1])
+	}
+	if m := ofMixed.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("field [%s] holds objects and other values, for which there is no mapping; %s", m[1], asItIs)
+	}
+	if ofName.MatchString(text) {
+		return "a member's name is empty, or an empty part of it stands beside a dot, for which there is no mapping; " + asItIs
 	}
 	return ofLimit.FindString(text)
 }
