@@ -156,7 +156,7 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 		if cap(data) <= maxScratch {
 			s.unzipped = data
 		}
-		place = scale{base: place.at(0), num: size, den: max(int64(len(data)), 1)}
+		place = compressed(place.base+place.offset, size, int64(len(data)))
 	}
 	return s.images(ctx, p, shape.change, data, place)
 }
@@ -170,7 +170,7 @@ func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind
 			return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
 		}
 		off += n
-		d := delivery{p: p, img: &s.before, order: s.order(place.at(at))}
+		d := s.delivery(p, &s.before, place, at)
 		switch kind {
 		case replicator.Insert:
 			err = s.insert(ctx, d)
@@ -182,7 +182,7 @@ func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind
 				return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
 			}
 			off += n
-			err = s.update(ctx, d, delivery{p: p, img: &s.after, order: s.order(place.at(after))})
+			err = s.update(ctx, d, s.delivery(p, &s.after, place, after))
 		}
 		if err != nil {
 			return err
@@ -196,6 +196,12 @@ type delivery struct {
 	p     *plan
 	img   *image
 	order int64
+	own   bool // no other row has this order
+}
+
+func (s *stream) delivery(p *plan, img *image, place scale, off int) delivery {
+	address, own := place.row(off)
+	return delivery{p, img, s.order(address), own}
 }
 
 func (s *stream) order(address int64) int64 { return orderOf(s.epoch, s.file.number, address) }
@@ -226,13 +232,13 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		return err
 	}
 	version, err := d.p.versionOf(d.img, d.order)
-	if err != nil {
-		// Its version never counted. Whether the cell has another row, a look will tell: a delete of the highest version
-		// makes the pipeline take it.
+	if err != nil || !d.own {
+		// Its version never counted, or its place does not tell what came after it. Whether the cell has another row, a look
+		// will tell: a delete of the highest version makes the pipeline take it.
 		version = maxVersion
 	}
 	return s.deliver(ctx, &replicator.Change{
-		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.group.at, Last: d.p.single,
+		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.group.at, Last: d.p.single && d.own,
 	})
 }
 

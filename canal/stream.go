@@ -93,7 +93,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	if err := s.advance(h); err != nil {
 		return err
 	}
-	place := scale{base: s.pos - int64(h.size) + headerSize, num: 1, den: 1}
+	place := scale{base: s.pos - int64(h.size) + headerSize}
 	if err := s.dispatch(ctx, h, body, place); err != nil {
 		return s.locate(err, start)
 	}
@@ -392,7 +392,7 @@ func (s *stream) payload(ctx context.Context, h header, body []byte, place scale
 	if method != replication.ZSTD {
 		uncompressed = uint64(len(data))
 	}
-	ended, err := s.innerEvents(ctx, in, scale{base: place.base + dataAt, num: int64(len(data)), den: max(int64(uncompressed), 1)})
+	ended, err := s.innerEvents(ctx, in, compressed(place.base+dataAt, int64(len(data)), int64(uncompressed)))
 	if err != nil {
 		return err
 	}
