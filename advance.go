@@ -55,17 +55,19 @@ func (s *session) advance(ctx context.Context, u urgency) error {
 	defer s.advancing.Unlock()
 	applied := s.run.totalApplied() // before low: what is counted is applied
 	at := s.run.position()
-	if low := s.low(); low > at.Order {
-		at = s.reader.Position(low)
+	if low := s.low(); low > at.Order || u == saveNow || !s.proved && s.heard.Load() {
+		// The place where reading began is told anew, too: what proves it later may be known only since it was read.
+		at = s.reader.Position(max(low, at.Order))
+		s.proved = true
 		s.run.moveTo(at)
 	}
-	moved := at.Order != s.marked.Order
+	moved := at != s.marked
 	idle := applied == s.markedRun && !s.run.progressed()
 	switch {
 	case u == saveNothing, u == saveNow && !moved && idle:
 		return nil
 	case u == saveDue && idle && (!moved || !s.run.filling()) && time.Since(s.markedAt) < idleMark:
-		if !s.run.pipeline.SavesIdle || at.Order == s.saved.Order {
+		if !s.run.pipeline.SavesIdle || at == s.saved {
 			return nil
 		}
 		return s.saveAhead(ctx, at)

@@ -22,6 +22,9 @@
 //	  - The lowest place that all lanes have reached is the applied position. Once a second it is marked in the sink, then
 //	    saved in the store. There is no other place that saves positions.
 //
+// Which log a source has now, and whether it is the one that a position was read from (restart, failover, RESET, a restored
+// backup), is one rule, too: see "Resuming" in package canal.
+//
 // # Failure
 //
 // Any error ends the pipeline's session: what is in memory is dropped, reader and target are opened anew, and reading starts

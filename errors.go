@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// ErrLost: a position can't be read any more, because the source purged its log.
+// ErrLost: a position can't be read on from, because the source purged its log, began another one, or lacks some of what was read.
 var ErrLost = errors.New("the source no longer has the binlog at the checkpoint")
 
 // ErrSinkLost: a sink holds less than was applied to it: it was emptied, restored from a backup, or failed over.

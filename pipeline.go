@@ -354,6 +354,7 @@ func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
 	at.Fingerprint = v.Fingerprint
 	var err error
 	if at.Standing, err = beginning(*c, m); err == nil {
+		at.Read = later(c.Position, c.Read)
 		return &at, nil
 	}
 	if p.OnLost == "rebuild" {

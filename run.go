@@ -31,6 +31,7 @@ type run struct {
 	stands  []Checkpoint     // by view: what was marked last. The next session begins there, and nowhere else
 	now     Standing         // of all together, with what was applied since
 	swapped map[string]int64 // by view: where a table of its was replaced by another one, until it is compared with the source
+	read    Position         // the latest place that was applied up to, with what was read beyond it; zero if that is not known
 	dirty   bool             // the progress, or what is to be compared, changed since the last checkpoint
 	session *session
 	state   string
@@ -45,6 +46,9 @@ func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
 		r.views = append(r.views, p.view(c.View))
 	}
 	r.now = lowestOf(r.views, r.stands)
+	for _, c := range from {
+		r.read = later(r.read, later(c.Position, c.Read))
+	}
 	r.swapped = map[string]int64{}
 	for _, c := range from {
 		if c.Swapped != 0 {
@@ -129,6 +133,7 @@ func (r *run) attempt(ctx context.Context) error {
 	err = s.serve(ctx, r.stopping)
 	r.pipeline.remember(s)
 	r.setSession(nil)
+	r.readBy(s)
 	if closeErr := s.close(); closeErr != nil && errors.Is(err, errStopped) {
 		r.pipeline.Log.Warn("closing a session", "sink", r.pipeline.Name, "error", closeErr)
 	}
@@ -184,6 +189,9 @@ func (r *run) lost(ctx context.Context, err error) error {
 		onLost = r.pipeline.OnSwap
 	}
 	if onLost != "rebuild" {
+		if errors.Is(err, ErrLost) { // a restart must not forget what makes it so
+			err = errors.Join(err, r.pipeline.Store.Save(ctx, r.stood()))
+		}
 		way := "fill the views anew with `replicator checkpoint reset` and a restart, or set on_lost = \"rebuild\""
 		if unlogged {
 			way += "; or, if nothing of theirs changed there, go on behind this place with `replicator checkpoint set --pos FILE:POS`"
@@ -199,9 +207,9 @@ func (r *run) lost(ctx context.Context, err error) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stands = eachAt(r.views, fresh)
+	r.stands, r.read = eachAt(r.views, fresh), Position{}
 	r.now = lowestOf(r.views, r.stands)
-	return fmt.Errorf("%w; the views are filled anew", err)
+	return errors.New(err.Error() + "; the views are filled anew") // what it was is mended: it is neither Fatal nor a loss any more
 }
 
 // backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together.
@@ -278,7 +286,7 @@ func (r *run) position() Position {
 	return r.now.Position
 }
 
-// positions are where the views stand. A session begins at the earliest.
+// positions are where the views stand. A session begins at the earliest; what was read beyond that is proved with it.
 func (r *run) positions() (at []Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -286,15 +294,46 @@ func (r *run) positions() (at []Position) {
 		if !slices.Contains(at, c.Position) {
 			at = append(at, c.Position)
 		}
+		if read := r.readBeyond(c); !read.IsZero() && !slices.Contains(at, read) {
+			at = append(at, read)
+		}
 	}
 	return at
+}
+
+// readBy notes how far a session has read: some of that may be in the sink, wherever the next one begins.
+func (r *run) readBy(s *session) {
+	read := s.reader.Position(r.position().Order)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read = later(r.read, read)
+}
+
+// readBeyond is what was read beyond where a view stands; zero if that is not known. r.mu is held.
+func (r *run) readBeyond(c Checkpoint) Position {
+	if r.read.Order < c.Position.Order {
+		return Position{}
+	}
+	return r.read
+}
+
+// later is the later of two positions; the second if they are at one place.
+func later(a, b Position) Position {
+	if b.IsZero() || a.Order > b.Order {
+		return a
+	}
+	return b
 }
 
 // stood are the checkpoints of the views of a run that has ended.
 func (r *run) stood() []Checkpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.stands)
+	stood := slices.Clone(r.stands)
+	for i := range stood {
+		stood[i].Read = r.readBeyond(stood[i])
+	}
+	return stood
 }
 
 func (r *run) moveTo(at Position) {
@@ -324,7 +363,7 @@ func (r *run) marked(at Standing) []Checkpoint {
 		} else {
 			c.Standing = c.Raise(at)
 		}
-		c.Swapped = r.swapped[c.View]
+		c.Swapped, c.Read = r.swapped[c.View], r.readBeyond(*c)
 	}
 	return slices.Clone(r.stands)
 }

@@ -34,6 +34,7 @@ type session struct {
 
 	// advance moves the applied position; one at a time, because Reader.Position wants orders that never fall.
 	advancing sync.Mutex
+	proved    bool     // the place where reading began was asked for since it was read
 	marked    Position // the last position marked in the sink by this session
 	markedAt  time.Time
 	saved     Position

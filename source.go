@@ -15,10 +15,10 @@ type Source interface {
 	Latest(ctx context.Context, known []Position) (Position, error)
 	Oldest(ctx context.Context, known []Position) (Position, error)
 
-	// Open returns a reader that starts at the earliest of the given positions, in the newest one's Orders. If they were made on another server, it proves
-	// that this one holds all that followed and goes on there, with Orders above every earlier one; Start then differs from
-	// what was given and must be saved before anything read is applied. A position that can't be read any more is an error
-	// that wraps ErrLost; another server without proof is a Fatal error. Only the named tables are read, all if none is named: what
+	// Open returns a reader that starts at the earliest of the given positions, in the newest one's Orders. It proves that the log is
+	// the one that they were read from, and that it has all that was read when they were made. On another server that has, it
+	// goes on with Orders above every earlier one; Start then differs from what was given and must be saved before anything
+	// read is applied. A position that can't be read on from is an error that wraps ErrLost; another server without proof is a Fatal error. Only the named tables are read, all if none is named: what
 	// happens to another one is no error then.
 	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
 }
@@ -34,7 +34,7 @@ type Reader interface {
 	Read(ctx context.Context, h Handler) error
 
 	// Position returns the latest transaction end at or before order, for an order that Handler.Commit was given. Orders must
-	// not fall from call to call: what lies before is forgotten.
+	// not fall from call to call: what lies before is forgotten. Asked again for the same order it knows more: how far was read.
 	Position(order int64) Position
 
 	// Locate shows an order to a person: FILE:POS.

@@ -12,7 +12,8 @@ type Checkpoint struct {
 	Source      string `json:"source,omitempty"` // the shard's name
 	Fingerprint string `json:"fingerprint"`
 	Standing
-	Swapped int64 `json:"swapped,omitempty"` // where another table took the place of one that it reads, and it was not compared since
+	Read    Position `json:"read,omitzero"`     // a later place, up to which the source was read before; some of that may be in the sink
+	Swapped int64    `json:"swapped,omitempty"` // where another table took the place of one that it reads, and it was not compared since
 
 	unmarked bool // it says where the view is to begin, and nothing of that has been marked in the sink yet
 }

@@ -19,10 +19,11 @@
 // # Resuming
 //
 // A position names the server, FILE:POS and the GTIDs of all before it. Reading always starts at a FILE:POS, never at a GTID
-// set: the protocol would not notice a server that was set back. On the same server that is the position's own, after
-// a proof that it still is that binlog. On another server the GTIDs prove that it holds all that was applied and has not
-// purged what follows; reading starts at the file that holds the first missing transaction, what was applied is dropped,
-// and Orders go on in a new epoch. Without a proof Open fails: see resume.go.
+// set: the protocol would not notice a server that was set back. Which log a server has, and whether it is the one that a position
+// was read from, is decided by one rule: see kinship, which has the table of what can happen to a server. On the same log reading
+// goes on at the place. On another server whose GTIDs prove that it holds all that was read it starts at the file that holds the
+// first missing transaction, what was applied is dropped, and Orders go on in a new epoch. In every other case Open fails, until
+// somebody acts.
 //
 // # Ownership and failure
 //

@@ -106,8 +106,8 @@ func (s *stream) mariaGTID(h header, body []byte) error {
 		from = s.newSource(sid{strconv.FormatUint(uint64(domain), 10), strconv.FormatUint(uint64(h.server), 10)})
 		s.sources.maria[[2]uint32{domain, h.server}] = from
 	}
-	if s.guard != nil {
-		if err := s.guard.see(from.sid, seq); err != nil {
+	for _, g := range s.guards {
+		if err := g.see(from.sid, seq); err != nil {
 			return err
 		}
 	}
@@ -121,12 +121,12 @@ func (s *stream) mariaGTID(h header, body []byte) error {
 // begin notes that a transaction begins.
 func (s *stream) begin(h header, g group) error {
 	if s.group.open { // one without an end of its own
-		end := s.pos
-		s.pos -= int64(h.size)
+		end, ended := s.pos, s.ended
+		s.pos, s.ended = s.pos-int64(h.size), s.prior
 		if err := s.endGroup(); err != nil {
 			return err
 		}
-		s.pos = end
+		s.pos, s.ended = end, ended
 	}
 	g.open, g.from = true, s.pos-int64(h.size)
 	if g.at.IsZero() {
@@ -155,7 +155,7 @@ func (s *stream) previousGTIDs(body []byte) error {
 		return s.broken(errors.New("the list of previous GTIDs is damaged"))
 	}
 	s.untilGTID = set
-	return s.maybeStarted()
+	return nil
 }
 
 // gtidList is the same on MariaDB.
@@ -174,18 +174,6 @@ func (s *stream) gtidList(h header, body []byte) error {
 			return s.broken(errShort)
 		}
 		s.untilGTID.addMaria(strconv.FormatUint(domain, 10), strconv.FormatUint(server, 10), seq)
-	}
-	return s.maybeStarted()
-}
-
-// maybeStarted: the start may lie before the first transaction of its file.
-func (s *stream) maybeStarted() error {
-	switch {
-	case s.until == 0 || s.pos < s.until:
-	case s.pos == s.until:
-		s.started()
-	default:
-		return s.missedStart()
 	}
 	return nil
 }
@@ -367,10 +355,11 @@ func (s *stream) altered(ctx context.Context, name string) error {
 type mariaGuard struct {
 	want map[string]span // domain → first: 0 until met; last: the number
 	from map[string]string
+	what error // that is the matter if it isn't met; may be nil
 }
 
-func newMariaGuard(applied, fileStart *gtidSet) *mariaGuard {
-	g := &mariaGuard{want: map[string]span{}, from: applied.servers}
+func newMariaGuard(applied, fileStart *gtidSet, what error) *mariaGuard {
+	g := &mariaGuard{want: map[string]span{}, from: applied.servers, what: what}
 	for domain, runs := range applied.runs {
 		last := runs[0].last
 		if have := fileStart.runs[domain]; len(have) > 0 && have[0].last == last && fileStart.servers[domain] == applied.servers[domain] {
@@ -392,6 +381,10 @@ func (g *mariaGuard) see(x sid, seq int64) error {
 		delete(g.want, x.name)
 		return nil
 	}
-	return replicator.Fatal(fmt.Errorf("this server's history is another one: it has %s-%s-%d where %s-%s-%d was applied; point "+
-		"the source at a server that has it, or rebuild", x.name, x.server, seq, x.name, g.from[x.name], w.last))
+	err := fmt.Errorf("this server's history is another one: it has %s-%s-%d where %s-%s-%d was read; point the source at a server "+
+		"that has it, or rebuild", x.name, x.server, seq, x.name, g.from[x.name], w.last)
+	if g.what != nil {
+		err = fmt.Errorf("%w: %w", g.what, err)
+	}
+	return replicator.Fatal(err)
 }

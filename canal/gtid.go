@@ -255,6 +255,21 @@ func (s *gtidSet) String() string {
 	return b.String()
 }
 
+// join adds the transactions of another set; of a MariaDB domain the later place counts.
+func (s *gtidSet) join(other *gtidSet) {
+	for sid, runs := range other.runs {
+		if s.flavor == mariaFlavor {
+			if have := s.runs[sid]; len(have) == 0 || have[0].last < runs[0].last {
+				s.addMaria(sid, other.servers[sid], runs[0].last)
+			}
+			continue
+		}
+		for _, r := range runs {
+			s.add(sid, r)
+		}
+	}
+}
+
 // intersect are the transactions in both sets.
 func (s *gtidSet) intersect(other *gtidSet) *gtidSet {
 	out := newGTIDSet(s.flavor)

@@ -19,6 +19,7 @@ type history struct {
 	gtids bool     // base is known
 	maria bool
 	ends  []end // after at, ascending
+	open  end   // the place behind the last rows that were handed out; before the latest end if their transaction has ended
 	names []sid
 	ids   map[sid]int32
 }
@@ -31,10 +32,15 @@ type end struct {
 	file  fileName
 	pos   int64
 	born  uint32
+	event event // that ends here
 	order int64
 
 	last gtidRun   // the transaction that ends here
 	more []gtidRun // those of merged ends before it
+}
+
+func (e end) placed() placed {
+	return placed{File: e.file.name, Pos: e.pos, Born: e.born, Event: e.event}
 }
 
 // gtidRun is a run of transactions of one source; empty if last is 0.
@@ -60,11 +66,14 @@ func (h *history) id(s sid) int32 {
 	return id
 }
 
-// know sets the transactions before the earliest place, when reading found them out.
+// know sets the earliest place, and the transactions before it (nil: as they were known), when reading found them out.
 func (h *history) know(at end, base *gtidSet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.at, h.base, h.gtids = at, base, true
+	h.at = at
+	if base != nil {
+		h.base, h.gtids = base, true
+	}
 }
 
 // add remembers an end.
@@ -81,6 +90,36 @@ func (h *history) add(e end) {
 		h.merge()
 	}
 	h.ends = append(h.ends, e)
+}
+
+// handOut notes that rows of a transaction that has not ended are handed out.
+func (h *history) handOut(e end) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = e
+}
+
+// read is the latest place of which something was handed out, with the transactions after those that were asked for.
+func (h *history) read() (end, *gtidSet) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	further := newGTIDSet(mysqlFlavor)
+	if h.maria {
+		further = newGTIDSet(mariaFlavor)
+	}
+	at := h.at
+	ends := h.ends
+	if n := len(ends); n == 0 && h.open.order > at.order || n > 0 && h.open.order > ends[n-1].order {
+		ends = append(slices.Clip(ends), h.open)
+	}
+	for _, e := range ends {
+		for _, r := range e.more {
+			h.applyTo(further, r)
+		}
+		h.applyTo(further, e.last)
+		at = e
+	}
+	return at, further
 }
 
 // merge joins ends by twos, so that half remain.

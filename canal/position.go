@@ -9,11 +9,10 @@ import (
 
 // token is what a Position's Token holds.
 type token struct {
-	Server string `json:"server,omitempty"` // server_uuid; MariaDB: see identity
-	File   string `json:"file"`
-	Pos    int64  `json:"pos"`
-	GTID   string `json:"gtid,omitempty"` // all transactions before this place; "" where the server has none
-	Epoch  int    `json:"epoch,omitempty"`
+	Server string `json:"server,omitempty"` // server_uuid; MariaDB: see readServer
+	placed
+	GTID  string `json:"gtid,omitempty"` // all transactions before this place; "" where the server has none
+	Epoch int    `json:"epoch,omitempty"`
 
 	// Loose: GTID lacks some of the transactions before this place. MySQL's status shows the end of the binlog, and the
 	// transactions that are committed; those between are in the binlog already. It is enough for another server, which
@@ -24,11 +23,32 @@ type token struct {
 	// of transactions may differ): they are dropped.
 	Skip bool `json:"skip,omitempty"`
 
-	// Born is when the file was begun (seconds): tells it from another of the same name after a RESET. 0: not known.
-	Born uint32 `json:"born,omitempty"`
+	// Read is how far was read when the position was made: some of what lies between may be in a sink already, so that a server
+	// that lacks it can't be the source.
+	Read *read `json:"read,omitempty"`
 
 	// Schema holds a digest of each watched table's columns, where the binlog doesn't name them: see schema.go.
 	Schema map[string]string `json:"schema,omitempty"`
+}
+
+// read is a place, not always between two transactions, with the transactions that were read beyond the position, begun ones too.
+type read struct {
+	placed
+	GTID string `json:"gtid,omitempty"`
+}
+
+// readGTIDs are all transactions of which something was read, given those before the position.
+func (t token) readGTIDs(before *gtidSet) (*gtidSet, error) {
+	if t.Read == nil {
+		return before, nil
+	}
+	further, err := parseGTIDSet(before.flavor, t.Read.GTID)
+	if err != nil {
+		return nil, replicator.Fatal(fmt.Errorf("the checkpoint's position: %w", err))
+	}
+	all := before.clone()
+	all.join(further)
+	return all, nil
 }
 
 func (t token) position() (replicator.Position, error) {

@@ -265,7 +265,7 @@ func TestARollbackAfterRowsIsFatal(t *testing.T) {
 }
 
 func TestPositionsShowTheirPlace(t *testing.T) {
-	p, err := token{Server: "s", File: "binlog.000003", Pos: 4711, GTID: "0-1-2", Epoch: 3}.position()
+	p, err := token{Server: "s", placed: placed{File: "binlog.000003", Pos: 4711}, GTID: "0-1-2", Epoch: 3}.position()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,11 +86,11 @@ func (r *Reader) checkSchemas(t token) error {
 }
 
 // newStream decides where the server is asked to begin, and what is dropped from there on.
-func (r *Reader) newStream(ctx context.Context, db querier, t token) error {
+func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error) {
 	p := r.place
 	s := &stream{
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
-		epoch: p.epoch, file: p.file, pos: p.pos, wantBorn: p.born,
+		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload,
 		xa: prepared{log: r.source.cfg.Logger},
 	}
@@ -106,7 +106,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) error {
 	default:
 		s.until, s.untilGTID = p.pos, newGTIDSet(r.server.flavor)
 	}
-	if p.pos >= 1<<32 { // the protocol's positions have 32 bits
+	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it was read.
+	if p.pos >= 1<<32 || p.pos > 4 && p.event.unknown() {
 		s.until = p.pos
 	}
 	if p.skip {
@@ -116,25 +117,27 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) error {
 			if err != nil {
 				return err
 			}
-			s.guard = newMariaGuard(p.gtids, before)
+			s.guards = append(s.guards, newMariaGuard(p.gtids, before, nil))
+			if p.beyond != nil {
+				s.guards = append(s.guards, newMariaGuard(p.beyond, before, replicator.ErrLost))
+			}
 		}
 	}
 	if s.until > 0 {
-		s.pos = 4
+		s.pos, s.ended = 4, event{}
 	}
-	order := orderOf(p.epoch, p.file.number, p.pos)
+	order := p.order()
 	if known != nil {
 		r.before.Store(known.clone())
 		known = known.clone()
 	}
 	s.onStart = r.before.Store
-	r.history = newHistory(r.server.flavor, end{file: p.file, pos: p.pos, born: p.born, order: order}, known)
+	r.history = newHistory(r.server.flavor, end{file: p.file, pos: p.pos, born: p.born, event: p.event, order: order}, known)
 	s.history = r.history
 	r.stream = s
 	if !p.moved {
-		if text, err := (token{Server: t.Server, File: t.File, Pos: t.Pos, GTID: t.GTID, Loose: t.Loose, Epoch: p.epoch, Skip: t.Skip, Born: t.Born,
-			Schema: t.Schema}).position(); err == nil {
-			r.start = text
+		t.Epoch, t.Born = p.epoch, p.born
+		if r.start, err = t.position(); err == nil {
 			return nil
 		}
 	}
@@ -150,7 +153,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, gtids := r.history.upTo(order)
-	t := token{Server: r.server.identity, File: e.file.name, Pos: e.pos, Epoch: r.place.epoch, Born: e.born, Schema: r.digests}
+	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Read: r.readBeyond(e, gtids), Schema: r.digests}
 	if gtids != nil {
 		t.GTID = gtids.String()
 	}
@@ -160,6 +163,25 @@ func (r *Reader) Position(order int64) replicator.Position {
 		return r.start
 	}
 	return p
+}
+
+// readBeyond is what was read beyond a place, by this reader or before it; nil if that is nothing.
+func (r *Reader) readBeyond(e end, before *gtidSet) *read {
+	at, further := r.history.read()
+	if r.place.beyond != nil && (before == nil || !before.includes(r.place.beyond)) {
+		further.join(r.place.beyond)
+	}
+	beyond := read{placed: at.placed(), GTID: further.String()}
+	if before := r.place.readAt + orderOf(r.place.epoch, 0, 0); r.place.readAt > 0 && before > at.order {
+		beyond.placed, at.order = r.place.read, before
+	}
+	switch {
+	case at.order > e.order:
+		return &beyond
+	case further.empty():
+		return nil
+	}
+	return &read{GTID: beyond.GTID} // of another server, whose places mean nothing
 }
 
 // Locate shows an order: FILE:POS.
@@ -179,7 +201,7 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	return token{Server: r.server.identity, File: file.name, Pos: pos, GTID: gtids, Loose: r.server.looseStatus(gtids),
+	return token{Server: r.server.identity, placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: r.server.looseStatus(gtids),
 		Epoch: r.place.epoch, Schema: r.digests}.position()
 }
 
@@ -343,8 +365,13 @@ func (r *Reader) failed(ctx context.Context, err error) error {
 	if !errors.As(err, &my) {
 		return fmt.Errorf("reading the binlog of %s: %w", r.source.mysql.Addr, err)
 	}
+	return failedDump(r.source.mysql.Addr, my)
+}
+
+// failedDump classifies what a server answers to a request for its binlog.
+func failedDump(addr string, my *gomysql.MyError) error {
 	text := my.Message
-	err = fmt.Errorf("reading the binlog of %s: %w", r.source.mysql.Addr, my)
+	err := fmt.Errorf("reading the binlog of %s: %w", addr, my)
 	switch {
 	case my.Code == errnoDenied || my.Code == errnoSpecific || my.Code == errnoNotAllowed:
 		return replicator.Fatal(fmt.Errorf("%w (the account needs REPLICATION SLAVE)", err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
 	"replicator"
@@ -13,111 +14,89 @@ import (
 type place struct {
 	file  fileName
 	pos   int64
+	event event // that ends there; unknown if nothing was read before it
 	epoch int
 	gtids *gtidSet // all transactions before it, or with skip those applied; nil: not known
 	born  uint32
 	skip  bool
 	moved bool // it isn't where the position said
+
+	// What was read beyond it before: see token.Read. With readAt 0 only its transactions mean something here.
+	readAt int64 // its order, without the epoch
+	read   placed
+	beyond *gtidSet
 }
 
-// resolver finds positions again on the server that a connection leads to.
-//
-//	same server   the binlog is the one that was read if the server has all of the position's GTIDs, and (MariaDB, which has no
-//	              identity of its own) they are exactly those at FILE:POS; then reading goes on there
-//	other server  it must have all the position's GTIDs, and not have purged what follows them; reading begins at the
-//	              last file that begins with no more than them
+func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
+
+// resolver finds positions again on the server that a connection leads to: see kinship. On a server that is heir to the position's,
+// reading begins at the last file that begins with no more than the position's GTIDs.
 //
 // The comparison is ours: a server compares its own sets rightly, but knows neither our skipped domains nor, on MariaDB,
 // anything but equality.
 type resolver struct {
+	source *Source
 	db     querier
 	server server
 	files  []logFile
 }
 
-func newResolver(ctx context.Context, db querier, s server) (*resolver, error) {
+func newResolver(ctx context.Context, source *Source, db querier, s server) (*resolver, error) {
 	files, err := logFiles(ctx, db)
-	return &resolver{db, s, files}, err
+	return &resolver{source, db, s, files}, err
 }
 
 func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
-	file, err := parseFileName(t.File)
+	d, err := r.which(ctx, t)
+	if err == nil {
+		err = r.refusal(t, d)
+	}
 	if err != nil {
 		return place{}, err
 	}
-	var gtids *gtidSet
-	if t.GTID != "" {
-		if gtids, err = parseGTIDSet(r.server.flavor, t.GTID); err != nil {
-			return place{}, r.otherServer(t, "its GTIDs are of another sort of server")
-		}
-		executed, err := r.server.executed(ctx, r.db)
-		if err != nil {
-			return place{}, err
-		}
-		if !executed.includes(gtids) {
-			return place{}, replicator.Fatal(fmt.Errorf("the source lacks transactions that were applied (it was set back, or is a "+
-				"server that never had them): applied %s, the source has %s. Point the source at a server that has them, or rebuild",
-				t.GTID, executed))
-		}
+	var p place
+	if d.kinship == heir {
+		p, err = r.byGTID(ctx, t, d.gtids)
+	} else {
+		p, err = r.same(t, d)
 	}
-	if t.Server != "" && t.Server != r.server.identity {
-		return r.byGTID(ctx, t, file, gtids, "the position was made on another server")
+	if err == nil && t.Read != nil {
+		p.beyond, err = parseGTIDSet(r.server.flavor, t.Read.GTID)
 	}
-	return r.here(ctx, t, file, gtids)
+	return p, err
 }
 
-// here resolves a position of this server.
-func (r *resolver) here(ctx context.Context, t token, file fileName, gtids *gtidSet) (place, error) {
-	p := place{file: file, pos: t.Pos, epoch: t.Epoch, gtids: gtids, born: t.Born, skip: t.Skip}
+// same is a place of this server's log.
+func (r *resolver) same(t token, d ruling) (place, error) {
+	file, err := parseFileName(t.File)
+	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, born: d.born, skip: t.Skip}
 	if t.Loose {
 		p.gtids = nil
 	}
-	for _, f := range r.files {
-		if f.name != file.name {
-			continue
-		}
-		if r.server.flavor == mariaFlavor && gtids != nil && !t.Skip {
-			text, known, err := gtidAt(ctx, r.db, file.name, t.Pos)
-			if err != nil {
-				return p, err
-			}
-			at, err := parseGTIDSet(mariaFlavor, text)
-			if err != nil {
-				return p, err
-			}
-			if !known || !at.equal(gtids) {
-				return r.byGTID(ctx, t, file, gtids, "its GTIDs are not those at this place of the binlog")
-			}
-		}
-		if f.size < t.Pos {
-			return p, replicator.Fatal(fmt.Errorf("binlog %s ends at %d, before the checkpoint at %d: the source was set back, or lost a part "+
-				"of its binlog; rebuild", f.name, f.size, t.Pos))
-		}
-		return p, nil
+	if err == nil && t.Read != nil && t.Read.File != "" {
+		var number fileName
+		number, err = parseFileName(t.Read.File)
+		p.read, p.readAt = t.Read.placed, orderOf(0, number.number, t.Read.Pos)
 	}
-	if file.number > r.files[len(r.files)-1].number || file.base() != r.files[0].base() {
-		return r.byGTID(ctx, t, file, gtids, fmt.Sprintf("the source has no binlog %s; its last is %s: its binlogs were begun anew (RESET)",
-			file.name, r.files[len(r.files)-1].name))
-	}
-	if gtids == nil {
-		return p, r.lost(t)
-	}
-	return r.byGTID(ctx, t, file, gtids, "")
+	return p, err
 }
 
-func (r *resolver) lost(t token) error {
-	return fmt.Errorf("%w: it is at %s, the oldest file left is %s; rebuild, and keep binlogs longer (binlog_expire_logs_seconds)",
-		replicator.ErrLost, t, r.files[0].name)
+// named is the position of a place that a person names.
+func (r *resolver) named(ctx context.Context, p placed) (token, error) {
+	d, err := r.atPlace(ctx, p)
+	switch {
+	case err != nil:
+		return token{}, err
+	case d.kinship == purged:
+		return token{}, r.refusal(token{placed: p}, d)
+	case d.kinship == another:
+		return token{}, replicator.Fatal(fmt.Errorf("%s:%d is no place in the source's binlog: %s", p.File, p.Pos, d.why))
+	}
+	return token{placed: p}, nil
 }
 
-// byGTID finds a position by its GTIDs.
-func (r *resolver) byGTID(ctx context.Context, t token, file fileName, gtids *gtidSet, why string) (place, error) {
-	if gtids == nil || gtids.empty() {
-		if why == "" {
-			return place{}, r.lost(t)
-		}
-		return place{}, r.otherServer(t, why)
-	}
+// byGTID finds the place of a position by its GTIDs.
+func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtidSet) (place, error) {
 	var failed error
 	// The last file that begins with no more than what was applied.
 	i := sort.Search(len(r.files), func(i int) bool {
@@ -132,27 +111,27 @@ func (r *resolver) byGTID(ctx context.Context, t token, file fileName, gtids *gt
 		return place{}, failed
 	}
 	if i < 0 {
-		return place{}, r.lost(t)
+		return place{}, r.refusal(t, ruling{kinship: purged, why: fmt.Sprintf("%s, the oldest file left, begins with transactions that "+
+			"were not read yet", r.files[0].name)})
 	}
 	p := place{file: r.files[i].fileName, pos: 4, epoch: t.Epoch, gtids: gtids, skip: true, moved: true}
-	if t.Server != "" && t.Server != r.server.identity || orderOf(0, p.file.number, p.pos) < orderOf(0, file.number, t.Pos) {
-		p.epoch++ // this server's files and addresses mean nothing beside the old ones
+	first, err := r.source.witness(ctx, r.server, placed{File: p.file.name, Pos: p.pos})
+	if err != nil {
+		return p, err
+	}
+	p.born = first.Born
+	if t.Server != "" { // this server's files and addresses mean nothing beside the old ones
+		p.epoch++
 	}
 	if p.epoch > maxEpoch {
-		return p, replicator.Fatal(fmt.Errorf("the source moved to another server %d times, more than orders can tell apart; rebuild", maxEpoch))
+		return p, errEpochs
 	}
 	return p, nil
 }
 
-func (r *resolver) otherServer(t token, why string) error {
-	from := t.Server
-	if from == "" {
-		from = "an unnamed server"
-	}
-	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s, the source is now %s (%s), and no GTIDs prove that it holds "+
-		"the same changes. Point the source at the old server, or set the checkpoint (replicator checkpoint set) or rebuild", t, from,
-		r.server.identity, why))
-}
+// errEpochs: the epochs are used up.
+var errEpochs = replicator.Fatal(fmt.Errorf("the source moved to another server, or its binlogs were begun anew, %d times, more than orders "+
+	"can tell apart; forget the views (replicator checkpoint forget) and fill them anew", maxEpoch))
 
 // start resolves several positions to the earliest, in the newest one's Orders.
 func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, token, error) {
@@ -161,6 +140,9 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	var all []place
 	epoch := 0
 	for i, p := range at {
+		if slices.ContainsFunc(at[:i], func(other replicator.Position) bool { return other.Token == p.Token }) {
+			continue
+		}
 		t, err := parseToken(p.Token)
 		if err != nil {
 			return first, firstToken, err
@@ -173,6 +155,12 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 		all = append(all, resolved)
 		if i == 0 || before(resolved, first) {
 			first, firstToken = resolved, t
+		}
+	}
+	for _, p := range all {
+		first.haveRead(p)
+		if len(all) > 1 {
+			first.haveRead(p.asRead())
 		}
 	}
 	if first.epoch != epoch {
@@ -191,6 +179,29 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 		}
 	}
 	return first, firstToken, nil
+}
+
+// asRead is a place as one that was read up to.
+func (p place) asRead() place {
+	read := place{beyond: p.gtids}
+	if !p.moved {
+		read.read, read.readAt = placed{File: p.file.name, Pos: p.pos, Born: p.born, Event: p.event}, orderOf(0, p.file.number, p.pos)
+	}
+	return read
+}
+
+// haveRead adds what was read beyond another position.
+func (p *place) haveRead(other place) {
+	if other.readAt > p.readAt {
+		p.readAt, p.read = other.readAt, other.read
+	}
+	if other.beyond == nil || other.beyond == p.beyond {
+		return
+	}
+	if p.beyond == nil {
+		p.beyond = newGTIDSet(other.beyond.flavor)
+	}
+	p.beyond.join(other.beyond)
 }
 
 func before(a, b place) bool {

@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -300,4 +301,87 @@ func TestAPersonNamesAPosition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What was read, and may be in a sink, is lost with a primary whose replica did not have it yet: however early the place that
+// reading would go on from.
+func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		primary, replica := pair(t, kind)
+		primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		src := primary.source(appTable())
+		x := primary.read(primary.open(src, primary.latest(src)))
+		write := func(n int) {
+			for i := range n {
+				primary.exec(fmt.Sprintf(appCell, i+1000*len(x.all())))
+			}
+			x.upTo(primary.latest(src))
+		}
+		write(3)
+		early := x.last()
+		follow := x.reader.Position(early)
+		write(3)
+		replica.follow(primary) // and has no more from here on
+		within := x.reader.Position(early)
+		write(2)
+		beyond := x.reader.Position(early)
+		x.end()
+		// Cut within a transaction: its first row was handed out.
+		cut := primary.open(src, beyond)
+		rows := &inTransaction{recorder: newRecorder()}
+		primary.exec("INSERT INTO app.cell(row_key, column_name, ref_key) VALUES ('k', 'd', 1), ('k', 'd', 2)")
+		if err := cut.Read(testContext(t), rows); !errors.Is(err, errEnough) {
+			t.Fatal(err)
+		}
+		partly := cut.Position(cut.Start().Order)
+		if follow.Order != within.Order || within.Order != beyond.Order || beyond.Order != partly.Order {
+			t.Fatalf("positions %d, %d, %d, %d: not one place", follow.Order, within.Order, beyond.Order, partly.Order)
+		}
+
+		moved := replica.source(appTable())
+		for name, p := range map[string]replicator.Position{"follow": follow, "within": within} {
+			if s := len(replica.changes(moved, p)); s != 3 {
+				t.Errorf("%s: read %d rows, want the 3 behind the position", name, s)
+			}
+		}
+		refused := func(when string) {
+			t.Helper()
+			for name, p := range map[string]replicator.Position{"beyond": beyond, "partly": partly, "one of two": beyond} {
+				at := []replicator.Position{p}
+				if name == "one of two" {
+					at = []replicator.Position{follow, p}
+				}
+				r, err := moved.Open(testContext(t), at)
+				if err == nil {
+					err = replica.read(r.(*Reader)).failure()
+				}
+				if !errors.Is(err, replicator.ErrLost) || !replicator.IsFatal(err) {
+					t.Errorf("%s, %s: %v, want that it is lost", when, name, err)
+				}
+			}
+		}
+		refused("at first")
+		for n := range 4 { // MariaDB: as many as were lost, under the same numbers
+			replica.exec(fmt.Sprintf(appCell, 50000+n))
+			refused(fmt.Sprintf("after %d transactions of its own", n+1))
+		}
+		if anew, err := moved.Latest(testContext(t), []replicator.Position{beyond}); err != nil || anew.Order <= beyond.Order {
+			t.Errorf("a fill would begin at %d, %v: not above %d", anew.Order, err, beyond.Order)
+		}
+	})
+}
+
+// inTransaction fails at the second row of a transaction.
+type inTransaction struct {
+	*recorder
+	rows int
+}
+
+func (h *inTransaction) Change(ctx context.Context, c *replicator.Change) error {
+	if c.Cell.Column == "d" {
+		if h.rows++; h.rows == 2 {
+			return errEnough
+		}
+	}
+	return nil
 }

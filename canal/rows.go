@@ -130,6 +130,7 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 			"committed: XA is not supported. %s", p.t.Name, wayOut))
 	}
 	s.group.rows = true
+	s.history.handOut(s.here(s.group.run))
 	n := int(c.packed())
 	if c.bad || n != len(p.columns) {
 		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))

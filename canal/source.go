@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,14 @@ type Source struct {
 	ids    atomic.Uint32 // the next replication connection's server id
 	births births
 	codes  codeTables
+}
+
+// births remembers when a binlog file was begun: for how long it is kept is asked again and again.
+type births struct {
+	mu       sync.Mutex
+	identity string
+	file     string
+	at       time.Time
 }
 
 var (
@@ -163,96 +172,90 @@ func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 
 // Latest is the present end of the binlog.
 func (s *Source) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
-	conn, srv, err := s.connect(ctx)
-	if err != nil {
-		return replicator.Position{}, err
-	}
-	defer conn.Close()
-	file, pos, gtids, err := srv.status(ctx, conn)
-	if err != nil {
-		return replicator.Position{}, err
-	}
-	t := token{Server: srv.identity, File: file.name, Pos: pos, GTID: gtids, Loose: srv.looseStatus(gtids)}
-	p, err := s.fresh(srv, known, t)
-	if last := newest(known); err == nil && p.Order < last.Order { // its binlogs were begun anew (RESET)
-		epoch, _, _ := splitOrder(last.Order)
-		t.Epoch = epoch + 1
-		p, err = t.position()
-	}
-	return p, err
+	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
+		file, pos, gtids, err := r.server.status(ctx, conn)
+		return token{placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: r.server.looseStatus(gtids)}, err
+	})
 }
 
 // Oldest is the beginning of the oldest binlog file.
 func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
-	conn, srv, err := s.connect(ctx)
-	if err != nil {
-		return replicator.Position{}, err
-	}
-	defer conn.Close()
-	files, err := logFiles(ctx, conn)
-	if err != nil {
-		return replicator.Position{}, err
-	}
-	t := token{Server: srv.identity, File: files[0].name, Pos: 4}
-	if srv.gtid {
-		before, err := srv.gtidsBefore(ctx, conn, t.File)
-		if err != nil {
-			return replicator.Position{}, err
+	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
+		t := token{placed: placed{File: r.files[0].name, Pos: 4}}
+		if !r.server.gtid {
+			return t, nil
 		}
-		t.GTID = before.String()
-	}
-	return s.fresh(srv, known, t)
+		before, err := r.server.gtidsBefore(ctx, conn, t.File)
+		if err == nil {
+			t.GTID = before.String()
+		}
+		return t, err
+	})
 }
 
 // At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it; ErrFence if it is neither. That FILE:POS is between
 // two transactions shows when it is read: the file is then read from its beginning.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
-	conn, srv, err := s.connect(ctx)
-	if err != nil {
-		return replicator.Position{}, err
-	}
-	defer conn.Close()
-	r, err := newResolver(ctx, conn, srv)
-	if err != nil {
-		return replicator.Position{}, err
-	}
-	t := token{Server: srv.identity, File: r.files[0].name, Pos: 4}
-	var p place
-	if isFilePos(text) {
-		var file fileName
-		if file, t.Pos, err = parseFilePos(text); err != nil {
-			return replicator.Position{}, fmt.Errorf("%w: %w", ErrFence, err)
+	return s.ask(ctx, known, func(_ *sql.Conn, r *resolver) (token, error) {
+		if isFilePos(text) {
+			file, pos, err := parseFilePos(text)
+			if err != nil {
+				return token{}, fmt.Errorf("%w: %w", ErrFence, err)
+			}
+			return r.named(ctx, placed{File: file.name, Pos: pos})
 		}
-		t.File = file.name
-		p, err = r.here(ctx, t, file, nil)
-	} else {
-		var set *gtidSet
-		if set, err = parseGTIDSet(srv.flavor, text); err != nil {
-			return replicator.Position{}, fmt.Errorf("%w: %w", ErrFence, err)
+		set, err := parseGTIDSet(r.server.flavor, text)
+		if err == nil && set.empty() {
+			err = errors.New("it is an empty set")
 		}
-		p, err = r.byGTID(ctx, t, r.files[0].fileName, set, "it is an empty set")
-	}
-	if err != nil {
-		return replicator.Position{}, err
-	}
-	t.File, t.Pos, t.Skip = p.file.name, p.pos, p.skip
-	if p.gtids != nil {
-		t.GTID = p.gtids.String()
-	}
-	return s.fresh(srv, known, t)
+		if err != nil {
+			return token{}, fmt.Errorf("%w: %w", ErrFence, err)
+		}
+		p, err := r.byGTID(ctx, token{placed: placed{File: r.files[0].name, Pos: 4}}, set)
+		if err != nil {
+			return token{}, err
+		}
+		return token{placed: placed{File: p.file.name, Pos: p.pos}, GTID: set.String(), Skip: true}, nil
+	})
 }
 
-// fresh gives a new position the epoch that known ones lead to.
-func (s *Source) fresh(srv server, known []replicator.Position, t token) (replicator.Position, error) {
+// ask makes a position of what a connection tells, in the Orders that known ones lead to: those of the newest if this is its log,
+// above them in a new epoch if it is another.
+func (s *Source) ask(ctx context.Context, known []replicator.Position, tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return p, err
+	}
+	defer conn.Close()
+	r, err := newResolver(ctx, s, conn, srv)
+	if err != nil {
+		return p, err
+	}
+	t, err := tell(conn, r)
+	if err != nil {
+		return p, err
+	}
+	t.Server = srv.identity
+	first, err := s.witness(ctx, srv, placed{File: t.File, Pos: 4})
+	if err != nil {
+		return p, err
+	}
+	t.Born = first.Born
 	if last := newest(known); last.Token != "" {
 		k, err := parseToken(last.Token)
 		if err != nil {
-			return replicator.Position{}, err
+			return p, err
 		}
-		t.Epoch = k.Epoch
-		if k.Server != "" && k.Server != srv.identity {
+		d, err := r.which(ctx, k)
+		if err != nil {
+			return p, err
+		}
+		if t.Epoch = k.Epoch; d.kinship != theSame {
 			t.Epoch++
 		}
+	}
+	if t.Epoch > maxEpoch {
+		return p, errEpochs
 	}
 	return t.position()
 }
@@ -281,7 +284,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	if !srv.logBin {
 		return nil, replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin"))
 	}
-	res, err := newResolver(ctx, conn, srv)
+	res, err := newResolver(ctx, s, conn, srv)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ type stream struct {
 	born     uint32 // when the file was begun
 	wantBorn uint32 // when the file of the start position was; 0: not known
 	pos      int64  // where the last event ended
+	ended    event  // the event that ended there
+	prior    event  // the one before it
+	sum      uint32 // of the event that is being read
 	checksum bool
 
 	// Replaying to the start: the server can't begin a file beyond 4 GiB (nor can MySQL tell the GTIDs before a place), so
@@ -41,7 +44,7 @@ type stream struct {
 	until     int64
 	untilGTID *gtidSet // collects the transactions before until, where they are not known
 	skip      *gtidSet // transactions that were applied already, on another server; nil: none
-	guard     *mariaGuard
+	guards    []*mariaGuard
 
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
@@ -93,11 +96,30 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	if err := s.advance(h); err != nil {
 		return err
 	}
+	s.note(h, start)
 	place := scale{base: s.pos - int64(h.size) + headerSize}
-	if err := s.dispatch(ctx, h, body, place); err != nil {
+	if err = s.dispatch(ctx, h, body, place); err == nil && !s.group.open {
+		err = s.reached()
+	}
+	if err != nil {
 		return s.locate(err, start)
 	}
 	return nil
+}
+
+// note remembers which event ended at the position.
+func (s *stream) note(h header, start int64) {
+	if s.pos == start {
+		return
+	}
+	s.prior = event{}
+	if s.pos == start+int64(h.size) { // nothing unsent lies between
+		s.prior = s.ended
+	}
+	s.ended = event{h.size, s.sum}
+	if h.kind == replication.FORMAT_DESCRIPTION_EVENT { // the server changes it when it ends the file
+		s.ended = event{}
+	}
 }
 
 // body checks and cuts off the checksum.
@@ -107,20 +129,27 @@ func (s *stream) body(h header, raw []byte) ([]byte, error) {
 		if len(raw) < headerSize+2+50+4+1+5 {
 			return nil, s.broken(errShort)
 		}
-		s.checksum = raw[len(raw)-5] == byte(replication.BINLOG_CHECKSUM_ALG_CRC32)
+		s.checksum = hasChecksum(raw)
 		return raw[headerSize : len(raw)-5], nil
 	}
 	if !s.checksum {
+		s.sum = crc32.ChecksumIEEE(raw)
 		return raw[headerSize:], nil
 	}
 	n := len(raw) - checksumSize
 	if n < headerSize {
 		return nil, s.broken(errShort)
 	}
-	if crc32.ChecksumIEEE(raw[:n]) != uint32(littleEndian(raw[n:])) {
+	s.sum = crc32.ChecksumIEEE(raw[:n])
+	if s.sum != uint32(littleEndian(raw[n:])) {
 		return nil, s.broken(errors.New("an event's checksum is wrong"))
 	}
 	return raw[headerSize:n], nil
+}
+
+// hasChecksum reports whether the events of a file have checksums, as its first one says.
+func hasChecksum(raw []byte) bool {
+	return len(raw) >= 5 && raw[len(raw)-5] == byte(replication.BINLOG_CHECKSUM_ALG_CRC32)
 }
 
 // advance moves the position to the end of an event. Header positions are 32 bits wide and wrap; on MariaDB ≥ 11.4 they are 0
@@ -155,7 +184,7 @@ func (s *stream) dispatch(ctx context.Context, h header, body []byte, place scal
 		return s.formatDescription(h)
 	case replication.ROTATE_EVENT:
 		return s.rotate(h, body)
-	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2:
+	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2, replication.MARIADB_BINLOG_CHECKPOINT_EVENT:
 		s.idle()
 		return nil
 	case replication.PREVIOUS_GTIDS_EVENT:
@@ -202,9 +231,8 @@ func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) 
 		return false, s.partialRows(body)
 	case replication.INTVAR_EVENT, replication.RAND_EVENT, replication.USER_VAR_EVENT, replication.ROWS_QUERY_EVENT,
 		replication.BEGIN_LOAD_QUERY_EVENT, replication.APPEND_BLOCK_EVENT, replication.DELETE_FILE_EVENT,
-		replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_BINLOG_CHECKPOINT_EVENT,
-		replication.MARIADB_START_ENCRYPTION_EVENT, replication.STOP_EVENT, replication.IGNORABLE_EVENT,
-		replication.TRANSACTION_CONTEXT_EVENT, replication.VIEW_CHANGE_EVENT:
+		replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_START_ENCRYPTION_EVENT, replication.STOP_EVENT,
+		replication.IGNORABLE_EVENT, replication.TRANSACTION_CONTEXT_EVENT, replication.VIEW_CHANGE_EVENT:
 		return false, nil
 	}
 	if shape, ok := rowsShapes[h.kind]; ok {
@@ -253,7 +281,10 @@ func (s *stream) rotate(h header, body []byte) error {
 			return s.missedStart()
 		}
 	}
-	s.file, s.pos = file, pos
+	if file != s.file {
+		s.born = 0
+	}
+	s.file, s.pos, s.ended = file, pos, event{}
 	clear(s.maps)
 	return nil
 }
@@ -273,9 +304,14 @@ func (s *stream) idle() {
 
 // mark promotes the position.
 func (s *stream) mark(run gtidRun, at time.Time) {
-	order := orderOf(s.epoch, s.file.number, s.pos)
-	s.history.add(end{file: s.file, pos: s.pos, born: s.born, order: order, last: run})
-	s.handler.Commit(order, at)
+	e := s.here(run)
+	s.history.add(e)
+	s.handler.Commit(e.order, at)
+}
+
+// here is the place behind the event that was read last.
+func (s *stream) here(run gtidRun) end {
+	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended, order: orderOf(s.epoch, s.file.number, s.pos), last: run}
 }
 
 // endGroup ends the transaction: the only place where positions are promoted by traffic.
@@ -287,13 +323,7 @@ func (s *stream) endGroup() error {
 		if s.untilGTID != nil && g.run.last != 0 {
 			s.collect(g)
 		}
-		switch {
-		case s.pos > s.until:
-			return s.missedStart()
-		case s.pos == s.until:
-			s.started()
-		}
-		return nil
+		return s.reached()
 	}
 	run := g.run
 	if g.skip {
@@ -311,14 +341,24 @@ func (s *stream) collect(g group) {
 	s.untilGTID.add(g.sid.name, span{g.run.first, g.run.last})
 }
 
-// started: the start position is reached, delivery begins.
-func (s *stream) started() {
-	if s.untilGTID != nil {
-		if s.onStart != nil {
-			s.onStart(s.untilGTID.clone())
-		}
-		s.history.know(end{file: s.file, pos: s.pos, born: s.born, order: orderOf(s.epoch, s.file.number, s.pos)}, s.untilGTID)
+// reached is called between two transactions: once the start position is reached, delivery begins. Before a file's first transaction
+// stand events of their own (MariaDB: Gtid_list, Binlog_checkpoint), and behind any of them may be the start.
+func (s *stream) reached() error {
+	switch {
+	case s.until == 0 || s.pos < s.until:
+	case s.pos == s.until:
+		s.started()
+	default:
+		return s.missedStart()
 	}
+	return nil
+}
+
+func (s *stream) started() {
+	if s.untilGTID != nil && s.onStart != nil {
+		s.onStart(s.untilGTID.clone())
+	}
+	s.history.know(s.here(gtidRun{}), s.untilGTID)
 	s.until, s.untilGTID = 0, nil
 	s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})
 }
@@ -474,7 +514,7 @@ const maxScratch = 4 << 20
 
 // ready is called before the first event.
 func (s *stream) ready() {
-	if s.until == 0 && s.untilGTID == nil {
+	if s.until == 0 {
 		s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})
 	}
 }

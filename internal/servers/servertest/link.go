@@ -48,7 +48,10 @@ func (k *Link) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", k.to)
+		k.mu.Lock()
+		to := k.to
+		k.mu.Unlock()
+		server, err := net.Dial("tcp", to)
 		if err != nil {
 			client.Close()
 			continue
@@ -85,6 +88,13 @@ func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// Lead makes new connections lead to another HOST:PORT.
+func (k *Link) Lead(to string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.to = to
 }
 
 // Cut makes what is open dead; new connections pass.

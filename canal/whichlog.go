@@ -1,0 +1,186 @@
+package canal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"replicator"
+)
+
+// Which log is this?
+//
+// A log is what one server wrote since its binlogs were begun: a RESET begins another one, a restored backup or a virtual machine's
+// older snapshot goes on with another one. resolver.which decides whether the log of the server that answers now is the one that a
+// position was read from, by what the position remembers of it:
+//
+//	server   server_uuid; on MariaDB, which has none, its id, host and port
+//	file     name and number, and that it is as long as it was
+//	birth    when the file was begun: the time of its first event
+//	event    size and checksum of the event that ends at the place
+//	GTIDs    of all transactions before the place
+//	read     the same of what was handed out beyond the place, which sinks may hold already
+//
+// On the same server all of them have to agree. What agrees is never weighed against what doesn't, and GTIDs alone prove nothing
+// there: a server that was reset numbers its new transactions as the old ones. On another server files mean nothing, and only the
+// GTIDs count. A refusal holds as long as the position does, because it rests on what the position says and not on what
+// was seen when: a log that grows never comes to agree.
+//
+//	the server was                          it is      and so
+//	restarted, rotated                      theSame    reading goes on at the place
+//	purged of the file                      purged     lost
+//	reset, restored from a backup, set back another    lost
+//	replaced by a replica with all          heir       reading goes on behind what was applied, in a new epoch
+//	replaced by a replica without the tail  behind     lost
+//	given a new uuid, data and binlogs kept heir       as above; without GTIDs: stranger
+//	replaced by any other                   stranger   a person must say so
+type kinship int
+
+const (
+	theSame kinship = iota + 1
+	purged
+	another
+	heir
+	behind
+	stranger
+)
+
+// ruling is the decision on one position, and why.
+type ruling struct {
+	kinship
+	why   string
+	gtids *gtidSet // the position's; nil if it has none
+	born  uint32   // of the file, on the same server
+}
+
+// which decides which log this server has. An error says that it could not be asked.
+func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
+	if t.Server != "" && t.Server != r.server.identity {
+		return r.elsewhere(ctx, t)
+	}
+	d, err := r.atPlace(ctx, t.placed)
+	if err != nil || d.kinship != theSame {
+		return d, err
+	}
+	if t.Read != nil && t.Read.File != "" {
+		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
+			if read.kinship == purged { // it stands after the place, whose file is there
+				read.kinship = another
+			}
+			return read, err
+		}
+	}
+	if t.GTID == "" {
+		return d, nil
+	}
+	if d.gtids, err = parseGTIDSet(r.server.flavor, t.GTID); err != nil {
+		return ruling{kinship: another, why: "its GTIDs are of another sort of server"}, nil
+	}
+	return d, r.agree(ctx, t, &d)
+}
+
+// atPlace compares a place with this server's files.
+func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
+	file, err := parseFileName(p.File)
+	if err != nil {
+		return ruling{}, err
+	}
+	i := slices.IndexFunc(r.files, func(f logFile) bool { return f.name == file.name })
+	first, last := r.files[0], r.files[len(r.files)-1]
+	switch {
+	case i < 0 && file.base() == first.base() && file.number < first.number:
+		return ruling{kinship: purged, why: fmt.Sprintf("the oldest file left is %s", first.name)}, nil
+	case i < 0:
+		return ruling{kinship: another, why: fmt.Sprintf("the source has no binlog %s, its last is %s", file.name, last.name)}, nil
+	case r.files[i].size < p.Pos:
+		return ruling{kinship: another, why: fmt.Sprintf("binlog %s ends at %d", file.name, r.files[i].size)}, nil
+	}
+	w, err := r.source.witness(ctx, r.server, p)
+	switch {
+	case errors.Is(err, errNoEvent):
+		return ruling{kinship: another, why: fmt.Sprintf("no event of binlog %s ends at %d", file.name, p.Pos)}, nil
+	case err != nil:
+		return ruling{}, err
+	case p.Born != 0 && w.Born != p.Born:
+		return ruling{kinship: another, why: fmt.Sprintf("binlog %s was begun at another time", file.name)}, nil
+	case !p.Event.unknown() && w.Event != p.Event:
+		return ruling{kinship: another, why: fmt.Sprintf("another event of binlog %s ends at %d", file.name, p.Pos)}, nil
+	}
+	return ruling{kinship: theSame, born: w.Born}, nil
+}
+
+// agree compares a position's GTIDs with those of the same server, whose files agree.
+func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
+	executed, err := r.server.executed(ctx, r.db)
+	if err != nil {
+		return err
+	}
+	if !executed.includes(d.gtids) {
+		if !t.Event.unknown() {
+			return fmt.Errorf("the source's binlog holds transactions that it does not show yet: it has %s, the binlog %s", executed, t.GTID)
+		}
+		d.kinship, d.why = another, fmt.Sprintf("its transactions are %s, those before the place were %s", executed, t.GTID)
+		return nil
+	}
+	if r.server.flavor != mariaFlavor || t.Skip {
+		return nil
+	}
+	// MariaDB tells which GTIDs are before a place.
+	text, known, err := gtidAt(ctx, r.db, t.File, t.Pos)
+	if err != nil {
+		return err
+	}
+	if at, err := parseGTIDSet(mariaFlavor, text); err != nil || !known || !at.equal(d.gtids) {
+		d.kinship, d.why = another, fmt.Sprintf("the transactions before the place are %s, they were %s", text, t.GTID)
+	}
+	return nil
+}
+
+// elsewhere compares a position with another server, which only GTIDs can prove to hold the same.
+func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
+	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
+	gtids, err := parseGTIDSet(r.server.flavor, t.GTID)
+	if err != nil {
+		return no("its GTIDs are of another sort of server")
+	}
+	if gtids.empty() || !r.server.gtid {
+		return no("the position was made on another server")
+	}
+	read, err := t.readGTIDs(gtids)
+	if err != nil {
+		return ruling{}, err
+	}
+	executed, err := r.server.executed(ctx, r.db)
+	switch {
+	case err != nil:
+		return ruling{}, err
+	case executed.intersect(gtids).empty():
+		return no(fmt.Sprintf("none of its transactions are those that were applied: it has %s", executed))
+	case !executed.includes(gtids):
+		return ruling{kinship: behind, why: fmt.Sprintf("applied was %s, it has %s", gtids, executed)}, nil
+	case !executed.includes(read):
+		return ruling{kinship: behind, why: fmt.Sprintf("read was %s, it has %s", read, executed)}, nil
+	}
+	return ruling{kinship: heir, gtids: gtids}, nil
+}
+
+// refusal is what a ruling means to somebody who wants to go on at the position; nil if reading can go on.
+func (r *resolver) refusal(t token, d ruling) error {
+	switch d.kinship {
+	case theSame, heir:
+		return nil
+	case purged:
+		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)", replicator.ErrLost, t, d.why)
+	case another:
+		return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its binlogs were begun "+
+			"anew (RESET), or it was restored or set back. If the views lack nothing of what the log now holds before some FILE:POS, "+
+			"`replicator checkpoint set --pos FILE:POS` goes on from there", replicator.ErrLost, t, d.why))
+	case behind:
+		return replicator.Fatal(fmt.Errorf("%w: the source is now %s, which lacks transactions that were read from %s: %s. Views may show "+
+			"them. Point the source at a server that has them", replicator.ErrLost, r.server.identity, t.Server, d.why))
+	}
+	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s, the source is now %s, and no GTIDs prove that it holds the same "+
+		"changes: %s. Point the source at the old server, or fill the views anew (replicator checkpoint reset), or name the place "+
+		"that they stand at (replicator checkpoint set --pos FILE:POS)", t, t.Server, r.server.identity, d.why))
+}

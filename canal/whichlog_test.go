@@ -1,0 +1,382 @@
+package canal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// world is a server that things happen to.
+type world struct {
+	*bench
+	src  *Source
+	gtid bool
+	rows int
+	kept string // a copy of its data
+}
+
+// write writes rows that are all of one size.
+func (w *world) write(n int) {
+	w.t.Helper()
+	for range n {
+		w.rows++
+		w.exec(fmt.Sprintf("INSERT INTO app.cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', %d, '')", 1000+w.rows))
+	}
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	if err := w.server.Restart(testContext(w.t)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// data is where the server's files are.
+func (w *world) data() string { return filepath.Join(w.server.Dir, "data") }
+
+// keep makes a copy of the server's data, as a backup or a snapshot does.
+func (w *world) keep() (kept string) {
+	w.t.Helper()
+	if err := w.server.Kill(); err != nil {
+		w.t.Fatal(err)
+	}
+	kept = filepath.Join(w.server.Dir, "kept")
+	w.copy(kept, w.data())
+	w.restart()
+	return kept
+}
+
+// restore puts a copy in the data's place, without what matches the pattern.
+func (w *world) restore(kept, without string) {
+	w.t.Helper()
+	if err := w.server.Kill(); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.RemoveAll(w.data()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.copy(w.data(), kept)
+	if without != "" {
+		w.remove(without)
+	}
+	w.restart()
+}
+
+func (w *world) remove(pattern string) {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.data(), pattern))
+	for _, f := range files {
+		err = errors.Join(err, os.Remove(f))
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) copy(to, from string) {
+	w.t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) reset() {
+	w.t.Helper()
+	if w.isMaria() {
+		w.exec("RESET MASTER")
+	} else {
+		w.exec("RESET BINARY LOGS AND GTIDS")
+	}
+}
+
+// positions are those that a checkpoint may hold at the present end: of a view that was kept up, of one that was only filled, and
+// one that nothing was read at yet.
+func (w *world) positions() map[string]replicator.Position {
+	w.t.Helper()
+	bare := w.latest(w.src)
+	x := w.read(w.open(w.src, bare))
+	x.upTo(bare)
+	filled := x.reader.Position(x.last())
+	x.end()
+	w.write(3)
+	x = w.read(w.open(w.src, filled))
+	x.upTo(w.latest(w.src))
+	x.end()
+	kept := x.reader.Position(x.last())
+	bare = w.latest(w.src)
+	x = w.read(w.open(w.src, bare))
+	x.upTo(bare)
+	x.end()
+	return map[string]replicator.Position{"kept up": kept, "filled": x.reader.Position(x.last()), "bare": bare}
+}
+
+func (w *world) which(p replicator.Position) ruling {
+	w.t.Helper()
+	conn, srv, err := w.src.connect(testContext(w.t))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close()
+	r, err := newResolver(testContext(w.t), w.src, conn, srv)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tok, err := parseToken(p.Token)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d, err := r.which(testContext(w.t), tok)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// expect compares what positions are ruled to be, and what Open says of them.
+func (w *world) expect(when string, at map[string]replicator.Position, want kinship) {
+	w.t.Helper()
+	for name, p := range at {
+		d := w.which(p)
+		if d.kinship != want {
+			w.t.Errorf("%s, a position %s: %d (%s), want %d", when, name, d.kinship, d.why, want)
+			continue
+		}
+		r, err := w.src.Open(testContext(w.t), []replicator.Position{p})
+		if err == nil {
+			r.Close()
+		}
+		goesOn := want == theSame || want == heir
+		if goesOn != (err == nil) || want != stranger && !goesOn && !errors.Is(err, replicator.ErrLost) {
+			w.t.Errorf("%s, a position %s: %v", when, name, err)
+		}
+	}
+}
+
+// stays expects a refusal however many transactions the server writes: before, at and behind the place.
+func (w *world) stays(at map[string]replicator.Position, want kinship) {
+	w.t.Helper()
+	w.expect("at first", at, want)
+	first := at["kept up"]
+	for i := 0; ; i++ {
+		end := w.latest(w.src)
+		if _, file, pos := splitOrder(end.Order); i > 3 && orderOf(0, file, pos) > first.Order {
+			break
+		}
+		w.write(1)
+		w.expect(fmt.Sprintf("after %d transactions", i+1), at, want)
+		if i > 40 {
+			w.exec("FLUSH BINARY LOGS")
+		}
+	}
+	w.exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+	w.expect("with later files", at, want)
+	if anew, err := w.src.Latest(testContext(w.t), []replicator.Position{first, at["bare"]}); err != nil || anew.Order>>(fileBits+addressBits) != first.Order>>(fileBits+addressBits)+1 {
+		w.t.Errorf("the end is at %d, %v: not in a new epoch above %d", anew.Order, err, first.Order)
+	}
+}
+
+// goesOn expects that reading goes on with what is written now.
+func (w *world) goesOn(at map[string]replicator.Position, want kinship) {
+	w.t.Helper()
+	w.expect("afterwards", at, want)
+	w.write(2)
+	for name, p := range at {
+		if got := w.changes(w.src, p); len(got) != 2 || got[1].Version != int64(1000+w.rows) {
+			w.t.Errorf("from a position %s: %v", name, shown(got))
+		}
+	}
+}
+
+func TestWhichLogThisIs(t *testing.T) {
+	worlds := []struct {
+		kind servers.Kind
+		gtid bool
+	}{{servers.MySQL, true}, {servers.MySQL, false}, {servers.MariaDB1011, true}}
+	for _, x := range worlds {
+		t.Run(fmt.Sprintf("%s gtid=%t", x.kind, x.gtid), func(t *testing.T) {
+			var args []string
+			if !x.gtid {
+				args = []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
+			}
+			w := &world{bench: newBench(t, servertest.Own(t, x.kind, args...)), gtid: x.gtid}
+			w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+			w.src = w.source(appTable())
+			for _, c := range changes {
+				t.Run(c.name, func(t *testing.T) {
+					if c.mysql && x.kind.IsMariaDB() {
+						t.Skip("MariaDB has no such thing")
+					}
+					outer := w.bench.t
+					w.bench.t = t
+					defer func() { w.bench.t = outer }()
+					c.test(w)
+				})
+			}
+		})
+	}
+}
+
+// changes are what can happen to a server.
+var changes = []struct {
+	name  string
+	mysql bool
+	test  func(w *world)
+}{
+	{"restarted", false, func(w *world) {
+		at := w.positions()
+		w.restart()
+		w.goesOn(at, theSame)
+	}},
+	{"rotated", false, func(w *world) {
+		at := w.positions()
+		w.exec("FLUSH BINARY LOGS")
+		w.goesOn(at, theSame)
+	}},
+	{"another event at the place", false, func(w *world) { // a snapshot of a machine that ran on: no birth tells
+		at := w.positions()
+		delete(at, "bare")
+		for name, p := range at {
+			tok, _ := parseToken(p.Token)
+			tok.Event.Sum++
+			at[name], _ = tok.position()
+		}
+		w.expect("with another checksum", at, another)
+		for name, p := range at {
+			tok, _ := parseToken(p.Token)
+			tok.Event = event{tok.Event.Size - 1, 1}
+			at[name], _ = tok.position()
+		}
+		w.expect("where no event begins", at, another)
+		for name, p := range at {
+			tok, _ := parseToken(p.Token)
+			tok.Event, tok.GTID = event{}, ""
+			tok.Born++
+			at[name], _ = tok.position()
+		}
+		w.expect("with another birth", at, another)
+	}},
+	{"set back behind what was read", false, func(w *world) {
+		at := w.positions()
+		p := at["kept up"]
+		tok, _ := parseToken(p.Token)
+		beyond := tok
+		beyond.Pos += 4711
+		tok.Read = &read{placed: beyond.placed}
+		lost, _ := tok.position()
+		w.expect("with something read beyond the end", map[string]replicator.Position{"kept up": lost}, another)
+	}},
+	{"snapshot rolled back", false, func(w *world) {
+		w.kept = w.keep()
+		before := w.positions()
+		w.exec("FLUSH BINARY LOGS")
+		after := w.positions()
+		w.restore(w.kept, "")
+		w.stays(before, another)
+		w.stays(after, another)
+	}},
+	{"backup restored without binlogs", false, func(w *world) {
+		at := w.positions()
+		w.restore(w.kept, "binlog.*")
+		w.stays(at, another)
+	}},
+	{"reset", false, func(w *world) {
+		at := w.positions()
+		w.reset()
+		w.stays(at, another)
+		w.reset()
+		first := w.positions()
+		delete(first, "bare") // of files that were begun in one second only their events tell
+		w.reset()
+		w.write(20)
+		w.expect("after more transactions", first, another)
+	}},
+	{"purged", false, func(w *world) {
+		at := w.positions()
+		w.write(1)
+		w.exec("FLUSH BINARY LOGS")
+		w.purge(w.file())
+		w.expect("afterwards", at, purged)
+		w.write(1)
+		w.expect("later", at, purged)
+	}},
+	{"new uuid, same data", false, func(w *world) {
+		at := w.positions()
+		if w.isMaria() {
+			w.exec("SET GLOBAL server_id = 77")
+		} else {
+			if err := w.server.Kill(); err != nil {
+				w.t.Fatal(err)
+			}
+			w.remove("auto.cnf")
+			w.restart()
+		}
+		if !w.gtid {
+			w.expect("afterwards", at, stranger)
+			return
+		}
+		w.goesOn(at, heir)
+	}},
+}
+
+// purge removes the files before one. A server keeps those that somebody reads, and is slow to notice that a reader has gone.
+func (w *world) purge(to string) {
+	w.t.Helper()
+	for late := time.Now().Add(patience); ; {
+		w.exec("PURGE BINARY LOGS TO '" + to + "'")
+		files, err := logFiles(testContext(w.t), w.db)
+		if err != nil || time.Now().After(late) {
+			w.t.Fatalf("the files are %v, %v", files, err)
+		}
+		if files[0].name == to {
+			return
+		}
+	}
+}
+
+// file is the binlog file that is being written.
+func (w *world) file() string {
+	w.t.Helper()
+	tok, err := parseToken(w.latest(w.src).Token)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return tok.File
+}
+
+// Where a log has just been begun no transaction is before its end, nor, on MariaDB, any GTID: reading begins all the same.
+func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}
+		w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		w.src = w.source(appTable())
+		w.write(2)
+		w.reset()
+		bare := w.latest(w.src)
+		x := w.read(w.open(w.src, bare))
+		x.upTo(bare)
+		filled := x.reader.Position(x.last())
+		if ok, err := x.reader.Includes(testContext(t), filled, strings.Fields(Describe(bare.Token))[0]); !ok || err != nil {
+			t.Errorf("the start includes itself: %t, %v", ok, err)
+		}
+		w.write(1)
+		if got := x.upTo(w.latest(w.src)); len(got) != 1 {
+			t.Errorf("read %v", shown(got))
+		}
+		x.end()
+		at := map[string]replicator.Position{"bare": bare, "filled": filled}
+		w.expect("after a transaction", at, theSame)
+		for name, p := range at {
+			if got := w.changes(w.src, p); len(got) != 1 {
+				t.Errorf("from %s: %v", name, shown(got))
+			}
+		}
+	})
+}

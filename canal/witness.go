@@ -1,0 +1,114 @@
+package canal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net"
+	"strings"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator"
+)
+
+// placed is a place in a binlog file, with what tells the file and the place from others of their name.
+type placed struct {
+	File  string `json:"file"`
+	Pos   int64  `json:"pos"`
+	Born  uint32 `json:"born,omitempty"` // when the file was begun (seconds); 0: not known
+	Event event  `json:"event,omitzero"` // that ends at Pos; not known where nothing was read before it, or at the file's beginning
+}
+
+// event tells an event from others at its place: its checksum covers its time and what it says.
+type event struct {
+	Size uint32 `json:"size"`
+	Sum  uint32 `json:"sum"`
+}
+
+func (e event) unknown() bool { return e.Size == 0 }
+
+// eventOf is an event without its checksum, which covers all before it whatever the server is told to add.
+func eventOf(h header, raw []byte, checksum bool) event {
+	if checksum && len(raw) >= headerSize+checksumSize {
+		raw = raw[:len(raw)-checksumSize]
+	}
+	return event{h.size, crc32.ChecksumIEEE(raw)}
+}
+
+// errNoEvent: no event begins where one did.
+var errNoEvent = errors.New("no event begins there")
+
+// witness reads from a binlog file what is at a place: no statement tells when a file was begun, nor an event's checksum. An event is
+// read only where the place knows its size; beyond 4 GiB the protocol can't begin at it.
+func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, error) {
+	from := p.Pos - int64(p.Event.Size)
+	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
+		from = 4
+	}
+	w := &witness{placed: placed{File: p.File, Pos: p.Pos, Event: p.Event}, first: from == 4}
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
+	defer cancel()
+	err := s.dump(ctx, srv, gomysql.Position{Name: p.File, Pos: uint32(from)}, w)
+	var refused *gomysql.MyError
+	var network net.Error
+	switch {
+	case w.done:
+		return w.placed, nil
+	case errors.As(err, &refused) && refused.Code != errnoBinlogFatal:
+		return w.placed, failedDump(s.mysql.Addr, refused)
+	case errors.As(err, &refused) && (strings.Contains(refused.Message, textNoFile) || strings.Contains(refused.Message, textPurged)):
+		return w.placed, fmt.Errorf("%w: %w", replicator.ErrLost, refused)
+	case refused != nil, w.Born != 0 && ctx.Err() == nil && !errors.As(err, &network):
+		return w.placed, fmt.Errorf("binlog %s:%d: %w: %w", p.File, from, errNoEvent, err)
+	}
+	return w.placed, fmt.Errorf("looking at binlog %s:%d: %w", p.File, from, err)
+}
+
+// witness takes a file's first event and, but for first, the one after it that was asked for.
+type witness struct {
+	placed
+	first    bool
+	checksum bool
+	done     bool
+}
+
+// errEnough ends a dump that has shown what it was made for.
+var errEnough = errors.New("enough")
+
+func (w *witness) HandleEvent(e *replication.BinlogEvent) error {
+	h, err := parseHeader(e.RawData)
+	switch {
+	case err != nil:
+		return err
+	case h.kind == replication.FORMAT_DESCRIPTION_EVENT:
+		w.Born, w.checksum = h.time, hasChecksum(e.RawData)
+		w.done = w.first
+	case h.kind == replication.ROTATE_EVENT && (h.flags&artificialFlag != 0 || h.logPos == 0):
+		return nil
+	default:
+		w.Event, w.done = eventOf(h, e.RawData, w.checksum), true
+	}
+	if w.done {
+		return errEnough
+	}
+	return nil
+}
+
+// begun is when a binlog file was begun.
+func (s *Source) begun(ctx context.Context, srv server, file string) (time.Time, error) {
+	s.births.mu.Lock()
+	defer s.births.mu.Unlock()
+	if s.births.identity == srv.identity && s.births.file == file {
+		return s.births.at, nil
+	}
+	w, err := s.witness(ctx, srv, placed{File: file, Pos: 4})
+	if err != nil {
+		return time.Time{}, err
+	}
+	s.births.identity, s.births.file, s.births.at = srv.identity, file, time.Unix(int64(w.Born), 0)
+	return s.births.at, nil
+}
