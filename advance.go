@@ -25,6 +25,15 @@ func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
 	tick := time.NewTicker(s.run.pipeline.Interval)
 	defer tick.Stop()
 	for {
+		asked := time.Now()
+		latest, err := s.reader.Latest(ctx)
+		if err != nil {
+			return fmt.Errorf("asking the source for its position: %w", err)
+		}
+		if s.latest.Store(latest.Order); latest.Order <= s.committed.Load() {
+			s.caughtUp.Store(asked.UnixNano())
+		}
+		s.asked.Store(asked.UnixNano())
 		select {
 		case <-tick.C:
 		case <-done:
@@ -36,15 +45,6 @@ func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
 			return err
 		}
 		s.run.tick()
-		asked := time.Now()
-		latest, err := s.reader.Latest(ctx)
-		if err != nil {
-			return fmt.Errorf("asking the source for its position: %w", err)
-		}
-		behind := latest.Order > s.committed.Load()
-		if s.behind.Store(behind); !behind {
-			s.asked.Store(asked.UnixNano())
-		}
 	}
 }
 

@@ -22,6 +22,11 @@
 //	  - The lowest place that all lanes have reached is the applied position. Once a second it is marked in the sink, then
 //	    saved in the store. There is no other place that saves positions.
 //
+// # Where a run begins
+//
+// Every session of every run, however it came about, begins where the function beginning says: at the lowest of what was marked and
+// what the sink's marks say that it holds. A mark is a Standing, and tells of a fill's progress, too.
+//
 // Which log a source has now, and whether it is the one that a position was read from (restart, failover, RESET, a restored
 // backup), is one rule, too: see "Resuming" in package canal.
 //

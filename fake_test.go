@@ -23,6 +23,7 @@ type fakeSource struct {
 	moved   chan struct{}     // closed and made anew by commit
 	purged  int               // transactions no longer in the log
 	broken  error             // what Read and Open fail with
+	mute    error             // what a reader's Latest fails with, once
 	breaks  int               // Read fails after so many transactions; 0: never
 	single  bool              // one row per key, updated in place: the order is the version
 	emptied int               // the transaction that empties the table "other" without saying which rows went; 0: none
@@ -146,6 +147,13 @@ func (r *fakeReader) Start() replicator.Position { return r.start }
 func (r *fakeReader) Close() error               { return nil }
 
 func (r *fakeReader) Latest(ctx context.Context) (replicator.Position, error) {
+	r.mu.Lock()
+	err := r.mute
+	r.mute = nil
+	r.mu.Unlock()
+	if err != nil {
+		return replicator.Position{}, err
+	}
 	return r.fakeSource.Latest(ctx, nil)
 }
 

@@ -21,8 +21,9 @@ type session struct {
 
 	committed  atomic.Int64 // the last transaction end that the reader delivered
 	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
-	behind     atomic.Bool  // the source's log goes on past committed
-	asked      atomic.Int64 // when the source last said that it does not, in Unix nanoseconds
+	latest     atomic.Int64 // where the source's log ended when that was asked last
+	asked      atomic.Int64 // when that was, in Unix nanoseconds; 0: not yet
+	caughtUp   atomic.Int64 // when it was that committed was the end
 	heard      atomic.Bool  // the source answered to reading its log: until then nothing is known to be caught up
 	window     window       // what the tail touches while a chunk of a scan is read
 
@@ -248,14 +249,14 @@ func (s *session) shown() (at time.Time, caughtUp, known bool) {
 	if !at.IsZero() {
 		return at, false, true
 	}
-	asked, last := s.asked.Load(), s.lastCommit.Load()
+	asked, last := s.asked.Load(), max(s.caughtUp.Load(), s.lastCommit.Load())
 	switch {
-	case !s.behind.Load() && asked == 0:
-		return s.began, true, true
-	case !s.behind.Load():
+	case asked == 0:
+		return at, false, false // it may begin far behind
+	case s.committed.Load() >= s.latest.Load():
 		return time.Unix(0, asked), true, true
-	case max(asked, last) == 0:
+	case last == 0:
 		return at, false, false // the source is ahead, and nothing that says when has arrived yet
 	}
-	return time.Unix(0, max(asked, last)), false, true
+	return time.Unix(0, last), false, true
 }

@@ -130,6 +130,15 @@ func (r *Reference) Snapshot() (restore func()) {
 	}
 }
 
+// Empty removes all that the sink holds.
+func (r *Reference) Empty() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.states)
+	clear(r.held)
+	clear(r.marks)
+}
+
 type referenceTarget struct {
 	sink   *Reference
 	source string

@@ -1,0 +1,108 @@
+package replicator
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+)
+
+func standingAt(order, epoch int64, fill map[string]Progress) Standing {
+	return Standing{Position: Position{Order: order, Token: fmt.Sprint(order)}, Epoch: epoch, Fill: fill}
+}
+
+func scanned(rows int64) map[string]Progress { return map[string]Progress{"t": {Rows: rows}} }
+
+// Where a view begins, by what was marked (known) and by what the sink says.
+func TestBeginning(t *testing.T) {
+	var filled map[string]Progress
+	at := standingAt
+	anew := map[string]Progress{}
+	for name, c := range map[string]struct {
+		known    Standing
+		unmarked bool
+		mark     *Standing
+		want     Standing
+		lost     bool
+	}{
+		"kept":                   {known: at(20, 1, filled), mark: new(at(20, 1, filled)), want: at(20, 1, filled)},
+		"kept, filling":          {known: at(20, 1, scanned(5)), mark: new(at(20, 1, scanned(5))), want: at(20, 1, scanned(5))},
+		"set back":               {known: at(20, 1, filled), mark: new(at(15, 1, filled)), want: at(15, 1, filled)},
+		"set back in a fill":     {known: at(20, 1, scanned(5)), mark: new(at(20, 1, scanned(3))), want: at(20, 1, scanned(3))},
+		"set back to the fill":   {known: at(20, 1, filled), mark: new(at(20, 1, scanned(3))), want: at(20, 1, scanned(3))},
+		"set back to its start":  {known: at(20, 1, filled), mark: new(at(10, 1, anew)), want: at(10, 1, anew)},
+		"set back to before it":  {known: at(20, 2, scanned(5)), mark: new(at(15, 1, filled)), want: at(15, 2, anew)},
+		"set back to another":    {known: at(20, 2, scanned(5)), mark: new(at(15, 1, scanned(9))), want: at(15, 2, anew)},
+		"set back past a fill":   {known: at(20, 2, filled), mark: new(at(15, 1, filled)), want: at(15, 2, filled)},
+		"gone":                   {known: at(20, 1, filled), lost: true},
+		"gone, filling":          {known: at(20, 1, scanned(5)), lost: true},
+		"opened anew":            {known: at(20, 1, filled), mark: &Standing{Fill: anew}, lost: true},
+		"higher":                 {known: at(20, 1, filled), mark: new(at(25, 1, filled)), want: at(20, 1, filled)},
+		"farther":                {known: at(20, 1, scanned(5)), mark: new(at(25, 1, scanned(9))), want: at(20, 1, scanned(5))},
+		"filled by another":      {known: at(20, 1, scanned(5)), mark: new(at(25, 1, filled)), want: at(20, 1, scanned(5))},
+		"refilled by another":    {known: at(20, 1, filled), mark: new(at(18, 2, filled)), want: at(18, 1, filled)},
+		"another refills it":     {known: at(20, 1, filled), mark: new(at(25, 2, scanned(9))), want: at(20, 2, scanned(9))},
+		"another fills it, too":  {known: at(20, 1, scanned(5)), mark: new(at(25, 2, scanned(9))), want: at(20, 2, scanned(9))},
+		"new":                    {known: at(20, 1, anew), unmarked: true, want: at(20, 1, anew)},
+		"new, opened before":     {known: at(20, 1, anew), unmarked: true, mark: &Standing{Fill: anew}, want: at(20, 1, anew)},
+		"a rebuild that is new":  {known: at(20, 2, anew), unmarked: true, mark: new(at(15, 1, filled)), want: at(20, 2, anew)},
+		"new, marked by another": {known: at(20, 0, filled), unmarked: true, mark: new(at(15, 1, filled)), want: at(15, 0, filled)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m *Mark
+			if c.mark != nil {
+				m = &Mark{View: "v", Fingerprint: "1", Standing: *c.mark}
+			}
+			got, err := beginning(Checkpoint{View: "v", Fingerprint: "1", Standing: c.known, unmarked: c.unmarked}, m)
+			if c.lost {
+				if !errors.Is(err, ErrSinkLost) {
+					t.Errorf("it begins at %+v (%v)", got, err)
+				}
+				return
+			}
+			if err != nil || !reflect.DeepEqual(got, c.want) {
+				t.Errorf("it begins at %+v (%v), want %+v", got, err, c.want)
+			}
+		})
+	}
+	if _, err := beginning(Checkpoint{View: "v", Fingerprint: "1", Standing: at(20, 1, nil)},
+		&Mark{View: "v", Fingerprint: "2", Standing: at(20, 1, nil)}); !errors.Is(err, ErrSinkLost) {
+		t.Errorf("where another definition is kept: %v", err)
+	}
+}
+
+// What is marked never falls, whoever marks, and what a sink says then is not below what anybody marked.
+func TestMarksNeverFall(t *testing.T) {
+	var all []Standing
+	for _, order := range []int64{10, 20} {
+		for epoch := range int64(3) {
+			for _, fill := range []map[string]Progress{nil, {}, scanned(3), scanned(5), {"t": {Done: true, Rows: 4}, "u": {Rows: 1}}} {
+				all = append(all, standingAt(order, epoch, fill))
+			}
+		}
+	}
+	for _, a := range all {
+		for _, b := range all {
+			raised := a.Raise(b)
+			if raised.Below(a) {
+				t.Errorf("%+v raised by %+v is %+v, which is below", a, b, raised)
+			}
+			if raised.Position.Order < a.Position.Order {
+				t.Errorf("%+v raised by %+v falls to %+v", a, b, raised)
+			}
+			if again := raised.Raise(b); !reflect.DeepEqual(again, raised) {
+				t.Errorf("%+v raised by %+v is %+v, and then %+v", a, b, raised, again)
+			}
+			if b.Epoch >= a.Epoch && raised.Below(b) {
+				t.Errorf("%+v raised by %+v is %+v, which is below that", a, b, raised)
+			}
+			least := a.Least(b)
+			if other := b.Least(a); !reflect.DeepEqual(least, other) {
+				t.Errorf("the least of %+v and %+v is %+v, or %+v", a, b, least, other)
+			}
+			if a.Below(least) || b.Below(least) {
+				t.Errorf("the least of %+v and %+v is %+v", a, b, least)
+			}
+		}
+	}
+}
