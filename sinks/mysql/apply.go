@@ -183,7 +183,12 @@ func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
 func (t *Target) explain(err error) error {
 	var at *viewError
 	if errors.As(err, &at) && at.view != allViews {
-		return classify(at.err, fmt.Sprintf("view %s, table %s", t.views[at.view].Name, t.views[at.view].Table))
+		v := t.views[at.view]
+		said := classify(at.err, fmt.Sprintf("view %s, table %s", v.Name, v.Table))
+		if ofTable(at.err) {
+			return replicator.OfView(said, v.Name)
+		}
+		return said
 	}
 	return classify(err, "applying a batch")
 }

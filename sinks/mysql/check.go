@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"replicator"
@@ -49,6 +50,10 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	case err != nil:
 		f.Level, f.Detail = replicator.Fail, err.Error()
 	case len(existing) == 3:
+		if err := s.probeOwn(ctx); err != nil {
+			f.Level, f.Detail = replicator.Fail, err.Error()
+			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
+		}
 	case s.mayCreate(ctx):
 		f.Detail = "not there yet; the first start creates them"
 	default:
@@ -72,7 +77,8 @@ func (s *Sink) mayCreate(ctx context.Context) bool {
 		}
 		privileges, on, _ := strings.Cut(g, " ON ")
 		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*") || strings.Contains(on, "%")
-		if isRole := !strings.Contains(g, " ON "); isRole || everywhere && (strings.Contains(privileges, "ALL PRIVILEGES") || strings.Contains(privileges, "CREATE")) {
+		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ") // CREATE VIEW is another one
+		if isRole := !strings.Contains(g, " ON "); isRole || everywhere && (slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, "CREATE")) {
 			return true
 		}
 	}
@@ -96,7 +102,13 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 			f.Level, f.Detail = replicator.Fail, err.Error()
 			return f
 		case sh == nil:
-			f.Detail += " is not there yet; the first start creates it"
+			statement, err := s.design(ctx, v, from)
+			if err == nil {
+				err = s.uncreatable(ctx, v, statement)
+			}
+			if f.Detail += " is not there yet; the first start creates it"; err != nil {
+				f.Level, f.Detail, f.Fix = replicator.Fail, err.Error(), "correct the view's fields and types, or create the table: `replicator schema` prints its DDL"
+			}
 			return f
 		}
 	}

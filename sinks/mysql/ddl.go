@@ -36,14 +36,13 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	if err != nil || sh != nil {
 		return err
 	}
-	statement, err := s.ddl(ctx, v, from)
+	statement, err := s.design(ctx, v, from)
 	if err != nil {
-		return fmt.Errorf("view %s: %w", v.Name, err)
+		return err
 	}
 	statement = strings.Replace(statement, "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
-		err = classify(err, fmt.Sprintf("view %s: creating table %s from its types", v.Name, v.Table))
-		return replicator.Fatal(err)
+		return replicator.Fatal(classify(err, creating(v)))
 	}
 	s.log.Info("created a table", "sink", s.name, "view", v.Name, "table", v.Table)
 	return nil

@@ -84,6 +84,16 @@ func is(err error, numbers ...uint16) bool {
 	return false
 }
 
+// serverErrors are those that a server answers a statement with whatever the table is: it shuts down, is read-only, full, or gives up a
+// transaction for another one.
+var serverErrors = []uint16{errDeadlock, 1021, 1030, 1040, 1045, 1053, 1114, 1203, 1226, 1290, 1317, 1698, 1792, 1820, 1836, 1862, 1969, 3024, 3118}
+
+// ofTable reports whether the server refuses a statement because of the table that it is about.
+func ofTable(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && !slices.Contains(serverErrors, e.Number)
+}
+
 // classify says what was being done when err happened, hides what might be a value, and marks what only a person can mend.
 // Errors of the context and of the connection are temporary like all others.
 func classify(err error, doing string) error {

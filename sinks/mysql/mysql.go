@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -93,37 +94,55 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	}
 	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch, marked: make([]replicator.Standing, len(views))}
 	from := s.origins(source)
+	var refused []error
 	for i, v := range views {
-		if v.Create {
-			if err := s.createTarget(ctx, shadowed(v), from); err != nil {
-				return nil, err
-			}
+		k, err := t.openView(ctx, v, from)
+		switch {
+		case replicator.IsFatal(err): // somebody has to act on its table: the others need not wait for that
+			refused = append(refused, replicator.OfView(err, v.Name))
+			continue
+		case err != nil:
+			return nil, err
 		}
-		if v.Shadows != "" {
-			if err := s.createShadow(ctx, v); err != nil {
-				return nil, err
-			}
-		}
-		k, err := s.keep(ctx, v, from)
-		if err == nil {
-			k.place = i
-			var emptied bool
-			if emptied, err = s.register(ctx, source, k); emptied {
-				t.epoch++
-			}
-		}
-		if err == nil {
-			err = k.startsFresh(ctx, s.db, source)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("view %s: %w", v.Name, err)
-		}
+		k.place = i
 		t.kept = append(t.kept, k)
 		t.shared = t.shared || k.shared
 		t.marked[i] = k.marked
 	}
+	if len(refused) > 0 {
+		return nil, errors.Join(refused...)
+	}
 	t.retired, err = retiredIDs(ctx, s.db)
 	return t, err
+}
+
+// openView finds or makes a view's table, and registers the view.
+func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
+	s := t.sink
+	if v.Create {
+		if err := s.createTarget(ctx, shadowed(v), from); err != nil {
+			return nil, fmt.Errorf("view %s: %w", shadowed(v).Name, err)
+		}
+	}
+	if v.Shadows != "" {
+		if err := s.createShadow(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	k, err := s.keep(ctx, v, from)
+	if err == nil {
+		var emptied bool
+		if emptied, err = s.register(ctx, t.source, k); emptied {
+			t.epoch++
+		}
+	}
+	if err == nil {
+		err = k.startsFresh(ctx, s.db, t.source)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("view %s: %w", v.Name, err)
+	}
+	return k, nil
 }
 
 // distinctTables refuses two views in one table: each would take the other's rows for its own.
@@ -133,7 +152,8 @@ func (s *Sink) distinctTables(views []*replicator.View) error {
 		database, table := split(v.Table, s.database)
 		name := strings.ToLower(database + "." + table)
 		if other, ok := owner[name]; ok {
-			return replicator.Fatal(fmt.Errorf("views %s and %s are kept in one table, %s.%s: give each its own", other, v.Name, database, table))
+			return replicator.OfView(replicator.Fatal(fmt.Errorf("views %s and %s are kept in one table, %s.%s: give each its own",
+				other, v.Name, database, table)), other, v.Name)
 		}
 		owner[name] = v.Name
 	}

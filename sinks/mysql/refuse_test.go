@@ -9,6 +9,7 @@ import (
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/sinks/mysql"
+	"replicator/sinks/sinktest"
 )
 
 // refusals are tables in which a view can't be kept, and what the error must say.
@@ -38,6 +39,12 @@ var refusals = []struct {
 	{"a counter without a key on its group", "CREATE TABLE v (email VARCHAR(50), n INT, KEY (email))", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "exactly the group"},
 	{"a counter with another unique key", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n INT UNIQUE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "unique key n"},
 	{"a counter that is not exact", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n DOUBLE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "DECIMAL"},
+	{"a table to be created with a type without conversion", "",
+		replicator.View{Kind: "row", Create: true, Types: map[string]string{"email": "GEOMETRY"}}, "geometry"},
+	{"a table to be created with a type that there is none of", "",
+		replicator.View{Kind: "row", Create: true, Types: map[string]string{"email": "VARCAR(20)"}}, "creating table v from its types"},
+	{"a table to be created with a key that is too long", "", replicator.View{Kind: "index", Create: true, Fields: fields("email", "city"),
+		Types: map[string]string{"email": "VARCHAR(450)", "city": "VARCHAR(450)"}}, "creating table v from its types"},
 	{"another kind", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)", replicator.View{Kind: "hash"}, "hash"},
 }
 
@@ -59,13 +66,23 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 				}
 				sink := newSink(t, dsn)
 				defer sink.Close()
-				_, err := sink.Open(t.Context(), "", []*replicator.View{&v})
+				exec(t, db, "CREATE TABLE well (id BINARY(16) PRIMARY KEY, email VARCHAR(100) COLLATE utf8mb4_bin) CHARACTER SET utf8mb4")
+				well := replicator.View{Name: "well", Kind: "row", Table: "well", Fingerprint: "1", From: from("cell.users"), KeyFrom: rowKey("id"), Fields: fields("email")}
+				missing := well
+				missing.Name, missing.Table = "missing", "missing"
+				views := []*replicator.View{&well, &v, &missing}
+				_, err := sink.Open(t.Context(), "", views)
+				sinktest.Refuses(t, err, views, "view", "missing")
+				if _, err := sink.Open(t.Context(), "", views[:1]); err != nil {
+					t.Errorf("the other view: %v", err)
+				}
+				_, err = sink.Open(t.Context(), "", []*replicator.View{&v})
 				if err == nil || !replicator.IsFatal(err) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(r.want)) {
 					t.Errorf("Open says %v; %q is missing, or that it is fatal", err, r.want)
 				}
 				found := sink.Check(t.Context(), []*replicator.View{&v})
-				if last := found[len(found)-1]; last.Level != replicator.Fail || !strings.Contains(strings.ToLower(last.Detail), strings.ToLower(r.want)) {
-					t.Errorf("Check says %+v", last)
+				if last := found[len(found)-1]; last.Level != replicator.Fail || err == nil || !strings.Contains(err.Error(), last.Detail) {
+					t.Errorf("Check says %+v, Open %v", last, err)
 				}
 			})
 		}

@@ -193,15 +193,28 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 
 // probe runs each kind of statement that the view needs on no row, so that a missing grant is found before it matters.
 func (s *Sink) probe(ctx context.Context, k *keeper) error {
-	q := k.managed()[0].quoted
+	return s.tryOut(ctx, k.table, k.managed()[0].quoted, "the view needs")
+}
+
+// probeOwn does the same with the sink's own tables.
+func (s *Sink) probeOwn(ctx context.Context) error {
+	for table, column := range map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id"} {
+		if err := s.tryOut(ctx, quote(table), column, "the sink needs"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sink) tryOut(ctx context.Context, table, q, whose string) error {
 	for _, st := range []string{
-		"SELECT " + q + " FROM " + k.table + " WHERE FALSE",
-		"DELETE FROM " + k.table + " WHERE FALSE",
-		"INSERT INTO " + k.table + " (" + q + ") SELECT " + q + " FROM " + k.table + " WHERE FALSE",
-		"UPDATE " + k.table + " SET " + q + " = " + q + " WHERE FALSE",
+		"SELECT " + q + " FROM " + table + " WHERE FALSE",
+		"DELETE FROM " + table + " WHERE FALSE",
+		"INSERT INTO " + table + " (" + q + ") SELECT " + q + " FROM " + table + " WHERE FALSE",
+		"UPDATE " + table + " SET " + q + " = " + q + " WHERE FALSE",
 	} {
 		if _, err := s.db.ExecContext(ctx, st); err != nil && !is(err, 1364) {
-			return classify(err, "trying out what the view needs on table "+k.table+" (SELECT, INSERT, UPDATE, DELETE)")
+			return classify(err, "trying out what "+whose+" on table "+table+" (SELECT, INSERT, UPDATE, DELETE)")
 		}
 	}
 	return nil

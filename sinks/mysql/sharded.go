@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,13 +103,17 @@ func (s *Sharded) Open(ctx context.Context, source string, views []*replicator.V
 		return nil, err
 	}
 	t.place()
+	var refused []error
 	for _, v := range views {
 		if v.ShardOn == "" {
 			continue
 		}
 		if err := s.alike(v, t.keepers(v)); err != nil {
-			return nil, replicator.Fatal(err)
+			refused = append(refused, replicator.OfView(replicator.Fatal(err), v.Name))
 		}
+	}
+	if len(refused) > 0 {
+		return nil, errors.Join(refused...)
 	}
 	return t, nil
 }

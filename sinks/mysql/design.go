@@ -1,0 +1,65 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// design is the CREATE TABLE of a view's table, or why no table of these columns could hold the view.
+func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (string, error) {
+	statement, err := s.ddl(ctx, v, from)
+	if err != nil {
+		return "", err
+	}
+	var problems []string
+	for _, m := range declaredColumn.FindAllStringSubmatch(statement, -1) {
+		if typ := strings.ToLower(m[2]); slices.Contains(unconvertible, typ) {
+			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", m[1], typ))
+		}
+	}
+	if len(problems) > 0 {
+		return "", replicator.Fatal(fmt.Errorf("a table %s can't hold it: %s; leave them out, or give them another type with `types`",
+			v.Table, strings.Join(problems, "; ")))
+	}
+	return statement, nil
+}
+
+// declaredColumn is a column's line in a CREATE TABLE of ours.
+var declaredColumn = regexp.MustCompile("(?m)^  `((?:[^`]|``)+)` ([a-zA-Z0-9]+)")
+
+// unconvertible are types that a source's column may have and that no converter is for.
+var unconvertible = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+	"geomcollection", "vector", "inet4", "inet6"}
+
+// uncreatable says what the server has against a table: it is asked to make a temporary one, which nobody else sees and which is gone at
+// once. A user who may not do that is told by the grants alone.
+func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement string) error {
+	doing := creating(v)
+	if !s.mayCreate(ctx) {
+		return replicator.Fatal(fmt.Errorf("%s: the user lacks CREATE on its database", doing))
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return classify(err, doing)
+	}
+	defer conn.Close()
+	_, err = conn.ExecContext(ctx, strings.Replace(statement, "CREATE TABLE ", "CREATE TEMPORARY TABLE ", 1))
+	switch {
+	case is(err, 1044, 1142, 1227): // CREATE TEMPORARY TABLES is a right of its own
+		return nil
+	case err != nil:
+		return replicator.Fatal(classify(err, doing))
+	}
+	_, err = conn.ExecContext(ctx, "DROP TEMPORARY TABLE "+s.tableName(v.Table))
+	return classify(err, doing)
+}
+
+// creating is what was being done when a view's table was refused.
+func creating(v *replicator.View) string {
+	return fmt.Sprintf("creating table %s from its types", v.Table)
+}
