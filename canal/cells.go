@@ -112,8 +112,13 @@ func (x *selection) keysOnly() *selection {
 	add := func(i int) int {
 		y.columns = append(y.columns, x.columns[i])
 		list = append(list, x.columns[i].expression())
+		at := len(y.columns) - 1
+		if p := x.columns[i].place(); p.raw {
+			y.columns = append(y.columns, p)
+			list = append(list, p.expression())
+		}
 		y.offset = append(y.offset, len(y.columns)-1)
-		return len(y.columns) - 1
+		return at
 	}
 	for _, i := range x.key {
 		y.key = append(y.key, add(i))

@@ -185,6 +185,78 @@ func TestTailAndScanGiveTheSameTextsInEveryCharset(t *testing.T) {
 	})
 }
 
+// A code that the server has no character for is a '?' to everybody, and many of them are. Rows are found by such a key all the same, and
+// a scan that ends a chunk at one goes on behind it.
+func TestKeysOfCodesWithoutACharacterAreFound(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE k (k VARCHAR(20) CHARACTER SET sjis COLLATE sjis_bin PRIMARY KEY, n INT)")
+		for n := range 40 { // 8540 and so on have no character; the last ones end in what LIKE has its own meaning for
+			b.exec(fmt.Sprintf("INSERT INTO k VALUES (_sjis 0x41%X%X, %d), (_sjis 0x8540%X, %d)", 0x8540+n, n+0x25, n, n+0x30, 100+n))
+		}
+		src := b.source(replicator.Table{Name: "k", Key: []string{"k"}, Columns: []string{"n"}})
+		reader := b.open(src, b.latest(src))
+		var cells []replicator.Cell
+		numbers := map[any]bool{}
+		for chunk := (replicator.Chunk{}); !chunk.Done && len(cells) <= 80; {
+			var err error
+			if chunk, err = reader.Scan(testContext(t), "k", nil, chunk.Next, replicator.ScanLimit{Rows: 7}); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range chunk.Rows {
+				cells = append(cells, r.Cell)
+				numbers[r.Columns[0]] = true
+			}
+		}
+		if len(cells) != 80 || len(numbers) != 80 {
+			t.Fatalf("the scan gave %d rows, %d of them different", len(cells), len(numbers))
+		}
+		rows, _, err := reader.Newest(testContext(t), cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range rows {
+			if r == nil {
+				t.Errorf("%s is not found", cells[i])
+			}
+		}
+		listed, _, err := reader.Cells(testContext(t), "k", nil, "", 100)
+		if err != nil || len(listed) != 80 {
+			t.Errorf("%d cells are listed: %v", len(listed), err)
+		}
+	})
+}
+
+// The same for a table whose scan walks along an index of versions.
+func TestAWalkAlongVersionsGoesBehindCodesWithoutACharacter(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE c (k VARCHAR(20) CHARACTER SET sjis COLLATE sjis_bin, v BIGINT, PRIMARY KEY (k, v))")
+		for n := range 10 {
+			for v := range 9 {
+				b.exec(fmt.Sprintf("INSERT INTO c VALUES (_sjis 0x41%X, %d)", 0x8540+n, 100*n+v))
+			}
+		}
+		src := b.source(replicator.Table{Name: "c", Key: []string{"k"}, Version: "v", Columns: []string{"v"}})
+		reader := b.open(src, b.latest(src))
+		last, passed, walked := map[any]bool{}, 0, false
+		for chunk := (replicator.Chunk{}); !chunk.Done && passed <= 90; {
+			var err error
+			if chunk, err = reader.Scan(testContext(t), "c", nil, chunk.Next, replicator.ScanLimit{Rows: 18}); err != nil {
+				t.Fatal(err)
+			}
+			passed += chunk.Passed
+			walked = walked || strings.HasPrefix(chunk.Next, walkPlace)
+			for _, r := range chunk.Rows {
+				last[r.Columns[0]] = true
+			}
+		}
+		if passed != 90 || !walked || !last[int64(908)] {
+			t.Errorf("the scan passed %d rows of 90, walking: %t; it gave %v", passed, walked, last)
+		}
+	})
+}
+
 func whereTextsDiffer(tail, scan any) string {
 	a, isText := tail.(string)
 	b, ok := scan.(string)

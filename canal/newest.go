@@ -135,6 +135,10 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 	})
 }
 
+// likeLossy makes a pattern of a text in which a '?' may stand for any code that the server has no character for.
+// The escape is '!', since not every character set has a backslash.
+var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
+
 // cellCondition is the condition that finds a cell's rows: by the index, and byte for byte.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
@@ -146,7 +150,11 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	equal := func(i int, v any) {
 		col := &x.columns[i]
 		placeholder, arg := col.argument(v)
-		parts, args = append(parts, quoteName(col.name)+" = "+placeholder), append(args, arg)
+		compare := " = "
+		if text, ok := v.(string); ok && col.lossy() && strings.Contains(text, "?") {
+			compare, placeholder, arg = " LIKE ", placeholder+" ESCAPE '!'", likeLossy.Replace(text)
+		}
+		parts, args = append(parts, quoteName(col.name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == kindText {
 			// A collation takes "a", "A" and "a " for equal; they are different cells.
 			parts = append(parts, "CAST(CONVERT("+quoteName(col.name)+" USING utf8mb4) AS BINARY) = ?")

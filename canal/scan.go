@@ -196,6 +196,9 @@ func (x *selection) afterCondition(last []*string) (string, []any) {
 
 // offsetArgument is argument for the server's text of a value.
 func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
+	if c.raw {
+		return "CONVERT(? USING " + c.charset + ") COLLATE " + c.collation, []byte(text)
+	}
 	if c.kind == kindBytes {
 		return "?", []byte(text)
 	}

@@ -18,6 +18,7 @@ import (
 type selected struct {
 	declaredColumn
 	kind kind
+	raw  bool // selected as its bytes: see place
 }
 
 // kindsOf are the kinds of declared types. What isn't here is text, or binary if it has no character set.
@@ -38,11 +39,26 @@ func newSelected(c *declaredColumn) selected {
 	default:
 		k = kindBytes
 	}
-	return selected{*c, k}
+	return selected{declaredColumn: *c, kind: k}
+}
+
+// lossy reports whether the server may send one text for several values: a '?' for each code that it has no character for, and one
+// character for codes that mean the same.
+func (c *selected) lossy() bool {
+	return c.kind == kindText && forms[c.charset] == formTable
+}
+
+// place is the column as a scan's place needs it: as its bytes if its text may be another value's, too.
+func (c selected) place() selected {
+	c.raw = c.lossy()
+	return c
 }
 
 // expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
 func (c *selected) expression() string {
+	if c.raw {
+		return "CAST(" + quoteName(c.name) + " AS BINARY)"
+	}
 	if c.kind == kindFloat {
 		return "CAST(" + quoteName(c.name) + " AS DOUBLE)"
 	}
@@ -153,6 +169,11 @@ func newSelection(t *watched) (*selection, error) {
 		all(x.names, &x.extras), all(offsetColumns(t, s), &x.offset))
 	if err != nil {
 		return nil, err
+	}
+	for n, i := range x.offset {
+		if p := x.columns[i].place(); p.raw {
+			x.columns, x.offset[n] = append(x.columns, p), len(x.columns)
+		}
 	}
 	list := make([]string, len(x.columns))
 	for i := range x.columns {

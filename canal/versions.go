@@ -53,20 +53,21 @@ func (x *selection) versions() *versionWalk {
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1, hint: " FORCE INDEX (" + quoteName(index) + ")"}}
 	var list []string
-	at := func(name string) int {
-		if i := slices.IndexFunc(w.columns, func(c selected) bool { return strings.EqualFold(c.name, name) }); i >= 0 {
+	add := func(c selected) int {
+		if i := slices.IndexFunc(w.columns, func(o selected) bool { return o.name == c.name && o.raw == c.raw }); i >= 0 {
 			return i
 		}
-		c := newSelected(x.shape.column(name))
 		w.columns, list = append(w.columns, c), append(list, c.expression())
 		return len(w.columns) - 1
 	}
+	at := func(name string) int { return add(newSelected(x.shape.column(name))) }
+	place := func(i int) int { return add(w.columns[i].place()) }
 	for _, name := range columns {
 		i := at(name)
 		if k := w.columns[i].kind; k == kindEnum || k == kindSet { // sorted by number, compared by name
 			return nil
 		}
-		w.offset = append(w.offset, i)
+		w.offset = append(w.offset, place(i))
 	}
 	for _, name := range x.t.Key {
 		w.key = append(w.key, at(name))
@@ -76,7 +77,7 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	}
 	w.version = at(x.t.Version)
 	for _, name := range x.shape.primary {
-		w.primary = append(w.primary, at(name))
+		w.primary = append(w.primary, place(at(name)))
 	}
 	w.list = strings.Join(list, ", ")
 	return w
