@@ -73,8 +73,8 @@ func classify(err error) error {
 const (
 	dialTimeout = 10 * time.Second
 
-	// queryTimeout bounds the silence on an SQL connection, so that a dead link is noticed. The longest wait of ours is for a
-	// row's lock, 50 s by default.
+	// queryTimeout bounds the silence on an SQL connection, so that a dead link is noticed (see package link). The longest wait of ours
+	// is for a row's lock, 50 s by default.
 	queryTimeout = 3 * time.Minute
 )
 
@@ -112,16 +112,16 @@ func sqlConfig(dsn string) (*mysql.Config, error) {
 	return cfg, nil
 }
 
-// link is the network connection under a replication connection. A binlog is read in many small pieces, and a deadline for
+// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and a deadline for
 // each costs a quarter of the throughput: it is renewed only now and then. The server's heartbeats come more often than it
 // ends, so a link that is cut without a word is noticed.
-type link struct {
+type longRead struct {
 	net.Conn
 	timeout time.Duration
 	renewed time.Time
 }
 
-func (l *link) Read(b []byte) (int, error) {
+func (l *longRead) Read(b []byte) (int, error) {
 	if now := time.Now(); now.Sub(l.renewed) > l.timeout/4 {
 		if err := l.Conn.SetReadDeadline(now.Add(l.timeout)); err != nil {
 			return 0, err
@@ -148,7 +148,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	return &link{Conn: conn, timeout: d.timeout}, nil
+	return &longRead{Conn: conn, timeout: d.timeout}, nil
 }
 
 func (d *dialer) shut() { d.closed.Store(true) }

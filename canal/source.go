@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/internal/link"
 )
 
 // Config says which server is read, and how.
@@ -103,14 +103,16 @@ func New(cfg Config) (*Source, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	connector, err := mysql.NewConnector(my)
+	db, err := link.Open(my, link.Options{Session: []string{
+		// Locking reads lock single rows and see what was committed last. The variable's name differs between servers, the statement
+		// doesn't.
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}})
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
-	s := &Source{cfg: cfg, mysql: my, db: sql.OpenDB(readCommitted{connector})}
+	s := &Source{cfg: cfg, mysql: my, db: db}
 	s.db.SetMaxOpenConns(16)
 	s.db.SetMaxIdleConns(4)
-	s.db.SetConnMaxIdleTime(time.Minute)
 	s.db.SetConnMaxLifetime(10 * time.Minute)
 	first := cfg.ServerID
 	if first == 0 {
@@ -122,26 +124,6 @@ func New(cfg Config) (*Source, error) {
 	}
 	s.ids.Store(first)
 	return s, nil
-}
-
-// readCommitted makes connections whose locking reads lock single rows and see what was committed last. The variable's name
-// differs between servers, the statement doesn't.
-type readCommitted struct{ driver.Connector }
-
-func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	exec, ok := conn.(driver.ExecerContext)
-	if !ok {
-		return conn, nil
-	}
-	if _, err := exec.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
 }
 
 // Close closes the connections. No reader may be open.

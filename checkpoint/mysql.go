@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/internal/link"
 )
 
 var _ replicator.Store = (*MySQL)(nil)
@@ -71,26 +71,21 @@ func connect(dsn, prefix string) (*sql.DB, tables, error) {
 	c.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 	c.Params["time_zone"] = "'+00:00'"
 	c.Params["autocommit"] = "1"
-	// The lock lives as long as its connection, at the server's side. Where this process and its machine vanish without a
-	// word, the server ends the connection after this long; an idle replicator saves more often.
-	c.Params["wait_timeout"] = strconv.Itoa(int(lockOutlives.Seconds()))
 	c.Logger = &mysql.NopLogger{} // all that it says is in the errors, too
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
-	}
-	if c.ReadTimeout == 0 {
-		c.ReadTimeout = time.Minute
-	}
-	if c.WriteTimeout == 0 {
-		c.WriteTimeout = time.Minute
-	}
-	connector, err := mysql.NewConnector(c)
+	db, err := link.Open(c, link.Options{Silence: silence, Idle: lockOutlives, Session: []string{
+		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(link.LockWait(silence).Seconds()))}})
 	if err != nil {
 		return nil, tables{}, errors.New("checkpoint: the DSN can't be used (it is not shown, for the password's sake)")
 	}
-	return sql.OpenDB(connector), newTables(c.DBName, prefix), nil
+	return db, newTables(c.DBName, prefix), nil
 }
 
+// silence is after how long without an answer the connection is lost, unless the DSN's readTimeout says otherwise. The lock lives as
+// long as its session at the server: the next connection ends that of a lost one before it takes the lock (see package link).
+const silence = longest
+
+// lockOutlives is how long the lock stays where this process and its machine vanish without a word; an idle replicator saves
+// more often.
 const lockOutlives = time.Hour
 
 // attach connects, takes the lock and reads which letters there are.

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -125,4 +128,24 @@ func TestErrorsNeverShowThePassword(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestALockWhoseConnectionWentSilentIsTakenAnew: the server still has the session that holds it, which is ended first.
+func TestALockWhoseConnectionWentSilentIsTakenAnew(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, server *servers.Server) {
+		k := servertest.NewLink(t, server.Addr())
+		c, err := mysql.ParseDSN(server.DSN(servertest.Database(t, server)))
+		check(t, err)
+		c.Net, c.Addr, c.ReadTimeout = "tcp", k.Address(), time.Second
+		s, err := OpenMySQL(ctx, c.FormatDSN(), "replicator")
+		check(t, err)
+		t.Cleanup(func() { check(t, s.Close()) })
+		save := func() error { return s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}) }
+		check(t, save())
+		k.Cut()
+		if err := save(); err == nil {
+			t.Fatal("saved over a link that is silent")
+		}
+		check(t, save())
+	})
 }
