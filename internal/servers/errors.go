@@ -15,6 +15,10 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	sp := specs[e.Kind]
+	if sp == nil { // no server, and so not looked for in PATH
+		return fmt.Sprintf("servers: no %s on this machine: %s. Use a machine with apt and a Debian mirror (or set %s to the URL of one), "+
+			"or set %s to a cache that was filled on such a machine", e.Kind, strings.Join(e.Looked, "; "), mirrorVariable, cacheVariable)
+	}
 	if sp.remedy != "" {
 		return fmt.Sprintf("servers: no %s on this machine: %s. %s", e.Kind, strings.Join(e.Looked, "; "), sp.remedy)
 	}

@@ -120,7 +120,7 @@ func Shared(t testing.TB, kind servers.Kind) *servers.Server {
 	sharesMu.Unlock()
 	sh.once.Do(func() { sh.server, sh.err = servers.Start(context.Background(), options(kind, nil)) })
 	if sh.err != nil {
-		unavailable(t, sh.err)
+		Unavailable(t, sh.err)
 	}
 	used.add(t, sh.server)
 	return sh.server
@@ -154,7 +154,7 @@ func Own(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	selected(t, kind)
 	s, err := servers.Start(t.Context(), options(kind, args))
 	if err != nil {
-		unavailable(t, err)
+		Unavailable(t, err)
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -242,8 +242,8 @@ func selected(t testing.TB, kind servers.Kind) {
 	}
 }
 
-// unavailable ends the test because of err: a skip only if the machine has no such server.
-func unavailable(t testing.TB, err error) {
+// Unavailable ends the test because of err: a skip only if the machine has no such server.
+func Unavailable(t testing.TB, err error) {
 	t.Helper()
 	var missing *servers.MissingError
 	if errors.As(err, &missing) && !required() {

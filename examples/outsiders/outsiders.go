@@ -1,0 +1,78 @@
+// Package outsiders is views of a table that a program writes which nobody here wrote: sysbench's oltp scripts. Its test runs
+// them on MySQL and MariaDB beside a replicator that is killed again and again, exchanges the table as gh-ost and
+// pt-online-schema-change do, and compares every view with the rows.
+package outsiders
+
+import (
+	"context"
+	_ "embed" // for Config
+	"fmt"
+	"strconv"
+
+	"replicator/internal/lab"
+)
+
+// Config is the configuration. It takes OUTSIDERS_DSN and OUTSIDERS_REDIS from the environment.
+//
+//go:embed replicator.toml
+var Config string
+
+// Verify compares every view with the rows. It returns how many entries the views hold and how they differ.
+func Verify(ctx context.Context, db lab.MySQL, cache lab.Redis) (held int, differences []string, err error) {
+	rows, err := db.Rows(ctx, "SELECT id, k, c, pad FROM sbtest1")
+	if err != nil {
+		return 0, nil, err
+	}
+	want := expected(rows)
+	for _, view := range []struct {
+		name string
+		read func() (lab.Held, error)
+	}{
+		{"sbtest_copy", lines(ctx, db, "SELECT id, k, c, pad FROM sbtest_copy")},
+		{"sbtest_by_k", lines(ctx, db, "SELECT k, id FROM sbtest_by_k")},
+		{"sbtest_count", lines(ctx, db, "SELECT k, cnt FROM sbtest_count")},
+		{"sbtest_cache", func() (lab.Held, error) { return cache.Hashes(ctx, "sbtest:*") }},
+		{"sbtest_cache_by_k", func() (lab.Held, error) { return cache.Sets(ctx, "sbtest_by_k:*") }},
+		{"sbtest_ranking", func() (lab.Held, error) { return cache.Scores(ctx, "sbtest_ranking") }},
+	} {
+		got, err := view.read()
+		if err != nil {
+			return held, nil, fmt.Errorf("view %s: %w", view.name, err)
+		}
+		held += len(got)
+		differences = append(differences, lab.Differences(view.name, want[view.name], got)...)
+	}
+	return held, differences, nil
+}
+
+func lines(ctx context.Context, db lab.MySQL, query string) func() (lab.Held, error) {
+	return func() (lab.Held, error) {
+		rows, err := db.Rows(ctx, query)
+		return lab.Lines(rows), err
+	}
+}
+
+// expected is what each view should hold of rows of id, k, c and pad.
+func expected(rows [][]string) map[string]lab.Held {
+	cache, byK, ranking := lab.Held{}, lab.Held{}, lab.Held{}
+	count, sum := map[string]int{}, map[string]int{}
+	var index, counts [][]string
+	for _, r := range rows {
+		id, k := r[0], r[1]
+		for i, field := range []string{"k", "c", "pad"} {
+			cache["sbtest:"+id+" "+field] = r[i+1]
+		}
+		byK["sbtest_by_k:"+k+" "+id] = ""
+		index = append(index, []string{k, id})
+		n, _ := strconv.Atoi(id) // an INT of the server's
+		count[k], sum[k] = count[k]+1, sum[k]+n
+	}
+	for k, n := range count {
+		counts = append(counts, []string{k, strconv.Itoa(n)})
+		ranking[k] = strconv.Itoa(sum[k])
+	}
+	return map[string]lab.Held{
+		"sbtest_copy": lab.Lines(rows), "sbtest_by_k": lab.Lines(index), "sbtest_count": lab.Lines(counts),
+		"sbtest_cache": cache, "sbtest_cache_by_k": byK, "sbtest_ranking": ranking,
+	}
+}

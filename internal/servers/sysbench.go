@@ -1,0 +1,41 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// sysbench is where Debian has it, a load generator for servers that speak MySQL's protocol.
+var sysbench = &spec{suite: "bookworm", packages: []string{"sysbench"}, size: "20 MB"}
+
+// Sysbench prepares a command of sysbench, a writer that nobody here wrote, for one of its own scripts ("oltp_write_only") and a server.
+// The first call on a machine fetches it from Debian, as servers are.
+func Sysbench(ctx context.Context, s *Server, database, script string, args ...string) (*exec.Cmd, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	say := func(text string) { fmt.Fprintln(os.Stderr, "servers: sysbench:", text) }
+	root, err := once(ctx, cache, "sysbench", say, func(dir string, log *os.File) error {
+		if err := fetchPackages(ctx, cache, sysbench, dir, log, say); err != nil {
+			return err
+		}
+		return wrap(dir, []string{"sysbench"})
+	})
+	if err != nil {
+		return nil, &MissingError{Kind: "sysbench", Looked: []string{"it could not be fetched from Debian: " + trimmed(err)}, cause: err}
+	}
+	scripts := filepath.Join(root, "usr", "share", "sysbench")
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "sysbench"), append([]string{
+		filepath.Join(scripts, script+".lua"), "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", s.Port),
+		"--mysql-user=root", "--mysql-db=" + database}, args...)...)
+	plugins, err := filepath.Glob(filepath.Join(root, "usr", "lib", "*", "libmariadb3", "plugin"))
+	if err != nil || len(plugins) == 0 {
+		return nil, fmt.Errorf("servers: sysbench: its client has no plugins in %s", root)
+	}
+	cmd.Env = append(os.Environ(), "LUA_PATH="+filepath.Join(scripts, "?.lua"), "MARIADB_PLUGIN_DIR="+plugins[0])
+	return cmd, nil
+}
