@@ -28,6 +28,10 @@ type State struct {
 	AsOf    int64 // place of the last full look at the cell; 0 if there never was one
 }
 
+// Covers reports whether the state may be of the very row that a look found. Where the place is the version every look has another
+// one, and nothing can be told.
+func (s State) Covers(look Op) bool { return s.Version == look.Version || look.Version == look.AsOf }
+
 // Unseen is the state of a cell that a sink knows nothing of.
 var Unseen = State{Version: NoVersion}
 

@@ -58,6 +58,15 @@ type Target interface {
 type Applied struct {
 	Stale    []int // ops that were older than what every view of theirs holds, by their place in the batch
 	Rejected []Rejected
+
+	// Dead are the values of Stale ops whose cell stands in the view as a dead letter: a Mourner's other half.
+	Dead []ValueAt
+}
+
+// ValueAt is the place of a value in a batch.
+type ValueAt struct {
+	Op   int // in the batch
+	View int // the view's place in Target.Views
 }
 
 // Rejected is a value that the target can't hold.
@@ -77,6 +86,16 @@ type Sweeper interface {
 	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at or past
 	// the given order was applied: that version may have been deleted while nobody read the source's log.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
+}
+
+// Mourner is a Target that remembers of which cells its views show nothing because they are dead letters: what was applied last could
+// not be computed (Value.Err) or was Rejected. The next op that is applied ends that. So what is not shown is known where it is
+// missed, whatever became of the list of letters, and to every replicator.
+type Mourner interface {
+	// Dead pages through these cells of a view: after is the next that an earlier call returned ("" at first); an empty next is
+	// the end. Where there are none it costs next to nothing. A cell may come several times, and one too many does no harm: it is
+	// only looked at.
+	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
 // Refresher is a Target whose readers see what was applied only a while later. Refresh makes them see all of it: a fence

@@ -21,6 +21,7 @@ type change struct {
 	failed   error // why what it contributes could not be computed
 	bad      error // why what it contributes can't be stored
 	applied  bool  // State.Next says so, of the document as it was read last
+	dead     bool  // it is not applied, and the cell stands there as a dead letter
 }
 
 // batch is one call of Apply.
@@ -171,8 +172,9 @@ func (d *document) decide() error {
 			d.forget()
 			return nil
 		}
+		c.dead = !applies && old.dead
 		if c.applied = applies; applies {
-			s := &slot{key: c.do.Cell.Key, state: state, present: c.present && c.bad == nil, fields: c.fields}
+			s := &slot{key: c.do.Cell.Key, state: state, present: c.present, dead: c.failed != nil || c.bad != nil, fields: c.fields}
 			if !d.keeper.merged {
 				next = contents{} // the only cell there is
 			}
@@ -189,7 +191,7 @@ func (d *document) decide() error {
 	for name := range d.refused {
 		if s := next[name]; s != nil && s.present {
 			kept := *s
-			kept.present = false
+			kept.present, kept.dead = false, true
 			next[name], changed = &kept, true
 		}
 	}
@@ -303,6 +305,13 @@ func (b *batch) outcome() replicator.Applied {
 	for i := range b.ops {
 		if views[i] > 0 && applied[i] == 0 {
 			out.Stale = append(out.Stale, i)
+		}
+	}
+	for _, d := range b.documents {
+		for _, c := range d.changes {
+			if c.dead && applied[c.op] == 0 {
+				out.Dead = append(out.Dead, replicator.ValueAt{Op: c.op, View: c.view})
+			}
 		}
 	}
 	return out

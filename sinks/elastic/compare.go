@@ -47,7 +47,7 @@ func (d *document) compare() (differences []replicator.Difference, err error) {
 	for _, c := range d.changes {
 		w, s := &slot{key: c.do.Cell.Key, present: c.present, fields: c.fields}, known[c.slot]
 		why := cmp.Or(c.failed, c.bad)
-		if why != nil || w.present && s != nil && !s.present && s.state.Version == c.do.Version {
+		if why != nil || w.present && s.refused(c.do) {
 			w.present, w.fields = false, nil // the index refused it, if there is no other reason
 			dead := replicator.Difference{Op: c.op, View: c.view, Kind: replicator.Dead, State: replicator.Unseen, Err: why}
 			if s != nil {
@@ -95,6 +95,11 @@ func (d *document) compare() (differences []replicator.Difference, err error) {
 		}
 	}
 	return []replicator.Difference{result}, nil
+}
+
+// refused reports whether the index refused what a look finds: as the slot says, or would have said if slots told such things then.
+func (s *slot) refused(look replicator.Op) bool {
+	return s != nil && !s.present && (s.dead && s.state.Covers(look) || s.state.Version == look.Version)
 }
 
 // shown are the fields that a document shows, in the order of the view's; hidden if it is none that the alias shows.

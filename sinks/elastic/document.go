@@ -55,6 +55,7 @@ type slot struct {
 	key     replicator.Key
 	state   replicator.State
 	present bool     // it contributes
+	dead    bool     // it does not because it is a dead letter
 	fields  [][]byte // JSON texts in the order of the view's fields, nil where one is missing
 }
 
@@ -88,6 +89,7 @@ func cellOf(name string, key replicator.Key) (source string, c replicator.Cell, 
 // storedState is the form of the state in a document. Names are short: every document carries them.
 type storedState struct {
 	Hidden bool                   `json:"hidden"`
+	Dead   bool                   `json:"dead"` // some cell is
 	Cells  map[string]*storedSlot `json:"cells"`
 }
 
@@ -96,6 +98,7 @@ type storedSlot struct {
 	Version int64                      `json:"v"`
 	Order   int64                      `json:"o"`
 	AsOf    int64                      `json:"a"`
+	Dead    bool                       `json:"d"`
 	Fields  map[string]json.RawMessage `json:"f"` // what it contributes, in merged documents
 }
 
@@ -110,7 +113,7 @@ func (k *keeper) parse(source []byte) (contents, error) {
 		if s == nil {
 			continue
 		}
-		c := &slot{key: replicator.Key(s.Key), state: replicator.State{Version: s.Version, Order: s.Order, AsOf: s.AsOf}}
+		c := &slot{key: replicator.Key(s.Key), state: replicator.State{Version: s.Version, Order: s.Order, AsOf: s.AsOf}, dead: s.Dead}
 		if k.merged {
 			c.present = s.Fields != nil
 			c.fields = k.fieldsOf(s.Fields)
@@ -258,9 +261,9 @@ func (k *keeper) render(dst []byte, c contents) []byte {
 	} else {
 		names = k.slots(c)
 	}
-	hidden := true
+	hidden, dead := true, false
 	for _, s := range c {
-		hidden = hidden && !s.present
+		hidden, dead = hidden && !s.present, dead || s.dead
 	}
 	dst = append(dst, '{')
 	for i := range k.view.Fields {
@@ -274,6 +277,9 @@ func (k *keeper) render(dst []byte, c contents) []byte {
 	dst = append(dst, `"_replicator":{`...)
 	if hidden {
 		dst = append(dst, `"hidden":true,`...)
+	}
+	if dead {
+		dst = append(dst, `"dead":true,`...)
 	}
 	dst = append(dst, `"cells":{`...)
 	for i, name := range names {
@@ -295,6 +301,9 @@ func (k *keeper) renderSlot(dst []byte, name string, s *slot) []byte {
 	if s.state.AsOf != 0 {
 		dst = append(dst, `,"a":`...)
 		dst = strconv.AppendInt(dst, s.state.AsOf, 10)
+	}
+	if s.dead {
+		dst = append(dst, `,"d":true`...)
 	}
 	if k.merged && s.present {
 		dst = append(dst, `,"f":{`...)

@@ -29,6 +29,7 @@ type generation struct {
 	fingerprint string
 	forgotten   bool // what it holds is shown, but not gone on with
 	shown       bool // the alias shows it
+	mourns      bool // its mapping finds documents with a dead letter
 
 	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
 	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It ends
@@ -69,11 +70,16 @@ type indexInfo struct {
 				Forgotten   bool   `json:"forgotten"`
 			} `json:"replicator"`
 		} `json:"_meta"`
+		Properties struct {
+			State struct {
+				Properties map[string]json.RawMessage `json:"properties"`
+			} `json:"_replicator"`
+		} `json:"properties"`
 	} `json:"mappings"`
 }
 
 // described is what of an index is asked for.
-var described = []string{"*.aliases", "*.mappings._meta"}
+var described = []string{"*.aliases", "*.mappings._meta", "*.mappings.properties." + stateField}
 
 // putMeta writes what the index says of itself.
 func (g *generation) putMeta() esapi.Request {
@@ -101,7 +107,8 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 		if err != nil {
 			continue
 		}
-		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten}
+		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten,
+			mourns: info.Mappings.Properties.State.Properties["dead"] != nil}
 		_, g.shown = info.Aliases[m[1]]
 		for a := range info.Aliases {
 			if strings.HasPrefix(a, name+writeSuffix) {
@@ -140,6 +147,9 @@ func (s *Sink) settle(ctx context.Context, k *keeper) error {
 		own := slices.DeleteFunc(slices.Clone(all), func(g *generation) bool { return g.isShadow() != isShadow })
 		if n := len(own); n > 0 && own[n-1].holds(k.view) {
 			k.generation = own[n-1]
+			if err := s.mourn(ctx, k.generation); err != nil {
+				return err
+			}
 			s.retireSuperseded(own[:n-1])
 			if shown || isShadow {
 				return nil
@@ -230,6 +240,24 @@ func misdesigned(v *replicator.View, err error) error {
 	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w", v.Index, err))
 }
 
+// flag is the mapping of what is only searched for.
+func flag() map[string]any { return map[string]any{"type": "boolean", "doc_values": false} }
+
+// mourn makes an index from before states told of dead letters find them.
+func (s *Sink) mourn(ctx context.Context, g *generation) error {
+	if g.mourns {
+		return nil
+	}
+	state := map[string]any{"type": "object", "properties": map[string]any{"dead": flag()}}
+	mapping := body(map[string]any{"properties": map[string]any{stateField: state}})
+	err := s.client.call(ctx, esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: mapping}, nil)
+	if err != nil {
+		return fmt.Errorf("adding a field to the mapping of index %s: %w", g.index, err)
+	}
+	g.mourns = true
+	return nil
+}
+
 // filter is what an alias shows: all documents but those that only remember a cell.
 func filter() map[string]any {
 	return map[string]any{"bool": map[string]any{"must_not": map[string]any{"term": map[string]any{stateField + ".hidden": true}}}}
@@ -250,10 +278,11 @@ func creation(v *replicator.View, g *generation) (map[string]any, error) {
 		properties = map[string]any{}
 		mapping["properties"] = properties
 	}
-	// Nothing of the state is indexed but whether the document is hidden: states cost no more than their bytes.
+	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they do: states
+	// cost no more than their bytes.
 	properties[stateField] = map[string]any{"type": "object", "dynamic": false, "properties": map[string]any{
-		"hidden": map[string]any{"type": "boolean", "doc_values": false},
-		"cells":  map[string]any{"type": "object", "enabled": false},
+		"hidden": flag(), "dead": flag(),
+		"cells": map[string]any{"type": "object", "enabled": false},
 	}}
 	meta, ok := mapping["_meta"].(map[string]any)
 	if !ok {

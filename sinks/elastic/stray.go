@@ -16,7 +16,7 @@ var _ replicator.Tidier = (*Target)(nil)
 
 // Strays implements replicator.Tidier: documents without a state, which the program never writes.
 func (t *Target) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
-	found, next, err := t.hits(ctx, view, after, limit)
+	found, next, err := t.hits(ctx, view, filter(), after, limit)
 	if err != nil {
 		return nil, "", err
 	}

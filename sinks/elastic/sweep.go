@@ -61,7 +61,20 @@ func (p page) String() string {
 
 // sweep pages through the documents that a view shows, and returns those cells of theirs that are wanted.
 func (t *Target) sweep(ctx context.Context, view int, after string, limit int, wanted func(*slot) bool) ([]replicator.Cell, string, error) {
-	found, next, err := t.hits(ctx, view, after, limit)
+	return t.search(ctx, view, filter(), after, limit, wanted)
+}
+
+var _ replicator.Mourner = (*Target)(nil)
+
+// Dead implements replicator.Mourner.
+func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	query := map[string]any{"term": map[string]any{stateField + ".dead": true}}
+	return t.search(ctx, view, query, after, limit, func(s *slot) bool { return s.dead })
+}
+
+// search pages through the documents that a query finds, and returns those cells of theirs that are wanted.
+func (t *Target) search(ctx context.Context, view int, query map[string]any, after string, limit int, wanted func(*slot) bool) ([]replicator.Cell, string, error) {
+	found, next, err := t.hits(ctx, view, query, after, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,8 +101,8 @@ type hit struct {
 	Sort    json.RawMessage `json:"sort"`
 }
 
-// hits pages through the documents that a view shows.
-func (t *Target) hits(ctx context.Context, view int, after string, limit int) (found []hit, next string, err error) {
+// hits pages through the documents of a view that a query finds.
+func (t *Target) hits(ctx context.Context, view int, query map[string]any, after string, limit int) (found []hit, next string, err error) {
 	k := t.kept[view]
 	p, err := parsePage(after)
 	if err != nil {
@@ -108,7 +121,7 @@ func (t *Target) hits(ctx context.Context, view int, after string, limit int) (f
 		}
 		p.Point = opened.ID
 	}
-	if found, err = t.page(ctx, &p, limit); err != nil {
+	if found, err = t.page(ctx, query, &p, limit); err != nil {
 		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 	}
 	if len(found) < limit { // the last page
@@ -119,11 +132,11 @@ func (t *Target) hits(ctx context.Context, view int, after string, limit int) (f
 }
 
 // page reads the next documents, and moves p on.
-func (t *Target) page(ctx context.Context, p *page, limit int) ([]hit, error) {
+func (t *Target) page(ctx context.Context, query map[string]any, p *page, limit int) ([]hit, error) {
 	search := map[string]any{
 		"size": limit, "sort": []string{"_shard_doc"}, "track_total_hits": false,
 		"pit":   map[string]any{"id": p.Point, "keep_alive": keepPoint},
-		"query": filter(),
+		"query": query,
 	}
 	if p.After != nil {
 		search["search_after"] = p.After

@@ -31,7 +31,7 @@ type item struct {
 type converted struct {
 	keeper *keeper
 	key    []any
-	stored []byte // nil: nothing
+	stored []byte // nil: nothing, or nothing that can be held
 	digest uint64
 	err    error // the value can't be held
 }
@@ -71,6 +71,9 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			if c.err != nil && it.applied[i] {
 				applied.Rejected = append(applied.Rejected, replicator.Rejected{Op: it.place, View: c.keeper.place, Err: c.err})
 			}
+			if it.stale && it.before.find(c.keeper.id).dead() {
+				applied.Dead = append(applied.Dead, replicator.ValueAt{Op: it.place, View: c.keeper.place})
+			}
 		}
 	}
 	return applied, nil
@@ -85,11 +88,12 @@ func (t *Target) convert(place int, op *replicator.Op) *item {
 	for i, v := range op.Values {
 		c := &it.values[i]
 		c.keeper = t.kept[v.View]
-		if err != nil {
-			c.err = err
-			continue
+		if c.err = err; err == nil {
+			c.fill(key, op.Version, v, t.server.packet)
 		}
-		c.fill(key, op.Version, v, t.server.packet)
+		if c.err != nil || v.Err != nil {
+			c.reject(c.err)
+		}
 	}
 	return it
 }
@@ -126,7 +130,7 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 }
 
 // reject makes a value contribute nothing.
-func (c *converted) reject(err error) { c.stored, c.digest, c.err = nil, noDigest, err }
+func (c *converted) reject(err error) { c.stored, c.digest, c.err = nil, deadDigest, err }
 
 // applyOrSplit applies items in one transaction; if the server refuses one because of a value, in smaller ones, until the
 // value is found and rejected.
@@ -150,7 +154,7 @@ func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
 	rejected := false
 	for i := range items[0].values {
 		c := &items[0].values[i]
-		if (c.keeper.place == at.view || at.view == allViews) && c.digest != noDigest {
+		if (c.keeper.place == at.view || at.view == allViews) && c.stored != nil {
 			c.reject(errors.New(reason))
 			rejected = true
 		}
@@ -246,7 +250,10 @@ func (t *Target) applyIn(w *writer, items []*item) error {
 			}
 		}
 	}
-	return w.writeStates(changed)
+	if err := w.writeStates(changed); err != nil {
+		return err
+	}
+	return w.writeDead(items)
 }
 
 // decide judges the op for each of its views.
@@ -302,7 +309,7 @@ func (t *Target) changes(n int, items []*item, states map[string]map[string]cell
 			if old != nil && old.digest == c.digest && !rewrite {
 				continue
 			}
-			held := old == nil && !k.fresh.Load() || old != nil && old.digest != noDigest || rewrite
+			held := old == nil && !k.fresh.Load() || old.contributes() || rewrite
 			if !k.shared {
 				rows, err := contribution(c.stored)
 				if err != nil {

@@ -45,17 +45,17 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 // checkOwn looks for the sink's own tables, or for the right to create them.
 func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "there"}
-	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable)
+	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable, deadTable)
 	switch {
 	case err != nil:
 		f.Level, f.Detail = replicator.Fail, err.Error()
-	case len(existing) == 3:
+	case len(existing) == 4:
 		if err := s.probeOwn(ctx); err != nil {
 			f.Level, f.Detail = replicator.Fail, err.Error()
 			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
 		}
 	case s.mayCreate(ctx):
-		f.Detail = "not there yet; the first start creates them"
+		f.Detail = "not all there yet; the next start creates them"
 	default:
 		f.Level, f.Detail = replicator.Fail, "they are missing and the user may not create them"
 		f.Fix = fmt.Sprintf("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))

@@ -169,7 +169,8 @@ func (it *item) isDead(i int, states map[string]map[string]cellState) (why error
 		return why, true
 	}
 	v := states[it.entity][it.cell].find(c.keeper.id)
-	return nil, c.digest != noDigest && v != nil && v.digest == noDigest && v.state.Version == it.op.Version
+	return nil, c.stored != nil && (v.dead() && v.state.Covers(*it.op) ||
+		v != nil && v.digest == noDigest && v.state.Version == it.op.Version) // before states told
 }
 
 // expect collects what the items make of a view, key by key, and those of which it can hold nothing: dead letters.

@@ -44,9 +44,10 @@
 //
 // # What is stored
 //
-// Three tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks), replicator_state
-// (one row a cell: see stateFormat) and replicator_locks (a row for each of replicator.Partitions). Dropping any of them is
-// noticed: the views are then filled anew.
+// Four tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks), replicator_state
+// (one row a cell: see stateFormat), replicator_locks (a row for each of replicator.Partitions) and replicator_dead (a row for each
+// cell and view that is a dead letter, as the states say it, too). Dropping one of the first three is noticed: the views are then
+// filled anew.
 //
 // # How a batch is applied
 //
@@ -59,7 +60,7 @@
 //
 // mysql.go Config, New, Open · session.go connections and servers · own.go the sink's own tables · shape.go a target's shape
 // · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go what counters rest on · column.go,
-// number.go, datetime.go, json.go conversion · state.go, rows.go stored forms · apply.go, writer.go a batch · target.go
+// number.go, datetime.go, json.go conversion · state.go, rows.go stored forms · apply.go, writer.go a batch · dead.go which cells are dead letters · target.go
 // versions and marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go,
 // shardedcheck.go several databases · collation.go which values are one · fresh.go tables that were empty · sweep.go what a fill did not confirm · compare.go what
 // a verify reads · ddl.go missing tables · check.go what can be known before a start.

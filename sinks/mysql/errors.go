@@ -124,7 +124,7 @@ func classify(err error, doing string) error {
 
 // ownTable reports whether the server's message "Table 'database.name' doesn't exist" is about a table of the sink's own.
 func ownTable(message string) bool {
-	return slices.ContainsFunc([]string{viewsTable, stateTable, locksTable}, func(name string) bool {
+	return slices.ContainsFunc([]string{viewsTable, stateTable, locksTable, deadTable}, func(name string) bool {
 		return strings.Contains(message, "."+name+"'")
 	})
 }

@@ -129,7 +129,10 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 			d := replicator.Difference{Op: it.place, View: k.place, State: replicator.Unseen}
 			held := uint64(noDigest)
 			if v := states[it.entity][it.cell].find(k.id); v != nil {
-				d.State, held = v.state, v.digest
+				d.State = v.state
+				if v.contributes() {
+					held = v.digest
+				}
 				if rows, err := contribution(v.kept); err == nil {
 					d.Held = k.entries(rows)
 				}
@@ -142,7 +145,7 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 				continue
 			case held == noDigest:
 				d.Kind = replicator.Missing
-			case c.digest == noDigest:
+			case c.stored == nil:
 				d.Kind = replicator.Extra
 			default:
 				d.Kind = replicator.Stale
@@ -156,8 +159,7 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 // heldInLedger pages through the cells that contribute. Whether the sums are right no cell by itself can show: see Strays.
 func (t *Target) heldInLedger(ctx context.Context, k *keeper, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.cells(ctx, after, limit, func(state cellState) bool {
-		v := state.find(k.id)
-		return v != nil && v.digest != noDigest
+		return state.find(k.id).contributes()
 	})
 }
 

@@ -112,7 +112,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if len(refused) > 0 {
 		return nil, errors.Join(refused...)
 	}
-	t.retired, err = retiredIDs(ctx, s.db)
+	if t.retired, err = retiredIDs(ctx, s.db); err == nil {
+		err = s.forgetDead(ctx, t.retired)
+	}
 	return t, err
 }
 

@@ -16,6 +16,7 @@ const (
 	viewsTable = "replicator_views"
 	stateTable = "replicator_state"
 	locksTable = "replicator_locks"
+	deadTable  = "replicator_dead"
 )
 
 // ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity lie
@@ -32,6 +33,12 @@ var ownTables = []string{
   cell VARBINARY(768) NOT NULL,
   state LONGBLOB NOT NULL,
   PRIMARY KEY (entity, cell)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
+	"CREATE TABLE IF NOT EXISTS " + deadTable + ` (
+  view INT UNSIGNED NOT NULL,
+  entity VARBINARY(2048) NOT NULL,
+  cell VARBINARY(768) NOT NULL,
+  PRIMARY KEY (view, entity, cell)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
 	"CREATE TABLE IF NOT EXISTS " + viewsTable + ` (
   id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -52,7 +59,7 @@ var ownTables = []string{
 func (s *Sink) createOwn(ctx context.Context) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
-	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable)
+	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable, deadTable)
 	if err != nil {
 		return err
 	}
@@ -62,7 +69,7 @@ func (s *Sink) createOwn(ctx context.Context) error {
 			return classify(err, "table "+viewsTable)
 		}
 	}
-	if !existing[viewsTable] || !existing[stateTable] || !existing[locksTable] {
+	if !existing[viewsTable] || !existing[stateTable] || !existing[locksTable] || !existing[deadTable] {
 		for _, ddl := range ownTables {
 			if _, err := s.db.ExecContext(ctx, ddl); err != nil {
 				return classify(err, fmt.Sprintf("creating the sink's own tables in database %s (the user needs CREATE there)", s.database))

@@ -102,11 +102,11 @@ func (r *reader) value() (any, bool) {
 }
 
 // digest is a short name for a contribution that whoever writes bodies can't forge: it depends on a salt that only the
-// sink's own table holds. It is never noDigest.
+// sink's own table holds. It is neither noDigest nor deadDigest.
 func digest(salt salt, stored []byte) uint64 {
 	h := sha256.New()
 	h.Write(salt)
 	h.Write(stored)
 	var sum [sha256.Size]byte
-	return max(binary.BigEndian.Uint64(h.Sum(sum[:0])), 1)
+	return max(binary.BigEndian.Uint64(h.Sum(sum[:0])), deadDigest+1)
 }

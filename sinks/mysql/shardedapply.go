@@ -27,10 +27,11 @@ type outcome struct {
 	fresh    []bool                          // by op: some shard did not find it stale
 	rejected map[valueAt]replicator.Rejected // the first rejection of each value
 	by       map[valueAt][]bool              // the shards that rejected it
+	dead     map[valueAt]bool                // stale values of cells that are dead letters somewhere
 }
 
 func newOutcome(ops int) *outcome {
-	return &outcome{fresh: make([]bool, ops), rejected: map[valueAt]replicator.Rejected{}, by: map[valueAt][]bool{}}
+	return &outcome{fresh: make([]bool, ops), rejected: map[valueAt]replicator.Rejected{}, by: map[valueAt][]bool{}, dead: map[valueAt]bool{}}
 }
 
 // applied is the outcome as Apply returns it.
@@ -39,6 +40,11 @@ func (o *outcome) applied(ops []replicator.Op) replicator.Applied {
 	for i := range ops {
 		if !o.fresh[i] && len(ops[i].Values) > 0 {
 			a.Stale = append(a.Stale, i)
+		}
+	}
+	for at := range o.dead {
+		if !o.fresh[at.op] {
+			a.Dead = append(a.Dead, replicator.ValueAt{Op: at.op, View: at.view})
 		}
 	}
 	a.Rejected = slices.SortedFunc(maps.Values(o.rejected), func(a, b replicator.Rejected) int {
@@ -161,6 +167,9 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []portion, o *outc
 		}
 		for i, of := range round[shard].of {
 			o.fresh[of] = o.fresh[of] || !stale[i]
+		}
+		for _, d := range applied.Dead {
+			o.dead[valueAt{round[shard].of[d.Op], t.global[shard][d.View]}] = true
 		}
 		for _, r := range applied.Rejected {
 			at := valueAt{round[shard].of[r.Op], t.global[shard][r.View]}

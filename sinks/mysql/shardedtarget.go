@@ -25,6 +25,7 @@ var (
 	_ replicator.Sweeper  = (*shardedTarget)(nil)
 	_ replicator.Comparer = (*shardedTarget)(nil)
 	_ replicator.Tidier   = (*shardedTarget)(nil)
+	_ replicator.Mourner  = (*shardedTarget)(nil)
 )
 
 // place finds out where each view stands in the shards' targets.

@@ -25,12 +25,21 @@ type cellState []viewState
 type viewState struct {
 	view   uint32
 	state  replicator.State
-	digest uint64 // of the contribution; noDigest if it is none
+	digest uint64 // of the contribution; noDigest if it is none, deadDigest if it could not be computed or held
 	kept   []byte // the contribution itself, where other cells' contributions need it
 }
 
-// noDigest is the digest of no contribution.
-const noDigest = 0
+// What no contribution's digest is.
+const (
+	noDigest   = 0
+	deadDigest = 1
+)
+
+// contributes reports whether the cell has something in the view. It may be asked of nil.
+func (v *viewState) contributes() bool { return v != nil && v.digest > deadDigest }
+
+// dead reports whether the cell has nothing in the view because it is a dead letter. It may be asked of nil.
+func (v *viewState) dead() bool { return v != nil && v.digest == deadDigest }
 
 // find returns the state of a view; nil if it never saw the cell.
 func (c cellState) find(view uint32) *viewState {

@@ -77,8 +77,7 @@ func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.
 	for i := range keys {
 		for j, o := range owners {
 			for _, state := range states[entities[i*len(owners)+j]] {
-				v := state.find(o.id)
-				claimed[i] = claimed[i] || v != nil && v.digest != noDigest
+				claimed[i] = claimed[i] || state.find(o.id).contributes()
 			}
 		}
 	}
@@ -285,7 +284,7 @@ func (t *Target) cells(ctx context.Context, from string, limit int, wanted func(
 // since an order.
 func (t *Target) shows(state cellState, before int64) bool {
 	for _, k := range t.kept {
-		if v := state.find(k.id); v != nil && (v.digest != noDigest || v.state.Version != replicator.NoVersion) && max(v.state.Order, v.state.AsOf) < before {
+		if v := state.find(k.id); v != nil && (v.contributes() || v.state.Version != replicator.NoVersion) && max(v.state.Order, v.state.AsOf) < before {
 			return true
 		}
 	}

@@ -58,6 +58,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			if !again[e] {
 				applied.Stale = append(applied.Stale, e.plan.stale...)
 				applied.Rejected = append(applied.Rejected, e.plan.rejected...)
+				applied.Dead = append(applied.Dead, e.plan.dead...)
 			}
 		}
 		todo = todo[:0]

@@ -110,9 +110,12 @@ func (t *Target) looks(e *entity, ops []replicator.Op) ([]*look, error) {
 				if err != nil {
 					return nil, replicator.Fatal(err)
 				}
-				l.known = append(l.known, known...)
 				if v.generation == k.generation {
-					state, refused = v.state, len(known) == 0 && v.state.Version == ops[i].Version
+					state = v.state
+					refused = v.dead() && state.Covers(ops[i]) || v.claims == "" && state.Version == ops[i].Version // before records told
+				}
+				if v.contributes() {
+					l.known = append(l.known, known...)
 				}
 			}
 			if l.op == i {
@@ -397,6 +400,6 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	id := t.keepers[view].id
 	return t.page(ctx, after, limit, func(r *record, c replicator.Cell) bool {
 		v := r.find(c, id)
-		return v != nil && v.claims != ""
+		return v != nil && v.contributes()
 	})
 }

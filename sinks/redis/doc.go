@@ -19,6 +19,7 @@
 //	replicator:sources             the set of sources
 //	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: for each member how many claim it, and the sum
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
+//	replicator:dead:SOURCE:VIEW    the set of entities of which the view does not show a cell because it is a dead letter
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision
 //
 // # How a batch is applied

@@ -27,6 +27,7 @@ type keeper struct {
 	generation uint64
 	kind       byte                // of its claims
 	marked     replicator.Standing // when it was opened
+	dead       string              // the key of the set of entities with a dead letter
 }
 
 func newKeeper(v *replicator.View, place int) (*keeper, error) {
@@ -167,6 +168,7 @@ const (
 	marksPrefix  = prefix + "marks:"
 	sumPrefix    = prefix + "sum:"    // the exact sum of a counter; of each member of a ranking how many claim it, and the exact sum
 	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
+	deadPrefix   = prefix + "dead:"   // which entities have a dead letter in a view
 	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what
 )
 
@@ -176,6 +178,11 @@ var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 // recordKey is where an entity's record stands.
 func recordKey(source, text string) string {
 	return entityPrefix + escapeSource.Replace(source) + ":" + text
+}
+
+// deadKey is where the entities stand that have a dead letter in a view.
+func deadKey(source, view string) string {
+	return deadPrefix + escapeSource.Replace(source) + ":" + view
 }
 
 // beside is the sink's key that stands beside a user's, in the same slot; "" where nothing is remembered there.

@@ -88,6 +88,9 @@ change.s = function(key, _, args, from, upto, shown)
   end
 end
 
+-- the entities that have a dead letter in a view.
+change.d = change.s
+
 local function isOtherType(err) return string.find(err.err, 'WRONGTYPE', 1, true) ~= nil end
 
 local function claimed(beside, member, amount)
@@ -158,10 +161,10 @@ change.z = function(key, beside, args, from, upto, shown)
   end
 end
 
-local types = { h = 'hash', j = 'string', s = 'set', m = 'set', u = 'string', c = 'string', z = 'zset' }
+local types = { h = 'hash', j = 'string', s = 'set', m = 'set', u = 'string', c = 'string', z = 'zset', d = 'set' }
 
 -- How many keys a change has: its own, and for some kinds the one beside it.
-local keys = { h = 1, j = 1, s = 1, m = 2, u = 2, c = 2, z = 2 }
+local keys = { h = 1, j = 1, s = 1, m = 2, u = 2, c = 2, z = 2, d = 1 }
 
 -- typeOf is what key holds now: kind's own type (or nothing), or the name of another.
 local function typeOf(key, kind)

@@ -34,6 +34,7 @@ type plan struct {
 	changes  []change
 	stale    []int
 	rejected []replicator.Rejected
+	dead     []replicator.ValueAt
 }
 
 // change is what happens to one key.
@@ -76,6 +77,7 @@ func (e *entity) decide(b *batch) error {
 	for _, i := range e.ops {
 		op := &b.ops[i]
 		stale := len(op.Values) > 0
+		var dead []replicator.ValueAt
 		for _, value := range op.Values {
 			k := b.keepers[value.View]
 			known := viewRecord{id: k.id, generation: k.generation, state: replicator.Unseen}
@@ -91,6 +93,9 @@ func (e *entity) decide(b *batch) error {
 			}
 			next, applies := known.state.Next(*op)
 			if !applies {
+				if known.dead() && !forgotten {
+					dead = append(dead, replicator.ValueAt{Op: i, View: value.View})
+				}
 				if next != known.state {
 					known.state, p.changed = next, true
 					r.set(op.Cell, known)
@@ -102,6 +107,9 @@ func (e *entity) decide(b *batch) error {
 			claims, err := k.claims(op.Cell, value)
 			if claims, err = e.unblocked(k, claims, err); err != nil {
 				p.rejected = append(p.rejected, replicator.Rejected{Op: i, View: value.View, Err: err})
+			}
+			if err != nil || value.Err != nil {
+				claims = []claim{{kind: kindDead, key: k.dead}}
 			}
 			m.new = claims
 			b.text = appendClaims(b.text[:0], claims)
@@ -123,7 +131,7 @@ func (e *entity) decide(b *batch) error {
 			r.set(op.Cell, known)
 		}
 		if stale {
-			p.stale = append(p.stale, i)
+			p.stale, p.dead = append(p.stale, i), append(p.dead, dead...)
 		}
 	}
 	if p.changed {
@@ -204,7 +212,7 @@ func (c *changer) run() error {
 				switch t.kind {
 				case kindHash, kindJSON:
 					err = c.rowChange(t)
-				case kindSet:
+				case kindSet, kindDead:
 					err = c.setChange(t, m)
 				default:
 					if c.whole {

@@ -49,6 +49,12 @@ type viewRecord struct {
 	claims     string // encoded
 }
 
+// dead reports whether the cell is a dead letter in the view: a claim of its own says so, and is the only one then.
+func (v *viewRecord) dead() bool { return v.claims != "" && v.claims[0] == kindDead }
+
+// contributes reports whether the view's keys show something of the cell.
+func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
+
 // pending is a change of one key that stands in the record before the key is touched: only in a cluster, where a key and the
 // record live apart.
 type pending struct {
@@ -186,6 +192,7 @@ const (
 	kindUnique  = 'u'
 	kindCounter = 'c'
 	kindRanking = 'z'
+	kindDead    = 'd' // no contribution: the entity is one of those that have a dead letter in the view
 )
 
 // row is what a cell gives to a hash or a JSON object.
@@ -252,7 +259,7 @@ func parseClaims(s string) ([]claim, error) {
 				}
 				c.row.fields = append(c.row.fields, f)
 			}
-		case kindSet, kindMembers, kindUnique, kindCounter, kindRanking:
+		case kindSet, kindMembers, kindUnique, kindCounter, kindRanking, kindDead:
 			c.member, c.amount = d.text(), d.text()
 		default:
 			d.fail()

@@ -59,6 +59,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	var refused []error
 	for i, v := range views {
 		k, err := s.keep(ctx, v, i, may)
+		if err == nil {
+			k.dead = deadKey(source, v.Name)
+		}
 		t.keepers = append(t.keepers, k)
 		refused = append(refused, replicator.OfView(err, v.Name))
 	}

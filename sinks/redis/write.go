@@ -125,7 +125,7 @@ func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
 		return arg%2 == 1 || arg == 0 || arg > 2*ch.fields
-	case kindSet, kindMembers, kindUnique:
+	case kindSet, kindMembers, kindUnique, kindDead:
 		return arg%2 == 1
 	}
 	return false

@@ -43,6 +43,25 @@ func (t *referenceTarget) Compare(_ context.Context, ops []replicator.Op) ([]rep
 	return differences, nil
 }
 
+var _ replicator.Mourner = (*referenceTarget)(nil)
+
+// Dead implements replicator.Mourner.
+func (t *referenceTarget) Dead(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	var cells []replicator.Cell
+	for p := range t.sink.dead {
+		if p.source == t.source && p.view == t.views[view].Name && p.cell.String() > after {
+			cells = append(cells, p.cell)
+		}
+	}
+	slices.SortFunc(cells, func(a, b replicator.Cell) int { return cmp.Compare(a.String(), b.String()) })
+	if len(cells) > limit {
+		return cells[:limit], cells[limit-1].String(), nil
+	}
+	return cells, "", nil
+}
+
 // Held implements replicator.Comparer.
 func (t *referenceTarget) Held(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	t.sink.mu.Lock()

@@ -15,6 +15,7 @@ type Reference struct {
 	next   func(replicator.State, replicator.Op) (replicator.State, bool)
 	states map[place]replicator.State
 	held   map[place][]replicator.Entry
+	dead   map[place]bool
 	marks  map[mark]replicator.Mark
 }
 
@@ -31,7 +32,7 @@ var _ replicator.Sink = (*Reference)(nil)
 // NewReference returns an empty sink.
 func NewReference() *Reference {
 	return &Reference{
-		next: replicator.State.Next, states: map[place]replicator.State{}, held: map[place][]replicator.Entry{},
+		next: replicator.State.Next, states: map[place]replicator.State{}, held: map[place][]replicator.Entry{}, dead: map[place]bool{},
 		marks: map[mark]replicator.Mark{},
 	}
 }
@@ -49,6 +50,7 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 				if p.source == source && p.view == v.Name {
 					delete(r.states, p)
 					delete(r.held, p)
+					delete(r.dead, p)
 				}
 			}
 		}
@@ -85,6 +87,7 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
 	maps.DeleteFunc(r.states, func(p place, _ replicator.State) bool { return p.view == view })
+	maps.DeleteFunc(r.dead, func(p place, _ bool) bool { return p.view == view })
 	return nil
 }
 
@@ -165,21 +168,26 @@ func (t *referenceTarget) Apply(_ context.Context, ops []replicator.Op) (replica
 	defer t.sink.mu.Unlock()
 	var applied replicator.Applied
 	for i, op := range ops {
-		stale := true
+		stale, dead := true, []replicator.ValueAt(nil)
 		for _, v := range op.Values {
 			p, state := t.state(v.View, op.Cell)
 			next, ok := t.sink.next(state, op)
 			t.sink.states[p] = next
 			if !ok {
+				if t.sink.dead[p] {
+					dead = append(dead, replicator.ValueAt{Op: i, View: v.View})
+				}
 				continue
 			}
 			stale = false
+			delete(t.sink.dead, p)
 			if err := refused(v); err != nil {
+				t.sink.dead[p] = true
 				applied.Rejected = append(applied.Rejected, replicator.Rejected{Op: i, View: v.View, Err: err})
 				v.Entries = nil
 			}
 			if v.Err != nil {
-				v.Entries = nil
+				t.sink.dead[p], v.Entries = true, nil
 			}
 			if len(v.Entries) == 0 {
 				delete(t.sink.held, p)
@@ -188,7 +196,7 @@ func (t *referenceTarget) Apply(_ context.Context, ops []replicator.Op) (replica
 			}
 		}
 		if stale && len(op.Values) > 0 {
-			applied.Stale = append(applied.Stale, i)
+			applied.Stale, applied.Dead = append(applied.Stale, i), append(applied.Dead, dead...)
 		}
 	}
 	return applied, nil

@@ -38,6 +38,12 @@ func (r *Reference) Swap(_ context.Context, _ string, views []*replicator.View) 
 				r.held[p] = entries
 			}
 		}
+		for p := range maps.Clone(r.dead) {
+			if p.view == shadow {
+				p.view = v.Name
+				r.dead[p] = true
+			}
+		}
 		for k, m := range maps.Clone(r.marks) {
 			if k.view == shadow {
 				k.view, m.View = v.Name, v.Name
@@ -76,4 +82,5 @@ func (r *Reference) drop(view string) {
 	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
 	maps.DeleteFunc(r.states, func(p place, _ replicator.State) bool { return p.view == view })
 	maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.view == view })
+	maps.DeleteFunc(r.dead, func(p place, _ bool) bool { return p.view == view })
 }

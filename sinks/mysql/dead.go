@@ -1,0 +1,113 @@
+package mysql
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+var _ replicator.Mourner = (*Target)(nil)
+
+// A state says of each view whether the cell is a dead letter there. The table of the dead says the same, so that they can be found
+// without reading all states: it changes with them, in the same transaction.
+
+// Dead implements replicator.Mourner.
+func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	k := t.kept[view]
+	cells, next, err := t.dead(ctx, k, after, limit)
+	return cells, next, classify(err, "view "+k.view.Name+": listing its dead letters")
+}
+
+func (t *Target) dead(ctx context.Context, k *keeper, after string, limit int) (cells []replicator.Cell, next string, err error) {
+	where, args := "", []any{k.id}
+	if after != "" {
+		last, err := parseRows([]byte(after))
+		if err != nil || len(last) != 1 || len(last[0]) != 2 {
+			return nil, "", errState
+		}
+		where, args = " AND (entity > ? OR (entity = ? AND cell > ?))", append(args, last[0][0], last[0][0], last[0][1])
+	}
+	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell FROM "+deadTable+" WHERE view = ?"+where+" ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), args...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var entity, id []byte
+		if err := rows.Scan(&entity, &id); err != nil {
+			return nil, "", err
+		}
+		c, err := parseCell(t.source, entity, id)
+		if err != nil {
+			return nil, "", err
+		}
+		if cells = append(cells, c); len(cells) == limit {
+			next = string(appendRows(nil, []row{{entity, id}}))
+		}
+	}
+	return cells, next, rows.Err()
+}
+
+// writeDead makes the table of the dead say what the items' states do. Of the dead themselves it does so whatever it said before.
+func (w *writer) writeDead(items []*item) error {
+	var died, risen []any
+	for _, it := range items {
+		for i := range it.values {
+			if id := it.values[i].keeper.id; !it.applied[i] {
+				continue
+			} else if it.after.find(id).dead() {
+				died = append(died, id, []byte(it.entity), []byte(it.cell))
+			} else if it.before.find(id).dead() {
+				risen = append(risen, id, []byte(it.entity), []byte(it.cell))
+			}
+		}
+	}
+	if err := w.dead("INSERT IGNORE INTO "+deadTable+" (view, entity, cell) VALUES ", "(?, ?, ?)", ", ", died); err != nil {
+		return err
+	}
+	return w.dead("DELETE FROM "+deadTable+" WHERE ", "(view = ? AND entity = ? AND cell = ?)", " OR ", risen)
+}
+
+// dead executes a statement about cells, three values each, as few at a time as a statement takes.
+func (w *writer) dead(statement, one, between string, cells []any) error {
+	for len(cells) > 0 {
+		n, size := 0, 0
+		for n < len(cells) && n < 3*maxList {
+			if size += sizeOf(cells[n : n+3]); n > 0 && size > w.server.packet/2 {
+				break
+			}
+			n += 3
+		}
+		list := strings.TrimSuffix(strings.Repeat(one+between, n/3), between)
+		if _, err := w.tx.ExecContext(w.ctx, statement+list, cells[:n]...); err != nil {
+			return &viewError{view: allViews, err: err}
+		}
+		cells = cells[n:]
+	}
+	return nil
+}
+
+// forgetDead removes what the table of the dead says of views that are no more.
+func (s *Sink) forgetDead(ctx context.Context, retired map[uint32]bool) error {
+	if len(retired) == 0 {
+		return nil
+	}
+	var ids []any
+	for id := range retired {
+		ids = append(ids, id)
+	}
+	_, err := s.db.ExecContext(ctx, "DELETE FROM "+deadTable+" WHERE view IN ("+marks(len(ids))+")", ids...)
+	return classify(err, "table "+deadTable)
+}
+
+// Dead implements replicator.Mourner.
+func (t *shardedTarget) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
+		if t.local[shard][view] == absent {
+			return nil, "", nil
+		}
+		return t.shards[shard].Dead(ctx, t.local[shard][view], after, limit)
+	})
+}
