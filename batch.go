@@ -142,11 +142,14 @@ func (s *session) looks(ctx context.Context, batch []*pending) (map[Cell]*pendin
 // before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead letter.
 func (s *session) settle(ctx context.Context, ops []Op, rows []*Row, applied Applied) error {
 	type place struct{ op, view int }
-	bad := map[place]bool{}
+	bad, dead := map[place]bool{}, map[place]bool{}
 	var letters []DeadLetter
 	stale := map[int]bool{}
 	for _, i := range applied.Stale {
 		stale[i] = true
+	}
+	for _, d := range applied.Dead {
+		dead[place{d.Op, d.View}] = true
 	}
 	bury := func(i, view int, reason string, err error) {
 		bad[place{i, view}] = true
@@ -155,7 +158,8 @@ func (s *session) settle(ctx context.Context, ops []Op, rows []*Row, applied App
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
-			if v.Err != nil && !stale[i] {
+			late := op.AsOf != 0 && dead[place{i, v.View}] // a look that another replicator's overtook: both found this
+			if v.Err != nil && (!stale[i] || late) {
 				reason := "evaluate"
 				if rows[i] != nil && rows[i].Err != nil {
 					reason = "row"
@@ -174,32 +178,26 @@ func (s *session) settle(ctx context.Context, ops []Op, rows []*Row, applied App
 			return fmt.Errorf("saving %d dead letters: %w", len(letters), err)
 		}
 	}
-	good, passed := make([][]Cell, len(s.run.views)), make([][]Op, len(s.run.views))
+	if err := s.unburied(ctx, ops, rows, applied.Dead); err != nil {
+		return err
+	}
+	_, mourns := s.target.(Mourner)
+	good := make([][]Cell, len(s.run.views))
 	for i, op := range ops {
-		for _, v := range op.Values {
-			switch {
-			case stale[i]: // another replicator may have applied what follows our letter: nothing newer will come to us
-				passed[v.View] = append(passed[v.View], op)
-			case !bad[place{i, v.View}]:
+		if stale[i] && !mourns {
+			continue
+		}
+		for _, v := range op.Values { // of a stale one, too: what another replicator put there instead is not dead
+			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
 				good[v.View] = append(good[v.View], op.Cell)
 			}
 		}
 	}
-	return s.raise(ctx, good, passed)
-}
-
-// raise removes the dead letters that are obsolete, by view: of cells that something was applied of, and those that the views were past
-// already when an op came that is newer than they are.
-func (s *session) raise(ctx context.Context, good [][]Cell, passed [][]Op) error {
 	for i, v := range s.run.views {
-		var err error
-		if len(good[i]) > 0 {
-			err = s.run.pipeline.Store.Raise(ctx, v.Name, good[i])
+		if len(good[i]) == 0 {
+			continue
 		}
-		if err == nil && len(passed[i]) > 0 {
-			err = s.run.pipeline.Store.RaiseBefore(ctx, v.Name, passed[i])
-		}
-		if err != nil {
+		if err := s.run.pipeline.Store.Raise(ctx, v.Name, good[i]); err != nil {
 			return fmt.Errorf("removing obsolete dead letters of view %s: %w", v.Name, err)
 		}
 	}

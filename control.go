@@ -166,7 +166,7 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 		return false, err
 	}
 	r.mu.Lock()
-	s, failed, filling, state := r.session, r.err, r.now.Filling(), r.state
+	s, failed, filling, state := r.session, r.err, r.now.Filling() || !r.letters[view], r.state
 	r.mu.Unlock()
 	if state == StateFailed {
 		return false, fmt.Errorf("view %s has failed: %w", view, failed)

@@ -359,16 +359,11 @@ func (m *memoryStore) Raise(_ context.Context, view string, cells []replicator.C
 	return nil
 }
 
-func (m *memoryStore) RaiseBefore(_ context.Context, view string, ops []replicator.Op) error {
+func (m *memoryStore) Known(_ context.Context, view string, cell replicator.Cell) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, op := range ops {
-		id := view + " " + op.Cell.String()
-		if l, there := m.letters[id]; there && replicator.Before(l.Version, l.Order, op) {
-			delete(m.letters, id)
-		}
-	}
-	return nil
+	_, has := m.letters[view+" "+cell.String()]
+	return has, nil
 }
 
 func (m *memoryStore) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {

@@ -105,7 +105,7 @@ func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string) {
 	for key, body := range f.model() {
 		order++
 		op := replicator.Op{Cell: fakeCell(key), Version: 1, Order: order}
-		if body != "bad" {
+		if body != unreadable && body != refused {
 			op.Values = []replicator.Value{{Entries: []replicator.Entry{{Fields: []any{body}}}}}
 		}
 		if _, err := target.Apply(t.Context(), []replicator.Op{op}); err != nil {

@@ -32,6 +32,7 @@ type run struct {
 	now     Standing         // of all together, with what was applied since
 	swapped map[string]int64 // by view: where a table of its was replaced by another one, until it is compared with the source
 	read    Position         // the latest place that was applied up to, with what was read beyond it; zero if that is not known
+	letters map[string]bool  // by view: the store was told which cells the sink knows to be dead letters
 	dirty   bool             // the progress, or what is to be compared, changed since the last checkpoint
 	session *session
 	state   string
@@ -54,6 +55,10 @@ func newRun(p *Pipeline, from []Checkpoint) (*run, error) {
 		if c.Swapped != 0 {
 			r.swapped[c.View] = c.Swapped
 		}
+	}
+	r.letters = map[string]bool{}
+	for _, c := range from {
+		r.letters[c.View] = c.Letters
 	}
 	r.applied = make([]atomic.Int64, len(r.views))
 	r.stopping, r.stop = context.WithCancel(context.Background())
@@ -363,7 +368,7 @@ func (r *run) marked(at Standing) []Checkpoint {
 		} else {
 			c.Standing = c.Raise(at)
 		}
-		c.Swapped, c.Read = r.swapped[c.View], r.readBeyond(*c)
+		c.Swapped, c.Read, c.Letters = r.swapped[c.View], r.readBeyond(*c), r.letters[c.View]
 	}
 	return slices.Clone(r.stands)
 }

@@ -110,6 +110,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 		return nil
 	})
 	start(&feeders, func() error { return s.fill(intake) })
+	start(&feeders, func() error { return s.mourn(intake) })
 	for _, l := range s.lanes {
 		start(&lanes, func() error { return l.run(ctx, drain) })
 	}

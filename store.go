@@ -14,6 +14,7 @@ type Checkpoint struct {
 	Standing
 	Read    Position `json:"read,omitzero"`     // a later place, up to which the source was read before; some of that may be in the sink
 	Swapped int64    `json:"swapped,omitempty"` // where another table took the place of one that it reads, and it was not compared since
+	Letters bool     `json:"letters,omitempty"` // the store was told which cells the sink knows to be dead letters
 
 	unmarked bool // it says where the view is to begin, and nothing of that has been marked in the sink yet
 }
@@ -42,9 +43,8 @@ type DeadLetters interface {
 	// must be cheap then.
 	Raise(ctx context.Context, view string, cells []Cell) error
 
-	// RaiseBefore removes those of the cells' dead letters that are older than the ops (Before), which found the view past
-	// them. It is as cheap as Raise.
-	RaiseBefore(ctx context.Context, view string, ops []Op) error
+	// Known reports whether there is a dead letter of the cell.
+	Known(ctx context.Context, view string, cell Cell) (bool, error)
 
 	// List gives the dead letters of a view ("": all), oldest first, one after another: each may hold megabytes. Those that are buried or
 	// removed meanwhile may be among them or not. It ends with the first error. The store may be used between two of them.
@@ -69,12 +69,4 @@ type DeadLetter struct {
 	Reason   string
 	Raw      []byte // the body as stored, or the row's columns as JSON
 	Time     time.Time
-}
-
-// Before reports whether a dead letter of that version and place is older than what op brings.
-func Before(version, order int64, op Op) bool {
-	if op.AsOf != 0 {
-		return order < op.AsOf
-	}
-	return version < op.Version || version == op.Version && order < op.Order
 }

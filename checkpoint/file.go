@@ -208,12 +208,12 @@ func (f *File) Bury(_ context.Context, list []replicator.DeadLetter) error {
 
 // Raise implements replicator.DeadLetters.
 func (f *File) Raise(_ context.Context, view string, cells []replicator.Cell) error {
-	return f.letters.raise(f.letters.index.of(view, cells))
+	return f.letters.raise(view, cells)
 }
 
-// RaiseBefore implements replicator.DeadLetters.
-func (f *File) RaiseBefore(_ context.Context, view string, ops []replicator.Op) error {
-	return f.letters.raise(f.letters.index.before(view, ops))
+// Known implements replicator.DeadLetters.
+func (f *File) Known(_ context.Context, view string, cell replicator.Cell) (bool, error) {
+	return f.letters.index.has(view, cell), nil
 }
 
 // List implements replicator.DeadLetters.

@@ -21,8 +21,6 @@ type entry struct {
 	at   int64
 	size int64
 	view string
-
-	version, order int64 // of the letter's row
 }
 
 func newIndex() *index { return &index{entries: map[letterID]entry{}, counts: map[string]int{}} }
@@ -86,21 +84,12 @@ func (x *index) of(view string, cells []replicator.Cell) []letterID {
 	return ids
 }
 
-// before returns the ids of those letters of the ops' cells in the view that are older than the ops.
-func (x *index) before(view string, ops []replicator.Op) []letterID {
+// has reports whether a cell has a letter in the view.
+func (x *index) has(view string, c replicator.Cell) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.counts[view] == 0 {
-		return nil
-	}
-	var ids []letterID
-	for _, op := range ops {
-		id := idOf(view, op.Cell)
-		if e, has := x.entries[id]; has && replicator.Before(e.version, e.order, op) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+	_, has := x.entries[idOf(view, c)]
+	return has
 }
 
 // known returns those of the ids that letters have, each once.

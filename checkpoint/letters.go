@@ -118,8 +118,7 @@ func (l *letters) enter(number int, text []byte) error {
 		if !ok || n.Bury.View == "" {
 			return damaged("a letter has no id or view")
 		}
-		l.live += int64(len(text)) - l.index.put(id, entry{at: l.size, size: int64(len(text)), view: n.Bury.View,
-			version: n.Bury.Version, order: n.Bury.Order}).size
+		l.live += int64(len(text)) - l.index.put(id, entry{at: l.size, size: int64(len(text)), view: n.Bury.View}).size
 	default:
 		for _, text := range n.Remove {
 			if id, ok := parseID(text); ok {
@@ -142,8 +141,8 @@ func (l *letters) bury(list []replicator.DeadLetter) error {
 	return l.append(lines)
 }
 
-// raise removes letters that the index named; there are most often none.
-func (l *letters) raise(ids []letterID) error {
+func (l *letters) raise(view string, cells []replicator.Cell) error {
+	ids := l.index.of(view, cells)
 	if len(ids) == 0 {
 		return nil
 	}

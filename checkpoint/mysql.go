@@ -260,7 +260,7 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 		return nil
 	}, func() {
 		for i, d := range list {
-			s.index.put(idOf(d.View, d.Cell), entry{at: places[i], view: d.View, version: d.Version, order: d.Order})
+			s.index.put(idOf(d.View, d.Cell), entry{at: places[i], view: d.View})
 		}
 	})
 }
@@ -268,11 +268,6 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 // Raise implements replicator.DeadLetters.
 func (s *MySQL) Raise(ctx context.Context, view string, cells []replicator.Cell) error {
 	return s.remove(ctx, "removing dead letters", s.index.of(view, cells))
-}
-
-// RaiseBefore implements replicator.DeadLetters.
-func (s *MySQL) RaiseBefore(ctx context.Context, view string, ops []replicator.Op) error {
-	return s.remove(ctx, "removing dead letters", s.index.before(view, ops))
 }
 
 // Drop implements replicator.DeadLetters.
@@ -316,6 +311,11 @@ func (s *MySQL) List(ctx context.Context, view string) iter.Seq2[replicator.Dead
 		})
 		return letters, last, err
 	})
+}
+
+// Known implements replicator.Store.
+func (s *MySQL) Known(_ context.Context, view string, cell replicator.Cell) (bool, error) {
+	return s.index.has(view, cell), nil
 }
 
 // Count implements replicator.DeadLetters.

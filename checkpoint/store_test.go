@@ -86,7 +86,6 @@ func testStore(t *testing.T, create func(t testing.TB) store) {
 		"TellsEmptyFillFromNone":  tellsEmptyFillFromNone,
 		"KeepsDeadLetters":        keepsDeadLetters,
 		"RaisesAndDrops":          raisesAndDrops,
-		"RaisesWhatIsOlder":       raisesWhatIsOlder,
 		"BuriesManyAtOnce":        buriesManyAtOnce,
 		"LetsOneReplicatorWrite":  letsOneReplicatorWrite,
 		"ReadsBesideAWriter":      readsBesideAWriter,
@@ -229,22 +228,6 @@ func equalCount(t *testing.T, s Reader, want string) {
 	if got := strings.Join(parts, " "); got != want {
 		t.Errorf("counts are %s, not %s", got, want)
 	}
-}
-
-// Also of a store that was opened anew, which knows the letters from what it reads.
-func raisesWhatIsOlder(t *testing.T, with store) {
-	s := with.open(t)
-	check(t, s.RaiseBefore(ctx, "v", []replicator.Op{{Cell: letterOf("v", 1).Cell, AsOf: 1 << 60}}))
-	check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 1), letterOf("v", 2), letterOf("v", 3), letterOf("v", 4), letterOf("v", 5), letterOf("w", 1)}))
-	op := func(n int, version, order, asOf int64) replicator.Op {
-		l := letterOf("v", n)
-		return replicator.Op{Cell: l.Cell, Version: l.Version + version, Order: l.Order + order, AsOf: asOf}
-	}
-	check(t, s.RaiseBefore(ctx, "v", []replicator.Op{op(1, 1, -1, 0), op(2, 0, 0, 0), op(3, -1, 1, 0), op(9, 1, 1, 0)}))
-	check(t, s.Close())
-	s = with.open(t)
-	check(t, s.RaiseBefore(ctx, "v", []replicator.Op{op(2, 0, 1, 0), op(4, 0, 0, 4), op(5, -9, 0, 6)}))
-	equalLetters(t, s, "", letterOf("v", 3), letterOf("v", 4), letterOf("w", 1))
 }
 
 func raisesAndDrops(t *testing.T, with store) {

@@ -82,7 +82,7 @@ func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicat
 }
 
 func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error) {
-	rows, err := db.QueryContext(ctx, "SELECT place, id, `view`, version, row_order FROM "+t.letters)
+	rows, err := db.QueryContext(ctx, "SELECT place, id, `view` FROM "+t.letters)
 	if err != nil {
 		return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 	}
@@ -91,7 +91,7 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 	for rows.Next() {
 		var e entry
 		var text, view string
-		if err := rows.Scan(&e.at, &text, &view, &e.version, &e.order); err != nil {
+		if err := rows.Scan(&e.at, &text, &view); err != nil {
 			return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 		}
 		if _, known := views[view]; !known {

@@ -198,7 +198,7 @@ func (s *Sink) probe(ctx context.Context, k *keeper) error {
 
 // probeOwn does the same with the sink's own tables.
 func (s *Sink) probeOwn(ctx context.Context) error {
-	for table, column := range map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id"} {
+	for table, column := range map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", deadTable: "view"} {
 		if err := s.tryOut(ctx, quote(table), column, "the sink needs"); err != nil {
 			return err
 		}
