@@ -24,11 +24,21 @@ type Identifier interface {
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 }
 
+// KeyComparer is a Source whose tables may have keys of different types.
+type KeyComparer interface {
+	// SameKeys fails where one key of one of the tables is not the same key of another one: a number and a text, say, or texts that
+	// one column takes for one and the other tells apart. The error names both columns.
+	SameKeys(ctx context.Context, tables []string) error
+}
+
 // NamesGiven begins what of an Identity only concerns views of all columns.
 const NamesGiven = "\n"
 
 // ErrRedefined: what one cell or one version of a table is has changed at the source.
 var ErrRedefined = errors.New("what it reads is something else since it was filled")
+
+// ErrOtherKeys: two tables have keys that are never the same.
+var ErrOtherKeys = errors.New("one key of a table is not the same key of the other")
 
 // identityBytes is how long a table's part of a fingerprint is: a byte for the versions, and a hash of all.
 const identityBytes = 9
@@ -138,9 +148,28 @@ func (r *run) sameTables(ctx context.Context) error {
 	}
 	var changed []error
 	for i, v := range r.views {
-		changed = append(changed, Redefined(v, v.Fingerprint, now[i]))
+		refused, err := r.pipeline.sameKeys(ctx, v)
+		if err != nil {
+			return err
+		}
+		changed = append(changed, Redefined(v, v.Fingerprint, now[i]), refused)
 	}
 	return errors.Join(changed...)
+}
+
+// sameKeys refuses a view that merges what two tables have of an entity where their keys are never the same: it would hold two entities
+// in one place, and each would take away what the other has there.
+func (p *Pipeline) sameKeys(ctx context.Context, v *View) (refused, err error) {
+	source, ok := p.Source.(KeyComparer)
+	tables := tablesOf([]*View{v})
+	if !ok || len(tables) < 2 || v.Kind == "counter" || v.Kind == "ranking" { // these add up, whatever the key
+		return nil, nil
+	}
+	if err = source.SameKeys(ctx, tables); !errors.Is(err, ErrOtherKeys) {
+		return nil, err
+	}
+	return OfView(Fatal(fmt.Errorf("view %s: it can't merge what it is made from: %w; give both columns one type, or make a view of each", v.shownAs(),
+		err)), v.Name), nil
 }
 
 // redefine gives views whose tables have become something else their new fingerprints. They are taken out of their runs, which

@@ -373,9 +373,20 @@ func (p *Pipeline) Foresee(ctx context.Context, saved []Checkpoint) (map[string]
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
 	}
+	if err := p.identify(ctx, p.Views, saved, marks); err != nil {
+		return nil, err
+	}
 	refused := map[string]error{}
 	for _, v := range p.Views {
 		c, m := find(saved, marks, v.Name, p.Source.Name())
+		others, err := p.sameKeys(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		if others != nil {
+			refused[v.Name] = others
+			continue
+		}
 		if _, err := p.place(v, c, m); err != nil && !errors.Is(err, errChanged) {
 			refused[v.Name] = err
 		}

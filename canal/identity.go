@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"replicator"
 )
 
-var _ replicator.Identifier = (*Source)(nil)
+var (
+	_ replicator.Identifier  = (*Source)(nil)
+	_ replicator.KeyComparer = (*Source)(nil)
+)
 
 // Identities implements replicator.Identifier.
 func (s *Source) Identities(ctx context.Context, names []string) (map[string]string, error) {
@@ -43,6 +47,70 @@ func (s *Source) Identities(ctx context.Context, names []string) (map[string]str
 		}
 	}
 	return found, nil
+}
+
+// SameKeys implements replicator.KeyComparer.
+func (s *Source) SameKeys(ctx context.Context, names []string) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return classify(err)
+	}
+	defer conn.Close()
+	type keys struct {
+		table   *replicator.Table
+		columns []*declaredColumn
+	}
+	var first *keys
+	for i := range s.cfg.Tables {
+		t := &s.cfg.Tables[i]
+		if !slices.Contains(names, t.Name) {
+			continue
+		}
+		shape, err := readSchema(ctx, conn, t)
+		if replicator.IsFatal(err) { // it is not there: opening it says so
+			continue
+		}
+		if err != nil {
+			return classify(err)
+		}
+		own := &keys{table: t}
+		for _, name := range t.Key {
+			own.columns = append(own.columns, shape.column(name))
+		}
+		if first == nil {
+			first = own
+			continue
+		}
+		for i, a := range first.columns {
+			if i >= len(own.columns) || a == nil || own.columns[i] == nil {
+				continue // who compiles the views, or opens the table, says so
+			}
+			if b := own.columns[i]; !a.sameKeys(b) {
+				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys, first.table.Name, a.name, a.shown(),
+					t.Name, b.name, b.shown())
+			}
+		}
+	}
+	return nil
+}
+
+// shown is the type for a person.
+func (c *declaredColumn) shown() string { return strings.TrimSpace(c.fullType + " " + c.collation) }
+
+// sameKeys reports whether equal values of two columns are equal as keys, and different ones different.
+func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
+	kind := newSelected(c).kind.ofKey()
+	switch {
+	case kind != newSelected(other).kind.ofKey():
+		return false
+	case kind == keyDecimal || kind == keyTime: // their texts are the keys
+		return c.identity() == other.identity()
+	case kind == keyText:
+		_, rules, _ := strings.Cut(c.collation, "_")
+		_, others, _ := strings.Cut(other.collation, "_")
+		return rules == others
+	}
+	return true
 }
 
 // identity says what one cell of the table and its versions are: see replicator.Identifier. Where a column is missing it is "":

@@ -2,6 +2,7 @@ package canal
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,33 @@ func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
 			again := b.read(b.open(src, from))
 			if err := again.failure(); !errors.Is(err, replicator.ErrRedefined) || len(again.all()) != 0 {
 				t.Errorf("%s, before the ALTER, read after it: %d changes, then %v", c.name, len(again.all()), err)
+			}
+		}
+	})
+}
+
+func TestKeysOfTwoTablesAreComparedByWhatTheyTellApart(t *testing.T) {
+	types := map[string]string{
+		"int": "INT", "big": "BIGINT UNSIGNED", "dec": "DECIMAL(10,2)", "dec4": "DECIMAL(10,4)", "bin": "VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_bin",
+		"utf": "VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "ci": "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+		"raw": "BINARY(16)", "var": "VARBINARY(16)", "day": "DATE", "time": "DATETIME",
+	}
+	same := []string{"int big", "bin utf", "raw var"}
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		var tables []replicator.Table
+		for name, declared := range types {
+			b.exec("CREATE TABLE `" + name + "` (k " + declared + " PRIMARY KEY)")
+			tables = append(tables, replicator.Table{Name: name, Key: []string{"k"}})
+		}
+		src := b.source(tables...)
+		for one := range types {
+			for other := range types {
+				err := src.SameKeys(testContext(t), []string{one, other})
+				want := one == other || slices.Contains(same, one+" "+other) || slices.Contains(same, other+" "+one)
+				if (err == nil) != want || err != nil && !(errors.Is(err, replicator.ErrOtherKeys) && strings.Contains(err.Error(), one+".k is")) {
+					t.Errorf("%s and %s: %v", one, other, err)
+				}
 			}
 		}
 	})
