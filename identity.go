@@ -83,18 +83,30 @@ func Redefined(v *View, was, now string) error {
 	}
 	for i, table := range tables {
 		old, is := before[min(len(before), i*identityBytes):], after[min(len(after), i*identityBytes):]
-		what := ""
-		switch {
-		case old == "" || old[:identityBytes] == is[:identityBytes]:
+		if old == "" || old[:identityBytes] == is[:identityBytes] {
 			continue
-		case old[0] != is[0]:
-			what = "a unique key on its cells was added or dropped, or its version column has another type: versions are other numbers"
-		default:
-			what = "a column that makes its cells has another type or collation: keys are others"
 		}
-		return OfView(Fatal(fmt.Errorf("view %s: %w: in table %s %s; %sthe table", v.shownAs(), ErrRedefined, table, what, wayOut)), v.Name)
+		return OfView(Fatal(fmt.Errorf("view %s: %w: in table %s %s; %sthe table", v.shownAs(), ErrRedefined, table, altered(old, is), wayOut)), v.Name)
 	}
 	return OfView(Fatal(fmt.Errorf("view %s: its definition changed since it was filled; %sthe definition", v.shownAs(), wayOut)), v.Name)
+}
+
+// RedefinedTable is the error of a Reader that meets an ALTER after which a table has another Identity; nil if it has the same,
+// or none.
+func RedefinedTable(table, was, now string) error {
+	if was == now || was == "" || now == "" { // without one of its columns it can't be read, which is said elsewhere
+		return nil
+	}
+	return OfTable(table, Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild` fills the views that read it anew, on_change = \"rebuild\" does so by "+
+		"itself, or restore the table", ErrRedefined, table, altered(was, now))))
+}
+
+// altered says what an ALTER did that makes one Identity another.
+func altered(was, now string) string {
+	if was[0] != now[0] {
+		return "a unique key on its cells was added or dropped, or its version column has another type: versions are other numbers"
+	}
+	return "a column that makes its cells has another type or collation: keys are others"
 }
 
 // identify gives views the fingerprints that they have with what their tables are now. One that the sink or the store knows, and

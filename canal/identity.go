@@ -188,13 +188,3 @@ func (c *declaredColumn) identity() string {
 	}
 	return string(of)
 }
-
-// redefined fails if a table is no longer what the views that read it were opened for.
-func redefined(t *replicator.Table, was, now *schema) error {
-	if was.identity(t) == now.identity(t) {
-		return nil
-	}
-	return replicator.OfTable(t.Name, replicator.Fatal(fmt.Errorf("a view of table %s: %w: a unique key on its cells was added or "+
-		"dropped, or a column that makes its cells or versions has another type; `replicator rebuild` the views that read it, or restore the table",
-		t.Name, replicator.ErrRedefined)))
-}

@@ -276,7 +276,7 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 		return replicator.Fatal(fmt.Errorf("table %s was altered, and the binlog doesn't name columns: which columns the rows before and "+
 			"after have can't be told. Set binlog_row_metadata=FULL on the source, then rebuild", name))
 	}
-	if err := redefined(&w.Table, w.schema.Load(), shape); err != nil {
+	if err := replicator.RedefinedTable(name, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {
 		return err
 	}
 	w.schema.Store(shape)

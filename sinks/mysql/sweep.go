@@ -173,8 +173,47 @@ func beyond(keys []*column, last row) (where string, args []any) {
 	return " WHERE " + strings.Join(ors, " OR "), args
 }
 
-// keyKinds are values of the kinds that the keys of a source's table have, as a cell that is known shows; nil if none is.
+// keyKinds are values of the kinds that the keys of a source's table have: as the source says, or, where it can't be asked, as a cell
+// that is known shows; nil if none is. What is known may be from before the type of a key was changed.
 func (t *Target) keyKinds(ctx context.Context, table string) ([]any, error) {
+	from := t.sink.origins(t.source)
+	var kinds []any
+	for _, name := range t.sink.tables[table].Key {
+		c, err := from.column(ctx, t.sink.tables[table], "$"+name)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			return t.knownKinds(ctx, table)
+		}
+		kinds = append(kinds, c.keyKind())
+	}
+	return kinds, nil
+}
+
+// keyKind is a value of the kind that the column gives a key, if a text with as many digits behind the point.
+func (c *SourceColumn) keyKind() any {
+	_, digits, _ := strings.Cut(strings.TrimRight(c.Type, ") unsigedzrofl"), "(")
+	switch kind := c.kind(); kind {
+	case "year", "bit":
+		return int64(0)
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return []byte(nil)
+	case "decimal":
+		_, digits, _ = strings.Cut(digits, ",")
+		fallthrough
+	case "datetime", "timestamp", "time":
+		n, _ := strconv.Atoi(digits)
+		return "0." + strings.Repeat("0", n)
+	default:
+		if integerBits[kind] != 0 {
+			return int64(0)
+		}
+	}
+	return ""
+}
+
+func (t *Target) knownKinds(ctx context.Context, table string) ([]any, error) {
 	from, to := sourceRange(t.source)
 	cell := cellID(replicator.Cell{Table: table})
 	var entity, id []byte
