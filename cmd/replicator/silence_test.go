@@ -247,3 +247,44 @@ func askElastic(t *testing.T, method, url string, into any) {
 		t.Fatalf("%s %s: %s, %v", method, url, answer.Status, err)
 	}
 }
+
+// TestVerifyRepairOverALinkThatGoesSilentEnds: within the sink's timeout it goes on over another connection, or says why it can't.
+func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	link := servertest.NewLink(t, l.server.Addr())
+	l.env["SINK"] = l.dsn(link.Address(), l.database)
+	l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout, emailView, usersView, phoneView)
+	for i := range 26 {
+		l.put(string(rune('a'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
+	}
+	l.must("run", "--until-caught-up")
+	l.exec("DELETE FROM index_users_email")
+	held, err := l.db.BeginTx(t.Context(), nil) // so that the repair is under way when the link is cut
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.ExecContext(t.Context(), "SELECT * FROM replicator_locks FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	v := l.start("verify", "--repair", "index_users_email", "-c", l.file())
+	eventually(t, func() error {
+		if l.rows("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE user = '" + l.user + "' AND info LIKE '%replicator_locks%'")[0] == "0" {
+			return errors.New("nothing is repaired yet")
+		}
+		return nil
+	})
+	link.Cut()
+	began := time.Now()
+	if err := held.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	code := v.wait()
+	if took := time.Since(began); took > soon {
+		t.Errorf("verify ended after %s", took)
+	}
+	if said := v.log.String(); code != 0 && (code != 1 || !strings.Contains(said, "no answer within the sink's timeout")) {
+		t.Errorf("exit status %d\n%s%s", code, v.out.String(), said)
+	}
+	l.must("verify", "--repair")
+	l.must("verify")
+}

@@ -133,6 +133,27 @@ func (k *connector) giveBack(lost []string) {
 	k.lost = append(k.lost, lost...)
 }
 
+// Close ends the sessions that were lost and not yet ended: nobody will make another connection. It implements io.Closer for the pool,
+// which calls it as it is closed itself.
+func (k *connector) Close() error {
+	k.mu.Lock()
+	none := len(k.lost) == 0
+	k.mu.Unlock()
+	if none {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	c, err := k.Connect(ctx)
+	if err != nil {
+		return nil // the sessions' own timeouts have to do
+	}
+	return c.Close()
+}
+
+// farewell is how long a pool that is closed may take to end its lost sessions.
+const farewell = 5 * time.Second
+
 // session is all that go-sql-driver's connections can.
 type session interface {
 	driver.Conn

@@ -89,6 +89,46 @@ func TestLocksOfLostSessionsAreFree(t *testing.T) {
 	})
 }
 
+// TestAPoolThatIsClosedEndsItsLostSessions: a command that failed over a silent link leaves no locks behind.
+func TestAPoolThatIsClosedEndsItsLostSessions(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, k := pool(t, s)
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var id int64
+		if err := tx.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		k.Cut()
+		if _, err := tx.ExecContext(t.Context(), "UPDATE t SET n = 1"); err == nil {
+			t.Fatal("over a silent link: no error")
+		}
+		_ = tx.Rollback() // there is nothing to tell it to
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		root, err := sql.Open("mysql", s.DSN(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			var n int
+			if err := root.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE id = ?", id).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the session is still there")
+			}
+		}
+	})
+}
+
 // TestIdleConnectionsGoWithTheFirstThatIsLost: they are not waited for one after the other.
 func TestIdleConnectionsGoWithTheFirstThatIsLost(t *testing.T) {
 	s := servertest.MySQL(t)

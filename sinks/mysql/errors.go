@@ -100,6 +100,9 @@ func classify(err error, doing string) error {
 	if err == nil || replicator.IsFatal(err) {
 		return err
 	}
+	if errors.Is(err, mysql.ErrInvalidConn) {
+		return fmt.Errorf("%s: the connection to the server was lost, or there was no answer within the sink's timeout: %w", doing, err)
+	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%s: %w", doing, err)
