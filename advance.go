@@ -71,20 +71,31 @@ func (s *session) advance(ctx context.Context, u urgency) error {
 			return nil
 		}
 		return s.saveAhead(ctx, at)
+	case !moved && idle:
+		_, err := s.mark(ctx) // once more: while the source is idle nothing else tells whether the sink still holds what was marked
+		return err
 	}
 	s.markedRun = applied
 	return s.save(ctx)
 }
 
-// save marks in the sink how far the views have come, then saves that in the store. Where it was marked already, the sink tells whether it
-// holds that still: nothing else does while the source is idle.
+// save marks in the sink how far the views have come, then saves that in the store.
 func (s *session) save(ctx context.Context) error {
+	now, err := s.mark(ctx)
+	if err != nil {
+		return err
+	}
+	return s.saveCheckpoints(ctx, s.run.marked(now), now.Position)
+}
+
+// mark marks in the sink how far the views have come.
+func (s *session) mark(ctx context.Context) (Standing, error) {
 	now := s.run.standing()
 	if err := s.target.Mark(ctx, now); err != nil {
-		return fmt.Errorf("sink %s: marking the position: %w", s.run.pipeline.Name, err)
+		return now, fmt.Errorf("sink %s: marking the position: %w", s.run.pipeline.Name, err)
 	}
 	s.marked, s.markedAt = now.Position, time.Now()
-	return s.saveCheckpoints(ctx, s.run.marked(now), now.Position)
+	return now, nil
 }
 
 // saveAhead saves a position that is not marked: nothing was applied up to there since the last mark. After a restart the mark counts.

@@ -272,6 +272,10 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		case at == nil:
 			unfilled = append(unfilled, v)
 		default:
+			if c != nil && (at.Position.Order < c.Position.Order || at.Filling() != c.Filling()) {
+				p.Log.Info("the sink stands before the checkpoint: reading begins there", "sink", p.Name, "view", v.Name,
+					"order", at.Position.Order, "checkpoint", c.Position.Order, "filling", at.Filling())
+			}
 			resumed = append(resumed, *at)
 		}
 	}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// A Redis without an append-only file that is killed in the middle of a fill comes back with its last snapshot, and the source is idle: no
+// position tells what it lost. It is filled from where the snapshot stood.
+func TestARedisThatComesBackWithItsLastSnapshotInAFill(t *testing.T) {
+	const users = 600
+	l := newLab(t, servertest.MySQL(t))
+	redis := servertest.Own(t, servers.Redis7, "--appendonly", "no", "--save", "")
+	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.session(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
+		"SELECT UNHEX(LPAD(HEX(a.n * 40 + b.n), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', b.n, '@x.org\"}') "+
+		"FROM (%s) AS a, (%s) AS b", numbers(users/40), numbers(40)))
+	l.configure(source, program, "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n", cacheView, "[rebuild]\nrate = 100\n")
+	held := func() int {
+		t.Helper()
+		keys, err := rdb.Keys(t.Context(), "user:*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(keys)
+	}
+	until := func(rows int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); held() < rows; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("it holds %d rows", held())
+			}
+		}
+	}
+	p := l.running()
+	until(users / 4)
+	if err := rdb.Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := held()
+	until(snapshot + users/4)
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := redis.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := held(); n > snapshot+100 {
+		t.Fatalf("it came back with %d rows, its snapshot had %d", n, snapshot)
+	}
+	l.caughtUp()
+	if n := held(); n != users {
+		t.Errorf("it holds %d rows of %d", n, users)
+	}
+	l.must("verify", "user_cache")
+	p.stop()
+}
