@@ -23,7 +23,8 @@ func deadLettersCommand(o *options) *cobra.Command {
 		Use:   "deadletters",
 		Short: "List, show, retry or drop what could not be decoded or written",
 		Long: `A dead letter is a row that could not be decoded, or whose contribution to a view could not be written. The view goes on
-without it; it is kept until something newer of the same cell applies, or until it is retried or dropped.`,
+without it; it is kept until something newer of the same cell applies, or until it is retried or dropped. One that was dropped is listed
+no more, but the view still lacks the cell: verify goes on counting it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

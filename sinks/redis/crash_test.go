@@ -91,6 +91,11 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return v, err
 }
 
+func (t stubbornTarget) Dead(ctx context.Context, view int, after string, limit int) (cells []replicator.Cell, next string, err error) {
+	err = again(func() error { cells, next, err = t.Target.(*Target).Dead(ctx, view, after, limit); return err })
+	return cells, next, err
+}
+
 func (t stubbornTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return again(func() error { return t.Target.Mark(ctx, at) })
 }

@@ -1,0 +1,110 @@
+package sinktest
+
+import (
+	"slices"
+
+	"replicator"
+)
+
+// dead compares a cell with what its body should make: it is dead in these views, and right in the others.
+func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
+	f.t.Helper()
+	for i := range f.s.Views {
+		if found := slices.Contains(f.listed(i), c); found != slices.Contains(views, i) {
+			f.t.Fatalf("a cell that is dead in views %v: that it is so in view %d is %v", views, i, found)
+		}
+	}
+	comparer, ok := f.target.(replicator.Comparer)
+	if !ok {
+		return
+	}
+	const asOf = firstOrder - 2
+	for _, version := range []int64{version, asOf} { // the row's own, or its place, which every look has another of
+		differences, err := comparer.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
+		if err != nil {
+			f.t.Fatalf("Compare: %v", err)
+		}
+		var found []int
+		for _, d := range differences {
+			if found = append(found, d.View); d.Kind != replicator.Dead {
+				f.t.Fatalf("a cell that is dead in views %v: %+v", views, d)
+			}
+		}
+		if slices.Sort(found); !slices.Equal(found, views) {
+			f.t.Fatalf("a cell that is dead in views %v is so in %v", views, found)
+		}
+	}
+}
+
+// listed are the cells that are dead in a view, page by page.
+func (f *fixture) listed(view int) (all []replicator.Cell) {
+	f.t.Helper()
+	mourner, ok := f.target.(replicator.Mourner)
+	if !ok {
+		f.t.Fatal("the target does not tell which cells are dead letters (replicator.Mourner)")
+	}
+	for after := ""; ; {
+		cells, next, err := mourner.Dead(f.t.Context(), view, after, 2)
+		if err != nil {
+			f.t.Fatalf("Dead: %v", err)
+		}
+		for _, c := range cells {
+			if !slices.Contains(all, c) { // one may come several times
+				all = append(all, c)
+			}
+		}
+		if after = next; after == "" {
+			return all
+		}
+	}
+}
+
+// Whoever opens the sink next knows what is dead, whatever became of the list of letters; a stale op is told what stands there.
+func testDead(f *fixture) {
+	c := f.cells[0]
+	fed := func(v *replicator.View) bool { return v.Feeds(c) }
+	view := slices.IndexFunc(f.s.Views, fed)
+	none := func(when string) {
+		f.t.Helper()
+		for i := range f.s.Views {
+			if cells := f.listed(i); len(cells) > 0 {
+				f.t.Fatalf("%s: %v are dead in view %d", when, cells, i)
+			}
+		}
+	}
+	none("before anything was")
+	good, bad := f.body(), f.body()
+	bad[unreadable] = f.s.Views[view].Name
+	for i, end := range []replicator.Op{f.put(c, 6, 60, good), f.reset(c, replicator.NoVersion, 60, nil), f.reset(c, 4, 60, good)} {
+		f.clear()
+		f.base++ // other cells of the same sort
+		for n := range f.cells {
+			f.cells[n].Key = keyOf(f.s.table(c.Table), f.base<<8+int64(i), int64(n))
+		}
+		var ops []replicator.Op
+		for _, other := range f.cells {
+			ops = append(ops, f.put(other, 5, 50, bad))
+		}
+		f.apply(ops...)
+		f.target = open(f.t, f.s, f.source, f.s.Views)
+		for _, other := range f.cells {
+			f.dead(other, 5, bad, view)
+		}
+		older := ops[0]
+		older.Version, older.Order = 4, 40
+		a := f.try(older)
+		if len(a.Stale) != 1 || !slices.Equal(a.Dead, []replicator.ValueAt{{Op: 0, View: view}}) {
+			f.t.Fatalf("Apply says %+v of an op that is older than a dead letter in view %d", a, view)
+		}
+		for n, other := range f.cells {
+			end.Cell = other
+			if f.apply(end); slices.Contains(f.listed(view), other) || len(f.listed(view)) != len(f.cells)-n-1 {
+				f.t.Fatalf("%v are dead after a newer op of %v was applied", f.listed(view), other)
+			}
+		}
+		if a := f.try(older); len(a.Stale) != 1 || len(a.Dead) > 0 {
+			f.t.Fatalf("Apply says %+v of an op that is older than what stands there", a)
+		}
+		none("after newer ops")
+	}
+}
