@@ -50,6 +50,9 @@ func lowestOf(views []*View, begin []Checkpoint) Standing {
 	for i, c := range begin {
 		lowest.Position = lower(lowest.Position, c.Position)
 		if !c.Filling() {
+			if c.unmarked { // it takes the place of a fill that was to begin
+				lowest.Epoch = max(lowest.Epoch, c.Epoch)
+			}
 			continue
 		}
 		for _, table := range tablesOf(views[i : i+1]) {

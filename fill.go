@@ -233,6 +233,9 @@ func (s *session) sweep(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.sweepLetters(ctx, limit); err != nil {
+		return err
+	}
 	err := page(func(after string) ([]Cell, string, error) {
 		return sweeper.Outdated(ctx, s.run.fillStart(), after, limit)
 	})
@@ -240,6 +243,30 @@ func (s *session) sweep(ctx context.Context) error {
 		return err
 	}
 	return s.tidy(ctx, limit)
+}
+
+// sweepLetters looks at the cells of dead letters from before the fill, which may be gone from the source by now.
+func (s *session) sweepLetters(ctx context.Context, limit int) error {
+	p := s.run.pipeline
+	var cells []Cell
+	for _, v := range s.run.views {
+		for l, err := range p.Store.List(ctx, v.Name) {
+			if err != nil {
+				return err
+			}
+			if l.Source != p.Source.Name() || l.Order >= s.run.fillStart() {
+				continue
+			}
+			if cells = append(cells, l.Cell); len(cells) < limit {
+				continue
+			}
+			if err := s.look(ctx, cells); err != nil {
+				return err
+			}
+			cells = nil
+		}
+	}
+	return s.look(ctx, cells)
 }
 
 // tidy removes from views that are rebuilt in place what came from no cell.

@@ -255,7 +255,7 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 		return nil, err
 	}
 	var resumed []Checkpoint
-	var unfilled, begun []*View
+	var unfilled, begun, again []*View
 	var changed []string
 	failed := map[string]error{}
 	for _, v := range p.Views {
@@ -269,6 +269,8 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 			p.Log.Error("view does not run", "sink", p.Name, "view", v.Name, "error", err)
 		case at == nil && c == nil && (m == nil || m.Position.IsZero()):
 			begun = append(begun, v)
+		case at == nil && c == nil && m.IsAnew():
+			again = append(again, v)
 		case at == nil:
 			unfilled = append(unfilled, v)
 		default:
@@ -282,6 +284,9 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 	before := known(saved, marks, p.Source.Name())
 	if resumed, err = p.resumeAt(ctx, resumed, begun, before, p.begun); err == nil {
 		resumed, err = p.resumeAt(ctx, resumed, unfilled, before, p.anew)
+	}
+	if err == nil {
+		resumed, err = p.resumeAt(ctx, resumed, again, before, p.again)
 	}
 	if err != nil {
 		return nil, err
@@ -433,6 +438,15 @@ func (p *Pipeline) begun(ctx context.Context, views []*View, known []Position) (
 		return p.anew(ctx, views, known)
 	}
 	return c, askedPosition(err)
+}
+
+// again is the checkpoint of views that were reset: they begin as StartAt says, and a fill rewrites what they hold.
+func (p *Pipeline) again(ctx context.Context, views []*View, known []Position) (Checkpoint, error) {
+	c, err := p.begun(ctx, views, known)
+	if c.Repair = c.Filling(); !c.Repair {
+		c.Epoch = p.nextEpoch() // the mark that says so counts until there is a later one
+	}
+	return c, err
 }
 
 // anew is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or that

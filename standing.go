@@ -1,6 +1,9 @@
 package replicator
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
 // Standing is how far a view has come with one source. It is kept in three places: in the sink, beside the data (Mark), in the store
 // (Checkpoint) and in memory. Where they differ, beginning says which of them counts.
@@ -55,6 +58,17 @@ func (s Standing) Raise(next Standing) Standing {
 		at.FillFrom, at.Repair = 0, false
 	}
 	return at
+}
+
+// Anew is the standing of a view that is to begin anew, as a new one does, while its cells' states stay: the fill rewrites all of it in
+// place. The position only says above what Orders go on.
+func (s Standing) Anew() Standing {
+	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true, Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
+}
+
+// IsAnew reports whether s is what Anew made of another one.
+func (s Standing) IsAnew() bool {
+	return !s.Position.IsZero() && s.Filling() && len(s.Fill) == 0 && s.Repair
 }
 
 // Below reports whether s, which a sink says of a view, is less than what was marked there: the sink lost data. A later fill is not less,

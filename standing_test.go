@@ -106,3 +106,34 @@ func TestMarksNeverFall(t *testing.T) {
 		}
 	}
 }
+
+// A reset keeps the place above which Orders go on, whatever the next run does; and that counts until it has marked something itself.
+func TestAResetIsAFillThatHasNotBegun(t *testing.T) {
+	for _, was := range []Standing{standingAt(100, 0, nil), standingAt(100, 7, nil), standingAt(100, 7, map[string]Progress{"cell": {Rows: 3}})} {
+		mark := was.Raise(was.Anew())
+		if !mark.IsAnew() || was.IsAnew() || mark.Position != was.Position || mark.Below(was) {
+			t.Fatalf("%+v was reset to %+v", was, mark)
+		}
+		if again := mark.Raise(mark.Anew()); !again.IsAnew() || again.Epoch <= mark.Epoch {
+			t.Errorf("reset twice: %+v", again)
+		}
+		if late := mark.Raise(standingAt(200, was.Epoch, nil)); !late.IsAnew() {
+			t.Errorf("what another replicator marked of before the reset: %+v", late)
+		}
+		for name, c := range map[string]Checkpoint{
+			"earliest": {Standing: standingAt(10, mark.Epoch+1, nil), unmarked: true},
+			"latest":   {Standing: standingAt(120, mark.Epoch+1, nil), unmarked: true},
+			"snapshot": {Standing: standingAt(120, mark.Epoch+1, map[string]Progress{"cell": {}}), unmarked: true},
+		} {
+			begin, err := beginning(c, &Mark{Standing: mark})
+			if err != nil || !reflect.DeepEqual(begin, c.Standing) {
+				t.Errorf("%s begins at %+v, %v", name, begin, err)
+			}
+			now := lowestOf([]*View{{From: []Feed{{Table: "cell"}}}}, []Checkpoint{c})
+			next := mark.Raise(now)
+			if next.IsAnew() || next.Filling() != c.Filling() || next.Position.Order != max(c.Position.Order, 100) {
+				t.Errorf("%s marks %+v, which makes %+v", name, now, next)
+			}
+		}
+	}
+}

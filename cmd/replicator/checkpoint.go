@@ -21,11 +21,11 @@ import (
 func checkpointCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
-		Short: "Show, set or reset how far views have come",
+		Short: "Show, set, reset or forget how far views have come",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(checkpointShow(o), checkpointSet(o), checkpointReset(o))
+	cmd.AddCommand(checkpointShow(o), checkpointSet(o), checkpointReset(o), checkpointForget(o))
 	return cmd
 }
 
@@ -95,14 +95,9 @@ The program must not be running.`,
 			if pos == "" {
 				return usageError{errors.New("--pos FILE:POS is missing; see `replicator checkpoint set --help`")}
 			}
-			cfg, err := loadViews(o, names)
-			if err != nil {
-				return err
-			}
-			if err := confirm(cmd, yes, fmt.Sprintf("Set the position of %s to %s?", namesOrAll(names), pos)); err != nil {
-				return err
-			}
-			return setCheckpoints(cmd.Context(), o, cfg, names, pos)
+			return withSetter(cmd, o, names, yes, "Set the position of %s to "+strings.ReplaceAll(pos, "%", "%%")+"?", func(s *setter, ctx context.Context) error {
+				return s.set(ctx, pos)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` of the source's binlog, between two transactions")
@@ -114,67 +109,54 @@ func checkpointReset(o *options) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:   "reset [VIEW…]",
-		Short: "Forget how far views have come: they are filled anew at the next run",
-		Long: `Forgets the position of the named views (all, if none is named) in the checkpoint store and in the sinks. At the next
-run they begin as views that are new: filled from offset zero, unless [source] start says otherwise. What they hold stays, and
-is put right by the fill.
+		Short: "Forget how far views have come: they begin anew at the next run",
+		Long: `Forgets the position of the named views (all, if none is named) in the checkpoint store and in the sinks. At the next run
+they begin as [source] start says: filled from offset zero, or from the earliest or the latest place in the binlog. What they
+hold stays, and so does what the sinks know of the versions of its cells: a fill puts it right in place, what is replayed and
+older changes nothing, and readers see no step back.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			cfg, err := loadViews(o, names)
-			if err != nil {
-				return err
-			}
-			if err := confirm(cmd, yes, fmt.Sprintf("Forget the position of %s and fill anew at the next run?", namesOrAll(names))); err != nil {
-				return err
-			}
-			return resetCheckpoints(cmd.Context(), o, cfg, names)
+			return withSetter(cmd, o, names, yes, "Forget the position of %s, so that they begin anew at the next run?", (*setter).reset)
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
 }
 
-func resetCheckpoints(ctx context.Context, o *options, cfg *config.Config, names []string) error {
-	log, err := o.logger()
-	if err != nil {
-		return err
+func checkpointForget(o *options) *cobra.Command {
+	yes := false
+	cmd := &cobra.Command{
+		Use:   "forget VIEW…",
+		Short: "Forget all that is known of views: positions, and what sinks know of their cells",
+		Long: `Forgets the position of the named views, and what the sinks know of the versions of their cells, as if they had never been
+kept. What the views hold stays until it is written anew. At the next run they begin as [source] start says, and until they have
+caught up readers may see the past: with start = "earliest" what the binlog says from its beginning, deleted rows included; a
+counter begins at nothing. reset is what puts a view right; forget is for what was kept by a version or a configuration
+that is to leave no trace.
+The program must not be running.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return withSetter(cmd, o, names, yes, "Forget all that is known of %s? Readers may see the past at the next run.", (*setter).forget)
+		},
 	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	for i := range cfg.Sinks {
-		if err == nil {
-			err = resetSink(ctx, cfg, &cfg.Sinks[i], names, store, func() (replicator.Sink, error) {
-				return openSink(cfg, &cfg.Sinks[i], log)
-			})
-		}
-	}
-	return errors.Join(err, store.Close())
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return cmd
 }
 
-func resetSink(ctx context.Context, cfg *config.Config, sink *config.Sink, names []string, store replicator.Store, open func() (replicator.Sink, error)) (err error) {
-	var s replicator.Sink
-	for _, v := range viewsOf(cfg, sink.Name) {
-		if len(names) > 0 && !slices.Contains(names, v.Name) {
-			continue
-		}
-		if s == nil {
-			if s, err = open(); err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, s.Close()) }()
-		}
-		// The sink first: a view with a checkpoint and no mark says that the sink lost it, one with a mark and no checkpoint
-		// would go on from the mark.
-		if err := s.Forget(ctx, v.Name); err != nil {
-			return fmt.Errorf("sink %s: forgetting view %s: %w", sink.Name, v.Name, err)
-		}
-		if err := store.Forget(ctx, v.Name); err != nil {
-			return err
-		}
+// withSetter does something to the checkpoints of views, once somebody has confirmed it.
+func withSetter(cmd *cobra.Command, o *options, names []string, yes bool, question string, do func(*setter, context.Context) error) error {
+	cfg, err := loadViews(o, names)
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := confirm(cmd, yes, fmt.Sprintf(question, namesOrAll(names))); err != nil {
+		return err
+	}
+	s, err := newSetter(cmd.Context(), o, cfg, names)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s, cmd.Context()), s.store.Close())
 }
 
 // loadViews loads the configuration and checks that it has the named views.

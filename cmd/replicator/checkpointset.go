@@ -12,44 +12,35 @@ import (
 	"replicator/config"
 )
 
-// setter is one `checkpoint set`.
+// setter changes what is remembered of how far views have come.
 type setter struct {
 	cfg   *config.Config
 	log   *slog.Logger
 	names []string // of views; empty: all
-	pos   string
 	store replicator.Store
 	saved []replicator.Checkpoint
 }
 
-// setCheckpoints sets the position of the named views, in the sinks and in the store.
-func setCheckpoints(ctx context.Context, o *options, cfg *config.Config, names []string, pos string) error {
+func newSetter(ctx context.Context, o *options, cfg *config.Config, names []string) (*setter, error) {
 	log, err := o.logger()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := fingerprint(cfg); err != nil {
-		return err
+		return nil, err
 	}
-	s := &setter{cfg: cfg, log: log, names: names, pos: pos}
+	s := &setter{cfg: cfg, log: log, names: names}
 	if s.store, err = openStore(ctx, cfg); err != nil {
-		return err
+		return nil, err
 	}
-	s.saved, err = s.store.Checkpoints(ctx)
-	for _, shard := range cfg.Source.Shards {
-		if err == nil {
-			err = s.shard(ctx, shard)
-		}
+	if s.saved, err = s.store.Checkpoints(ctx); err != nil {
+		return nil, errors.Join(err, s.store.Close())
 	}
-	return errors.Join(err, s.store.Close())
+	return s, nil
 }
 
-// shard sets the position of the views for one shard of the source.
-func (s *setter) shard(ctx context.Context, shard config.Shard) error {
-	at, err := s.at(ctx, shard)
-	if err != nil {
-		return err
-	}
+// eachSink calls do with every sink that has some of the views.
+func (s *setter) eachSink(do func(sink replicator.Sink, views []*replicator.View) error) error {
 	for i := range s.cfg.Sinks {
 		sink := &s.cfg.Sinks[i]
 		var views []*replicator.View
@@ -61,18 +52,43 @@ func (s *setter) shard(ctx context.Context, shard config.Shard) error {
 		if len(views) == 0 {
 			continue
 		}
-		if err := s.mark(ctx, sink, shard, views, at); err != nil {
-			return fmt.Errorf("sink %s: %w", sink.Name, err)
-		}
-		if err := s.store.Save(ctx, s.checkpoints(shard, views, at)); err != nil {
+		opened, err := openSink(s.cfg, sink, s.log)
+		if err != nil {
 			return err
+		}
+		if err := errors.Join(do(opened, views), opened.Close()); err != nil {
+			return fmt.Errorf("sink %s: %w", sink.Name, err)
 		}
 	}
 	return nil
 }
 
-// at is the position that was asked for, as the source knows it.
-func (s *setter) at(ctx context.Context, shard config.Shard) (replicator.Position, error) {
+// set sets the position of the views, in the sinks and in the store.
+func (s *setter) set(ctx context.Context, pos string) error {
+	return s.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
+		for _, shard := range s.cfg.Source.Shards {
+			marks, err := sink.Marks(ctx, shard.Name)
+			if err != nil {
+				return err
+			}
+			at, err := s.at(ctx, shard, pos, marks)
+			if err != nil {
+				return err
+			}
+			if err := s.mark(ctx, sink, shard, views, at); err != nil {
+				return err
+			}
+			if err := s.store.Save(ctx, s.checkpoints(shard, views, at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// at is the position that was asked for, as the source knows it: above all that the store and the sink remember, if the source's log
+// is not the one that they know.
+func (s *setter) at(ctx context.Context, shard config.Shard, pos string, marks []replicator.Mark) (replicator.Position, error) {
 	tables, err := tablesOf(s.cfg, shard, s.cfg.Views)
 	if err != nil {
 		return replicator.Position{}, err
@@ -87,35 +103,134 @@ func (s *setter) at(ctx context.Context, shard config.Shard) (replicator.Positio
 			known = append(known, c.Position)
 		}
 	}
-	at, err := source.At(ctx, s.pos, known)
+	for _, m := range marks {
+		known = append(known, m.Position)
+	}
+	at, err := source.At(ctx, pos, known)
 	if errors.Is(err, canal.ErrFence) {
 		err = usageError{fmt.Errorf("--pos: %w", err)}
 	}
 	return at, errors.Join(err, source.Close())
 }
 
+// reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink lost it, one with a
+// mark and no checkpoint would go on from the mark.
+func (s *setter) reset(ctx context.Context) error {
+	return s.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
+		for _, v := range views {
+			if err := s.unmark(ctx, sink, v); err != nil {
+				return fmt.Errorf("resetting view %s: %w", v.Name, err)
+			}
+			if err := s.store.Forget(ctx, v.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// unmark marks that a view is to begin anew, with what is known of its cells. Of one that was lost or changed that says nothing: it is
+// forgotten, and to be filled, whatever start says. One that is not known at all begins as it is.
+func (s *setter) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
+	var known []stood
+	intact := true
+	for _, shard := range s.cfg.Source.Shards {
+		at, same, err := s.stood(ctx, sink, shard, v)
+		if err != nil {
+			return err
+		}
+		if !at.Position.IsZero() {
+			known, intact = append(known, at), intact && same
+		}
+	}
+	if !intact || len(known) == 0 {
+		if err := sink.Forget(ctx, v.Name); err != nil {
+			return err
+		}
+	}
+	for _, at := range known {
+		target, err := sink.Open(ctx, at.shard, at.views)
+		if err != nil {
+			return fmt.Errorf("%w; `replicator checkpoint forget %s` does without opening it", err, v.Name)
+		}
+		next := at.Anew()
+		next.Repair = intact
+		if err := errors.Join(target.Mark(ctx, next), target.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stood is where a view stood with a shard of the source, as it is to be opened.
+type stood struct {
+	replicator.Standing
+	shard string
+	views []*replicator.View
+}
+
+// stood finds where a view stands, and whether the sink has that still, under the same definition.
+func (s *setter) stood(ctx context.Context, sink replicator.Sink, shard config.Shard, v *replicator.View) (at stood, same bool, err error) {
+	at.shard = shard.Name
+	marks, err := sink.Marks(ctx, shard.Name)
+	if err != nil {
+		return at, false, err
+	}
+	if at.views, err = s.asMarked(ctx, shard, []*replicator.View{v}, marks); err != nil {
+		return at, false, err
+	}
+	for _, c := range s.saved {
+		if c.View == v.Name && c.Source == shard.Name {
+			at.Standing = c.Standing
+		}
+	}
+	for _, m := range marks {
+		if m.View == v.Name && !m.Position.IsZero() {
+			at.Standing, same = m.Standing, replicator.SameDefinition(at.views[0].Fingerprint, m.Fingerprint)
+		}
+	}
+	return at, same, nil
+}
+
+// forget forgets all that is known of the views.
+func (s *setter) forget(ctx context.Context) error {
+	return s.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
+		for _, v := range views {
+			if err := sink.Forget(ctx, v.Name); err != nil {
+				return fmt.Errorf("forgetting view %s: %w", v.Name, err)
+			}
+			if err := s.store.Forget(ctx, v.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // mark raises the marks in the sink: a view goes on at the lower of its checkpoint and its mark, so that a checkpoint alone
 // could not skip anything. An earlier position leaves them.
-func (s *setter) mark(ctx context.Context, sink *config.Sink, shard config.Shard, views []*replicator.View, at replicator.Position) error {
-	opened, err := openSink(s.cfg, sink, s.log)
+func (s *setter) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View, at replicator.Position) error {
+	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {
 		return err
 	}
-	for _, c := range s.checkpoints(shard, views, at) {
-		i := slices.IndexFunc(views, func(v *replicator.View) bool { return v.Name == c.View })
-		target, err := s.target(ctx, opened, shard, views[i:i+1])
+	if views, err = s.asMarked(ctx, shard, views, marks); err != nil {
+		return err
+	}
+	for i, c := range s.checkpoints(shard, views, at) {
+		target, err := sink.Open(ctx, shard.Name, views[i:i+1])
 		if err == nil {
 			err = errors.Join(target.Mark(ctx, c.Standing), target.Close())
 		}
 		if err != nil {
-			return errors.Join(err, opened.Close())
+			return err
 		}
 	}
-	return opened.Close()
+	return nil
 }
 
-// target opens the views as the sink knows them: under another fingerprint it would begin them anew.
-func (s *setter) target(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View) (replicator.Target, error) {
+// asMarked are the views as the sink knows them: under another fingerprint it would begin them anew.
+func (s *setter) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View, marks []replicator.Mark) ([]*replicator.View, error) {
 	tables, err := tablesOf(s.cfg, shard, views)
 	if err != nil {
 		return nil, err
@@ -124,14 +239,8 @@ func (s *setter) target(ctx context.Context, sink replicator.Sink, shard config.
 	if err != nil {
 		return nil, usageError{err}
 	}
-	marks, err := sink.Marks(ctx, shard.Name)
-	if err == nil {
-		views, err = asMarked(ctx, source, views, marks)
-	}
-	if err = errors.Join(err, source.Close()); err != nil {
-		return nil, err
-	}
-	return sink.Open(ctx, shard.Name, views)
+	views, err = asMarked(ctx, source, views, marks)
+	return views, errors.Join(err, source.Close())
 }
 
 // checkpoints are those of the views at the new position. A fill that is under way goes on.
