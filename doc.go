@@ -34,5 +34,7 @@
 //
 // Any error ends the pipeline's session: what is in memory is dropped, reader and target are opened anew, and reading starts
 // again from the applied position. Loss is impossible, since nothing unapplied was saved; repetition is harmless, since
-// every op is judged by the state in the sink. A Fatal error (somebody must act) waits longer and shows as "failed".
+// every op is judged by the state in the sink. A Fatal error (somebody must act) waits longer and shows as "failed". An error of one
+// view (OfView) or of one table (OfTable) parts it from the others of its sink: it runs, fails and is tried again by itself, and joins
+// them when it has caught up.
 package replicator

@@ -160,14 +160,14 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 		if err != nil {
 			return err
 		}
-		busy, rows, ratio, problem, patience := false, int64(0), 0.0, "", rebuildPatience
+		busy, well, rows, ratio, problem, patience := false, false, int64(0), 0.0, "", rebuildPatience
 		for _, v := range views {
 			if !slices.Contains(names, v.View) {
 				continue
 			}
 			switch v.State {
 			case replicator.StateRebuilding, replicator.StateFilling, replicator.StateStarting:
-				busy = true
+				busy, well = true, well || v.Error == ""
 				rows, ratio = max(rows, v.FilledRows), max(ratio, v.Progress)
 			case replicator.StateFailed:
 				busy, patience = true, failedPatience
@@ -184,7 +184,7 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 		}
 		p.progress("rebuilding", rows, ratio)
 		switch {
-		case problem == "":
+		case problem == "", well: // one that is in trouble holds up no other: those are followed to their end
 			trouble = time.Time{}
 		case trouble.IsZero():
 			trouble = time.Now()
