@@ -147,3 +147,31 @@ func TestReplicatorsSideBySideKnowTheSameLetters(t *testing.T) {
 		second.stopped(t)
 	})
 }
+
+// A rebuilt view takes its shadow's letters over, in the store and in the sink.
+func TestARebuiltViewKeepsItsLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(insert(1, 1, "good"), insert(2, 1, unreadable), insert(3, 1, refused))
+		p.caughtUp(t, f)
+		if err := p.Rebuild(t.Context(), []string{"a"}, replicator.BySwap, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		p.caughtUp(t, f)
+		store.has(t, "after the rebuild", "a", 2, 3)
+		if n := len(store.dead("a" + replicator.ShadowSuffix)); n > 0 {
+			t.Errorf("%d letters of the shadow are left", n)
+		}
+		if r := verifyView(t, p, f, sink, "a", false); r.Dead != 2 || r.Remaining() != 2 {
+			t.Errorf("verify: %+v", r)
+		}
+		p.stopped(t)
+		lost := newMemoryStore()
+		p = start(newPipeline(f, sink, lost, "a"))
+		p.caughtUp(t, f)
+		lost.has(t, "after the store's loss", "a", 2, 3)
+		p.stopped(t)
+	})
+}

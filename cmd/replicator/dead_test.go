@@ -118,4 +118,15 @@ fields = ["n"]
 	l.must("run", "--until-caught-up")
 	found("after something newer", 0)
 	l.expect("SELECT COUNT(*) FROM replicator_dead", "0")
+
+	// What is gone from the source when its log is no longer read is gone from the list, too.
+	l.exec("INSERT INTO thing VALUES (5, 'refused', 'five')")
+	l.must("run", "--until-caught-up")
+	listed("once more", "thing_search 5", "things 5")
+	l.exec("DELETE FROM thing WHERE id = 5")
+	l.must("checkpoint", "reset", "--yes")
+	l.must("run", "--until-caught-up")
+	listed("after a reset")
+	found("after a reset", 0)
+	l.expect("SELECT COUNT(*) FROM replicator_dead", "0")
 }

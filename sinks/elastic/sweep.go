@@ -28,14 +28,16 @@ type page struct {
 // keepPoint is how long a point in time is kept between two pages: the cells of one are looked up meanwhile.
 const keepPoint = "15m"
 
-// Outdated implements replicator.Sweeper. It pages through all documents, view by view.
+// Outdated implements replicator.Sweeper. It pages through all documents that show something, or would if no cell of theirs were a dead
+// letter, view by view.
 func (t *Target) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
 	p, err := parsePage(after)
 	if err != nil || p.View >= len(t.kept) {
 		return nil, "", err
 	}
 	view := p.View
-	cells, next, err := t.sweep(ctx, view, after, limit, func(s *slot) bool {
+	either := map[string]any{"bool": map[string]any{"should": []any{filter(), dead()}}}
+	cells, next, err := t.search(ctx, view, either, after, limit, func(s *slot) bool {
 		return (s.present || s.state.Version != replicator.NoVersion) && max(s.state.Order, s.state.AsOf) < before
 	})
 	if err == nil && next == "" && view+1 < len(t.kept) {
@@ -68,8 +70,12 @@ var _ replicator.Mourner = (*Target)(nil)
 
 // Dead implements replicator.Mourner.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	query := map[string]any{"term": map[string]any{stateField + ".dead": true}}
-	return t.search(ctx, view, query, after, limit, func(s *slot) bool { return s.dead })
+	return t.search(ctx, view, dead(), after, limit, func(s *slot) bool { return s.dead })
+}
+
+// dead finds the documents that have a dead letter.
+func dead() map[string]any {
+	return map[string]any{"term": map[string]any{stateField + ".dead": true}}
 }
 
 // search pages through the documents that a query finds, and returns those cells of theirs that are wanted.
