@@ -244,6 +244,39 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 	}
 }
 
+// discards refuses to remove what an earlier rebuild of a view left.
+type discards struct {
+	*sinktest.Reference
+	refused string
+}
+
+func (s discards) Discard(ctx context.Context, views []*replicator.View) error {
+	if slices.Contains(viewNames(views), s.refused) {
+		return errBadTable
+	}
+	return s.Reference.Discard(ctx, views)
+}
+
+// A changed view that can't be rebuilt doesn't keep the other changed ones from that.
+func TestAChangedViewThatCannotBeRebuiltHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(9, 9))
+		f, sink, store := newFakeSource(), discards{sinktest.NewReference(), "b"}, newMemoryStore()
+		history(f, r, 20)
+		p := start(newPipeline(f, sink, store, "a", "b", "c"))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		next := newPipeline(f, sink, store, "a", "b", "c")
+		for _, v := range next.Views[:2] {
+			v.Fingerprint, v.OnChange = "2", "rebuild"
+		}
+		p = start(next)
+		p.states(t, map[string]string{"a": "running", "b": "failed", "c": "running"})
+		p.stopped(t)
+		holds(t, f, sink.Reference, "a")
+	})
+}
+
 // A connection that is refused is no view's: they are opened together as soon as the sink answers.
 func TestATemporaryErrorOfTheWholeSinkPartsNoViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

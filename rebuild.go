@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -382,87 +381,6 @@ func (p *Pipeline) launchAt(checkpoints []Checkpoint) error {
 
 // retryPause is how long it takes until something is tried again that a sink or the store refused between two sessions.
 const retryPause = 10 * time.Second
-
-// takeUp goes on with the rebuilds that were under way, and begins those of views whose definition changed. Where that fails the
-// other views go on, and it is tried again.
-func (p *Pipeline) takeUp(ctx context.Context) error {
-	if p.takenUp || time.Now().Before(p.takeUpAt) {
-		return nil
-	}
-	err := p.resumeRebuilds(ctx)
-	changed := slices.DeleteFunc(slices.Clone(p.changed), func(name string) bool {
-		b := p.rebuildOf(p.view(name))
-		return b != nil && !b.run.redefined()
-	})
-	if err == nil && len(changed) > 0 {
-		err = p.beginRebuild(ctx, changed, BySwap, "")
-	}
-	switch {
-	case err == nil:
-		p.takenUp = true
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	default:
-		p.takeUpAt = time.Now().Add(retryPause)
-		p.Log.Error("rebuilds can't go on or begin yet", "sink", p.Name, "retry_in", retryPause, "error", err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, name := range p.changed {
-		delete(p.failed, name)
-		if IsFatal(err) {
-			p.failed[name] = err
-		}
-	}
-	if p.takenUp {
-		p.changed = nil
-	}
-	return nil
-}
-
-// resumeRebuilds goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a mark
-// was swapped in, or discarded, before the checkpoint could be removed.
-func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
-	shadower, ok := p.Sink.(Shadower)
-	if !ok {
-		return nil
-	}
-	saved, marks, err := p.remembered(ctx)
-	if err != nil {
-		return err
-	}
-	var shadows []Checkpoint
-	for _, c := range saved {
-		name, is := strings.CutSuffix(c.View, ShadowSuffix)
-		v := p.view(name)
-		if !is || v == nil || c.Source != p.Source.Name() || p.rebuildOf(v) != nil {
-			continue
-		}
-		_, m := find(nil, marks, c.View, c.Source)
-		switch {
-		case m == nil:
-			err = p.inherit(ctx, v)
-		case !SameDefinition(c.Fingerprint, v.Fingerprint):
-			err = errors.Join(shadower.Discard(ctx, []*View{v}), p.Store.Forget(ctx, c.View))
-		default:
-			shadows = append(shadows, c)
-		}
-		if err != nil {
-			return fmt.Errorf("sink %s: removing what is left of a rebuild of view %s: %w", p.Name, name, err)
-		}
-	}
-	for _, group := range together(shadows) {
-		b := &rebuild{}
-		for _, c := range group {
-			v := p.view(strings.TrimSuffix(c.View, ShadowSuffix))
-			b.views, b.shadows = append(b.views, v), append(b.shadows, shadower.Shadow(v))
-		}
-		if err := p.launchShadows(b, group); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func names(views []*View) []string {
 	names := make([]string, len(views))
