@@ -322,14 +322,21 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 			return "?", n
 		}
 	case isText && c.kind == kindDecimal:
-		return "CAST(? AS DECIMAL(65,30))", s
+		return asDecimal(s), s
 	case isText && c.kind == kindBytes:
 		if b, err := hex.DecodeString(s); err == nil {
 			return "?", b
 		}
 	}
 	if n, ok := v.(replicator.Number); ok {
-		return "CAST(? AS DECIMAL(65,30))", string(n)
+		return asDecimal(string(n)), string(n)
 	}
 	return "?", v
+}
+
+// asDecimal is a placeholder for a decimal number in text, with room for as many digits before the point as the server has. A bare
+// text would be compared as a DOUBLE.
+func asDecimal(text string) string {
+	_, fraction, _ := strings.Cut(text, ".")
+	return fmt.Sprintf("CAST(? AS DECIMAL(65,%d))", min(len(fraction), 30))
 }

@@ -331,8 +331,9 @@ func parseKey(ctx context.Context, o *opened, table, text string) (replicator.Ke
 
 // keyValue reads one part of a key.
 func keyValue(typ, text string) (any, error) {
+	integers := []string{"tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year"}
 	switch {
-	case strings.Contains(typ, "int"):
+	case slices.ContainsFunc(integers, func(kind string) bool { return strings.HasPrefix(typ, kind) }):
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n, nil
 		}

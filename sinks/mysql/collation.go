@@ -189,6 +189,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 		return nil, err
 	}
 	var problems []string
+	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
 		own := false
 		for _, feed := range k.view.From {
@@ -196,8 +197,10 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 			if err != nil {
 				return nil, err
 			}
-			own = own || origin != nil
-			if origin == nil || s.tellsApart(columns[i], origin, strings.Contains(srv.version, "MariaDB")) {
+			if own = own || origin != nil; !k.ledger && k.origin[i] == nil {
+				k.origin[i] = origin
+			}
+			if origin == nil || s.tellsApart(columns[i], origin, srv.isMariaDB()) {
 				continue
 			}
 			alter, err := s.alter(ctx, k, columns[i], origin.tellsSpaces())

@@ -180,3 +180,41 @@ func TestTablesThatTakeTwoKeysForOneAreRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestTypesThatOnlyMariaDBHasAreCreatedAsTextsElsewhere(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		_, dsn := database(t, s)
+		types := []string{"uuid", "inet4", "inet6"}
+		c := mysql.Config{Name: "main", DSN: dsn, Columns: func(_ context.Context, _, table string) ([]mysql.SourceColumn, error) {
+			return []mysql.SourceColumn{{Name: "key", Type: table}}, nil
+		}}
+		var views []*replicator.View
+		for _, typ := range types {
+			v := view("row", "of_"+typ, "email")
+			v.From, v.KeyFrom, v.Create = from(typ), []replicator.Field{{Name: "id", Path: "$key"}}, true
+			views = append(views, v)
+			c.Tables = append(c.Tables, replicator.Table{Name: typ, Table: typ, Key: []string{"key"}})
+		}
+		sink, err := mysql.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sink.Close()
+		target := openTarget(t, sink, views...)
+		for i, value := range []string{"71f0c4d2-2918-44cc-a2df-6f486e960000", "10.0.0.1", "2001:db8::ff00:42:8329"} {
+			key, err := replicator.MakeKey(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			op := replicator.Op{Cell: replicator.Cell{Table: types[i], Key: key}, Version: 1, Order: 1,
+				Values: []replicator.Value{{View: i, Entries: []replicator.Entry{{Fields: []any{"x"}}}}}}
+			if a, err := target.Apply(t.Context(), []replicator.Op{op}); err != nil || len(a.Rejected) > 0 {
+				t.Fatal(a, err)
+			}
+			cells, _, err := target.(replicator.Comparer).Held(t.Context(), i, "", 10)
+			if err != nil || len(cells) != 1 || cells[0].Key != key {
+				t.Errorf("%s: it holds %+v (%v)", types[i], cells, err)
+			}
+		}
+	})
+}

@@ -3,6 +3,7 @@ package mysql
 import (
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -38,7 +39,7 @@ var converters = map[string]func(*column, any) (any, error){
 	"binary": (*column).binary, "varbinary": (*column).binary,
 	"tinyblob": (*column).binary, "blob": (*column).binary, "mediumblob": (*column).binary, "longblob": (*column).binary,
 	"date": (*column).date, "datetime": (*column).dateTime, "timestamp": (*column).dateTime, "time": (*column).timeOfDay,
-	"enum": (*column).enum, "set": (*column).set, "json": (*column).json, "uuid": (*column).uuid,
+	"enum": (*column).enum, "set": (*column).set, "json": (*column).json, "uuid": (*column).uuid, "inet4": (*column).inet, "inet6": (*column).inet,
 }
 
 // known reports whether there is a way to convert values to the column's type.
@@ -57,6 +58,14 @@ func (c *column) convert(v any) (any, error) {
 		return nil, nil
 	}
 	return converters[c.typ](c, v)
+}
+
+// mark is the placeholder for a value that is compared with the column. A DECIMAL and a bare text would be compared as DOUBLEs.
+func (c *column) mark() string {
+	if c.typ == "decimal" {
+		return fmt.Sprintf("CAST(? AS DECIMAL(%d,%d))", c.precision, c.scale)
+	}
+	return "?"
 }
 
 // wrong is the error of a value whose kind the column's type can't take.
@@ -221,6 +230,19 @@ func (c *column) uuid(v any) (any, error) {
 	return nil, c.wrong(v)
 }
 
+// inet converts to MariaDB's INET4 and INET6.
+func (c *column) inet(v any) (any, error) {
+	s, ok := v.(string)
+	if !ok {
+		return nil, c.wrong(v)
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" || a.Is4() != (c.typ == "inet4") {
+		return nil, c.misfit("a text that is no such address")
+	}
+	return a.String(), nil
+}
+
 // parseUUID reads 36 characters with dashes, or 32 hexadecimal digits.
 func parseUUID(s string) ([]byte, bool) {
 	if len(s) == 36 {
@@ -282,7 +304,9 @@ func (c *column) set(v any) (any, error) {
 		}
 		parts[i] = m
 	}
-	return strings.Join(parts, ","), nil
+	// As the server shows it: a text is compared with what it shows.
+	shown := slices.DeleteFunc(slices.Clone(c.members), func(m string) bool { return !slices.Contains(parts, m) })
+	return strings.Join(shown, ","), nil
 }
 
 // member finds a member: the same text, or the same but for case where the collation doesn't tell.

@@ -138,6 +138,9 @@ func (d *declarer) column(ctx context.Context, f replicator.Field, guess, null s
 	d.lines = append(d.lines, "  "+quote(f.Name)+" "+typ+null+note)
 }
 
+// mariaDBTypes are the types that only MariaDB has, and those of the texts that it shows.
+var mariaDBTypes = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
+
 // sourceType is the type of the source's column that a field is made of, texts with a binary collation of their character set; ""
 // if the field is made of something else, or of columns of several types, or if the type is too long for a key.
 func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.Field, from *origins) (string, error) {
@@ -148,6 +151,11 @@ func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.
 			return "", err
 		}
 		here := origin.Type
+		if srv, err := s.ask(ctx); err != nil {
+			return "", err
+		} else if text, ok := mariaDBTypes[origin.kind()]; ok && !srv.isMariaDB() {
+			here = text
+		}
 		if origin.Charset != "" {
 			set, collation, err := s.byBytes(ctx, origin.Charset, origin.tellsSpaces())
 			if err != nil {

@@ -29,7 +29,8 @@ type keeper struct {
 	single bool // the table takes one row a key
 	ledger bool // what a cell contributes can't be found in the table, so it is kept
 
-	loose []*column // of a counter's group: they hold properties, and take values for one that are not the same
+	origin []*SourceColumn // by key column: the source's column that it is made of; nil: not known
+	loose  []*column       // of a counter's group: they hold properties, and take values for one that are not the same
 
 	shardOn *shardColumn // nil: the view lives in one database
 
@@ -203,7 +204,7 @@ func (k *keeper) key(values []any) ([]any, error) {
 		if k.keyOf[i] >= len(values) {
 			return nil, fmt.Errorf("the key has %d parts: the table's key changed since the cell was read", len(values))
 		}
-		v, err := c.convert(values[k.keyOf[i]])
+		v, err := c.convert(k.ofSource(i, values[k.keyOf[i]]))
 		if err != nil {
 			return nil, fmt.Errorf("key column %s: %w", c.name, err)
 		}
@@ -213,6 +214,25 @@ func (k *keeper) key(values []any) ([]any, error) {
 		key[i] = v
 	}
 	return key, nil
+}
+
+// ofSource makes a number of a text of digits that the source shows of a DECIMAL: keys hold it as a text. Where nothing is known of the
+// source's column, digits that the target would show so are taken for one.
+func (k *keeper) ofSource(i int, v any) any {
+	text, ok := v.(string)
+	if !ok {
+		return v
+	}
+	if k.origin != nil && k.origin[i] != nil {
+		ok = k.origin[i].kind() == "decimal"
+	} else {
+		d, isNumber := parseDigits(text)
+		ok = isNumber && k.keys[i].typ == "decimal" && withDigitsAs(d.String(), "."+strings.Repeat("0", k.keys[i].scale)) == text
+	}
+	if ok && (k.keys[i].typ == "decimal" || integerBits[k.keys[i].typ] != 0) {
+		return replicator.Number(text)
+	}
+	return v
 }
 
 // convertFields converts an entry's fields and appends the version, if the table takes it.

@@ -70,6 +70,9 @@ type server struct {
 	packet  int // max_allowed_packet
 }
 
+// isMariaDB tells MariaDB from MySQL, whatever its version.
+func (s *server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
+
 // newRow is how ON DUPLICATE KEY UPDATE names the row that was to be inserted, and what must follow VALUES for it: MariaDB
 // doesn't know the alias, MySQL warns of VALUES() at each use.
 func (s *server) newRow(quoted string) string {

@@ -121,7 +121,7 @@ func (s *Sink) readJSONChecks(ctx context.Context, sh *shape) error {
 		return nil
 	}
 	srv, err := s.ask(ctx)
-	if err != nil || !strings.Contains(srv.version, "MariaDB") {
+	if err != nil || !srv.isMariaDB() {
 		return err
 	}
 	rows, err := s.db.QueryContext(ctx, "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ?",

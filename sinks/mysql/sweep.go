@@ -3,7 +3,9 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,19 +144,28 @@ func (t *Target) pageKeys(ctx context.Context, k *keeper, after string, limit in
 	if len(keys) == limit {
 		last := make(row, len(names))
 		for i, v := range keys[limit-1] {
-			last[i] = k.keys[i].bound(v.String)
+			last[i] = k.keys[i].place(v.String)
 		}
 		next = string(appendRows(nil, []row{last}))
 	}
 	return keys, next, rows.Err()
 }
 
-// bound is a text that was read from the column in the form that it is bound in.
-func (c *column) bound(text string) any {
-	if strings.Contains(c.typ, "binary") || strings.Contains(c.typ, "blob") {
-		return []byte(text)
+// place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its members'.
+func (c *column) place(text string) any {
+	switch c.typ {
+	case "enum":
+		return int64(slices.Index(c.members, text) + 1)
+	case "set":
+		var bits uint64
+		for i, m := range c.members {
+			if slices.Contains(strings.Split(text, ","), m) {
+				bits |= 1 << i
+			}
+		}
+		return bits
 	}
-	return text
+	return c.asBound(text)
 }
 
 // beyond is the condition for keys after last: a row comparison would use no index.
@@ -163,10 +174,10 @@ func beyond(keys []*column, last row) (where string, args []any) {
 	for i := range keys {
 		var ands []string
 		for j := range i {
-			ands = append(ands, keys[j].quoted+" = ?")
+			ands = append(ands, keys[j].quoted+" = "+keys[j].mark())
 			args = append(args, last[j])
 		}
-		ands = append(ands, keys[i].quoted+" > ?")
+		ands = append(ands, keys[i].quoted+" > "+keys[i].mark())
 		args = append(args, last[i])
 		ors = append(ors, "("+strings.Join(ands, " AND ")+")")
 	}
@@ -238,38 +249,82 @@ func (t *Target) knownKinds(ctx context.Context, table string) ([]any, error) {
 func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key, error) {
 	parts := make([]any, len(k.keys))
 	for i, c := range k.keys {
-		text, at := values[i].String, k.keyOf[i]
-		var kind any = text
-		switch {
-		case at < len(kinds):
-			kind = kinds[at]
-		case integerBits[c.typ] != 0:
-			kind = int64(0)
-		default:
-			kind = c.bound("")
+		at := k.keyOf[i]
+		var known any
+		if at < len(kinds) {
+			known = kinds[at]
 		}
-		switch kind.(type) {
-		case int64, uint64:
-			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-				parts[at] = n
-			} else if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-				parts[at] = n
-			} else {
-				return "", fmt.Errorf("key column %s holds what is no integer", c.name)
-			}
-		case []byte:
-			parts[at] = []byte(text)
-			if id, ok := parseUUID(text); ok && c.typ != "varbinary" {
-				parts[at] = id
-			}
-		default:
-			parts[at] = text
-			if c.typ == "binary" && len(text) == 16 {
-				parts[at] = dashed(fmt.Sprintf("%x", text))
-			}
+		var err error
+		if parts[at], err = c.asSource(values[i].String, known); err != nil {
+			return "", fmt.Errorf("key column %s %w", c.name, err)
 		}
 	}
 	return replicator.MakeKey(parts...)
+}
+
+// asSource is a value that was read from a key column as the source has it: of the kind of a known value there, and if that is a text
+// in its form.
+func (c *column) asSource(text string, known any) (any, error) {
+	number := integerBits[c.typ] != 0 || c.typ == "year" || c.typ == "bit"
+	if c.typ == "bit" {
+		text = fmt.Sprint(c.asBound(text))
+	}
+	if known == nil {
+		switch {
+		case number:
+			known = int64(0)
+		case strings.Contains(c.typ, "binary") || strings.Contains(c.typ, "blob"):
+			known = []byte(nil)
+		default:
+			known = text
+		}
+	}
+	switch known := known.(type) {
+	case int64, uint64:
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, errors.New("holds what is no integer")
+		}
+		return n, nil
+	case []byte:
+		if id, ok := parseUUID(text); ok && c.typ != "varbinary" {
+			return id, nil
+		}
+		return []byte(text), nil
+	case string:
+		switch {
+		case c.typ == "binary" && len(text) == 16:
+			return dashed(fmt.Sprintf("%x", text)), nil
+		case number, c.typ == "decimal":
+			if d, ok := parseDigits(strings.TrimLeft(text, " ")); ok {
+				text = d.String()
+			}
+			return withDigitsAs(text, known), nil
+		case c.typ == "datetime", c.typ == "timestamp", c.typ == "time":
+			if whole, fraction, ok := strings.Cut(text, "."); ok {
+				text = strings.TrimSuffix(whole+"."+strings.TrimRight(fraction, "0"), ".")
+			}
+			return withDigitsAs(text, known), nil
+		}
+	}
+	return text, nil
+}
+
+// withDigitsAs adds zeros behind the point until there are as many digits as in another text: what a column of the source shows
+// always has the same number of them.
+func withDigitsAs(text, other string) string {
+	_, digits, _ := strings.Cut(other, ".")
+	_, own, point := strings.Cut(text, ".")
+	if missing := len(digits) - len(own); missing > 0 {
+		if !point {
+			text += "."
+		}
+		text += strings.Repeat("0", missing)
+	}
+	return text
 }
 
 // Outdated implements replicator.Sweeper. It pages through the states of the source's cells.

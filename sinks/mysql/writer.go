@@ -93,21 +93,22 @@ func (k *keeper) exactKeys() []*column {
 // oneOf is a condition that columns hold one of n tuples of values. Of text in another character set than the connection's
 // MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
 func oneOf(columns []*column, n int) string {
-	if len(columns) == 1 {
-		return columns[0].quoted + " IN (" + marks(n) + ")"
+	list := func(one, separator string) string {
+		return strings.TrimSuffix(strings.Repeat(one+separator, n), separator)
 	}
-	var names []string
+	if len(columns) == 1 {
+		return columns[0].quoted + " IN (" + list(columns[0].mark(), ",") + ")"
+	}
+	var names, values, equal []string
 	foreign := false
 	for _, c := range columns {
-		names = append(names, c.quoted)
+		names, values, equal = append(names, c.quoted), append(values, c.mark()), append(equal, c.quoted+" = "+c.mark())
 		foreign = foreign || c.charset != "" && c.charset != "utf8mb4"
 	}
 	if foreign {
-		one := "(" + strings.Join(names, " = ? AND ") + " = ?) OR "
-		return "(" + strings.TrimSuffix(strings.Repeat(one, n), " OR ") + ")"
+		return "(" + list("("+strings.Join(equal, " AND ")+")", " OR ") + ")"
 	}
-	one := "(" + marks(len(names)) + "),"
-	return "(" + strings.Join(names, ", ") + ") IN (" + strings.TrimSuffix(strings.Repeat(one, n), ",") + ")"
+	return "(" + strings.Join(names, ", ") + ") IN (" + list("("+strings.Join(values, ",")+")", ",") + ")"
 }
 
 // insert inserts rows, as many in a statement as the server takes.
