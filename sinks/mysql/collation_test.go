@@ -22,14 +22,22 @@ func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
 		sink := newSink(t, dsn)
 		defer sink.Close()
 		target := openTarget(t, sink, view("index", "ci", "tag"), view("index", "cs", "tag"), view("index", "loose", "tag"))
-		applied, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 3, "Foo", "foo", "Foo", "bar"), userOp(2, 1, 3, "foo")})
+		ops := []replicator.Op{userOp(1, 1, 3, "Foo", "foo", "Foo", "bar", "fóo"), userOp(2, 1, 3, "foo")}
+		applied, err := target.Apply(t.Context(), ops)
 		if err != nil || len(applied.Rejected) > 0 {
 			t.Fatal(applied, err)
 		}
-		for table, want := range map[string]int{"ci": 3, "cs": 4, "loose": 4} {
+		for table, want := range map[string]int{"ci": 3, "cs": 5, "loose": 5} {
 			if n := count(t, db, table); n != want {
 				t.Errorf("%s has %d rows, and not %d", table, n, want)
 			}
+		}
+		if d, err := target.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(d) > 0 {
+			t.Errorf("differences: %+v, %v", d, err)
+		}
+		exec(t, db, "DELETE FROM ci WHERE tag = 'bar'")
+		if d, err := target.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(d) != 1 || d[0].Kind != replicator.Stale {
+			t.Errorf("without an entry: differences: %+v, %v", d, err)
 		}
 	})
 }

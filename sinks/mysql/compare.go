@@ -110,8 +110,17 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 		}
 		wrong := map[string]bool{} // entities
 		for _, e := range expected {
-			kind, differs := k.differ(e.rows, held[e.id])
-			if !differs {
+			kind, lacking := k.differ(e.rows, held[e.id])
+			if len(lacking) > 0 {
+				alike, err := k.holdsAlike(ctx, tx, e.key, lacking)
+				if err != nil {
+					return nil, err
+				}
+				if !alike {
+					kind = replicator.Stale
+				}
+			}
+			if kind == "" {
 				continue
 			}
 			wrong[e.item.entity] = true
@@ -308,44 +317,55 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have with those it has.
-func (k *keeper) differ(want, got []row) (replicator.DifferenceKind, bool) {
+// differ compares the rows that a key should have with those it has. lacking are rows that it should have, too, where all that it has
+// are right: the table may have taken them for those.
+func (k *keeper) differ(want, got []row) (kind replicator.DifferenceKind, lacking []row) {
 	switch {
 	case len(want) == 0 && len(got) == 0:
-		return "", false
+		return "", nil
 	case len(got) == 0:
-		return replicator.Missing, true
+		return replicator.Missing, nil
 	case len(want) == 0:
-		return replicator.Extra, true
+		return replicator.Extra, nil
 	}
 	wanted, have := map[string]bool{}, map[string]bool{}
-	folded := map[string]bool{} // what is there, as a collation that doesn't tell case has it
 	for _, r := range want {
-		wanted[k.canonical(r, false)] = true
+		wanted[k.canonical(r)] = true
 	}
 	for _, r := range got {
-		text := k.canonical(r, false)
+		text := k.canonical(r)
 		if have[text] || !wanted[text] {
-			return replicator.Stale, true
+			return replicator.Stale, nil
 		}
-		have[text], folded[k.canonical(r, true)] = true, true
+		have[text] = true
 	}
 	for _, r := range want {
-		if !have[k.canonical(r, false)] && !folded[k.canonical(r, true)] {
-			return replicator.Stale, true
+		if !have[k.canonical(r)] {
+			lacking = append(lacking, r)
 		}
 	}
-	return "", false
+	return "", lacking
 }
 
-// canonical is a text that is equal for equal rows; fold makes what a case-insensitive collation takes for equal equal.
-func (k *keeper) canonical(r row, fold bool) string {
+// holdsAlike reports whether the table has, for each of a key's rows, one that its collation takes for that.
+func (k *keeper) holdsAlike(ctx context.Context, tx *sql.Tx, key []any, rows []row) (bool, error) {
+	condition := " WHERE " + oneOf(append(slices.Clone(k.fields), k.keys...), 1)
+	for _, r := range rows {
+		var held bool
+		args := append(slices.Clone(r[:len(k.fields)]), key...)
+		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT * FROM "+k.table+condition+")", args...).Scan(&held)
+		if err != nil || !held {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// canonical is a text that is equal for equal rows.
+func (k *keeper) canonical(r row) string {
 	values := make(row, len(k.fields))
 	for i, c := range k.fields {
 		values[i] = c.canonical(r[i])
-		if s, ok := values[i].(string); ok && fold && strings.HasSuffix(c.collation, "_ci") {
-			values[i] = strings.ToLower(s)
-		}
 	}
 	return string(appendRows(nil, []row{values}))
 }
