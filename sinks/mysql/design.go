@@ -34,7 +34,7 @@ var declaredColumn = regexp.MustCompile("(?m)^  `((?:[^`]|``)+)` ([a-zA-Z0-9]+)"
 
 // unconvertible are types that a source's column may have and that no converter is for.
 var unconvertible = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
-	"geomcollection", "vector", "inet4", "inet6"}
+	"geomcollection", "vector"}
 
 // uncreatable says what the server has against a table: it is asked to make a temporary one, which nobody else sees and which is gone at
 // once. A user who may not do that is told by the grants alone.
