@@ -63,6 +63,8 @@ func dataReason(err error) string {
 }
 
 const (
+	noDatabase  = 1049
+	noTable     = 1146
 	errDeadlock = 1213
 	errLockWait = 1205 // for a row's lock, or for a table's
 )

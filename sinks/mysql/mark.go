@@ -76,9 +76,12 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	}
 	tx, err := t.sink.db.BeginTx(ctx, nil)
 	if err != nil {
-		return classify(err, "table "+viewsTable)
+		return t.unmarked(err)
 	}
 	marked, err := t.mark(ctx, tx, at)
+	if is(err, noDatabase) {
+		return t.unmarked(rollback(tx, err))
+	}
 	if err != nil {
 		return t.lost(ctx, rollback(tx, classify(err, "table "+viewsTable)))
 	}
@@ -90,6 +93,14 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 		t.grown()
 	}
 	return nil
+}
+
+// unmarked is why nothing could be marked. A database that was there when the views were opened, and isn't now, is lost with all it held.
+func (t *Target) unmarked(err error) error {
+	if is(err, noDatabase) {
+		return fmt.Errorf("database %s is gone: %w", t.sink.database, replicator.ErrSinkLost)
+	}
+	return classify(err, "table "+viewsTable)
 }
 
 // mark raises the marks and returns what they are then, by view.

@@ -193,8 +193,8 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	}
 	rows, err := s.db.QueryContext(ctx, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
 		" WHERE source = ? AND name IS NOT NULL ORDER BY id", source)
-	if is(err, 1146) {
-		return nil, nil // nothing was ever kept here
+	if is(err, noTable, noDatabase) {
+		return nil, nil // nothing was ever kept here, or all of it is gone
 	}
 	if err != nil {
 		return nil, classify(err, "table "+viewsTable)
@@ -219,7 +219,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 // mention the old one say nothing of it any more.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)
-	if is(err, 1146) {
+	if is(err, noTable, noDatabase) {
 		return nil // nothing was ever kept here
 	}
 	return classify(err, "table "+viewsTable)

@@ -151,7 +151,7 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 
 func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
 	rows, err := s.db.QueryContext(ctx, "SELECT id, source, name, target FROM "+viewsTable+" WHERE phase = ? AND name IS NOT NULL ORDER BY id", phaseSwapping)
-	if is(err, 1146) {
+	if is(err, noTable, noDatabase) {
 		return nil, nil // nothing was ever kept here
 	}
 	if err != nil {
