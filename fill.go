@@ -236,9 +236,18 @@ func (s *session) sweep(ctx context.Context) error {
 	if err := s.sweepLetters(ctx, limit); err != nil {
 		return err
 	}
+	var renamed []Cell // the page's before
 	err := page(func(after string) ([]Cell, string, error) {
-		return sweeper.Outdated(ctx, s.run.fillStart(), after, limit)
+		if err := s.lookAtRenamed(ctx, renamed); err != nil {
+			return nil, "", err
+		}
+		cells, next, err := sweeper.Outdated(ctx, s.run.fillStart(), after, limit)
+		renamed = cells
+		return cells, next, err
 	})
+	if err == nil {
+		err = s.lookAtRenamed(ctx, renamed)
+	}
 	if err != nil || !s.run.repairing() {
 		return err
 	}
@@ -267,6 +276,32 @@ func (s *session) sweepLetters(ctx context.Context, limit int) error {
 		}
 	}
 	return s.look(ctx, cells)
+}
+
+// lookAtRenamed has the entities written again whose keys were others before an ALTER (the number 1, and now the text '1'): where both are
+// shown in one place, what was taken away there with the old cell is the new one's.
+func (s *session) lookAtRenamed(ctx context.Context, gone []Cell) error {
+	lister, ok := s.reader.(Lister)
+	if !ok {
+		return nil
+	}
+	keys := map[string][]Key{}
+	for _, c := range gone {
+		if !slices.Contains(keys[c.Table], c.Key) {
+			keys[c.Table] = append(keys[c.Table], c.Key)
+		}
+	}
+	for table, old := range keys {
+		cells, err := lister.Siblings(ctx, table, old)
+		if err != nil {
+			return err
+		}
+		cells = slices.DeleteFunc(cells, func(c Cell) bool { return slices.Contains(old, c.Key) })
+		if err := s.look(ctx, cells); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tidy removes from views that are rebuilt in place what came from no cell.

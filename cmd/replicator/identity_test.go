@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -115,4 +117,56 @@ func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 		l.must("verify", "kept", "again", "healthy")
 		p.stop()
 	})
+}
+
+// A sink that is rebuilt in place holds nothing of the old keys afterwards, and all of the new ones, also where both are shown as one.
+func TestWhatStoodUnderAnotherTypeOfKeyIsGone(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	redis := servertest.Own(t, servers.Redis7)
+	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.exec("CREATE TABLE item (id INT PRIMARY KEY, n INT)", "CREATE TABLE price (id DECIMAL(10,2) PRIMARY KEY, n INT)",
+		"INSERT INTO item VALUES (1, 10), (2, 10)", "INSERT INTO price VALUES (1, 1), (2, 2)")
+	views := "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n"
+	for _, table := range []string{"item", "price"} {
+		views += "[tables." + table + "]\nkey = \"id\"\n[views." + table + "]\nfrom = \"" + table + "\"\nsink = \"cache\"\nkind = \"hash\"\n" +
+			"key = \"" + table + ":{id}\"\nfields = [\"n\"]\non_change = \"rebuild\"\n"
+	}
+	views += "[views.by_n]\nfrom = \"item\"\nsink = \"cache\"\nkind = \"index\"\nkey = \"by_n:{n}\"\n"
+	l.configure(source, strings.Split(program, "[tables.cell]")[0], views)
+	held := func() string {
+		var all []string
+		for _, pattern := range []string{"item:*", "price:*", "by_n:*"} {
+			keys, err := rdb.Keys(t.Context(), pattern).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(keys)
+			all = append(all, keys...)
+		}
+		members, err := rdb.SMembers(t.Context(), "by_n:10").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(members)
+		return fmt.Sprint(all, members)
+	}
+	p := l.running()
+	l.caughtUp()
+	if got := held(); got != "[item:1 item:2 price:1.00 price:2.00 by_n:10] [1 2]" {
+		t.Fatal(got)
+	}
+	l.exec("ALTER TABLE item MODIFY id VARCHAR(20) NOT NULL", "ALTER TABLE price MODIFY id BIGINT NOT NULL", "DELETE FROM item WHERE id = '2'")
+	l.failsWith("by_n", "type or collation")
+	l.must("rebuild", "by_n")
+	eventually(t, func() error {
+		if got := held(); got != "[item:1 price:1 price:2 by_n:10] [1]" {
+			return fmt.Errorf("held: %s", got)
+		}
+		return nil
+	})
+	l.caughtUp()
+	l.must("verify")
+	p.stop()
 }

@@ -28,7 +28,7 @@ local tells = { h = true, s = true }
 -- removed and that has no more fields than one command takes. Else nil. ARGV[a] is the change's first argument.
 local function command(kind, a, n)
   if kind == 's' and n == 2 then return sub(ARGV[a + 1], 1, 2) == '=-' and 'SREM' or 'SADD' end
-  if kind == 'h' and n <= MOST and n == 1 + 2 * tonumber(sub(ARGV[a], 2)) then return 'HSET' end
+  if kind == 'h' and n > 1 and n <= MOST and n == 1 + 2 * tonumber(sub(ARGV[a], 2)) then return 'HSET' end
 end
 
 -- parse reads a shape. Its first change that must succeed and tells is tried before all others.
