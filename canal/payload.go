@@ -1,0 +1,129 @@
+package canal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"replicator"
+	"slices"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+	"github.com/klauspost/compress/zstd"
+)
+
+// errPayload: a compressed transaction that doesn't decode.
+var errPayload = errors.New("a compressed transaction is damaged")
+
+// payload reads a compressed transaction as a stream, an inner event at a time: whole, it may be a gigabyte.
+func (s *stream) payload(ctx context.Context, h header, body []byte, place scale) error {
+	c := cursor{b: body}
+	var uncompressed, method uint64
+	for {
+		kind := c.packed()
+		if kind == replication.OTW_PAYLOAD_HEADER_END_MARK || c.bad {
+			break
+		}
+		v := cursor{b: c.packedBytes()}
+		switch kind {
+		case replication.OTW_PAYLOAD_COMPRESSION_TYPE_FIELD:
+			method = v.packed()
+		case replication.OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD:
+			uncompressed = v.packed()
+		}
+	}
+	dataAt := int64(c.off)
+	data := c.rest()
+	if c.bad {
+		return errPayload
+	}
+	if s.silent() { // not worth decoding: a payload is one whole transaction
+		return s.endGroup()
+	}
+	in, err := s.inflater(method, data)
+	if err != nil {
+		return err
+	}
+	if method != replication.ZSTD {
+		uncompressed = uint64(len(data))
+	}
+	ended, err := s.innerEvents(ctx, in, compressed(place.base+dataAt, int64(len(data)), int64(uncompressed)))
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return fmt.Errorf("%w: it has no end", errPayload)
+	}
+	return s.endGroup()
+}
+
+// inflater reads a payload's data. The decoder is kept: making one costs more than a small transaction.
+func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
+	in := bytes.NewReader(data)
+	switch method {
+	case replication.ZSTD:
+	case replication.NONE:
+		return in, nil
+	default:
+		return nil, replicator.Fatal(fmt.Errorf("a transaction is compressed by method %d, which is not known", method))
+	}
+	if s.inflate == nil {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, err
+		}
+		s.inflate = d
+	}
+	return s.inflate, s.inflate.Reset(in)
+}
+
+func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (ended bool, err error) {
+	at := int64(0)
+	for !ended {
+		var head [headerSize]byte
+		if _, err := io.ReadFull(in, head[:]); err == io.EOF {
+			return ended, nil
+		} else if err != nil {
+			return false, fmt.Errorf("%w: %w", errPayload, err)
+		}
+		h, err := parseHeader(head[:])
+		if err != nil {
+			return false, err
+		}
+		if h.size > 1<<30 {
+			return false, errPayload
+		}
+		body, err := s.innerBody(in, int(h.size)-headerSize)
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", errPayload, err)
+		}
+		inner := place
+		inner.offset = at + headerSize
+		if ended, err = s.inner(ctx, h, body, inner); err != nil {
+			return false, err
+		}
+		at += int64(h.size)
+	}
+	if cap(s.scratch) > maxScratch {
+		s.scratch = nil
+	}
+	return ended, nil
+}
+
+// innerBody reads n bytes. The buffer grows with what is there: a damaged size must not cost a gigabyte.
+func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
+	s.scratch = s.scratch[:0]
+	for len(s.scratch) < n {
+		from := len(s.scratch)
+		s.scratch = slices.Grow(s.scratch, min(n-from, maxScratch))
+		s.scratch = s.scratch[:min(n, cap(s.scratch))]
+		if _, err := io.ReadFull(in, s.scratch[from:]); err != nil {
+			return nil, err
+		}
+	}
+	return s.scratch, nil
+}
+
+// maxScratch is what is kept of the buffer for inner events: one huge row must not cost its size for ever.
+const maxScratch = 4 << 20
