@@ -205,7 +205,8 @@ func (a *app) mayGoOn(ctx context.Context, next *config.Config) error {
 	var changed []error
 	for _, c := range saved {
 		now, then := a.cfg.View(c.View), next.View(c.View)
-		if now != nil && then != nil && now.Fingerprint == c.Fingerprint && then.Fingerprint != c.Fingerprint && then.OnChange != "rebuild" {
+		if now != nil && then != nil && then.OnChange != "rebuild" &&
+			replicator.SameDefinition(c.Fingerprint, now.Fingerprint) && !replicator.SameDefinition(c.Fingerprint, then.Fingerprint) {
 			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
 				"on_change = \"rebuild\", or stop the program and run `replicator rebuild %s`", next.File, then.Name, then.Name))
 		}
