@@ -49,7 +49,7 @@ func TestRecordBench(t *testing.T) {
 		defer conn.Close()
 		var f binlogFile
 		f.Write(replication.BinLogFileHeader)
-		_ = src.dump(testContext(t), srv, gomysql.Position{Name: "binlog.000001", Pos: 4}, &f)
+		_ = src.dump(testContext(t), srv, gomysql.Position{Name: "binlog.000001", Pos: 4}, src.cfg.Heartbeat, &f)
 		if err := os.WriteFile(filepath.Join("testdata", "bench-"+design.name+".binlog"), f.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}

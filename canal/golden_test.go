@@ -91,7 +91,7 @@ func TestRecord(t *testing.T) {
 		}
 		var f binlogFile
 		f.Write(replication.BinLogFileHeader)
-		_ = src.dump(testContext(t), srv, gomysql.Position{Name: "binlog.000001", Pos: 4}, &f)
+		_ = src.dump(testContext(t), srv, gomysql.Position{Name: "binlog.000001", Pos: 4}, src.cfg.Heartbeat, &f)
 		text, err := json.Marshal(rec)
 		if err != nil {
 			t.Fatal(err)

@@ -100,3 +100,30 @@ func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 		})
 	}
 }
+
+// A look at a binlog holds a connection that the server keeps until it writes to it: that must be soon on an idle server, too.
+func TestALookAtTheBinlogLeavesNoConnectionBehind(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL)
+		src := b.configured(Config{Tables: []replicator.Table{cellTable()}}) // heartbeats are half a minute apart
+		from := b.latest(src)
+		for range 5 {
+			b.open(src, from)
+		}
+		left := 0
+		for ctx := testContext(t); ; {
+			err := b.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND db IS NULL").Scan(&left)
+			if err != nil {
+				t.Fatalf("%d connections are left: %v", left, err)
+			}
+			if left == 0 {
+				return
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+}

@@ -306,7 +306,7 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	r.stream.handler = h
 	r.stream.ready()
 	f := &feed{ctx: ctx, stream: r.stream}
-	err := r.source.dump(ctx, r.server, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)}, f)
+	err := r.source.dump(ctx, r.server, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)}, r.source.cfg.Heartbeat, f)
 	if f.err != nil { // the syncer has wrapped it
 		return f.err
 	}
@@ -314,7 +314,7 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 }
 
 // dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on return.
-func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, h replication.EventHandler) error {
+func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h replication.EventHandler) error {
 	host, port, err := endpoint(s.mysql)
 	if err != nil {
 		return replicator.Fatal(err)
@@ -325,7 +325,7 @@ func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, h 
 		Host: host, Port: port, User: s.mysql.User, Password: s.mysql.Passwd,
 		TLSConfig: replicationTLS(s.mysql, srv.tls), Dialer: d.dial, Option: longWrites,
 		RawModeEnabled: true, DisableRetrySync: true, DiscardGTIDSet: true, EventCacheCount: 1, PayloadDecoderConcurrency: 1,
-		HeartbeatPeriod: s.cfg.Heartbeat, TimestampStringLocation: time.UTC, SynchronousEventHandler: h,
+		HeartbeatPeriod: heartbeat, TimestampStringLocation: time.UTC, SynchronousEventHandler: h,
 		Logger: slog.New(slog.DiscardHandler), // it logs what it does, not what matters; errors are returned
 	})
 	streamer, err := syncer.StartSync(from)

@@ -52,7 +52,7 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 	w := &witness{placed: placed{File: p.File, Pos: p.Pos, Event: p.Event}, first: from == 4}
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
-	err := s.dump(ctx, srv, gomysql.Position{Name: p.File, Pos: uint32(from)}, w)
+	err := s.dump(ctx, srv, gomysql.Position{Name: p.File, Pos: uint32(from)}, soonEnded, w)
 	var refused *gomysql.MyError
 	var network net.Error
 	switch {
@@ -67,6 +67,10 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 	}
 	return w.placed, fmt.Errorf("looking at binlog %s:%d: %w", p.File, from, err)
 }
+
+// soonEnded is the heartbeat of a connection that shows a single event. A server notices that its reader is gone when it writes: on an idle
+// one each look would else hold a connection until the next heartbeat, and a hundred of them all that there are.
+const soonEnded = 200 * time.Millisecond
 
 // witness takes a file's first event and, but for first, the one after it that was asked for.
 type witness struct {
@@ -87,7 +91,8 @@ func (w *witness) HandleEvent(e *replication.BinlogEvent) error {
 	case h.kind == replication.FORMAT_DESCRIPTION_EVENT:
 		w.Born, w.checksum = h.time, hasChecksum(e.RawData)
 		w.done = w.first
-	case h.kind == replication.ROTATE_EVENT && (h.flags&artificialFlag != 0 || h.logPos == 0):
+	case h.kind == replication.ROTATE_EVENT && (h.flags&artificialFlag != 0 || h.logPos == 0),
+		h.kind == replication.HEARTBEAT_EVENT, h.kind == replication.HEARTBEAT_LOG_EVENT_V2:
 		return nil
 	default:
 		w.Event, w.done = eventOf(h, e.RawData, w.checksum), true
