@@ -75,8 +75,8 @@ func modelExpand(doc any, paths []string, entries *[]string) error {
 		for i := range list {
 			var next []string
 			for _, q := range paths {
-				if strings.HasPrefix(q, before+"[]") {
-					q = fmt.Sprintf("%s[%d]%s", before, i, strings.TrimPrefix(q, before+"[]"))
+				if strings.HasPrefix(q, before+"[]") { // with a sign: a list inside it is not the one that a path names by m[0].l[]
+					q = fmt.Sprintf("%s[+%d]%s", before, i, strings.TrimPrefix(q, before+"[]"))
 				}
 				next = append(next, q)
 			}
