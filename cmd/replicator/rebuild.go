@@ -28,7 +28,8 @@ func rebuildCommand(o *options) *cobra.Command {
 A MySQL or Elasticsearch view is filled beside the live one and swapped in at once, so that no reader ever sees it half done.
 In Redis, in a MySQL sink of several shards, with a source of several shards, and with --in-place, every row is put into the live
 view and what the source does not confirm is removed.
-A running process does it, if there is one; else this command does it by itself. Interrupted, it goes on at the next start.`,
+A running process does it, if there is one; else this command does it by itself. Interrupted, it goes on at the next start.
+Asked again while it runs, the command follows that one.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			cfg, err := loadViews(o, names)
@@ -55,6 +56,9 @@ func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string
 	}
 	if err == nil {
 		err = c.Rebuild(ctx, strings.Join(names, ","), how)
+	}
+	if errors.Is(err, server.ErrBusy) && how == (server.Rebuild{}) { // the same as is under way: that one is followed
+		err = rebuildOthers(ctx, c, names, how)
 	}
 	if errors.Is(err, server.ErrNotRunning) {
 		err = rebuildAlone(ctx, o, cfg, names, how, out)
@@ -88,7 +92,7 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	err = c.beginRebuild(ctx, names, how)
 	if errors.Is(err, replicator.ErrRebuilding) {
 		fmt.Fprintln(out, "a rebuild that was cut short goes on where it stopped; what was changed by hand since may need another one")
-		err = c.rebuildOthers(ctx, names, how)
+		err = rebuildOthers(ctx, c, names, how)
 	}
 	if err == nil {
 		err = followRebuild(ctx, out, names, c.Status)
@@ -126,8 +130,14 @@ func (c control) beginRebuild(ctx context.Context, names []string, how server.Re
 	return errors.Join(err, statusErr)
 }
 
+// rebuilder rebuilds views, in this process or in the one that runs.
+type rebuilder interface {
+	Status(ctx context.Context) ([]replicator.ViewStatus, error)
+	Rebuild(ctx context.Context, view string, how server.Rebuild) error
+}
+
 // rebuildOthers rebuilds those of the named views that are not being rebuilt.
-func (c control) rebuildOthers(ctx context.Context, names []string, how server.Rebuild) error {
+func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.Rebuild) error {
 	views, err := c.Status(ctx)
 	if err != nil {
 		return err

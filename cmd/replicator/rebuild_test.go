@@ -67,8 +67,11 @@ func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 		t.Errorf("a view that is not there, over HTTP: %v", err)
 	}
 	first := l.rebuilding()
-	if r := l.run("rebuild", "users"); r.code != exitFailed || !strings.Contains(r.errors, "view users: it is being rebuilt already") {
-		t.Errorf("a second rebuild: %+v", r)
+	if r := l.run("rebuild", "--in-place", "users"); r.code != exitFailed || !strings.Contains(r.errors, "view users: it is being rebuilt already") {
+		t.Errorf("another rebuild: %+v", r)
+	}
+	if r := l.run("rebuild", "users", "index_users_email"); r.code != exitDone { // the one follows, the other begins
+		t.Errorf("the same rebuild once more: %+v", r)
 	}
 	if code := first.wait(); code != 0 {
 		t.Errorf("the first one: exit status %d\n%s", code, first.log.String())
