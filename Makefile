@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # go test of a large package on a busy machine; the whole run takes far less.
-TEST_TIMEOUT ?= 30m
+TEST_TIMEOUT ?= 60m
 # How many packages are tested at once: each may run up to four servers.
 TEST_PARALLEL ?= 2
 FUZZTIME ?= 30s
