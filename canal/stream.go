@@ -114,7 +114,9 @@ func (s *stream) note(h header, start int64) {
 		s.prior = s.ended
 	}
 	s.ended = event{h.size, s.sum}
-	if h.kind == replication.FORMAT_DESCRIPTION_EVENT { // the server changes it when it ends the file
+	// The server changes a file's first event when it ends the file. And where MariaDB ≥ 11.4 doesn't say where an event ends, inside a
+	// transaction, what it did not send before it (annotations) is missing from the position.
+	if h.kind == replication.FORMAT_DESCRIPTION_EVENT || h.logPos == 0 {
 		s.ended = event{}
 	}
 }

@@ -381,3 +381,26 @@ func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
 		}
 	})
 }
+
+// A reader that ends within a transaction tells that it has read a part of it. On the same server reading goes on from before it.
+func TestATransactionThatWasReadInPartIsReadAgain(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL)
+		src := b.source(cellTable())
+		from := b.latest(src)
+		b.session("START TRANSACTION", "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a')",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 2, 'a')", "COMMIT")
+		reader := b.open(src, from)
+		cut := errors.New("cut")
+		part := newRecorder()
+		part.stop = cut
+		if err := reader.Read(testContext(t), part); !errors.Is(err, cut) {
+			t.Fatal(err)
+		}
+		p := reader.Position(reader.Start().Order)
+		if got := b.changes(src, p); len(got) != 2 {
+			t.Errorf("%d changes of a transaction of 2", len(got))
+		}
+	})
+}

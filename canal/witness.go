@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -62,10 +63,15 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 		return w.placed, failedDump(s.mysql.Addr, refused)
 	case errors.As(err, &refused) && (strings.Contains(refused.Message, textNoFile) || strings.Contains(refused.Message, textPurged)):
 		return w.placed, fmt.Errorf("%w: %w", replicator.ErrLost, refused)
-	case refused != nil, w.Born != 0 && ctx.Err() == nil && !errors.As(err, &network):
+	case refused != nil, w.Born != 0 && ctx.Err() == nil && !errors.As(err, &network) && !isCut(err):
 		return w.placed, fmt.Errorf("binlog %s:%d: %w: %w", p.File, from, errNoEvent, err)
 	}
 	return w.placed, fmt.Errorf("looking at binlog %s:%d: %w", p.File, from, err)
+}
+
+// isCut reports whether a connection ended: what it was to show is not known then.
+func isCut(err error) bool {
+	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // soonEnded is the heartbeat of a connection that shows a single event. A server notices that its reader is gone when it writes: on an idle

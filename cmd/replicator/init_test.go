@@ -165,7 +165,8 @@ func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing
 		l.account(s, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
 		l.starter()
 		r := l.run("check")
-		if fix := "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.*"; r.code != 1 || strings.Count(r.out, "\nfail ") != 1 || !strings.Contains(r.out, fix) {
+		if fix := "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.*"; r.code != 1 ||
+			strings.Count(r.out, "\nfail ") != 2 || !strings.Contains(r.out, fix) || !strings.Contains(r.out, "the user lacks CREATE") {
 			t.Errorf("exit status %d, it does not name just %s:\n%s%s", r.code, fix, r.out, r.errors)
 		}
 		l.exec("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO " + l.user + "@'%'")

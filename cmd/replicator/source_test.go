@@ -251,7 +251,10 @@ func TestAReplacedServer(t *testing.T) {
 		execAll(t, l.connect(other, l.database), cellTable)
 		l.env["DSN"] = l.dsn(other.Addr(), l.database)
 		l.running()
-		l.failsWith("users", "rebuild")
+		// That it is another server, or that its table has another collation, whichever is seen first.
+		if st := l.failsWith("users"); !strings.Contains(st.Error, "checkpoint reset") && !strings.Contains(st.Error, "replicator rebuild") {
+			t.Errorf("the error doesn't say what to do: %s", st.Error)
+		}
 		if got := rowsOf(t, l.connect(sink, l.database), "SELECT email FROM users"); len(got) != 1 || got[0] != "a@x.org" {
 			t.Errorf("the view holds %v", got)
 		}
@@ -279,7 +282,7 @@ func TestAReplacedServerWithoutGTIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := l.running()
-	l.failsWith("users", "no GTIDs prove", "checkpoint set", "rebuild")
+	l.failsWith("users", "no GTIDs prove", "checkpoint set", "checkpoint reset")
 	p.stop()
 	l.must("checkpoint", "set", "--pos", l.position(), "--yes")
 	l.put("b", 1, `{"email": "b@x.org"}`)
