@@ -251,6 +251,27 @@ func (r *Reader) Close() error {
 	return nil
 }
 
+// alteredSchema reads a table's shape behind an ALTER whose event was just read. MySQL sends that before information_schema shows what it
+// did: a statement on the table waits until it is done. MariaDB shows no columns for a moment, while it puts the altered table in the
+// old one's place: that it is gone is believed after a second.
+func alteredSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, error) {
+	var none int
+	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+quoteName(t.Database)+"."+quoteName(t.Table)+" LIMIT 0").Scan(&none)
+	if my := (*mysqlError)(nil); err != nil && !errors.Is(err, sql.ErrNoRows) && !(errors.As(err, &my) && my.Number == errnoNoSuchTable) {
+		return nil, err
+	}
+	shape, err := readSchema(ctx, db, t)
+	for wait := time.Millisecond; errors.Is(err, errNoTable) && wait < time.Second; wait *= 2 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		shape, err = readSchema(ctx, db, t)
+	}
+	return shape, err
+}
+
 // reload reads a table's shape again, after an ALTER.
 func (r *Reader) reload(ctx context.Context, name string) error {
 	w := r.tables.byName[name]
@@ -259,13 +280,7 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 		return err
 	}
 	defer conn.Close()
-	// MySQL sends an ALTER's event before information_schema shows what it did: a statement on the table waits until it is done.
-	var none int
-	err = conn.QueryRowContext(ctx, "SELECT 1 FROM "+quoteName(w.Database)+"."+quoteName(w.Table.Table)+" LIMIT 0").Scan(&none)
-	if my := (*mysqlError)(nil); err != nil && !errors.Is(err, sql.ErrNoRows) && !(errors.As(err, &my) && my.Number == errnoNoSuchTable) {
-		return classify(err)
-	}
-	shape, err := readSchema(ctx, conn, &w.Table)
+	shape, err := alteredSchema(ctx, conn, &w.Table)
 	if errors.Is(err, errNoTable) { // dropped since: the binlog will say so
 		return nil
 	}
