@@ -3,7 +3,10 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +39,9 @@ func startCluster(t testing.TB, kind servers.Kind) (nodes []*servers.Server, rdb
 	c.Cluster = true
 	var addrs []string
 	for range 3 {
-		// The bus port is the port + 10000 unless it is said: a server's ports stay below 32768, so that may be taken.
+		// The bus's port is the server's + 10000 unless it is said: that is among the kernel's own, which connections take.
 		s := servertest.Own(t, kind, "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-			"--cluster-require-full-coverage", "yes")
+			"--cluster-require-full-coverage", "yes", "--cluster-port", strconv.Itoa(busPort(t)))
 		nodes, addrs = append(nodes, s), append(addrs, s.Addr())
 		c.URLs = append(c.URLs, s.DSN(""))
 	}
@@ -67,6 +70,20 @@ func startCluster(t testing.TB, kind servers.Kind) (nodes []*servers.Server, rdb
 		})
 	})
 	return nodes, rdb, c
+}
+
+// busPort is a free port that no connection is given by the kernel.
+func busPort(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		port := 10000 + rand.IntN(10000) // servers have theirs from 20000 on
+		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port from 10000 to 19999")
+	return 0
 }
 
 // wait waits until condition holds.
