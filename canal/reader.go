@@ -252,16 +252,19 @@ func (r *Reader) Close() error {
 }
 
 // alteredSchema reads a table's shape behind an ALTER whose event was just read. MySQL sends that before information_schema shows what it
-// did: a statement on the table waits until it is done. MariaDB shows no columns for a moment, while it puts the altered table in the
-// old one's place: that it is gone is believed after a second.
-func alteredSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, error) {
+// did: a statement on the table waits until it is done. MariaDB shows no columns, or no indexes, for a moment, while it puts the altered
+// table in the old one's place: that they are gone is believed after a second.
+func alteredSchema(ctx context.Context, db querier, t *replicator.Table, was *schema) (*schema, error) {
 	var none int
 	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+quoteName(t.Database)+"."+quoteName(t.Table)+" LIMIT 0").Scan(&none)
 	if my := (*mysqlError)(nil); err != nil && !errors.Is(err, sql.ErrNoRows) && !(errors.As(err, &my) && my.Number == errnoNoSuchTable) {
 		return nil, err
 	}
 	shape, err := readSchema(ctx, db, t)
-	for wait := time.Millisecond; errors.Is(err, errNoTable) && wait < time.Second; wait *= 2 {
+	lacks := func() bool {
+		return errors.Is(err, errNoTable) || err == nil && len(shape.indexed) == 0 && len(was.indexed) > 0
+	}
+	for wait := time.Millisecond; lacks() && wait < time.Second; wait *= 2 {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -280,7 +283,7 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 		return err
 	}
 	defer conn.Close()
-	shape, err := alteredSchema(ctx, conn, &w.Table)
+	shape, err := alteredSchema(ctx, conn, &w.Table, w.schema.Load())
 	if errors.Is(err, errNoTable) { // dropped since: the binlog will say so
 		return nil
 	}
