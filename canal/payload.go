@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"replicator"
 	"slices"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 	"github.com/klauspost/compress/zstd"
+
+	"replicator"
 )
 
 // errPayload: a compressed transaction that doesn't decode.
