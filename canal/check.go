@@ -163,7 +163,7 @@ func retention(ctx context.Context, db querier, srv server) (time.Duration, erro
 	return time.Duration(days * float64(24*time.Hour)), nil
 }
 
-func (c *checker) table(ctx context.Context, db querier, srv server, table replicator.Table) {
+func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table replicator.Table) {
 	what := "table " + table.Name
 	shape, err := readSchema(ctx, db, &table)
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *checker) table(ctx context.Context, db querier, srv server, table repli
 }
 
 // spellings looks for values that the table's columns take for one and that are spelt in several ways.
-func (c *checker) spellings(ctx context.Context, db querier, table replicator.Table, connect func(context.Context) (*sql.Conn, error)) {
+func (c *checker) spellings(ctx context.Context, db *sql.Conn, table replicator.Table, connect func(context.Context) (*sql.Conn, error)) {
 	shape, err := readSchema(ctx, db, &table)
 	if err != nil {
 		return // that was said

@@ -106,3 +106,40 @@ func TestKeysOfTwoTablesAreComparedByWhatTheyTellApart(t *testing.T) {
 		}
 	})
 }
+
+// MariaDB leaves out of information_schema a table that an ALTER is replacing, where the session that asks holds a lock.
+func TestATableIsReadWholeWhileItIsAltered(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE cell (k INT PRIMARY KEY, other INT, UNIQUE KEY (other))")
+		src := b.source(replicator.Table{Name: "cell", Database: b.database, Table: "cell", Key: []string{"k"}})
+		done := make(chan error)
+		go func() {
+			for range 60 {
+				for _, ddl := range []string{"ADD COLUMN note INT FIRST", "DROP COLUMN note", "MODIFY other BIGINT", "MODIFY other INT"} {
+					if _, err := b.db.Exec("ALTER TABLE cell " + ddl); err != nil {
+						done <- err
+						return
+					}
+				}
+			}
+			done <- nil
+		}()
+		for {
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			default:
+			}
+			shape, err := readSchema(testContext(t), src.db, &src.cfg.Tables[0])
+			if err != nil {
+				t.Error(err)
+			} else if len(shape.columns) < 2 || len(shape.unique) != 2 {
+				t.Errorf("%d columns, unique keys %q", len(shape.columns), shape.unique)
+			}
+		}
+	})
+}

@@ -37,7 +37,7 @@ type Reader struct {
 }
 
 // prepare reads what decoding needs, and sets up the stream.
-func (r *Reader) prepare(ctx context.Context, db querier, t token, tables []string) (err error) {
+func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []string) (err error) {
 	if r.charsets, err = readCharsets(ctx, db, r.server.flavor); err != nil {
 		return classify(err)
 	}
@@ -251,30 +251,6 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// alteredSchema reads a table's shape behind an ALTER whose event was just read. MySQL sends that before information_schema shows what it
-// did: a statement on the table waits until it is done. MariaDB shows no columns, or no indexes, for a moment, while it puts the altered
-// table in the old one's place: that they are gone is believed after a second.
-func alteredSchema(ctx context.Context, db querier, t *replicator.Table, was *schema) (*schema, error) {
-	var none int
-	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+quoteName(t.Database)+"."+quoteName(t.Table)+" LIMIT 0").Scan(&none)
-	if my := (*mysqlError)(nil); err != nil && !errors.Is(err, sql.ErrNoRows) && !(errors.As(err, &my) && my.Number == errnoNoSuchTable) {
-		return nil, err
-	}
-	shape, err := readSchema(ctx, db, t)
-	lacks := func() bool {
-		return errors.Is(err, errNoTable) || err == nil && len(shape.indexed) == 0 && len(was.indexed) > 0
-	}
-	for wait := time.Millisecond; lacks() && wait < time.Second; wait *= 2 {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		shape, err = readSchema(ctx, db, t)
-	}
-	return shape, err
-}
-
 // reload reads a table's shape again, after an ALTER.
 func (r *Reader) reload(ctx context.Context, name string) error {
 	w := r.tables.byName[name]
@@ -283,7 +259,7 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 		return err
 	}
 	defer conn.Close()
-	shape, err := alteredSchema(ctx, conn, &w.Table, w.schema.Load())
+	shape, err := readSchema(ctx, conn, &w.Table)
 	if errors.Is(err, errNoTable) { // dropped since: the binlog will say so
 		return nil
 	}

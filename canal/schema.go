@@ -101,10 +101,37 @@ const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(chara
 const indexesQuery = "SELECT index_name, non_unique, column_name, sub_part IS NULL AND index_type = 'BTREE' FROM information_schema.statistics " +
 	"WHERE table_schema = ? AND table_name = ? ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index"
 
+// beginner is a connection that is in no transaction, or a pool.
+type beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
 // readSchema reads a table's shape. A table that doesn't exist, or that the account may not see, is a Fatal error.
-func readSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, error) {
+//
+// It is read in a transaction that has read from the table, so that no ALTER is completed meanwhile, and one that is being
+// completed is waited for. MySQL writes an ALTER to the binlog before information_schema shows what it did; MariaDB's
+// information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock of any kind, and ours
+// hold a user lock each (see package link).
+func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback() // it only read
+	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name, errNoTable, t.Database, t.Table))
+	var none int
+	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+quoteName(t.Database)+"."+quoteName(t.Table)+" LIMIT 0").Scan(&none)
+	if my := (*mysqlError)(nil); errors.As(err, &my) {
+		switch my.Number {
+		case errnoNoSuchTable, errnoNoSuchDatabase, errnoTableDenied, errnoDBAccessDenied:
+			return nil, noTable
+		}
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
 	s := &schema{}
-	rows, err := db.QueryContext(ctx, columnsQuery, t.Database, t.Table)
+	rows, err := tx.QueryContext(ctx, columnsQuery, t.Database, t.Table)
 	if err != nil {
 		return nil, err
 	}
@@ -121,13 +148,12 @@ func readSchema(ctx context.Context, db querier, t *replicator.Table) (*schema, 
 		return nil, err
 	}
 	if len(s.columns) == 0 {
-		return nil, replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name, errNoTable, t.Database, t.Table))
+		return nil, noTable
 	}
-	if rows, err = db.QueryContext(ctx, indexesQuery, t.Database, t.Table); err != nil {
+	if rows, err = tx.QueryContext(ctx, indexesQuery, t.Database, t.Table); err != nil {
 		return nil, err
 	}
-	err = s.readIndexes(rows)
-	return s, err
+	return s, s.readIndexes(rows)
 }
 
 func (s *schema) readIndexes(rows *sql.Rows) error {

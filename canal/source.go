@@ -283,7 +283,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 
 // loadTables reads the shapes of the named tables, which are then watched. Where the binlog doesn't name columns it is all of
 // them: a position is to hold the digest of each table that a later reader may want from there.
-func (s *Source) loadTables(ctx context.Context, db querier, srv server, names []string) (tables, error) {
+func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{}, fold: func(s string) string { return s }}
 	if srv.fold {
 		t.fold = strings.ToLower

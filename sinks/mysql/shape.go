@@ -3,9 +3,12 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/go-sql-driver/mysql"
 
 	"replicator"
 )
@@ -59,14 +62,30 @@ func (x *index) exactly(names []string) bool {
 	return x.unique && len(x.parts) == len(names) && x.whole(names)
 }
 
-// readShape reads what a table is like; nil if there is none, or none that the user may see.
+// readShape reads what a table is like; nil if there is none, or none that the user may see. It is read in a transaction that has
+// read from the table, so that an ALTER or a swap that is under way is waited for: MariaDB's information_schema leaves out a table
+// that is being replaced (warning 1684) where the session holds a lock of any kind, and ours hold a user lock each (see package link).
 func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	database, table := split(name, s.database)
 	sh := &shape{database: database, table: table}
 	doing := "reading the shape of table " + sh.name()
 	var engine sql.NullString
 	var kind string
-	row := s.db.QueryRowContext(ctx, "SELECT ENGINE, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", database, table)
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, classify(err, doing)
+	}
+	defer tx.Rollback() // it only read
+	var none int
+	var my *mysql.MySQLError
+	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+sh.quoted()+" LIMIT 0").Scan(&none)
+	switch {
+	case errors.As(err, &my):
+		// There is none, or it is a view that can't be read: information_schema says which.
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return nil, classify(err, doing)
+	}
+	row := tx.QueryRowContext(ctx, "SELECT ENGINE, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", database, table)
 	switch err := row.Scan(&engine, &kind); {
 	case err == sql.ErrNoRows:
 		return nil, nil
@@ -74,17 +93,17 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 		return nil, classify(err, doing)
 	}
 	sh.engine, sh.isView = engine.String, kind != "BASE TABLE"
-	if err := s.readColumns(ctx, sh); err != nil {
+	if err := s.readColumns(ctx, tx, sh); err != nil {
 		return nil, classify(err, doing)
 	}
-	if err := s.readJSONChecks(ctx, sh); err != nil {
+	if err := s.readJSONChecks(ctx, tx, sh); err != nil {
 		return nil, classify(err, doing)
 	}
-	return sh, classify(s.readIndexes(ctx, sh), doing)
+	return sh, classify(s.readIndexes(ctx, tx, sh), doing)
 }
 
-func (s *Sink) readColumns(ctx context.Context, sh *shape) error {
-	rows, err := s.db.QueryContext(ctx, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'YES', COALESCE(CHARACTER_MAXIMUM_LENGTH, 0),
+func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
+	rows, err := tx.QueryContext(ctx, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'YES', COALESCE(CHARACTER_MAXIMUM_LENGTH, 0),
 		COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0), COALESCE(DATETIME_PRECISION, 0),
 		COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''), COLUMN_DEFAULT IS NOT NULL, EXTRA
 		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`, sh.database, sh.table)
@@ -116,7 +135,7 @@ func (s *Sink) readColumns(ctx context.Context, sh *shape) error {
 }
 
 // readJSONChecks finds MariaDB's JSON columns: LONGTEXT with a CHECK that the server adds.
-func (s *Sink) readJSONChecks(ctx context.Context, sh *shape) error {
+func (s *Sink) readJSONChecks(ctx context.Context, tx *sql.Tx, sh *shape) error {
 	if !slices.ContainsFunc(sh.columns, func(c *column) bool { return c.typ == "longtext" }) {
 		return nil
 	}
@@ -124,7 +143,7 @@ func (s *Sink) readJSONChecks(ctx context.Context, sh *shape) error {
 	if err != nil || !srv.isMariaDB() {
 		return err
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ?",
+	rows, err := tx.QueryContext(ctx, "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ?",
 		sh.database, sh.table)
 	if err != nil {
 		return err
@@ -144,8 +163,8 @@ func (s *Sink) readJSONChecks(ctx context.Context, sh *shape) error {
 	return rows.Err()
 }
 
-func (s *Sink) readIndexes(ctx context.Context, sh *shape) error {
-	rows, err := s.db.QueryContext(ctx, `SELECT INDEX_NAME, NON_UNIQUE, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL FROM information_schema.STATISTICS
+func (s *Sink) readIndexes(ctx context.Context, tx *sql.Tx, sh *shape) error {
+	rows, err := tx.QueryContext(ctx, `SELECT INDEX_NAME, NON_UNIQUE, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL FROM information_schema.STATISTICS
 		WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX`, sh.database, sh.table)
 	if err != nil {
 		return err
