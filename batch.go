@@ -53,7 +53,7 @@ func (s *session) evaluate(b *opBatch, p *pending, op Op, row *Row) {
 	op.Rewrite = op.Rewrite || s.run.repairing() // then what the tail brings is written, too: the scan's row of the cell will be stale
 	op.Values = s.run.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
-		b.size += v.size()
+		b.size += v.Size()
 	}
 	b.ops, b.rows, b.changes = append(b.ops, op), append(b.rows, row), append(b.changes, p)
 }
@@ -154,7 +154,7 @@ func (s *session) settle(ctx context.Context, ops []Op, rows []*Row, applied App
 	bury := func(i, view int, reason string, err error) {
 		bad[place{i, view}] = true
 		letters = append(letters, s.deadLetter(ops[i], rows[i], view, err))
-		s.run.observer().DeadLetter(s.run.views[view].shownAs(), reason)
+		s.run.observer().DeadLetter(s.run.views[view].ShownAs(), reason)
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
@@ -266,9 +266,9 @@ func (s *session) count(batch []*pending, ops []Op, applied Applied) {
 			n  int
 			do func(int)
 		}{
-			{puts[i], func(n int) { s.run.observer().Applied(v.shownAs(), "put", n) }},
-			{resets[i], func(n int) { s.run.observer().Applied(v.shownAs(), "reset", n) }},
-			{old[i], func(n int) { s.run.observer().Stale(v.shownAs(), n) }},
+			{puts[i], func(n int) { s.run.observer().Applied(v.ShownAs(), "put", n) }},
+			{resets[i], func(n int) { s.run.observer().Applied(v.ShownAs(), "reset", n) }},
+			{old[i], func(n int) { s.run.observer().Stale(v.ShownAs(), n) }},
 		} {
 			if c.n > 0 {
 				c.do(c.n)
@@ -281,7 +281,7 @@ func (s *session) count(batch []*pending, ops []Op, applied Applied) {
 		}
 		for _, v := range s.run.views {
 			if v.Feeds(p.cell) {
-				s.run.observer().Visible(v.shownAs(), now.Sub(p.since))
+				s.run.observer().Visible(v.ShownAs(), now.Sub(p.since))
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func beginning(c Checkpoint, m *Mark) (Standing, error) {
 	same := m != nil && SameDefinition(m.Fingerprint, c.Fingerprint)
 	known := same && !m.Position.IsZero()
 	switch {
-	case c.unmarked && (!known || m.Epoch < c.Epoch):
+	case c.Unmarked && (!known || m.Epoch < c.Epoch):
 		return c.Standing, nil
 	case m != nil && !same:
 		return c.Standing, fmt.Errorf("view %s: another definition of it is kept there now: %w", c.View, ErrSinkLost)
@@ -31,14 +31,14 @@ func beginning(c Checkpoint, m *Mark) (Standing, error) {
 		return c.Standing, fmt.Errorf("view %s: its mark is gone: %w", c.View, ErrSinkLost)
 	}
 	at := c.Standing
-	at.Position = lower(c.Position, m.Position)
+	at.Position = c.Position.Lower(m.Position)
 	switch {
 	case m.Filling() && (!c.Filling() || c.Epoch < m.Epoch):
 		at.Fill, at.FillFrom, at.Repair, at.Epoch = m.Fill, m.FillFrom, m.Repair, m.Epoch
 	case c.Filling() && m.Epoch < c.Epoch:
 		at.Fill = map[string]Progress{}
 	case c.Filling() && m.Filling():
-		at.Fill = lesser(c.Fill, m.Fill)
+		at.Fill = CommonFill(c.Fill, m.Fill)
 	}
 	return at, nil
 }
@@ -48,15 +48,15 @@ func lowestOf(views []*View, begin []Checkpoint) Standing {
 	lowest := Standing{Position: begin[0].Position}
 	fill := map[string]Progress{}
 	for i, c := range begin {
-		lowest.Position = lower(lowest.Position, c.Position)
+		lowest.Position = lowest.Position.Lower(c.Position)
 		if !c.Filling() {
-			if c.unmarked { // it takes the place of a fill that was to begin
+			if c.Unmarked { // it takes the place of a fill that was to begin
 				lowest.Epoch = max(lowest.Epoch, c.Epoch)
 			}
 			continue
 		}
-		for _, table := range tablesOf(views[i : i+1]) {
-			if p, ok := fill[table]; !ok || c.Fill[table].less(p) {
+		for _, table := range TablesOf(views[i : i+1]) {
+			if p, ok := fill[table]; !ok || c.Fill[table].Less(p) {
 				fill[table] = c.Fill[table]
 			}
 		}

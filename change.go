@@ -49,7 +49,7 @@ type Row struct {
 
 // Size is what a row costs of a pipeline's memory budget, in bytes.
 func (r *Row) Size() int64 {
-	n := int64(len(r.Body)) + int64(len(r.Cell.Key)) + rowOverhead
+	n := int64(len(r.Body)) + int64(len(r.Cell.Key)) + RowOverhead
 	for _, v := range r.Columns {
 		switch v := v.(type) {
 		case string:
@@ -64,9 +64,9 @@ func (r *Row) Size() int64 {
 	return n
 }
 
-// rowOverhead is about what a pending change costs besides its bytes: the Row, the map's entry, the slices' headers, and what
+// RowOverhead is about what a pending change costs besides its bytes, in bytes: the Row, the map's entry, the slices' headers, and what
 // the sink makes of it while it is in flight (measured by what a catch-up takes in all).
-const rowOverhead = 1200
+const RowOverhead = 1200
 
 // ChangeKind says what happened to a row.
 type ChangeKind uint8

@@ -2,7 +2,6 @@ package replicator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -208,9 +207,6 @@ func (p *Pipeline) runOf(view string) (*run, error) {
 	}
 	return nil, nil
 }
-
-// ErrNotServing: the view's pipeline has no session at the moment.
-var ErrNotServing = errors.New("the pipeline is not running at the moment")
 
 // Renew ends the view's session and returns once the next one is open: the sink then knows its targets as they are now, where
 // a person has altered them. Nothing is lost by it, as by any other end of a session.

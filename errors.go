@@ -17,6 +17,9 @@ var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
 // ErrSwapped: another table was renamed into a watched one's place, as gh-ost and pt-online-schema-change do.
 var ErrSwapped = errors.New("another table was renamed into its place")
 
+// ErrNotServing: the view's pipeline has no session at the moment.
+var ErrNotServing = errors.New("the pipeline is not running at the moment")
+
 // tableError concerns one table of the source, and so only the views that read it.
 type tableError struct {
 	table string
@@ -54,16 +57,9 @@ func OfView(err error, views ...string) error {
 	return viewError{views, err}
 }
 
-// Troubled are the views that err concerns by themselves, each a group of its own or with those that it shares the trouble with. There are
-// none where it concerns all of the views alike.
-func Troubled(views []*View, err error) [][]*View {
-	groups, _ := troubled(views, err)
-	return groups
-}
-
-// troubled splits views by an error: into groups that it concerns, each by itself, and the others. There are no groups where it
-// concerns all of the views alike.
-func troubled(views []*View, err error) (groups [][]*View, others []*View) {
+// Troubled splits views by an error: into groups that it concerns, each by itself or with those that it shares the trouble with, and
+// the others. There are no groups where it concerns all of the views alike.
+func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views
 	leave := func(concerned func(*View) bool) {
 		var group, rest []*View
@@ -91,7 +87,7 @@ func visit(err error, leave func(concerned func(*View) bool)) bool {
 		leave(func(v *View) bool { return slices.Contains(e.views, v.Name) })
 		return true
 	case tableError:
-		leave(func(v *View) bool { return slices.Contains(tablesOf([]*View{v}), e.table) })
+		leave(func(v *View) bool { return slices.Contains(TablesOf([]*View{v}), e.table) })
 		return true
 	case interface{ Unwrap() []error }:
 		for _, part := range e.Unwrap() {

@@ -168,7 +168,7 @@ func (s *session) look(ctx context.Context, cells []Cell) error {
 		if !s.run.feeds(c) {
 			continue
 		}
-		size := s.budget.cost(rowOverhead)
+		size := s.budget.cost(RowOverhead)
 		if err := s.budget.take(ctx, size); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (s *session) look(ctx context.Context, cells []Cell) error {
 func (s *session) scanned(table string, rows int) {
 	for _, v := range s.run.views {
 		if slices.ContainsFunc(v.From, func(f Feed) bool { return f.Table == table }) {
-			s.run.observer().Scanned(v.shownAs(), rows)
+			s.run.observer().Scanned(v.ShownAs(), rows)
 		}
 	}
 }

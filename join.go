@@ -66,18 +66,6 @@ func (p *Pipeline) join(ctx context.Context) []Checkpoint {
 	return union
 }
 
-// tablesOf are the tables that views read, each once.
-func tablesOf(views []*View) (tables []string) {
-	for _, v := range views {
-		for _, f := range v.From {
-			if !slices.Contains(tables, f.Table) {
-				tables = append(tables, f.Table)
-			}
-		}
-	}
-	return tables
-}
-
 // part ends runs of which only some views failed, and lets each group of their views go on by itself. Those that failed are tried
 // again until somebody acts, and join the others when they have caught up.
 func (p *Pipeline) part(ctx context.Context) error {

@@ -428,7 +428,7 @@ func (p *Pipeline) resumeAt(ctx context.Context, resumed []Checkpoint, views []*
 
 // begun is the checkpoint of views that there was nothing of before, as StartAt says.
 func (p *Pipeline) begun(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
-	c.Source, c.unmarked = p.Source.Name(), true
+	c.Source, c.Unmarked = p.Source.Name(), true
 	switch p.StartAt {
 	case "earliest":
 		c.Position, err = p.Source.Oldest(ctx, known)
@@ -452,7 +452,7 @@ func (p *Pipeline) again(ctx context.Context, views []*View, known []Position) (
 // anew is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or that
 // changed, too: StartAt says only where new ones begin.
 func (p *Pipeline) anew(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
-	c.Source, c.unmarked = p.Source.Name(), true
+	c.Source, c.Unmarked = p.Source.Name(), true
 	c.Position, err = p.Source.Latest(ctx, known)
 	c.Fill, c.FillFrom, c.Epoch = fillOf(views), c.Position.Order, p.nextEpoch()
 	return c, askedPosition(err)

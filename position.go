@@ -13,3 +13,11 @@ type Position struct {
 
 // IsZero reports whether there is no position.
 func (p Position) IsZero() bool { return p.Token == "" }
+
+// Lower is the one of two positions that has the lower order.
+func (p Position) Lower(o Position) Position {
+	if o.Order < p.Order {
+		return o
+	}
+	return p
+}

@@ -8,27 +8,6 @@ import (
 	"time"
 )
 
-// Shadower is a Sink that can build views beside the live ones and swap them in.
-type Shadower interface {
-	// Shadow is the view that stands in for v while it is rebuilt: the same contents under another name, in another target. Its
-	// Name ends in ShadowSuffix and its Shadows is v's name; Open makes the target, like v's own.
-	Shadow(v *View) *View
-
-	// Foreign names what the view's target has that is not the view's, and that a swap would lose; "" if it has nothing of the sort.
-	Foreign(ctx context.Context, v *View) (string, error)
-
-	// Swap puts what the views' shadows hold in the views' place, with its states and marks: all of them or none, at once for
-	// every reader. If it fails half-way, or the program dies, the next Swap, or the next Open of one of the views, completes it.
-	// Afterwards there are no shadows. Nobody applies to these views meanwhile; a second replicator that tries has to Open anew.
-	Swap(ctx context.Context, source string, views []*View) error
-
-	// Discard removes what is left of the views' shadows.
-	Discard(ctx context.Context, views []*View) error
-}
-
-// ShadowSuffix ends the name of a view's shadow. No view's own name may hold an @.
-const ShadowSuffix = "@rebuild"
-
 // RebuildMode says how a view is made again from offset zero.
 type RebuildMode int
 
@@ -393,7 +372,7 @@ func names(views []*View) []string {
 // fillOf is the progress of a fill of views at its beginning.
 func fillOf(views []*View) map[string]Progress {
 	fill := map[string]Progress{}
-	for _, table := range tablesOf(views) {
+	for _, table := range TablesOf(views) {
 		fill[table] = Progress{}
 	}
 	return fill

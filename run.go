@@ -89,7 +89,7 @@ func (r *run) loop(ctx context.Context) error {
 		if IsFatal(err) {
 			delay, state = 30*time.Second, StateFailed
 		}
-		groups, others := troubled(r.views, err)
+		groups, others := Troubled(r.views, err)
 		switch {
 		case groups == nil:
 			named = 0
@@ -168,7 +168,7 @@ func (r *run) goBack(ctx context.Context) error {
 		_, m := find(nil, marks, c.View, c.Source)
 		if stands[i].Standing, err = beginning(c, m); err != nil {
 			lost, loss = append(lost, c.View), cmp.Or(loss, err)
-		} else if !c.unmarked && m.Below(c.Standing) {
+		} else if !c.Unmarked && m.Below(c.Standing) {
 			r.pipeline.Log.Warn("the sink fell back: reading goes back with it", "sink", r.pipeline.Name, "view", c.View,
 				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
@@ -203,7 +203,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 		}
 		return Fatal(fmt.Errorf("%w; %s", err, way))
 	}
-	if groups, _ := troubled(r.views, err); groups != nil {
+	if groups, _ := Troubled(r.views, err); groups != nil {
 		return Fatal(err) // only those that lost something are filled anew, by themselves
 	}
 	fresh, ferr := r.pipeline.anew(ctx, r.views, []Position{r.position()})
@@ -363,8 +363,8 @@ func (r *run) marked(at Standing) []Checkpoint {
 	defer r.mu.Unlock()
 	for i := range r.stands {
 		c := &r.stands[i]
-		if c.unmarked {
-			c.Standing, c.unmarked = at, false
+		if c.Unmarked {
+			c.Standing, c.Unmarked = at, false
 		} else {
 			c.Standing = c.Raise(at)
 		}

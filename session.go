@@ -59,7 +59,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err := r.goBack(ctx); err != nil { // once more: opening a sink may show that what it knew of a view is worth nothing
 		return nil, errors.Join(err, target.Close())
 	}
-	reader, err := p.Source.Open(ctx, r.positions(), tablesOf(r.views)...)
+	reader, err := p.Source.Open(ctx, r.positions(), TablesOf(r.views)...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the source: %w", err), target.Close())
 	}
@@ -162,7 +162,7 @@ func (s *session) Change(ctx context.Context, c *Change) error {
 	if !s.run.feeds(c.Cell) {
 		return nil
 	}
-	size := int64(rowOverhead)
+	size := int64(RowOverhead)
 	if c.Row != nil {
 		size = c.Row.Size()
 	}

@@ -26,8 +26,8 @@ type Progress struct {
 // Filling reports whether the view is still being filled.
 func (s Standing) Filling() bool { return s.Fill != nil }
 
-// less reports whether a scan has come less far than another one of the same fill.
-func (p Progress) less(o Progress) bool {
+// Less reports whether a scan has come less far than another one of the same fill.
+func (p Progress) Less(o Progress) bool {
 	if p.Done != o.Done {
 		return o.Done
 	}
@@ -83,7 +83,7 @@ func (s Standing) Below(marked Standing) bool {
 		return s.Filling() && !marked.Filling()
 	}
 	for table, p := range marked.Fill {
-		if s.Fill[table].less(p) {
+		if s.Fill[table].Less(p) {
 			return true
 		}
 	}
@@ -96,23 +96,15 @@ func (s Standing) Least(o Standing) Standing {
 	if o.Epoch < s.Epoch {
 		least = o
 	}
-	least.Position = lower(s.Position, o.Position)
+	least.Position = s.Position.Lower(o.Position)
 	switch {
 	case s.Epoch != o.Epoch:
 	case !s.Filling():
 		least.Fill, least.FillFrom, least.Repair = o.Fill, o.FillFrom, o.Repair
 	case o.Filling():
-		least.Fill = lesser(s.Fill, o.Fill)
+		least.Fill = CommonFill(s.Fill, o.Fill)
 	}
 	return least
-}
-
-// lower is the position of lower order.
-func lower(a, b Position) Position {
-	if b.Order < a.Order {
-		return b
-	}
-	return a
 }
 
 // farther is the progress of two that fill the same together; nil if one of them has filled it.
@@ -122,20 +114,20 @@ func farther(a, b map[string]Progress) map[string]Progress {
 	}
 	both := maps.Clone(a)
 	for table, p := range b {
-		if have, ok := both[table]; !ok || have.less(p) {
+		if have, ok := both[table]; !ok || have.Less(p) {
 			both[table] = p
 		}
 	}
 	return both
 }
 
-// lesser is the progress that both of two fills have made; neither is nil.
-func lesser(a, b map[string]Progress) map[string]Progress {
+// CommonFill is the progress that both of two fills have made; neither is nil.
+func CommonFill(a, b map[string]Progress) map[string]Progress {
 	both := map[string]Progress{}
 	for _, fill := range []map[string]Progress{a, b} {
 		for table := range fill {
 			both[table] = a[table]
-			if b[table].less(a[table]) {
+			if b[table].Less(a[table]) {
 				both[table] = b[table]
 			}
 		}

@@ -53,7 +53,7 @@ func TestBeginning(t *testing.T) {
 			if c.mark != nil {
 				m = &Mark{View: "v", Fingerprint: "1", Standing: *c.mark}
 			}
-			got, err := beginning(Checkpoint{View: "v", Fingerprint: "1", Standing: c.known, unmarked: c.unmarked}, m)
+			got, err := beginning(Checkpoint{View: "v", Fingerprint: "1", Standing: c.known, Unmarked: c.unmarked}, m)
 			if c.lost {
 				if !errors.Is(err, ErrSinkLost) {
 					t.Errorf("it begins at %+v (%v)", got, err)
@@ -121,9 +121,9 @@ func TestAResetIsAFillThatHasNotBegun(t *testing.T) {
 			t.Errorf("what another replicator marked of before the reset: %+v", late)
 		}
 		for name, c := range map[string]Checkpoint{
-			"earliest": {Standing: standingAt(10, mark.Epoch+1, nil), unmarked: true},
-			"latest":   {Standing: standingAt(120, mark.Epoch+1, nil), unmarked: true},
-			"snapshot": {Standing: standingAt(120, mark.Epoch+1, map[string]Progress{"cell": {}}), unmarked: true},
+			"earliest": {Standing: standingAt(10, mark.Epoch+1, nil), Unmarked: true},
+			"latest":   {Standing: standingAt(120, mark.Epoch+1, nil), Unmarked: true},
+			"snapshot": {Standing: standingAt(120, mark.Epoch+1, map[string]Progress{"cell": {}}), Unmarked: true},
 		} {
 			begin, err := beginning(c, &Mark{Standing: mark})
 			if err != nil || !reflect.DeepEqual(begin, c.Standing) {

@@ -16,7 +16,7 @@ type Checkpoint struct {
 	Swapped int64    `json:"swapped,omitempty"` // where another table took the place of one that it reads, and it was not compared since
 	Letters bool     `json:"letters,omitempty"` // the store was told which cells the sink knows to be dead letters
 
-	unmarked bool // it says where the view is to begin, and nothing of that has been marked in the sink yet
+	Unmarked bool `json:"-"` // it says where the view is to begin, and nothing of that has been marked in the sink yet
 }
 
 // Store keeps checkpoints and dead letters. One process writes to it at a time: opening it takes a lock. Its methods may be

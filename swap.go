@@ -145,7 +145,7 @@ func (p *Pipeline) takeLetters(ctx context.Context, v *View, shadow string) (gon
 		gone = append(gone, l.ID)
 		cells[l.Cell] = true
 		l.View, l.ID = v.Name, ""
-		if some, size = append(some, l), size+len(l.Raw)+rowOverhead; size > lettersAtOnce {
+		if some, size = append(some, l), size+len(l.Raw)+RowOverhead; size > lettersAtOnce {
 			if err := bury(); err != nil {
 				return nil, err
 			}

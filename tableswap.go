@@ -18,7 +18,7 @@ func (s *session) Swapped(table string, order int64, err error) error {
 	var of []*View
 	s.run.mu.Lock()
 	for _, v := range s.run.views {
-		if slices.Contains(tablesOf([]*View{v}), table) {
+		if slices.Contains(TablesOf([]*View{v}), table) {
 			of = append(of, v)
 			s.run.swapped[v.Name], s.run.dirty = order, true
 		}

@@ -1,5 +1,7 @@
 package replicator
 
+import "slices"
+
 // Feed is what a view is made from: the cells of a table, or only those of one column value.
 type Feed struct {
 	Table  string // the table's name in the configuration
@@ -53,8 +55,8 @@ type Field struct {
 	Path string
 }
 
-// shownAs is the name of the view in metrics: a shadow's work is done for the view that it stands in for.
-func (v *View) shownAs() string {
+// ShownAs is the name of the view in metrics: a shadow's work is done for the view that it stands in for.
+func (v *View) ShownAs() string {
 	if v.Shadows != "" {
 		return v.Shadows
 	}
@@ -82,9 +84,9 @@ type Value struct {
 	Err     error // why the contribution could not be computed: the cell then contributes nothing and is a dead letter
 }
 
-// size is about what a contribution holds in memory, in bytes. What stands in it several times counts each time, as a sink writes it
+// Size is about what a contribution holds in memory, in bytes. What stands in it several times counts each time, as a sink writes it
 // each time.
-func (v *Value) size() (n int64) {
+func (v *Value) Size() (n int64) {
 	for i := range v.Entries {
 		e := &v.Entries[i]
 		n += int64(len(e.Key) + len(e.Member))
@@ -133,4 +135,16 @@ type Evaluator interface {
 	// Evaluate returns a value for each of the pipeline's views that the cell feeds. With a nil row the cell is gone and every
 	// value is empty. What can't be computed is said in Value.Err, never dropped. Safe for concurrent use.
 	Evaluate(cell Cell, row *Row) []Value
+}
+
+// TablesOf are the tables that views read, each once.
+func TablesOf(views []*View) (tables []string) {
+	for _, v := range views {
+		for _, f := range v.From {
+			if !slices.Contains(tables, f.Table) {
+				tables = append(tables, f.Table)
+			}
+		}
+	}
+	return tables
 }

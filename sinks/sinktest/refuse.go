@@ -11,7 +11,8 @@ import (
 func Refuses(t testing.TB, err error, views []*replicator.View, names ...string) {
 	t.Helper()
 	var got []string
-	for _, group := range replicator.Troubled(views, err) {
+	groups, _ := replicator.Troubled(views, err)
+	for _, group := range groups {
 		for _, v := range group {
 			got = append(got, v.Name)
 		}
