@@ -3,12 +3,12 @@ package canal
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -77,18 +77,26 @@ func TestNewestIncludesWhatTheBinlogHas(t *testing.T) {
 		b.exec("CREATE TABLE c (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, KEY(k, v))")
 		src := b.source(replicator.Table{Name: "c", Key: []string{"k"}, Version: "v", Offset: []string{"id"}})
 		r := b.open(src, b.latest(src))
-		ctx, cancel := context.WithTimeout(testContext(t), time.Second)
+		ctx, cancel := context.WithCancel(testContext(t))
 		defer cancel()
-		stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
-			_, err := db.ExecContext(ctx, "INSERT INTO c(k, v) VALUES (?, ?), (?, ?)", worker, 2*n, worker, 2*n+1)
+		looks := &looker{t: t, reader: r, recorder: newRecorder(), plain: b.db, wanted: 300, turn: make(chan struct{}, 4)}
+		for range cap(looks.turn) {
+			looks.turn <- struct{}{}
+		}
+		stop := b.load(ctx, cap(looks.turn), func(ctx context.Context, db *sql.DB, worker, n int) error {
+			select {
+			case <-looks.turn:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			_, err := db.ExecContext(ctx, "INSERT INTO c(k, v) VALUES (?, ?)", worker, n)
 			return err
 		})
-		looks := &looker{t: t, reader: r, recorder: newRecorder(), plain: b.db}
-		_ = r.Read(ctx, looks)
-		stop()
-		if looks.looked < 30 {
-			t.Errorf("only %d looks", looks.looked)
+		if err := r.Read(ctx, looks); !errors.Is(err, errLooked) {
+			t.Errorf("after %d looks: %v", looks.looked, err)
 		}
+		cancel()
+		stop()
 		t.Logf("%d looks, a plain SELECT would have been wrong %d times", looks.looked, looks.early)
 	})
 }
@@ -111,17 +119,21 @@ func (b *bench) load(ctx context.Context, workers int, f func(ctx context.Contex
 	return wg.Wait
 }
 
-// looker looks at each inserted cell at once, in the reader's goroutine.
+// looker looks at each inserted cell at once, in the reader's goroutine, until it has looked as often as wanted.
 type looker struct {
 	t      *testing.T
 	reader *Reader
 	*recorder
-	plain         *sql.DB
-	looked, early int
+	plain                 *sql.DB
+	looked, early, wanted int
+	turn                  chan struct{} // an insert each: those who insert don't run ahead, so every look is at the binlog's end
 }
 
+// errLooked ends a looker's reading.
+var errLooked = errors.New("looked often enough")
+
 func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
-	if c.Kind != replicator.Insert || l.looked >= 1500 {
+	if c.Kind != replicator.Insert {
 		return nil
 	}
 	var id sql.NullInt64
@@ -131,7 +143,7 @@ func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	rows, asOf, err := l.reader.Newest(ctx, []replicator.Cell{c.Cell})
 	if ctx.Err() != nil {
-		return nil
+		return ctx.Err()
 	}
 	l.looked++
 	switch {
@@ -144,6 +156,10 @@ func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
 	case rows[0].Version < c.Version: // later ones may be there
 		l.t.Errorf("%s: the look shows version %d, the change before it was %d", c.Cell, rows[0].Version, c.Version)
 	}
+	if l.t.Failed() || l.looked == l.wanted {
+		return errLooked
+	}
+	l.turn <- struct{}{}
 	return nil
 }
 
