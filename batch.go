@@ -107,9 +107,10 @@ func (s *session) write(ctx context.Context, b *opBatch) error {
 	var size int64
 	for _, p := range b.changes {
 		size += p.size
+		p.put = nil // the lane has the change until all that it took is applied
 	}
-	s.budget.give(size)
 	*b = opBatch{}
+	s.budget.give(size)
 	return nil
 }
 
