@@ -30,6 +30,11 @@ const (
 	immediateTimestampExtended                       = 1 << 55
 )
 
+// isHeartbeat: the server has nothing to send.
+func isHeartbeat(kind replication.EventType) bool {
+	return kind == replication.HEARTBEAT_EVENT || kind == replication.HEARTBEAT_LOG_EVENT_V2
+}
+
 // header is an event's header.
 type header struct {
 	time   uint32

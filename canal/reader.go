@@ -283,7 +283,7 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 // read, so that memory is bounded by one event and a slow sink slows down the server.
 type feed struct {
 	ctx    context.Context
-	stream *stream
+	reader *Reader
 	err    error
 }
 
@@ -291,15 +291,21 @@ func (f *feed) HandleEvent(e *replication.BinlogEvent) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
-	f.err = f.stream.event(f.ctx, e.RawData)
-	return f.err
+	if f.err = f.reader.stream.event(f.ctx, e.RawData); f.err != nil || !isHeartbeat(e.Header.EventType) {
+		return f.err
+	}
+	err := f.reader.stillSame(f.ctx)
+	if f.ctx.Err() == nil {
+		f.err = err
+	}
+	return err
 }
 
 // Read delivers everything after Start.
 func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	r.stream.handler = h
 	r.stream.ready()
-	f := &feed{ctx: ctx, stream: r.stream}
+	f := &feed{ctx: ctx, reader: r}
 	err := r.source.dump(ctx, r.server, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)}, r.source.cfg.Heartbeat, f)
 	if f.err != nil { // the syncer has wrapped it
 		return f.err
@@ -314,8 +320,10 @@ func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, he
 		return replicator.Fatal(err)
 	}
 	d := &dialer{timeout: s.cfg.ReadTimeout}
+	id := s.ids.take()
+	defer s.ids.giveBack(id)
 	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
-		ServerID: s.ids.Add(1) - 1, Flavor: srv.flavor.String(),
+		ServerID: id, Flavor: srv.flavor.String(),
 		Host: host, Port: port, User: s.mysql.User, Password: s.mysql.Passwd,
 		TLSConfig: replicationTLS(s.mysql, srv.tls), Dialer: d.dial, Option: longWrites,
 		RawModeEnabled: true, DisableRetrySync: true, DiscardGTIDSet: true, EventCacheCount: 1, PayloadDecoderConcurrency: 1,

@@ -40,7 +40,7 @@ type Source struct {
 	mysql  *mysql.Config
 	db     *sql.DB
 	stats  readStats
-	ids    atomic.Uint32 // the next replication connection's server id
+	ids    replicaIDs
 	births births
 	codes  codeTables
 }
@@ -122,8 +122,34 @@ func New(cfg Config) (*Source, error) {
 		}
 		first = max(binary.LittleEndian.Uint32(b[:])>>1, 1000)
 	}
-	s.ids.Store(first)
+	s.ids.next = first
 	return s, nil
+}
+
+// replicaIDs are the server ids of replication connections. Each has one of its own, because of two with one id a server ends
+// the older; they are used again, because looks at the log go on for ever, and would come to other replicas' ids.
+type replicaIDs struct {
+	mu   sync.Mutex
+	next uint32
+	free []uint32
+}
+
+func (r *replicaIDs) take() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.free); n > 0 {
+		id := r.free[n-1]
+		r.free = r.free[:n-1]
+		return id
+	}
+	r.next++
+	return r.next - 1
+}
+
+func (r *replicaIDs) giveBack(id uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.free = append(r.free, id)
 }
 
 // Close closes the connections. No reader may be open.

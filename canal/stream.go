@@ -155,7 +155,7 @@ func hasChecksum(raw []byte) bool {
 // inside transactions; and events that the server keeps to itself (MariaDB's annotations) leave gaps. So sizes are added up,
 // and a position that is given is the next one from there whose low bits are the same.
 func (s *stream) advance(h header) error {
-	if h.flags&artificialFlag != 0 || h.kind == replication.HEARTBEAT_EVENT || h.kind == replication.HEARTBEAT_LOG_EVENT_V2 {
+	if h.flags&artificialFlag != 0 || isHeartbeat(h.kind) {
 		return nil
 	}
 	if h.kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent before a start in the middle of a file

@@ -137,6 +137,35 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	return nil
 }
 
+// stillSame checks that this server's log is still the one that is read, where the server says that nothing happened. Nobody
+// else would notice a RESET: both servers delete the file under whoever reads it, keep him waiting at its end with heartbeats,
+// and compare his place with the new file's length, so that all is passed over that is written until the new file is longer
+// than the old one was.
+func (r *Reader) stillSame(ctx context.Context) error {
+	s := r.stream
+	if s.group.open || s.until > 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*dialTimeout)
+	defer cancel()
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	file, pos, _, err := r.server.status(ctx, conn)
+	if err != nil || file.number > s.file.number { // rotated since: that ends the wait
+		return err
+	}
+	res := &resolver{source: r.source, db: conn, server: r.server, files: []logFile{{file, pos}}}
+	at := s.here(gtidRun{}).placed()
+	d, err := res.atPlace(ctx, at)
+	if err != nil {
+		return err
+	}
+	return res.refusal(token{placed: at}, d)
+}
+
 // elsewhere compares a position with another server, which only GTIDs can prove to hold the same.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }

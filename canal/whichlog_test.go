@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +50,9 @@ func (w *world) keep() (kept string) {
 		w.t.Fatal(err)
 	}
 	kept = filepath.Join(w.server.Dir, "kept")
+	if err := os.RemoveAll(kept); err != nil {
+		w.t.Fatal(err)
+	}
 	w.copy(kept, w.data())
 	w.restart()
 	return kept
@@ -200,9 +204,10 @@ func TestWhichLogThisIs(t *testing.T) {
 	worlds := []struct {
 		kind servers.Kind
 		gtid bool
-	}{{servers.MySQL, true}, {servers.MySQL, false}, {servers.MariaDB1011, true}}
+	}{{servers.MySQL, true}, {servers.MySQL, false}, {servers.MariaDB1011, true}, {servers.MariaDB118, true}}
 	for _, x := range worlds {
 		t.Run(fmt.Sprintf("%s gtid=%t", x.kind, x.gtid), func(t *testing.T) {
+			t.Parallel() // each waits for its own server
 			var args []string
 			if !x.gtid {
 				args = []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
@@ -279,9 +284,24 @@ var changes = []struct {
 		before := w.positions()
 		w.exec("FLUSH BINARY LOGS")
 		after := w.positions()
+		x := w.follows()
 		w.restore(w.kept, "")
+		after["under a reader"] = w.cutOff(x)
 		w.stays(before, another)
 		w.stays(after, another)
+	}},
+	{"snapshot of a running machine rolled back", false, func(w *world) { // the server goes on with the file that it had
+		w.kept = w.keep()
+		before := w.positions()
+		file, born := w.file(), w.which(before["kept up"]).born
+		x := w.follows()
+		w.restore(w.kept, "")
+		before["under a reader"] = w.cutOff(x)
+		w.backdate(file, born)
+		if _, err := w.src.Open(testContext(w.t), []replicator.Position{before["bare"]}); err == nil {
+			w.t.Error("the end of what was lost is there before anything was written")
+		}
+		w.stays(before, another)
 	}},
 	{"backup restored without binlogs", false, func(w *world) {
 		at := w.positions()
@@ -298,6 +318,21 @@ var changes = []struct {
 		w.reset()
 		w.write(20)
 		w.expect("after more transactions", first, another)
+	}},
+	{"reset under a reader", false, func(w *world) {
+		w.reset()
+		x := w.follows()
+		w.reset() // and nothing is written
+		w.stays(map[string]replicator.Position{"kept up": w.cutOff(x)}, another)
+		w.reset()
+		x = w.follows()
+		end := w.latest(w.src)
+		w.reset()
+		w.write(3) // as much as before: nothing follows the reader's place
+		if now := w.latest(w.src); now.Order&(1<<addressBits-1) != end.Order&(1<<addressBits-1) {
+			w.t.Errorf("the log ends at %s, and not where it did: %s", Describe(now.Token), Describe(end.Token))
+		}
+		w.stays(map[string]replicator.Position{"kept up": w.cutOff(x)}, another)
 	}},
 	{"purged", false, func(w *world) {
 		at := w.positions()
@@ -325,6 +360,39 @@ var changes = []struct {
 		}
 		w.goesOn(at, heir)
 	}},
+}
+
+// follows is a reader that has read three rows, and goes on.
+func (w *world) follows() *reading {
+	w.t.Helper()
+	x := w.read(w.open(w.src, w.latest(w.src)))
+	w.write(3)
+	x.upTo(w.latest(w.src))
+	return x
+}
+
+// cutOff expects that a reader ends by itself, and is where it ended.
+func (w *world) cutOff(x *reading) replicator.Position {
+	w.t.Helper()
+	n := len(x.all())
+	_ = x.failure() // of the connection, or of the log
+	if more := x.all()[n:]; len(more) > 0 {
+		w.t.Errorf("read from another log: %s", shown(more))
+	}
+	return x.reader.Position(x.last())
+}
+
+// backdate changes when a binlog file was begun: the time of its first event, behind the file's four first bytes.
+func (w *world) backdate(file string, born uint32) {
+	w.t.Helper()
+	f, err := os.OpenFile(filepath.Join(w.data(), file), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteAt(binary.LittleEndian.AppendUint32(nil, born), 4)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // purge removes the files before one. A server keeps those that somebody reads, and is slow to notice that a reader has gone.

@@ -97,8 +97,7 @@ func (w *witness) HandleEvent(e *replication.BinlogEvent) error {
 	case h.kind == replication.FORMAT_DESCRIPTION_EVENT:
 		w.Born, w.checksum = h.time, hasChecksum(e.RawData)
 		w.done = w.first
-	case h.kind == replication.ROTATE_EVENT && (h.flags&artificialFlag != 0 || h.logPos == 0),
-		h.kind == replication.HEARTBEAT_EVENT, h.kind == replication.HEARTBEAT_LOG_EVENT_V2:
+	case h.kind == replication.ROTATE_EVENT && (h.flags&artificialFlag != 0 || h.logPos == 0), isHeartbeat(h.kind):
 		return nil
 	default:
 		w.Event, w.done = eventOf(h, e.RawData, w.checksum), true

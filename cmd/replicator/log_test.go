@@ -44,7 +44,7 @@ func (l *lab) reset() {
 	}
 }
 
-// A RESET is refused, and stays refused when the source has written as much as before; what a person may do about it works.
+// A RESET is noticed by a program that runs on, is refused, and stays refused when the source has written as much as before; what a person may do about it works.
 func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -63,10 +63,11 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 
 			l.exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS") // so that the new log's Orders are below
 			write(3)
-			l.must("run", "--until-caught-up")
+			l.env["DSN"] = l.dsn(l.server.Addr(), l.database) + "?readTimeout=3s" // a heartbeat a second
+			p := l.running()
+			l.caughtUp()
 			l.reset()
 			begin := l.position()
-			p := l.running()
 			refused := func() {
 				t.Helper()
 				l.failsWith("mails", "RESET", "checkpoint reset", "checkpoint set")
