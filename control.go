@@ -22,13 +22,10 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 		st.Definition = v.Fingerprint
 		p.mu.Unlock()
 		if err := failed[v.Name]; err != nil {
-			st.State, st.Error = StateFailed, err.Error()
+			st.State, st.Error = stateBy(err), err.Error()
 		}
 		if starting != nil {
-			st.State, st.Error = StateRetrying, starting.Error()
-			if IsFatal(starting) {
-				st.State = StateFailed
-			}
+			st.State, st.Error = stateBy(starting), starting.Error()
 		}
 		for _, r := range runs {
 			if i := slices.Index(r.views, v); i >= 0 {
@@ -47,6 +44,14 @@ func (p *Pipeline) Status(deadLetters map[string]int) []ViewStatus {
 		all = append(all, st)
 	}
 	return all
+}
+
+// stateBy is the state of a view that does not run because of an error.
+func stateBy(err error) string {
+	if IsFatal(err) {
+		return StateFailed
+	}
+	return StateRetrying
 }
 
 // remember notes up to when the views of a session showed everything, as it ends: while there is no other one, or it has heard
@@ -187,7 +192,7 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 func (p *Pipeline) runOf(view string) (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.failed[view]; err != nil {
+	if err := p.failed[view]; IsFatal(err) {
 		return nil, err
 	}
 	if IsFatal(p.err) {

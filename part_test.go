@@ -97,19 +97,33 @@ type picky struct {
 	opens  func(view string) error // what Open fails with for a view
 	sweeps func(view string) error // what looking for what nobody claims fails with
 	writes func(view string) error // what Apply fails with for a view
+	marks  func(view string) error // why the mark of a view can't be read
 	down   error                   // what Open fails with whatever the views are
 	opened [][]string              // the views of each target
 }
 
 func newPicky() *picky {
 	well := func(string) error { return nil }
-	return &picky{Reference: sinktest.NewReference(), opens: well, sweeps: well, writes: well}
+	return &picky{Reference: sinktest.NewReference(), opens: well, sweeps: well, writes: well, marks: well}
 }
 
 func (s *picky) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
+}
+
+func (s *picky) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	marks, err := s.Reference.Marks(ctx, source)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, view := range []string{"a", "b", "c", "d"} {
+		if why := s.marks(view); why != nil {
+			marks = slices.DeleteFunc(marks, func(m replicator.Mark) bool { return m.View == view })
+			marks = append(marks, replicator.Mark{View: view, Err: why})
+		}
+	}
+	return marks, err
 }
 
 func viewNames(views []*replicator.View) (names []string) {
@@ -206,6 +220,8 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 		{"it can't be swept", func(s *picky) { s.sweeps = only(errBadTable, "b", "d") }, replicator.StateFailed},
 		{"it can't be swept for a while", func(s *picky) { s.sweeps = only(mayPass, "b", "d") }, replicator.StateRetrying},
 		{"it can't be written", func(s *picky) { s.writes = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"its mark can't be read", func(s *picky) { s.marks = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"its mark can't be read for a while", func(s *picky) { s.marks = only(mayPass, "b", "d") }, replicator.StateRetrying},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -226,7 +242,10 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 					}
 				}
 				history(f, r, 10)
-				sink.set(func() { s := newPicky(); sink.opens, sink.sweeps, sink.writes = s.opens, s.sweeps, s.writes })
+				sink.set(func() {
+					s := newPicky()
+					sink.opens, sink.sweeps, sink.writes, sink.marks = s.opens, s.sweeps, s.writes, s.marks
+				})
 				p.rebuilt(t)
 				p.caughtUp(t, f)
 				time.Sleep(10 * time.Second)
@@ -242,6 +261,46 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where a mark can't be read what the sink holds of its view is not known: nothing of it is filled anew, and the others go on.
+func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(12, 12))
+		f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+		history(f, r, 20)
+		p := start(newPipeline(f, sink, store, "a", "b", "c"))
+		p.caughtUp(t, f)
+		before, _ := sink.Reference.Marks(t.Context(), "")
+		sink.set(func() { sink.marks = only(errBadTable, "b") })
+		if err := p.Renew(t.Context(), "a"); err != nil && !strings.Contains(err.Error(), "(b)") {
+			t.Fatal(err)
+		}
+		failed := map[string]string{"a": "running", "b": "failed", "c": "running"}
+		p.states(t, failed)
+		p.stopped(t)
+		p = start(newPipeline(f, sink, newMemoryStore(), "a", "b", "c")) // and where only the sink knows of the view
+		p.states(t, failed)
+		if foreseen, err := newPipeline(f, sink, store, "a", "b", "c").Foresee(t.Context(), nil); err != nil || len(foreseen) != 1 || foreseen["b"] == nil {
+			t.Errorf("foreseen is %v, %v", foreseen, err)
+		}
+		history(f, r, 10)
+		sink.set(func() { sink.marks = newPicky().marks })
+		p.rebuilt(t)
+		p.caughtUp(t, f)
+		p.stopped(t)
+		after, _ := sink.Reference.Marks(t.Context(), "")
+		for _, v := range []string{"a", "b", "c"} {
+			holds(t, f, sink.Reference, v)
+			if was, is := markOf(before, v), markOf(after, v); was.Epoch != is.Epoch {
+				t.Errorf("view %s was filled anew: its mark was %+v and is %+v", v, was, is)
+			}
+		}
+	})
+}
+
+func markOf(marks []replicator.Mark, view string) replicator.Mark {
+	return marks[slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == view })]
 }
 
 // discards refuses to remove what an earlier rebuild of a view left.

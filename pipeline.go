@@ -42,6 +42,8 @@ type Pipeline struct {
 	changed  []string  // views that are to be rebuilt because their definition changed
 	takenUp  bool      // rebuilds that were under way go on, and those of changed views have begun
 	takeUpAt time.Time // when that is tried again
+	unplaced []*View   // where they go on is not known yet: their marks can't be read
+	placeAt  time.Time // when that is tried again
 
 	mu       sync.Mutex
 	asks     chan ask
@@ -93,18 +95,27 @@ func (p *Pipeline) Run(ctx, stop context.Context) error {
 
 // begin makes the first runs, and goes on with rebuilds that were under way.
 func (p *Pipeline) begin(ctx context.Context, checkpoints []Checkpoint) error {
-	for _, group := range together(checkpoints) {
-		r, err := newRun(p, group)
-		if err != nil {
-			return err
-		}
-		p.launch(r)
+	if err := p.launchTogether(checkpoints); err != nil {
+		return err
 	}
 	return p.takeUp(ctx)
 }
 
+// launchTogether runs views from their checkpoints, those together that can be.
+func (p *Pipeline) launchTogether(checkpoints []Checkpoint) error {
+	for _, group := range together(checkpoints) {
+		if err := p.launchAt(group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tend does what has become due: rebuilds that can be swapped in, runs that must part, runs that can join.
 func (p *Pipeline) tend(ctx context.Context) error {
+	if err := p.placeLate(ctx); err != nil {
+		return err
+	}
 	p.rebuildRedefined(ctx)
 	if err := p.takeUp(ctx); err != nil {
 		return err
@@ -171,7 +182,7 @@ func (p *Pipeline) setDefaults() {
 	if p.asks == nil {
 		p.asks = make(chan ask)
 	}
-	p.paused = map[string]Checkpoint{}
+	p.paused, p.failed = map[string]Checkpoint{}, map[string]error{}
 }
 
 func set[T comparable](v *T, otherwise T) {
@@ -208,7 +219,7 @@ func (p *Pipeline) end(ctx context.Context, r *run) error {
 func (p *Pipeline) start(ctx, stop context.Context) ([]Checkpoint, error) {
 	wait := backoff{}
 	for {
-		checkpoints, err := p.resume(ctx)
+		checkpoints, err := p.resume(ctx, p.Views)
 		if err == nil {
 			p.setError(nil)
 			return checkpoints, nil
@@ -244,23 +255,26 @@ func (p *Pipeline) setError(err error) {
 	p.err = err
 }
 
-// resume decides for each view where it goes on: at the lower of its checkpoint and its mark in the sink; from a fill where
+// resume decides for each of the views where it goes on: at the lower of its checkpoint and its mark in the sink; from a fill where
 // it has neither.
-func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
+func (p *Pipeline) resume(ctx context.Context, views []*View) ([]Checkpoint, error) {
 	saved, marks, err := p.remembered(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.identify(ctx, p.Views, saved, marks); err != nil {
+	if err := p.identify(ctx, views, saved, marks); err != nil {
 		return nil, err
 	}
 	var resumed []Checkpoint
-	var unfilled, begun, again []*View
+	var unfilled, begun, again, unplaced []*View
 	var changed []string
 	failed := map[string]error{}
-	for _, v := range p.Views {
+	for _, v := range views {
 		c, m := find(saved, marks, v.Name, p.Source.Name())
 		at, err := p.place(v, c, m)
+		if m != nil && m.Err != nil {
+			unplaced = append(unplaced, v)
+		}
 		switch {
 		case errors.Is(err, errChanged):
 			changed = append(changed, v.Name)
@@ -291,8 +305,19 @@ func (p *Pipeline) resume(ctx context.Context) ([]Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(changed) > 0 {
+		p.changed, p.takenUp = append(p.changed, changed...), false
+	}
+	if p.unplaced = unplaced; len(unplaced) > 0 {
+		p.placeAt = time.Now().Add(retryPause)
+	}
 	p.mu.Lock()
-	p.failed, p.changed = failed, changed
+	for _, v := range views {
+		delete(p.failed, v.Name)
+	}
+	for name, err := range failed {
+		p.failed[name] = err
+	}
 	p.mu.Unlock()
 	if len(resumed) == 0 {
 		return []Checkpoint{}, nil
@@ -339,6 +364,9 @@ func (p *Pipeline) swaps() bool {
 // place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if it has to be
 // rebuilt.
 func (p *Pipeline) place(v *View, c *Checkpoint, m *Mark) (*Checkpoint, error) {
+	if m != nil && m.Err != nil {
+		return nil, p.unread(m)
+	}
 	marked := m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
 	sameSaved, sameMark := c == nil || SameDefinition(c.Fingerprint, v.Fingerprint), m == nil || SameDefinition(m.Fingerprint, v.Fingerprint)
 	changed := !sameSaved || !sameMark
@@ -424,60 +452,6 @@ func (p *Pipeline) resumeAt(ctx context.Context, resumed []Checkpoint, views []*
 	}
 	c, err := where(ctx, views, before)
 	return append(resumed, eachAt(views, c)...), err
-}
-
-// begun is the checkpoint of views that there was nothing of before, as StartAt says.
-func (p *Pipeline) begun(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
-	c.Source, c.Unmarked = p.Source.Name(), true
-	switch p.StartAt {
-	case "earliest":
-		c.Position, err = p.Source.Oldest(ctx, known)
-	case "latest":
-		c.Position, err = p.Source.Latest(ctx, known)
-	default:
-		return p.anew(ctx, views, known)
-	}
-	return c, askedPosition(err)
-}
-
-// again is the checkpoint of views that were reset: they begin as StartAt says, and a fill rewrites what they hold.
-func (p *Pipeline) again(ctx context.Context, views []*View, known []Position) (Checkpoint, error) {
-	c, err := p.begun(ctx, views, known)
-	if c.Repair = c.Filling(); !c.Repair {
-		c.Epoch = p.nextEpoch() // the mark that says so counts until there is a later one
-	}
-	return c, err
-}
-
-// anew is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or that
-// changed, too: StartAt says only where new ones begin.
-func (p *Pipeline) anew(ctx context.Context, views []*View, known []Position) (c Checkpoint, err error) {
-	c.Source, c.Unmarked = p.Source.Name(), true
-	c.Position, err = p.Source.Latest(ctx, known)
-	c.Fill, c.FillFrom, c.Epoch = fillOf(views), c.Position.Order, p.nextEpoch()
-	return c, askedPosition(err)
-}
-
-// nextEpoch is the epoch of a fill that begins now, above those of all that are known: the clock may have been ahead.
-func (p *Pipeline) nextEpoch() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.epoch = max(p.epoch+1, time.Now().UnixMicro())
-	return p.epoch
-}
-
-// sawEpoch says that there was a fill of an epoch.
-func (p *Pipeline) sawEpoch(epoch int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.epoch = max(p.epoch, epoch)
-}
-
-func askedPosition(err error) error {
-	if err != nil {
-		err = fmt.Errorf("asking the source for its position: %w", err)
-	}
-	return err
 }
 
 // view is the view of that name: one of the pipeline's, or the shadow of one that is being rebuilt.

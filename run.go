@@ -164,14 +164,22 @@ func (r *run) goBack(ctx context.Context) error {
 	stands := slices.Clone(r.stands)
 	var lost []string
 	var loss error
+	var unread []error
 	for i, c := range stands {
 		_, m := find(nil, marks, c.View, c.Source)
+		if m != nil && m.Err != nil {
+			unread = append(unread, r.pipeline.unread(m))
+			continue
+		}
 		if stands[i].Standing, err = beginning(c, m); err != nil {
 			lost, loss = append(lost, c.View), cmp.Or(loss, err)
 		} else if !c.Unmarked && m.Below(c.Standing) {
 			r.pipeline.Log.Warn("the sink fell back: reading goes back with it", "sink", r.pipeline.Name, "view", c.View,
 				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
+	}
+	if len(unread) > 0 { // the others begin where they do, whatever they lost, once these have parted from them
+		return errors.Join(unread...)
 	}
 	if len(lost) > 1 {
 		loss = fmt.Errorf("%w; so with %s", loss, strings.Join(lost[1:], ", "))
@@ -354,6 +362,10 @@ func (r *run) standing() Standing {
 	r.dirty = false
 	now := r.now
 	now.Fill = maps.Clone(now.Fill)
+	now.Swapped = 0
+	for _, order := range r.swapped { // one mark for all: where the store is lost, a view may be compared for nothing
+		now.Swapped = max(now.Swapped, order)
+	}
 	return now
 }
 

@@ -9,7 +9,8 @@ type Sink interface {
 	// is a Fatal error that says what to do, and that is its own (OfView); those of several views are joined.
 	Open(ctx context.Context, source string, views []*View) (Target, error)
 
-	// Marks returns the marker of every view that this sink holds for the named source.
+	// Marks returns the mark of every view that this sink holds for the named source. One that can't be read is the trouble of its
+	// view alone (Mark.Err); an error is of the whole sink.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
 	// Forget removes what the sink remembers of a view, for every source: its marks and its cells' states. What the view's
@@ -27,6 +28,7 @@ type Mark struct {
 	View        string
 	Fingerprint string
 	Standing
+	Err error // why it can't be read: what the sink holds of the view is not known then; nil if it can be
 }
 
 // Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several goroutines;

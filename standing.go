@@ -13,6 +13,49 @@ type Standing struct {
 	FillFrom int64               `json:"fill_from,omitempty"` // the order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites what the view is believed to hold
 	Epoch    int64               `json:"epoch,omitempty"`     // of the last fill, a later one has a higher; 0: not known
+	Swapped  int64               `json:"swapped,omitempty"`   // where another table took the place of one that it reads, and it was not compared since
+}
+
+// StoredStanding is the form in which a sink keeps a Standing as JSON.
+type StoredStanding struct {
+	Order int64  `json:"order"`
+	Token string `json:"token"`
+	Phase string `json:"phase"`
+
+	Fill     map[string]Progress `json:"fill,omitzero"`
+	FillFrom int64               `json:"fill_from,omitempty"`
+	Repair   bool                `json:"repair,omitempty"`
+	Epoch    int64               `json:"epoch,omitempty"`
+	Swapped  int64               `json:"swapped,omitempty"`
+}
+
+// What the phase of a StoredStanding may be.
+const (
+	PhaseFilling = "filling"
+	PhaseFilled  = "filled"
+)
+
+// Stored is the form in which a sink keeps s as JSON.
+func (s Standing) Stored() StoredStanding {
+	stored := StoredStanding{Order: s.Position.Order, Token: s.Position.Token, Phase: PhaseFilled,
+		Fill: s.Fill, FillFrom: s.FillFrom, Repair: s.Repair, Epoch: s.Epoch, Swapped: s.Swapped}
+	if s.Filling() {
+		stored.Phase = PhaseFilling
+	}
+	return stored
+}
+
+// Standing is what was stored.
+func (s StoredStanding) Standing() Standing {
+	at := Standing{Position: Position{Order: s.Order, Token: s.Token}, Epoch: s.Epoch, Swapped: s.Swapped}
+	if s.Phase == PhaseFilled {
+		return at
+	}
+	if at.Fill = s.Fill; at.Fill == nil { // it was opened and never marked
+		at.Fill = map[string]Progress{}
+	}
+	at.FillFrom, at.Repair = s.FillFrom, s.Repair
+	return at
 }
 
 // Progress is how far the scan of one table has come. All before After is durable in the sink.
@@ -51,8 +94,9 @@ func (s Standing) Raise(next Standing) Standing {
 	} else if next.Epoch == s.Epoch {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
-	if at.Position = s.Position; next.Position.Order >= s.Position.Order {
-		at.Position = next.Position
+	at.Position, at.Swapped = s.Position, s.Swapped
+	if next.Position.Order >= s.Position.Order { // whoever has read as far knows what is to be compared
+		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {
 		at.FillFrom, at.Repair = 0, false
@@ -96,7 +140,7 @@ func (s Standing) Least(o Standing) Standing {
 	if o.Epoch < s.Epoch {
 		least = o
 	}
-	least.Position = s.Position.Lower(o.Position)
+	least.Position, least.Swapped = s.Position.Lower(o.Position), max(s.Swapped, o.Swapped)
 	switch {
 	case s.Epoch != o.Epoch:
 	case !s.Filling():

@@ -1,6 +1,7 @@
 package replicator
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -77,7 +78,9 @@ func TestMarksNeverFall(t *testing.T) {
 	for _, order := range []int64{10, 20} {
 		for epoch := range int64(3) {
 			for _, fill := range []map[string]Progress{nil, {}, scanned(3), scanned(5), {"t": {Done: true, Rows: 4}, "u": {Rows: 1}}} {
-				all = append(all, standingAt(order, epoch, fill))
+				swapped := standingAt(order, epoch, fill)
+				swapped.Swapped = 8
+				all = append(all, standingAt(order, epoch, fill), swapped)
 			}
 		}
 	}
@@ -96,13 +99,39 @@ func TestMarksNeverFall(t *testing.T) {
 			if b.Epoch >= a.Epoch && raised.Below(b) {
 				t.Errorf("%+v raised by %+v is %+v, which is below that", a, b, raised)
 			}
+			if b.Position.Order < a.Position.Order && b.Epoch == a.Epoch && raised.Swapped != a.Swapped {
+				t.Errorf("%+v raised by %+v, which has not come as far, is %+v", a, b, raised)
+			}
 			least := a.Least(b)
+			if least.Swapped != max(a.Swapped, b.Swapped) {
+				t.Errorf("the least of %+v and %+v is %+v: a comparison is forgotten", a, b, least)
+			}
 			if other := b.Least(a); !reflect.DeepEqual(least, other) {
 				t.Errorf("the least of %+v and %+v is %+v, or %+v", a, b, least, other)
 			}
 			if a.Below(least) || b.Below(least) {
 				t.Errorf("the least of %+v and %+v is %+v", a, b, least)
 			}
+		}
+	}
+}
+
+// What sinks stored stays readable.
+func TestStoredStandingsAreReadAsTheyWereWritten(t *testing.T) {
+	anew, repairing, compared := standingAt(0, 0, map[string]Progress{}), standingAt(7, 3, scanned(5)), standingAt(7, 3, nil)
+	anew.Position.Token, repairing.FillFrom, repairing.Repair, compared.Swapped = "", 4, true, 6
+	for stored, want := range map[string]Standing{
+		`{"order":0,"token":"","phase":"filling"}`:                                                                anew,
+		`{"order":7,"token":"7","phase":"filled"}`:                                                                standingAt(7, 0, nil),
+		`{"order":7,"token":"7","phase":"filled","epoch":3,"swapped":6}`:                                          compared,
+		`{"order":7,"token":"7","phase":"filling","fill":{"t":{"rows":5}},"fill_from":4,"repair":true,"epoch":3}`: repairing,
+	} {
+		var read StoredStanding
+		if err := json.Unmarshal([]byte(stored), &read); err != nil || !reflect.DeepEqual(read.Standing(), want) {
+			t.Errorf("%s is %+v (%v), want %+v", stored, read.Standing(), err, want)
+		}
+		if written, err := json.Marshal(want.Stored()); err != nil || want.Position.Order > 0 && string(written) != stored {
+			t.Errorf("%+v is written as %s (%v), want %s", want, written, err, stored)
 		}
 	}
 }

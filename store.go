@@ -13,7 +13,6 @@ type Checkpoint struct {
 	Fingerprint string `json:"fingerprint"`
 	Standing
 	Read    Position `json:"read,omitzero"`     // a later place, up to which the source was read before; some of that may be in the sink
-	Swapped int64    `json:"swapped,omitempty"` // where another table took the place of one that it reads, and it was not compared since
 	Letters bool     `json:"letters,omitempty"` // the store was told which cells the sink knows to be dead letters
 
 	Unmarked bool `json:"-"` // it says where the view is to begin, and nothing of that has been marked in the sink yet

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -62,8 +64,22 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 	})
 }
 
-// The comparison outlives a crash: it stands in the checkpoint before anything behind the swap does.
+// The comparison outlives a crash: it stands in the marks and the checkpoint before anything behind the swap does. Where the state
+// directory is lost with the crash the marks tell of it.
 func TestAComparisonWithATableThatTookAnothersPlaceGoesOnAfterACrash(t *testing.T) {
+	for name, crash := range map[string]func(t *testing.T, l *lab){
+		"that leaves the state directory": func(*testing.T, *lab) {},
+		"that takes the state directory along": func(t *testing.T, l *lab) {
+			if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { comparisonAfterACrash(t, crash) })
+	}
+}
+
+func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 	l := newLab(t, servertest.MySQL(t))
 	for key := 'a'; key < 'm'; key++ {
 		l.put(string(key), 1, fmt.Sprintf(`{"email": "%c@x.org"}`, key))
@@ -83,6 +99,7 @@ func TestAComparisonWithATableThatTookAnothersPlaceGoesOnAfterACrash(t *testing.
 	if strings.Contains(p.log.String(), compared) {
 		t.Fatal("the comparison was over before the crash")
 	}
+	crash(t, l)
 	l.configure(cellViews)
 	l.must("run", "--until-caught-up")
 	want := []string{"b2@x.org b"}

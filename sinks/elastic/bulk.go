@@ -48,7 +48,7 @@ type document struct {
 	tries      int
 
 	text    []byte   // what is to be written, rendered
-	failure *failure // how the last write ended; nil if it succeeded
+	failure *failure // how the last read or write ended; nil if it succeeded
 	written bool
 }
 
@@ -60,6 +60,25 @@ func appendBase64(dst []byte, s string) []byte {
 // the server (some 25 µs a document) is that Lucene unpacks the block that holds the source, whichever part of it is asked
 // for, and to cut out the state costs no less than to send the rest. To read as of the last refresh would save nothing, either.
 func (c *client) read(ctx context.Context, documents []*document) error {
+	if err := c.readEach(ctx, documents); err != nil {
+		return err
+	}
+	for _, d := range documents {
+		switch {
+		case d.failure == nil:
+		case d.failure.isGone():
+			return gone(d.index)
+		case d.keeper != nil:
+			return ofView(fmt.Errorf("view %s: %w", d.keeper.view.Name, d.failure.classify()), d.keeper.view)
+		default:
+			return d.failure
+		}
+	}
+	return nil
+}
+
+// readEach reads documents, and notes those that can't be read. An error is one of a whole request.
+func (c *client) readEach(ctx context.Context, documents []*document) error {
 	for len(documents) > 0 {
 		n, size := 0, 0
 		for n < len(documents) && n < readItems && size < bulkBytes {
@@ -125,15 +144,11 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 	}
 	for i, d := range documents {
 		f := found.Docs[i]
-		switch {
-		case f.Error != nil && f.Error.isGone():
-			return gone(d.index)
-		case f.Error != nil:
-			f.Error.Status = http.StatusServiceUnavailable // of a shard; which one the item does not say
-			if d.keeper != nil {
-				return ofView(f.Error, d.keeper.view)
+		if d.failure = f.Error; d.failure != nil {
+			if d.failure.Status = http.StatusServiceUnavailable; d.failure.isClosed() { // the item doesn't say
+				d.failure.Status = http.StatusBadRequest
 			}
-			return f.Error
+			continue
 		}
 		d.known, d.exists, d.seq, d.term, d.source = true, f.Found, f.Seq, f.Term, f.Source
 	}

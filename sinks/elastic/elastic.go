@@ -152,17 +152,24 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 			of = append(of, g)
 		}
 	}
-	if err := s.client.read(ctx, documents); err != nil {
+	if err := s.client.readEach(ctx, documents); err != nil {
 		return nil, fmt.Errorf("reading marks: %w", err)
 	}
 	var marks []replicator.Mark
 	for i, d := range documents {
 		r, err := parseRegistry(d)
-		if err != nil {
-			return nil, fmt.Errorf("index %s: %w", of[i].index, err)
+		if f := asFailure(err); f != nil && f.isGone() {
+			continue // with its index
+		} else if f != nil && f.ofCluster() {
+			return nil, fmt.Errorf("reading marks: %w", err)
 		}
-		if m, ok := r.Marks[source]; ok {
-			marks = append(marks, replicator.Mark{View: of[i].view, Fingerprint: of[i].fingerprint, Standing: m.standing()})
+		mark := replicator.Mark{View: of[i].view, Fingerprint: of[i].fingerprint}
+		m, ok := r.Marks[source]
+		if mark.Standing = m.Standing(); err != nil {
+			mark.Err = fmt.Errorf("index %s: %w", of[i].index, err)
+		}
+		if ok || err != nil {
+			marks = append(marks, mark)
 		}
 	}
 	return marks, nil

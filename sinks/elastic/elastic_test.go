@@ -161,6 +161,11 @@ func TestConformance(t *testing.T) {
 				}
 			}
 		},
+		DamageMark: func(t testing.TB, source, view string) {
+			for _, index := range c.indexes(view) {
+				c.do("PUT", "/"+index+"/_doc/replicator:marks", `{"_replicator": {"hidden": true, "cells": {"marks": {"`+source+`": {"order": "x"}}}}}`)
+			}
+		},
 	})
 }
 

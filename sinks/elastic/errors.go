@@ -130,6 +130,8 @@ func refused(status int, answer []byte) error {
 // classify makes the failure Fatal if somebody must act, and says what to do.
 func (f *failure) classify() error {
 	switch {
+	case f.isClosed():
+		return replicator.Fatal(fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
 	case f.isBlock():
 		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see `GET _cluster/settings` and the index's blocks", f)
 	case f.Status == http.StatusUnauthorized:
@@ -147,6 +149,9 @@ func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 func (f *failure) isTemporary() bool {
 	return f.isBlock() || f.Status == http.StatusTooManyRequests || f.Status >= 500
 }
+
+// isClosed reports whether somebody closed the index.
+func (f *failure) isClosed() bool { return f.Type == "index_closed_exception" }
 
 // isGone reports whether what was written to is no longer there: its alias, or the index.
 func (f *failure) isGone() bool {

@@ -19,52 +19,16 @@ const registryID = "replicator:marks"
 
 // registry is that document: the view's mark for each source.
 type registry struct {
-	Marks map[string]storedMark `json:"marks"`
-}
-
-type storedMark struct {
-	Order int64  `json:"order"`
-	Token string `json:"token"`
-	Phase string `json:"phase"`
-
-	Fill     map[string]replicator.Progress `json:"fill,omitzero"`
-	FillFrom int64                          `json:"fill_from,omitempty"`
-	Repair   bool                           `json:"repair,omitempty"`
-	Epoch    int64                          `json:"epoch,omitempty"`
-}
-
-// What a mark's phase may be.
-const (
-	filling = "filling"
-	filled  = "filled"
-)
-
-// standing is how far the view has come by the mark.
-func (m storedMark) standing() replicator.Standing {
-	at := replicator.Standing{Position: replicator.Position{Order: m.Order, Token: m.Token}, Epoch: m.Epoch}
-	if m.Phase == filled {
-		return at
-	}
-	if at.Fill = m.Fill; at.Fill == nil { // it was opened and never marked
-		at.Fill = map[string]replicator.Progress{}
-	}
-	at.FillFrom, at.Repair = m.FillFrom, m.Repair
-	return at
-}
-
-// storeMark is the mark of a standing.
-func storeMark(at replicator.Standing) storedMark {
-	m := storedMark{Order: at.Position.Order, Token: at.Position.Token, Phase: filled, Fill: at.Fill, FillFrom: at.FillFrom, Repair: at.Repair, Epoch: at.Epoch}
-	if at.Filling() {
-		m.Phase = filling
-	}
-	return m
+	Marks map[string]replicator.StoredStanding `json:"marks"`
 }
 
 func registryOf(index string) *document { return &document{index: index, id: registryID} }
 
-// parseRegistry reads the marks of a registry's document; there are none if it does not exist.
+// parseRegistry reads the marks of a registry's document that was read; there are none if it does not exist.
 func parseRegistry(d *document) (registry, error) {
+	if d.failure != nil {
+		return registry{}, fmt.Errorf("its marks can't be read: %w", d.failure.classify())
+	}
 	var doc struct {
 		State struct {
 			Cells registry `json:"cells"`
@@ -72,11 +36,11 @@ func parseRegistry(d *document) (registry, error) {
 	}
 	if d.exists {
 		if err := json.Unmarshal(d.source, &doc); err != nil {
-			return registry{}, fmt.Errorf("its marks can't be read: %w", err)
+			return registry{}, replicator.Fatal(fmt.Errorf("its marks can't be read: %w; rebuild the view", err))
 		}
 	}
 	if doc.State.Cells.Marks == nil {
-		doc.State.Cells.Marks = map[string]storedMark{}
+		doc.State.Cells.Marks = map[string]replicator.StoredStanding{}
 	}
 	return doc.State.Cells, nil
 }
@@ -101,15 +65,13 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 		for n, i := range pending {
 			documents[n] = registryOf(t.kept[i].generation.write)
 		}
-		if err := t.sink.client.read(ctx, documents); err != nil {
+		read, err := t.readRegistries(ctx, pending, documents)
+		if err != nil {
 			return nil, err
 		}
 		var changed []*document
 		for n, i := range pending {
-			r, err := parseRegistry(documents[n])
-			if err != nil {
-				return nil, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, err), t.views[i])
-			}
+			r := read[n]
 			before := maps.Clone(r.Marks)
 			if err := change(i, &r); err != nil {
 				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
@@ -144,15 +106,35 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 	return nil, errAgain
 }
 
+// readRegistries reads the registries of some kept views.
+func (t *Target) readRegistries(ctx context.Context, kept []int, documents []*document) ([]registry, error) {
+	if err := t.sink.client.readEach(ctx, documents); err != nil {
+		return nil, err
+	}
+	read := make([]registry, len(documents))
+	var refused []error
+	for n, i := range kept {
+		r, err := parseRegistry(documents[n])
+		if f := asFailure(err); f != nil && f.isGone() {
+			return nil, gone(documents[n].index)
+		}
+		if err != nil {
+			refused = append(refused, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, err), t.views[i]))
+		}
+		read[n] = r
+	}
+	return read, errors.Join(refused...)
+}
+
 // register gives each view a mark for the source where it has none.
 func (t *Target) register(ctx context.Context) error {
 	_, err := t.update(ctx, func(view int, r *registry) error {
 		m, ok := r.Marks[t.source]
 		if !ok {
-			m = storedMark{Phase: filling}
+			m = replicator.StoredStanding{Phase: replicator.PhaseFilling}
 			r.Marks[t.source] = m
 		}
-		t.marked[view] = m.standing()
+		t.marked[view] = m.Standing()
 		return nil
 	})
 	if err != nil {
@@ -174,12 +156,12 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 		if !ok {
 			return fmt.Errorf("its mark is gone: %w", replicator.ErrSinkLost)
 		}
-		stood := m.standing()
+		stood := m.Standing()
 		if stood.Below(t.marked[view]) {
 			return fmt.Errorf("its mark fell: %w", replicator.ErrSinkLost)
 		}
 		marked[view] = stood.Raise(at)
-		r.Marks[t.source] = storeMark(marked[view])
+		r.Marks[t.source] = marked[view].Stored()
 		return nil
 	})
 	if err != nil {
@@ -200,7 +182,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 // isFilled reports whether a view is filled from every source.
 func (t *Target) isFilled(r registry) bool {
 	for _, m := range r.Marks {
-		if m.Phase != filled {
+		if m.Phase != replicator.PhaseFilled {
 			return false
 		}
 	}

@@ -29,6 +29,7 @@ type storedFill struct {
 	From   int64                          `json:"from,omitempty"`
 	Repair bool                           `json:"repair,omitempty"`
 	Epoch  int64                          `json:"epoch,omitempty"`
+	Swap   int64                          `json:"swapped,omitempty"`
 }
 
 // standing is how far the view has come by the mark.
@@ -37,10 +38,11 @@ func (m storedMark) standing() (replicator.Standing, error) {
 	var fill storedFill
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &fill); err != nil {
-			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged: rebuild the view", viewsTable))
+			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged: rebuild the view, or stop the program and forget the view with "+
+				"`replicator checkpoint forget`, which fills it anew", viewsTable))
 		}
 	}
-	at := replicator.Standing{Position: replicator.Position{Order: m.order, Token: token}, Epoch: fill.Epoch}
+	at := replicator.Standing{Position: replicator.Position{Order: m.order, Token: token}, Epoch: fill.Epoch, Swapped: fill.Swap}
 	if m.phase != phaseFilling {
 		return at, nil
 	}
@@ -57,8 +59,8 @@ func storeMark(at replicator.Standing) storedMark {
 	if at.Filling() {
 		m.phase = phaseFilling
 	}
-	if at.Filling() || at.Epoch != 0 {
-		text, err := json.Marshal(storedFill{at.Fill, at.FillFrom, at.Repair, at.Epoch})
+	if at.Filling() || at.Epoch != 0 || at.Swapped != 0 {
+		text, err := json.Marshal(storedFill{at.Fill, at.FillFrom, at.Repair, at.Epoch, at.Swapped})
 		if err != nil {
 			panic("a mark is texts and numbers: " + err.Error())
 		}
@@ -137,7 +139,7 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, at replicator.Standing) (
 	for i, m := range found {
 		stood, err := m.standing()
 		if err != nil {
-			return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
+			return nil, replicator.OfView(fmt.Errorf("view %s: %w", t.views[i].Name, err), t.views[i].Name)
 		}
 		if stood.Below(t.marked[i]) {
 			return nil, fmt.Errorf("the mark of view %s fell: %w", t.views[i].Name, replicator.ErrSinkLost)

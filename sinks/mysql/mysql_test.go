@@ -175,9 +175,15 @@ func TestConformance(t *testing.T) {
 				}
 				setMark(t, db, source, view, *at)
 			},
+			DamageMark: func(t testing.TB, source, view string) { damageMark(t, db, source, view) },
 		})
 
 	})
+}
+
+func damageMark(t testing.TB, db *sql.DB, source, view string) {
+	t.Helper()
+	exec(t, db, "UPDATE replicator_views SET mark_token = ? WHERE source = ? AND name = ?", "p\n{", source, view)
 }
 
 // setMark changes a view's mark.

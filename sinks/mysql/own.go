@@ -207,9 +207,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		if err := rows.Scan(&m.View, &m.Fingerprint, &stored.order, &stored.token, &stored.phase); err != nil {
 			return nil, err
 		}
-		if m.Standing, err = stored.standing(); err != nil {
-			return nil, fmt.Errorf("view %s: %w", m.View, err)
-		}
+		m.Standing, m.Err = stored.standing()
 		found = append(found, m)
 	}
 	return found, classify(rows.Err(), "table "+viewsTable)

@@ -184,7 +184,9 @@ func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 		if i < 0 {
 			return false
 		}
-		m.Standing = m.Least(marks[i].Standing)
+		if m.Err == nil {
+			m.Standing, m.Err = m.Least(marks[i].Standing), marks[i].Err
+		}
 	}
 	return true
 }

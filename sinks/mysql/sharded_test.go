@@ -137,6 +137,7 @@ func TestShardedConformance(t *testing.T) {
 			}
 			setMark(t, m.dbs[1], source, view, *at)
 		}
+		subject.DamageMark = func(t testing.TB, source, view string) { damageMark(t, m.dbs[1], source, view) }
 		sinktest.Run(t, subject)
 	})
 }

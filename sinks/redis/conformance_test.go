@@ -259,6 +259,12 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
 			setMark(t, rdb, c.Cluster, source, view, at)
 		},
+		DamageMark: func(t testing.TB, source, view string) {
+			keys := (&Sink{cluster: c.Cluster, tags: spreadTags(copies)}).markKeys(source)
+			if err := rdb.HSet(t.Context(), keys[len(keys)-1], view, "{").Err(); err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
 }
 

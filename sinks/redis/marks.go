@@ -23,43 +23,18 @@ type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
 	Generation  uint64 `json:"generation"` // of the states that count
 	Forgotten   bool   `json:"forgotten,omitempty"`
-	Order       int64  `json:"order"`
-	Token       string `json:"token"`
-	Phase       string `json:"phase"`
-
-	Fill     map[string]replicator.Progress `json:"fill,omitzero"`
-	FillFrom int64                          `json:"fill_from,omitempty"`
-	Repair   bool                           `json:"repair,omitempty"`
-	Epoch    int64                          `json:"epoch,omitempty"`
-}
-
-// What a mark's phase may be.
-const (
-	filling = "filling"
-	filled  = "filled"
-)
-
-// standing is how far the view has come by the mark.
-func (m storedMark) standing() replicator.Standing {
-	at := replicator.Standing{Position: replicator.Position{Order: m.Order, Token: m.Token}, Epoch: m.Epoch}
-	if m.Phase == filled {
-		return at
-	}
-	if at.Fill = m.Fill; at.Fill == nil { // it was opened and never marked
-		at.Fill = map[string]replicator.Progress{}
-	}
-	at.FillFrom, at.Repair = m.FillFrom, m.Repair
-	return at
+	replicator.StoredStanding
 }
 
 // at is the mark with another standing.
 func (m storedMark) at(at replicator.Standing) storedMark {
-	m.Order, m.Token, m.Phase = at.Position.Order, at.Position.Token, filled
-	if at.Filling() {
-		m.Phase = filling
-	}
-	m.Fill, m.FillFrom, m.Repair, m.Epoch = at.Fill, at.FillFrom, at.Repair, at.Epoch
+	m.StoredStanding = at.Stored()
 	return m
+}
+
+// begun is the mark of a view that was opened and never marked.
+func begun(fingerprint string, generation uint64) storedMark {
+	return storedMark{Fingerprint: fingerprint, Generation: generation, StoredStanding: replicator.StoredStanding{Phase: replicator.PhaseFilling}}
 }
 
 // sourcesKey is the set of sources that have marks.
@@ -84,19 +59,20 @@ func (s *Sink) markKeys(source string) []string {
 
 // viewMark is a view's mark in every copy.
 type viewMark struct {
-	raw   []string // "": none
-	marks []storedMark
+	raw     []string // "": none
+	marks   []storedMark
+	damaged error // why what stands there is no mark
 }
 
 // whole is what the copies say together; false if one is missing or forgotten, or is of another generation than the others.
 func (m *viewMark) whole() (storedMark, bool) {
 	first := m.marks[0]
-	lowest := first.standing()
+	lowest := first.Standing()
 	for i, one := range m.marks {
 		if m.raw[i] == "" || one.Forgotten || one.Generation != first.Generation || one.Fingerprint != first.Fingerprint {
 			return storedMark{}, false
 		}
-		lowest = lowest.Least(one.standing())
+		lowest = lowest.Least(one.Standing())
 	}
 	return first.at(lowest), true
 }
@@ -122,7 +98,8 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 				marks[view] = m
 			}
 			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
-				return nil, replicator.Fatal(fmt.Errorf("view %s: its mark in %s is damaged: delete that field and fill the view anew", view, keys[i]))
+				m.damaged = replicator.Fatal(fmt.Errorf("its mark in %s is damaged: stop the program, forget the view with "+
+					"`replicator checkpoint forget %s`, and start: it is filled anew", keys[i], view))
 			}
 			m.raw[i] = raw
 		}
@@ -180,18 +157,28 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) e
 		var names []string
 		var old []*viewMark
 		var fresh []string
+		var refused []error
 		for _, k := range keepers {
 			m := known[k.view.Name]
 			if m == nil {
 				m = newViewMark(len(s.markKeys(source)))
 			}
-			if mark, ok := m.whole(); ok && mark.Fingerprint == k.view.Fingerprint {
-				k.generation, k.marked = mark.Generation, mark.standing()
+			if m.damaged != nil {
+				refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, m.damaged), k.view.Name))
 				continue
 			}
-			k.generation, k.marked = newGeneration(m), storedMark{}.standing()
+			if mark, ok := m.whole(); ok && mark.Fingerprint == k.view.Fingerprint {
+				k.generation, k.marked = mark.Generation, mark.Standing()
+				continue
+			}
+			k.generation = newGeneration(m)
+			mark := begun(k.view.Fingerprint, k.generation)
+			k.marked = mark.Standing()
 			names, old = append(names, k.view.Name), append(old, m)
-			fresh = append(fresh, storedMark{Fingerprint: k.view.Fingerprint, Generation: k.generation, Phase: filling}.encode())
+			fresh = append(fresh, mark.encode())
+		}
+		if len(refused) > 0 {
+			return errors.Join(refused...)
 		}
 		if len(names) == 0 {
 			return nil
@@ -221,8 +208,10 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	}
 	var found []replicator.Mark
 	for view, m := range known {
-		if mark, ok := m.whole(); ok {
-			found = append(found, replicator.Mark{View: view, Fingerprint: mark.Fingerprint, Standing: mark.standing()})
+		if m.damaged != nil {
+			found = append(found, replicator.Mark{View: view, Err: m.damaged})
+		} else if mark, ok := m.whole(); ok {
+			found = append(found, replicator.Mark{View: view, Fingerprint: mark.Fingerprint, Standing: mark.Standing()})
 		}
 	}
 	slices.SortFunc(found, func(a, b replicator.Mark) int { return compare(a.View, b.View) })
@@ -286,7 +275,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 			}
 			raised := m.raise(at)
 			mark, _ := raised.whole()
-			marked[i] = mark.standing()
+			marked[i] = mark.Standing()
 			if !slices.Equal(raised.raw, m.raw) {
 				names, old, next = append(names, k.view.Name), append(old, m), append(next, raised.raw)
 			}
@@ -310,7 +299,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 func (m *viewMark) raise(at replicator.Standing) *viewMark {
 	raised := newViewMark(len(m.marks))
 	for i, one := range m.marks {
-		raised.marks[i] = one.at(one.standing().Raise(at))
+		raised.marks[i] = one.at(one.Standing().Raise(at))
 		raised.raw[i] = raised.marks[i].encode()
 	}
 	return raised
@@ -322,13 +311,16 @@ func (t *Target) lost(i int, m *viewMark) error {
 	if m == nil {
 		return fmt.Errorf("view %s: its mark is gone: %w", k.view.Name, replicator.ErrSinkLost)
 	}
+	if m.damaged != nil {
+		return replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, m.damaged), k.view.Name)
+	}
 	mark, ok := m.whole()
 	switch {
 	case !ok:
 		return fmt.Errorf("view %s: a part of the cluster has no mark of it: %w", k.view.Name, replicator.ErrSinkLost)
 	case mark.Generation != k.generation:
 		return fmt.Errorf("view %s: %w", k.view.Name, errors.Join(errNewer, replicator.ErrSinkLost))
-	case mark.standing().Below(t.marks.marked[i]):
+	case mark.Standing().Below(t.marks.marked[i]):
 		return fmt.Errorf("view %s: its mark fell back: %w", k.view.Name, replicator.ErrSinkLost)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package sinktest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -30,6 +29,7 @@ func contract(t *testing.T, s *Subject) {
 		{"a view that joins later gets what others have", testLateView},
 		{"a mark never falls", testMarks},
 		{"a mark that fell or is gone is a loss", testLost},
+		{"a mark that can't be read is the trouble of its view alone", testDamaged},
 		{"another process finds everything", testReopen},
 		{"a view that was forgotten or defined anew starts anew", testForget},
 		{"sources do not meet", testSources},
@@ -334,6 +334,8 @@ func testMarks(f *fixture) {
 	filled := func(p replicator.Position, epoch int64) replicator.Standing {
 		return replicator.Standing{Position: p, Epoch: epoch}
 	}
+	swapped := filled(last, 2)
+	swapped.Swapped = 25
 	for _, step := range []struct{ at, want replicator.Standing }{
 		{filling(first, 1, 8), filling(first, 1, 8)},
 		{filling(later, 1, 6), filling(later, 1, 8)},
@@ -343,6 +345,9 @@ func testMarks(f *fixture) {
 		{filled(last, 0), filled(last, 1)},
 		{filling(later, 2, 3), filling(last, 2, 3)},
 		{filled(last, 1), filling(last, 2, 3)},
+		{filled(last, 2), filled(last, 2)},
+		{swapped, swapped},
+		{filled(later, 2), swapped}, // who is behind the place says nothing of it
 		{filled(last, 2), filled(last, 2)},
 	} {
 		for range 2 {
@@ -356,39 +361,6 @@ func testMarks(f *fixture) {
 				f.t.Fatalf("the mark is %+v, and not %+v", m, want)
 			}
 		}
-	}
-}
-
-func testLost(f *fixture) {
-	if f.s.SetMark == nil {
-		f.t.Skip("the subject can't change marks")
-	}
-	f.source = "lost"
-	view := f.s.Views[0].Name
-	standing := func(order int64, fill map[string]replicator.Progress) *replicator.Standing {
-		return &replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}, Fill: fill, FillFrom: 1, Epoch: 1}
-	}
-	half := map[string]replicator.Progress{"cell": {After: "x", Rows: 5}}
-	for name, c := range map[string]struct {
-		marked *replicator.Standing
-		damage *replicator.Standing
-	}{
-		"fell":                       {standing(20, nil), standing(5, nil)},
-		"is gone":                    {standing(20, nil), nil},
-		"is of before it was filled": {standing(20, nil), standing(20, half)},
-		"has less of a fill":         {standing(20, half), standing(20, map[string]replicator.Progress{"cell": {After: "a", Rows: 3}})},
-	} {
-		f.target = open(f.t, f.s, f.source, f.s.Views)
-		for _, at := range []*replicator.Standing{standing(10, map[string]replicator.Progress{}), c.marked} {
-			if err := f.target.Mark(f.t.Context(), *at); err != nil {
-				f.t.Fatalf("Mark: %v", err)
-			}
-		}
-		f.s.SetMark(f.t, f.source, view, c.damage)
-		if err := f.target.Mark(f.t.Context(), *c.marked); !errors.Is(err, replicator.ErrSinkLost) {
-			f.t.Fatalf("a mark %s, and Mark says %v", name, err)
-		}
-		f.s.SetMark(f.t, f.source, view, nil)
 	}
 }
 

@@ -40,6 +40,9 @@ type Subject struct {
 	// SetMark changes what the sink has stored as a view's mark; nil removes it. A nil func: losses are not tried.
 	SetMark func(t testing.TB, source, view string, at *replicator.Standing)
 
+	// DamageMark makes of what the sink has stored as a view's mark something that is none. A nil func: it is not tried.
+	DamageMark func(t testing.TB, source, view string)
+
 	// Interrupted reports whether an error of Apply left the batch applied in part, or not at all, as a lost connection does. The
 	// replicator then crashes: another may be quicker than its replay. What is seen in between is not judged. nil: Apply never
 	// fails.

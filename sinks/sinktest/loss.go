@@ -1,0 +1,82 @@
+package sinktest
+
+import (
+	"errors"
+
+	"replicator"
+)
+
+func testLost(f *fixture) {
+	if f.s.SetMark == nil {
+		f.t.Skip("the subject can't change marks")
+	}
+	f.source = "lost"
+	view := f.s.Views[0].Name
+	standing := func(order int64, fill map[string]replicator.Progress) *replicator.Standing {
+		return &replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}, Fill: fill, FillFrom: 1, Epoch: 1}
+	}
+	half := map[string]replicator.Progress{"cell": {After: "x", Rows: 5}}
+	for name, c := range map[string]struct {
+		marked *replicator.Standing
+		damage *replicator.Standing
+	}{
+		"fell":                       {standing(20, nil), standing(5, nil)},
+		"is gone":                    {standing(20, nil), nil},
+		"is of before it was filled": {standing(20, nil), standing(20, half)},
+		"has less of a fill":         {standing(20, half), standing(20, map[string]replicator.Progress{"cell": {After: "a", Rows: 3}})},
+	} {
+		f.target = open(f.t, f.s, f.source, f.s.Views)
+		for _, at := range []*replicator.Standing{standing(10, map[string]replicator.Progress{}), c.marked} {
+			if err := f.target.Mark(f.t.Context(), *at); err != nil {
+				f.t.Fatalf("Mark: %v", err)
+			}
+		}
+		f.s.SetMark(f.t, f.source, view, c.damage)
+		if err := f.target.Mark(f.t.Context(), *c.marked); !errors.Is(err, replicator.ErrSinkLost) {
+			f.t.Fatalf("a mark %s, and Mark says %v", name, err)
+		}
+		f.s.SetMark(f.t, f.source, view, nil)
+	}
+}
+
+func testDamaged(f *fixture) {
+	if f.s.DamageMark == nil {
+		f.t.Skip("the subject can't damage marks")
+	}
+	f.source = "damaged"
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	at := replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
+	if err := f.target.Mark(f.t.Context(), at); err != nil {
+		f.t.Fatalf("Mark: %v", err)
+	}
+	bad, others := f.s.Views[0].Name, f.s.Views[1:]
+	f.s.DamageMark(f.t, f.source, bad)
+	for _, v := range f.s.Views {
+		if m, ok := f.mark(v.Name); !ok || (m.Err != nil) != (v.Name == bad) || m.Err == nil && m.Position != at.Position {
+			f.t.Fatalf("the mark of view %s is damaged, that of %s is %+v (%t)", bad, v.Name, m, ok)
+		}
+	}
+	sink := f.s.New(f.t)
+	defer sink.Close()
+	_, opening := sink.Open(f.t.Context(), f.source, f.s.Views)
+	for _, err := range []error{opening, f.target.Mark(f.t.Context(), at)} {
+		if err == nil || errors.Is(err, replicator.ErrSinkLost) {
+			f.t.Fatalf("the mark of view %s is damaged, and the error is %v", bad, err)
+		}
+		if len(others) > 0 {
+			Refuses(f.t, err, f.s.Views, bad)
+		}
+	}
+	if len(others) > 0 {
+		if err := open(f.t, f.s, f.source, others).Mark(f.t.Context(), at); err != nil {
+			f.t.Fatalf("the other views: %v", err)
+		}
+	}
+	if err := sink.Forget(f.t.Context(), bad); err != nil {
+		f.t.Fatalf("Forget: %v", err)
+	}
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	if err := f.target.Mark(f.t.Context(), at); err != nil {
+		f.t.Fatalf("once the view was forgotten: %v", err)
+	}
+}
