@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -45,7 +47,7 @@ type opBatch struct {
 	ops     []Op
 	rows    []*Row     // of each op; nil where the cell is gone
 	changes []*pending // that the ops are made of, with those that come to nothing
-	size    int64      // of the ops' contributions
+	size    int64      // of the ops' contributions, and of rows that a look read: what was not taken from the budget
 }
 
 // evaluate adds an op with what its row contributes.
@@ -58,33 +60,37 @@ func (s *session) evaluate(b *opBatch, p *pending, op Op, row *Row) {
 	b.ops, b.rows, b.changes = append(b.ops, op), append(b.rows, row), append(b.changes, p)
 }
 
-// applyLooks reads what remains of cells from the source.
+// applyLooks reads what remains of cells from the source, no more at a time than a batch has room for.
 func (s *session) applyLooks(ctx context.Context, b *opBatch, looks map[Cell]*pending) error {
-	cells := make([]Cell, 0, len(looks))
-	for c := range looks {
-		cells = append(cells, c)
-	}
-	newest, asOf, err := s.reader.Newest(ctx, cells)
-	if err != nil {
-		return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
-	}
-	for i, row := range newest {
-		p := looks[cells[i]]
-		op := Op{Cell: cells[i], Version: NoVersion, AsOf: asOf, Rewrite: p.rewrite}
-		if row != nil {
-			op.Version = row.Version
+	cells := slices.Collect(maps.Keys(looks))
+	for len(cells) > 0 {
+		newest, asOf, err := s.reader.Newest(ctx, cells, s.share()-b.size)
+		if err != nil {
+			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
 		}
-		s.evaluate(b, p, op, row)
-		if err := s.writeFull(ctx, b); err != nil {
-			return err
+		for i, row := range newest {
+			p := looks[cells[i]]
+			op := Op{Cell: cells[i], Version: NoVersion, AsOf: asOf, Rewrite: p.rewrite}
+			if row != nil {
+				op.Version = row.Version
+				b.size += row.Size()
+			}
+			s.evaluate(b, p, op, row)
+			if err := s.writeFull(ctx, b); err != nil {
+				return err
+			}
 		}
+		cells = cells[len(newest):]
 	}
 	return nil
 }
 
-// writeFull writes a batch whose contributions have become too large to gather more of them.
+// share is what a lane's batch may come to beside what was taken from the budget: of all lanes, half as much again.
+func (s *session) share() int64 { return max(s.budget.total/int64(2*len(s.lanes)), 1) }
+
+// writeFull writes a batch that has become too large to gather more of it.
 func (s *session) writeFull(ctx context.Context, b *opBatch) error {
-	if b.size < s.budget.total/int64(2*len(s.lanes)) {
+	if b.size < s.share() {
 		return nil
 	}
 	return s.write(ctx, b)

@@ -3,6 +3,7 @@ package replicator_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,60 @@ func TestRowsAreFreedAsSoonAsTheyAreApplied(t *testing.T) {
 			if want := min(piece, rows+1-applied); watcher.held() > want {
 				t.Errorf("%d rows are applied, %d are in the sink's hands, and %d that were evaluated are held", applied, want, watcher.held())
 			}
+		}
+		close(sink.pass)
+		running.stopped(t)
+	})
+}
+
+// firstLetter contributes no more than the body's first letter.
+type firstLetter struct{ bodyEvaluator }
+
+func (e firstLetter) Evaluate(cell replicator.Cell, row *replicator.Row) []replicator.Value {
+	if row != nil {
+		row = &replicator.Row{Body: row.Body[:1]}
+	}
+	return e.bodyEvaluator.Evaluate(cell, row)
+}
+
+// What a look reads was not taken from the budget, so it is bounded where it is read.
+func TestALookReadsNoMoreRowsAtOnceThanABatchHasRoomFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const cells, body, memory = 100, 20 << 10, 512 << 10
+		f, sink := newFakeSource(), heldSink{sinktest.NewReference(), make(chan struct{})}
+		var cellsOf []replicator.Cell
+		for key := range int64(cells) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "x" + strings.Repeat(" ", body)}})
+			cellsOf = append(cellsOf, fakeCell(key))
+		}
+		watcher := &rowWatcher{}
+		p := newPipeline(f, sink, newMemoryStore(), "a")
+		p.Lanes, p.Memory, p.StartAt = 1, memory, "latest"
+		p.Compile = func(views []*replicator.View) (replicator.Evaluator, error) {
+			watcher.Evaluator = firstLetter{bodyEvaluator{views}}
+			return watcher, nil
+		}
+		running := start(p)
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- p.Look(t.Context(), "a", cellsOf) }()
+		most := 0
+		for looking := true; looking; {
+			synctest.Wait()
+			most = max(most, watcher.held())
+			select {
+			case sink.pass <- struct{}{}:
+			case err := <-done:
+				if looking = false; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if room := memory/2/body + 1; most > room {
+			t.Errorf("a look held %d rows of %d KiB; a batch has room for %d", most, body>>10, room)
+		}
+		if len(watcher.rows) < cells {
+			t.Errorf("%d rows were looked at, of %d", len(watcher.rows), cells)
 		}
 		close(sink.pass)
 		running.stopped(t)

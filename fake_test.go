@@ -226,15 +226,21 @@ func (f *fakeSource) row(r fakeRow, order int64) *replicator.Row {
 	return row
 }
 
-func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell) ([]*replicator.Row, int64, error) {
+func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	asOf := int64(len(r.log)) * 1000
-	rows := make([]*replicator.Row, len(cells))
-	for i, c := range cells {
+	var rows []*replicator.Row
+	size := int64(0)
+	for _, c := range cells {
 		key, _ := c.Key.Values()
+		var row *replicator.Row
 		if best, ok := r.newest(key[0].(int64)); ok {
-			rows[i] = r.row(best, asOf)
+			row = r.row(best, asOf)
+			size += row.Size()
+		}
+		if rows = append(rows, row); bytes > 0 && size >= bytes {
+			break
 		}
 	}
 	return rows, asOf, nil

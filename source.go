@@ -43,9 +43,10 @@ type Reader interface {
 	// Latest is the present end of the source's log, in this reader's Orders.
 	Latest(ctx context.Context) (Position, error)
 
-	// Newest reads the newest row that each cell has now, in the order of cells; nil where none is left. Everything up to
-	// asOf is included (a fenced read); what was committed later may be.
-	Newest(ctx context.Context, cells []Cell) (rows []*Row, asOf int64, err error)
+	// Newest reads the newest row that each of the first cells has now, in their order; nil where none is left. There are as many
+	// as come to a number of bytes, at least one; all if that is 0. Everything up to asOf is included (a fenced read); what was
+	// committed later may be.
+	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
 	// Scan reads the next rows of a table in the order of its offset, after the place that an earlier chunk's Next names
 	// ("": from the start). Only cells of the given column values, all if columns is empty. From the start it may choose

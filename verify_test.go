@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,42 @@ func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
 			}
 			p.stopped(t)
 		})
+	}
+}
+
+// sizedComparer knows the most that it was given to compare at once.
+type sizedComparer struct {
+	replicator.Target
+	replicator.Comparer
+	most int64
+}
+
+func (c *sizedComparer) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+	size := int64(0)
+	for _, op := range ops {
+		for _, v := range op.Values {
+			size += v.Size()
+		}
+	}
+	c.most = max(c.most, size)
+	return c.Comparer.Compare(ctx, ops)
+}
+
+func TestVerifyComparesNoMoreAtOnceThanItHasRoomFor(t *testing.T) {
+	f, view := newFakeSource(), fakeView("a")
+	for key := range int64(40) {
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: strings.Repeat("x", 1<<20)}})
+	}
+	at, _ := f.Latest(t.Context(), nil)
+	reader, _ := f.Open(t.Context(), []replicator.Position{at})
+	target, _ := sinktest.NewReference().Open(t.Context(), "", []*replicator.View{view})
+	sized := &sizedComparer{Target: target, Comparer: target.(replicator.Comparer)}
+	result, err := verify.Run(t.Context(), verify.Options{View: view, Reader: reader, Target: sized, Evaluator: bodyEvaluator{[]*replicator.View{view}}})
+	if err != nil || result.Checked != 40 || result.Missing != 40 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if sized.most > 18<<20 {
+		t.Errorf("%d MiB were compared at once", sized.most>>20)
 	}
 }
 

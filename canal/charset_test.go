@@ -211,7 +211,7 @@ func TestKeysOfCodesWithoutACharacterAreFound(t *testing.T) {
 		if len(cells) != 80 || len(numbers) != 80 {
 			t.Fatalf("the scan gave %d rows, %d of them different", len(cells), len(numbers))
 		}
-		rows, _, err := reader.Newest(testContext(t), cells)
+		rows, _, err := reader.Newest(testContext(t), cells, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func TestThreeRightsAreEnough(t *testing.T) {
 		got := b.changes(src, from)
 		wantChanges(t, got, "insert cell.c 6b000000000000000000000000000000 v1 x")
 		r := b.open(src, b.latest(src))
-		rows, _, err := r.Newest(testContext(t), []replicator.Cell{got[0].Cell})
+		rows, _, err := r.Newest(testContext(t), []replicator.Cell{got[0].Cell}, 0)
 		if err != nil || rows[0] == nil {
 			t.Errorf("newest: %v, %v", rows, err)
 		}

@@ -66,7 +66,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 		}
 		other := change.Cell
 		other.Key, _ = replicator.MakeKey(int64(99))
-		rows, asOf, err := x.reader.Newest(testContext(t), []replicator.Cell{other, change.Cell, other})
+		rows, asOf, err := x.reader.Newest(testContext(t), []replicator.Cell{other, change.Cell, other}, 0)
 		rows = rows[1:]
 		if err != nil || asOf < change.Order || rows[0] == nil || rows[0].Version != 2 {
 			t.Errorf("Newest: %+v as of %d, change at %d: %v", rows, asOf, change.Order, err)

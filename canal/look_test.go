@@ -36,7 +36,7 @@ func TestNewestReadsTheHighestVersionOfEachCell(t *testing.T) {
 		pad := func(s string) []byte { return padded([]byte(s), 16) }
 		cells := []replicator.Cell{cell("cell", "x", pad("a")), cell("fav", "é", "u"), cell("cell", "none", pad("a")), cell("cell", "y", pad("a")),
 			cell("cell", "x", pad("b")), cell("fav", "e", "u"), cell("fav", "e", "U"), cell("log", "", replicator.Number("1.50")), cell("log", "", "2.00"), cell("fav", "E", "U")}
-		rows, asOf, err := r.Newest(testContext(t), cells)
+		rows, asOf, err := r.Newest(testContext(t), cells, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
 	if err := l.plain.QueryRowContext(ctx, "SELECT MAX(v) FROM c WHERE k = ?", key[0]).Scan(&id); err == nil && id.Int64 < c.Version {
 		l.early++
 	}
-	rows, asOf, err := l.reader.Newest(ctx, []replicator.Cell{c.Cell})
+	rows, asOf, err := l.reader.Newest(ctx, []replicator.Cell{c.Cell}, 0)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

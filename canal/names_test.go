@@ -62,7 +62,7 @@ func TestWhatTheSourceTakesForOneColumnIsOneCell(t *testing.T) {
 			if !single && fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("scanned %v, want %v", got, want)
 			}
-			rows, _, err := r.Newest(testContext(t), cells)
+			rows, _, err := r.Newest(testContext(t), cells, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package canal
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,8 +27,8 @@ func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// Newest reads the newest row of each cell, as of the binlog's present end or a little later.
-func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell) ([]*replicator.Row, int64, error) {
+// Newest reads the newest rows of the first cells, as of the binlog's present end or a little later.
+func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -38,42 +39,99 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell) ([]*replic
 		return nil, 0, err
 	}
 	defer f.end()
-	rows := make([]*replicator.Row, len(cells))
+	l := &look{fence: f, cells: cells, rows: make([]*replicator.Row, len(cells)), bytes: bytes}
+	for l.done < len(cells) && !l.full() {
+		n := min(newestBatch, len(cells)-l.done)
+		if size := r.looked.Load(); bytes > 0 && size > 0 {
+			n = int(min(int64(n), max((bytes-l.size)/size, 1)))
+		}
+		for err = r.lookAt(ctx, conn, l, n); errors.Is(err, errChunkFull) && n > 1; err = r.lookAt(ctx, conn, l, n) {
+			n = max(min(l.read, n/2), 1)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if l.read > 0 {
+			r.looked.Store(max(l.taken/int64(l.read), 1))
+		}
+		l.done, l.size, l.taken = l.done+n, l.size+l.taken, 0
+	}
+	return l.rows[:l.done], f.low, nil
+}
+
+// look reads the newest rows of cells until there are enough bytes of them.
+type look struct {
+	fence *fence
+	cells []replicator.Cell
+	rows  []*replicator.Row // of the cells
+	done  int               // of the first cells all is read
+	size  int64             // of their rows
+	bytes int64             // that are enough; 0: all is to be read
+
+	// Of the cells that are being read now:
+	read  int   // rows
+	taken int64 // their size
+}
+
+// full reports whether what was read is enough.
+func (l *look) full() bool { return l.bytes > 0 && l.size+l.taken >= l.bytes }
+
+// put keeps a cell's row.
+func (l *look) put(i int, row *replicator.Row) {
+	l.rows[i] = row
+	l.read, l.taken = l.read+1, l.taken+row.Size()
+}
+
+// drop gives up a cell's row, which is to be read again.
+func (l *look) drop(i int) {
+	if row := l.rows[i]; row != nil {
+		l.rows[i] = nil
+		l.read, l.taken = l.read-1, l.taken-row.Size()
+	}
+}
+
+// lookAt reads the next cells' rows. It fails with errChunkFull where there are more than enough bytes of them before the last is
+// read: what is in which order in the result of a UNION, nobody has promised. So all of them are read again then, fewer at a time.
+func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) error {
+	clear(l.rows[l.done:])
+	l.read, l.taken = 0, 0
 	byTable := map[string][]int{}
-	for i, c := range cells {
-		byTable[c.Table] = append(byTable[c.Table], i)
+	for i := l.done; i < l.done+n; i++ {
+		byTable[l.cells[i].Table] = append(byTable[l.cells[i].Table], i)
 	}
 	for name, wanted := range byTable {
 		w := r.tables.byName[name]
 		if w == nil {
-			return nil, 0, replicator.Fatal(fmt.Errorf("table %s isn't configured", name))
+			return replicator.Fatal(fmt.Errorf("table %s isn't configured", name))
 		}
 		x, err := newSelection(w)
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		for len(wanted) > 0 {
-			n := min(len(wanted), newestBatch)
-			if err := x.newest(ctx, conn, f, cells, wanted[:n], rows); err != nil {
-				return nil, 0, err
-			}
-			wanted = wanted[n:]
+		if err := x.newest(ctx, conn, l, wanted); err != nil {
+			return err
 		}
 	}
-	return rows, f.low, nil
+	return nil
 }
 
-// newest reads some cells of one table into rows. Where somebody holds one of them, the others do not wait for it.
-func (x *selection) newest(ctx context.Context, db querier, f *fence, cells []replicator.Cell, wanted []int, rows []*replicator.Row) error {
-	query, args, err := x.newestQuery(f, cells, wanted)
+// newest reads some cells of one table. Where somebody holds one of them, the others do not wait for it.
+func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []int) error {
+	query, args, err := x.newestQuery(l.fence, l.cells, wanted)
 	if err != nil {
 		return err
 	}
 	once := func() error {
+		for _, i := range wanted {
+			l.drop(i)
+		}
 		return x.read(ctx, db, query, args, func(n int, values [][]byte) error {
-			row, err := x.row(ctx, values, f.low, time.Now())
-			if err == nil && n >= 0 && n < len(wanted) && row.Cell == cells[wanted[n]] { // else of a name that is another's now
-				rows[wanted[n]] = row
+			if l.full() {
+				return errChunkFull
+			}
+			row, err := x.row(ctx, values, l.fence.low, time.Now())
+			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] { // else of a name that is another's now
+				l.put(wanted[n], row)
 			}
 			return err
 		})
@@ -85,10 +143,10 @@ func (x *selection) newest(ctx context.Context, db querier, f *fence, cells []re
 		return classify(err)
 	}
 	half := len(wanted) / 2
-	if err := x.newest(ctx, db, f, cells, wanted[:half], rows); err != nil {
+	if err := x.newest(ctx, db, l, wanted[:half]); err != nil {
 		return err
 	}
-	return x.newest(ctx, db, f, cells, wanted[half:], rows)
+	return x.newest(ctx, db, l, wanted[half:])
 }
 
 func (x *selection) newestQuery(f *fence, cells []replicator.Cell, wanted []int) (query string, args []any, err error) {

@@ -47,7 +47,7 @@ func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 				}
 				for ctx.Err() == nil {
 					some := []replicator.Cell{all[rand.IntN(len(all))], all[rand.IntN(len(all))], all[rand.IntN(len(all))]}
-					if _, _, err := x.reader.Newest(testContext(t), some); err != nil {
+					if _, _, err := x.reader.Newest(testContext(t), some, 0); err != nil {
 						t.Errorf("Newest: %v", err)
 					}
 					looks.Add(1)

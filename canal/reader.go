@@ -32,6 +32,7 @@ type Reader struct {
 	skipEnd  int64             // the server's end when the reader was opened: no applied transaction comes after it
 
 	before atomic.Pointer[gtidSet] // the transactions before start, once they are known
+	looked atomic.Int64            // the size of the rows that Newest read last, on average; 0: not known
 
 	mu sync.Mutex // guards the rendering of positions
 }

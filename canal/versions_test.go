@@ -110,7 +110,7 @@ func TestScanLeavesOutWhatIsNotTheNewest(t *testing.T) {
 					t.Errorf("%d rows of %d cells in %d chunks, %d passed", got.count, entities, got.chunks, got.passed)
 				}
 				for cell, v := range got.newest() {
-					rows, _, err := r.Newest(testContext(t), []replicator.Cell{cell})
+					rows, _, err := r.Newest(testContext(t), []replicator.Cell{cell}, 0)
 					if err != nil || rows[0] == nil || rows[0].Version != v {
 						t.Fatalf("%s: version %d; a look says %+v, %v", cell, v, rows, err)
 					}
@@ -325,7 +325,7 @@ func (f *follower) Change(ctx context.Context, c *replicator.Change) error {
 	if ok && c.Version < state.Version {
 		return nil
 	}
-	rows, asOf, err := f.reader.Newest(ctx, []replicator.Cell{c.Cell})
+	rows, asOf, err := f.reader.Newest(ctx, []replicator.Cell{c.Cell}, 0)
 	if err != nil {
 		return err
 	}

@@ -73,30 +73,31 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// look compares cells, and those that share an entity with them, once. The fence is waited for after the source was read.
+// look compares cells, and those that share an entity with them, once: as many at a time as come to pageBytes. The fence is waited
+// for after the source was read.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)
 	if err != nil {
 		return nil, err
 	}
-	if len(cells) == 0 {
-		return nil, nil
-	}
-	ops, err := v.expected(ctx, cells)
-	if err != nil {
-		return nil, err
-	}
-	if err := fence(ctx); err != nil {
-		return nil, err
-	}
-	differences, err := v.comparer.Compare(ctx, ops)
-	if err != nil {
-		return nil, err
-	}
 	suspects := map[replicator.Cell]suspect{}
-	for _, d := range differences {
-		op := v.named(d, ops)
-		suspects[op.Cell] = suspect{d, op}
+	for len(cells) > 0 {
+		ops, err := v.expected(ctx, cells)
+		if err != nil {
+			return nil, err
+		}
+		if err := fence(ctx); err != nil {
+			return nil, err
+		}
+		differences, err := v.comparer.Compare(ctx, ops)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range differences {
+			op := v.named(d, ops)
+			suspects[op.Cell] = suspect{d, op}
+		}
+		cells = cells[len(ops):]
 	}
 	return suspects, nil
 }
@@ -116,29 +117,47 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 	return op
 }
 
-// expected makes resets of what the source holds now.
+// expected makes resets of what the source holds now of the first cells: of whole entities, until they come to pageBytes.
 func (v *verifier) expected(ctx context.Context, cells []replicator.Cell) ([]replicator.Op, error) {
-	rows, asOf, err := v.Reader.Newest(ctx, cells)
-	if err != nil {
-		return nil, fmt.Errorf("reading the newest rows: %w", err)
-	}
-	ops := make([]replicator.Op, len(cells))
-	for i, row := range rows {
-		op := replicator.Op{Cell: cells[i], Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
-		if row != nil {
-			op.Version = row.Version
-			if row.Version == row.Order {
-				op.Version = asOf // the place is the version: every look has another one
-			}
+	var ops []replicator.Op
+	for size := int64(0); len(ops) < len(cells); {
+		rows, asOf, err := v.Reader.Newest(ctx, cells[len(ops):], max(pageBytes-size, 1))
+		if err != nil {
+			return nil, fmt.Errorf("reading the newest rows: %w", err)
 		}
-		op.Values = v.Evaluator.Evaluate(cells[i], row)
-		ops[i] = op
+		for _, row := range rows {
+			cell := cells[len(ops)]
+			if size >= pageBytes && cell.Key != cells[len(ops)-1].Key {
+				return ops, nil
+			}
+			op := v.reset(cell, row, asOf)
+			if row != nil {
+				size += row.Size()
+			}
+			for _, value := range op.Values {
+				size += value.Size()
+			}
+			ops = append(ops, op)
+		}
 	}
 	return ops, nil
 }
 
+// reset is the op of a look that found a row, or none.
+func (v *verifier) reset(cell replicator.Cell, row *replicator.Row, asOf int64) replicator.Op {
+	op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
+	if row != nil {
+		op.Version = row.Version
+		if row.Version == row.Order {
+			op.Version = asOf // the place is the version: every look has another one
+		}
+	}
+	op.Values = v.Evaluator.Evaluate(cell, row)
+	return op
+}
+
 // entities adds the cells that contribute to the same entities: a view that several cells of an entity feed can only be judged as
-// a whole. They come in the order of the feeds, whichever was asked for. Of a feed of every column they are those that there are.
+// a whole. They come side by side, in the order of the feeds, whichever was asked for. Of a feed of every column they are those that there are.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
 	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil
@@ -175,7 +194,17 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 		}
 		add(c)
 	}
-	return all, nil
+	return sideBySide(all), nil
+}
+
+// sideBySide puts the cells of an entity behind its first.
+func sideBySide(cells []replicator.Cell) []replicator.Cell {
+	place := map[replicator.Key]int{}
+	for i := len(cells) - 1; i >= 0; i-- {
+		place[cells[i].Key] = i
+	}
+	slices.SortStableFunc(cells, func(a, b replicator.Cell) int { return place[a.Key] - place[b.Key] })
+	return cells
 }
 
 func keysOf(cells []replicator.Cell) []replicator.Key {

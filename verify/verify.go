@@ -82,9 +82,10 @@ type Difference struct {
 
 const (
 	pageSize  = 500
-	shown     = 1000 // differences that a Result names
-	looks     = 4    // at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
-	perListed = 20   // as many keys are listed for the price of one look
+	pageBytes = 16 << 20 // of rows and of what they contribute, that are compared at once
+	shown     = 1000     // differences that a Result names
+	looks     = 4        // at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
+	perListed = 20       // as many keys are listed for the price of one look
 )
 
 // verifier is one run.

@@ -140,7 +140,7 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		}
 		cells = append(cells, some...)
 	}
-	rows, asOf, err := o.reader.Newest(ctx, cells)
+	rows, asOf, err := o.reader.Newest(ctx, cells, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -200,7 +200,12 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 			l.session("SET SESSION cte_max_recursion_depth = 10000000", fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
 				"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "+
 				"SELECT UNHEX(LPAD(HEX(i), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', i, '@x.org\", \"pad\": \"', REPEAT('x', %d), '\"}') FROM n", rows, row))
-			l.must("wait", "--pos", l.position(), "--timeout", "20m")
+			end := l.position()
+			for minutes := 0; l.run("wait", "--pos", end, "--timeout", "1m").code != 0; minutes++ {
+				if st := l.status("users"); st.State != "running" || minutes == 30 {
+					t.Fatalf("after %d minutes it is %s: %s", minutes, st.State, st.Error)
+				}
+			}
 			l.expect("SELECT COUNT(*) FROM index_users_email", strconv.Itoa(rows))
 			peak := peakMemory(t, p.cmd.Process.Pid)
 			t.Logf("a transaction of %d MiB: %d MiB resident at most", size>>20, peak>>20)
