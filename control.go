@@ -111,14 +111,17 @@ func (r *run) describe(i int, st *ViewStatus) {
 func (p *Pipeline) describe(b *rebuild, st *ViewStatus) {
 	st.State, st.Error = StateRebuilding, "" // why the live view doesn't run is being mended
 	p.mu.Lock()
-	r := b.run
+	r, err := b.run, b.err
 	p.mu.Unlock()
+	if err != nil { // the live view is kept up
+		st.State, st.Error = stateBy(err), err.Error()
+	}
 	if r == nil {
 		return // it is about to begin
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err != nil {
+	if r.err != nil && err == nil {
 		st.Error = r.err.Error()
 	}
 	r.progressOf(st)

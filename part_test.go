@@ -98,19 +98,33 @@ type picky struct {
 	sweeps func(view string) error // what looking for what nobody claims fails with
 	writes func(view string) error // what Apply fails with for a view
 	marks  func(view string) error // why the mark of a view can't be read
+	swaps  func(view string) error // why a view can't be swapped in
 	down   error                   // what Open fails with whatever the views are
 	opened [][]string              // the views of each target
 }
 
 func newPicky() *picky {
 	well := func(string) error { return nil }
-	return &picky{Reference: sinktest.NewReference(), opens: well, sweeps: well, writes: well, marks: well}
+	return &picky{Reference: sinktest.NewReference(), opens: well, sweeps: well, writes: well, marks: well, swaps: well}
 }
 
 func (s *picky) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
+}
+
+func (s *picky) Swap(ctx context.Context, source string, views []*replicator.View) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, v := range views {
+		errs = append(errs, replicator.OfView(s.swaps(v.Name), v.Name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.Reference.Swap(ctx, source, views)
 }
 
 func (s *picky) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
@@ -389,5 +403,57 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A view that can't be swapped in holds up no other of its rebuild. It alone is failed, or tried again; what is live of it goes on.
+func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
+	for state, err := range map[string]error{replicator.StateFailed: errBadTable, replicator.StateRetrying: errors.New("the table is locked")} {
+		for _, again := range []bool{false, true} { // it is asked for once more when it can be made
+			t.Run(fmt.Sprintf("%s, again %t", state, again), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := rand.New(rand.NewPCG(13, 13))
+					f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+					history(f, r, 20)
+					p := start(newPipeline(f, sink, store, "a", "b", "c", "d"))
+					p.caughtUp(t, f)
+					for _, v := range []string{"a", "c"} {
+						corrupt(r, sink.Reference, v)
+					}
+					sink.set(func() { sink.swaps = only(err, "b") })
+					if err := p.Rebuild(t.Context(), []string{"a", "b", "c"}, replicator.BySwap, ""); err != nil {
+						t.Fatal(err)
+					}
+					p.states(t, map[string]string{"a": "running", "b": state, "c": "running", "d": "running"})
+					history(f, r, 10)
+					p.caughtUp(t, f)
+					time.Sleep(65 * time.Second) // between two tries
+					p.states(t, map[string]string{"a": "running", "b": state, "c": "running", "d": "running"})
+					for _, st := range p.Status(nil) {
+						holds(t, f, sink.Reference, st.View)
+						if (st.View == "b") != strings.HasSuffix(st.Error, "(b)") {
+							t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
+						}
+					}
+					corrupt(r, sink.Reference, "b")
+					sink.set(func() { sink.swaps = newPicky().swaps })
+					if again {
+						asked := p.Rebuild(t.Context(), []string{"b"}, replicator.BySwap, "")
+						if fatal := state == replicator.StateFailed; fatal != (asked == nil) || !fatal && !errors.Is(asked, replicator.ErrRebuilding) {
+							t.Errorf("asked for once more: %v", asked)
+						}
+					}
+					p.rebuilt(t)
+					p.caughtUp(t, f)
+					p.stopped(t)
+					for _, v := range []string{"a", "b", "c", "d"} {
+						holds(t, f, sink.Reference, v)
+					}
+					if left, _ := store.Checkpoints(t.Context()); len(left) != 4 {
+						t.Errorf("checkpoints left: %+v", left)
+					}
+				})
+			})
+		}
 	}
 }

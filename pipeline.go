@@ -226,7 +226,7 @@ func (p *Pipeline) start(ctx, stop context.Context) ([]Checkpoint, error) {
 		}
 		delay := wait.next(0)
 		if IsFatal(err) {
-			delay = 30 * time.Second
+			delay = fatalPause
 		}
 		err = p.ofShard(err)
 		p.setError(err)

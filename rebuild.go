@@ -24,6 +24,7 @@ type rebuild struct {
 	views   []*View
 	shadows []*View // none: in place
 	run     *run
+	err     error     // why the swap failed, until it is made; nil: it did not
 	retryAt time.Time // after a swap that failed
 
 	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow runs then.
@@ -55,7 +56,7 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 			continue
 		}
 		if old := p.rebuildOf(v); old != nil {
-			if state, _ := old.run.trouble(); state != StateFailed || old.unsettled != nil {
+			if !old.stuck() {
 				return fmt.Errorf("view %s: %w", name, ErrRebuilding)
 			}
 			if err := p.abandon(ctx, old); err != nil {
@@ -360,6 +361,9 @@ func (p *Pipeline) launchAt(checkpoints []Checkpoint) error {
 
 // retryPause is how long it takes until something is tried again that a sink or the store refused between two sessions.
 const retryPause = 10 * time.Second
+
+// fatalPause is how long it takes until that is tried again which a person has to mend.
+const fatalPause = 30 * time.Second
 
 func names(views []*View) []string {
 	names := make([]string, len(views))

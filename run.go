@@ -87,7 +87,7 @@ func (r *run) loop(ctx context.Context) error {
 		delay := wait.next(lasted)
 		state := StateRetrying
 		if IsFatal(err) {
-			delay, state = 30*time.Second, StateFailed
+			delay, state = fatalPause, StateFailed
 		}
 		groups, others := Troubled(r.views, err)
 		switch {

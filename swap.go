@@ -3,6 +3,7 @@ package replicator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -28,8 +29,42 @@ func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 		return true, nil
 	}
 	p.Log.Error("rebuilt views can't be swapped in yet", "sink", p.Name, "views", names(b.views), "error", reached)
-	b.unsettled = checkpoints
+	p.setBack(b, checkpoints, reached)
 	return false, p.launchAt(live)
+}
+
+// setBack notes that a swap failed. Views that it failed for by themselves part from the rebuild, so that the others needn't wait for them.
+func (p *Pipeline) setBack(b *rebuild, shadows []Checkpoint, err error) {
+	part := func(of []*View, err error) *rebuild {
+		part := &rebuild{run: b.run, err: err}
+		for i, v := range b.views {
+			if slices.Contains(of, v) {
+				part.views, part.shadows = append(part.views, v), append(part.shadows, b.shadows[i])
+				part.unsettled = append(part.unsettled, shadows[i])
+			}
+		}
+		return part
+	}
+	var parts []*rebuild
+	groups, others := Troubled(b.views, err)
+	for _, views := range groups {
+		parts = append(parts, part(views, err))
+	}
+	if groups == nil {
+		parts = append(parts, part(others, err))
+	} else if len(others) > 0 {
+		parts = append(parts, part(others, nil))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rebuilds = slices.DeleteFunc(p.rebuilds, func(other *rebuild) bool { return other == b })
+	p.rebuilds = append(p.rebuilds, parts...)
+}
+
+// stuck reports whether a rebuild can't go on until somebody acts, so that another one may take its place.
+func (b *rebuild) stuck() bool {
+	state, _ := b.run.trouble()
+	return b.unsettled == nil && (state == StateFailed || IsFatal(b.err))
 }
 
 // settleSwap finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it since may
@@ -39,9 +74,9 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.retryAt) {
 		return false, nil
 	}
-	b.retryAt = time.Now().Add(retryPause)
 	marks, err := p.Sink.Marks(ctx, p.Source.Name())
 	if err != nil {
+		b.retryAt = time.Now().Add(retryPause)
 		p.Log.Error("what became of a swap is not known yet", "sink", p.Name, "views", names(b.views), "error", err)
 		return false, nil
 	}
@@ -55,6 +90,7 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 		}
 	}
 	if err := p.swapped(ctx, done, moved); err != nil {
+		b.retryAt = time.Now().Add(retryPause)
 		p.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", p.Name, "views", names(done), "error", err)
 		return false, nil
 	}
@@ -64,6 +100,12 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 	p.mu.Lock()
 	b.views, b.shadows, b.unsettled = views, shadows, nil
 	p.mu.Unlock()
+	switch {
+	case IsFatal(b.err):
+		b.retryAt = time.Now().Add(fatalPause)
+	case b.err != nil:
+		b.retryAt = time.Now().Add(retryPause)
+	}
 	return false, p.launchShadows(b, left)
 }
 
