@@ -129,7 +129,7 @@ func (l *loader) shards(s *section) []Shard {
 	names := s.get("shards", aTable, "["+under(s.path, "shards")+"]")
 	switch {
 	case s.given("dsn") && s.has("shards"):
-		s.problem("shards", "stands beside dsn: give one of the two")
+		s.problem("shards", "dsn is given as well; give one of the two")
 	case s.has("shards"):
 		if names == nil {
 			return make([]Shard, 1)
@@ -328,7 +328,7 @@ func (l *loader) codec(s *section, codec string) {
 			known, what = formats(), "format"
 		}
 		if !slices.Contains(known, word) {
-			s.problem("codec", "%q is no %s of bodies%s; compressions stand before the format, as in %q", word, what, meant(word, known), "zlib+pickle")
+			s.problem("codec", "%q is not a %s of bodies%s; compressions come before the format, as in %q", word, what, meant(word, known), "zlib+pickle")
 			return
 		}
 	}

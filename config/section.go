@@ -103,7 +103,7 @@ func (s *section) secret(key, example string) Secret {
 	text := Secret(s.text(key, "", example))
 	if s.has(key) && s.has(key+"_file") {
 		s.knows(key + "_file")
-		s.problem(key+"_file", "stands beside %s: give one of the two", key)
+		s.problem(key+"_file", "%s is given as well; give one of the two", key)
 		return text
 	}
 	if file := s.secretFile(key); file != "" {
@@ -246,7 +246,7 @@ func (s *section) list(key, example string) []pair {
 		case item.text == "":
 			s.l.problem(item.line, under(s.path, key), "item %d is empty", i+1)
 		case slices.ContainsFunc(list, func(p pair) bool { return p.text == item.text }):
-			s.l.problem(item.line, under(s.path, key), "item %d stands there twice", i+1)
+			s.l.problem(item.line, under(s.path, key), "item %d is a duplicate", i+1)
 		default:
 			list = append(list, pair{name: item.text, text: item.text, line: item.line})
 		}

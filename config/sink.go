@@ -46,7 +46,7 @@ func (l *loader) sink(name string, s *section) Sink {
 	if word := s.name("type", "", `"mysql"`); slices.Contains(sinkTypes(), word) {
 		k.Type = word
 	} else if word != "" {
-		s.problem("type", "%q is no type of sink%s", word, meant(word, sinkTypes()))
+		s.problem("type", "%q is not a type of sink%s", word, meant(word, sinkTypes()))
 	}
 	switch k.Type {
 	case "mysql":
@@ -82,7 +82,7 @@ func (l *loader) redis(s *section, k *Sink) {
 	key := "url"
 	switch {
 	case s.given("url") && s.given("urls"):
-		s.problem("urls", "stands beside url: give one of the two")
+		s.problem("urls", "url is given as well; give one of the two")
 	case s.has("urls"):
 		key = "urls"
 		for _, u := range s.list(key, many) {
@@ -107,7 +107,7 @@ func (l *loader) redis(s *section, k *Sink) {
 		l.redisURL(s, key, u)
 	}
 	if k.Cluster && k.Sentinel != "" {
-		s.problem("sentinel", "stands beside cluster = true: a server has one or the other")
+		s.problem("sentinel", "cluster = true is given as well; a server has one or the other")
 	}
 	if len(k.URLs) > 1 && !k.Cluster && k.Sentinel == "" {
 		s.problem("urls", "several servers need cluster = true, or sentinel = \"MASTER\"")
@@ -145,10 +145,10 @@ func (l *loader) elastic(s *section, k *Sink) {
 	}
 	l.login(s, k)
 	if k.APIKey != "" && (k.Username != "" || k.Password != "") {
-		s.problem("api_key", "stands beside username and password: give one or the other")
+		s.problem("api_key", "username and password are given as well; give one or the other")
 	}
 	if k.Password != "" && k.Username == "" {
-		s.problem("password", "has no username beside it")
+		s.problem("password", "needs a username, too")
 	}
 }
 

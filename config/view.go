@@ -201,7 +201,7 @@ func (l *loader) path(s *section, key string, p pair) {
 		return
 	}
 	if pathName(p.text) == "" {
-		s.l.problem(p.line, under(s.path, key), `%q is no path; paths are "email", "address.city", "tags[]", "$column" or "=expression"`, p.text)
+		s.l.problem(p.line, under(s.path, key), `%q is not a path; paths are "email", "address.city", "tags[]", "$column" or "=expression"`, p.text)
 	}
 }
 
@@ -261,7 +261,7 @@ func (l *loader) distinct(s *section, v *replicator.View, sinkType string) {
 			same = strings.ToLower(name)
 		}
 		if seen[same] {
-			s.problem(key, "the target's name %q stands there twice; rename one: { other_name = \"path\" }", name)
+			s.problem(key, "the target's name %q occurs twice; rename one: { other_name = \"path\" }", name)
 		}
 		seen[same] = true
 	}
@@ -321,11 +321,11 @@ func (l *loader) elasticView(s *section, v *replicator.View) {
 func badIndex(name string) string {
 	switch {
 	case name != strings.ToLower(name):
-		return "Elasticsearch wants names of indexes in lower case; say index = \"" + strings.ToLower(name) + "\""
+		return "Elasticsearch needs index names in lower case; say index = \"" + strings.ToLower(name) + "\""
 	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"), strings.HasPrefix(name, "-"), strings.HasPrefix(name, "_"), strings.HasPrefix(name, "+"), name == ".", name == "..":
-		return "Elasticsearch allows no such name of an index: no \\ / * ? \" < > | , # : or space in it, no - _ + before it"
+		return "Elasticsearch does not allow this name of an index: it must not contain \\ / * ? \" < > | , # : or space, nor begin with - _ +"
 	case len(name) > 200:
-		return "the name of an index has at most 200 bytes here; the program adds to it"
+		return "the name of an index has at most 200 bytes, because the program adds to it"
 	}
 	return ""
 }
@@ -341,7 +341,7 @@ func (l *loader) json(s *section, key string) string {
 	if err != nil {
 		s.problem(key, "can't be read: %v", err)
 	} else if err := json.Unmarshal(data, &object); err != nil {
-		s.problem(key, "%s holds no JSON object: %v", path, err)
+		s.problem(key, "%s does not hold a JSON object: %v", path, err)
 	}
 	return string(data)
 }

@@ -54,11 +54,11 @@ func (l *loader) shardOn(s *section, v *replicator.View, columns []string) {
 	case v.ShardOn == "":
 		return
 	case !slices.Contains(columns, v.ShardOn):
-		s.problem("shard_on", "%q is no column of the view%s", v.ShardOn, meant(v.ShardOn, columns))
+		s.problem("shard_on", "%q is not a column of the view%s", v.ShardOn, meant(v.ShardOn, columns))
 	case v.Kind == "counter" && v.ShardOn == v.Fields[len(v.Fields)-1].Name:
 		s.problem("shard_on", "%q is the sum, which changes all the time: name a column of the group", v.ShardOn)
 	case v.Kind == "row" && !inKey && l.mergesCells(v):
-		s.problem("shard_on", "%q is no column of the key: the row is made of several cells, which would meet in no one shard; name a column of the key", v.ShardOn)
+		s.problem("shard_on", "%q is not a column of the key: the row is made of several cells, which would not meet in one shard; name a column of the key", v.ShardOn)
 	}
 	if shards := l.config.Sink(v.Sink).Shards; len(shards) > 1 {
 		for _, shard := range shards {
@@ -84,7 +84,7 @@ func (l *loader) create(s *section, v *replicator.View, columns []string) {
 	}
 	for _, t := range types {
 		if !slices.Contains(columns, t.name) {
-			s.l.problem(t.line, under(s.path, "types"), "%q is no column of the view%s", t.name, meant(t.name, columns))
+			s.l.problem(t.line, under(s.path, "types"), "%q is not a column of the view%s", t.name, meant(t.name, columns))
 			continue
 		}
 		if v.Types == nil {
@@ -128,7 +128,7 @@ func (l *loader) loop(s *section, v *replicator.View) {
 func (l *loader) keyFrom(s *section, v *replicator.View) []replicator.Field {
 	if s.has("key") {
 		if s.has("key_column") {
-			s.problem("key_column", "stands beside key: give one of the two")
+			s.problem("key_column", "key is given as well; give one of the two")
 		}
 		var from []replicator.Field
 		for _, p := range s.table("key", `{ id = "$row_key" }`) {
@@ -240,7 +240,7 @@ func references(template string) ([]string, error) {
 			}
 			name, at := cutReference(inside)
 			if formats := []string{"uuid", "hex", "base64"}; at < len(inside) && !slices.Contains(formats, inside[at+1:]) {
-				return nil, fmt.Errorf("%q is no format of a template%s", inside[at+1:], meant(inside[at+1:], formats))
+				return nil, fmt.Errorf("%q is not a format of a template%s", inside[at+1:], meant(inside[at+1:], formats))
 			}
 			if pathName(name) == "" {
 				return nil, fmt.Errorf("{%s} names no path; templates are made of text and {path}, {path:uuid}, {path:hex} or {path:base64}", inside)

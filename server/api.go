@@ -103,7 +103,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		if errors.As(err, &large) {
 			code = http.StatusRequestEntityTooLarge
 		}
-		fail(w, code, fmt.Errorf("the request is no JSON that is known here: %w", err))
+		fail(w, code, fmt.Errorf("the request's body is not the expected JSON: %w", err))
 	}
 	return err == nil
 }
@@ -144,7 +144,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	case s.waiting <- struct{}{}:
 		defer func() { <-s.waiting }()
 	default:
-		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests wait already", mostWaiting))
+		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are waiting already", mostWaiting))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)

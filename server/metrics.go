@@ -54,17 +54,17 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		deadLetters: counter("dead_letters_total", "Changes that could not be decoded or written.", "view", "reason"),
 		visible: histogram("commit_to_visible_seconds", "From the source's commit until the change was durable in the sink.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}, "view"),
-		scanned: counter("rebuild_rows_total", "Rows that fills and rebuilds have put.", "view"),
+		scanned: counter("rebuild_rows_total", "Rows that fills and rebuilds wrote.", "view"),
 		batches: histogram("batch_seconds", "Time that a batch took to be durable in the sink.",
 			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "sink"),
 		batchSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "batch_changes",
 			Help: "Changes in the latest batch."}, []string{"sink"}),
-		retries: counter("sink_retries_total", "Sessions that ended by an error and began anew.", "sink"),
+		retries: counter("sink_retries_total", "Sessions that an error ended and that were opened again.", "sink"),
 
 		verified:     counter("verify_cells_total", "Cells of the source that [verify] compared with the view.", "view"),
-		differences:  counter("verify_differences_total", "Cells of which [verify] found the view to hold what it should not, or nothing because of a dead letter; again in each round until they are put right.", "view", "kind"),
-		repaired:     counter("verify_repaired_total", "Cells that [verify] put right.", "view"),
-		verifyErrors: counter("verify_errors_total", "Verifications that ended by an error.", "view"),
+		differences:  counter("verify_differences_total", "Cells that [verify] found to differ, or to be dead letters; counted in each round until they are fixed.", "view", "kind"),
+		repaired:     counter("verify_repaired_total", "Cells that [verify] repaired.", "view"),
+		verifyErrors: counter("verify_errors_total", "Verifications that failed.", "view"),
 	}
 	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches, m.batchSize, m.retries,
 		m.verified, m.differences, m.repaired, m.verifyErrors)

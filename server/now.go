@@ -39,16 +39,16 @@ func newNowCollector() *nowCollector {
 		return prometheus.NewDesc(prefix+"_"+name, help, labels, nil)
 	}
 	return &nowCollector{
-		lag:          desc("view_lag_seconds", "How far the view is behind the source; absent while that is not known.", "view"),
-		letters:      desc("dead_letters", "Dead letters of the view at the moment.", "view"),
+		lag:          desc("view_lag_seconds", "How far the view is behind the source; absent while unknown.", "view"),
+		letters:      desc("dead_letters", "Dead letters of the view.", "view"),
 		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
-		checkpoint:   desc("checkpoint_age_seconds", "Since the view's progress was saved.", "view"),
+		checkpoint:   desc("checkpoint_age_seconds", "Time since the view's progress was saved.", "view"),
 		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed.", "view"),
-		verified:     desc("verify_last_completed_timestamp_seconds", "When [verify] last compared all of the view, Unix time; absent before.", "view"),
-		sourceAge:    desc("source_position_age_seconds", "Since the commit of what was read last from the source."),
+		verified:     desc("verify_last_completed_timestamp_seconds", "When [verify] last compared the whole view, Unix time; absent before the first time.", "view"),
+		sourceAge:    desc("source_position_age_seconds", "Time since the commit of what was last read from the source."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
-		retain:       desc("binlog_retention_seconds", "Until the oldest binlog that is needed may be purged."),
+		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),
 	}
 }
 

@@ -62,7 +62,7 @@ type Selection struct {
 // Errors that a Controller's errors wrap where they are the request's fault.
 var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
-	ErrInvalid = errors.New("the request makes no sense") // such as a fence that is neither a GTID set nor FILE:POS
+	ErrInvalid = errors.New("invalid request")            // such as a fence that is neither a GTID set nor FILE:POS
 	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild while one runs
 )
 

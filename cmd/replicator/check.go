@@ -24,12 +24,12 @@ func checkCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check configuration, connections, grants, binlog settings, retention and target tables",
-		Long: `Looks at everything that a run needs and prints a line each, with the fix where one fails.
+		Long: `Checks everything that a run needs, and prints a line for each check, with the fix where one fails.
 Exit status: 0 if a run would start, 1 if not, 2 if the configuration itself is wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd.Context(), o, cmd.OutOrStdout(), asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }
 
@@ -42,7 +42,7 @@ func check(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		return err
 	}
 	findings := []replicator.Finding{{What: "configuration", Level: replicator.OK,
-		Detail: fmt.Sprintf("%s: %d tables, %d sinks, %d views", cfg.File, len(cfg.Tables), len(cfg.Sinks), len(cfg.Views))}}
+		Detail: cfg.File + ": " + plural(len(cfg.Tables), "table") + ", " + plural(len(cfg.Sinks), "sink") + ", " + plural(len(cfg.Views), "view")}}
 	more, err := look(ctx, o, cfg)
 	if err != nil {
 		return err

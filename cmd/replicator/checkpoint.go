@@ -46,7 +46,7 @@ func checkpointShow(o *options) *cobra.Command {
 			return showCheckpoints(cmd.OutOrStdout(), saved, names, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }
 
@@ -89,7 +89,8 @@ func checkpointSet(o *options) *cobra.Command {
 		Use:   "set --pos FILE:POS [VIEW…]",
 		Short: "Go on from another place in the binlog",
 		Long: `Sets the position of the named views (all, if none is named). Everything between the old position and a later new one
-is skipped: rebuild the views afterwards, or know that nothing of theirs changed there. An earlier position is harmless.
+is skipped: rebuild the views afterwards, unless you know that nothing of theirs changed there. An earlier position is
+harmless.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if pos == "" {
@@ -109,14 +110,14 @@ func checkpointReset(o *options) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:   "reset [VIEW…]",
-		Short: "Forget how far views have come: they begin anew at the next run",
+		Short: "Forget how far views have come: the next run begins as [source] start says",
 		Long: `Forgets the position of the named views (all, if none is named) in the checkpoint store and in the sinks. At the next run
 they begin as [source] start says: filled from offset zero, or from the earliest or the latest place in the binlog. What they
-hold stays, and so does what the sinks know of the versions of its cells: a fill puts it right in place, what is replayed and
-older changes nothing, and readers see no step back.
+hold stays, and so does what the sinks know of the versions of their cells: a fill corrects them in place, older versions that
+are replayed change nothing, and readers see no step back.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return withSetter(cmd, o, names, yes, "Forget the position of %s, so that they begin anew at the next run?", (*setter).reset)
+			return withSetter(cmd, o, names, yes, "Forget the position of %s, so that the next run begins as [source] start says?", (*setter).reset)
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
@@ -127,12 +128,12 @@ func checkpointForget(o *options) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:   "forget VIEW…",
-		Short: "Forget all that is known of views: positions, and what sinks know of their cells",
+		Short: "Forget everything about views: positions, and what the sinks know of their cells",
 		Long: `Forgets the position of the named views, and what the sinks know of the versions of their cells, as if they had never been
-kept. What the views hold stays until it is written anew. At the next run they begin as [source] start says, and until they have
-caught up readers may see the past: with start = "earliest" what the binlog says from its beginning, deleted rows included; a
-counter begins at nothing. reset is what puts a view right; forget is for what was kept by a version or a configuration
-that is to leave no trace.
+kept. What the views hold stays until it is written again. At the next run they begin as [source] start says. Until they have
+caught up readers may see the past: with start = "earliest" what the binlog says from its beginning, deleted rows included;
+counters begin at zero. To correct a view, use reset. forget is for views of a version or a configuration that must leave no
+trace.
 The program must not be running.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {

@@ -151,7 +151,7 @@ func (s *setter) unmark(ctx context.Context, sink replicator.Sink, v *replicator
 	for _, at := range known {
 		target, err := sink.Open(ctx, at.shard, at.views)
 		if err != nil {
-			return fmt.Errorf("%w; `replicator checkpoint forget %s` does without opening it", err, v.Name)
+			return fmt.Errorf("%w; `replicator checkpoint forget %s` does not need to open it", err, v.Name)
 		}
 		next := at.Anew()
 		next.Repair = intact

@@ -73,11 +73,11 @@ func knowsSource(cfg *config.Config, name string) error {
 	case slices.Contains(names, name):
 		return nil
 	case name == "":
-		return fmt.Errorf("the source has the shards %s: say of which one this is, as with --source %s", strings.Join(names, ", "), names[0])
+		return fmt.Errorf("the source has the shards %s: name the one you mean, as in --source %s", strings.Join(names, ", "), names[0])
 	case names[0] == "":
 		return fmt.Errorf("the source has no shards: leave out --source %s", name)
 	}
-	return fmt.Errorf("the source has no shard %s, but %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("the source has no shard %s; it has %s", name, strings.Join(names, ", "))
 }
 
 // Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions begin anew

@@ -23,8 +23,8 @@ func deadLettersCommand(o *options) *cobra.Command {
 		Use:   "deadletters",
 		Short: "List, show, retry or drop what could not be decoded or written",
 		Long: `A dead letter is a row that could not be decoded, or whose contribution to a view could not be written. The view goes on
-without it; it is kept until something newer of the same cell applies, or until it is retried or dropped. One that was dropped is listed
-no more, but the view still lacks the cell: verify goes on counting it.`,
+without it. It is kept until a newer version of the cell applies, or until it is retried or dropped. A dropped one is no longer
+listed, but the view still lacks the cell, and verify continues to count it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -79,7 +79,7 @@ func deadLettersList(o *options) *cobra.Command {
 			return printTable(cmd.OutOrStdout(), []string{"id", "view", "table", "key", "column", "version", "position", "time", "reason"}, rows)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	cmd.Flags().StringVar(&view, "view", "", "only those of this `view`")
 	return cmd
 }
@@ -106,7 +106,7 @@ func deadLettersShow(o *options) *cobra.Command {
 			return errors.Join(err, missing(ids, found))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }
 
@@ -148,7 +148,7 @@ func selection(ids []string, view string, all bool) (server.Selection, error) {
 }
 
 func deadLettersRetry(o *options) *cobra.Command {
-	return selecting("retry", "Try dead letters again: the cells are read from the source and put anew",
+	return selecting("retry", "Try dead letters again: their cells are read from the source and written again",
 		func(cmd *cobra.Command, cfg *config.Config, which server.Selection) error {
 			tried, left, err := client(cfg).Retry(cmd.Context(), which)
 			if errors.Is(err, server.ErrNotRunning) {
@@ -159,7 +159,7 @@ func deadLettersRetry(o *options) *cobra.Command {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d tried again, %d still dead\n", tried, left)
 			if left > 0 {
-				return fmt.Errorf("%d dead letters remain: `replicator deadletters list` says why", left)
+				return errors.New(plural(left, "dead letter") + " left: `replicator deadletters list` says why")
 			}
 			return nil
 		}, o)

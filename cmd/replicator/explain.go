@@ -22,10 +22,10 @@ func explainCommand(o *options) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "explain VIEW KEY",
-		Short: "One entity at 3 a.m.: its cells, what the view should hold, what the sink holds, and why they differ",
+		Short: "Show one entity: its cells, what the view should hold, what the sink holds, and why they differ",
 		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of it, what the sink holds
 instead, which version the sink applied last, and the entity's dead letters. KEY is as listings show it: 32 hexadecimal digits or a
-UUID for 16 bytes; the parts of a key of several columns with ":" between them.`,
+UUID for 16 bytes; the parts of a key of several columns are joined by ":".`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := loadViews(o, args[:1])
@@ -43,7 +43,7 @@ UUID for 16 bytes; the parts of a key of several columns with ":" between them.`
 			return v.explain(cmd.Context(), cfg.View(args[0]), args[1], cmd.OutOrStdout(), asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }
 
@@ -339,7 +339,7 @@ func keyValue(typ, text string) (any, error) {
 		}
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no integer", text)
+			return nil, fmt.Errorf("%q is not an integer", text)
 		}
 		return n, nil
 	case strings.Contains(typ, "binary"), strings.Contains(typ, "blob"):

@@ -28,7 +28,7 @@ func initCommand(*options) *cobra.Command {
 	var tables []string
 	cmd := &cobra.Command{
 		Use:   "init --source DSN",
-		Short: "Look at a source, and print a commented starter configuration",
+		Short: "Look at a source and print a commented starter configuration",
 		Long: `Looks at the tables of a database and at a few hundred rows of each, finds out which of them hold cells, events or plain rows, how
 bodies are written and which properties they have, and prints a configuration that works as it stands: each table's roles, an index of
 a likely property, and more views as comments.
@@ -42,7 +42,7 @@ environment. The password is not printed: the configuration has ${DB_PASSWORD}, 
 		},
 	}
 	cmd.Flags().StringVar(&source, "source", "", "the `DSN` of the source: USER:PASSWORD@tcp(HOST:PORT)/DATABASE")
-	cmd.Flags().StringArrayVar(&tables, "table", nil, "look at this `table` only; may be given several times")
+	cmd.Flags().StringArrayVar(&tables, "table", nil, "look at this `table` only; may be repeated")
 	return cmd
 }
 

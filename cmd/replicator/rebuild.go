@@ -25,11 +25,11 @@ func rebuildCommand(o *options) *cobra.Command {
 		Use:   "rebuild VIEW…",
 		Short: "Make views again from offset zero, while the tail goes on",
 		Long: `Makes the named views again from offset zero, all in one scan of their tables, and returns when that is done.
-A MySQL or Elasticsearch view is filled beside the live one and swapped in at once, so that no reader ever sees it half done.
-In Redis, in a MySQL sink of several shards, with a source of several shards, and with --in-place, every row is put into the live
-view and what the source does not confirm is removed.
-A running process does it, if there is one; else this command does it by itself. Interrupted, it goes on at the next start.
-Asked again while it runs, the command follows that one.`,
+A MySQL or Elasticsearch view is filled beside the live one and swapped in atomically, so that no reader ever sees it half
+done. In Redis, with a sharded sink or source, and with --in-place, every row is written to the live view, and what the source
+does not confirm is removed.
+If a process is running, it does the work; otherwise this command does. An interrupted rebuild continues at the next start.
+If a rebuild of the view is under way, the command follows it.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			cfg, err := loadViews(o, names)
@@ -39,7 +39,7 @@ Asked again while it runs, the command follows that one.`,
 			return rebuild(cmd.Context(), o, cfg, names, how, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&how.From, "from", "", "begin at this `offset`, in place, instead of at zero: the value of the offset column; of several, the values with : between them")
+	cmd.Flags().StringVar(&how.From, "from", "", "begin at this `offset`, in place, instead of at zero: the value of the offset column; several are joined by :")
 	cmd.Flags().BoolVar(&how.InPlace, "in-place", false, "rewrite the live view instead of filling one beside it")
 	return cmd
 }
@@ -51,8 +51,8 @@ func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string
 	c := client(cfg)
 	err := runsAsWritten(ctx, c, cfg, names)
 	if errors.Is(err, server.ErrUnknown) {
-		return fmt.Errorf("the running process: %w: SIGHUP makes it read the file again, and rebuild the view if that says "+
-			"on_change = \"rebuild\"; or stop it, rebuild, and start it", err)
+		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file, which rebuilds the view if it says "+
+			"on_change = \"rebuild\"; or stop it, rebuild, and start it again", err)
 	}
 	if err == nil {
 		err = c.Rebuild(ctx, strings.Join(names, ","), how)
@@ -91,7 +91,7 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	go func() { done <- a.run(context.WithoutCancel(ctx), stop) }()
 	err = c.beginRebuild(ctx, names, how)
 	if errors.Is(err, replicator.ErrRebuilding) {
-		fmt.Fprintln(out, "a rebuild that was cut short goes on where it stopped; what was changed by hand since may need another one")
+		fmt.Fprintln(out, "an interrupted rebuild continues where it stopped; what was changed by hand since then may need another one")
 		err = rebuildOthers(ctx, c, names, how)
 	}
 	if err == nil {
@@ -204,7 +204,7 @@ func followRebuild(ctx context.Context, out io.Writer, names []string, status fu
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return errors.New("stopped following: the rebuild goes on where a process runs, or at the next start")
+			return errors.New("stopped following: the rebuild continues in the running process, or at the next start")
 		}
 	}
 }

@@ -25,11 +25,11 @@ func runCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run all pipelines until SIGINT or SIGTERM",
-		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on. A view that can't run is failed by
-itself, as status shows, and the others go on; with --until-caught-up the exit status is then 1, once the others have caught up.
-The first SIGINT or SIGTERM drains what is in flight and saves; a second one stops at once: nothing is lost by that,
-the next run repeats a little. SIGHUP reads the configuration again: new views are filled, removed ones stop; a file that
-can't be used changes nothing. Whoever asks the program meanwhile waits a moment longer for the answer.`,
+		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on. A view that can't run fails alone, as
+status shows, and the others go on; with --until-caught-up the exit status is then 1, once the others have caught up.
+The first SIGINT or SIGTERM drains what is in flight and saves. A second one stops at once: nothing is lost, and the next run
+repeats a little. SIGHUP reloads the configuration: new views are filled, removed ones stop, and a file that can't be used
+changes nothing. Requests to the program wait a moment longer meanwhile.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, untilCaughtUp) },
 	}
@@ -60,7 +60,7 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 		var unusable notStartedError
 		switch {
 		case errors.As(err, &unusable) && old != nil:
-			log.Error("the configuration that SIGHUP asked for can't be used: the old one goes on", "error", err)
+			log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
 			cfg, old = old, nil
 		case err != nil || next == nil:
 			return err
@@ -187,10 +187,10 @@ func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) 
 			err = a.mayGoOn(ctx, next)
 		}
 		if err == nil {
-			a.log.Info("the configuration was read again: going on with it", "file", next.File)
+			a.log.Info("configuration reloaded", "file", next.File)
 			return next
 		}
-		a.log.Error("the configuration that SIGHUP asked for can't be used: the old one goes on", "error", err)
+		a.log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
 	}
 }
 

@@ -21,13 +21,13 @@ func statusCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a row per view: state, position, lag, rate, dead letters",
-		Long:  `Asks the running process how far each view is. Where none is running it says what is saved, with the state "stopped".`,
+		Long:  `Asks the running process how far each view is. If none is running, it prints what is saved, with the state "stopped".`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return status(cmd.Context(), o, cmd.OutOrStdout(), asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }
 
@@ -150,8 +150,8 @@ func waitCommand(o *options) *cobra.Command {
 		Use:   "wait (--gtid SET | --pos FILE:POS) [VIEW…]",
 		Short: "Return once the views include a position: a read-your-writes fence",
 		Long: `Returns once the named views (all, if none is named) include everything that the GTID set, or FILE:POS, names.
-Take the fence from the connection that wrote: MySQL's @@gtid_executed or session tracker, MariaDB's @@last_gtid. Where the source has
-shards, --source says of which one it is.`,
+Take the fence from the connection that wrote: MySQL's @@gtid_executed or session tracker, MariaDB's @@last_gtid. If the
+source is sharded, --source names the shard.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if (gtid == "") == (pos == "") {
 				return usageError{errors.New("say what to wait for: either --gtid SET or --pos FILE:POS")}
@@ -171,7 +171,7 @@ shards, --source says of which one it is.`,
 			case errors.Is(err, server.ErrNotRunning):
 				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
 			case errors.Is(err, server.ErrUnknown):
-				return fmt.Errorf("the running process: %w: SIGHUP makes it read the file again; its log says why, if it can't use it", err)
+				return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file; if it can't use it, its log says why", err)
 			case errors.Is(err, server.ErrInvalid):
 				return usageError{err}
 			}
@@ -180,7 +180,7 @@ shards, --source says of which one it is.`,
 	}
 	cmd.Flags().StringVar(&gtid, "gtid", "", "GTID `set`")
 	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` in the source's binlog")
-	cmd.Flags().StringVar(&source, "source", "", "the `shard` of the source, where it has some")
+	cmd.Flags().StringVar(&source, "source", "", "the `shard` of the source, if it is sharded")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "give up after this long")
 	return cmd
 }

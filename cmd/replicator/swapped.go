@@ -67,7 +67,7 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 	case ctx.Err() != nil, errors.Is(err, verify.ErrNotNow):
 	case err != nil:
 		at.retryAt = time.Now().Add(compareAgain)
-		log.Error("comparing a view with the table that took another's place failed: it is tried again", "retry_in", compareAgain, "error", err)
+		log.Error("comparing a view with the table that took another's place failed and will be retried", "retry_in", compareAgain, "error", err)
 	default:
 		one.pipeline.Compared(one.view, one.at)
 		delete(c.open, one)

@@ -31,7 +31,7 @@ It needs no sink and saves nothing. With --view it prints what that view would b
 	}
 	cmd.Flags().StringVar(&viewName, "view", "", "print what this `view` would be given")
 	cmd.Flags().StringVar(&t.from, "from", "latest", "where to begin: latest or earliest")
-	cmd.Flags().IntVar(&t.limit, "limit", 0, "stop after so many lines (0: go on until interrupted)")
+	cmd.Flags().IntVar(&t.limit, "limit", 0, "stop after this many lines (0: when interrupted)")
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func (t *tail) run(ctx context.Context, o *options, viewName string) error {
 		return err
 	}
 	if len(t.cfg.Source.Shards) > 1 {
-		return usageError{errors.New("tail reads one source; this configuration has shards: make one with a dsn for the shard of interest")}
+		return usageError{errors.New("tail reads one source, and this configuration has shards: use a configuration with the dsn of one shard")}
 	}
 	if err := fingerprint(t.cfg); err != nil {
 		return err

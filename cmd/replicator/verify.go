@@ -49,11 +49,11 @@ func verifyCommand(o *options) *cobra.Command {
 	asJSON, sample := false, ""
 	cmd := &cobra.Command{
 		Use:   "verify [VIEW…]",
-		Short: "Compare views with the source; --repair puts right what differs",
-		Long: `Compares the named views (all, if none is named) with the newest cells of the source: what is missing, stale or extra, and what
-is dead: not there because it can't be decoded, computed or stored. --repair puts the first three right. What a view really holds is read from the sink. It may be run while the program and the application work: a cell that differs
-is looked at again after the view had time to include it. Exit status 3 if differences
-remain, dead ones included.`,
+		Short: "Compare views with the source; --repair fixes what differs",
+		Long: `Compares what the named views (all, if none is named) really hold with the newest cells of the source. It counts what is
+missing, stale, extra, or dead: absent because it can't be decoded, computed or stored. --repair fixes the first three.
+It may run while the program and the application work: a cell that differs is read again once the view had time to include
+it. Exit status 3 if differences remain, dead ones included.`,
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if v.cfg, err = loadViews(o, names); err != nil {
 				return err
@@ -67,7 +67,7 @@ remain, dead ones included.`,
 				}
 			}
 			if v.rate < 0 {
-				return usageError{fmt.Errorf("--rate: %d is no number of cells", v.rate)}
+				return usageError{fmt.Errorf("--rate: %d is negative", v.rate)}
 			}
 			v.errOut = cmd.ErrOrStderr()
 			if err := fingerprint(v.cfg); err != nil {
@@ -79,10 +79,10 @@ remain, dead ones included.`,
 			return v.run(cmd.Context(), names, cmd.OutOrStdout(), asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
-	cmd.Flags().BoolVar(&v.repair, "repair", false, "put right what differs")
-	cmd.Flags().StringVar(&sample, "sample", "", "look at this `share` of the entities only, such as 1%")
-	cmd.Flags().IntVar(&v.rate, "rate", 0, "cells a second; 0: no limit")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
+	cmd.Flags().BoolVar(&v.repair, "repair", false, "fix what differs")
+	cmd.Flags().StringVar(&sample, "sample", "", "compare this `share` of the entities only, such as 1%")
+	cmd.Flags().IntVar(&v.rate, "rate", 0, "cells per second; 0: no limit")
 	return cmd
 }
 
