@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // Check looks at everything that reading needs, a finding each. It stops early only where nothing more can be seen.
@@ -236,7 +237,7 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 		return
 	}
 	var name, ddl string
-	place := quoteName(table.Database) + "." + quoteName(table.Table)
+	place := sqlname.Quote(table.Database) + "." + sqlname.Quote(table.Table)
 	if db.QueryRowContext(ctx, "SHOW CREATE TABLE "+place).Scan(&name, &ddl) != nil {
 		return // that the table can't be read was said
 	}

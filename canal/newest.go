@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // newestBatch bounds the cells of one statement: it is a SELECT for each, and all of them may hold locks until it ends.
@@ -212,10 +213,10 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		if text, ok := v.(string); ok && col.lossy() && strings.Contains(text, "?") {
 			compare, placeholder, arg = " LIKE ", placeholder+" ESCAPE '!'", likeLossy.Replace(text)
 		}
-		parts, args = append(parts, quoteName(col.name)+compare+placeholder), append(args, arg)
+		parts, args = append(parts, sqlname.Quote(col.name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == kindText {
 			// A collation takes "a", "A" and "a " for equal; they are different cells.
-			parts = append(parts, "CAST(CONVERT("+quoteName(col.name)+" USING utf8mb4) AS BINARY) = ?")
+			parts = append(parts, "CAST(CONVERT("+sqlname.Quote(col.name)+" USING utf8mb4) AS BINARY) = ?")
 			args = append(args, []byte(text))
 		}
 	}
@@ -225,11 +226,11 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	switch {
 	case x.column < 0:
 	case c.Column == "":
-		name := quoteName(x.columns[x.column].name)
+		name := sqlname.Quote(x.columns[x.column].name)
 		parts = append(parts, "("+name+" IS NULL OR "+name+" = '')")
 	case x.t.names != nil:
 		placeholder, arg := x.columns[x.column].argument(c.Column)
-		parts, args = append(parts, quoteName(x.columns[x.column].name)+" = "+placeholder), append(args, arg)
+		parts, args = append(parts, sqlname.Quote(x.columns[x.column].name)+" = "+placeholder), append(args, arg)
 	default:
 		equal(x.column, c.Column)
 	}
@@ -243,11 +244,11 @@ func (x *selection) newestFirst() string {
 	}
 	var order []string
 	if x.version >= 0 {
-		order = append(order, quoteName(x.columns[x.version].name)+" DESC")
+		order = append(order, sqlname.Quote(x.columns[x.version].name)+" DESC")
 	}
 	if !x.distinct { // else MariaDB would sort, and lock, all versions of the cell
 		for _, i := range x.offset {
-			order = append(order, quoteName(x.columns[i].name)+" DESC")
+			order = append(order, sqlname.Quote(x.columns[i].name)+" DESC")
 		}
 	}
 	return strings.Join(order, ", ")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // Scan reads the next rows of a table by keyset, so a chunk costs the same wherever it is: in the order of its offset, or, where
@@ -142,7 +143,7 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 		where, args = append(where, cond), append(args, values...)
 	}
 	if x.column >= 0 && len(columns) > 0 && x.columns[x.column].kind == kindText {
-		name := quoteName(x.columns[x.column].name)
+		name := sqlname.Quote(x.columns[x.column].name)
 		in := name + " IN (?" + strings.Repeat(", ?", len(columns)-1) + ")"
 		if slices.Contains(columns, "") {
 			in = "(" + in + " OR " + name + " IS NULL)"
@@ -158,7 +159,7 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, quoteName(x.columns[i].name)) // as afterCondition compares
+		order = append(order, sqlname.Quote(x.columns[i].name)) // as afterCondition compares
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
@@ -222,9 +223,9 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 // sorted is what the server sorts a column by: an ENUM or a SET by its number, although it compares them as text.
 func (c *selected) sorted() string {
 	if c.kind == kindEnum || c.kind == kindSet {
-		return "(" + quoteName(c.name) + " + 0)"
+		return "(" + sqlname.Quote(c.name) + " + 0)"
 	}
-	return quoteName(c.name)
+	return sqlname.Quote(c.name)
 }
 
 // encodeOffset makes a chunk's Next: the offset columns, each with its value as the server sent it.

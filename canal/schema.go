@@ -13,6 +13,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // declaredColumn is a column as information_schema has it now.
@@ -120,7 +121,7 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	defer tx.Rollback() // it only read
 	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name, errNoTable, t.Database, t.Table))
 	var none int
-	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+quoteName(t.Database)+"."+quoteName(t.Table)+" LIMIT 0").Scan(&none)
+	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+sqlname.Quote(t.Database)+"."+sqlname.Quote(t.Table)+" LIMIT 0").Scan(&none)
 	if my := (*mysqlError)(nil); errors.As(err, &my) {
 		switch my.Number {
 		case errnoNoSuchTable, errnoNoSuchDatabase, errnoTableDenied, errnoDBAccessDenied:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // selected is a column of a SELECT, whose values the server sends as text. value gives what column.value gives for the same
@@ -57,15 +58,13 @@ func (c selected) place() selected {
 // expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
 func (c *selected) expression() string {
 	if c.raw {
-		return "CAST(" + quoteName(c.name) + " AS BINARY)"
+		return "CAST(" + sqlname.Quote(c.name) + " AS BINARY)"
 	}
 	if c.kind == kindFloat {
-		return "CAST(" + quoteName(c.name) + " AS DOUBLE)"
+		return "CAST(" + sqlname.Quote(c.name) + " AS DOUBLE)"
 	}
-	return quoteName(c.name)
+	return sqlname.Quote(c.name)
 }
-
-func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
 
 // value converts the server's text; b is not NULL, and is copied.
 func (c *selected) value(b []byte) (any, error) {
@@ -222,7 +221,7 @@ func subset(a, b []string) bool {
 
 // from is the table's qualified name, and the hint.
 func (x *selection) from() string {
-	return quoteName(x.t.Database) + "." + quoteName(x.t.Table.Table) + x.hint
+	return sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + x.hint
 }
 
 // positioned reports whether a row's version is its place in the binlog.

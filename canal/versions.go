@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // A table that keeps many versions of each cell is mostly rows that no view shows. Where an index holds each cell's versions
@@ -51,7 +52,7 @@ func (x *selection) versions() *versionWalk {
 
 // walk is the walk along an index in the order of columns; nil if the server doesn't compare one of them as it sorts it.
 func (x *selection) walk(index string, columns []string) *versionWalk {
-	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1, hint: " FORCE INDEX (" + quoteName(index) + ")"}}
+	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1, hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
 	var list []string
 	add := func(c selected) int {
 		if i := slices.IndexFunc(w.columns, func(o selected) bool { return o.name == c.name && o.raw == c.raw }); i >= 0 {
@@ -258,13 +259,13 @@ func (s *newestScan) byPrimary(versions []*version) (query string, args []any) {
 			c := &w.columns[i]
 			placeholder, arg := c.offsetArgument(string(v.values[i]))
 			if len(w.primary) > 1 {
-				placeholder = quoteName(c.name) + " = " + placeholder
+				placeholder = sqlname.Quote(c.name) + " = " + placeholder
 			}
 			parts, args = append(parts, placeholder), append(args, arg)
 		}
 		wanted[n] = strings.Join(parts, " AND ")
 	}
-	condition := quoteName(w.columns[w.primary[0]].name) + " IN (" + strings.Join(wanted, ", ") + ")"
+	condition := sqlname.Quote(w.columns[w.primary[0]].name) + " IN (" + strings.Join(wanted, ", ") + ")"
 	if len(w.primary) > 1 {
 		condition = strings.Join(wanted, " OR ")
 	}

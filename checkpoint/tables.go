@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // tables are the statements of the MySQL store.
@@ -21,8 +22,7 @@ type tables struct {
 }
 
 func newTables(database, prefix string) tables {
-	quote := func(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
-	return tables{checkpoints: quote(prefix + "_checkpoints"), letters: quote(prefix + "_dead_letters"), lock: lockNameOf(database, prefix)}
+	return tables{checkpoints: sqlname.Quote(prefix + "_checkpoints"), letters: sqlname.Quote(prefix + "_dead_letters"), lock: lockNameOf(database, prefix)}
 }
 
 // queryer is a connection or a transaction.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"replicator/internal/sqlname"
 )
 
 // What a sample of a table may take.
@@ -70,7 +72,7 @@ func (s *sampler) between(ctx context.Context) error {
 	if len(s.key) != 1 || !s.table.col(s.key[0]).integer() || s.table.Rows < newestRows {
 		return nil
 	}
-	key := quoteName(s.key[0])
+	key := sqlname.Quote(s.key[0])
 	var ends [2]big.Int
 	err := s.each(ctx, "SELECT MIN("+key+"), MAX("+key+") FROM "+s.from(), nil, func(rows *sql.Rows) error {
 		var least, greatest string
@@ -130,7 +132,7 @@ func (s *sampler) read(ctx context.Context, p part) error {
 func (s *sampler) query(p part) string {
 	var list []string
 	for _, c := range s.columns {
-		q := quoteName(c.Name)
+		q := sqlname.Quote(c.Name)
 		if c.holdsBody() {
 			list = append(list, fmt.Sprintf("IF(OCTET_LENGTH(%s) > %d, NULL, %s)", q, maxBody, q), "OCTET_LENGTH("+q+")")
 		} else {
@@ -139,17 +141,15 @@ func (s *sampler) query(p part) string {
 	}
 	order := make([]string, len(s.key))
 	for i, name := range s.key {
-		order[i] = quoteName(name) + p.direction
+		order[i] = sqlname.Quote(name) + p.direction
 	}
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + s.from() + p.from + " ORDER BY " + strings.Join(order, ", ")
 }
 
 // from is the table, read along the key: without FORCE INDEX the server may choose to sort all rows.
 func (s *sampler) from() string {
-	return quoteName(s.database) + "." + quoteName(s.table.Name) + " FORCE INDEX (" + quoteName(s.table.firstIndex) + ")"
+	return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table.Name) + " FORCE INDEX (" + sqlname.Quote(s.table.firstIndex) + ")"
 }
-
-func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
 
 func (s *sampler) row(rows *sql.Rows) error {
 	values := make([]sql.RawBytes, len(s.columns))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // Check looks at what the views need, without changing anything: the connection, the server's settings, and each view's table.
@@ -52,13 +53,13 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	case len(existing) == 4:
 		if err := s.probeOwn(ctx); err != nil {
 			f.Level, f.Detail = replicator.Fail, err.Error()
-			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
+			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", sqlname.Quote(s.database))
 		}
 	case s.mayCreate(ctx):
 		f.Detail = "not all there yet; the next start creates them"
 	default:
 		f.Level, f.Detail = replicator.Fail, "they are missing and the user may not create them"
-		f.Fix = fmt.Sprintf("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
+		f.Fix = fmt.Sprintf("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", sqlname.Quote(s.database))
 	}
 	return f
 }
@@ -117,7 +118,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 		f.Level, f.Detail = replicator.Fail, err.Error()
 		f.Fix = "alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing"
 		if is(err, 1044, 1142, 1143) {
-			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", quote(s.database))
+			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", sqlname.Quote(s.database))
 		}
 		return f
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // Schema returns the DDL of the views' tables that are missing, a statement each, with a type for every column: the
@@ -60,9 +61,9 @@ const (
 // wants it otherwise says so in `types`.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	database, table := split(v.Table, s.database)
-	name := quote(table)
+	name := sqlname.Quote(table)
 	if database != s.database {
-		name = quote(database) + "." + name
+		name = sqlname.Quote(database) + "." + name
 	}
 	d := declarer{sink: s, view: v, from: from}
 	fieldsNull := " NOT NULL"
@@ -71,7 +72,7 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	}
 	keys := make([]string, 0, len(v.KeyFrom))
 	for _, f := range v.KeyFrom {
-		keys = append(keys, quote(f.Name))
+		keys = append(keys, sqlname.Quote(f.Name))
 	}
 	if v.Kind == "row" {
 		d.keys(ctx)
@@ -98,7 +99,7 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	case "counter":
 		var group []string
 		for _, f := range v.Fields[:len(v.Fields)-1] {
-			group = append(group, quote(f.Name))
+			group = append(group, sqlname.Quote(f.Name))
 		}
 		d.lines = append(d.lines, "  PRIMARY KEY ("+strings.Join(group, ", ")+")")
 	default:
@@ -135,7 +136,7 @@ func (d *declarer) column(ctx context.Context, f replicator.Field, guess, null s
 	if typ == "" {
 		typ, note = guess, " /* a guess: check it */"
 	}
-	d.lines = append(d.lines, "  "+quote(f.Name)+" "+typ+null+note)
+	d.lines = append(d.lines, "  "+sqlname.Quote(f.Name)+" "+typ+null+note)
 }
 
 // mariaDBTypes are the types that only MariaDB has, and those of the texts that it shows.
@@ -179,7 +180,7 @@ func indexKeys(v *replicator.View, keys []string) []string {
 	var parts []string
 	long := false
 	for _, f := range v.Fields {
-		q := quote(f.Name)
+		q := sqlname.Quote(f.Name)
 		if isLong(v.Types[f.Name]) {
 			q, long = q+"(191)", true
 		}

@@ -116,9 +116,6 @@ func olderThanAlias(version string) bool {
 	return n == 1 && err == nil && patch < 19
 }
 
-// quote makes an identifier of a name.
-func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
-
 // split separates "db.table"; the database is fallback where the name has none.
 func split(name, fallback string) (database, table string) {
 	if database, table, ok := strings.Cut(name, "."); ok {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // A shadow is a table beside the live one, in the same database and of the same shape, kept under the view's name with
@@ -77,7 +78,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 // tableName is a table's quoted name, with its database.
 func (s *Sink) tableName(name string) string {
 	database, table := split(name, s.database)
-	return quote(database) + "." + quote(table)
+	return sqlname.Quote(database) + "." + sqlname.Quote(table)
 }
 
 // Swap implements replicator.Shadower.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/internal/sqlname"
 )
 
 // shape is what a target table is like.
@@ -36,7 +37,7 @@ type part struct {
 }
 
 func (s *shape) name() string   { return s.database + "." + s.table }
-func (s *shape) quoted() string { return quote(s.database) + "." + quote(s.table) }
+func (s *shape) quoted() string { return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table) }
 
 // column finds a column as MySQL does: without regard to case.
 func (s *shape) column(name string) *column {
@@ -120,7 +121,7 @@ func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
 			return err
 		}
 		extra = strings.ToLower(extra)
-		c.quoted = quote(c.name)
+		c.quoted = sqlname.Quote(c.name)
 		c.typ = strings.ToLower(c.typ)
 		c.unsigned = strings.Contains(strings.ToLower(c.declared), "unsigned")
 		c.auto = strings.Contains(extra, "auto_increment")
@@ -218,7 +219,7 @@ func (s *Sink) probe(ctx context.Context, k *keeper) error {
 // probeOwn does the same with the sink's own tables.
 func (s *Sink) probeOwn(ctx context.Context) error {
 	for table, column := range map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", deadTable: "view"} {
-		if err := s.tryOut(ctx, quote(table), column, "the sink needs"); err != nil {
+		if err := s.tryOut(ctx, sqlname.Quote(table), column, "the sink needs"); err != nil {
 			return err
 		}
 	}
