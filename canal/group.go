@@ -11,6 +11,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 // A transaction in a binlog, a group:
@@ -44,7 +45,7 @@ func newSources() sources {
 func (s *stream) mysqlGTID(h header, body []byte) error {
 	c := cursor{b: body}
 	c.take(1)
-	uuid, gno := c.take(16), int64(c.uint(8))
+	id, gno := c.take(16), int64(c.uint(8))
 	if err := c.err("GTID"); err != nil {
 		return s.broken(err)
 	}
@@ -56,10 +57,10 @@ func (s *stream) mysqlGTID(h header, body []byte) error {
 		}
 	}
 	if h.kind == replication.GTID_EVENT {
-		from, ok := s.sources.mysql[[16]byte(uuid)]
+		from, ok := s.sources.mysql[[16]byte(id)]
 		if !ok {
-			from = s.newSource(sid{name: sidText(uuid)})
-			s.sources.mysql[[16]byte(uuid)] = from
+			from = s.newSource(sid{name: uuid.Text(id)})
+			s.sources.mysql[[16]byte(id)] = from
 		}
 		g.sid, g.run = from.sid, gtidRun{from.id, gno, gno}
 	}
@@ -79,7 +80,7 @@ func (s *stream) taggedGTID(h header, body []byte) (err error) {
 	if err := e.Decode(body); err != nil || len(e.SID) != 16 {
 		return s.broken(errors.New("the GTID event is damaged"))
 	}
-	name := sidText(e.SID)
+	name := uuid.Text(e.SID)
 	if tag := e.Tag.String(); tag != "" {
 		name += ":" + tag
 	}

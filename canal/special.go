@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+
+	"replicator/internal/uuid"
 )
 
 // mariaSpecial prints MariaDB's UUID, INET4 and INET6, which are fixed bytes in the binlog, like a BINARY.
@@ -23,7 +25,8 @@ func mariaSpecial(k kind, data []byte) (any, error) {
 	case kindInet6:
 		return inet6([16]byte(b)), nil
 	}
-	return uuidText([16]byte(b)), nil
+	// MariaDB sorts a UUID's groups in another order, but the binlog has them as they are printed.
+	return uuid.Text(b), nil
 }
 
 // inet6 prints an address as MariaDB does: "::" stands for the first of the longest runs of zero groups, even for a single
@@ -64,6 +67,3 @@ func inet6(b [16]byte) string {
 	}
 	return string(out)
 }
-
-// uuidText prints a UUID. MariaDB sorts their groups in another order, but the binlog has them as they are printed.
-func uuidText(b [16]byte) string { return sidText(b[:]) }

@@ -2,7 +2,6 @@ package canal
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -388,12 +387,6 @@ func (s *stream) close() {
 	if s.inflate != nil {
 		s.inflate.Close()
 	}
-}
-
-// sidText is a server's UUID in text.
-func sidText(b []byte) string {
-	h := hex.EncodeToString(b)
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
 // ready is called before the first event.

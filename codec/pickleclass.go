@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 // pyObject is an object of a class, which value makes a value of. Nothing is called for it: what its class would be made of is all
@@ -262,8 +263,7 @@ func (o *pyObject) uuid() any {
 		if !ok || n.Sign() < 0 || n.BitLen() > 128 {
 			return nil
 		}
-		digits := fmt.Sprintf("%032x", n)
-		return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
+		return uuid.Text(n.FillBytes(make([]byte, 16)))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package survey
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math/big"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 const (
@@ -116,7 +116,7 @@ func (p *property) add(v any) {
 	switch v := v.(type) {
 	case string:
 		p.longest = max(p.longest, utf8.RuneCountInString(v))
-		if isUUID(v) {
+		if _, ok := uuid.Parse(v); ok {
 			p.uuids++
 		} else {
 			p.texts++
@@ -173,18 +173,6 @@ func (p *property) number(text string) {
 	p.decimals++
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
 	p.digits, p.scale = max(p.digits, len(whole)), max(p.scale, len(fraction))
-}
-
-// isUUID reports whether a text is 32 hexadecimal digits, with or without dashes in a UUID's places.
-func isUUID(s string) bool {
-	if len(s) == 36 {
-		if s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-			return false
-		}
-		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
-	}
-	_, err := hex.DecodeString(s)
-	return len(s) == 32 && err == nil
 }
 
 // String says what kinds of values the property has; of what looks like a secret nothing more than that.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 // Names knows the names in Redis that the keys of views make. It is safe for concurrent use.
@@ -132,8 +133,8 @@ func (p *part) plain(shown string) []string {
 	switch p.form {
 	case formUUID, formHex:
 		texts := []string{strings.ReplaceAll(shown, "-", "")}
-		if b, ok := parseUUID(shown); ok {
-			texts = append(texts, dashed(b))
+		if b, ok := uuid.Parse(shown); ok {
+			texts = append(texts, uuid.Text(b))
 		}
 		return texts
 	case formBase64:
@@ -143,7 +144,7 @@ func (p *part) plain(shown string) []string {
 		}
 		texts := []string{hex.EncodeToString(b)}
 		if len(b) == 16 {
-			texts = append(texts, dashed(b))
+			texts = append(texts, uuid.Text(b))
 		}
 		return texts
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 // template makes a key of values: "user:{row_key}". Different values make different keys: every value but the last has '%'
@@ -186,7 +187,7 @@ func (p *part) show(v any) (string, error) {
 		if len(b) != 16 {
 			return "", fmt.Errorf("a UUID has 16 bytes, the value has %d", len(b))
 		}
-		return dashed(b), nil
+		return uuid.Text(b), nil
 	case formBase64:
 		return base64.RawURLEncoding.EncodeToString(b), nil
 	}
@@ -199,31 +200,14 @@ func (p *part) bytes(v any) ([]byte, error) {
 	case []byte:
 		return v, nil
 	case string:
-		b, ok := parseUUID(v)
+		b, ok := uuid.Parse(v)
 		if !ok {
 			return nil, errors.New("the text is not a UUID")
 		}
-		if p.entity && v != dashed(b) {
+		if p.entity && v != uuid.Text(b) {
 			return nil, errors.New("the key's text is not a UUID in lowercase digits with dashes, so two entities could get one key")
 		}
 		return b, nil
 	}
 	return nil, fmt.Errorf("%s has no bytes to show; leave the form out", sortOf(v))
-}
-
-// parseUUID reads 32 hexadecimal digits, with dashes at the usual places or none.
-func parseUUID(s string) ([]byte, bool) {
-	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
-		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
-	}
-	if len(s) != 32 {
-		return nil, false
-	}
-	b, err := hex.DecodeString(s)
-	return b, err == nil
-}
-
-func dashed(b []byte) string {
-	s := hex.EncodeToString(b)
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }

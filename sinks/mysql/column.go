@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 // column is a column of a target table.
@@ -103,9 +104,8 @@ func (c *column) text(v any) (any, error) {
 		s = v
 	case []byte:
 		if len(v) == 16 && c.typ == "char" && (c.chars == 36 || c.chars == 32) {
-			s = hex.EncodeToString(v)
-			if c.chars == 36 {
-				s = dashed(s)
+			if s = uuid.Text(v); c.chars == 32 {
+				s = hex.EncodeToString(v)
 			}
 			break
 		}
@@ -188,7 +188,7 @@ func (c *column) binary(v any) (any, error) {
 	case string:
 		b = []byte(v)
 		if c.typ == "binary" && c.chars == 16 {
-			if id, ok := parseUUID(v); ok {
+			if id, ok := uuid.Parse(v); ok {
 				b = id
 			}
 		}
@@ -217,15 +217,15 @@ func (c *column) binary(v any) (any, error) {
 func (c *column) uuid(v any) (any, error) {
 	switch v := v.(type) {
 	case string:
-		if b, ok := parseUUID(v); ok {
-			return dashed(hex.EncodeToString(b)), nil
+		if b, ok := uuid.Parse(v); ok {
+			return uuid.Text(b), nil
 		}
 		return nil, c.misfit("a text that is no UUID")
 	case []byte:
 		if len(v) != 16 {
 			return nil, c.misfit(fmt.Sprintf("a value of %d bytes", len(v)))
 		}
-		return dashed(hex.EncodeToString(v)), nil
+		return uuid.Text(v), nil
 	}
 	return nil, c.wrong(v)
 }
@@ -241,25 +241,6 @@ func (c *column) inet(v any) (any, error) {
 		return nil, c.misfit("a text that is no such address")
 	}
 	return a.String(), nil
-}
-
-// parseUUID reads 36 characters with dashes, or 32 hexadecimal digits.
-func parseUUID(s string) ([]byte, bool) {
-	if len(s) == 36 {
-		if s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-			return nil, false
-		}
-		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
-	}
-	if len(s) != 32 {
-		return nil, false
-	}
-	b, err := hex.DecodeString(s)
-	return b, err == nil
-}
-
-func dashed(digits string) string {
-	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 }
 
 // enum converts to a member of an ENUM, in the declared spelling.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 // shardColumn is the column of a view whose value leads an entry to its shard.
@@ -36,7 +37,7 @@ func (c *column) shardOf(bound any, n int) int {
 	case uint64:
 		return int(v % uint64(n))
 	case string:
-		if id, ok := parseUUID(v); ok && c.typ == "uuid" {
+		if id, ok := uuid.Parse(v); ok && c.typ == "uuid" {
 			return c.shardOf(id, n)
 		}
 		return int(crc32.ChecksumIEEE([]byte(v)) % uint32(n))

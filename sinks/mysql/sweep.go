@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/uuid"
 )
 
 var _ replicator.Sweeper = (*Target)(nil)
@@ -290,14 +291,14 @@ func (c *column) asSource(text string, known any) (any, error) {
 		}
 		return n, nil
 	case []byte:
-		if id, ok := parseUUID(text); ok && c.typ != "varbinary" {
+		if id, ok := uuid.Parse(text); ok && c.typ != "varbinary" {
 			return id, nil
 		}
 		return []byte(text), nil
 	case string:
 		switch {
 		case c.typ == "binary" && len(text) == 16:
-			return dashed(fmt.Sprintf("%x", text)), nil
+			return uuid.Text([]byte(text)), nil
 		case number, c.typ == "decimal":
 			if d, ok := parseDigits(strings.TrimLeft(text, " ")); ok {
 				text = d.String()

@@ -1,0 +1,22 @@
+// Package uuid reads and writes the texts of UUIDs.
+package uuid
+
+import "encoding/hex"
+
+// Parse reads 32 hexadecimal digits of either case, with dashes at a UUID's places or none.
+func Parse(s string) ([]byte, bool) {
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
+	}
+	if len(s) != 32 {
+		return nil, false
+	}
+	b, err := hex.DecodeString(s)
+	return b, err == nil
+}
+
+// Text is 16 bytes as 8-4-4-4-12 digits.
+func Text(b []byte) string {
+	s := hex.EncodeToString(b)
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
