@@ -120,14 +120,3 @@ func TestProblemsSayWhereWhatAndWhatToDo(t *testing.T) {
 		})
 	}
 }
-
-func TestDistanceCountsInsertionsRemovalsReplacementsAndSwaps(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"main", "mian", 1}, {"fields", "field", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 1}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q and %q: %d, not %d", c.a, c.b, got, c.want)
-		}
-	}
-}

@@ -1,0 +1,45 @@
+// Package nearest finds the word that somebody meant.
+package nearest
+
+import "strings"
+
+// Word is the word that is nearest to what was written, whatever the letters' case, and how many letters they differ by; "" if
+// there are no words.
+func Word(written string, words []string) (word string, distance int) {
+	for _, w := range words {
+		if d := letters(strings.ToLower(written), strings.ToLower(w)); word == "" || d < distance {
+			word, distance = w, d
+		}
+	}
+	return word, distance
+}
+
+// letters counts the letters to insert, remove, replace or swap with their neighbour to get from a to b.
+func letters(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	if len(s) > maxWord || len(t) > maxWord {
+		return maxWord
+	}
+	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
+	for k := range last {
+		last[k] = k
+	}
+	for i := 1; i <= len(s); i++ {
+		row[0] = i
+		for k := 1; k <= len(t); k++ {
+			cost := 1
+			if s[i-1] == t[k-1] {
+				cost = 0
+			}
+			row[k] = min(last[k]+1, row[k-1]+1, last[k-1]+cost)
+			if i > 1 && k > 1 && s[i-1] == t[k-2] && s[i-2] == t[k-1] {
+				row[k] = min(row[k], before[k-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(t)]
+}
+
+// maxWord bounds the work spent on a suggestion: no known word is nearly that long.
+const maxWord = 200
