@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"replicator/internal/pause"
 )
 
 // fence is what a chunk of a scan is read behind: all up to low is visible to the reads of its connection, and low is not
@@ -74,7 +76,7 @@ const lockPatience = 30 * time.Second
 // untilFree tries a read of so many rows until nobody holds what it reads: each time of a quarter of them, because the fewer there
 // are, the sooner they are all free.
 func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
-	pause := time.Millisecond
+	delay := time.Millisecond
 	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {
 		err := read(rows)
 		if !isHeld(err) {
@@ -83,12 +85,10 @@ func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 		if time.Now().After(late) {
 			return fmt.Errorf("a transaction of the application has held a row for %s: %w", lockPatience, err)
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := pause.For(ctx, delay/2+rand.N(delay)); err != nil {
+			return err
 		}
-		pause = min(2*pause, 10*time.Millisecond)
+		delay = min(2*delay, 10*time.Millisecond)
 	}
 }
 
@@ -128,10 +128,8 @@ func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence, f
 		if err != nil {
 			return err
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

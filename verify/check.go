@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/pause"
 )
 
 // suspect is a cell that differed at the last look.
@@ -47,7 +48,7 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	suspects, err := v.look(ctx, cells, atOnce)
 	for n := 1; n < looks && len(suspects) > 0 && err == nil; n++ {
 		if n > 1 {
-			err = pause(ctx, time.Duration(n)*5*time.Millisecond)
+			err = pause.For(ctx, time.Duration(n)*5*time.Millisecond)
 		}
 		if err != nil {
 			break

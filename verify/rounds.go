@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/pause"
 )
 
 // Rounds verifies views while a program runs: each once in Every, one after the other, spread evenly over it. Where the views
@@ -55,7 +56,7 @@ func (r *Rounds) Run(ctx context.Context) {
 		if due = due.Add(slot); due.Before(time.Now()) {
 			due = time.Now()
 		}
-		if pause(ctx, time.Until(due)) != nil {
+		if pause.For(ctx, time.Until(due)) != nil {
 			return
 		}
 		r.turn(ctx, &r.Views[i])

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/pause"
 )
 
 // Options say what is verified, and how.
@@ -254,17 +255,7 @@ func (v *verifier) throttle(ctx context.Context, cells int, began time.Time) err
 	if v.Rate <= 0 {
 		return ctx.Err()
 	}
-	return pause(ctx, time.Duration(float64(cells)/float64(v.Rate)*float64(time.Second))-time.Since(began))
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return context.Cause(ctx)
+	return pause.For(ctx, time.Duration(float64(cells)/float64(v.Rate)*float64(time.Second))-time.Since(began))
 }
 
 // nobody is the Observer of a run that has none.

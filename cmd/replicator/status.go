@@ -13,6 +13,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/pause"
 	"replicator/server"
 )
 
@@ -119,10 +120,8 @@ func wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []s
 		if !errors.Is(err, server.ErrUnknown) || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

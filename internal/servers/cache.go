@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"replicator/internal/pause"
 )
 
 // The environment variables that a user can set.
@@ -96,7 +98,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 		if first && waiting != nil {
 			waiting()
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			f.Close()
 			return nil, fmt.Errorf("servers: waiting for the lock %s: %w", path, err)
 		}
@@ -117,18 +119,6 @@ func tryLock(path string) (*os.File, error) {
 		return nil, fmt.Errorf("servers: lock %s: %w", path, err)
 	}
 	return f, nil
-}
-
-// pause waits between two looks at a condition; the error is that ctx ended.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }
 
 // tail is the end of a log from offset on, made to be put behind an error message.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"replicator/internal/pause"
 )
 
 const (
@@ -190,7 +192,7 @@ func (s *Server) awaitPort(ctx context.Context) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("servers: %s: port %d of 127.0.0.1 is taken by another process: end that, or choose another port", s.Kind, s.Port)
 		}
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("servers: %s: waiting for port %d: %w", s.Kind, s.Port, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/pause"
 )
 
 // change is what one op does to one document.
@@ -129,21 +130,10 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 		delay = max(delay, wait)
 		left = append(left, d)
 	}
-	return left, pause(ctx, delay)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return nil
+	if delay == 0 {
+		return left, nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return left, pause.For(ctx, delay)
 }
 
 // decide judges the document's changes and makes what is to be written: nothing, if all are stale. It may find that it must

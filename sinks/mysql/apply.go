@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/pause"
 )
 
 // item is one op of a batch, converted, and what became of it.
@@ -175,10 +176,8 @@ func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
 		if err == nil || !transient(err) || i == attempts {
 			return err
 		}
-		select {
-		case <-time.After(rand.N(time.Duration(i) * 10 * time.Millisecond)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := pause.For(ctx, rand.N(time.Duration(i)*10*time.Millisecond)); err != nil {
+			return err
 		}
 	}
 }

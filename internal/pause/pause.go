@@ -1,0 +1,18 @@
+// Package pause waits for a while, and no longer than anybody wants it.
+package pause
+
+import (
+	"context"
+	"time"
+)
+
+// For waits for d, or until ctx ends; the error says why ctx ended.
+func For(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
