@@ -144,7 +144,7 @@ func TestMemoryDoesNotGrowWithTheTransaction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes hundreds of megabytes")
 	}
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+	servertest.EachKindInTurn(t, func(t *testing.T, kind servers.Kind) {
 		b := newBench(t, servertest.Own(t, kind))
 		b.exec(cellDDL)
 		src := b.source(cellTable())

@@ -211,7 +211,8 @@ func TestShardedHistoriesOverLinksThatAreCutBetweenAnyTwoStatements(t *testing.T
 }
 
 func TestShardsAreWaitedForWhenOneFails(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.EachKindInTurn(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Shared(t, kind)
 		defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener"),
 			goleak.IgnoreAnyFunction("github.com/go-sql-driver/mysql.(*mysqlConn).startWatcher.func1"))
 		m := makeShards(t, s, 3, movingDDL...)

@@ -165,21 +165,40 @@ func Own(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	return s
 }
 
-// Each runs a subtest with the shared server of each kind that has a binlog.
+// Each runs a subtest with the shared server of each kind that has a binlog, all kinds at once.
 func Each(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	t.Helper()
 	EachKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
 }
 
-// EachKind runs a subtest for each kind that has a binlog, for tests that start their own servers.
+// EachKind runs a subtest for each kind that has a binlog, all kinds at once, for tests that start their own servers. It
+// returns when all have ended.
+//
+// Tests wait for servers more than they compute, and no kind's test shares a server with another's. They do share what
+// they take from outside the subtest.
 func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
+	var tests sync.WaitGroup
 	for _, kind := range servers.SourceKinds() {
-		t.Run(string(kind), func(t *testing.T) {
-			selected(t, kind)
-			test(t, kind)
-		})
+		tests.Go(func() { runKind(t, kind, test) })
 	}
+	tests.Wait()
+}
+
+// EachKindInTurn is EachKind for tests that measure the process, or look for what they leave in it: one kind after another.
+func EachKindInTurn(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
+	t.Helper()
+	for _, kind := range servers.SourceKinds() {
+		runKind(t, kind, test)
+	}
+}
+
+func runKind(t *testing.T, kind servers.Kind, test func(t *testing.T, kind servers.Kind)) {
+	t.Helper()
+	t.Run(string(kind), func(t *testing.T) {
+		selected(t, kind)
+		test(t, kind)
+	})
 }
 
 // Database makes an empty database with a name of its own, drops it at the end of the test, and returns
