@@ -22,7 +22,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
 
 const kills = 6
 

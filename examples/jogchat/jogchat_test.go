@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // servers die under the writers: the driver need not tell
-	servertest.Main(m)
+	lab.Main(func() int { return servertest.Run(m) })
 }
 
 // prepare makes the example's database, and a connection for the writers.

@@ -93,6 +93,7 @@ func TestAddAnIndexAsThePageSays(t *testing.T) {
 		t.Errorf("the page has %d blocks of commands", len(blocks))
 	}
 	stop()
+	s.shell(`replicator wait --timeout 1m --pos "$(mysql -NBe 'SHOW BINARY LOG STATUS' | awk '{ print $1 ":" $2 }')"`)
 	var count, want int
 	err = s.db.QueryRow("SELECT (SELECT COUNT(*) FROM index_users_phone), (SELECT COUNT(*) FROM cell AS a WHERE a.body LIKE '%\"activate\": true%' AND "+
 		"NOT EXISTS (SELECT 1 FROM cell AS b WHERE b.row_key = a.row_key AND b.ref_key > a.ref_key))").Scan(&count, &want)
@@ -144,8 +145,8 @@ func newSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "replicator"), "replicator/cmd/replicator").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := os.Symlink(lab.Binary(t), filepath.Join(bin, "replicator")); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }

@@ -16,7 +16,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
 
 var update = flag.Bool("update", false, "write the tables of docs/types.md")
 

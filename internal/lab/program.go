@@ -3,10 +3,12 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -24,15 +26,51 @@ type Program struct {
 	dir    string
 }
 
-// Build builds the program. The configuration takes NAME_STATE and NAME_LISTEN from the environment, which this package
-// sets, and what env says.
+// Main runs a package's tests, as servertest.Run does, with one build of the program for all of them, and exits.
+func Main(run func() int) {
+	dir, err := os.MkdirTemp("", "replicator-lab-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	shared = sync.OnceValues(func() (string, error) { return build(dir) })
+	code := run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// shared builds the program for all tests of a package, whose TestMain is Main. A build links for seconds.
+var shared func() (binary string, err error)
+
+func build(dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "replicator")
+	if out, err := exec.Command("go", "build", "-o", binary, "replicator/cmd/replicator").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// Binary is the program, built by the first test that asks.
+func Binary(t testing.TB) string {
+	t.Helper()
+	if shared == nil {
+		t.Fatal("lab: nobody would remove the program: add func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }")
+	}
+	binary, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// Build is the program with a configuration. It takes NAME_STATE and NAME_LISTEN from the environment, which this package sets,
+// and what env says.
 func Build(t testing.TB, name, config string, env ...string) *Program {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "replicator")
-	if out, err := exec.Command("go", "build", "-o", binary, "replicator/cmd/replicator").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	p := &Program{t: t, binary: binary, name: name, config: config, env: env}
+	p := &Program{t: t, binary: Binary(t), name: name, config: config, env: env}
 	return p.WithNewState()
 }
 
