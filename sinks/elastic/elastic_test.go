@@ -150,7 +150,7 @@ func TestConformance(t *testing.T) {
 	}
 	looks := &shown{cluster: c, views: views, ids: map[string]bool{}}
 	sinktest.Run(t, sinktest.Subject{
-		Tables: tables, Views: views, Histories: 100,
+		Tables: tables, Views: views, Histories: 40,
 		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSink(t, url, views...)) },
 		Read: looks.read,
 		Bad:  map[string]any{"email": map[string]any{"an": "object"}},

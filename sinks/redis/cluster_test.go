@@ -108,6 +108,7 @@ func wait(t testing.TB, what string, condition func() error) {
 
 // TestCluster runs the suite of all sinks in a cluster, where an entity's record and its keys live apart.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	_, rdb, c := startCluster(t, servers.Redis7)
 	empty := func(t *testing.T) {
 		t.Helper()
@@ -121,12 +122,12 @@ func TestCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			empty(t)
 			s := subject(t, views, rdb, c)
-			s.Histories = 60
+			s.Histories = 30
 			sinktest.Run(t, s)
 			nothingLeft(t, rdb)
 			t.Run("crashes", func(t *testing.T) {
 				empty(t)
-				cutting(t, views, rdb, c, 25)
+				cutting(t, views, rdb, c, 15)
 				nothingLeft(t, rdb)
 			})
 		})

@@ -253,7 +253,7 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 	}
 	return sinktest.Subject{
 		Bad:    bad,
-		Tables: testTables(), Views: views, Histories: 300, Entry: entry,
+		Tables: testTables(), Views: views, Histories: 100, Entry: entry,
 		New:  func(t testing.TB) replicator.Sink { return newSink(t, c) },
 		Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },
 		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
@@ -270,8 +270,10 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 
 // TestConformance runs the suite of all sinks for every kind of view and of server.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			for name, views := range kinds() {
 				t.Run(name, func(t *testing.T) {
 					s := servertest.Own(t, kind, "--appendonly", "no")
