@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/keytemplate"
 )
 
 // mysqlView reads what is said of a view in MySQL.
@@ -224,64 +225,21 @@ func (l *loader) covers(s *section, key string, v *replicator.View) {
 	l.madeOfKey(s, key, v, names)
 }
 
-// references returns the paths that a template refers to. Doubled braces stand for themselves.
+// references returns the paths that a template refers to.
 func references(template string) ([]string, error) {
+	parts, _, err := keytemplate.Parse(template)
+	if err != nil {
+		return nil, err
+	}
 	var names []string
-	for rest := template; rest != ""; {
-		switch {
-		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
-			rest = rest[2:]
-		case rest[0] == '}':
-			return nil, fmt.Errorf("a } in the template closes nothing; write }} for the character itself")
-		case rest[0] == '{':
-			inside, next, closes := cutPlaceholder(rest[1:])
-			if !closes {
-				return nil, fmt.Errorf("a { in the template is not closed by }; write {{ for the character itself")
-			}
-			name, at := cutReference(inside)
-			if formats := []string{"uuid", "hex", "base64"}; at < len(inside) && !slices.Contains(formats, inside[at+1:]) {
-				return nil, fmt.Errorf("%q is not a format of a template%s", inside[at+1:], meant(inside[at+1:], formats))
-			}
-			if pathName(name) == "" {
-				return nil, fmt.Errorf("{%s} names no path; templates are made of text and {path}, {path:uuid}, {path:hex} or {path:base64}", inside)
-			}
-			names, rest = append(names, name), next
-		default:
-			rest = rest[1:]
+	for _, p := range parts {
+		if formats := keytemplate.Forms(); p.Form != "" && !slices.Contains(formats, p.Form) {
+			return nil, fmt.Errorf("%q is not a format of a template%s", p.Form, meant(p.Form, formats))
 		}
+		if pathName(p.Path) == "" {
+			return nil, fmt.Errorf("%s names no path; templates are made of text and {path}, {path:uuid}, {path:hex} or {path:base64}", p)
+		}
+		names = append(names, p.Path)
 	}
 	return names, nil
-}
-
-// cutPlaceholder cuts at the next } outside of quotes.
-func cutPlaceholder(s string) (inside, rest string, closes bool) {
-	if at := outside(s, '}'); at >= 0 {
-		return s[:at], s[at+1:], true
-	}
-	return "", "", false
-}
-
-// cutReference returns the path before the format, and where it ends.
-func cutReference(inside string) (string, int) {
-	at := outside(inside, ':')
-	if at < 0 {
-		at = len(inside)
-	}
-	return inside[:at], at
-}
-
-// outside finds a character that does not stand in double quotes.
-func outside(s string, c byte) int {
-	quoted := false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case quoted && s[i] == '\\':
-			i++
-		case s[i] == '"':
-			quoted = !quoted
-		case !quoted && s[i] == c:
-			return i
-		}
-	}
-	return -1
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/keytemplate"
 	"replicator/internal/uuid"
 )
 
@@ -39,35 +40,23 @@ const (
 	formBase64             // bytes as base64url without padding
 )
 
-// parseTemplate parses what a definition says. Braces that are not placeholders are doubled.
+// parseTemplate parses what a definition says.
 func parseTemplate(text string) (*template, error) {
-	t := &template{}
-	var literal strings.Builder
-	for rest := text; rest != ""; {
-		c := rest[0]
-		if (c == '{' || c == '}') && len(rest) > 1 && rest[1] == c {
-			literal.WriteByte(c)
-			rest = rest[2:]
-			continue
-		}
-		switch c {
-		case '}':
-			return nil, errors.New("a } closes nothing; write }} for the character itself")
-		case '{':
-			p, after, err := parsePlaceholder(rest)
-			if err != nil {
-				return nil, err
-			}
-			p.text = literal.String()
-			literal.Reset()
-			t.parts = append(t.parts, p)
-			rest = after
-		default:
-			literal.WriteByte(c)
-			rest = rest[1:]
-		}
+	parts, tail, err := keytemplate.Parse(text)
+	if err != nil {
+		return nil, err
 	}
-	t.tail = literal.String()
+	t := &template{tail: tail}
+	for _, written := range parts {
+		p := part{text: written.Text}
+		if p.form, err = parseForm(written.Form); err != nil {
+			return nil, err
+		}
+		if p.path, err = parsePath(written.Path); err != nil {
+			return nil, err
+		}
+		t.parts = append(t.parts, p)
+	}
 	for i := range t.parts[:max(len(t.parts)-1, 0)] {
 		between := t.parts[i+1].text
 		if t.parts[i].escape = delimiter(between); t.parts[i].escape == 0 {
@@ -89,38 +78,10 @@ func delimiter(between string) byte {
 	return 0
 }
 
-// parsePlaceholder takes {path} or {path:form} from the start of s.
-func parsePlaceholder(s string) (p part, rest string, err error) {
-	end, colon, quoted := -1, -1, false
-	for i := 1; i < len(s) && end < 0; i++ {
-		switch c := s[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == ':':
-			colon = i
-		case c == '}':
-			end = i
-		}
-	}
-	if end < 0 {
-		return p, "", errors.New("a { is not closed; write {{ for the character itself")
-	}
-	name := s[1:end]
-	if colon > 0 {
-		name = s[1:colon]
-		if p.form, err = parseForm(s[colon+1 : end]); err != nil {
-			return p, "", err
-		}
-	}
-	p.path, err = parsePath(name)
-	return p, s[end+1:], err
-}
-
 func parseForm(name string) (form, error) {
 	switch name {
+	case "":
+		return formPlain, nil
 	case "uuid":
 		return formUUID, nil
 	case "hex":
@@ -128,7 +89,7 @@ func parseForm(name string) (form, error) {
 	case "base64":
 		return formBase64, nil
 	}
-	return 0, fmt.Errorf("%q is no form of a value%s; use uuid, hex or base64", name, didYouMean(name, []string{"uuid", "hex", "base64"}))
+	return 0, fmt.Errorf("%q is no form of a value%s; use uuid, hex or base64", name, didYouMean(name, keytemplate.Forms()))
 }
 
 // render makes the key; ok is false if one of its values is missing.

@@ -1,0 +1,74 @@
+// Package keytemplate reads the templates that keys are made by: text and {path}, {path:uuid}, {path:hex} or {path:base64}. Braces
+// of the text are doubled. What stands in double quotes belongs to the path.
+package keytemplate
+
+import (
+	"errors"
+	"strings"
+)
+
+// Part is a piece of text and the value behind it.
+type Part struct {
+	Text string
+	Path string
+	Form string // how the value is shown, one of Forms; "" if the template doesn't say
+}
+
+// Forms are those that a template may name.
+func Forms() []string { return []string{"uuid", "hex", "base64"} }
+
+// String is the part without its text, as it is written.
+func (p Part) String() string {
+	if p.Form == "" {
+		return "{" + p.Path + "}"
+	}
+	return "{" + p.Path + ":" + p.Form + "}"
+}
+
+// Parse cuts a template into its parts and the text behind the last one. Neither paths nor forms are checked.
+func Parse(template string) (parts []Part, tail string, err error) {
+	var text strings.Builder
+	for rest := template; rest != ""; {
+		c := rest[0]
+		switch {
+		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
+			text.WriteByte(c)
+			rest = rest[2:]
+		case c == '}':
+			return nil, "", errors.New("a } in the template closes nothing; write }} for the character itself")
+		case c == '{':
+			end := unquoted(rest, '}')
+			if end < 0 {
+				return nil, "", errors.New("a { in the template is not closed by }; write {{ for the character itself")
+			}
+			p := Part{Text: text.String(), Path: rest[1:end]}
+			if colon := unquoted(p.Path, ':'); colon >= 0 {
+				if p.Path, p.Form = p.Path[:colon], p.Path[colon+1:]; p.Form == "" {
+					return nil, "", errors.New("a : in the template has no form behind it; use uuid, hex or base64, or leave it out")
+				}
+			}
+			text.Reset()
+			parts, rest = append(parts, p), rest[end+1:]
+		default:
+			text.WriteByte(c)
+			rest = rest[1:]
+		}
+	}
+	return parts, text.String(), nil
+}
+
+// unquoted finds a character that does not stand in double quotes.
+func unquoted(s string, c byte) int {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case quoted && s[i] == '\\':
+			i++
+		case s[i] == '"':
+			quoted = !quoted
+		case !quoted && s[i] == c:
+			return i
+		}
+	}
+	return -1
+}
