@@ -193,15 +193,8 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	return nil
 }
 
-// readSums reads rows of a counter's table, in the form that they are bound in.
-func readSums(ctx context.Context, q querier, k *keeper, where string, args []any) ([]row, error) {
-	found, err := q.QueryContext(ctx, "SELECT "+selectList(k.fields)+" FROM "+k.table+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	held := map[string][]row{}
-	if err := k.collect(found, held); err != nil {
-		return nil, err
-	}
-	return held[string(appendRows(nil, []row{{}}))], nil
+// readSums reads rows of a counter's table.
+func readSums(ctx context.Context, q querier, k *keeper, where string, args []any) (sums []row, err error) {
+	err = eachSum(ctx, q, k, "SELECT 0, "+selectList(k.fields)+" FROM "+k.table+where, args, func(_ int, r row) { sums = append(sums, r) })
+	return sums, err
 }

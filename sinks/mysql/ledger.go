@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
-	"math/big"
 	"slices"
 
 	"replicator"
@@ -163,31 +161,45 @@ func (t *Target) heldInLedger(ctx context.Context, k *keeper, after string, limi
 	})
 }
 
-// wrongSum is a group whose sum in the table is not that of the ledger.
-type wrongSum struct {
-	id    string // the group in its stored form
-	lacks row    // the group, and what the sum in the table lacks
-	kind  replicator.DifferenceKind
-}
-
-// wrongSums are the groups whose sum in the table is not that of the ledger, of all sources. Both are read in one snapshot;
-// the groups are held in memory meanwhile.
-func (t *Target) wrongSums(ctx context.Context, k *keeper) (wrong []wrongSum, err error) {
+// wrongSums are groups whose sum in the table is not that of the ledger, of all sources, from the beginning of a span to the returned
+// end. Both are read in one snapshot.
+func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wrongSum, end uint64, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	wrong, err = wrongSumsIn(ctx, tx, k)
-	return wrong, rollback(tx, err)
+	wrong, end, err = wrongSumsIn(ctx, tx, k, s, t.sink.sumBytes)
+	return wrong, end, rollback(tx, err)
 }
 
-// mendSums makes the table hold the sums of the ledger in the groups that are to be mended, whatever was done to it by hand, and
-// returns how many were wrong. Writers wait meanwhile; where nothing is wrong, which is seen without them, they don't.
-func (t *Target) mendSums(ctx context.Context, k *keeper, mended func(wrongSum) bool) (n int, err error) {
-	wrong, err := t.wrongSums(ctx, k)
-	if err != nil || !slices.ContainsFunc(wrong, mended) {
-		return 0, err
+// mendSums makes the table hold the sums of the ledger in the groups of a span that are to be mended, whatever was done to it by hand,
+// and returns how many were wrong. Writers wait meanwhile; where nothing is wrong, which is seen without them, they don't.
+func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
+	for {
+		wrong, end, err := t.wrongSums(ctx, k, s)
+		if err != nil {
+			return n, err
+		}
+		if slices.ContainsFunc(wrong, mended) {
+			some := 0
+			if some, end, err = t.mendSpan(ctx, k, span{s.from, end}, mended); err != nil {
+				return n, err
+			}
+			n += some
+		}
+		if end >= s.to {
+			break
+		}
+		s.from = end + 1
 	}
+	if n > 0 {
+		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name, "view", k.view.Name, "groups", n)
+	}
+	return n, nil
+}
+
+// mendSpan is mendSums from the beginning of a span to the returned end, under the locks of all partitions.
+func (t *Target) mendSpan(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, end uint64, err error) {
 	err = t.sink.transaction(ctx, func(tx *sql.Tx) error {
 		w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
 		all := make([]int, replicator.Partitions)
@@ -197,134 +209,35 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, mended func(wrongSum) 
 		if err := w.lock(all); err != nil {
 			return err
 		}
-		wrong, err := wrongSumsIn(ctx, tx, k)
-		if err != nil {
-			return err
-		}
-		var lacking, groups []row
-		for _, s := range wrong {
-			if mended(s) {
-				lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-			}
-		}
-		if n = len(groups); n == 0 {
-			return nil
-		}
-		if err := k.kind.write(w, k, []change{{rows: [][]row{lacking}}}); err != nil {
-			return err
-		}
-		return w.removeZeroes(k, groups) // also those that somebody put there, to which nothing was added
-	})
-	if err == nil && n > 0 {
-		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name, "view", k.view.Name, "groups", n)
-	}
-	return n, err
-}
-
-// wrongSumsIn is wrongSums in a transaction.
-func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper) ([]wrongSum, error) {
-	held, err := readSums(ctx, tx, k, "", nil)
-	if err != nil {
-		return nil, err
-	}
-	open, shown := sums{}, sums{}
-	open.add(held, true)
-	shown.add(held, false)
-	if err := addLedger(ctx, tx, k, open); err != nil {
-		return nil, err
-	}
-	if err := open.meet(ctx, tx, k, shown); err != nil {
-		return nil, err
-	}
-	var wrong []wrongSum
-	for _, id := range slices.Sorted(maps.Keys(open)) {
-		s, there := open[id], shown[id]
-		w := wrongSum{id: id, lacks: append(slices.Clone(s.group), replicator.Number(k.amount().sumText(s.total)))}
-		switch {
-		case there == nil && s.total.Sign() == 0:
-			continue
-		case there == nil:
-			w.kind = replicator.Missing
-		case new(big.Rat).Add(there.total, s.total).Sign() == 0: // nothing is to be there, not even a 0
-			w.kind = replicator.Extra
-		case s.total.Sign() == 0:
-			continue
-		default:
-			w.kind = replicator.Stale
-		}
-		wrong = append(wrong, w)
-	}
-	return wrong, nil
-}
-
-// addLedger adds up what all cells of all sources contribute.
-func addLedger(ctx context.Context, tx *sql.Tx, k *keeper, to sums) error {
-	ids, err := idsOf(ctx, tx, k.view.Name)
-	if err != nil {
-		return err
-	}
-	rows, err := tx.QueryContext(ctx, "SELECT state FROM "+stateTable)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var blob []byte
-		if err := rows.Scan(&blob); err != nil {
-			return err
-		}
-		state, err := parseState(blob)
-		if err != nil {
-			return fmt.Errorf("table %s: %w", stateTable, err)
-		}
-		for _, v := range state {
-			if len(v.kept) == 0 || !ids[v.view] {
-				continue
-			}
-			kept, err := parseRows(v.kept)
+		done := map[string]bool{}
+		end = s.to
+		for missing := true; missing; {
+			wrong, reached, err := wrongSumsIn(ctx, tx, k, span{s.from, end}, t.sink.sumBytes)
 			if err != nil {
 				return err
 			}
-			to.add(kept, false)
-		}
-	}
-	return rows.Err()
-}
-
-// meet brings together groups that the table's collation takes for one: each is looked up that the table doesn't show as such.
-func (s sums) meet(ctx context.Context, tx *sql.Tx, k *keeper, shown sums) error {
-	for id, other := range s {
-		if shown[id] != nil || other.total.Sign() == 0 {
-			continue
-		}
-		rows, err := readSums(ctx, tx, k, " WHERE "+oneOf(k.group(), 1), other.group)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			if of := s[string(appendRows(nil, []row{r[:len(r)-1]}))]; of != nil {
-				of.total.Add(of.total, other.total)
-				other.total.SetInt64(0)
+			end, missing = reached, false
+			var lacking, groups []row
+			for _, s := range wrong {
+				if mended(s) {
+					done[s.id] = true
+					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
+					// Now that there is a row, groups of other spans that the table takes for this one belong to it, too.
+					missing = missing || s.kind == replicator.Missing
+				}
+			}
+			if len(groups) == 0 {
+				break
+			}
+			if err := k.kind.write(w, k, []change{{rows: [][]row{lacking}}}); err != nil {
+				return err
+			}
+			if err := w.removeZeroes(k, groups); err != nil { // also those that somebody put there, to which nothing was added
+				return err
 			}
 		}
-	}
-	return nil
-}
-
-// idsOf are the ids that a view has, one for each source.
-func idsOf(ctx context.Context, tx *sql.Tx, name string) (map[uint32]bool, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name = ?", name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	ids := map[uint32]bool{}
-	for rows.Next() {
-		var id uint32
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids[id] = true
-	}
-	return ids, rows.Err()
+		n = len(done)
+		return nil
+	})
+	return n, end, err
 }

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -26,6 +27,9 @@ type Config struct {
 	// Timeout is after how long without an answer a connection is lost; 0: the constant Timeout. The DSN's readTimeout wins.
 	Timeout time.Duration
 
+	// SumBytes is about how much memory the groups of a counter take whose sums are compared at once; 0: DefaultSumBytes.
+	SumBytes int64
+
 	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named, for they are alike. It is
 	// asked whenever a view's table is looked at. nil: types that the configuration doesn't name are guessed, and tables may
 	// take for one key what the source tells apart.
@@ -40,6 +44,7 @@ type Sink struct {
 	log      *slog.Logger
 	columns  func(ctx context.Context, source, table string) ([]SourceColumn, error)
 	db       *sql.DB
+	sumBytes int64
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
 	creating sync.Mutex // held while the own tables are looked at and created
@@ -63,7 +68,8 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns, db: db}
+	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns, db: db,
+		sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -2,6 +2,8 @@ package mysql
 
 import (
 	"context"
+	"math"
+	"strconv"
 	"strings"
 
 	"replicator"
@@ -9,18 +11,27 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Strays implements replicator.Tidier: the groups of a counter that hold something else than the sum of what was added to them.
-// All of them come at once. What somebody put into another kind's table has a key: Held tells of it.
-func (t *Target) Strays(ctx context.Context, view int, _ string, _ int) (strays []replicator.Stray, next string, err error) {
+// Strays implements replicator.Tidier: the groups of a counter that hold something else than the sum of what was added to them, a span
+// of groups at a time. What somebody put into another kind's table has a key: Held tells of it.
+func (t *Target) Strays(ctx context.Context, view int, after string, _ int) (strays []replicator.Stray, next string, err error) {
 	k := t.kept[view]
 	if !k.ledger {
 		return nil, "", nil
 	}
-	wrong, err := t.wrongSums(ctx, k)
+	s := everyGroup()
+	if after != "" {
+		if s.from, err = strconv.ParseUint(after, 16, 64); err != nil {
+			return nil, "", errState
+		}
+	}
+	wrong, end, err := t.wrongSums(ctx, k, s)
 	for _, s := range wrong {
 		strays = append(strays, replicator.Stray{Name: s.name(k), At: s.id, Kind: s.kind})
 	}
-	return strays, "", classify(err, "view "+k.view.Name+": comparing the sums with what was added")
+	if err == nil && end < s.to {
+		next = strconv.FormatUint(end+1, 16)
+	}
+	return strays, next, classify(err, "view "+k.view.Name+": comparing the sums with what was added")
 }
 
 // name is the group, its columns with ":" between them.
@@ -38,9 +49,11 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		return 0, nil
 	}
 	k, named := t.kept[view], map[string]bool{}
+	around := span{from: math.MaxUint64}
 	for _, s := range strays {
 		named[s.At] = true
+		around.from, around.to = min(around.from, placeOf(s.At)), max(around.to, placeOf(s.At))
 	}
-	mended, err = t.mendSums(ctx, k, func(s wrongSum) bool { return named[s.id] })
+	mended, err = t.mendSums(ctx, k, around, func(s wrongSum) bool { return named[s.id] })
 	return mended, classify(err, "view "+k.view.Name+": putting the sums right")
 }

@@ -21,7 +21,7 @@ var _ replicator.Sweeper = (*Target)(nil)
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
-		_, err := t.mendSums(ctx, k, func(wrongSum) bool { return true })
+		_, err := t.mendSums(ctx, k, everyGroup(), func(wrongSum) bool { return true })
 		return nil, "", classify(err, "view "+k.view.Name+": comparing the sums with what was added")
 	}
 	if k.fresh.Load() {

@@ -1,0 +1,332 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"replicator"
+)
+
+// wrongSum is a group whose sum in the table is not that of the ledger.
+type wrongSum struct {
+	id    string // the group in its stored form
+	lacks row    // the group, and what the sum in the table lacks
+	kind  replicator.DifferenceKind
+}
+
+// span is a range of groups, by the hashes of their stored forms. The ledger is in the order of cells, not of groups: so that it is
+// compared with a table of any size in bounded memory, it is read once for each span, and spans are as wide as there is room for.
+type span struct{ from, to uint64 }
+
+// everyGroup is the span of all.
+func everyGroup() span { return span{0, math.MaxUint64} }
+
+func (s span) holds(id string) bool { h := placeOf(id); return s.from <= h && h <= s.to }
+
+// placeOf is a group's place among the spans.
+func placeOf(id string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // it never fails
+	return h.Sum64()
+}
+
+// DefaultSumBytes is about how much memory the groups take whose sums are compared at once.
+const DefaultSumBytes = 32 << 20
+
+// groupCost is about what a group costs besides its stored form.
+const groupCost = 400
+
+// comparison holds the sums of a span's groups while they are compared. A group that the table's collation takes for another one,
+// which the table shows, is that one.
+type comparison struct {
+	span
+	k      *keeper
+	q      querier
+	ids    map[uint32]bool // the view's, one for each source
+	groups map[string]*comparedGroup
+	size   int64
+	most   int64
+}
+
+type comparedGroup struct {
+	group  row
+	added  *big.Rat // what the ledger says
+	stored *big.Rat // what the table says; nil if it has no row
+}
+
+// wrongSumsIn compares the ledger, of all sources, with the table, from the beginning of a span as far as the bound allows. It
+// returns where it ended.
+func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64) (wrong []wrongSum, end uint64, err error) {
+	c := &comparison{span: s, k: k, q: tx, groups: map[string]*comparedGroup{}, most: most}
+	if c.ids, err = idsOf(ctx, tx, k.view.Name); err != nil {
+		return nil, 0, err
+	}
+	last := len(k.fields) - 1
+	err = eachSum(ctx, tx, k, "SELECT 0, "+selectList(k.fields)+" FROM "+k.table, nil, func(_ int, r row) {
+		if g := c.of(r[:last]); g != nil {
+			g.stored = rational(r[last])
+			c.narrow()
+		}
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := c.addLedger(ctx); err != nil {
+		return nil, 0, err
+	}
+	return c.wrong(), c.to, nil
+}
+
+// of is what is known of a group; nil outside the span.
+func (c *comparison) of(group row) *comparedGroup {
+	id := groupID(group)
+	g := c.groups[id]
+	if g == nil && c.holds(id) {
+		g = &comparedGroup{group: group, added: new(big.Rat)}
+		c.groups[id] = g
+		c.size += int64(len(id)) + groupCost
+	}
+	return g
+}
+
+// groupID is the stored form of a group.
+func groupID(group row) string { return string(appendRows(nil, []row{group})) }
+
+// narrow makes the span as small as the bound wants it.
+func (c *comparison) narrow() {
+	for c.size > c.most && c.to > c.from {
+		c.to = c.from + (c.to-c.from)/2
+		for id := range c.groups {
+			if !c.holds(id) {
+				delete(c.groups, id)
+				c.size -= int64(len(id)) + groupCost
+			}
+		}
+	}
+}
+
+// statesRead is how many cells' states are read at a time.
+const statesRead = 1000
+
+// addLedger adds up what all cells contribute. It pages through them, because groups are looked up in between.
+func (c *comparison) addLedger(ctx context.Context) error {
+	var entity, cell []byte
+	for {
+		var strangers []row
+		n := 0
+		query, args := "SELECT entity, cell, state FROM "+stateTable, []any(nil)
+		if entity != nil {
+			query += " WHERE entity >= ? AND (entity > ? OR cell > ?)"
+			args = []any{entity, entity, cell}
+		}
+		query += " ORDER BY entity, cell LIMIT " + strconv.Itoa(statesRead)
+		err := eachState(ctx, c.q, query, args, func(e, id []byte, state cellState) error {
+			n++
+			entity, cell = append(entity[:0], e...), append(cell[:0], id...)
+			some, err := c.add(state)
+			strangers = append(strangers, some...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := c.introduce(ctx, strangers); err != nil {
+			return err
+		}
+		if n < statesRead {
+			return nil
+		}
+	}
+}
+
+func eachState(ctx context.Context, q querier, query string, args []any, f func(entity, cell []byte, state cellState) error) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var entity, cell, blob sql.RawBytes
+		if err := rows.Scan(&entity, &cell, &blob); err != nil {
+			return err
+		}
+		state, err := parseState(bytes.Clone(blob))
+		if err != nil {
+			return fmt.Errorf("table %s: %w", stateTable, err)
+		}
+		if err := f(entity, cell, state); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// add adds what a cell contributes to known groups, and returns the rest. Where no column is compared by a collation, a group
+// outside the span can't be one of those inside.
+func (c *comparison) add(state cellState) (strangers []row, err error) {
+	collates := slices.ContainsFunc(c.k.group(), (*column).collates)
+	for _, v := range state {
+		if len(v.kept) == 0 || !c.ids[v.view] {
+			continue
+		}
+		kept, err := parseRows(v.kept)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range kept {
+			id := groupID(r[:len(r)-1])
+			if g := c.groups[id]; g != nil {
+				g.added.Add(g.added, rational(r[len(r)-1]))
+			} else if collates || c.holds(id) {
+				strangers = append(strangers, r)
+			}
+		}
+	}
+	return strangers, nil
+}
+
+// introduce adds contributions to groups that are not known: to those that the table shows them under, if it does. Most are shown as
+// they are, in another span.
+func (c *comparison) introduce(ctx context.Context, strangers []row) error {
+	for some := range slices.Chunk(strangers, maxList) {
+		var args []any
+		for _, r := range some {
+			args = append(args, r[:len(r)-1]...)
+		}
+		shown, err := readSums(ctx, c.q, c.k, " WHERE "+oneOf(c.k.group(), len(some)), args)
+		if err != nil {
+			return err
+		}
+		same := map[string]bool{}
+		for _, r := range shown {
+			same[groupID(r[:len(r)-1])] = true
+		}
+		var others []row
+		for _, r := range some {
+			if group := r[:len(r)-1]; same[groupID(group)] {
+				c.count(group, r)
+			} else {
+				others = append(others, r)
+			}
+		}
+		for few := range slices.Chunk(others, groupsAsked) {
+			if err := c.recognize(ctx, few); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// count adds a contribution to a group, if that is in the span.
+func (c *comparison) count(group, contribution row) {
+	if g := c.of(group); g != nil {
+		g.added.Add(g.added, rational(contribution[len(contribution)-1]))
+		c.narrow()
+	}
+}
+
+// groupsAsked is how many groups are looked up one by one in a statement.
+const groupsAsked = 100
+
+// recognize adds contributions to the groups that the table's collation takes for theirs.
+func (c *comparison) recognize(ctx context.Context, contributions []row) error {
+	var selects []string
+	var args []any
+	var groups []row
+	one := selectList(c.k.fields) + " FROM " + c.k.table + " WHERE " + oneOf(c.k.group(), 1)
+	for n, r := range contributions {
+		selects = append(selects, "(SELECT "+strconv.Itoa(n)+", "+one+")")
+		args, groups = append(args, r[:len(r)-1]...), append(groups, r[:len(r)-1])
+	}
+	err := eachSum(ctx, c.q, c.k, strings.Join(selects, " UNION ALL "), args, func(n int, r row) { groups[n] = r[:len(r)-1] })
+	if err != nil {
+		return err
+	}
+	for n, r := range contributions {
+		c.count(groups[n], r)
+	}
+	return nil
+}
+
+// wrong are the groups that differ.
+func (c *comparison) wrong() (wrong []wrongSum) {
+	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
+		g := c.groups[id]
+		lacks := new(big.Rat).Set(g.added)
+		w := wrongSum{id: id}
+		switch {
+		case g.stored == nil && g.added.Sign() == 0:
+			continue
+		case g.stored == nil:
+			w.kind = replicator.Missing
+		case g.added.Sign() == 0: // nothing is to be there, not even a 0
+			w.kind = replicator.Extra
+		case g.added.Cmp(g.stored) == 0:
+			continue
+		default:
+			w.kind = replicator.Stale
+		}
+		if g.stored != nil {
+			lacks.Sub(lacks, g.stored)
+		}
+		w.lacks = append(slices.Clone(g.group), replicator.Number(c.k.amount().sumText(lacks)))
+		wrong = append(wrong, w)
+	}
+	return wrong
+}
+
+// eachSum gives f the rows of a counter's table that a query selects behind a number, in the form that they are bound in.
+func eachSum(ctx context.Context, q querier, k *keeper, query string, args []any, f func(n int, r row)) error {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var n int
+	texts := make([]sql.NullString, len(k.fields))
+	into := []any{&n}
+	for i := range texts {
+		into = append(into, &texts[i])
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		values := make(row, len(k.fields))
+		for i, c := range k.fields {
+			if texts[i].Valid {
+				values[i] = c.asBound(texts[i].String)
+			}
+		}
+		f(n, values)
+	}
+	return rows.Err()
+}
+
+// idsOf are the ids that a view has, one for each source.
+func idsOf(ctx context.Context, tx *sql.Tx, name string) (map[uint32]bool, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name = ?", name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	ids := map[uint32]bool{}
+	for rows.Next() {
+		var id uint32
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids[id] = true
+	}
+	return ids, rows.Err()
+}
