@@ -122,7 +122,9 @@ func (p *Pipeline) describe(b *rebuild, st *ViewStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil && err == nil {
-		st.Error = r.err.Error()
+		if st.Error = r.err.Error(); IsFatal(r.err) {
+			st.State = StateFailed
+		}
 	}
 	r.progressOf(st)
 }

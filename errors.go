@@ -80,6 +80,9 @@ func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	return groups, others
 }
 
+// IsOfViews reports whether err concerns views or tables by themselves, and not a whole sink or source.
+func IsOfViews(err error) bool { return visit(err, func(func(*View) bool) {}) }
+
 // visit calls leave for each part of err that concerns only some views. It reports whether there is no other part.
 func visit(err error, leave func(concerned func(*View) bool)) bool {
 	switch e := err.(type) {

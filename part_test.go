@@ -391,7 +391,7 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(20 * time.Second)
-				p.states(t, map[string]string{"a": "running", "b": "rebuilding", "c": "running"})
+				p.states(t, map[string]string{"a": "running", "b": "failed", "c": "running"})
 				holds(t, f, sink.Reference, "a")
 				sink.set(func() { sink.opens = newPicky().opens })
 				history(f, r, 10)

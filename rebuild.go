@@ -29,6 +29,7 @@ type rebuild struct {
 
 	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow runs then.
 	unsettled []Checkpoint
+	settleAt  time.Time // when that is asked for again
 }
 
 // ErrRebuilding: the view is being rebuilt already.

@@ -13,7 +13,7 @@ type Shadower interface {
 
 	// Swap puts what the views' shadows hold in the views' place, with its states and marks: all of them or none, at once for
 	// every reader. If it fails half-way, or the program dies, the next Swap, or the next Open of one of the views, completes it. Views
-	// that can't be swapped (OfView) hold up the others until these are swapped without them.
+	// that can't be swapped are named by OfView; their shadows are then what they were.
 	// Afterwards there are no shadows. Nobody applies to these views meanwhile; a second replicator that tries has to Open anew.
 	Swap(ctx context.Context, source string, views []*View) error
 

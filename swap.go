@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,36 +30,53 @@ func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 		return true, nil
 	}
 	p.Log.Error("rebuilt views can't be swapped in yet", "sink", p.Name, "views", names(b.views), "error", reached)
-	p.setBack(b, checkpoints, reached)
-	return false, p.launchAt(live)
+	return false, errors.Join(p.setBack(b, checkpoints, reached), p.launchAt(live))
 }
 
-// setBack notes that a swap failed. Views that it failed for by themselves part from the rebuild, so that the others needn't wait for them.
-func (p *Pipeline) setBack(b *rebuild, shadows []Checkpoint, err error) {
-	part := func(of []*View, err error) *rebuild {
-		part := &rebuild{run: b.run, err: err}
+// setBack lets a rebuild go on whose swap failed. Views that it failed for by themselves part from it, so that the others needn't wait for
+// them: their shadows are what they were. Of the others it has to be found out.
+func (p *Pipeline) setBack(b *rebuild, shadows []Checkpoint, reason error) error {
+	p.dropRebuild(b)
+	part := func(of []*View, reason error) (*rebuild, []Checkpoint) {
+		part, at := &rebuild{run: b.run, err: reason}, []Checkpoint(nil)
 		for i, v := range b.views {
 			if slices.Contains(of, v) {
-				part.views, part.shadows = append(part.views, v), append(part.shadows, b.shadows[i])
-				part.unsettled = append(part.unsettled, shadows[i])
+				part.views, part.shadows, at = append(part.views, v), append(part.shadows, b.shadows[i]), append(at, shadows[i])
 			}
 		}
-		return part
+		part.retryLater()
+		return part, at
 	}
-	var parts []*rebuild
-	groups, others := Troubled(b.views, err)
+	groups, others := Troubled(b.views, reason)
+	rest := reason
+	if groups != nil {
+		rest = nil
+	} else if IsOfViews(reason) {
+		groups, others = [][]*View{b.views}, nil
+	}
 	for _, views := range groups {
-		parts = append(parts, part(views, err))
+		if err := p.launchShadows(part(views, reason)); err != nil {
+			return err
+		}
 	}
-	if groups == nil {
-		parts = append(parts, part(others, err))
-	} else if len(others) > 0 {
-		parts = append(parts, part(others, nil))
+	if len(others) > 0 {
+		left, at := part(others, rest)
+		left.unsettled = at
+		p.mu.Lock()
+		p.rebuilds = append(p.rebuilds, left)
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rebuilds = slices.DeleteFunc(p.rebuilds, func(other *rebuild) bool { return other == b })
-	p.rebuilds = append(p.rebuilds, parts...)
+	return nil
+}
+
+// retryLater lets a rebuild wait before its next swap, where the one before failed.
+func (b *rebuild) retryLater() {
+	switch {
+	case IsFatal(b.err):
+		b.retryAt = time.Now().Add(fatalPause)
+	case b.err != nil:
+		b.retryAt = time.Now().Add(retryPause)
+	}
 }
 
 // stuck reports whether a rebuild can't go on until somebody acts, so that another one may take its place.
@@ -71,12 +89,12 @@ func (b *rebuild) stuck() bool {
 // have completed it. A shadow without a mark is in its view's place. To run it again would begin another one, empty and taken for
 // filled. It reports whether all are in their places; those that are not go on.
 func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
-	if time.Now().Before(b.retryAt) {
+	if time.Now().Before(b.settleAt) {
 		return false, nil
 	}
+	b.settleAt = time.Now().Add(retryPause)
 	marks, err := p.Sink.Marks(ctx, p.Source.Name())
 	if err != nil {
-		b.retryAt = time.Now().Add(retryPause)
 		p.Log.Error("what became of a swap is not known yet", "sink", p.Name, "views", names(b.views), "error", err)
 		return false, nil
 	}
@@ -90,7 +108,6 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 		}
 	}
 	if err := p.swapped(ctx, done, moved); err != nil {
-		b.retryAt = time.Now().Add(retryPause)
 		p.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", p.Name, "views", names(done), "error", err)
 		return false, nil
 	}
@@ -100,12 +117,7 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 	p.mu.Lock()
 	b.views, b.shadows, b.unsettled = views, shadows, nil
 	p.mu.Unlock()
-	switch {
-	case IsFatal(b.err):
-		b.retryAt = time.Now().Add(fatalPause)
-	case b.err != nil:
-		b.retryAt = time.Now().Add(retryPause)
-	}
+	b.retryLater()
 	return false, p.launchShadows(b, left)
 }
 

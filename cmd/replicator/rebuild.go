@@ -136,7 +136,7 @@ type rebuilder interface {
 	Rebuild(ctx context.Context, view string, how server.Rebuild) error
 }
 
-// rebuildOthers rebuilds those of the named views that are not being rebuilt.
+// rebuildOthers rebuilds those of the named views that are not being rebuilt; one whose swap is tried again is.
 func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.Rebuild) error {
 	views, err := c.Status(ctx)
 	if err != nil {
@@ -150,7 +150,23 @@ func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.
 	if len(others) == 0 {
 		return nil
 	}
-	return c.Rebuild(ctx, strings.Join(others, ","), how)
+	err = c.Rebuild(ctx, strings.Join(others, ","), how)
+	for _, name := range others {
+		if len(others) > 1 && isBusy(err) {
+			if one := c.Rebuild(ctx, name, how); one != nil && !isBusy(one) {
+				return one
+			}
+		}
+	}
+	if isBusy(err) {
+		return nil
+	}
+	return err
+}
+
+// isBusy reports whether what was asked for is under way.
+func isBusy(err error) bool {
+	return errors.Is(err, server.ErrBusy) && !errors.Is(err, replicator.ErrPaused)
 }
 
 // How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a person has to mend.

@@ -36,6 +36,7 @@ func (s Shadowing) Foreign(context.Context, *replicator.View) (string, error) { 
 // aliases. The indexes that they showed are removed a little later.
 func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View) error {
 	var add, remove []*generation
+	var refused []error
 	for _, v := range views {
 		all, err := s.generations(ctx, v.Index)
 		if err != nil {
@@ -43,7 +44,12 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 		}
 		shadow := shadowOf(all, v)
 		if shadow == nil {
-			return fmt.Errorf("view %s has no shadow to swap in", v.Name)
+			refused = append(refused, replicator.OfView(replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in: rebuild it once more", v.Name)), v.Name))
+			continue
+		}
+		if err := s.client.call(ctx, esapi.IndicesRefreshRequest{Index: []string{shadow.write}}, nil); err != nil {
+			refused = append(refused, ofView(fmt.Errorf("view %s: refreshing its shadow: %w", v.Name, err), v))
+			continue
 		}
 		add = append(add, shadow)
 		for _, g := range all {
@@ -52,13 +58,13 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 			}
 		}
 	}
+	if len(refused) > 0 {
+		return errors.Join(refused...)
+	}
 	for i, g := range add {
 		g.view, g.fingerprint = views[i].Name, views[i].Fingerprint
-		if err := s.client.call(ctx, esapi.IndicesRefreshRequest{Index: []string{g.write}}, nil); err != nil {
-			return fmt.Errorf("view %s: refreshing its shadow: %w", views[i].Name, err)
-		}
 		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
-			return fmt.Errorf("view %s: taking over index %s: %w", views[i].Name, g.index, err)
+			return ofView(fmt.Errorf("view %s: taking over index %s: %w", views[i].Name, g.index, err), views[i])
 		}
 	}
 	return s.show(ctx, add, remove)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"replicator"
 	"replicator/internal/lab"
+	"replicator/internal/servers/servertest"
 	"replicator/sinks/elastic"
+	"replicator/sinks/sinktest"
 )
 
 func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
@@ -163,4 +166,49 @@ func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 	}
 	b.apply(ops...)
 	compare(nil)
+}
+
+// One view that can't be swapped in is named, nothing is swapped then, and the others can be without it.
+func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
+	for name, breaks := range map[string]func(b *bench, index string){
+		"somebody closed its shadow's index":  func(b *bench, index string) { b.do("POST", "/"+index+"/_close", "") },
+		"somebody removed its shadow's index": func(b *bench, index string) { b.do("DELETE", "/"+index, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "")
+			other := *b.view
+			other.Name, other.Index = servertest.Name(), servertest.Name()
+			t.Cleanup(func() { b.drop(other.Index) })
+			sink := elastic.Shadowing{Sink: newSink(t, b.url, b.view, &other)}
+			defer sink.Close()
+			views := []*replicator.View{b.view, &other}
+			for _, v := range views {
+				for _, v := range []*replicator.View{v, sink.Shadow(v)} {
+					target, err := sink.Open(t.Context(), "", []*replicator.View{v})
+					if err == nil {
+						err = target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}})
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			breaks(b, other.Index+"-r2")
+			err := sink.Swap(t.Context(), "", views)
+			if sinktest.Refuses(t, err, views, other.Name); !replicator.IsFatal(err) {
+				t.Errorf("the swap says %v", err)
+			}
+			if left := b.indexes(b.view.Index); len(left) != 2 {
+				t.Errorf("the other view was swapped: %v", left)
+			}
+			if err := sink.Swap(t.Context(), "", views[:1]); err != nil {
+				t.Error(err)
+			}
+			if marks, err := sink.Marks(t.Context(), ""); err != nil || slices.ContainsFunc(marks, func(m replicator.Mark) bool {
+				return m.View == b.view.Name+replicator.ShadowSuffix
+			}) {
+				t.Errorf("after the other was swapped in the marks are %+v (%v)", marks, err)
+			}
+		})
+	}
 }

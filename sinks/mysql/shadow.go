@@ -3,10 +3,13 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/go-sql-driver/mysql"
 
 	"replicator"
 	"replicator/internal/sqlname"
@@ -19,6 +22,8 @@ import (
 //  1. in one transaction: the shadows' rows in replicator_views get the phase "swapping", and the epoch of every partition is
 //     raised. That waits for batches under way, and whoever applies with ids of an earlier Open fails from then on.
 //  2. RENAME TABLE live TO old, shadow TO live for every view. Whether it happened is seen by the shadow table's being there.
+//     Where the server refuses it nothing was renamed, and the intent is taken back: else nobody could open any view of the sink
+//     until somebody has acted.
 //  3. in one transaction: the live rows lose their name, the shadows' rows take it; then the old tables are dropped.
 const phaseSwapping = "swapping"
 
@@ -60,6 +65,15 @@ func needsMore(err error, doing string) error {
 // need is missed now: a swap that has begun must be completed, and holds up the live view until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 	live := strings.TrimSuffix(v.Table, shadowTable)
+	sh, err := s.readShape(ctx, v.Table)
+	if err != nil {
+		return err
+	}
+	if sh == nil { // one that was filled and dropped by hand would be swapped in empty
+		if err := s.Forget(ctx, v.Name); err != nil {
+			return err
+		}
+	}
 	if _, table := split(live, s.database); len([]rune(table+oldTable)) > maxName {
 		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place", v.Shadows, live))
 	}
@@ -86,26 +100,80 @@ func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View
 	if err := s.completeSwaps(ctx); err != nil {
 		return err
 	}
+	if err := s.trySwaps(ctx, views); err != nil {
+		return err
+	}
 	err := s.transaction(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch + 1 ORDER BY id"); err != nil {
 			return err
 		}
+		var refused []error
 		for _, v := range views {
 			result, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE source = ? AND name = ?", phaseSwapping, source, v.Name+replicator.ShadowSuffix)
 			if err != nil {
 				return err
 			}
-			if n, err := result.RowsAffected(); err != nil || n != 1 {
-				return errors.Join(err, fmt.Errorf("view %s has no shadow to swap in", v.Name))
+			if n, err := result.RowsAffected(); err != nil {
+				return err
+			} else if n != 1 {
+				refused = append(refused, noShadow(v))
 			}
 		}
-		return nil
+		return errors.Join(refused...)
 	})
 	if err != nil {
 		return classify(err, "beginning the swap")
 	}
-	return s.completeSwaps(ctx)
+	undone, err := s.endSwaps(ctx)
+	return errors.Join(undone, err)
 }
+
+func noShadow(v *replicator.View) error {
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in, or the shadow's table %s is gone: rebuild it once more",
+		v.Name, v.Table+shadowTable)), v.Name)
+}
+
+// trySwaps finds the views that can't be swapped in: each by itself, before anybody is shut out for the sake of all. Both tables
+// are renamed there and back in one statement, which nobody sees and which takes the rights and the locks that a swap takes. Who
+// waits for a lock that another session holds on the table of one of several views is not waited for.
+func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return classify(err, "trying a swap")
+	}
+	defer func() {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // its settings are not those of others
+		_ = conn.Close()
+	}()
+	if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1"); err != nil {
+		return classify(err, "trying a swap")
+	}
+	var refused []error
+	for _, v := range views {
+		b := swapping{name: v.Name, table: v.Table + shadowTable}
+		all, err := s.renames(ctx, b)
+		if err == nil && all == nil {
+			refused = append(refused, noShadow(v))
+			continue
+		}
+		for _, there := range slices.Backward(all) {
+			all = append(all, renaming{there.to, there.from})
+		}
+		if err == nil {
+			_, err = conn.ExecContext(ctx, renameTables(all))
+		}
+		switch {
+		case err == nil || is(err, errLockWait) && len(views) == 1: // it waits longer
+		case ofTable(err):
+			refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", v.Name, classify(err, swappingIn)), v.Name))
+		default:
+			return classify(err, swappingIn)
+		}
+	}
+	return errors.Join(refused...)
+}
+
+const swappingIn = "renaming the rebuilt tables (that takes ALTER, DROP, CREATE and INSERT)"
 
 // swapping is a shadow whose swap has begun.
 type swapping struct {
@@ -116,35 +184,78 @@ type swapping struct {
 
 func (b swapping) live() string { return strings.TrimSuffix(b.table, shadowTable) }
 
-// completeSwaps takes swaps that have begun to their end. One process at a time does so.
+// completeSwaps takes swaps that have begun to their end, or takes them back where the server refuses them: what is then said of that is
+// for whoever asks for the swap next.
 func (s *Sink) completeSwaps(ctx context.Context) error {
+	undone, err := s.endSwaps(ctx)
+	if undone != nil {
+		s.log.Warn("a swap that was cut short can't be completed, and is taken back", "sink", s.name, "error", undone)
+	}
+	return err
+}
+
+// endSwaps takes swaps that have begun to their end. One process at a time does so. Those that the server refuses are undone.
+func (s *Sink) endSwaps(ctx context.Context) (undone, err error) {
 	begun, err := s.swapsBegun(ctx)
 	if err != nil || len(begun) == 0 {
-		return err
+		return nil, err
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return classify(err, "completing a swap")
+		return nil, classify(err, "completing a swap")
 	}
 	defer conn.Close()
 	lock := "replicator swap " + s.database
 	var got sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 30)", lock).Scan(&got); err != nil || got.Int64 != 1 {
-		return errors.Join(classify(err, "completing a swap"), errors.New("another process is completing a swap of this sink's views"))
+		return nil, errors.Join(classify(err, "completing a swap"), errors.New("another process is completing a swap of this sink's views"))
 	}
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", lock) }() // it goes with the connection
 	if begun, err = s.swapsBegun(ctx); err != nil || len(begun) == 0 {
-		return err
+		return nil, err
 	}
-	if err := s.rename(ctx, begun); err != nil {
-		return err
+	var left []swapping
+	if err = s.rename(ctx, begun); err != nil {
+		var refused *mysql.MySQLError
+		if undone = classify(err, swappingIn); !errors.As(err, &refused) {
+			return nil, undone // without an answer it may still be made
+		}
+		if left, err = s.notRenamed(ctx, begun); err != nil {
+			return nil, err
+		}
+		begun = slices.DeleteFunc(begun, func(b swapping) bool { return slices.Contains(left, b) })
 	}
-	if err := s.transaction(ctx, func(tx *sql.Tx) error { return takeNames(ctx, tx, begun) }); err != nil {
-		return classify(err, "ending a swap")
+	err = s.transaction(ctx, func(tx *sql.Tx) error { return errors.Join(takeNames(ctx, tx, begun), takeBack(ctx, tx, left)) })
+	if err != nil {
+		return nil, classify(err, "ending a swap")
 	}
 	for _, b := range begun {
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(b.live()+oldTable)); err != nil {
 			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name, "table", b.live()+oldTable, "error", classify(err, "DROP TABLE"))
+		}
+	}
+	return undone, nil
+}
+
+// notRenamed are the shadows that still stand where they did after a RENAME that the server refused.
+func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swapping, err error) {
+	for _, b := range begun {
+		sh, err := s.readShape(ctx, b.table)
+		if err != nil {
+			return nil, err
+		}
+		if sh != nil {
+			left = append(left, b)
+		}
+	}
+	return left, nil
+}
+
+// takeBack makes shadows whose swap was undone what they were before.
+func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
+	for _, b := range left {
+		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", phaseFilled, b.id); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -171,35 +282,53 @@ func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
 	return begun, classify(rows.Err(), "table "+viewsTable)
 }
 
+// renaming is a table that takes another name; both are quoted.
+type renaming struct{ from, to string }
+
+func renameTables(all []renaming) string {
+	pairs := make([]string, len(all))
+	for i, r := range all {
+		pairs[i] = r.from + " TO " + r.to
+	}
+	return "RENAME TABLE " + strings.Join(pairs, ", ")
+}
+
 // rename puts the shadow tables in the live ones' place, all in one statement, unless that has been done.
 func (s *Sink) rename(ctx context.Context, begun []swapping) error {
-	var pairs []string
+	var all []renaming
 	for _, b := range begun {
-		sh, err := s.readShape(ctx, b.table)
+		renames, err := s.renames(ctx, b)
 		if err != nil {
 			return err
 		}
-		if sh == nil {
-			continue // it stands in its place already
-		}
-		old := b.live() + oldTable
-		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(old)); err != nil {
-			return classify(err, "removing the table "+old)
-		}
-		live, err := s.readShape(ctx, b.live())
-		if err != nil {
-			return err
-		}
-		if live != nil {
-			pairs = append(pairs, s.tableName(b.live())+" TO "+s.tableName(old))
-		}
-		pairs = append(pairs, s.tableName(b.table)+" TO "+s.tableName(b.live()))
+		all = append(all, renames...)
 	}
-	if len(pairs) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	_, err := s.db.ExecContext(ctx, "RENAME TABLE "+strings.Join(pairs, ", "))
-	return classify(err, "renaming the rebuilt tables (that takes ALTER, DROP, CREATE and INSERT)")
+	_, err := s.db.ExecContext(ctx, renameTables(all))
+	return err
+}
+
+// renames are those that put a shadow's table in the live one's place; none where the shadow's is not there, as after they were made.
+func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
+	sh, err := s.readShape(ctx, b.table)
+	if err != nil || sh == nil {
+		return nil, err
+	}
+	old := b.live() + oldTable
+	if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(old)); err != nil {
+		return nil, err
+	}
+	live, err := s.readShape(ctx, b.live())
+	if err != nil {
+		return nil, err
+	}
+	var renames []renaming
+	if live != nil {
+		renames = append(renames, renaming{s.tableName(b.live()), s.tableName(old)})
+	}
+	return append(renames, renaming{s.tableName(b.table), s.tableName(b.live())}), nil
 }
 
 // takeNames gives the shadows' rows the views' names.

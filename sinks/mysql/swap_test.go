@@ -1,0 +1,133 @@
+package mysql_test
+
+import (
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
+	"replicator/sinks/sinktest"
+)
+
+// filledShadows makes counters' shadows that are filled up to order 5.
+func filledShadows(t *testing.T, sink *mysql.Sink, views []*replicator.View) {
+	t.Helper()
+	for _, v := range views {
+		shadow := openTarget(t, sink, sink.Shadow(v))
+		applyAll(t, shadow, amountOp(1, 1, "Kyiv", int64(5)))
+		if err := shadow.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "5"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// reading leaves a transaction open that has read a table: a RENAME waits for its end.
+func reading(t *testing.T, db *sql.DB, table string) (end func()) {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.QueryRow("SELECT COUNT(*) FROM " + table).Scan(new(int)); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = tx.Rollback() }
+}
+
+// marked are the orders that the sink says of views.
+func marked(t *testing.T, sink *mysql.Sink) map[string]int64 {
+	t.Helper()
+	marks, err := sink.Marks(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders := map[string]int64{}
+	for _, m := range marks {
+		orders[m.View] = m.Position.Order
+	}
+	return orders
+}
+
+// One view that can't be swapped in is named, and the others can be without it.
+func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for _, c := range []struct {
+			name   string
+			breaks func(t *testing.T, db *sql.DB) (mend func())
+			fatal  bool
+		}{
+			{"its shadow's table was dropped", func(t *testing.T, db *sql.DB) func() { exec(t, db, "DROP TABLE d__rebuild"); return func() {} }, true},
+			{"its shadow was forgotten", func(t *testing.T, db *sql.DB) func() {
+				exec(t, db, "UPDATE replicator_views SET name = NULL WHERE name = 'd@rebuild'")
+				return func() {}
+			}, true},
+			{"a transaction holds its table", func(t *testing.T, db *sql.DB) func() { return reading(t, db, "d") }, false},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c")
+				sink := newSink(t, dsn)
+				defer sink.Close()
+				views := []*replicator.View{counter("c"), counter("d")}
+				filledShadows(t, sink, views)
+				mend := c.breaks(t, db)
+				defer mend()
+				err := sink.Swap(t.Context(), "", views)
+				sinktest.Refuses(t, err, views, "d")
+				if replicator.IsFatal(err) != c.fatal || !strings.Contains(err.Error(), "view d") {
+					t.Errorf("the swap says %v", err)
+				}
+				if at := marked(t, sink); at["c@rebuild"] != 5 || len(read(t, db, counter("c"))) != 0 {
+					t.Errorf("the other view was swapped: %v", at)
+				}
+				if err := sink.Swap(t.Context(), "", views[:1]); err != nil {
+					t.Fatal(err)
+				}
+				if at, held := marked(t, sink), read(t, db, counter("c")); at["c"] != 5 || len(held) != 1 {
+					t.Errorf("after it was swapped in, c stands at %v and holds %v", at, held)
+				}
+				if mend(); c.fatal { // a shadow that lost its table says so, and is not swapped in empty
+					openTarget(t, sink, sink.Shadow(counter("d")))
+					if at := marked(t, sink)["d@rebuild"]; at != 0 {
+						t.Errorf("the shadow that is gone stands at %d", at)
+					}
+				} else if err := sink.Swap(t.Context(), "", views[1:]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+// A swap that the server refuses when it has begun is taken back: it would keep everybody from opening the sink's views.
+func TestASwapThatIsRefusedIsTakenBack(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c")
+		sink, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Timeout: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sink.Close()
+		view := []*replicator.View{counter("c")}
+		filledShadows(t, sink, view)
+		end := reading(t, db, "c")
+		defer end()
+		if err := sink.Swap(t.Context(), "", view); err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "1205") {
+			t.Errorf("the swap says %v", err)
+		}
+		if at := marked(t, sink); at["c@rebuild"] != 5 {
+			t.Errorf("the marks are %v", at)
+		}
+		openTarget(t, sink, counter("d"))
+		end()
+		if err := sink.Swap(t.Context(), "", view); err != nil {
+			t.Fatal(err)
+		}
+		if at, held := marked(t, sink), read(t, db, counter("c")); at["c"] != 5 || len(held) != 1 {
+			t.Errorf("in the end c stands at %v and holds %v", at, held)
+		}
+	})
+}
