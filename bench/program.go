@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"replicator/internal/child"
 )
 
 // setup is what one run of the program needs: a configuration, a state of its own, empty tables in the sink.
@@ -132,47 +132,33 @@ func startProgram(ctx context.Context, path, dir string, args []string) (*progra
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = 10 * time.Second
-	started := make(chan error, 1)
-	go p.hold(started)
-	if err := <-started; err != nil {
+	c, err := child.Start(p.cmd)
+	if err != nil {
 		return nil, err
 	}
+	go p.attend(c)
 	return p, nil
 }
 
-// hold starts the program and waits for it. It keeps its thread: what ties a child to its parent on Linux ties it to the thread.
-func (p *program) hold(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	tie(p.cmd)
-	if err := p.cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	started <- nil
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() { p.watch(stop) })
-	err := p.cmd.Wait()
-	close(stop)
-	wg.Wait()
-	if err != nil {
+// attend watches the program until it has ended.
+func (p *program) attend(c *child.Child) {
+	p.watch(c.Done())
+	if err := c.Wait(); err != nil {
 		text, _ := os.ReadFile(p.log) // what matters is how it ended
-		err = fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args[1:], " "), err, lastLines(string(text), 20))
+		p.err = fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args[1:], " "), err, lastLines(string(text), 20))
 	}
-	p.err = err
 	close(p.done)
 }
 
-// watch looks at the program's memory until stop is closed.
-func (p *program) watch(stop <-chan struct{}) {
+// watch looks at the program's memory until it has ended.
+func (p *program) watch(ended <-chan struct{}) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		p.peak = max(p.peak, peakMemory(p.cmd.Process.Pid))
 		select {
 		case <-tick.C:
-		case <-stop:
+		case <-ended:
 			return
 		}
 	}

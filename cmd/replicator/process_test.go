@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"replicator/internal/child"
 )
 
 // process is a program that was started.
@@ -18,7 +20,7 @@ type process struct {
 	args     []string
 	cmd      *exec.Cmd
 	out, log buffer
-	done     chan struct{}
+	done     <-chan struct{}
 }
 
 // start starts a command line, with the lab's environment and directory.
@@ -30,18 +32,18 @@ func (l *lab) start(args ...string) *process {
 			program = watched
 		}
 	}
-	p := &process{lab: l, args: args, cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p := &process{lab: l, args: args, cmd: exec.Command(program, args...)}
 	p.cmd.Dir = l.dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
 	for name, value := range l.env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}
 	p.cmd.Env = append(p.cmd.Env, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0")
-	started := make(chan error, 1)
-	go p.hold(started)
-	if err := <-started; err != nil {
+	tied, err := child.Start(p.cmd)
+	if err != nil {
 		l.t.Fatal(err)
 	}
+	p.done = tied.Done() // ProcessState tells how it ended
 	l.t.Cleanup(func() {
 		p.kill()
 		if t := l.t; t.Failed() && len(args) > 0 && args[0] == "run" {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"replicator/internal/child"
 )
 
 // patience is how long anything may take that ends by itself.
@@ -142,8 +144,9 @@ func (p *Program) Replay(from string) time.Duration {
 
 // Running is a program that runs until it is killed.
 type Running struct {
-	p   *Program
-	cmd *exec.Cmd
+	p    *Program
+	cmd  *exec.Cmd
+	tied *child.Child
 }
 
 // Start starts the program.
@@ -156,18 +159,19 @@ func (p *Program) Start() *Running {
 	defer output.Close() // the program has its own
 	cmd := p.command(p.t.Context(), "run")
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
+	tied, err := child.Start(cmd)
+	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = cmd.Process.Kill() }) // where a test fails before it kills it
-	return &Running{p: p, cmd: cmd}
+	return &Running{p: p, cmd: cmd, tied: tied}
 }
 
 // Kill is kill -9. A program that ended before is a failure.
 func (r *Running) Kill() {
 	r.p.t.Helper()
-	_ = r.cmd.Process.Kill() // it may have ended by itself; Wait says so
-	err := r.cmd.Wait()
+	_ = r.cmd.Process.Kill() // it may have ended by itself; its end says so
+	err := r.tied.Wait()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != -1 {
 		r.p.t.Errorf("the program ended before it was killed: %v\n%s", err, r.p.Log(8))

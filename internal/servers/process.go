@@ -6,58 +6,36 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync/atomic"
 	"syscall"
+
+	"replicator/internal/child"
 )
 
 // process is a child that dies with this process, where the system can do that.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the child and all its threads are gone and it has been waited for
-	err  error         // how it ended; to be read after done
+	*child.Child
+	cmd *exec.Cmd
 
 	// served is the process that serves, where cmd only launches it and ends with it; 0: cmd itself, or not known yet.
 	served atomic.Int64
 }
 
-// startProcess starts cmd tied to this process.
-//
-// Linux sends the death signal when the *thread* that forked ends, not the process, and Go ends threads
-// when it likes. So the child is started, and waited for, by a goroutine that keeps its thread for as
-// long as the child lives. [process.done] tells when it has ended.
 func startProcess(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	started := make(chan error, 1)
-	go p.hold(started)
-	if err := <-started; err != nil {
+	c, err := child.Start(cmd)
+	if err != nil {
 		return nil, err
 	}
-	return p, nil
-}
-
-// hold is the goroutine of startProcess; its name is what a leak checker sees of a running server.
-func (p *process) hold(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	tie(p.cmd)
-	if err := p.cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	started <- nil
-	p.err = p.cmd.Wait()
-	close(p.done)
+	return &process{Child: c, cmd: cmd}, nil
 }
 
 // runTied is cmd.Run for a child that must not outlive this process.
 func runTied(cmd *exec.Cmd) error {
-	p, err := startProcess(cmd)
+	c, err := child.Start(cmd)
 	if err != nil {
 		return err
 	}
-	<-p.done
-	return p.err
+	return c.Wait()
 }
 
 // pid is the process that serves, and that signals go to.
@@ -70,7 +48,7 @@ func (p *process) pid() int {
 
 func (p *process) running() bool {
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return false
 	default:
 		return true
@@ -98,7 +76,7 @@ func (p *process) signal(sig os.Signal) error {
 // wait returns when the process is gone, or with why ctx ended.
 func (p *process) wait(ctx context.Context) error {
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -215,11 +215,11 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 			return nil
 		}
 		select {
-		case <-proc.done: // said at the top
+		case <-proc.Done(): // said at the top
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			killed := proc.signal(syscall.SIGKILL)
-			<-proc.done
+			<-proc.Done()
 			return errors.Join(fmt.Errorf("servers: %s %s on port %d was given up (%w); the last try: %w%s",
 				s.Kind, s.Version, s.Port, context.Cause(ctx), err, tail(log, from)), killed)
 		}
@@ -299,7 +299,7 @@ func (s *Server) kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	<-p.done
+	<-p.Done()
 	return s.awaitPort(context.Background())
 }
 

@@ -88,7 +88,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 // IgnoreServers is for tests that look for leaked goroutines themselves while shared servers run: each
 // has one goroutine.
 func IgnoreServers() goleak.Option {
-	return goleak.IgnoreAnyFunction("replicator/internal/servers.(*process).hold")
+	return goleak.IgnoreAnyFunction("replicator/internal/child.(*Child).hold")
 }
 
 func closeShared() error {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package servers
+package child
 
 import (
 	"os/exec"

@@ -1,0 +1,51 @@
+// Package child starts processes that don't outlive this one, where the system can do that.
+package child
+
+import (
+	"os/exec"
+	"runtime"
+)
+
+// Child is a process that was started.
+type Child struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Start starts cmd tied to this process. Nobody else may wait for it.
+//
+// Linux sends the death signal when the *thread* that forked ends, not the process, and Go ends threads when it likes. So the
+// child is started, and waited for, by a goroutine that keeps its thread for as long as the child lives.
+func Start(cmd *exec.Cmd) (*Child, error) {
+	c := &Child{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go c.hold(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// hold is the goroutine of Start; its name is what a leak checker sees of a running child.
+func (c *Child) hold(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tie(c.cmd)
+	if err := c.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	started <- nil
+	c.err = c.cmd.Wait()
+	close(c.done)
+}
+
+// Done is closed when the child and all its threads are gone and it has been waited for.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Wait waits for the child's end and says how it ended, as exec.Cmd does.
+func (c *Child) Wait() error {
+	<-c.done
+	return c.err
+}
