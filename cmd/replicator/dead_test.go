@@ -17,6 +17,7 @@ import (
 // What the servers refuse is known from the sinks, in all three, where the place is the version: verify and explain find it without a
 // state directory, the letters come back to a new one, and a letter that was dropped stays so.
 func TestDeadLettersAreKnownFromTheSinks(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	redis := servertest.Own(t, servers.Redis7)
 	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})

@@ -137,6 +137,7 @@ func (l *lab) converges(view string) {
 var comment = regexp.MustCompile(`(?m)^#([^ \n])`)
 
 func TestEverySuggestionWorksOnceItsSignIsRemoved(t *testing.T) {
+	t.Parallel()
 	s, cache, search := servertest.MySQL(t), servertest.Redis(t), servertest.Elasticsearch(t)
 	for i, d := range designs() {
 		t.Run(d.name, func(t *testing.T) {

@@ -275,11 +275,13 @@ func (l *keyTypesLab) damage() {
 }
 
 func TestKeysOfEveryTypeAreKeptInEverySink(t *testing.T) {
+	t.Parallel()
 	l := newKeyTypesLab(t, servertest.MySQL(t), slices.Concat(keyTypes, ofMySQL), true)
 	l.keepsKeysOfEveryType()
 }
 
 func TestKeysOfEveryTypeOfMariaDBAreKept(t *testing.T) {
+	t.Parallel()
 	l := newKeyTypesLab(t, servertest.Shared(t, servers.MariaDB118), slices.Concat(keyTypes, ofMariaDB), false)
 	l.keepsKeysOfEveryType()
 }

@@ -230,6 +230,7 @@ func plantings() map[string]func(t *testing.T) *planting {
 }
 
 func TestVerifyFindsWhatWasPlantedAndRepairsIt(t *testing.T) {
+	t.Parallel()
 	for sink, prepare := range plantings() {
 		t.Run(sink, func(t *testing.T) { prepare(t).plantAndVerify(1) })
 	}

@@ -110,8 +110,10 @@ func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
 }
 
 func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
+	t.Parallel()
 	for _, down := range []string{"sink", "source"} {
 		t.Run(down, func(t *testing.T) {
+			t.Parallel()
 			sink, from := servertest.Own(t, servers.MySQL), servertest.Own(t, servers.MySQL)
 			l := newLab(t, from)
 			l.sinkOn(sink)

@@ -191,6 +191,7 @@ func (l *resetLab) watch(what string, do func()) {
 
 // A reset forgets positions and nothing else: whatever the next run does to put the views right, readers see neither the past nor nothing.
 func TestAResetShowsNoStepBack(t *testing.T) {
+	t.Parallel()
 	l := newResetLab(t)
 	l.start("earliest", "")
 	l.must("run", "--until-caught-up")

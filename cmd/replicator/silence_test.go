@@ -67,6 +67,7 @@ func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 
 // TestALockThatLastsShows: whoever holds it is named as the reason, and the lag grows; it is no reason to fail.
 func TestALockThatLastsShows(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(source, program, mainSink, sinkTimeout, emailView, usersView, phoneView)
 	l.put("a", 1, `{"email": "a@x.org"}`)
@@ -147,6 +148,7 @@ fields = ["email"]
 // TestALinkOfASinkThatGoesSilentWhileItIsIdle: all connections that stand in the pool are as dead as the first, and are not waited for one
 // after the other.
 func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
+	t.Parallel()
 	for name, sink := range map[string]func(t *testing.T, l *lab) (link *servertest.Link, view string, emails func() []string){
 		"redis": func(t *testing.T, l *lab) (*servertest.Link, string, func() []string) {
 			s := servertest.Own(t, servers.Redis7)
@@ -180,6 +182,7 @@ func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t, servertest.MySQL(t))
 			link, view, emails := sink(t, l)
 			l.put("a", 1, `{"email": "a@x.org"}`)
@@ -250,6 +253,7 @@ func askElastic(t *testing.T, method, url string, into any) {
 
 // TestVerifyRepairOverALinkThatGoesSilentEnds: within the sink's timeout it goes on over another connection, or says why it can't.
 func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	link := servertest.NewLink(t, l.server.Addr())
 	l.env["SINK"] = l.dsn(link.Address(), l.database)

@@ -210,6 +210,7 @@ func (l *lab) purge() {
 func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 	for _, onLost := range []string{"stop", "rebuild"} {
 		t.Run(onLost, func(t *testing.T) {
+			t.Parallel()
 			servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 				l := newLab(t, servertest.Own(t, kind))
 				l.configure(source, "on_lost = \""+onLost+"\"\n", program, mainSink, emailView, usersView, phoneView)

@@ -59,7 +59,8 @@ func build(dir string) (binary string, err error) {
 func Binary(t testing.TB) string {
 	t.Helper()
 	if shared == nil {
-		t.Fatal("lab: nobody would remove the program: add func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }")
+		t.Fatal("lab: nobody would remove the program: " +
+			"add func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }")
 	}
 	binary, err := shared()
 	if err != nil {
@@ -68,8 +69,8 @@ func Binary(t testing.TB) string {
 	return binary
 }
 
-// Build is the program with a configuration. It takes NAME_STATE and NAME_LISTEN from the environment, which this package sets,
-// and what env says.
+// Build is the program with a configuration. It takes NAME_STATE and NAME_LISTEN from the environment, which this
+// package sets, and what env says.
 func Build(t testing.TB, name, config string, env ...string) *Program {
 	t.Helper()
 	p := &Program{t: t, binary: Binary(t), name: name, config: config, env: env}

@@ -129,7 +129,7 @@ func TestShardedConformance(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3, suiteDDL...)
 		subject := m.subject(sharded(suiteViews...))
-		subject.Histories = 50
+		subject.Histories = 30
 		subject.SetMark = func(t testing.TB, source, view string, at *replicator.Standing) { // in one shard of three
 			if at == nil {
 				exec(t, m.dbs[1], "DELETE FROM replicator_views WHERE source = ? AND name = ?", source, view)

@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// cut makes requests fail, before or after the server got them, or when it got a part of them: one in six, so that a call of a
-// dozen requests gets to its last one in a few tries.
+// cut makes requests fail, before or after the server got them, or when it got a part of them: one in six, so that a
+// call of a dozen requests gets to its last one in a few tries.
 type cut struct{ made atomic.Int64 }
 
 var errCut = errors.New("cut by the test")

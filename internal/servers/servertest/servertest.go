@@ -171,8 +171,8 @@ func Each(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	EachKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
 }
 
-// EachKind runs a subtest for each kind that has a binlog, all kinds at once, for tests that start their own servers. It
-// returns when all have ended.
+// EachKind runs a subtest for each kind that has a binlog, all kinds at once, for tests that start their own servers.
+// It returns when all have ended.
 //
 // Tests wait for servers more than they compute, and no kind's test shares a server with another's. They do share what
 // they take from outside the subtest.
@@ -185,7 +185,8 @@ func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	tests.Wait()
 }
 
-// EachKindInTurn is EachKind for tests that measure the process, or look for what they leave in it: one kind after another.
+// EachKindInTurn is EachKind for tests that measure the process, or look for what they leave in it: one kind after
+// another.
 func EachKindInTurn(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	for _, kind := range servers.SourceKinds() {
