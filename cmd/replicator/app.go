@@ -14,6 +14,7 @@ import (
 	"replicator/canal"
 	"replicator/codec"
 	"replicator/config"
+	"replicator/pipeline"
 	"replicator/server"
 	"replicator/sinks/mysql"
 	"replicator/sinks/redis"
@@ -29,7 +30,7 @@ type app struct {
 	metrics   *server.Metrics
 	sources   []*canal.Source
 	sinks     map[string]replicator.Sink
-	pipelines []*replicator.Pipeline
+	pipelines []*pipeline.Pipeline
 	rounds    *verify.Rounds // nil: views are verified only when asked
 }
 
@@ -146,7 +147,7 @@ func (a *app) wire(sink *config.Sink) error {
 			return err
 		}
 		a.sources = append(a.sources, source)
-		a.pipelines = append(a.pipelines, &replicator.Pipeline{
+		a.pipelines = append(a.pipelines, &pipeline.Pipeline{
 			Name: sink.Name, Source: source, Sink: s, Views: clones(views), Store: a.store,
 			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(a.cfg, vs, tables) },
 			StartAt:  a.cfg.Source.Start,

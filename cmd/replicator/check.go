@@ -12,6 +12,7 @@ import (
 	"replicator"
 	"replicator/canal"
 	"replicator/config"
+	"replicator/pipeline"
 )
 
 // checker is a sink that can look at what its views need.
@@ -110,7 +111,7 @@ func foresee(ctx context.Context, cfg *config.Config, name string, sink replicat
 	saved []replicator.Checkpoint) []replicator.Finding {
 	var findings []replicator.Finding
 	for _, source := range sources {
-		p := replicator.Pipeline{Name: name, Source: source, Sink: sink, Views: clones(viewsOf(cfg, name)), OnLost: cfg.Source.OnLost}
+		p := pipeline.Pipeline{Name: name, Source: source, Sink: sink, Views: clones(viewsOf(cfg, name)), OnLost: cfg.Source.OnLost}
 		refused, err := p.Foresee(ctx, saved)
 		if err != nil {
 			return append(findings, replicator.Finding{What: "sink " + name + ": marks", Level: replicator.Fail, Detail: err.Error()})

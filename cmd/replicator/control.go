@@ -10,6 +10,7 @@ import (
 	"replicator"
 	"replicator/canal"
 	"replicator/config"
+	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -95,7 +96,7 @@ func (c control) Retry(ctx context.Context, which server.Selection) (tried, left
 	}
 	renewed := map[int]bool{}
 	for g, cells := range cells {
-		i := slices.IndexFunc(c.pipelines, func(p *replicator.Pipeline) bool { return p.Source.Name() == g.source && p.Keeps(g.view) })
+		i := slices.IndexFunc(c.pipelines, func(p *pipeline.Pipeline) bool { return p.Source.Name() == g.source && p.Keeps(g.view) })
 		if i < 0 {
 			return tried, left, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
 		}

@@ -16,6 +16,7 @@ import (
 	"replicator"
 	"replicator/canal"
 	"replicator/config"
+	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -90,7 +91,7 @@ func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []s
 	done := make(chan error, 1)
 	go func() { done <- a.run(context.WithoutCancel(ctx), stop) }()
 	err = c.beginRebuild(ctx, names, how)
-	if errors.Is(err, replicator.ErrRebuilding) {
+	if errors.Is(err, pipeline.ErrRebuilding) {
 		fmt.Fprintln(out, "an interrupted rebuild continues where it stopped; what was changed by hand since then may need another one")
 		err = rebuildOthers(ctx, c, names, how)
 	}
@@ -166,7 +167,7 @@ func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.
 
 // isBusy reports whether what was asked for is under way.
 func isBusy(err error) bool {
-	return errors.Is(err, server.ErrBusy) && !errors.Is(err, replicator.ErrPaused)
+	return errors.Is(err, server.ErrBusy) && !errors.Is(err, pipeline.ErrPaused)
 }
 
 // How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a person has to mend.
@@ -291,7 +292,7 @@ func (p *progress) end() {
 
 // Rebuild implements server.Rebuilder: view is one, or several with commas between them.
 func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
-	byPipeline := map[*replicator.Pipeline][]string{}
+	byPipeline := map[*pipeline.Pipeline][]string{}
 	views := strings.Split(view, ",")
 	if err := c.checkFrom(ctx, views, how.From); err != nil {
 		return err
@@ -307,9 +308,9 @@ func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) e
 			}
 		}
 	}
-	mode := replicator.BySwap
+	mode := pipeline.BySwap
 	if how.InPlace || how.From != "" || len(c.cfg.Source.Shards) > 1 { // several sources fill one target: they can't swap it each
-		mode = replicator.InPlace
+		mode = pipeline.InPlace
 	}
 	from := ""
 	if how.From != "" {
@@ -317,7 +318,7 @@ func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) e
 	}
 	for p, names := range byPipeline {
 		err := p.Rebuild(ctx, names, mode, from)
-		if errors.Is(err, replicator.ErrRebuilding) || errors.Is(err, replicator.ErrPaused) {
+		if errors.Is(err, pipeline.ErrRebuilding) || errors.Is(err, pipeline.ErrPaused) {
 			return fmt.Errorf("%w: %w", server.ErrBusy, err)
 		}
 		if err != nil {
@@ -353,16 +354,16 @@ func (c control) checkFrom(ctx context.Context, views []string, from string) err
 
 // Pause implements server.Pauser.
 func (c control) Pause(ctx context.Context, view string) error {
-	return c.each(view, func(p *replicator.Pipeline) error { return p.Pause(ctx, view) })
+	return c.each(view, func(p *pipeline.Pipeline) error { return p.Pause(ctx, view) })
 }
 
 // Resume implements server.Pauser.
 func (c control) Resume(ctx context.Context, view string) error {
-	return c.each(view, func(p *replicator.Pipeline) error { return p.Resume(ctx, view) })
+	return c.each(view, func(p *pipeline.Pipeline) error { return p.Resume(ctx, view) })
 }
 
 // each does something with every pipeline that keeps a view.
-func (c control) each(view string, do func(*replicator.Pipeline) error) error {
+func (c control) each(view string, do func(*pipeline.Pipeline) error) error {
 	if c.cfg.View(view) == nil {
 		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
 	}

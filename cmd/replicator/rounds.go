@@ -8,6 +8,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/pipeline"
 	"replicator/verify"
 )
 
@@ -29,7 +30,7 @@ func (a *app) newRounds() *verify.Rounds {
 // watch verifies a view of a pipeline that runs. It has connections of its own for that, so that it holds up nothing.
 type watch struct {
 	*app
-	pipeline *replicator.Pipeline
+	pipeline *pipeline.Pipeline
 	view     *replicator.View
 	settings config.Verify // but for Every
 }

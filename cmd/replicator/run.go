@@ -17,6 +17,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -229,7 +230,7 @@ func (a *app) run(ctx, stop context.Context) error {
 // failed is an error, once the others include it.
 func (a *app) catchUp(ctx context.Context, views ...string) error {
 	type fence struct {
-		pipeline *replicator.Pipeline
+		pipeline *pipeline.Pipeline
 		at       string
 		views    []string
 	}

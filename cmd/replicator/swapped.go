@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"replicator"
 	"replicator/config"
+	"replicator/pipeline"
 	"replicator/verify"
 )
 
@@ -20,7 +20,7 @@ type comparisons struct {
 
 // comparison is one view of one source, since the place where the table was replaced.
 type comparison struct {
-	pipeline *replicator.Pipeline
+	pipeline *pipeline.Pipeline
 	view     string
 	at       int64
 }

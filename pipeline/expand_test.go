@@ -1,0 +1,81 @@
+package pipeline_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+// expandingEvaluator makes much of little, as a compressed body does.
+type expandingEvaluator struct{ bodyEvaluator }
+
+const expanded = 1 << 10
+
+func (e expandingEvaluator) Evaluate(c replicator.Cell, row *replicator.Row) []replicator.Value {
+	values := e.bodyEvaluator.Evaluate(c, row)
+	for i := range values {
+		for j := range values[i].Entries {
+			values[i].Entries[j].Fields[0] = strings.Repeat("x", expanded)
+		}
+	}
+	return values
+}
+
+// weighingSink notes the largest call of Apply, in bytes of what is contributed.
+type weighingSink struct {
+	replicator.Sink
+	most atomic.Int64
+}
+
+func (s *weighingSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t, err := s.Sink.Open(ctx, source, views)
+	return &weighingTarget{t, s}, err
+}
+
+type weighingTarget struct {
+	replicator.Target
+	sink *weighingSink
+}
+
+func (t *weighingTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	n := int64(0)
+	for _, op := range ops {
+		for _, v := range op.Values {
+			for _, e := range v.Entries {
+				n += int64(len(e.Fields[0].(string)))
+			}
+		}
+	}
+	t.sink.most.Store(max(t.sink.most.Load(), n))
+	return t.Target.Apply(ctx, ops)
+}
+
+func TestWhatBodiesComeToIsBoundedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		for key := range int64(100) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "b"}})
+		}
+		sink := &weighingSink{Sink: sinktest.NewReference()}
+		p := newPipeline(f, sink, newMemoryStore(), "v")
+		p.Memory, p.Lanes = 20*expanded, 2 // a lane may gather a quarter of it
+		p.StartAt = "earliest"
+		p.Compile = func(vs []*replicator.View) (replicator.Evaluator, error) {
+			return expandingEvaluator{bodyEvaluator{vs}}, nil
+		}
+		s := start(p)
+		s.caughtUp(t, f)
+		s.stopped(t)
+		if most := sink.most.Load(); most == 0 || most > 6*expanded {
+			t.Errorf("one batch holds %d bytes of contributions, more than a quarter of the budget and a body", most)
+		}
+		if held := len(sink.Sink.(*sinktest.Reference).Read(fakeView("v"))); held != 100 {
+			t.Errorf("%d of 100 cells are held", held)
+		}
+	})
+}

@@ -1,0 +1,406 @@
+package pipeline_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"replicator"
+)
+
+// fakeSource is a source in memory: a log of transactions over one table of cells with several versions each. Its orders
+// are 1000 a transaction; a row's is that of its transaction plus its place in it.
+type fakeSource struct {
+	mu      sync.Mutex
+	log     [][]fakeChange
+	rows    map[fakeRow]int64 // what is there now: the order of the insert
+	moved   chan struct{}     // closed and made anew by commit
+	purged  int               // transactions no longer in the log
+	broken  error             // what Read and Open fail with
+	mute    error             // what a reader's Latest fails with, once
+	breaks  int               // Read fails after so many transactions; 0: never
+	single  bool              // one row per key, updated in place: the order is the version
+	emptied int               // the transaction that empties the table "other" without saying which rows went; 0: none
+	cells   string            // what its cells and versions are; "": it doesn't say
+	behind  int               // how many transactions at the end of the log readers are not given yet
+}
+
+type fakeRow struct {
+	key, version int64
+	body         string
+}
+
+type fakeChange struct {
+	kind replicator.ChangeKind
+	row  fakeRow
+}
+
+func newFakeSource() *fakeSource {
+	return &fakeSource{rows: map[fakeRow]int64{}, moved: make(chan struct{})}
+}
+
+// commit appends a transaction.
+func (f *fakeSource) commit(changes ...fakeChange) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, c := range changes {
+		if f.single {
+			maps.DeleteFunc(f.rows, func(r fakeRow, _ int64) bool { return r.key == c.row.key })
+		}
+		if c.kind == replicator.Insert {
+			f.rows[c.row] = int64(len(f.log)*1000 + i + 1)
+		} else {
+			delete(f.rows, c.row)
+		}
+	}
+	f.log = append(f.log, changes)
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+// newest is the newest row of a cell, if there is one.
+func (f *fakeSource) newest(key int64) (best fakeRow, found bool) {
+	for r := range f.rows {
+		if r.key == key && (!found || r.version > best.version) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// model is what an index of the bodies must hold: the body of each key's newest row.
+func (f *fakeSource) model() map[int64]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := map[int64]string{}
+	for r := range f.rows {
+		if best, _ := f.newest(r.key); best == r {
+			m[r.key] = r.body
+		}
+	}
+	return m
+}
+
+func fakePosition(n int) replicator.Position {
+	return replicator.Position{Order: int64(n) * 1000, Token: strconv.Itoa(n)}
+}
+
+func (f *fakeSource) Name() string { return "" }
+
+func (f *fakeSource) Latest(context.Context, []replicator.Position) (replicator.Position, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fakePosition(len(f.log)), nil
+}
+
+func (f *fakeSource) Oldest(context.Context, []replicator.Position) (replicator.Position, error) {
+	return fakePosition(f.purged), nil
+}
+
+func (f *fakeSource) Open(_ context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken != nil {
+		return nil, f.broken
+	}
+	start := slices.MinFunc(at, func(a, b replicator.Position) int { return int(a.Order - b.Order) })
+	if start.Order < int64(f.purged)*1000 {
+		return nil, fmt.Errorf("transaction %s is gone: %w", start.Token, replicator.ErrLost)
+	}
+	return &fakeReader{fakeSource: f, start: start, tables: tables, cells: f.cells}, nil
+}
+
+// Identities implements replicator.Identifier. The table "other" is always the same.
+func (f *fakeSource) Identities(_ context.Context, tables []string) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cells == "" {
+		return nil, nil
+	}
+	return map[string]string{"cell": f.cells, "other": "p"}, nil
+}
+
+// alter makes the table another one; what it holds stays.
+func (f *fakeSource) alter(cells string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cells, f.single = cells, cells[0] == 'p'
+	f.log = append(f.log, nil)
+	close(f.moved)
+	f.moved = make(chan struct{})
+}
+
+type fakeReader struct {
+	*fakeSource
+	start  replicator.Position
+	tables []string
+	cells  string // what the table was when it was opened
+}
+
+func (r *fakeReader) Start() replicator.Position { return r.start }
+func (r *fakeReader) Close() error               { return nil }
+
+func (r *fakeReader) Latest(ctx context.Context) (replicator.Position, error) {
+	r.mu.Lock()
+	err := r.mute
+	r.mute = nil
+	r.mu.Unlock()
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	return r.fakeSource.Latest(ctx, nil)
+}
+
+func (r *fakeReader) Position(order int64) replicator.Position {
+	return fakePosition(int(order / 1000))
+}
+func (r *fakeReader) Locate(order int64) string { return "log:" + strconv.FormatInt(order, 10) }
+
+func (r *fakeReader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
+	n, err := strconv.Atoi(fence)
+	return p.Order >= int64(n)*1000, err
+}
+
+func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
+	h.Commit(r.start.Order, time.Time{})
+	for n, read := int(r.start.Order/1000), 0; ; n, read = n+1, read+1 {
+		r.mu.Lock()
+		for n >= len(r.log)-r.behind {
+			moved := r.moved
+			r.mu.Unlock()
+			select {
+			case <-moved:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			r.mu.Lock()
+		}
+		tx, breaks, emptied := r.log[n], r.breaks, r.emptied
+		altered := r.fakeSource.cells != r.cells && slices.Contains(r.tables, "cell")
+		r.mu.Unlock()
+		if altered {
+			return replicator.OfTable("cell", replicator.Fatal(fmt.Errorf("table cell was altered: %w", replicator.ErrRedefined)))
+		}
+		if n == emptied && n > 0 && slices.Contains(r.tables, "other") {
+			return replicator.OfTable("other", fmt.Errorf("table other was truncated: %w", replicator.ErrUnlogged))
+		}
+		if breaks > 0 && read >= breaks {
+			return fmt.Errorf("the link broke")
+		}
+		for i, c := range tx {
+			if err := h.Change(ctx, r.change(c, int64(n*1000+i+1))); err != nil {
+				return err
+			}
+		}
+		h.Commit(int64(n+1)*1000, time.Now())
+	}
+}
+
+func fakeCell(key int64) replicator.Cell {
+	k, _ := replicator.MakeKey(key)
+	return replicator.Cell{Table: "cell", Key: k}
+}
+
+func (f *fakeSource) change(c fakeChange, order int64) *replicator.Change {
+	change := &replicator.Change{Kind: c.kind, Cell: fakeCell(c.row.key), Version: c.row.version, Order: order, Time: time.Now()}
+	if f.single {
+		change.Version, change.Last = order, c.kind == replicator.Delete
+	}
+	if c.kind == replicator.Insert {
+		change.Row = f.row(c.row, order)
+	}
+	return change
+}
+
+func (f *fakeSource) row(r fakeRow, order int64) *replicator.Row {
+	row := &replicator.Row{Cell: fakeCell(r.key), Version: r.version, Order: order, Time: time.Now(), Body: []byte(r.body)}
+	if f.single {
+		row.Version = order
+	}
+	return row
+}
+
+func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	asOf := int64(len(r.log)) * 1000
+	var rows []*replicator.Row
+	size := int64(0)
+	for _, c := range cells {
+		key, _ := c.Key.Values()
+		var row *replicator.Row
+		if best, ok := r.newest(key[0].(int64)); ok {
+			row = r.row(best, asOf)
+			size += row.Size()
+		}
+		if rows = append(rows, row); bytes > 0 && size >= bytes {
+			break
+		}
+	}
+	return rows, asOf, nil
+}
+
+func (r *fakeReader) Scan(_ context.Context, table string, _ []string, after string, _ replicator.ScanLimit) (replicator.Chunk, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	low := int64(len(r.log)) * 1000
+	if table != "cell" {
+		return replicator.Chunk{Low: low, High: low, Done: true}, nil
+	}
+	place, err := strconv.ParseInt(cmp.Or(after, "0"), 10, 64)
+	if err != nil {
+		return replicator.Chunk{}, replicator.Fatal(err)
+	}
+	rows := slices.SortedFunc(maps.Keys(r.rows), func(a, b fakeRow) int { return int(r.rows[a] - r.rows[b]) })
+	chunk := replicator.Chunk{Low: low, High: low, Next: after}
+	for _, row := range rows {
+		if r.rows[row] <= place {
+			continue
+		}
+		if len(chunk.Rows) == 3 { // small chunks: many places to crash between
+			return chunk, nil
+		}
+		chunk.Rows = append(chunk.Rows, r.row(row, low))
+		chunk.Passed++
+		chunk.Next = strconv.FormatInt(r.rows[row], 10)
+	}
+	chunk.Done = true
+	return chunk, nil
+}
+
+// Cells implements replicator.Lister.
+func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string, limit int) ([]replicator.Cell, string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, _ := strconv.ParseInt(after, 10, 64)
+	keys := map[int64]bool{}
+	for row := range r.rows {
+		if after == "" || row.key > last {
+			keys[row.key] = true
+		}
+	}
+	sorted := slices.Sorted(maps.Keys(keys))
+	next := ""
+	if len(sorted) > limit {
+		sorted = sorted[:limit]
+		next = strconv.FormatInt(sorted[limit-1], 10)
+	}
+	var cells []replicator.Cell
+	for _, k := range sorted {
+		cells = append(cells, fakeCell(k))
+	}
+	return cells, next, nil
+}
+
+// Siblings implements replicator.Lister: entities have one cell.
+func (r *fakeReader) Siblings(_ context.Context, _ string, keys []replicator.Key) (cells []replicator.Cell, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for row := range r.rows {
+		if c := fakeCell(row.key); slices.Contains(keys, c.Key) && !slices.Contains(cells, c) {
+			cells = append(cells, c)
+		}
+	}
+	return cells, nil
+}
+
+// Estimate implements replicator.Lister.
+func (r *fakeReader) Estimate(context.Context, string) (int64, error) { return 10, nil }
+
+// memoryStore is a store that outlives a pipeline but not the test.
+type memoryStore struct {
+	mu          sync.Mutex
+	checkpoints map[string]replicator.Checkpoint
+	letters     map[string]replicator.DeadLetter
+}
+
+func newMemoryStore() *memoryStore {
+	return &memoryStore{checkpoints: map[string]replicator.Checkpoint{}, letters: map[string]replicator.DeadLetter{}}
+}
+
+func (m *memoryStore) Checkpoints(context.Context) ([]replicator.Checkpoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.checkpoints)), nil
+}
+
+func (m *memoryStore) Save(_ context.Context, checkpoints []replicator.Checkpoint) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range checkpoints {
+		m.checkpoints[c.View] = c
+	}
+	return nil
+}
+
+func (m *memoryStore) Forget(_ context.Context, view string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.checkpoints, view)
+	return nil
+}
+
+func (m *memoryStore) Bury(_ context.Context, letters []replicator.DeadLetter) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range letters {
+		l.ID = l.View + " " + l.Cell.String()
+		m.letters[l.ID] = l
+	}
+	return nil
+}
+
+func (m *memoryStore) Raise(_ context.Context, view string, cells []replicator.Cell) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range cells {
+		delete(m.letters, view+" "+c.String())
+	}
+	return nil
+}
+
+func (m *memoryStore) Known(_ context.Context, view string, cell replicator.Cell) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, has := m.letters[view+" "+cell.String()]
+	return has, nil
+}
+
+func (m *memoryStore) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
+	m.mu.Lock()
+	list := slices.Collect(maps.Values(m.letters))
+	m.mu.Unlock()
+	return func(yield func(replicator.DeadLetter, error) bool) {
+		for _, l := range list {
+			if (view == "" || l.View == view) && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lettersOf are the dead letters of a view.
+func (m *memoryStore) lettersOf(view string) (letters []replicator.DeadLetter) {
+	for l := range m.List(context.Background(), view) {
+		letters = append(letters, l)
+	}
+	return letters
+}
+
+func (m *memoryStore) Drop(_ context.Context, ids []string) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		delete(m.letters, id)
+	}
+	return len(ids), nil
+}
+
+func (m *memoryStore) Count(context.Context) (map[string]int, error) { return nil, nil }
+func (m *memoryStore) Close() error                                  { return nil }

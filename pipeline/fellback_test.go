@@ -1,0 +1,233 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/pipeline"
+	"replicator/sinks/sinktest"
+)
+
+func newScene(t *testing.T) *scene {
+	return &scene{t: t, source: newFakeSource(), sink: sinktest.NewReference(), store: newMemoryStore(), onLost: "stop"}
+}
+
+// lives fails the test unless view a runs and holds what the source does.
+func (s *scene) lives() {
+	s.t.Helper()
+	for _, st := range s.running.Status(nil) {
+		if st.View == "a" && st.State != replicator.StateRunning {
+			s.t.Errorf("it is %s (%s)", st.State, st.Error)
+		}
+	}
+	s.running.stopped(s.t)
+	holds(s.t, s.source, s.sink, "a")
+}
+
+// A fence moves a run's position without a mark. What lies between the two is read again by the next session.
+func TestAPositionThatWasOnlyReachedInMemoryIsNoPlaceToBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.write(5)
+		p := s.pipeline(s.store)
+		p.Interval = time.Hour
+		s.running = start(p)
+		s.running.caughtUp(t, s.source)
+		failover := s.sink.Snapshot() // the replica that takes over has what was marked, and no more
+		s.write(1)
+		s.running.caughtUp(t, s.source)
+		failover()
+		if err := s.running.Renew(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		s.running.caughtUp(t, s.source)
+		s.lives()
+	})
+}
+
+// An idle source brings nothing that would have to be marked, and nobody restarts anything: the loss shows all the same.
+func TestASessionWithNothingToDoNoticesThatItsSinkFellBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		befall func(s *scene)
+		onLost string
+		state  string
+	}{
+		"set back":               {func(s *scene) { s.backup() }, "stop", replicator.StateRunning},
+		"emptied, to be stopped": {func(s *scene) { s.sink.Empty() }, "stop", replicator.StateFailed},
+		"emptied, to be rebuilt": {func(s *scene) { s.sink.Empty() }, "rebuild", replicator.StateRunning},
+	} {
+		for _, savesIdle := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", saves idle: ", savesIdle), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t)
+					s.onLost = c.onLost
+					s.write(20)
+					p := s.pipeline(s.store)
+					p.SavesIdle = savesIdle
+					s.running = start(p)
+					s.running.caughtUp(t, s.source)
+					time.Sleep(time.Second)
+					s.backup = s.sink.Snapshot()
+					s.write(10)
+					s.running.caughtUp(t, s.source)
+					time.Sleep(10 * time.Minute)
+					c.befall(s)
+					time.Sleep(90 * time.Second)
+					if st := s.running.Status(nil)[0]; st.State != c.state {
+						t.Errorf("it is %s (%s), want %s", st.State, st.Error, c.state)
+					}
+					if s.running.stopped(t); c.state == replicator.StateRunning {
+						holds(t, s.source, s.sink, "a")
+					}
+				})
+			})
+		}
+	}
+}
+
+// While a fill reads an idle source all marks stand at one place: what the sink lost of it is told by the progress alone.
+func TestAFillGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
+	const seconds = time.Second
+	for name, c := range map[string]struct {
+		before func(s *scene) // what happens before the sink's trouble; the program may end
+		befall func(s *scene)
+		after  func(s *scene)
+		onLost string
+		failed bool
+	}{
+		"set back":                          {nothing, func(s *scene) { s.backup() }, nothing, "stop", false},
+		"set back, and renewed at once":     {nothing, func(s *scene) { s.backup() }, (*scene).renew, "stop", false},
+		"set back while the program is off": {(*scene).crash, func(s *scene) { s.backup() }, (*scene).slowly, "stop", false},
+		"set back while it is paused":       {(*scene).pause, func(s *scene) { s.backup() }, (*scene).resume, "stop", false},
+		"emptied, to be rebuilt":            {nothing, func(s *scene) { s.sink.Empty() }, nothing, "rebuild", false},
+		"emptied, to be stopped":            {nothing, func(s *scene) { s.sink.Empty() }, nothing, "stop", true},
+		"emptied while the program is off":  {(*scene).crash, func(s *scene) { s.sink.Empty() }, (*scene).slowly, "rebuild", false},
+		"emptied while it is paused":        {(*scene).pause, func(s *scene) { s.sink.Empty() }, (*scene).resume, "stop", true},
+	} {
+		for _, writing := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", writing: ", writing), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t)
+					s.onLost = c.onLost
+					s.write(60)
+					s.slowly()
+					time.Sleep(2 * seconds)
+					s.backup = s.sink.Snapshot()
+					time.Sleep(2 * seconds)
+					if writing {
+						s.write(3)
+					}
+					c.before(s)
+					c.befall(s)
+					c.after(s)
+					time.Sleep(5 * time.Minute)
+					if st := s.running.Status(nil)[0]; c.failed {
+						if st.State != replicator.StateFailed || !strings.Contains(st.Error, replicator.ErrSinkLost.Error()) {
+							t.Errorf("it is %s (%s)", st.State, st.Error)
+						}
+						s.running.stopped(t)
+						return
+					}
+					s.lives()
+				})
+			})
+		}
+	}
+}
+
+// slowly starts the pipeline with a fill of ten rows a second.
+func (s *scene) slowly() {
+	p := s.pipeline(s.store)
+	p.Rate = 10
+	s.running = start(p)
+}
+
+func (s *scene) crash() {
+	s.running.crash()
+	<-s.running.done
+	s.running.stop()
+}
+
+func (s *scene) renew()  { _ = s.running.Renew(s.t.Context(), "a") } // it may find the view failed
+func (s *scene) pause()  { s.must(s.running.Pause(s.t.Context(), "a")) }
+func (s *scene) resume() { s.must(s.running.Resume(s.t.Context(), "a")) }
+
+// The state directory may be lost in mid-fill: the sink tells how far it came.
+func TestAFillGoesOnFromTheMarkWhereTheStoreIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.write(60)
+		s.slowly()
+		time.Sleep(3 * time.Second)
+		s.crash()
+		s.store = newMemoryStore()
+		s.slowly()
+		time.Sleep(100 * time.Millisecond)
+		if st := s.running.Status(nil)[0]; st.State != replicator.StateFilling || st.FilledRows < 20 {
+			t.Errorf("it is %s at %d rows", st.State, st.FilledRows)
+		}
+		time.Sleep(time.Minute)
+		s.lives()
+	})
+}
+
+// A rebuild in place rewrites a view that the sink's mark calls filled. Where the sink falls back in the middle of it, its rows are
+// written again, whatever is lost of the store.
+func TestARebuildInPlaceGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
+	for _, storeLost := range []bool{false, true} {
+		t.Run(fmt.Sprint("store lost: ", storeLost), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				s.write(60)
+				s.slowly()
+				time.Sleep(time.Minute)
+				for key := range int64(60) {
+					s.sink.Corrupt("", "a", fakeCell(key+1), []replicator.Entry{{Fields: []any{"spoilt"}}})
+				}
+				s.must(s.running.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""))
+				time.Sleep(time.Second)
+				s.backup = s.sink.Snapshot()
+				time.Sleep(2 * time.Second)
+				s.crash()
+				s.backup()
+				if storeLost {
+					s.store = newMemoryStore()
+				}
+				s.slowly()
+				time.Sleep(time.Minute)
+				s.lives()
+			})
+		})
+	}
+}
+
+// Another replicator swaps in what it rebuilt, and its marks with it: nothing is lost, wherever they stand.
+func TestARebuildThatAnotherReplicatorSwapsInIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.write(20)
+		s.start()
+		s.running.caughtUp(t, s.source)
+		other := s.pipeline(newMemoryStore())
+		other.Rate = 2
+		second := start(other)
+		second.caughtUp(t, s.source)
+		s.must(second.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""))
+		for range 120 {
+			time.Sleep(time.Second)
+			s.write(1)
+			for _, st := range s.running.Status(nil) {
+				if st.State == replicator.StateFailed {
+					t.Fatalf("view %s has failed: %s", st.View, st.Error)
+				}
+			}
+		}
+		s.running.caughtUp(t, s.source)
+		second.stopped(t)
+		s.lives()
+	})
+}

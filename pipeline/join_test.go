@@ -1,0 +1,58 @@
+package pipeline_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+// Views that run together change together, an index and the row it leads to. A view that stands far behind would take the others back
+// with it: it joins them only once it is known to have caught up, not while nobody has asked how far the source's log goes.
+func TestAViewThatStandsFarBehindDoesNotTakeOthersBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), sinktest.NewReference()
+		write := func(n int) {
+			for i := range n {
+				f.commit(fakeChange{replicator.Insert, fakeRow{key: int64(len(f.log)), version: int64(i), body: "x"}})
+			}
+		}
+		write(10)
+		pipeline := newPipeline(f, sink, newMemoryStore(), "a", "b")
+		pipeline.Interval = time.Hour
+		p := start(pipeline)
+		p.caughtUp(t, f)
+		if err := p.Pause(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		write(50)
+		if err := p.Wait(t.Context(), "60", []string{"a"}); err != nil {
+			t.Fatal(err)
+		}
+		f.mu.Lock()
+		f.behind = 50 // the link is slow: b is not given any of it
+		f.mu.Unlock()
+		if err := p.Resume(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if st := p.Status(nil); st[0].Applied.Order < 60_000 || st[1].Applied.Order > 10_000 {
+			t.Errorf("a stands at %d, b at %d", st[0].Applied.Order, st[1].Applied.Order)
+		}
+		f.mu.Lock()
+		f.behind = 0
+		f.mu.Unlock()
+		write(1)
+		p.caughtUp(t, f)
+		time.Sleep(10 * time.Second)
+		p.caughtUp(t, f)
+		if st := p.Status(nil); st[0].Applied != st[1].Applied || st[0].State != replicator.StateRunning {
+			t.Errorf("they don't run together: %+v", st)
+		}
+		p.stopped(t)
+		holds(t, f, sink, "a")
+		holds(t, f, sink, "b")
+	})
+}

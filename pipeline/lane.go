@@ -1,0 +1,222 @@
+package pipeline
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"replicator"
+)
+
+// A lane owns some partitions of the keys: it keeps the newest pending change of each of their cells, and has at most one
+// batch in flight. So changes of one cell are applied in order, and a cell that changes often costs one write a batch.
+type lane struct {
+	session *session
+	wake    chan struct{} // holds one token when there is something pending
+
+	mu      sync.Mutex
+	pending map[replicator.Cell]*pending
+	flying  []*pending // the batch in flight
+	at      int64      // everything up to this order that belongs to the lane has been applied
+	added   uint64     // changes ever added
+	waiters []waiter   // of barriers
+}
+
+// pending is what a lane knows about a cell since its last batch.
+type pending struct {
+	cell  replicator.Cell
+	put   *replicator.Row // the newest row, if any
+	since time.Time       // when the oldest change was committed; zero for rows of a scan
+	size  int64           // taken from the budget
+
+	// A delete of a version that may have been the newest: the cell must be looked at. deleted is the highest such version
+	// (NoVersion: none), deletedAt the place of the latest such delete.
+	deleted   int64
+	deletedAt int64
+
+	// goneAt is the place of a delete after which the cell has no row, in a table with one row per cell; 0: none.
+	goneAt int64
+
+	rewrite bool
+}
+
+type waiter struct {
+	added uint64
+	done  chan struct{}
+}
+
+func newLane(s *session, at int64) *lane {
+	return &lane{session: s, wake: make(chan struct{}, 1), pending: map[replicator.Cell]*pending{}, at: at}
+}
+
+// add makes c pending; size was taken from the budget for it. It returns what of the budget is no longer needed.
+func (l *lane) add(c *replicator.Change, size int64) (spare int64) {
+	l.mu.Lock()
+	p := l.pending[c.Cell]
+	if p == nil {
+		p = &pending{cell: c.Cell, deleted: replicator.NoVersion}
+		l.pending[c.Cell] = p
+	}
+	if !c.Time.IsZero() && (p.since.IsZero() || c.Time.Before(p.since)) {
+		p.since = c.Time
+	}
+	p.size += size
+	p.rewrite = p.rewrite || c.Rewrite
+	spare = l.session.budget.cost(p.merge(c))
+	p.size -= spare
+	l.added++
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return spare
+}
+
+// merge takes a change into account, by the same reasons as State.Next: of puts the newer counts; a delete of a lower
+// version than a pending put is archival; a put of at least the deleted version that came after the delete makes a look
+// needless. It returns the size of a row that is no longer needed.
+func (p *pending) merge(c *replicator.Change) (spare int64) {
+	if c.Row != nil {
+		return p.mergePut(c.Row)
+	}
+	if c.Last {
+		p.goneAt = max(p.goneAt, c.Order)
+		p.deleted = replicator.NoVersion
+		if p.put != nil && p.put.Order <= p.goneAt {
+			spare = p.put.Size()
+			p.put = nil
+		}
+		return spare
+	}
+	if p.put != nil && p.put.Version > c.Version {
+		return 0
+	}
+	p.deleted = max(p.deleted, c.Version)
+	p.deletedAt = max(p.deletedAt, c.Order)
+	return 0
+}
+
+func (p *pending) mergePut(row *replicator.Row) (spare int64) {
+	if row.Order <= p.goneAt {
+		return row.Size()
+	}
+	if old := p.put; old != nil {
+		if row.Version < old.Version || (row.Version == old.Version && row.Order < old.Order) {
+			return row.Size()
+		}
+		spare = old.Size()
+	}
+	p.put = row
+	if p.deleted != replicator.NoVersion && row.Version >= p.deleted && row.Order > p.deletedAt {
+		p.deleted = replicator.NoVersion
+	}
+	return spare
+}
+
+// look is the version of a delete that stands for "look at this cell, whatever it holds": a sweep, a dead letter's retry.
+const look int64 = math.MaxInt64
+
+// take hands over what is pending as the batch in flight. reached is the order that the lane will stand at once it is
+// applied: it was read before the map, and whatever the reader delivered before it is in the map.
+func (l *lane) take() (batch []*pending, reached int64, added uint64) {
+	reached = l.session.committed.Load()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	batch = make([]*pending, 0, len(l.pending))
+	for _, p := range l.pending {
+		batch = append(batch, p)
+	}
+	clear(l.pending)
+	l.flying = batch
+	return batch, reached, l.added
+}
+
+// landed says that the batch in flight has been applied.
+func (l *lane) landed(reached int64, added uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flying = nil
+	l.at = reached
+	kept := l.waiters[:0]
+	for _, w := range l.waiters {
+		if w.added <= added {
+			close(w.done)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	l.waiters = kept
+}
+
+// low is the order up to which everything of the lane has been applied: wherever the reader is, if nothing is pending.
+func (l *lane) low(committed int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) == 0 && l.flying == nil {
+		return committed
+	}
+	return l.at
+}
+
+// oldest is when the oldest change that is not applied yet was committed; zero if there is none.
+func (l *lane) oldest() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var t time.Time
+	for _, p := range l.flying {
+		t = earlier(t, p.since)
+	}
+	for _, p := range l.pending {
+		t = earlier(t, p.since)
+	}
+	return t
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// applied returns a channel that is closed once everything added so far has been applied; nil if it has been.
+func (l *lane) applied() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) == 0 && l.flying == nil {
+		return nil
+	}
+	w := waiter{added: l.added, done: make(chan struct{})}
+	l.waiters = append(l.waiters, w)
+	return w.done
+}
+
+// run applies batches until ctx is done (stop at once) or drain is closed and nothing is left.
+func (l *lane) run(ctx context.Context, drain <-chan struct{}) error {
+	for {
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-drain:
+			// The reader and the scan have stopped: what is pending now is all there will be.
+			if len(l.wake) == 0 {
+				return nil
+			}
+			continue
+		}
+		batch, reached, added := l.take()
+		for start := 0; start < len(batch); start += maxBatch {
+			if err := l.session.apply(ctx, batch[start:min(start+maxBatch, len(batch))]); err != nil {
+				return err
+			}
+		}
+		l.landed(reached, added)
+	}
+}
+
+// maxBatch is how many cells go into one call of Target.Apply. MariaDB turns an IN list of 1,000 values or more into a
+// materialised semijoin; and batches of 500 to 1,000 are where throughput stops growing.
+const maxBatch = 800

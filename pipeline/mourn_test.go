@@ -1,0 +1,178 @@
+package pipeline_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/pipeline"
+	"replicator/sinks/sinktest"
+)
+
+// dead are the keys that a store has letters of, in a view.
+func (m *memoryStore) dead(view string) (keys []int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.letters {
+		if l.View == view {
+			values, _ := l.Cell.Key.Values()
+			keys = append(keys, values[0].(int64))
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (m *memoryStore) has(t *testing.T, when, view string, keys ...int64) {
+	t.Helper()
+	if got := m.dead(view); !slices.Equal(got, keys) {
+		t.Errorf("%s the store has letters of %v, and not of %v", when, got, keys)
+	}
+}
+
+func insert(key, version int64, body string) fakeChange {
+	return fakeChange{replicator.Insert, fakeRow{key: key, version: version, body: body}}
+}
+
+// What is not shown because it is dead is known from the sink: letters of a store that was lost come back, and nobody has to write
+// anything. What became good meanwhile, or is gone, is put right by that, too.
+func TestLettersComeBackToAStoreThatLostThem(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f, sink := newFakeSource(), sinktest.NewReference()
+			f.single = single
+			first := newMemoryStore()
+			p := start(newPipeline(f, sink, first, "a", "b"))
+			f.commit(insert(1, 1, "good"), insert(2, 1, unreadable), insert(3, 1, refused), insert(4, 1, unreadable))
+			f.commit(insert(4, 2, "mended"))
+			p.caughtUp(t, f)
+			p.stopped(t)
+			first.has(t, "at first", "a", 2, 3)
+
+			lost := newMemoryStore()
+			p = start(newPipeline(f, sink, lost, "a", "b"))
+			p.caughtUp(t, f)
+			for _, view := range []string{"a", "b"} {
+				lost.has(t, "after its loss", view, 2, 3)
+			}
+			for _, l := range lost.letters {
+				if l.Reason == "" || len(l.Raw) == 0 {
+					t.Errorf("%+v", l)
+				}
+			}
+			f.commit(insert(2, 2, "newer"))
+			p.caughtUp(t, f)
+			lost.has(t, "after a newer version", "a", 3)
+			p.stopped(t)
+			holds(t, f, sink, "a")
+		})
+	}
+}
+
+// A letter that was dropped is not brought back by the next start; only a store that knows nothing gets it again.
+func TestADroppedLetterStaysDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(insert(1, 1, unreadable), insert(2, 1, refused))
+		p.caughtUp(t, f)
+		list := store.lettersOf("a")
+		if _, err := store.Drop(t.Context(), []string{list[0].ID, list[1].ID}); err != nil {
+			t.Fatal(err)
+		}
+		p.stopped(t)
+		for range 2 {
+			p = start(newPipeline(f, sink, store, "a"))
+			f.commit(insert(3, 1, "something"))
+			p.caughtUp(t, f)
+			store.has(t, "after they were dropped", "a")
+			if r := verifyView(t, p, f, sink, "a", false); r.Dead != 2 {
+				t.Errorf("verify: %+v", r)
+			}
+			p.stopped(t)
+		}
+	})
+}
+
+// A letter of a cell that is gone, or that another replicator has put right, goes when store and sink are compared.
+func TestLettersThatTheSinkDoesNotKnowAreLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		f.commit(insert(1, 1, "good"))
+		for key := range int64(3) {
+			letter := replicator.DeadLetter{View: "a", Cell: fakeCell(key), Reason: "was bad once"}
+			if err := store.Bury(t.Context(), []replicator.DeadLetter{letter}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := start(newPipeline(f, sink, store, "a"))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		store.has(t, "in the end", "a")
+	})
+}
+
+// Two replicators keep one view, each with letters of its own. Of what one judges stale, because the other has looked at the cell later,
+// it knows all the same.
+func TestReplicatorsSideBySideKnowTheSameLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), sinktest.NewReference()
+		stores := []*memoryStore{newMemoryStore(), newMemoryStore()}
+		frozen := newFakeSource() // the second one reads the same, later
+		f.commit(insert(9, 1, "something"))
+		frozen.commit(insert(9, 1, "something"))
+		first, second := start(newPipeline(f, sink, stores[0], "a")), start(newPipeline(frozen, sink, stores[1], "a"))
+		first.caughtUp(t, f)
+		second.caughtUp(t, frozen)
+		both := func(changes ...fakeChange) {
+			f.commit(changes...)
+			first.caughtUp(t, f)
+			if err := first.Look(t.Context(), "a", []replicator.Cell{fakeCell(1), fakeCell(2)}); err != nil { // at a later place than any row's
+				t.Fatal(err)
+			}
+			frozen.commit(changes...)
+			second.caughtUp(t, frozen)
+			time.Sleep(time.Second)
+		}
+		both(insert(1, 1, "good"), insert(2, 1, unreadable))
+		for i, s := range stores {
+			s.has(t, []string{"first", "second"}[i], "a", 2)
+		}
+		both(insert(1, 2, refused), insert(2, 2, "good"))
+		for i, s := range stores {
+			s.has(t, []string{"first", "second"}[i]+" then", "a", 1)
+		}
+		first.stopped(t)
+		second.stopped(t)
+	})
+}
+
+// A rebuilt view takes its shadow's letters over, in the store and in the sink.
+func TestARebuiltViewKeepsItsLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(insert(1, 1, "good"), insert(2, 1, unreadable), insert(3, 1, refused))
+		p.caughtUp(t, f)
+		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		p.caughtUp(t, f)
+		store.has(t, "after the rebuild", "a", 2, 3)
+		if n := len(store.dead("a" + replicator.ShadowSuffix)); n > 0 {
+			t.Errorf("%d letters of the shadow are left", n)
+		}
+		if r := verifyView(t, p, f, sink, "a", false); r.Dead != 2 || r.Remaining() != 2 {
+			t.Errorf("verify: %+v", r)
+		}
+		p.stopped(t)
+		lost := newMemoryStore()
+		p = start(newPipeline(f, sink, lost, "a"))
+		p.caughtUp(t, f)
+		lost.has(t, "after the store's loss", "a", 2, 3)
+		p.stopped(t)
+	})
+}

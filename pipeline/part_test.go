@@ -1,0 +1,460 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/pipeline"
+	"replicator/sinks/sinktest"
+)
+
+// otherView reads a table that the fake source has no rows of.
+func otherView(name string) *replicator.View {
+	v := fakeView(name)
+	v.From = []replicator.Feed{{Table: "other"}}
+	return v
+}
+
+// A table that was emptied without a word of its rows stops the views that read it, and no others; also after a restart, which
+// finds them at one place.
+func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(4, 4))
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		begin := func() *started {
+			p := newPipeline(f, sink, store, "a", "c")
+			p.Views = append(p.Views, otherView("b"))
+			return start(p)
+		}
+		history(f, r, 20)
+		p := begin()
+		p.caughtUp(t, f)
+		f.mu.Lock()
+		f.emptied = len(f.log)
+		f.mu.Unlock()
+		for range 2 {
+			history(f, r, 10)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			if err := p.Wait(ctx, "30", []string{"a", "c"}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			time.Sleep(5 * time.Second)
+			for _, st := range p.Status(nil) {
+				if want := st.View == "b"; want != (st.State == replicator.StateFailed) || want != strings.Contains(st.Error, "truncated") {
+					t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
+				}
+			}
+			p.stopped(t)
+			holds(t, f, sink, "a")
+			holds(t, f, sink, "c")
+			p = begin()
+		}
+		p.stopped(t)
+	})
+}
+
+// With on_lost = "rebuild" such views are filled anew, and run with the others again.
+func TestATableThatCannotBeFollowedIsFilledAnewWhereTheConfigurationSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 5))
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		pipeline := newPipeline(f, sink, store, "a")
+		pipeline.Views, pipeline.OnLost = append(pipeline.Views, otherView("b")), "rebuild"
+		history(f, r, 20)
+		p := start(pipeline)
+		p.caughtUp(t, f)
+		f.mu.Lock()
+		f.emptied = len(f.log)
+		f.mu.Unlock()
+		history(f, r, 10)
+		time.Sleep(10 * time.Second)
+		p.caughtUp(t, f)
+		for _, st := range p.Status(nil) {
+			if st.State != replicator.StateRunning {
+				t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
+			}
+		}
+		p.stopped(t)
+		holds(t, f, sink, "a")
+	})
+}
+
+// picky is a sink in which some views fail: they can't be opened, swept or written.
+type picky struct {
+	*sinktest.Reference
+
+	mu     sync.Mutex
+	opens  func(view string) error // what Open fails with for a view
+	sweeps func(view string) error // what looking for what nobody claims fails with
+	writes func(view string) error // what Apply fails with for a view
+	marks  func(view string) error // why the mark of a view can't be read
+	swaps  func(view string) error // why a view can't be swapped in
+	down   error                   // what Open fails with whatever the views are
+	opened [][]string              // the views of each target
+}
+
+func newPicky() *picky {
+	well := func(string) error { return nil }
+	return &picky{Reference: sinktest.NewReference(), opens: well, sweeps: well, writes: well, marks: well, swaps: well}
+}
+
+func (s *picky) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *picky) Swap(ctx context.Context, source string, views []*replicator.View) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, v := range views {
+		errs = append(errs, replicator.OfView(s.swaps(v.Name), v.Name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.Reference.Swap(ctx, source, views)
+}
+
+func (s *picky) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	marks, err := s.Reference.Marks(ctx, source)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, view := range []string{"a", "b", "c", "d"} {
+		if why := s.marks(view); why != nil {
+			marks = slices.DeleteFunc(marks, func(m replicator.Mark) bool { return m.View == view })
+			marks = append(marks, replicator.Mark{View: view, Err: why})
+		}
+	}
+	return marks, err
+}
+
+func viewNames(views []*replicator.View) (names []string) {
+	for _, v := range views {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+func (s *picky) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
+	}
+	var errs []error
+	for _, v := range views {
+		errs = append(errs, replicator.OfView(s.opens(v.Name), v.Name))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	s.opened = append(s.opened, viewNames(views))
+	target, err := s.Reference.Open(ctx, source, views)
+	return &pickyTarget{target, s}, err
+}
+
+type pickyTarget struct {
+	replicator.Target
+	sink *picky
+}
+
+func (t *pickyTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	for _, v := range t.Views() {
+		t.sink.mu.Lock()
+		err := t.sink.writes(v.Name)
+		t.sink.mu.Unlock()
+		if err != nil {
+			return replicator.Applied{}, replicator.OfView(err, v.Name)
+		}
+	}
+	return t.Target.Apply(ctx, ops)
+}
+
+func (t *pickyTarget) Unclaimed(_ context.Context, view int, _ string, _ int) ([]replicator.Cell, string, error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	return nil, "", t.sink.sweeps(t.Views()[view].Name)
+}
+
+func (t *pickyTarget) Outdated(context.Context, int64, string, int) ([]replicator.Cell, string, error) {
+	return nil, "", nil
+}
+
+// states waits until each view has the state that is wanted of it.
+func (s *started) states(t *testing.T, want map[string]string) {
+	t.Helper()
+	for end := time.Now().Add(time.Hour); ; time.Sleep(100 * time.Millisecond) {
+		got := map[string]string{}
+		for _, st := range s.Status(nil) {
+			got[st.View] = st.State
+		}
+		if maps.Equal(got, want) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the views are %v, want %v", got, want)
+		}
+	}
+}
+
+// only is an error of the named views.
+func only(err error, views ...string) func(string) error {
+	return func(view string) error {
+		if slices.Contains(views, view) {
+			return fmt.Errorf("%w (%s)", err, view)
+		}
+		return nil
+	}
+}
+
+var errBadTable = replicator.Fatal(errors.New("the table can't hold it"))
+
+// Whatever it is that a view fails by, it alone is failed, or tried again; the others run, and it joins them when it is mended.
+func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
+	mayPass := errors.New("the table is locked")
+	for _, c := range []struct {
+		name   string
+		breaks func(s *picky)
+		state  string
+	}{
+		{"it can't be opened", func(s *picky) { s.opens = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"it can't be opened for a while", func(s *picky) { s.opens = only(mayPass, "b", "d") }, replicator.StateRetrying},
+		{"it can't be swept", func(s *picky) { s.sweeps = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"it can't be swept for a while", func(s *picky) { s.sweeps = only(mayPass, "b", "d") }, replicator.StateRetrying},
+		{"it can't be written", func(s *picky) { s.writes = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"its mark can't be read", func(s *picky) { s.marks = only(errBadTable, "b", "d") }, replicator.StateFailed},
+		{"its mark can't be read for a while", func(s *picky) { s.marks = only(mayPass, "b", "d") }, replicator.StateRetrying},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(6, 6))
+				f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+				c.breaks(sink)
+				history(f, r, 20)
+				p := start(newPipeline(f, sink, store, "a", "b", "c", "d"))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := p.Wait(ctx, "20", []string{"a", "c"}); err != nil {
+					t.Fatal(err)
+				}
+				p.states(t, map[string]string{"a": "running", "b": c.state, "c": "running", "d": c.state})
+				for _, st := range p.Status(nil) {
+					if failed := st.View == "b" || st.View == "d"; failed != strings.HasSuffix(st.Error, "("+st.View+")") {
+						t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
+					}
+				}
+				history(f, r, 10)
+				sink.set(func() {
+					s := newPicky()
+					sink.opens, sink.sweeps, sink.writes, sink.marks = s.opens, s.sweeps, s.writes, s.marks
+				})
+				p.rebuilt(t)
+				p.caughtUp(t, f)
+				time.Sleep(10 * time.Second)
+				sink.set(func() {
+					if last := sink.opened[len(sink.opened)-1]; len(last) != 4 {
+						t.Errorf("the views have not joined: %q", last)
+					}
+				})
+				p.stopped(t)
+				for _, v := range []string{"a", "b", "c", "d"} {
+					holds(t, f, sink.Reference, v)
+				}
+			})
+		})
+	}
+}
+
+// Where a mark can't be read what the sink holds of its view is not known: nothing of it is filled anew, and the others go on.
+func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(12, 12))
+		f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+		history(f, r, 20)
+		p := start(newPipeline(f, sink, store, "a", "b", "c"))
+		p.caughtUp(t, f)
+		before, _ := sink.Reference.Marks(t.Context(), "")
+		sink.set(func() { sink.marks = only(errBadTable, "b") })
+		if err := p.Renew(t.Context(), "a"); err != nil && !strings.Contains(err.Error(), "(b)") {
+			t.Fatal(err)
+		}
+		failed := map[string]string{"a": "running", "b": "failed", "c": "running"}
+		p.states(t, failed)
+		p.stopped(t)
+		p = start(newPipeline(f, sink, newMemoryStore(), "a", "b", "c")) // and where only the sink knows of the view
+		p.states(t, failed)
+		if foreseen, err := newPipeline(f, sink, store, "a", "b", "c").Foresee(t.Context(), nil); err != nil || len(foreseen) != 1 || foreseen["b"] == nil {
+			t.Errorf("foreseen is %v, %v", foreseen, err)
+		}
+		history(f, r, 10)
+		sink.set(func() { sink.marks = newPicky().marks })
+		p.rebuilt(t)
+		p.caughtUp(t, f)
+		p.stopped(t)
+		after, _ := sink.Reference.Marks(t.Context(), "")
+		for _, v := range []string{"a", "b", "c"} {
+			holds(t, f, sink.Reference, v)
+			if was, is := markOf(before, v), markOf(after, v); was.Epoch != is.Epoch {
+				t.Errorf("view %s was filled anew: its mark was %+v and is %+v", v, was, is)
+			}
+		}
+	})
+}
+
+func markOf(marks []replicator.Mark, view string) replicator.Mark {
+	return marks[slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == view })]
+}
+
+// discards refuses to remove what an earlier rebuild of a view left.
+type discards struct {
+	*sinktest.Reference
+	refused string
+}
+
+func (s discards) Discard(ctx context.Context, views []*replicator.View) error {
+	if slices.Contains(viewNames(views), s.refused) {
+		return errBadTable
+	}
+	return s.Reference.Discard(ctx, views)
+}
+
+// A changed view that can't be rebuilt doesn't keep the other changed ones from that.
+func TestAChangedViewThatCannotBeRebuiltHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(9, 9))
+		f, sink, store := newFakeSource(), discards{sinktest.NewReference(), "b"}, newMemoryStore()
+		history(f, r, 20)
+		p := start(newPipeline(f, sink, store, "a", "b", "c"))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		next := newPipeline(f, sink, store, "a", "b", "c")
+		for _, v := range next.Views[:2] {
+			v.Fingerprint, v.OnChange = "2", "rebuild"
+		}
+		p = start(next)
+		p.states(t, map[string]string{"a": "running", "b": "failed", "c": "running"})
+		p.stopped(t)
+		holds(t, f, sink.Reference, "a")
+	})
+}
+
+// A connection that is refused is no view's: they are opened together as soon as the sink answers.
+func TestATemporaryErrorOfTheWholeSinkPartsNoViews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 7))
+		f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+		history(f, r, 10)
+		sink.down = errors.New("connection refused")
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		time.Sleep(time.Minute)
+		p.states(t, map[string]string{"a": "retrying", "b": "retrying"})
+		sink.set(func() { sink.down = nil })
+		p.caughtUp(t, f)
+		p.stopped(t)
+		if len(sink.opened) != 1 {
+			t.Errorf("opened: %q", sink.opened)
+		}
+	})
+}
+
+// A view that can't be written holds up no other of its rebuild, beside the live views or in place.
+func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
+	for _, mode := range []pipeline.RebuildMode{pipeline.BySwap, pipeline.InPlace} {
+		t.Run(fmt.Sprint("mode ", mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(8, 8))
+				f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+				history(f, r, 20)
+				p := start(newPipeline(f, sink, store, "a", "b", "c"))
+				p.caughtUp(t, f)
+				for key := range f.model() {
+					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
+				}
+				broken := "b"
+				if mode == pipeline.BySwap {
+					broken += replicator.ShadowSuffix
+				}
+				sink.set(func() { sink.opens = only(errBadTable, broken) })
+				if err := p.Rebuild(t.Context(), []string{"a", "b"}, mode, ""); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				p.states(t, map[string]string{"a": "running", "b": "failed", "c": "running"})
+				holds(t, f, sink.Reference, "a")
+				sink.set(func() { sink.opens = newPicky().opens })
+				history(f, r, 10)
+				p.rebuilt(t)
+				p.caughtUp(t, f)
+				p.stopped(t)
+				for _, v := range []string{"a", "b", "c"} {
+					holds(t, f, sink.Reference, v)
+				}
+			})
+		})
+	}
+}
+
+// A view that can't be swapped in holds up no other of its rebuild. It alone is failed, or tried again; what is live of it goes on.
+func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
+	for state, err := range map[string]error{replicator.StateFailed: errBadTable, replicator.StateRetrying: errors.New("the table is locked")} {
+		for _, again := range []bool{false, true} { // it is asked for once more when it can be made
+			t.Run(fmt.Sprintf("%s, again %t", state, again), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := rand.New(rand.NewPCG(13, 13))
+					f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+					history(f, r, 20)
+					p := start(newPipeline(f, sink, store, "a", "b", "c", "d"))
+					p.caughtUp(t, f)
+					for _, v := range []string{"a", "c"} {
+						corrupt(r, sink.Reference, v)
+					}
+					sink.set(func() { sink.swaps = only(err, "b") })
+					if err := p.Rebuild(t.Context(), []string{"a", "b", "c"}, pipeline.BySwap, ""); err != nil {
+						t.Fatal(err)
+					}
+					p.states(t, map[string]string{"a": "running", "b": state, "c": "running", "d": "running"})
+					history(f, r, 10)
+					p.caughtUp(t, f)
+					time.Sleep(65 * time.Second) // between two tries
+					p.states(t, map[string]string{"a": "running", "b": state, "c": "running", "d": "running"})
+					for _, st := range p.Status(nil) {
+						holds(t, f, sink.Reference, st.View)
+						if (st.View == "b") != strings.HasSuffix(st.Error, "(b)") {
+							t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
+						}
+					}
+					corrupt(r, sink.Reference, "b")
+					sink.set(func() { sink.swaps = newPicky().swaps })
+					if again {
+						asked := p.Rebuild(t.Context(), []string{"b"}, pipeline.BySwap, "")
+						if fatal := state == replicator.StateFailed; fatal != (asked == nil) || !fatal && !errors.Is(asked, pipeline.ErrRebuilding) {
+							t.Errorf("asked for once more: %v", asked)
+						}
+					}
+					p.rebuilt(t)
+					p.caughtUp(t, f)
+					p.stopped(t)
+					for _, v := range []string{"a", "b", "c", "d"} {
+						holds(t, f, sink.Reference, v)
+					}
+					if left, _ := store.Checkpoints(t.Context()); len(left) != 4 {
+						t.Errorf("checkpoints left: %+v", left)
+					}
+				})
+			})
+		}
+	}
+}

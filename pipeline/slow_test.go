@@ -1,0 +1,78 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"replicator"
+)
+
+// slowSink is a sink whose batches take their time and sometimes fail, before or after they were applied: so that what a
+// pipeline believes of a batch in flight matters.
+type slowSink struct {
+	replicator.Sink
+	mu   sync.Mutex
+	rand *rand.Rand
+	calm bool // neither slow nor failing any more
+}
+
+func (s *slowSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t, err := s.Sink.Open(ctx, source, views)
+	if err != nil {
+		return nil, err
+	}
+	slow := &slowTarget{Target: t, sink: s}
+	if sweeper, ok := t.(replicator.Sweeper); ok {
+		return &slowSweeper{slow, sweeper}, nil
+	}
+	return slow, nil
+}
+
+func (s *slowSink) roll(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calm {
+		return n
+	}
+	return s.rand.IntN(n)
+}
+
+func (s *slowSink) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calm = true
+}
+
+type slowTarget struct {
+	replicator.Target
+	sink *slowSink
+}
+
+type slowSweeper struct {
+	*slowTarget
+	replicator.Sweeper
+}
+
+var errSink = errors.New("the sink did not answer")
+
+func (t *slowTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	fate := t.sink.roll(20)
+	if fate == 0 {
+		return replicator.Applied{}, errSink
+	}
+	if fate < 10 {
+		select {
+		case <-time.After(time.Duration(fate) * 150 * time.Millisecond):
+		case <-ctx.Done():
+			return replicator.Applied{}, context.Cause(ctx)
+		}
+	}
+	applied, err := t.Target.Apply(ctx, ops)
+	if err == nil && fate == 10 {
+		return replicator.Applied{}, errSink
+	}
+	return applied, err
+}

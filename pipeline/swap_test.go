@@ -1,0 +1,149 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/pipeline"
+	"replicator/sinks/sinktest"
+)
+
+// failingSwaps is a sink whose connection breaks at a swap: before it, or after it, when only the answer is lost.
+type failingSwaps struct {
+	*sinktest.Reference
+	swaps   bool         // the swap is made all the same
+	swapped atomic.Int64 // how often a swap was asked for
+	silent  atomic.Int64 // how many questions for marks are not answered from then on
+}
+
+var errBroken = errors.New("the connection broke")
+
+func (s *failingSwaps) Swap(ctx context.Context, source string, views []*replicator.View) error {
+	if s.swapped.Add(1) > 1 {
+		return s.Reference.Swap(ctx, source, views)
+	}
+	if s.swaps {
+		if err := s.Reference.Swap(ctx, source, views); err != nil {
+			return err
+		}
+	}
+	return errBroken
+}
+
+func (s *failingSwaps) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	if s.swapped.Load() > 0 && s.silent.Add(-1) >= 0 {
+		return nil, errBroken
+	}
+	return s.Reference.Marks(ctx, source)
+}
+
+func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		swaps   bool
+		silent  int64
+		changed bool // the views' definition: nothing keeps up the live ones meanwhile
+		swapped int64
+	}{
+		{"not swapped", false, 0, false, 2},
+		{"swapped", true, 0, false, 1},
+		{"not swapped, and the sink is silent for a while", false, 5, false, 2},
+		{"swapped, and the sink is silent for a while", true, 5, false, 1},
+		{"swapped, of a definition that changed", true, 5, true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(8, 8))
+				f, store := newFakeSource(), newMemoryStore()
+				sink := &failingSwaps{Reference: sinktest.NewReference(), swaps: c.swaps}
+				sink.silent.Store(c.silent)
+				history(f, r, 30)
+				for key := range int64(50) { // hardly any of them is written again
+					f.commit(fakeChange{replicator.Insert, fakeRow{key: 100 + key, version: 1, body: fmt.Sprint("row ", key)}})
+				}
+				p := start(newPipeline(f, sink, store, "a", "b"))
+				p.caughtUp(t, f)
+				if c.changed {
+					p.stopped(t)
+					next := newPipeline(f, sink, store, "a", "b")
+					next.Views[0].Fingerprint = "2"
+					p = start(next)
+				}
+				corrupt(r, sink.Reference, "a")
+				if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+					t.Fatal(err)
+				}
+				for range 20 {
+					history(f, r, 2)
+					time.Sleep(time.Second)
+				}
+				p.rebuilt(t)
+				p.caughtUp(t, f)
+				p.stopped(t)
+				holds(t, f, sink.Reference, "a")
+				holds(t, f, sink.Reference, "b")
+				if n := sink.swapped.Load(); n != c.swapped {
+					t.Errorf("swapped %d times, want %d", n, c.swapped)
+				}
+				if left, _ := store.Checkpoints(t.Context()); len(left) != 2 {
+					t.Errorf("checkpoints left: %+v", left)
+				}
+			})
+		})
+	}
+}
+
+// shutOut is a sink that can't swap, and that does not open a view for as long as it is told to.
+type shutOut struct {
+	*sinktest.Reference
+	view atomic.Pointer[string]
+}
+
+func (s *shutOut) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	if name := s.view.Load(); name != nil && slices.ContainsFunc(views, func(v *replicator.View) bool { return v.Name == *name }) {
+		return nil, errBroken
+	}
+	return s.Reference.Open(ctx, source, views)
+}
+
+func (s *shutOut) Swap(context.Context, string, []*replicator.View) error { return errBroken }
+
+func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		do := func(what func(context.Context, string) error, view string) {
+			t.Helper()
+			if err := what(t.Context(), view); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, store, sink := newFakeSource(), newMemoryStore(), &shutOut{Reference: sinktest.NewReference()}
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		p.caughtUp(t, f)
+		late := "b"
+		sink.view.Store(&late)
+		do(p.Pause, "b")
+		do(p.Resume, "b") // from here on it runs by itself, and stands still
+		for key := range int64(20) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "once"}})
+		}
+		if err := p.Rebuild(t.Context(), []string{"a", "b"}, pipeline.BySwap, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second) // the swap fails, and the live views, which stood apart, are to run together again
+		do(p.Pause, "b")
+		sink.view.Store(nil)
+		do(p.Resume, "b")
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink.Reference, "a")
+		holds(t, f, sink.Reference, "b")
+	})
+}
