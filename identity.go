@@ -1,7 +1,6 @@
 package replicator
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,22 +13,6 @@ import (
 // the version column says. Under another rule a view's states and entries mean nothing. So it is part of the view's definition,
 // and kept in its fingerprint: "<the file's part>.<its tables' part>". A fingerprint without the second part, as the file alone
 // gives it, agrees with any.
-
-// Identifier is a Source that can say what one cell and one version of its tables are.
-type Identifier interface {
-	// Identities says it of each table as the source has it now: equal texts mean that cells and versions are the same. The first
-	// byte stands for what the versions are, the rest for the cells; what follows NamesGiven, if anything, only for a view of all
-	// columns. A table that can't be read is left out: whoever opens it
-	// learns why.
-	Identities(ctx context.Context, tables []string) (map[string]string, error)
-}
-
-// KeyComparer is a Source whose tables may have keys of different types.
-type KeyComparer interface {
-	// SameKeys fails where one key of one of the tables is not the same key of another one: a number and a text, say, or texts that
-	// one column takes for one and the other tells apart. The error names both columns.
-	SameKeys(ctx context.Context, tables []string) error
-}
 
 // NamesGiven begins what of an Identity only concerns views of all columns.
 const NamesGiven = "\n"

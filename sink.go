@@ -34,9 +34,6 @@ type Mark struct {
 // Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several goroutines;
 // no two calls of Apply at a time hold ops of one key.
 type Target interface {
-	// Views are the views, in the order that Value.View counts.
-	Views() []*View
-
 	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All that
 	// was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it is
 	// returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are Fatal, and of all
@@ -53,7 +50,26 @@ type Target interface {
 	// nothing need be written then.
 	Mark(ctx context.Context, at Standing) error
 
-	Close() error
+	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at or past
+	// the given order was applied: that version may have been deleted while nobody read the source's log. Like all that pages, it goes
+	// on after the next that an earlier call returned ("" at first); an empty next is the end. A cell too many does no harm: it is
+	// only looked at.
+	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
+
+	// Dead pages through the cells of which a view shows nothing because they are dead letters: what was applied last could not be
+	// computed (Value.Err) or was Rejected. The next op that is applied ends that. So what is not shown is known where it is missed,
+	// whatever became of the list of letters, and to every replicator. Where there are none it costs next to nothing. A cell may come
+	// several times, and one too many does no harm.
+	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
+
+	// Compare looks, at one moment, at what the views hold of the ops' cells, whatever their states claim, and returns where that is
+	// not what the ops' Values say. Nothing is written. A value that could not be computed, or that the view can't hold, is nothing
+	// to hold: where the view is right about the rest, the cell is Dead. Of a view that several cells of an entity feed all of them
+	// must be among the ops.
+	Compare(ctx context.Context, ops []Op) ([]Difference, error)
+
+	// Held pages through the cells that a view holds entries of. Of an entity with several cells any one will do.
+	Held(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
 // Applied is the outcome of Apply. Ops that are in neither list were applied whole.
@@ -61,7 +77,7 @@ type Applied struct {
 	Stale    []int // ops that were older than what every view of theirs holds, by their place in the batch
 	Rejected []Rejected
 
-	// Dead are the values of Stale ops whose cell stands in the view as a dead letter: a Mourner's other half.
+	// Dead are the values of Stale ops whose cell stands in the view as a dead letter.
 	Dead []ValueAt
 }
 
@@ -76,28 +92,6 @@ type Rejected struct {
 	Op   int // its place in the batch
 	View int // the view's place in Target.Views
 	Err  error
-}
-
-// Sweeper is a Target that can find what a fill did not confirm, so that it can be looked at and, where nothing is left in
-// the source, removed. Both methods page: after is the next that an earlier call returned ("" at first); an empty next is
-// the end. A cell too many does no harm: it is only looked at.
-type Sweeper interface {
-	// Unclaimed returns cells that a view's target has entries of but the sink has no state for: from before the program kept it.
-	Unclaimed(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
-
-	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at or past
-	// the given order was applied: that version may have been deleted while nobody read the source's log.
-	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
-}
-
-// Mourner is a Target that remembers of which cells its views show nothing because they are dead letters: what was applied last could
-// not be computed (Value.Err) or was Rejected. The next op that is applied ends that. So what is not shown is known where it is
-// missed, whatever became of the list of letters, and to every replicator.
-type Mourner interface {
-	// Dead pages through these cells of a view: after is the next that an earlier call returned ("" at first); an empty next is
-	// the end. Where there are none it costs next to nothing. A cell may come several times, and one too many does no harm: it is
-	// only looked at.
-	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
 // Refresher is a Target whose readers see what was applied only a while later. Refresh makes them see all of it: a fence

@@ -21,6 +21,15 @@ type Source interface {
 	// read is applied. A position that can't be read on from is an error that wraps ErrLost; another server without proof is a Fatal error. Only the named tables are read, all if none is named: what
 	// happens to another one is no error then.
 	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
+
+	// Identities says what one cell and one version of each table are, as the source has the table now: equal texts mean that cells
+	// and versions are the same. The first byte stands for what the versions are, the rest for the cells; what follows NamesGiven, if
+	// anything, only for a view of all columns. A table that can't be read is left out: whoever opens it learns why.
+	Identities(ctx context.Context, tables []string) (map[string]string, error)
+
+	// SameKeys fails with ErrOtherKeys where one key of one of the tables is not the same key of another one: a number and a text,
+	// say, or texts that one column takes for one and the other tells apart. The error names both columns.
+	SameKeys(ctx context.Context, tables []string) error
 }
 
 // Reader reads one source for one pipeline. Its Orders are those of its Start. Read is called once, from one goroutine;
@@ -56,6 +65,16 @@ type Reader interface {
 	// Includes reports whether all that the fence names (a GTID set, or FILE:POS) was committed at or before p.
 	Includes(ctx context.Context, p Position, fence string) (bool, error)
 
+	// Cells returns the next cells that a table has rows of, in the order of their keys, after the place that an earlier call
+	// returned as next ("" at first); an empty next is the end. Only cells of the given column values, all if columns is empty.
+	Cells(ctx context.Context, table string, columns []string, after string, limit int) (cells []Cell, next string, err error)
+
+	// Siblings returns the cells, of whatever column, that a table has rows of with the given keys.
+	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
+
+	// Estimate is about how many rows a table has.
+	Estimate(ctx context.Context, table string) (int64, error)
+
 	// Close frees what the reader holds. Read has returned before.
 	Close() error
 }
@@ -85,15 +104,9 @@ type Handler interface {
 	// (zero if unknown). It is called as soon as the source has begun to send its log, for transactions without a watched row,
 	// and when the source is idle, too.
 	Commit(order int64, at time.Time)
-}
 
-// Unlogger is a Handler that shows changes, and keeps nothing that would be wrong without those that the log doesn't tell: it is
-// told of them (ErrUnlogged), and reading goes on.
-type Unlogger interface{ Unlogged(err error) }
-
-// Swapper is a Handler that may go on where another table was renamed into a watched one's place, at an order: what the two
-// differ in is not in the log. err says that (ErrSwapped); to return it ends reading, with nil the rows of the table that now
-// bears the name are delivered.
-type Swapper interface {
-	Swapped(table string, order int64, err error) error
+	// Unlogged is told that rows of a table changed at an order and that the log does not say which (ErrUnlogged): a TRUNCATE, a
+	// DROP, or another table that was renamed into the watched one's place (ErrSwapped as well). To return err ends reading. With
+	// nil reading goes on, with the rows of the table that bears the name from then on.
+	Unlogged(table string, order int64, err error) error
 }

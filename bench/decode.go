@@ -193,6 +193,9 @@ func (d *decoding) Change(_ context.Context, c *replicator.Change) error {
 	return nil
 }
 
+// Unlogged implements replicator.Handler.
+func (d *decoding) Unlogged(_ string, _ int64, err error) error { return err }
+
 // Commit implements replicator.Handler.
 func (d *decoding) Commit(order int64, _ time.Time) {
 	if order >= d.end.Order {

@@ -60,6 +60,7 @@ func TestRecordBench(t *testing.T) {
 type counting struct{ changes, commits int }
 
 func (c *counting) Change(context.Context, *replicator.Change) error { c.changes++; return nil }
+func (c *counting) Unlogged(_ string, _ int64, err error) error      { return err }
 func (c *counting) Commit(int64, time.Time)                          { c.commits++ }
 
 func BenchmarkDecode(b *testing.B) {

@@ -10,12 +10,10 @@ import (
 	"replicator"
 )
 
-var _ replicator.Lister = (*Reader)(nil)
-
 // versionsRead is how many rows are read for each cell that is asked for: cells have several versions.
 const versionsRead = 4
 
-// Cells implements replicator.Lister. It reads the key columns only, which an index on them holds, and leaves it to the cells'
+// Cells implements replicator.Reader. It reads the key columns only, which an index on them holds, and leaves it to the cells'
 // own comparison which rows are of one cell: the server's DISTINCT would take "a" and "A" for equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string, limit int) ([]replicator.Cell, string, error) {
 	w := r.tables.byName[table]
@@ -60,7 +58,7 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	return cells, next, nil
 }
 
-// Siblings implements replicator.Lister. Like Cells it leaves it to the cells' own comparison which rows are of one cell.
+// Siblings implements replicator.Reader. Like Cells it leaves it to the cells' own comparison which rows are of one cell.
 func (r *Reader) Siblings(ctx context.Context, table string, keys []replicator.Key) (cells []replicator.Cell, err error) {
 	w := r.tables.byName[table]
 	if w == nil {
@@ -132,7 +130,7 @@ func (x *selection) keysOnly() *selection {
 	return y
 }
 
-// Estimate implements replicator.Lister.
+// Estimate implements replicator.Reader.
 func (r *Reader) Estimate(ctx context.Context, table string) (int64, error) {
 	w := r.tables.byName[table]
 	if w == nil {

@@ -314,15 +314,9 @@ func (s *stream) rolledBack() error {
 		"changes tables of an engine without transactions: the binlog does not say which rows stayed. %s", wayOut))
 }
 
-// unlogged tells the handler that changes of a table are missing, or ends reading.
+// unlogged tells the handler that changes of a table are missing; what it returns ends reading.
 func (s *stream) unlogged(err error, table string) error {
-	err = replicator.OfTable(table, err)
-	h, ok := s.handler.(replicator.Unlogger)
-	if !ok {
-		return err
-	}
-	h.Unlogged(err)
-	return nil
+	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), replicator.OfTable(table, err))
 }
 
 // swapped: another table bears a watched one's name from here on. Where the handler takes it, its columns are read.
@@ -330,12 +324,7 @@ func (s *stream) swapped(ctx context.Context, table string) error {
 	if s.silent() {
 		return nil
 	}
-	err := fmt.Errorf("table %s: %w: %w", table, replicator.ErrSwapped, replicator.ErrUnlogged)
-	if h, ok := s.handler.(replicator.Swapper); ok {
-		if err := h.Swapped(table, orderOf(s.epoch, s.file.number, s.pos), replicator.OfTable(table, err)); err != nil {
-			return err
-		}
-	} else if err := s.unlogged(err, table); err != nil {
+	if err := s.unlogged(fmt.Errorf("table %s: %w: %w", table, replicator.ErrSwapped, replicator.ErrUnlogged), table); err != nil {
 		return err
 	}
 	return s.altered(ctx, table)

@@ -141,6 +141,8 @@ func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
 	return r.stop
 }
 
+func (*recorder) Unlogged(_ string, _ int64, err error) error { return err }
+
 func (r *recorder) Commit(order int64, _ time.Time) {
 	r.mu.Lock()
 	r.commits = append(r.commits, order)

@@ -10,12 +10,7 @@ import (
 	"replicator"
 )
 
-var (
-	_ replicator.Identifier  = (*Source)(nil)
-	_ replicator.KeyComparer = (*Source)(nil)
-)
-
-// Identities implements replicator.Identifier.
+// Identities implements replicator.Source.
 func (s *Source) Identities(ctx context.Context, names []string) (map[string]string, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -49,7 +44,7 @@ func (s *Source) Identities(ctx context.Context, names []string) (map[string]str
 	return found, nil
 }
 
-// SameKeys implements replicator.KeyComparer.
+// SameKeys implements replicator.Source.
 func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -113,7 +108,7 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	return true
 }
 
-// identity says what one cell of the table and its versions are: see replicator.Identifier. Where a column is missing it is "":
+// identity says what one cell of the table and its versions are: see replicator.Source. Where a column is missing it is "":
 // whoever reads the table says so.
 func (s *schema) identity(t *replicator.Table) string {
 	versions := "p" // the place in the binlog

@@ -190,12 +190,8 @@ func (s *session) settle(ctx context.Context, ops []replicator.Op, rows []*repli
 	if err := s.unburied(ctx, ops, rows, applied.Dead); err != nil {
 		return err
 	}
-	_, mourns := s.target.(replicator.Mourner)
 	good := make([][]replicator.Cell, len(s.run.views))
 	for i, op := range ops {
-		if stale[i] && !mourns {
-			continue
-		}
 		for _, v := range op.Values { // of a stale one, too: what another replicator put there instead is not dead
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
 				good[v.View] = append(good[v.View], op.Cell)

@@ -116,7 +116,7 @@ func (f *fakeSource) Open(_ context.Context, at []replicator.Position, tables ..
 	return &fakeReader{fakeSource: f, start: start, tables: tables, cells: f.cells}, nil
 }
 
-// Identities implements replicator.Identifier. The table "other" is always the same.
+// Identities implements replicator.Source. The table "other" is always the same.
 func (f *fakeSource) Identities(_ context.Context, tables []string) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,6 +125,9 @@ func (f *fakeSource) Identities(_ context.Context, tables []string) (map[string]
 	}
 	return map[string]string{"cell": f.cells, "other": "p"}, nil
 }
+
+// SameKeys implements replicator.Source: they are.
+func (f *fakeSource) SameKeys(context.Context, []string) error { return nil }
 
 // alter makes the table another one; what it holds stays.
 func (f *fakeSource) alter(cells string) {
@@ -274,7 +277,7 @@ func (r *fakeReader) Scan(_ context.Context, table string, _ []string, after str
 	return chunk, nil
 }
 
-// Cells implements replicator.Lister.
+// Cells implements replicator.Reader.
 func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string, limit int) ([]replicator.Cell, string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -298,7 +301,7 @@ func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string
 	return cells, next, nil
 }
 
-// Siblings implements replicator.Lister: entities have one cell.
+// Siblings implements replicator.Reader: entities have one cell.
 func (r *fakeReader) Siblings(_ context.Context, _ string, keys []replicator.Key) (cells []replicator.Cell, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,7 +313,7 @@ func (r *fakeReader) Siblings(_ context.Context, _ string, keys []replicator.Key
 	return cells, nil
 }
 
-// Estimate implements replicator.Lister.
+// Estimate implements replicator.Reader.
 func (r *fakeReader) Estimate(context.Context, string) (int64, error) { return 10, nil }
 
 // memoryStore is a store that outlives a pipeline but not the test.

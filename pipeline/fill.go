@@ -67,8 +67,8 @@ func (s *session) mostRows() int {
 func (s *session) scan(ctx context.Context, table string) error {
 	columns := s.run.columns(table)
 	progress := s.run.progress(table)
-	if lister, ok := s.reader.(replicator.Lister); ok && progress.Total == 0 {
-		n, err := lister.Estimate(ctx, table)
+	if progress.Total == 0 {
+		n, err := s.reader.Estimate(ctx, table)
 		if err != nil {
 			return err
 		}
@@ -207,10 +207,6 @@ func (s *session) throttle(ctx context.Context, rows int, began time.Time) error
 // sweep looks at whatever the target holds that the fill has not confirmed: entries from before the program kept the view,
 // and cells whose last row was deleted while nobody read the source's log.
 func (s *session) sweep(ctx context.Context) error {
-	sweeper, ok := s.target.(replicator.Sweeper)
-	if !ok {
-		return nil
-	}
 	page := func(read func(after string) ([]replicator.Cell, string, error)) error {
 		for after := ""; ; {
 			cells, next, err := read(after)
@@ -226,13 +222,15 @@ func (s *session) sweep(ctx context.Context) error {
 		}
 	}
 	const limit = 500
-	for i := range s.run.views {
-		unclaimed := func(after string) ([]replicator.Cell, string, error) {
-			cells, next, err := sweeper.Unclaimed(ctx, i, after, limit)
-			return cells, next, s.ofView(i, err)
-		}
-		if err := page(unclaimed); err != nil {
-			return err
+	if tidier, ok := s.target.(replicator.Tidier); ok {
+		for i := range s.run.views {
+			unclaimed := func(after string) ([]replicator.Cell, string, error) {
+				cells, next, err := tidier.Unclaimed(ctx, i, after, limit)
+				return cells, next, s.ofView(i, err)
+			}
+			if err := page(unclaimed); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.sweepLetters(ctx, limit); err != nil {
@@ -243,7 +241,7 @@ func (s *session) sweep(ctx context.Context) error {
 		if err := s.lookAtRenamed(ctx, renamed); err != nil {
 			return nil, "", err
 		}
-		cells, next, err := sweeper.Outdated(ctx, s.run.fillStart(), after, limit)
+		cells, next, err := s.target.Outdated(ctx, s.run.fillStart(), after, limit)
 		renamed = cells
 		return cells, next, err
 	})
@@ -283,10 +281,6 @@ func (s *session) sweepLetters(ctx context.Context, limit int) error {
 // lookAtRenamed has the entities written again whose keys were others before an ALTER (the number 1, and now the text '1'): where both are
 // shown in one place, what was taken away there with the old cell is the new one's.
 func (s *session) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
-	lister, ok := s.reader.(replicator.Lister)
-	if !ok {
-		return nil
-	}
 	keys := map[string][]replicator.Key{}
 	for _, c := range gone {
 		if !slices.Contains(keys[c.Table], c.Key) {
@@ -294,7 +288,7 @@ func (s *session) lookAtRenamed(ctx context.Context, gone []replicator.Cell) err
 		}
 	}
 	for table, old := range keys {
-		cells, err := lister.Siblings(ctx, table, old)
+		cells, err := s.reader.Siblings(ctx, table, old)
 		if err != nil {
 			return err
 		}

@@ -34,19 +34,12 @@ func (p *Pipeline) identify(ctx context.Context, views []*replicator.View, saved
 // definitions are the fingerprints of views as their tables are now.
 func (p *Pipeline) definitions(ctx context.Context, views []*replicator.View) ([]string, error) {
 	now := make([]string, len(views))
-	var identities map[string]string
-	source, ok := p.Source.(replicator.Identifier)
-	if ok {
-		var err error
-		if identities, err = source.Identities(ctx, replicator.TablesOf(views)); err != nil {
-			return nil, fmt.Errorf("asking the source what its tables are: %w", err)
-		}
+	identities, err := p.Source.Identities(ctx, replicator.TablesOf(views))
+	if err != nil {
+		return nil, fmt.Errorf("asking the source what its tables are: %w", err)
 	}
 	for i, v := range views {
-		now[i] = v.Fingerprint
-		if ok {
-			now[i] = replicator.DefinedOn(v, identities)
-		}
+		now[i] = replicator.DefinedOn(v, identities)
 	}
 	return now, nil
 }
@@ -72,12 +65,11 @@ func (r *run) sameTables(ctx context.Context) error {
 // sameKeys refuses a view that merges what two tables have of an entity where their keys are never the same: it would hold two entities
 // in one place, and each would take away what the other has there.
 func (p *Pipeline) sameKeys(ctx context.Context, v *replicator.View) (refused, err error) {
-	source, ok := p.Source.(replicator.KeyComparer)
 	tables := replicator.TablesOf([]*replicator.View{v})
-	if !ok || len(tables) < 2 || v.Kind == "counter" || v.Kind == "ranking" { // these add up, whatever the key
+	if len(tables) < 2 || v.Kind == "counter" || v.Kind == "ranking" { // these add up, whatever the key
 		return nil, nil
 	}
-	if err = source.SameKeys(ctx, tables); !errors.Is(err, replicator.ErrOtherKeys) {
+	if err = p.Source.SameKeys(ctx, tables); !errors.Is(err, replicator.ErrOtherKeys) {
 		return nil, err
 	}
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it can't merge what it is made from: %w; give both columns one type, or make a view of each", v.ShownAs(),

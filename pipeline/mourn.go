@@ -15,22 +15,19 @@ import (
 
 // mourn compares letters and sink for the views of which the store was not told yet.
 func (s *session) mourn(ctx context.Context) error {
-	mourner, ok := s.target.(replicator.Mourner)
 	for i, v := range s.run.views {
 		if s.run.told(v) {
 			continue
 		}
-		if ok {
-			if err := s.mournView(ctx, mourner, i); err != nil {
-				return fmt.Errorf("view %s: comparing its dead letters with what sink %s knows of them: %w", v.Name, s.run.pipeline.Name, err)
-			}
+		if err := s.mournView(ctx, i); err != nil {
+			return fmt.Errorf("view %s: comparing its dead letters with what sink %s knows of them: %w", v.Name, s.run.pipeline.Name, err)
 		}
 		s.run.setTold(v)
 	}
 	return nil
 }
 
-func (s *session) mournView(ctx context.Context, mourner replicator.Mourner, view int) error {
+func (s *session) mournView(ctx context.Context, view int) error {
 	v := s.run.views[view]
 	letters, err := s.lettersOf(ctx, v)
 	if err != nil {
@@ -38,7 +35,7 @@ func (s *session) mournView(ctx context.Context, mourner replicator.Mourner, vie
 	}
 	found := 0
 	for after := ""; ; {
-		cells, next, err := mourner.Dead(ctx, view, after, mournedAtOnce)
+		cells, next, err := s.target.Dead(ctx, view, after, mournedAtOnce)
 		if err != nil {
 			return err
 		}

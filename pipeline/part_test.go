@@ -163,16 +163,17 @@ func (s *picky) Open(ctx context.Context, source string, views []*replicator.Vie
 	}
 	s.opened = append(s.opened, viewNames(views))
 	target, err := s.Reference.Open(ctx, source, views)
-	return &pickyTarget{target, s}, err
+	return &pickyTarget{target, s, views}, err
 }
 
 type pickyTarget struct {
 	replicator.Target
-	sink *picky
+	sink  *picky
+	views []*replicator.View
 }
 
 func (t *pickyTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	for _, v := range t.Views() {
+	for _, v := range t.views {
 		t.sink.mu.Lock()
 		err := t.sink.writes(v.Name)
 		t.sink.mu.Unlock()
@@ -186,8 +187,14 @@ func (t *pickyTarget) Apply(ctx context.Context, ops []replicator.Op) (replicato
 func (t *pickyTarget) Unclaimed(_ context.Context, view int, _ string, _ int) ([]replicator.Cell, string, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
-	return nil, "", t.sink.sweeps(t.Views()[view].Name)
+	return nil, "", t.sink.sweeps(t.views[view].Name)
 }
+
+func (t *pickyTarget) Strays(context.Context, int, string, int) ([]replicator.Stray, string, error) {
+	return nil, "", nil
+}
+
+func (t *pickyTarget) Tidy(context.Context, int, []replicator.Stray) (int, error) { return 0, nil }
 
 func (t *pickyTarget) Outdated(context.Context, int64, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil

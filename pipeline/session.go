@@ -59,14 +59,14 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 		return nil, unproven(fmt.Errorf("sink %s: %w", p.Name, err))
 	}
 	if err := r.goBack(ctx); err != nil { // once more: opening a sink may show that what it knew of a view is worth nothing
-		return nil, errors.Join(err, target.Close())
+		return nil, err
 	}
 	reader, err := p.Source.Open(ctx, r.positions(), replicator.TablesOf(r.views)...)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the source: %w", err), target.Close())
+		return nil, fmt.Errorf("opening the source: %w", err)
 	}
 	if err := r.sameTables(ctx); err != nil {
-		return nil, errors.Join(err, reader.Close(), target.Close())
+		return nil, errors.Join(err, reader.Close())
 	}
 	s := &session{run: r, began: time.Now(), reader: reader, target: target, budget: newBudget(p.Memory)}
 	s.renewed, s.renew = context.WithCancel(context.Background())
@@ -80,11 +80,11 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 		}
 		return s, nil
 	}
-	return nil, errors.Join(unproven(err), reader.Close(), target.Close())
+	return nil, errors.Join(unproven(err), reader.Close())
 }
 
 // close closes reader and target.
-func (s *session) close() error { return errors.Join(s.reader.Close(), s.target.Close()) }
+func (s *session) close() error { return s.reader.Close() }
 
 // serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (it returns at once), or
 // something fails.

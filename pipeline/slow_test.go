@@ -24,11 +24,7 @@ func (s *slowSink) Open(ctx context.Context, source string, views []*replicator.
 	if err != nil {
 		return nil, err
 	}
-	slow := &slowTarget{Target: t, sink: s}
-	if sweeper, ok := t.(replicator.Sweeper); ok {
-		return &slowSweeper{slow, sweeper}, nil
-	}
-	return slow, nil
+	return &slowTarget{Target: t, sink: s}, nil
 }
 
 func (s *slowSink) roll(n int) int {
@@ -49,11 +45,6 @@ func (s *slowSink) settle() {
 type slowTarget struct {
 	replicator.Target
 	sink *slowSink
-}
-
-type slowSweeper struct {
-	*slowTarget
-	replicator.Sweeper
 }
 
 var errSink = errors.New("the sink did not answer")

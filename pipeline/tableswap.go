@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -10,11 +11,11 @@ import (
 // SwapVerify goes on with a table that was renamed into a watched one's place, and has the views that read it compared.
 const SwapVerify = "verify"
 
-// Swapped goes on with the table that now bears the name, if it is configured so, and notes that the views which read it have to
-// be compared with the source: before anything behind that place can be applied and saved, so that no crash forgets it. It
-// implements Swapper.
-func (s *session) Swapped(table string, order int64, err error) error {
-	if s.run.pipeline.OnSwap != SwapVerify {
+// Unlogged implements replicator.Handler. Where another table was renamed into a watched one's place it goes on with that one, if it
+// is configured so, and notes that the views which read it have to be compared with the source: before anything behind that place
+// can be applied and saved, so that no crash forgets it. Everything else ends the session.
+func (s *session) Unlogged(table string, order int64, err error) error {
+	if s.run.pipeline.OnSwap != SwapVerify || !errors.Is(err, replicator.ErrSwapped) {
 		return err
 	}
 	var of []*replicator.View

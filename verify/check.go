@@ -90,7 +90,7 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func
 		if err := fence(ctx); err != nil {
 			return nil, err
 		}
-		differences, err := v.comparer.Compare(ctx, ops)
+		differences, err := v.Target.Compare(ctx, ops)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +168,7 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 		if v.oneSort(f) {
 			continue
 		}
-		found, err := v.lister.Siblings(ctx, f.Table, keysOf(cells))
+		found, err := v.Reader.Siblings(ctx, f.Table, keysOf(cells))
 		if err != nil {
 			return nil, fmt.Errorf("listing the cells of some keys: %w", err)
 		}

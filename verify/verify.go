@@ -18,8 +18,8 @@ import (
 type Options struct {
 	View      *replicator.View // the one view that Target and Evaluator are made for
 	Tables    []replicator.Table
-	Reader    replicator.Reader // also a replicator.Lister
-	Target    replicator.Target // also a replicator.Comparer
+	Reader    replicator.Reader
+	Target    replicator.Target
 	Evaluator replicator.Evaluator
 
 	// Fence waits until the view includes all that the source has committed now. nil: nobody keeps the view at the moment, so
@@ -93,8 +93,6 @@ const (
 type verifier struct {
 	Options
 	*Place
-	comparer replicator.Comparer
-	lister   replicator.Lister
 	estimate int64
 	moved    bool // at least one page was read
 	lost     bool // the first could not be: the place itself may be at fault, such as a sink's cursor that is not good any more
@@ -125,16 +123,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 }
 
 func (v *verifier) run(ctx context.Context) error {
-	var ok bool
-	if v.comparer, ok = v.Target.(replicator.Comparer); !ok {
-		return fmt.Errorf("view %s: %w: its sink can't tell what it holds", v.View.Name, ErrUnverifiable)
-	}
-	if v.lister, ok = v.Reader.(replicator.Lister); !ok {
-		return fmt.Errorf("view %s: %w: its source can't list cells", v.View.Name, ErrUnverifiable)
-	}
 	tables := v.tables()
 	for _, t := range tables {
-		n, err := v.lister.Estimate(ctx, t)
+		n, err := v.Reader.Estimate(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -185,7 +176,7 @@ func (v *verifier) columns(table string) []string {
 // source looks at every cell that a table of the source has.
 func (v *verifier) source(ctx context.Context, table string) error {
 	return v.pages(ctx, func(after string, limit int) ([]replicator.Cell, string, error) {
-		return v.lister.Cells(ctx, table, v.columns(table), after, limit)
+		return v.Reader.Cells(ctx, table, v.columns(table), after, limit)
 	}, func(checked int) {
 		v.result.Checked += int64(checked)
 		v.Observer.Checked(v.View.Name, checked)
@@ -195,7 +186,7 @@ func (v *verifier) source(ctx context.Context, table string) error {
 // sink looks at every cell that the sink holds something of.
 func (v *verifier) sink(ctx context.Context) error {
 	return v.pages(ctx, func(after string, limit int) ([]replicator.Cell, string, error) {
-		return v.comparer.Held(ctx, 0, after, limit)
+		return v.Target.Held(ctx, 0, after, limit)
 	}, func(int) {})
 }
 

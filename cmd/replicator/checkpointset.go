@@ -155,7 +155,7 @@ func (s *setter) unmark(ctx context.Context, sink replicator.Sink, v *replicator
 		}
 		next := at.Anew()
 		next.Repair = intact
-		if err := errors.Join(target.Mark(ctx, next), target.Close()); err != nil {
+		if err := target.Mark(ctx, next); err != nil {
 			return err
 		}
 	}
@@ -220,7 +220,7 @@ func (s *setter) mark(ctx context.Context, sink replicator.Sink, shard config.Sh
 	for i, c := range s.checkpoints(shard, views, at) {
 		target, err := sink.Open(ctx, shard.Name, views[i:i+1])
 		if err == nil {
-			err = errors.Join(target.Mark(ctx, c.Standing), target.Close())
+			err = target.Mark(ctx, c.Standing)
 		}
 		if err != nil {
 			return err

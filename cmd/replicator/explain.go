@@ -118,10 +118,6 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	comparer, ok := o.target.(replicator.Comparer)
-	if !ok {
-		return nil, fmt.Errorf("view %s: its sink can't tell what it holds", view.Name)
-	}
 	var cells []replicator.Cell
 	for _, f := range view.From {
 		key, err := parseKey(ctx, o, f.Table, text)
@@ -130,7 +126,7 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		}
 		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
 		if i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table }); f.Column == "" && o.tables[i].Column != "" {
-			found, err := o.reader.(replicator.Lister).Siblings(ctx, f.Table, []replicator.Key{key})
+			found, err := o.reader.Siblings(ctx, f.Table, []replicator.Key{key})
 			if err != nil {
 				return nil, err
 			}
@@ -151,7 +147,7 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 			ops[i].Version = row.Version
 		}
 	}
-	differences, err := comparer.Compare(ctx, ops)
+	differences, err := o.target.Compare(ctx, ops)
 	if err != nil {
 		return nil, err
 	}

@@ -108,8 +108,11 @@ func (t *tail) run(ctx context.Context, o *options, viewName string) error {
 	return errors.Join(err, t.out.Flush(), t.reader.Close(), source.Close())
 }
 
-// Unlogged says that changes are missing from what is printed. It implements replicator.Unlogger.
-func (t *tail) Unlogged(err error) { t.log.Warn("changes are missing here", "error", err) }
+// Unlogged says that changes are missing from what is printed, and goes on: nothing is kept that would be wrong without them.
+func (t *tail) Unlogged(_ string, _ int64, err error) error {
+	t.log.Warn("changes are missing here", "error", err)
+	return nil
+}
 
 // wholeRows asks for everything that the tables hold.
 func (t *tail) wholeRows(tables []replicator.Table) (err error) {

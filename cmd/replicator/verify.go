@@ -264,9 +264,6 @@ func (o *opened) close() error {
 	if o.source != nil {
 		errs = append(errs, o.source.Close())
 	}
-	if o.target != nil {
-		errs = append(errs, o.target.Close())
-	}
 	if o.sink != nil {
 		errs = append(errs, o.sink.Close())
 	}

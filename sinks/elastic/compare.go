@@ -10,9 +10,7 @@ import (
 	"replicator"
 )
 
-var _ replicator.Comparer = (*Target)(nil)
-
-// Compare implements replicator.Comparer. Documents are read in real time, not as of the last refresh.
+// Compare implements replicator.Target. Documents are read in real time, not as of the last refresh.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	b := &batch{target: t, ops: ops}
 	b.gather()
@@ -120,7 +118,7 @@ func (k *keeper) shown(d *document) (fields [][]byte, hidden bool, err error) {
 	return k.fieldsOf(top), false, nil
 }
 
-// Held implements replicator.Comparer. A document that somebody else put there has no cell: see Strays.
+// Held implements replicator.Target. A document that somebody else put there has no cell: see Strays.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.sweep(ctx, view, after, limit, func(s *slot) bool { return true })
 }

@@ -3,8 +3,6 @@ package elastic_test
 import (
 	"encoding/json"
 	"testing"
-
-	"replicator"
 )
 
 // An index from before states told of dead letters gets what finds them when it is opened.
@@ -32,7 +30,7 @@ func TestAnOlderIndexFindsDeadLetters(t *testing.T) {
 	if a := b.apply(op(c, 1, "name", "no number")); len(a.Rejected) != 1 {
 		t.Fatalf("%+v", a)
 	}
-	cells, next, err := b.target.(replicator.Mourner).Dead(t.Context(), 0, "", 10)
+	cells, next, err := b.target.Dead(t.Context(), 0, "", 10)
 	if err != nil || next != "" || len(cells) != 1 || cells[0] != c {
 		t.Errorf("dead are %v (%q, %v)", cells, next, err)
 	}

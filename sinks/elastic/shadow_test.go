@@ -131,7 +131,6 @@ func TestASearchDuringASwapFindsEverything(t *testing.T) {
 
 func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 	b := newBench(t, `{"dynamic": false}`, "profile", "users")
-	comparer := b.target.(replicator.Comparer)
 	var ops []replicator.Op
 	for n := range int64(5) {
 		ops = append(ops, op(cellOf(t, "users", n), 1, "a", exact()))
@@ -147,7 +146,7 @@ func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 	want := map[int]replicator.DifferenceKind{1: replicator.Missing, 2: replicator.Stale, 4: replicator.Extra}
 	compare := func(want map[int]replicator.DifferenceKind) {
 		t.Helper()
-		differences, err := comparer.Compare(t.Context(), ops)
+		differences, err := b.target.Compare(t.Context(), ops)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +159,7 @@ func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 		}
 	}
 	compare(want)
-	held, next, err := comparer.Held(t.Context(), 0, "", 100)
+	held, next, err := b.target.Held(t.Context(), 0, "", 100)
 	if err != nil || next != "" || len(held) != 3 { // 0, 3 and 4; of the others nothing says which cells they are of
 		t.Errorf("it holds %v, next %q, %v", held, next, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"replicator"
 )
 
-// Unclaimed implements replicator.Sweeper. There is nothing of the kind: a fill from the start writes to an index of its
+// Unclaimed implements replicator.Tidier. There is nothing of the kind: a fill from the start writes to an index of its
 // own, which replaces what was shown before as a whole.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
@@ -28,7 +28,7 @@ type page struct {
 // keepPoint is how long a point in time is kept between two pages: the cells of one are looked up meanwhile.
 const keepPoint = "15m"
 
-// Outdated implements replicator.Sweeper. It pages through all documents that show something, or would if no cell of theirs were a dead
+// Outdated implements replicator.Target. It pages through all documents that show something, or would if no cell of theirs were a dead
 // letter, view by view.
 func (t *Target) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
 	p, err := parsePage(after)
@@ -66,9 +66,7 @@ func (t *Target) sweep(ctx context.Context, view int, after string, limit int, w
 	return t.search(ctx, view, filter(), after, limit, wanted)
 }
 
-var _ replicator.Mourner = (*Target)(nil)
-
-// Dead implements replicator.Mourner.
+// Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.search(ctx, view, dead(), after, limit, func(s *slot) bool { return s.dead })
 }

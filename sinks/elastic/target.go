@@ -33,14 +33,7 @@ type Target struct {
 var (
 	_ replicator.Target    = (*Target)(nil)
 	_ replicator.Refresher = (*Target)(nil)
-	_ replicator.Sweeper   = (*Target)(nil)
 )
-
-// Views implements replicator.Target.
-func (t *Target) Views() []*replicator.View { return t.views }
-
-// Close implements replicator.Target. A target holds nothing of its own.
-func (t *Target) Close() error { return nil }
 
 // guess takes documents for new where most have been lately: a create then costs one request, and one more where it is
 // wrong. A reset is about a cell that is known.

@@ -404,7 +404,7 @@ func TestOutdatedPagesThroughWhatIsShown(t *testing.T) {
 	b.apply(reset(cellOf(t, "users", 0), replicator.NoVersion, 12))
 	found := map[replicator.Cell]bool{}
 	for after, pages := "", 0; ; pages++ {
-		cells, next, err := b.target.(replicator.Sweeper).Outdated(t.Context(), 20, after, 10)
+		cells, next, err := b.target.Outdated(t.Context(), 20, after, 10)
 		if err != nil || pages > 10 {
 			t.Fatal(pages, err)
 		}

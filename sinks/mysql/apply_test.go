@@ -82,7 +82,7 @@ func TestServerRefusalsAreRejectedAlone(t *testing.T) {
 				t.Errorf("rejected were %v, and not %v", got, want)
 			}
 			dead := map[int]bool{}
-			differences, err := target.(replicator.Comparer).Compare(t.Context(), ops)
+			differences, err := target.Compare(t.Context(), ops)
 			for _, d := range differences {
 				dead[d.Op] = d.Kind == replicator.Dead && d.View == 0
 			}
@@ -199,11 +199,10 @@ func TestSweeperFindsWhatNobodyPutThere(t *testing.T) {
 		if _, err := target.Apply(t.Context(), ops); err != nil {
 			t.Fatal(err)
 		}
-		sweeper := target.(replicator.Sweeper)
 		for view := range 2 {
 			found := map[replicator.Cell]bool{}
 			for after, pages := "", 0; pages == 0 || after != ""; pages++ {
-				cells, next, err := sweeper.Unclaimed(t.Context(), view, after, 4)
+				cells, next, err := target.(replicator.Tidier).Unclaimed(t.Context(), view, after, 4)
 				if err != nil || pages > 30 {
 					t.Fatal(pages, err)
 				}
@@ -235,7 +234,7 @@ func TestSweeperFindsWhatNobodyPutThere(t *testing.T) {
 		}
 		var outdated []replicator.Cell
 		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
-			cells, next, err := sweeper.Outdated(t.Context(), 6, after, 3)
+			cells, next, err := target.Outdated(t.Context(), 6, after, 3)
 			if err != nil || pages > 100 {
 				t.Fatal(pages, err)
 			}
@@ -398,7 +397,7 @@ func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
 			if applied, err := target.Apply(t.Context(), ops); err != nil || len(applied.Rejected) > 0 {
 				t.Fatalf("%q: %+v, %v", email, applied, err)
 			}
-			if differences, err := target.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(differences) > 0 {
+			if differences, err := target.Compare(t.Context(), ops); err != nil || len(differences) > 0 {
 				t.Errorf("%q: %+v, %v", email, differences, err)
 			}
 			want := [3]int{3, 3, 1}
@@ -427,7 +426,7 @@ func TestACellWhoseVersionNobodyConfirmedIsOutdatedThoughItShowsNothing(t *testi
 		t.Fatal(err)
 	}
 	for before, want := range map[int64]int{5: 0, 6: 1} {
-		cells, _, err := target.(replicator.Sweeper).Outdated(t.Context(), before, "", 10)
+		cells, _, err := target.Outdated(t.Context(), before, "", 10)
 		if err != nil || len(cells) != want || want == 1 && cells[0] != known.Cell {
 			t.Errorf("before %d: %v, %v", before, cells, err)
 		}

@@ -32,11 +32,11 @@ func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
 				t.Errorf("%s has %d rows, and not %d", table, n, want)
 			}
 		}
-		if d, err := target.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(d) > 0 {
+		if d, err := target.Compare(t.Context(), ops); err != nil || len(d) > 0 {
 			t.Errorf("differences: %+v, %v", d, err)
 		}
 		exec(t, db, "DELETE FROM ci WHERE tag = 'bar'")
-		if d, err := target.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(d) != 1 || d[0].Kind != replicator.Stale {
+		if d, err := target.Compare(t.Context(), ops); err != nil || len(d) != 1 || d[0].Kind != replicator.Stale {
 			t.Errorf("without an entry: differences: %+v, %v", d, err)
 		}
 	})
@@ -93,7 +93,7 @@ func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 						t.Errorf("%s holds %q (%v)", v.Table, all, err)
 					}
 				}
-				if d, err := target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{renamed}); err != nil || len(d) > 0 {
+				if d, err := target.Compare(t.Context(), []replicator.Op{renamed}); err != nil || len(d) > 0 {
 					t.Errorf("differences: %+v, %v", d, err)
 				}
 			})
@@ -219,7 +219,7 @@ func TestTypesThatOnlyMariaDBHasAreCreatedAsTextsElsewhere(t *testing.T) {
 			if a, err := target.Apply(t.Context(), []replicator.Op{op}); err != nil || len(a.Rejected) > 0 {
 				t.Fatal(a, err)
 			}
-			cells, _, err := target.(replicator.Comparer).Held(t.Context(), i, "", 10)
+			cells, _, err := target.Held(t.Context(), i, "", 10)
 			if err != nil || len(cells) != 1 || cells[0].Key != key {
 				t.Errorf("%s: it holds %+v (%v)", types[i], cells, err)
 			}

@@ -14,9 +14,7 @@ import (
 	"replicator"
 )
 
-var _ replicator.Comparer = (*Target)(nil)
-
-// Held implements replicator.Comparer. What only other shards of the source put there is left to them.
+// Held implements replicator.Target. What only other shards of the source put there is left to them.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	doing := "view " + k.view.Name + ": listing what it holds"
@@ -75,7 +73,7 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 	return theirs, err
 }
 
-// Compare implements replicator.Comparer. The tables are read in one snapshot. What a version column holds isn't compared: a
+// Compare implements replicator.Target. The tables are read in one snapshot. What a version column holds isn't compared: a
 // version that is a position has no one true value.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))

@@ -19,7 +19,6 @@ func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 		sink := newSink(t, dsn)
 		defer sink.Close()
 		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
-		comparer := target.(replicator.Comparer)
 		var ops []replicator.Op
 		for n := range 20 {
 			op := userOp(n, 1, 2, fmt.Sprint("user", n))
@@ -33,7 +32,7 @@ func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 		type place struct{ op, view int }
 		compare := func(want map[place]replicator.DifferenceKind) {
 			t.Helper()
-			differences, err := comparer.Compare(t.Context(), ops)
+			differences, err := target.Compare(t.Context(), ops)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +58,7 @@ func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 
 		held := map[replicator.Cell]bool{}
 		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
-			cells, next, err := comparer.Held(t.Context(), 0, after, 6)
+			cells, next, err := target.Held(t.Context(), 0, after, 6)
 			if err != nil || pages > 10 {
 				t.Fatal(pages, err)
 			}
@@ -97,7 +96,7 @@ func TestCompareMergedViews(t *testing.T) {
 			t.Fatal(a, err)
 		}
 		for _, want := range []int{0, 1} {
-			differences, err := target.(replicator.Comparer).Compare(t.Context(), ops)
+			differences, err := target.Compare(t.Context(), ops)
 			if err != nil || len(differences) != want {
 				t.Errorf("differences: %+v, %v", differences, err)
 			}
@@ -130,7 +129,7 @@ func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 		}
 		compare := func(want ...replicator.DifferenceKind) {
 			t.Helper()
-			differences, err := target.(replicator.Comparer).Compare(t.Context(), ops)
+			differences, err := target.Compare(t.Context(), ops)
 			if err != nil {
 				t.Fatal(err)
 			}

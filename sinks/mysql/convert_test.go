@@ -125,7 +125,7 @@ func TestConversion(t *testing.T) {
 			rejected[r.View] = r.Err
 		}
 		// What was stored is read back as what it was, and what was rejected is known as dead.
-		differences, err := target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{op})
+		differences, err := target.Compare(t.Context(), []replicator.Op{op})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -254,17 +254,16 @@ func TestCounterThatWasChangedByHandIsFound(t *testing.T) {
 		sink := newSink(t, dsn)
 		defer sink.Close()
 		target := openTarget(t, sink, counter("c"))
-		comparer := target.(replicator.Comparer)
 		ops := []replicator.Op{amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Lviv", int64(3)), amountOp(3, 1, "", nil)}
 		applyAll(t, target, ops...)
-		if d, err := comparer.Compare(t.Context(), ops); err != nil || len(d) > 0 {
+		if d, err := target.Compare(t.Context(), ops); err != nil || len(d) > 0 {
 			t.Fatal(d, err)
 		}
-		cells, next, err := comparer.Held(t.Context(), 0, "", 100)
+		cells, next, err := target.Held(t.Context(), 0, "", 100)
 		if err != nil || len(cells) != 2 || next != "" {
 			t.Fatal(cells, next, err)
 		}
-		d, err := comparer.Compare(t.Context(), []replicator.Op{amountOp(1, 2, "Kyiv", int64(6)), amountOp(2, 1, "", nil), amountOp(3, 2, "Kyiv", int64(1))})
+		d, err := target.Compare(t.Context(), []replicator.Op{amountOp(1, 2, "Kyiv", int64(6)), amountOp(2, 1, "", nil), amountOp(3, 2, "Kyiv", int64(1))})
 		if err != nil || len(d) != 3 || d[0].Kind != replicator.Stale || d[1].Kind != replicator.Extra || d[2].Kind != replicator.Missing {
 			t.Fatal(d, err)
 		}
@@ -305,7 +304,7 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 			applyAll(t, target, amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Lviv", int64(3)), amountOp(3, 1, "Odesa", int64(1)), amountOp(4, 1, "Rome", int64(2)))
 			sweep := func() {
 				t.Helper()
-				if cells, next, err := target.(replicator.Sweeper).Unclaimed(t.Context(), 0, "", 100); err != nil || len(cells) > 0 || next != "" {
+				if cells, next, err := target.(replicator.Tidier).Unclaimed(t.Context(), 0, "", 100); err != nil || len(cells) > 0 || next != "" {
 					t.Fatal(cells, next, err)
 				}
 			}

@@ -8,12 +8,10 @@ import (
 	"replicator"
 )
 
-var _ replicator.Mourner = (*Target)(nil)
-
 // A state says of each view whether the cell is a dead letter there. The table of the dead says the same, so that they can be found
 // without reading all states: it changes with them, in the same transaction.
 
-// Dead implements replicator.Mourner.
+// Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	cells, next, err := t.dead(ctx, k, after, limit)
@@ -102,7 +100,7 @@ func (s *Sink) forgetDead(ctx context.Context, retired map[uint32]bool) error {
 	return classify(err, "table "+deadTable)
 }
 
-// Dead implements replicator.Mourner.
+// Dead implements replicator.Target.
 func (t *shardedTarget) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.local[shard][view] == absent {

@@ -19,7 +19,7 @@ func TestTheTableOfTheDeadIsMadeWhereItIsMissing(t *testing.T) {
 		v := view("row", "checked", "email")
 		dead := func(target replicator.Target, want ...replicator.Cell) {
 			t.Helper()
-			cells, next, err := target.(replicator.Mourner).Dead(t.Context(), 0, "", 10)
+			cells, next, err := target.Dead(t.Context(), 0, "", 10)
 			if err != nil || next != "" || !slices.Equal(cells, want) {
 				t.Errorf("dead are %v (%q, %v), and not %v", cells, next, err, want)
 			}
@@ -41,7 +41,7 @@ func TestTheTableOfTheDeadIsMadeWhereItIsMissing(t *testing.T) {
 		dead(target, later.Cell)
 		apply(target, old) // the state is what it was
 		dead(target, old.Cell, later.Cell)
-		if d, err := target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{old}); err != nil || len(d) != 1 || d[0].Kind != replicator.Dead {
+		if d, err := target.Compare(t.Context(), []replicator.Op{old}); err != nil || len(d) != 1 || d[0].Kind != replicator.Dead {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})

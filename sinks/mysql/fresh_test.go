@@ -78,7 +78,7 @@ func TestOnlyAFirstFillIntoAnEmptyTableLeavesNothingUnclaimed(t *testing.T) {
 			if !c.before {
 				byHand()
 			}
-			cells, _, err := target.(replicator.Sweeper).Unclaimed(t.Context(), 0, "", 100)
+			cells, _, err := target.(replicator.Tidier).Unclaimed(t.Context(), 0, "", 100)
 			if err != nil || len(cells) != c.unclaimed {
 				t.Errorf("%v, %v", cells, err)
 			}

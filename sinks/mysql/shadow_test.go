@@ -31,14 +31,14 @@ func TestATargetOfBeforeASwapIsOpenedAnew(t *testing.T) {
 			t.Errorf("a mark by a target of before the swap: %v", err)
 		}
 		ops := []replicator.Op{amountOp(1, 1, "Kyiv", int64(5))}
-		if _, err := old.(replicator.Comparer).Compare(t.Context(), ops); err == nil || replicator.IsFatal(err) {
+		if _, err := old.Compare(t.Context(), ops); err == nil || replicator.IsFatal(err) {
 			t.Errorf("what a target of before the swap takes for missing: %v", err)
 		}
 		anew := openTarget(t, second, counter("c"))
 		if err := anew.Mark(t.Context(), replicator.Standing{Position: at}); err != nil {
 			t.Error(err)
 		}
-		if differences, err := anew.(replicator.Comparer).Compare(t.Context(), ops); err != nil || len(differences) > 0 {
+		if differences, err := anew.Compare(t.Context(), ops); err != nil || len(differences) > 0 {
 			t.Errorf("after the swap: %v, %v", differences, err)
 		}
 		exec(t, db, "UPDATE replicator_views SET name = NULL")

@@ -288,7 +288,7 @@ func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
 			if len(applied.Stale) > 0 {
 				continue
 			}
-			d, err := target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{other, step.op})
+			d, err := target.Compare(t.Context(), []replicator.Op{other, step.op})
 			if err != nil || step.rejected != (len(d) == 1 && d[0].Kind == replicator.Dead && d[0].Op == 1) || !step.rejected && len(d) > 0 {
 				t.Errorf("version %d: differences %+v, %v", step.op.Version, d, err)
 			}

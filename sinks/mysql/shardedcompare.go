@@ -6,7 +6,7 @@ import (
 	"replicator"
 )
 
-// Compare implements replicator.Comparer. Each shard is compared with its part, so that a copy of an entry where it does not
+// Compare implements replicator.Target. Each shard is compared with its part, so that a copy of an entry where it does not
 // belong is found, too.
 func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	expected := map[belongs][]bool{}

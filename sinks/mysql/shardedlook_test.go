@@ -36,7 +36,6 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 		tags.Fields[0].Path, tags.ShardOn = "tags[]", "tag"
 		views := append(movingViews(), tags)
 		target := m.open(t, views...)
-		comparer := target.(replicator.Comparer)
 		var ops []replicator.Op
 		for n := range 20 {
 			op := userOp(n, 1, 3, fmt.Sprint("user", n))
@@ -49,7 +48,7 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 		type at struct{ op, view int }
 		expect := func(when string, want map[at]replicator.DifferenceKind) {
 			t.Helper()
-			differences, err := comparer.Compare(t.Context(), ops)
+			differences, err := target.Compare(t.Context(), ops)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +87,7 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 		}
 		expect("after the damage", damage)
 		for n := range views {
-			held := everyPage(t, func(after string) ([]replicator.Cell, string, error) { return comparer.Held(t.Context(), n, after, 7) })
+			held := everyPage(t, func(after string) ([]replicator.Cell, string, error) { return target.Held(t.Context(), n, after, 7) })
 			want := 20
 			if n == 2 {
 				want = 19
@@ -107,7 +106,7 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 				t.Errorf("view %s holds %d entries after the repair", v.Name, len(held))
 			}
 		}
-		if _, _, err := comparer.Held(t.Context(), 0, "7:", 7); err == nil {
+		if _, _, err := target.Held(t.Context(), 0, "7:", 7); err == nil {
 			t.Error("a page of no shard")
 		}
 	})
@@ -127,7 +126,6 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 				v.Fingerprint = fmt.Sprint(n)
 			}
 			target := m.open(t, views...)
-			sweeper := target.(replicator.Sweeper)
 			began := order + 1
 			var ops []replicator.Op
 			for i := range users {
@@ -144,11 +142,11 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 			}
 			applyAll(t, target, ops...)
 			look := everyPage(t, func(after string) ([]replicator.Cell, string, error) {
-				return sweeper.Outdated(t.Context(), began, after, 7)
+				return target.Outdated(t.Context(), began, after, 7)
 			})
 			for n := range views {
 				maps.Copy(look, everyPage(t, func(after string) ([]replicator.Cell, string, error) {
-					return sweeper.Unclaimed(t.Context(), n, after, 7)
+					return target.(replicator.Tidier).Unclaimed(t.Context(), n, after, 7)
 				}))
 			}
 			order++

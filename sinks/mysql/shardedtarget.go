@@ -21,11 +21,8 @@ type shardedTarget struct {
 const absent = -1
 
 var (
-	_ replicator.Target   = (*shardedTarget)(nil)
-	_ replicator.Sweeper  = (*shardedTarget)(nil)
-	_ replicator.Comparer = (*shardedTarget)(nil)
-	_ replicator.Tidier   = (*shardedTarget)(nil)
-	_ replicator.Mourner  = (*shardedTarget)(nil)
+	_ replicator.Target = (*shardedTarget)(nil)
+	_ replicator.Tidier = (*shardedTarget)(nil)
 )
 
 // place finds out where each view stands in the shards' targets.
@@ -55,12 +52,6 @@ func (t *shardedTarget) keepers(v *replicator.View) []*keeper {
 	}
 	return kept
 }
-
-// Views implements replicator.Target.
-func (t *shardedTarget) Views() []*replicator.View { return t.views }
-
-// Close implements replicator.Target. The shards' targets hold no connections of their own.
-func (t *shardedTarget) Close() error { return nil }
 
 // each calls do for every shard that has a target.
 func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
@@ -105,7 +96,7 @@ func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error 
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }
 
-// Unclaimed implements replicator.Sweeper.
+// Unclaimed implements replicator.Tidier.
 func (t *shardedTarget) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.local[shard][view] == absent {
@@ -115,7 +106,7 @@ func (t *shardedTarget) Unclaimed(ctx context.Context, view int, after string, l
 	})
 }
 
-// Outdated implements replicator.Sweeper.
+// Outdated implements replicator.Target.
 func (t *shardedTarget) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
 	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.shards[shard] == nil {
@@ -125,7 +116,7 @@ func (t *shardedTarget) Outdated(ctx context.Context, before int64, after string
 	})
 }
 
-// Held implements replicator.Comparer.
+// Held implements replicator.Target.
 func (t *shardedTarget) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.local[shard][view] == absent {

@@ -77,7 +77,7 @@ func TestSumsAreComparedAFewGroupsAtATime(t *testing.T) {
 		for _, change := range append(spoil, "DELETE FROM c WHERE amount % 2 = 0") {
 			exec(t, db, change)
 		}
-		if _, _, err := target.(replicator.Sweeper).Unclaimed(t.Context(), 0, "", 500); err != nil {
+		if _, _, err := target.(replicator.Tidier).Unclaimed(t.Context(), 0, "", 500); err != nil {
 			t.Fatal(err)
 		}
 		expectLower(t, sumsIn(t, db, "c"), want)

@@ -13,9 +13,7 @@ import (
 	"replicator/internal/uuid"
 )
 
-var _ replicator.Sweeper = (*Target)(nil)
-
-// Unclaimed implements replicator.Sweeper. It pages through the target by its key columns. Where a key's cells could be of
+// Unclaimed implements replicator.Tidier. It pages through the target by its key columns. Where a key's cells could be of
 // any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims. What a
 // counter's table holds has no cell that could be looked at: its sums are put right at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
@@ -328,7 +326,7 @@ func withDigitsAs(text, other string) string {
 	return text
 }
 
-// Outdated implements replicator.Sweeper. It pages through the states of the source's cells.
+// Outdated implements replicator.Target. It pages through the states of the source's cells.
 func (t *Target) Outdated(ctx context.Context, before int64, from string, limit int) ([]replicator.Cell, string, error) {
 	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return t.shows(state, before) })
 	return cells, next, classify(err, "looking for cells that a fill did not confirm")

@@ -29,12 +29,6 @@ var _ replicator.Target = (*Target)(nil)
 // salt makes a view's digests its own.
 type salt = []byte
 
-// Views implements replicator.Target.
-func (t *Target) Views() []*replicator.View { return t.views }
-
-// Close implements replicator.Target. A target holds no connection of its own.
-func (t *Target) Close() error { return nil }
-
 // Versions implements replicator.Target.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
 	versions, err := t.versions(ctx, cells, func(replicator.Cell, *keeper) bool { return true })

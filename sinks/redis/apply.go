@@ -19,12 +19,6 @@ type Target struct {
 
 var _ replicator.Target = (*Target)(nil)
 
-// Views implements replicator.Target.
-func (t *Target) Views() []*replicator.View { return t.views }
-
-// Close implements replicator.Target. The sink's connections are its own.
-func (t *Target) Close() error { return nil }
-
 // maxTries is how often an entity is decided anew because somebody else changed its record meanwhile.
 const maxTries = 50
 

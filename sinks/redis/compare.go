@@ -15,9 +15,7 @@ import (
 	"replicator"
 )
 
-var _ replicator.Comparer = (*Target)(nil)
-
-// Compare implements replicator.Comparer. What keys hold is read between two readings of the entities' records: an entity
+// Compare implements replicator.Target. What keys hold is read between two readings of the entities' records: an entity
 // whose record changed meanwhile is looked at again.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	var found []replicator.Difference
@@ -394,7 +392,7 @@ func sameAmounts(a, b []claim) bool {
 	return true
 }
 
-// Held implements replicator.Comparer. It goes by the records: what somebody else put where the program never wrote is not
+// Held implements replicator.Target. It goes by the records: what somebody else put where the program never wrote is not
 // found, because no cell can be told from a key.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	id := t.keepers[view].id

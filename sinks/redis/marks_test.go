@@ -116,10 +116,9 @@ func TestAForgottenViewIsFilledAnew(t *testing.T) {
 			if got := f.cli(t, "GET", "c"); got != "10" {
 				t.Errorf("the counter shows %s, want 10", got)
 			}
-			sweeper := target.(replicator.Sweeper)
 			var found []replicator.Cell
 			for after := ""; ; {
-				cells, next, err := sweeper.Outdated(t.Context(), 2, after, 10)
+				cells, next, err := target.Outdated(t.Context(), 2, after, 10)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -241,7 +241,7 @@ func TestWhatWasChangedByHandIsPutRightByALookOrARewrite(t *testing.T) {
 	f := open(t, views...)
 	differences := func(op replicator.Op) map[string]replicator.DifferenceKind {
 		t.Helper()
-		found, err := f.target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{op})
+		found, err := f.target.Compare(t.Context(), []replicator.Op{op})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +414,7 @@ func TestAMemberOfARankingStaysWithAScoreOfZero(t *testing.T) {
 		if got := f.cli(t, "ZSCORE", "z", "m"); got != s.want {
 			t.Errorf("%s: the score is %q, want %q", s.what, got, s.want)
 		}
-		differences, err := f.target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{s.op})
+		differences, err := f.target.Compare(t.Context(), []replicator.Op{s.op})
 		if err != nil || len(differences) > 0 {
 			t.Errorf("%s: compared: %v, %v", s.what, differences, err)
 		}
@@ -425,7 +425,7 @@ func TestAMemberOfARankingStaysWithAScoreOfZero(t *testing.T) {
 	again := op("c", 1, claim(int64(0)))
 	apply(t, f.target, again)
 	f.cli(t, "ZREM", "z", "m")
-	if differences, err := f.target.(replicator.Comparer).Compare(t.Context(), []replicator.Op{again}); err != nil || len(differences) != 1 {
+	if differences, err := f.target.Compare(t.Context(), []replicator.Op{again}); err != nil || len(differences) != 1 {
 		t.Errorf("a member that was removed by hand: %v, %v", differences, err)
 	}
 	again.Rewrite = true
@@ -456,7 +456,7 @@ func TestACellWhoseVersionNobodyConfirmedIsOutdatedThoughItShowsNothing(t *testi
 	known, gone := cellOf(t, "cell", "users", "known"), cellOf(t, "cell", "users", "gone")
 	apply(t, f.target, put(known, 5), replicator.Op{Cell: gone, Version: replicator.NoVersion, AsOf: 5, Values: []replicator.Value{{}}})
 	for before, want := range map[int64]int{5: 0, 6: 1} {
-		cells, _, err := f.target.(replicator.Sweeper).Outdated(t.Context(), before, "", 10)
+		cells, _, err := f.target.Outdated(t.Context(), before, "", 10)
 		if err != nil || len(cells) != want || want == 1 && cells[0] != known {
 			t.Errorf("before %d: %v, %v", before, cells, err)
 		}

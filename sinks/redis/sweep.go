@@ -13,15 +13,13 @@ import (
 	"replicator"
 )
 
-var _ replicator.Sweeper = (*Target)(nil)
-
-// Unclaimed implements replicator.Sweeper. It finds nothing: which cell a key belongs to can't be told from the key, and what
+// Unclaimed implements replicator.Tidier. It finds nothing: which cell a key belongs to can't be told from the key, and what
 // the sink itself once put there its records know, whatever became of the view since: see Outdated.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
 
-// Outdated implements replicator.Sweeper.
+// Outdated implements replicator.Target.
 func (t *Target) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.page(ctx, after, limit, func(r *record, c replicator.Cell) bool {
 		return slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.shows(r, c, before) })

@@ -14,13 +14,9 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 			f.t.Fatalf("a cell that is dead in views %v: that it is so in view %d is %v", views, i, found)
 		}
 	}
-	comparer, ok := f.target.(replicator.Comparer)
-	if !ok {
-		return
-	}
 	const asOf = firstOrder - 2
 	for _, version := range []int64{version, asOf} { // the row's own, or its place, which every look has another of
-		differences, err := comparer.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
+		differences, err := f.target.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
 		if err != nil {
 			f.t.Fatalf("Compare: %v", err)
 		}
@@ -39,12 +35,8 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 // listed are the cells that are dead in a view, page by page.
 func (f *fixture) listed(view int) (all []replicator.Cell) {
 	f.t.Helper()
-	mourner, ok := f.target.(replicator.Mourner)
-	if !ok {
-		f.t.Fatal("the target does not tell which cells are dead letters (replicator.Mourner)")
-	}
 	for after := ""; ; {
-		cells, next, err := mourner.Dead(f.t.Context(), view, after, 2)
+		cells, next, err := f.target.Dead(f.t.Context(), view, after, 2)
 		if err != nil {
 			f.t.Fatalf("Dead: %v", err)
 		}

@@ -89,9 +89,6 @@ func open(t testing.TB, s *Subject, source string, views []*replicator.View) rep
 		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := target.Close(); err != nil {
-			t.Errorf("closing a target: %v", err)
-		}
 		if err := sink.Close(); err != nil {
 			t.Errorf("closing a sink: %v", err)
 		}
