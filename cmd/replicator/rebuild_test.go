@@ -358,3 +358,30 @@ fields = ["username"]
 	}
 	p.stop()
 }
+
+// Somebody drops the table beside one of two views that are rebuilt together: that one says so, and the other is swapped in.
+func TestAViewThatLosesItsShadowHoldsUpNoOtherOfItsRebuild(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(cellViews, slowly)
+	p := l.fillLab(400)
+	l.exec("UPDATE index_users_email SET email = CONCAT('spoilt ', email)")
+	r := l.start("rebuild", "users", "index_users_email", "-c", l.file())
+	eventually(t, func() error {
+		marked := l.rows("SELECT COUNT(*) FROM replicator_views WHERE name = 'users@rebuild' AND mark_order > 0")
+		return as(marked[0] == "1", "some of the rebuild is marked")
+	})
+	l.exec("DROP TABLE users__rebuild")
+	if code := r.wait(); code != exitFailed || !strings.Contains(r.log.String(), "view users") {
+		t.Errorf("exit status %d\n%s", code, r.log.String())
+	}
+	eventually(t, func() error {
+		return as(l.status("index_users_email").State == "running" && l.status("users").State == "failed", "the one is done, the other failed")
+	})
+	l.expect("SELECT COUNT(*) FROM index_users_email WHERE email LIKE 'spoilt%'", "0")
+	l.expect("SELECT COUNT(*) FROM users", "400")
+	l.put("a", 2, `{"email": "a@x.org"}`)
+	l.caughtUp() // what is live goes on
+	l.must("rebuild", "users")
+	l.rebuilt(400) // a is one of them
+	p.stop()
+}
