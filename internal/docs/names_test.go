@@ -1,0 +1,167 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+const root = "../.."
+
+// pages are the repository's Markdown files, by their paths from the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, err := filepath.Rel(root, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[name] = string(text)
+		}
+	}
+	if len(texts) < 15 {
+		t.Fatalf("found %d pages", len(texts))
+	}
+	return texts
+}
+
+var (
+	fence = regexp.MustCompile("(?ms)^```.*?^```$")
+	quote = regexp.MustCompile("`([^`\n]+)`")
+	link  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	file  = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*\.(go|md|lua|toml|sql|yml|py|html)$`)
+	path  = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+/?$`)
+)
+
+// users are names of files that a page means to be the reader's own.
+var users = map[string]bool{"replicator.toml": true, "mapping.json": true}
+
+func TestDocsNameOnlyFilesThatExist(t *testing.T) {
+	exists := func(name string) bool { _, err := os.Stat(filepath.Join(root, name)); return err == nil }
+	texts := pages(t)
+	for page, text := range texts {
+		dir := filepath.Dir(page)
+		for _, m := range quote.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			name := m[1]
+			first, _, _ := strings.Cut(name, "/")
+			ours := file.MatchString(name) && !users[name] || path.MatchString(name) && exists(first)
+			if ours && !exists(name) && !exists(filepath.Join(dir, name)) {
+				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			to := page
+			if target != "" {
+				to = filepath.Join(dir, target)
+			}
+			if !exists(to) {
+				t.Errorf("%s links to %s, which does not exist", page, to)
+			} else if anchor != "" && !hasHeading(texts[to], anchor) {
+				t.Errorf("%s links to #%s, and %s has no such heading", page, anchor, to)
+			}
+		}
+	}
+}
+
+// hasHeading tells whether a page has the heading that an anchor stands for.
+func hasHeading(text, anchor string) bool {
+	for line := range strings.Lines(fence.ReplaceAllString(text, "")) {
+		title, found := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
+		if !found || !strings.HasPrefix(line, "#") {
+			continue
+		}
+		slug := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(title))
+		if slug == anchor {
+			return true
+		}
+	}
+	return false
+}
+
+// Rows of tables can't be broken, nor what a block shows of commands and their output.
+func TestDocsLinesAreAtMost120Columns(t *testing.T) {
+	texts := pages(t)
+	example, err := os.ReadFile(filepath.Join(root, "config.example.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts["config.example.toml"] = string(example)
+	delete(texts, "CHANGELOG.md")  // its lines are merged as they come
+	delete(texts, "docs/sinks.md") // still to be wrapped
+	for page, text := range texts {
+		n, block := 0, false
+		for line := range strings.Lines(text) {
+			n++
+			if strings.HasPrefix(line, "```") {
+				block = !block
+			}
+			columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+			if columns > 120 && !block && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s:%d has %d columns", page, n, columns)
+			}
+		}
+	}
+}
+
+// TestArchitectureShowsTheWayOfARow holds the page to what it is for: a short way through files that exist, and few words.
+func TestArchitectureShowsTheWayOfARow(t *testing.T) {
+	text := pages(t)["docs/architecture.md"]
+	hops := 0
+	for line := range strings.Lines(section(t, text, "The way of a row")) {
+		if line[0] < '1' || line[0] > '9' {
+			continue
+		}
+		hops++
+		named := false
+		for _, m := range quote.FindAllStringSubmatch(line, -1) {
+			named = named || file.MatchString(m[1])
+		}
+		if !named {
+			t.Errorf("a hop names no file: %s", line)
+		}
+	}
+	if hops == 0 || hops >= 8 {
+		t.Errorf("a row takes %d hops", hops)
+	}
+	words := strings.Count(section(t, text, "Glossary"), "\n| **")
+	if words == 0 || words > 40 {
+		t.Errorf("the glossary has %d words", words)
+	}
+}
+
+// section is what stands under a heading of the second level.
+func section(t *testing.T, text, title string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(text, "\n## "+title+"\n")
+	if !found {
+		t.Fatalf("no section %q", title)
+	}
+	body, _, _ := strings.Cut(rest, "\n## ")
+	return body
+}
