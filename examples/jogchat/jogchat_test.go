@@ -37,7 +37,8 @@ func prepare(t testing.TB, s *servers.Server) (db *sql.DB, dsn string) {
 	return db, dsn
 }
 
-// write lets writers work until the returned function is called. Errors are part of it: servers die under them.
+// write lets writers work until the returned function is called, some hundred steps a second, which leaves a core to what
+// is tested. Errors are part of it: servers die under them.
 func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,11 +47,13 @@ func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 		wg.Go(func() {
 			w := jogchat.NewWriter(db, seed+uint64(i), 400)
 			for ctx.Err() == nil {
+				pause := 2 * time.Millisecond
 				if err := w.Step(ctx); err != nil {
-					select {
-					case <-time.After(10 * time.Millisecond):
-					case <-ctx.Done():
-					}
+					pause = 10 * time.Millisecond
+				}
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done():
 				}
 			}
 		})
