@@ -52,7 +52,8 @@ type Reader interface {
 	// Latest is the present end of the source's log, in this reader's Orders.
 	Latest(ctx context.Context) (Position, error)
 
-	// Newest reads the newest row that each of the first cells has now, in their order; nil where none is left. There are as many
+	// Newest reads the newest row that each of the first cells has now, in their order; nil where none is left, or where it
+	// spells the key in another way (see Spellings). There are as many
 	// as come to a number of bytes, at least one; all if that is 0. Everything up to asOf is included (a fenced read); what was
 	// committed later may be.
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
@@ -69,8 +70,15 @@ type Reader interface {
 	// returned as next ("" at first); an empty next is the end. Only cells of the given column values, all if columns is empty.
 	Cells(ctx context.Context, table string, columns []string, after string, limit int) (cells []Cell, next string, err error)
 
-	// Siblings returns the cells, of whatever column, that a table has rows of with the given keys.
+	// Siblings returns the cells, of whatever column and spelling of the key, that a table has rows of with the given keys.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
+
+	// MixesSpellings reports whether a table has several rows per cell, and takes different keys for one.
+	MixesSpellings(table string) bool
+
+	// Spellings looks for keys of which the source has rows that are spelt in another way. For each it returns the cells, of
+	// whatever column and spelling. All that was handed out before is seen.
+	Spellings(ctx context.Context, table string, keys []Key) ([][]Cell, error)
 
 	// Estimate is about how many rows a table has.
 	Estimate(ctx context.Context, table string) (int64, error)

@@ -13,8 +13,8 @@ import (
 // versionsRead is how many rows are read for each cell that is asked for: cells have several versions.
 const versionsRead = 4
 
-// Cells implements replicator.Reader. It reads the key columns only, which an index on them holds, and leaves it to the cells'
-// own comparison which rows are of one cell: the server's DISTINCT would take "a" and "A" for equal.
+// Cells implements replicator.Reader. It reads the key columns only, which an index on them holds. Each spelling of a key is listed: the
+// server's DISTINCT would take "a" and "A" for equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string, limit int) ([]replicator.Cell, string, error) {
 	w := r.tables.byName[table]
 	if w == nil {
@@ -58,7 +58,7 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	return cells, next, nil
 }
 
-// Siblings implements replicator.Reader. Like Cells it leaves it to the cells' own comparison which rows are of one cell.
+// Siblings implements replicator.Reader. Like Cells it lists each spelling of a key.
 func (r *Reader) Siblings(ctx context.Context, table string, keys []replicator.Key) (cells []replicator.Cell, err error) {
 	w := r.tables.byName[table]
 	if w == nil {
@@ -105,7 +105,7 @@ func (r *Reader) Siblings(ctx context.Context, table string, keys []replicator.K
 
 // keysOnly selects nothing but what makes a cell, in the cells' order.
 func (x *selection) keysOnly() *selection {
-	y := &selection{t: x.t, single: true, column: -1, version: -1, body: -1}
+	y := &selection{t: x.t, shape: x.shape, single: true, column: -1, version: -1, body: -1}
 	var list []string
 	add := func(i int) int {
 		y.columns = append(y.columns, x.columns[i])

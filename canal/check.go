@@ -49,7 +49,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c.retention(ctx, conn, srv)
 	for _, t := range s.cfg.Tables {
 		c.table(ctx, conn, srv, t)
-		c.spellings(ctx, conn, t, s.db.Conn)
+		c.spellings(ctx, conn, srv, t, s.db.Conn)
 		c.cascades(ctx, conn, t)
 	}
 	return c.findings
@@ -208,7 +208,7 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 }
 
 // spellings looks for values that the table's columns take for one and that are spelt in several ways.
-func (c *checker) spellings(ctx context.Context, db *sql.Conn, table replicator.Table, connect func(context.Context) (*sql.Conn, error)) {
+func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table replicator.Table, connect func(context.Context) (*sql.Conn, error)) {
 	shape, err := readSchema(ctx, db, &table)
 	if err != nil {
 		return // that was said
@@ -216,14 +216,18 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, table replicator.
 	if err := newColumnNames(&table, shape, connect).check(ctx); err != nil {
 		c.fail("table "+table.Name, describe(err), "correct the views")
 	}
-	if shape.single(&table) {
+	if !shape.mixed {
 		return
 	}
-	for _, name := range table.Key {
-		if k := shape.column(name); k != nil && !k.tellsAll() {
-			c.warn("table "+table.Name, fmt.Sprintf("several rows are one cell, and its key column %s (%s) takes different spellings for one key: each is a cell of "+
-				"its own here", k.name, k.collation), "spell each key one way, or give the column a binary collation")
-		}
+	w := &watched{Table: table}
+	w.schema.Store(shape)
+	x, err := newSelection(w)
+	if err != nil {
+		return // that was said
+	}
+	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // else a table too large to be looked at now
+		c.warn("table "+table.Name, fmt.Sprintf("key %s is spelt in several ways, which the source takes for one: it is shown as its newest row spells it, "+
+			"and a view that merges columns is refused while their newest rows differ in that", key), "spell each key one way, or give the key's columns a binary collation")
 	}
 }
 

@@ -14,7 +14,7 @@
 //     statements reach logs or errors (a MariaDB binlog holds clear passwords).
 //   - Memory is bounded by one event of the binlog; compressed transactions are decoded as a stream.
 //   - What one cell is the source's own columns say: values of the column role that the source takes for one are one cell's
-//     (names.go); a key is spelt as in the row. An ALTER that makes cells or versions others ends reading: identity.go.
+//     (names.go), and so are rows whose keys it takes for one, of which the newest says how the key is spelt (spelling.go). An ALTER that makes cells or versions others ends reading: identity.go.
 //   - A value read by a scan equals the value of the same row in the binlog: values.go and text.go obey one type table, and texts
 //     in the binlog are converted by the server's own tables: see codes.go.
 //

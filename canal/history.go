@@ -213,6 +213,17 @@ func (h *history) latest() (order int64, before *gtidSet) {
 	return order, before
 }
 
+// handedOut returns all transactions of which something was handed out; nil where those before the start are not known.
+func (h *history) handedOut() *gtidSet {
+	_, before := h.latest()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if before != nil {
+		h.applyTo(before, h.open.last)
+	}
+	return before
+}
+
 func (h *history) apply(r gtidRun) {
 	if h.gtids {
 		h.applyTo(h.base, r)

@@ -198,7 +198,8 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 // The escape is '!', since not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition is the condition that finds a cell's rows: by the index, and byte for byte.
+// cellCondition is the condition that finds a cell's rows: by the index, and byte for byte; but in every spelling of its key where it may
+// have several.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil || len(key) != len(x.key) {
@@ -210,13 +211,14 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		col := &x.columns[i]
 		placeholder, arg := col.argument(v)
 		compare := " = "
+		like := false
 		if text, ok := v.(string); ok && col.lossy() && strings.Contains(text, "?") {
-			compare, placeholder, arg = " LIKE ", placeholder+" ESCAPE '!'", likeLossy.Replace(text)
+			compare, placeholder, arg, like = " LIKE ", placeholder+" ESCAPE '!'", likeLossy.Replace(text), true
 		}
 		parts, args = append(parts, sqlname.Quote(col.name)+compare+placeholder), append(args, arg)
-		if text, ok := v.(string); ok && col.kind == kindText {
-			// A collation takes "a", "A" and "a " for equal; they are different cells.
-			parts = append(parts, "CAST(CONVERT("+sqlname.Quote(col.name)+" USING utf8mb4) AS BINARY) = ?")
+		if text, ok := v.(string); ok && col.kind == kindText && (like || !x.mixed()) {
+			// A pattern finds what is not equal; and where a cell has one row, another spelling is another cell's, before or after it.
+			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}
 	}

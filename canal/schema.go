@@ -36,6 +36,7 @@ type schema struct {
 	unique  [][]string // the columns of every unique key, the primary key first
 	indexed [][]string // the columns of every index, in order
 	ordered []index    // the indexes whose entries hold their columns' whole values, in the values' order
+	mixed   bool       // a cell has several rows, which may spell one key in several ways
 }
 
 // index is an index as information_schema has it now.
@@ -154,7 +155,9 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	if rows, err = tx.QueryContext(ctx, indexesQuery, t.Database, t.Table); err != nil {
 		return nil, err
 	}
-	return s, s.readIndexes(rows)
+	err = s.readIndexes(rows)
+	s.mixed = s.mixesSpellings(t)
+	return s, err
 }
 
 func (s *schema) readIndexes(rows *sql.Rows) error {

@@ -18,7 +18,8 @@ import (
 // nine rows of ten are then neither sent, nor decoded, nor looked up in a sink.
 //
 // The client, not the server, says which version is the newest: by the cell's bytes and by the order of versions that the
-// binlog is read in. For the server "a", "A" and "a " may be one key, and a version that is a dead letter may be the highest.
+// binlog is read in. A version that is a dead letter may be the highest; and each spelling of a key is handed out, of which the
+// pipeline finds the one that counts, as for the tail.
 // NOT EXISTS (a newer one) would cost MySQL 5 µs a row of the table, the walk costs half a microsecond.
 //
 // What is left out is no loss. A version that is not the newest when it is walked past, and is in the end, lost all that

@@ -301,6 +301,14 @@ func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string
 	return cells, next, nil
 }
 
+// MixesSpellings implements replicator.Reader: it tells all keys apart.
+func (r *fakeReader) MixesSpellings(string) bool { return false }
+
+// Spellings implements replicator.Reader.
+func (r *fakeReader) Spellings(context.Context, string, []replicator.Key) ([][]replicator.Cell, error) {
+	return nil, nil
+}
+
 // Siblings implements replicator.Reader: entities have one cell.
 func (r *fakeReader) Siblings(_ context.Context, _ string, keys []replicator.Key) (cells []replicator.Cell, err error) {
 	r.mu.Lock()

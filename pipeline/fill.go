@@ -157,7 +157,7 @@ func (s *session) put(ctx context.Context, row *replicator.Row) error {
 		return err
 	}
 	s.add(&replicator.Change{Kind: replicator.Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row}, size)
-	return nil
+	return s.spelt(ctx, row.Cell, time.Time{})
 }
 
 // look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It fails where

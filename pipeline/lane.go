@@ -13,6 +13,7 @@ import (
 // batch in flight. So changes of one cell are applied in order, and a cell that changes often costs one write a batch.
 type lane struct {
 	session *session
+	apply   func(ctx context.Context, batch []*pending) error
 	wake    chan struct{} // holds one token when there is something pending
 
 	mu      sync.Mutex
@@ -46,8 +47,8 @@ type waiter struct {
 	done  chan struct{}
 }
 
-func newLane(s *session, at int64) *lane {
-	return &lane{session: s, wake: make(chan struct{}, 1), pending: map[replicator.Cell]*pending{}, at: at}
+func newLane(s *session, at int64, apply func(context.Context, []*pending) error) *lane {
+	return &lane{session: s, apply: apply, wake: make(chan struct{}, 1), pending: map[replicator.Cell]*pending{}, at: at}
 }
 
 // add makes c pending; size was taken from the budget for it. It returns what of the budget is no longer needed.
@@ -209,7 +210,7 @@ func (l *lane) run(ctx context.Context, drain <-chan struct{}) error {
 		}
 		batch, reached, added := l.take()
 		for start := 0; start < len(batch); start += maxBatch {
-			if err := l.session.apply(ctx, batch[start:min(start+maxBatch, len(batch))]); err != nil {
+			if err := l.apply(ctx, batch[start:min(start+maxBatch, len(batch))]); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,8 @@ type session struct {
 	target replicator.Target
 	budget *budget
 	lanes  []*lane
+
+	spellings *lane // of the keys whose other spellings the source is to be asked for
 
 	committed  atomic.Int64 // the last transaction end that the reader delivered
 	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
@@ -76,8 +79,9 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	r.moveTo(start)
 	if err = s.save(ctx); err == nil {
 		for range p.Lanes {
-			s.lanes = append(s.lanes, newLane(s, start.Order))
+			s.lanes = append(s.lanes, newLane(s, start.Order, s.apply))
 		}
+		s.spellings = newLane(s, start.Order, s.respell)
 		return s, nil
 	}
 	return nil, errors.Join(unproven(err), reader.Close())
@@ -96,7 +100,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	defer endIntake(nil)
 	defer context.AfterFunc(stop, func() { endIntake(errStopped) })()
 
-	var feeders, lanes, saver sync.WaitGroup
+	var feeders, asker, lanes, saver sync.WaitGroup
 	start := func(wg *sync.WaitGroup, do func() error) {
 		wg.Go(func() {
 			if err := do(); err != nil && !errors.Is(err, errStopped) {
@@ -104,7 +108,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 			}
 		})
 	}
-	drain, saved := make(chan struct{}), make(chan struct{})
+	unfed, drain, saved := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	start(&feeders, func() error {
 		if err := s.reader.Read(intake, s); intake.Err() == nil {
 			return fmt.Errorf("reading the source: %w", orEnded(err))
@@ -113,6 +117,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	})
 	start(&feeders, func() error { return s.fill(intake) })
 	start(&feeders, func() error { return s.mourn(intake) })
+	start(&asker, func() error { return s.spellings.run(ctx, unfed) })
 	for _, l := range s.lanes {
 		start(&lanes, func() error { return l.run(ctx, drain) })
 	}
@@ -121,6 +126,8 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	feeders.Wait()
 	// Phase two of a stop: nothing comes in any more, what is pending is applied within the drain time.
 	timer := time.AfterFunc(s.run.pipeline.Drain, func() { fail(fmt.Errorf("not drained within %s", s.run.pipeline.Drain)) })
+	close(unfed)
+	asker.Wait()
 	close(drain)
 	lanes.Wait()
 	s.end()
@@ -174,7 +181,7 @@ func (s *session) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	s.window.touch(c)
 	s.add(c, size)
-	return nil
+	return s.spelt(ctx, c.Cell, c.Time)
 }
 
 // add makes a change pending in its lane.
@@ -199,7 +206,7 @@ func (s *session) Commit(order int64, at time.Time) {
 func (s *session) low() int64 {
 	committed := s.committed.Load()
 	low := committed
-	for _, l := range s.lanes {
+	for _, l := range s.all() {
 		low = min(low, l.low(committed))
 	}
 	return low
@@ -209,15 +216,23 @@ func (s *session) low() int64 {
 func (s *session) barrier(ctx context.Context) error { return s.applied()(ctx) }
 
 // applied returns a function that waits until everything that was added so far has been applied.
-func (s *session) applied() func(ctx context.Context) error {
-	var lanes []<-chan struct{}
-	for _, l := range s.lanes {
+func (s *session) applied() func(ctx context.Context) error { return appliedBy(s.all()...) }
+
+// all are the lanes, and what works behind them as they do.
+func (s *session) all() []*lane {
+	return append(slices.Clip(s.lanes), s.spellings)
+}
+
+// appliedBy returns a function that waits until lanes have applied all that they were given so far.
+func appliedBy(lanes ...*lane) func(ctx context.Context) error {
+	var all []<-chan struct{}
+	for _, l := range lanes {
 		if applied := l.applied(); applied != nil {
-			lanes = append(lanes, applied)
+			all = append(all, applied)
 		}
 	}
 	return func(ctx context.Context) error {
-		for _, applied := range lanes {
+		for _, applied := range all {
 			select {
 			case <-applied:
 			case <-ctx.Done():
@@ -246,7 +261,7 @@ func (s *session) shown() (at time.Time, caughtUp, known bool) {
 	if !s.heard.Load() {
 		return at, false, false
 	}
-	for _, l := range s.lanes {
+	for _, l := range s.all() {
 		at = earlier(at, l.oldest())
 	}
 	if !at.IsZero() {

@@ -67,7 +67,8 @@ type explanation struct {
 	Why       string            `json:"why"`
 	Letters   []shownLetter     `json:"dead_letters,omitempty"`
 
-	placed bool // the place is the version: the newest row's is not known, only where it was read
+	placed bool   // the place is the version: the newest row's is not known, only where it was read
+	spelt  string // how the newest row spells the key, where that is another way
 }
 
 // asExpected is what an explanation says of a view that is right.
@@ -125,12 +126,13 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 			return nil, err
 		}
 		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
-		if i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table }); f.Column == "" && o.tables[i].Column != "" {
+		i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table })
+		if f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table) {
 			found, err := o.reader.Siblings(ctx, f.Table, []replicator.Key{key})
 			if err != nil {
 				return nil, err
 			}
-			if len(found) > 0 {
+			if found = slices.DeleteFunc(found, func(c replicator.Cell) bool { return !f.Matches(c) }); len(found) > 0 {
 				some = found
 			}
 		}
@@ -172,6 +174,11 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		}
 		if versions[i] != replicator.NoVersion {
 			e.Applied = &versions[i]
+		}
+		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
+			return r != nil && r.Cell.Table == e.Table && r.Cell.Column == e.Column
+		}); i >= 0 && !e.Exists {
+			e.spelt = rows[i].Cell.Key.String()
 		}
 		e.expect(view, ops[i])
 		for _, d := range differences {
@@ -216,6 +223,8 @@ func (e *explanation) reason() {
 	case e.Problem != "":
 		e.Why = "the view should hold nothing of the cell, which can't be computed (" + e.Problem + "), but holds something: it is behind " +
 			"(`replicator status` tells the lag), or it was changed by hand (`replicator verify --repair`)"
+	case e.Holds == asExpected && e.spelt != "":
+		e.Why = "the source takes the key for " + e.spelt + ", which is how its newest row is spelt: the view is to hold nothing under this spelling, and doesn't"
 	case e.Holds == asExpected && !e.Exists:
 		e.Why = "the source has no such cell, and the view holds nothing of it"
 	case e.Holds == asExpected:

@@ -1,0 +1,239 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+	"replicator/internal/sqlname"
+)
+
+// mixesSpellings reports whether a cell of the table has several rows, which may spell one key in several ways.
+func (s *schema) mixesSpellings(t *replicator.Table) bool {
+	return !s.single(t) && slices.ContainsFunc(t.Key, func(name string) bool {
+		c := s.column(name)
+		return c != nil && c.respelt()
+	})
+}
+
+// respelt reports whether the column may hold different texts that it takes for one. ENUM and SET have only their members, and CHAR has
+// no spaces at the end.
+func (c *declaredColumn) respelt() bool {
+	return newSelected(c).kind == kindText && !c.tellsAll() && !(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
+}
+
+func (x *selection) mixed() bool { return x.shape != nil && x.shape.mixed }
+
+// bytes is the column's text as it is, which no collation compares.
+func (c *declaredColumn) bytes() string {
+	return "CAST(CONVERT(" + sqlname.Quote(c.name) + " USING utf8mb4) AS BINARY)"
+}
+
+// MixesSpellings implements replicator.Reader.
+func (r *Reader) MixesSpellings(table string) bool {
+	w := r.tables.byName[table]
+	return w != nil && w.schema.Load().mixed
+}
+
+// Spellings implements replicator.Reader. Nearly always one query per many keys says that there are none.
+func (r *Reader) Spellings(ctx context.Context, table string, keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
+	w := r.tables.byName[table]
+	if w == nil {
+		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
+	}
+	x, err := newSelection(w)
+	if err != nil {
+		return nil, err
+	}
+	keys, err = r.doubtful(ctx, x, keys)
+	if err != nil || len(keys) == 0 {
+		return nil, classify(err)
+	}
+	if found, err := r.Siblings(ctx, table, keys); err != nil || len(found) == 0 { // they are gone
+		return nil, err
+	}
+	for _, key := range keys {
+		cells, err := r.Siblings(ctx, table, []replicator.Key{key})
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(cells, func(c replicator.Cell) bool { return c.Key != key }) {
+			continue
+		}
+		for _, c := range slices.Clone(cells) {
+			if c.Key = key; !slices.Contains(cells, c) {
+				cells = append(cells, c)
+			}
+		}
+		mixed = append(mixed, cells)
+	}
+	return mixed, nil
+}
+
+// doubtful are the keys that are not the only spelling of theirs that the source has.
+func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.Key) ([]replicator.Key, error) {
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	f, err := r.handedOut(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	defer f.end()
+	alone := map[replicator.Key]bool{}
+	for some := range slices.Chunk(keys, fetchRows) {
+		if err := x.spelledAlone(ctx, conn, f, some, alone); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
+}
+
+// handedOut is a fence behind which all is visible that was handed out: a transaction is in the binlog before it is visible, and of two
+// that bring spellings of one key one at least has to see the other.
+func (r *Reader) handedOut(ctx context.Context, conn *sql.Conn) (*fence, error) {
+	if r.server.flavor != mariaFlavor && r.server.gtid {
+		if all := r.history.handedOut(); all != nil {
+			return &fence{end: func() {}}, r.untilVisible(ctx, conn, all.String())
+		}
+	}
+	return r.present(ctx, conn)
+}
+
+// spelledAlone notes which keys have rows of one spelling alone, which is theirs. Where somebody holds one of them, the others do not
+// wait for it.
+func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key, alone map[replicator.Key]bool) error {
+	query, args, err := x.spellingsQuery(keys)
+	if err != nil {
+		return err
+	}
+	once := func(int) error {
+		rows, err := db.QueryContext(ctx, query+f.lock, args...)
+		if err != nil {
+			return err
+		}
+		return x.eachSpelling(rows, func(key replicator.Key, one bool) {
+			if one {
+				alone[key] = true
+			}
+		})
+	}
+	if len(keys) == 1 {
+		return untilFree(ctx, 1, once)
+	}
+	if err := once(0); !isHeld(err) {
+		return err
+	}
+	half := len(keys) / 2
+	return errors.Join(x.spelledAlone(ctx, db, f, keys[:half], alone), x.spelledAlone(ctx, db, f, keys[half:], alone))
+}
+
+// spellingsQuery selects the first and the last spelling of keys, as the server compares them.
+func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []any, err error) {
+	wanted := make([]string, len(keys))
+	for n, key := range keys {
+		values, err := key.Values()
+		if err != nil || len(values) != len(x.key) {
+			return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key has not the %d columns of the configuration; rebuild", x.t.Name, len(x.key)))
+		}
+		var parts []string
+		for i, v := range values {
+			c := &x.columns[x.key[i]]
+			placeholder, arg := c.argument(v)
+			if len(values) > 1 {
+				placeholder = sqlname.Quote(c.name) + " = " + placeholder
+			}
+			parts, args = append(parts, placeholder), append(args, arg)
+		}
+		wanted[n] = strings.Join(parts, " AND ")
+	}
+	condition := sqlname.Quote(x.columns[x.key[0]].name) + " IN (" + strings.Join(wanted, ", ") + ")"
+	if len(x.key) > 1 {
+		condition = "(" + strings.Join(wanted, ") OR (") + ")"
+	}
+	return x.spellings("") + " WHERE " + condition + x.byKey(), args, nil
+}
+
+// spellings begins a query for the first and the last spelling of each key.
+func (x *selection) spellings(hint string) string {
+	var list []string
+	for _, i := range x.key {
+		if c := &x.columns[i]; c.kind == kindText {
+			list = append(list, "MIN("+c.bytes()+")", "MAX("+c.bytes()+")")
+		} else {
+			list = append(list, c.expression(), c.expression())
+		}
+	}
+	return "SELECT " + hint + strings.Join(list, ", ") + " FROM " + x.from()
+}
+
+// byKey groups rows by their keys as the server compares them.
+func (x *selection) byKey() string {
+	var names []string
+	for _, i := range x.key {
+		names = append(names, sqlname.Quote(x.columns[i].name))
+	}
+	return " GROUP BY " + strings.Join(names, ", ")
+}
+
+// eachSpelling calls f for each row of such a query, with the first spelling, and whether it is the only one.
+func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, one bool)) error {
+	raw := make([]sql.RawBytes, 2*len(x.key))
+	into := make([]any, len(raw))
+	for i := range raw {
+		into[i] = &raw[i]
+	}
+	values := make([]any, len(x.key))
+	return eachRow(rows, func() error {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		one := true
+		for n, i := range x.key {
+			first, last := raw[2*n], raw[2*n+1]
+			if first == nil { // NULL: no cell's key
+				return nil
+			}
+			one = one && string(first) == string(last)
+			var err error
+			if values[n], err = x.columns[i].value(first); err != nil {
+				return x.unusable(err)
+			}
+		}
+		key, err := replicator.MakeKey(values...)
+		if err != nil {
+			return x.unusable(err)
+		}
+		f(key, one)
+		return nil
+	})
+}
+
+// respeltTime is how long check looks for a key of several spellings.
+const respeltTime = 5 * time.Second
+
+// respelt is the first key that is spelt in several ways; "" if there is none.
+func (x *selection) respelt(ctx context.Context, db querier, f flavor) (key replicator.Key, err error) {
+	begin, hint := "", fmt.Sprintf("/*+ MAX_EXECUTION_TIME(%d) */ ", respeltTime.Milliseconds())
+	if f == mariaFlavor {
+		begin, hint = fmt.Sprintf("SET STATEMENT max_statement_time = %g FOR ", respeltTime.Seconds()), ""
+	}
+	var differs []string
+	for _, i := range x.key {
+		if c := &x.columns[i]; c.respelt() {
+			differs = append(differs, "MIN("+c.bytes()+") <> MAX("+c.bytes()+")")
+		}
+	}
+	rows, err := db.QueryContext(ctx, begin+x.spellings(hint)+x.byKey()+" HAVING "+strings.Join(differs, " OR ")+" LIMIT 1")
+	if err != nil {
+		return "", err
+	}
+	return key, x.eachSpelling(rows, func(first replicator.Key, _ bool) { key = first })
+}
