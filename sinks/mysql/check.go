@@ -124,12 +124,9 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	if len(k.loose) > 0 {
 		c := k.loose[0]
-		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: groups that the collation of its column %s, %s, takes for one are one row", f.Detail, c.name, c.collation)
-		f.Fix, err = s.alter(ctx, k, c, true)
-		if err != nil {
-			f.Fix = ""
-		}
-		f.Fix += ", if they are to be told apart, and then `replicator verify --repair " + v.Name + "`"
+		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s, %s, takes values for one that the view tells apart: where two such groups meet "+
+			"in one row, the view fails", f.Detail, c.name, c.collation)
+		f.Fix = k.alter + ", and then `replicator verify --repair " + v.Name + "`"
 	}
 	return f
 }

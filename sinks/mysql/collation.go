@@ -217,7 +217,10 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 			k.loose = append(k.loose, columns[i])
 		}
 	}
-	return problems, nil
+	if len(k.loose) > 0 && len(problems) == 0 {
+		k.alter, err = s.alter(ctx, k, k.loose[0], true)
+	}
+	return problems, err
 }
 
 // alter is the statement that makes a column tell apart all texts.

@@ -31,6 +31,7 @@ type keeper struct {
 
 	origin []*SourceColumn // by key column: the source's column that it is made of; nil: not known
 	loose  []*column       // of a counter's group: they hold properties, and take values for one that are not the same
+	alter  string          // the statement that has the first of them tell all values apart
 
 	shardOn *shardColumn // nil: the view lives in one database
 
