@@ -53,7 +53,7 @@ func TestKeysThatTheSourceHoldsInSeveralSpellingsAreFound(t *testing.T) {
 			t.Errorf("found %v, want %v", got, want)
 		}
 		cells := []replicator.Cell{{Table: "x", Key: key(1, "ab"), Column: "p"}, {Table: "x", Key: key(1, "AB"), Column: "p"}, {Table: "x", Key: key(3, "é"), Column: "p"}}
-		rows, _, err := r.Newest(testContext(t), cells)
+		rows, _, err := r.Newest(testContext(t), cells, 0)
 		if err != nil || rows[0] != nil || rows[1] == nil || rows[1].Version != 2 || rows[2] != nil {
 			t.Errorf("the newest rows: %+v, %v", rows, err)
 		}
