@@ -68,7 +68,9 @@ func (s *session) respell(ctx context.Context, batch []*pending) error {
 // unmerged fails for views that merge cells of one key which is spelt in one way in some of them and in another in others: what they
 // keep of it has no one key.
 func (s *session) unmerged(ctx context.Context, cells []replicator.Cell) error {
-	several := func(v *replicator.View) bool { return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind) }
+	several := func(v *replicator.View) bool {
+		return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
+	}
 	views := slices.DeleteFunc(slices.Clone(s.run.views), several)
 	if len(views) == 0 || len(cells) == 0 {
 		return nil
