@@ -26,8 +26,8 @@ func (c Cell) String() string {
 }
 
 // Key is the encoded tuple of a cell's key values, made by MakeKey. Two keys are equal exactly when their values are:
-// each value is written with its kind and, where its length varies, its length, so ("a:b", "c") and ("a", "b:c") differ.
-// The encoding is stored by sinks: it must never change.
+// each value is written with its kind and, where its length varies, its length, so ("a:b", "c") and ("a", "b:c")
+// differ. The encoding is stored by sinks: it must never change.
 type Key string
 
 const (
@@ -62,7 +62,8 @@ func MakeKey(values ...any) (Key, error) {
 	return k.Key(), nil
 }
 
-// KeyBuilder is MakeKey value by value, for readers that make millions of keys: it allocates only the Key, and may be reused.
+// KeyBuilder is MakeKey value by value, for readers that make millions of keys: it allocates only the Key, and may be
+// reused.
 type KeyBuilder struct{ b []byte }
 
 // Int adds an integer.
@@ -142,8 +143,8 @@ func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
 
 var errKeyCut = errors.New("is cut short")
 
-// Partitions is how many parts keys are divided into. Lanes own whole partitions, and a sink that locks before it decides
-// locks partitions: so two lanes never wait for each other. Sinks store it: it must never change.
+// Partitions is how many parts keys are divided into. Lanes own whole partitions, and a sink that locks before it
+// decides locks partitions: so two lanes never wait for each other. Sinks store it: it must never change.
 const Partitions = 64
 
 // Partition is the part that the key belongs to, 0 ≤ p < Partitions: the same for every cell of an entity.
@@ -155,8 +156,8 @@ func (k Key) Partition() int {
 	return int((h ^ h>>32) % Partitions)
 }
 
-// String shows the key as templates do: see FormatValue. Several values are joined by ":", with ":" and "%" inside all but
-// the last percent-encoded, so that two keys never look the same.
+// String shows the key as templates do: see FormatValue. Several values are joined by ":", with ":" and "%" inside all
+// but the last percent-encoded, so that two keys never look the same.
 func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
 
 // UnescapePart reads one value of several as String shows it, all but the last.
@@ -200,8 +201,8 @@ func (k Key) AppendString(dst []byte) []byte {
 	return dst
 }
 
-// FormatValue shows one scalar value as templates, logs and listings do: numbers in full, text as it is, bytes as lowercase
-// hexadecimal digits (16 bytes are 32 digits). Lists and objects are shown in Go's form and never stored so.
+// FormatValue shows one scalar value as templates, logs and listings do: numbers in full, text as it is, bytes as
+// lowercase hexadecimal digits (16 bytes are 32 digits). Lists and objects are shown in Go's form and never stored so.
 func FormatValue(v any) string {
 	switch v := v.(type) {
 	case nil:

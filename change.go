@@ -17,8 +17,8 @@ type Table struct {
 	// Values are the values of Column that views name. The source may take others for the same, in another spelling.
 	Values []string
 
-	// Columns are the further columns that a Row must carry: those that views name with $, and the fields of a table without
-	// a body. The one element "*" asks for every column (tail).
+	// Columns are the further columns that a Row must carry: those that views name with $, and the fields of a table
+	// without a body. The one element "*" asks for every column (tail).
 	Columns []string
 }
 
@@ -34,15 +34,17 @@ type Row struct {
 	Body []byte
 	Text func([]byte) ([]byte, error)
 
-	// Err is what is wrong with the row itself (a version that doesn't fit, say): it becomes a dead letter of every view it
-	// feeds.
+	// Err is what is wrong with the row itself (a version that doesn't fit, say): it becomes a dead letter of every view
+	// it feeds.
 	Err error
 
-	// ColumnAs is the value of the column role as the row spells it; "" where that is Cell.Column. The source takes both for one.
+	// ColumnAs is the value of the column role as the row spells it; "" where that is Cell.Column. The source takes both
+	// for one.
 	ColumnAs string
 
 	// Names and Columns are the further columns and their values: nil, bool, int64, uint64 (only above the largest int64),
-	// float64, Number, string (also dates and times, in the server's text form), []byte, RawJSON. Names is shared by all rows.
+	// float64, Number, string (also dates and times, in the server's text form), []byte, RawJSON. Names is shared by all
+	// rows.
 	Names   []string
 	Columns []any
 }
@@ -64,8 +66,8 @@ func (r *Row) Size() int64 {
 	return n
 }
 
-// RowOverhead is about what a pending change costs besides its bytes, in bytes: the Row, the map's entry, the slices' headers, and what
-// the sink makes of it while it is in flight (measured by what a catch-up takes in all).
+// RowOverhead is about what a pending change costs besides its bytes, in bytes: the Row, the map's entry, the slices'
+// headers, and what the sink makes of it while it is in flight (measured by what a catch-up takes in all).
 const RowOverhead = 1200
 
 // ChangeKind says what happened to a row.
@@ -89,8 +91,8 @@ func (k ChangeKind) String() string {
 	return "unknown"
 }
 
-// Change is one change of one cell, in the order of the source. An UPDATE that moves a row to another cell, or lowers its
-// version, is delivered as a Delete and an Insert: a Reader sees to it.
+// Change is one change of one cell, in the order of the source. An UPDATE that moves a row to another cell, or lowers
+// its version, is delivered as a Delete and an Insert: a Reader sees to it.
 type Change struct {
 	Kind    ChangeKind
 	Cell    Cell

@@ -8,8 +8,8 @@ type Difference struct {
 	State State // what the sink believes
 	Err   error // of one that is Dead: why, as far as that can be told from the value alone
 
-	// Held is what the view holds of the cell instead, for people: as far as that can be told from what other cells contribute. Of
-	// a counter or a ranking it is what the sink has added up for the cell.
+	// Held is what the view holds of the cell instead, for people: as far as that can be told from what other cells
+	// contribute. Of a counter or a ranking it is what the sink has added up for the cell.
 	Held []Entry
 
 	// Name is where a Tidier would find a stray instead of what should be there; "" if it would not take it for one.

@@ -1,20 +1,21 @@
-// Package replicator is the vocabulary of a program that follows a source's log of changes and keeps what views say of the newest
-// cells in sinks. It imports only the standard library, and holds what the other packages say to each other: cells, changes, ops,
-// views, positions, and the interfaces Source, Reader, Sink, Target, Store and Evaluator.
+// Package replicator is the vocabulary of a program that follows a source's log of changes and keeps what views say of
+// the newest cells in sinks. It imports only the standard library, and holds what the other packages say to each other:
+// cells, changes, ops, views, positions, and the interfaces Source, Reader, Sink, Target, Store and Evaluator.
 //
-// The engine is package pipeline. Sources (canal), bodies (codec), view definitions (view), sinks (sinks/…), stores (checkpoint) and
-// the survey of a new source (survey) stand in packages of their own that import this one and never each other. Only cmd/replicator
-// brings them together.
+// The engine is package pipeline. Sources (canal), bodies (codec), view definitions (view), sinks (sinks/…), stores
+// (checkpoint) and the survey of a new source (survey) stand in packages of their own that import this one and never
+// each other. Only cmd/replicator brings them together.
 //
 // # One idea
 //
-// Every cell contributes to the views it feeds: index entries, fields of a row or a document, an amount in a counter. A view
-// is nothing but the contributions of the newest cells. A sink does one thing: replace a cell's old contributions by its new
-// ones, if those are newer. What is newer is decided in one place, State.Next; every write is idempotent because of it.
+// Every cell contributes to the views it feeds: index entries, fields of a row or a document, an amount in a counter. A
+// view is nothing but the contributions of the newest cells. A sink does one thing: replace a cell's old contributions
+// by its new ones, if those are newer. What is newer is decided in one place, State.Next; every write is idempotent
+// because of it.
 //
 // # Where to begin reading
 //
-// A Change is what a Reader delivers; an Op is what a Target is given; State.Next is the rule between two ops of one cell. A Standing is
-// how far a view has come, and a Mark is a Standing that a sink keeps beside the data. OfView, OfTable and Fatal say whom an error
-// concerns, and whether a person must act.
+// A Change is what a Reader delivers; an Op is what a Target is given; State.Next is the rule between two ops of one
+// cell. A Standing is how far a view has come, and a Mark is a Standing that a sink keeps beside the data. OfView,
+// OfTable and Fatal say whom an error concerns, and whether a person must act.
 package replicator

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// ErrLost: a position can't be read on from, because the source purged its log, began another one, or lacks some of what was read.
+// ErrLost: a position can't be read on from, because the source purged its log, began another one, or lacks some of
+// what was read.
 var ErrLost = errors.New("the source no longer has the binlog at the checkpoint")
 
 // ErrSinkLost: a sink holds less than was applied to it: it was emptied, restored from a backup, or failed over.
 var ErrSinkLost = errors.New("the sink lost what was applied to it")
 
-// ErrUnlogged: rows of a table changed, and the log does not say which (TRUNCATE, DROP, a table that takes another's place).
+// ErrUnlogged: rows of a table changed, and the log does not say which (TRUNCATE, DROP, a table that takes another's
+// place).
 var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
 
 // ErrSwapped: another table was renamed into a watched one's place, as gh-ost and pt-online-schema-change do.
@@ -29,8 +31,8 @@ type tableError struct {
 func (e tableError) Error() string { return e.err.Error() }
 func (e tableError) Unwrap() error { return e.err }
 
-// OfTable says that err concerns only the views that read a table, by its name in the configuration: the others can go on
-// without it.
+// OfTable says that err concerns only the views that read a table, by its name in the configuration: the others can go
+// on without it.
 func OfTable(table string, err error) error {
 	if err == nil {
 		return nil
@@ -47,9 +49,9 @@ type viewError struct {
 func (e viewError) Error() string { return e.err.Error() }
 func (e viewError) Unwrap() error { return e.err }
 
-// OfView says that err concerns one view, or a few together: the target is missing, can't hold it, refuses what is written to it.
-// The others go on without it. What concerns the whole sink (a connection that is refused) is never of a view. Of several views that
-// fail each by itself, the errors are joined.
+// OfView says that err concerns one view, or a few together: the target is missing, can't hold it, refuses what is
+// written to it. The others go on without it. What concerns the whole sink (a connection that is refused) is never of a
+// view. Of several views that fail each by itself, the errors are joined.
 func OfView(err error, views ...string) error {
 	if err == nil {
 		return nil
@@ -57,8 +59,8 @@ func OfView(err error, views ...string) error {
 	return viewError{views, err}
 }
 
-// Troubled splits views by an error: into groups that it concerns, each by itself or with those that it shares the trouble with, and
-// the others. There are no groups where it concerns all of the views alike.
+// Troubled splits views by an error: into groups that it concerns, each by itself or with those that it shares the
+// trouble with, and the others. There are no groups where it concerns all of the views alike.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views
 	leave := func(concerned func(*View) bool) {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// What one cell of a table is, and what its versions are, the configuration alone doesn't say: the types and collations of the
-// key columns are the source's, and where its unique keys leave a cell one row, the place in the log is the version, whatever
-// the version column says. Under another rule a view's states and entries mean nothing. So it is part of the view's definition,
-// and kept in its fingerprint: "<the file's part>.<its tables' part>". A fingerprint without the second part, as the file alone
-// gives it, agrees with any.
+// What one cell of a table is, and what its versions are, the configuration alone doesn't say: the types and collations
+// of the key columns are the source's, and where its unique keys leave a cell one row, the place in the log is the
+// version, whatever the version column says. Under another rule a view's states and entries mean nothing. So it is part
+// of the view's definition, and kept in its fingerprint: "<the file's part>.<its tables' part>". A fingerprint without
+// the second part, as the file alone gives it, agrees with any.
 
 // NamesGiven begins what of an Identity only concerns views of all columns.
 const NamesGiven = "\n"
@@ -51,8 +51,8 @@ func DefinedOn(v *View, identities map[string]string) string {
 	return fingerprint + "." + on.String()
 }
 
-// Redefined says what of a view's definition is another than when it was filled: was and now are its fingerprints. The error is nil
-// where they are the same; it wraps ErrRedefined where it is a table that changed.
+// Redefined says what of a view's definition is another than when it was filled: was and now are its fingerprints. The
+// error is nil where they are the same; it wraps ErrRedefined where it is a table that changed.
 func Redefined(v *View, was, now string) error {
 	if SameDefinition(was, now) {
 		return nil
@@ -74,8 +74,8 @@ func Redefined(v *View, was, now string) error {
 	return OfView(Fatal(fmt.Errorf("view %s: its definition changed since it was filled; %sthe definition", v.ShownAs(), wayOut)), v.Name)
 }
 
-// RedefinedTable is the error of a Reader that meets an ALTER after which a table has another Identity; nil if it has the same,
-// or none.
+// RedefinedTable is the error of a Reader that meets an ALTER after which a table has another Identity; nil if it has
+// the same, or none.
 func RedefinedTable(table, was, now string) error {
 	if was == now || was == "" || now == "" { // without one of its columns it can't be read, which is said elsewhere
 		return nil

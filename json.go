@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON text of a value: of a decoded body, or of a row's columns. Numbers keep their digits, bytes
-// are a string of lowercase hexadecimal digits (as in templates), a RawJSON is taken as it is, and an object's members are
-// sorted by name, so that equal values have one text. A float64 that is not finite, which JSON can't say, is null; what is Unread is
-// shown in angle brackets.
+// AppendJSON appends the JSON text of a value: of a decoded body, or of a row's columns. Numbers keep their digits,
+// bytes are a string of lowercase hexadecimal digits (as in templates), a RawJSON is taken as it is, and an object's
+// members are sorted by name, so that equal values have one text. A float64 that is not finite, which JSON can't say,
+// is null; what is Unread is shown in angle brackets.
 func AppendJSON(dst []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:

@@ -15,21 +15,21 @@ type Op struct {
 	AsOf    int64
 	Values  []Value // one for each of the target's views that the cell feeds
 
-	// Rewrite: the values are written even if the state says that the target holds them already. What was changed in a target by
-	// hand is put right by that.
+	// Rewrite: the values are written even if the state says that the target holds them already. What was changed in a
+	// target by hand is put right by that.
 	Rewrite bool
 }
 
-// State is what a sink remembers of a cell and a view: durable, and never forgotten while an older change of the cell may
-// still arrive. It decides about every op (Next); nothing else does.
+// State is what a sink remembers of a cell and a view: durable, and never forgotten while an older change of the cell
+// may still arrive. It decides about every op (Next); nothing else does.
 type State struct {
 	Version int64 // of the contributions applied last; NoVersion if the cell is gone or was never seen
 	Order   int64 // place of the op applied last: of two rows with one version the later one counts
 	AsOf    int64 // place of the last full look at the cell; 0 if there never was one
 }
 
-// Covers reports whether the state may be of the very row that a look found. Where the place is the version every look has another
-// one, and nothing can be told.
+// Covers reports whether the state may be of the very row that a look found. Where the place is the version every look
+// has another one, and nothing can be told.
 func (s State) Covers(look Op) bool { return s.Version == look.Version || look.Version == look.AsOf }
 
 // Unseen is the state of a cell that a sink knows nothing of.
@@ -43,20 +43,20 @@ var Unseen = State{Version: NoVersion}
 //	       state whatever its version, unless a put that stands after it brought a version as high: that stays, and only
 //	       AsOf rises
 //
-// It returns the state after op, to be kept even where op is not applied, and whether op is to be applied. Applying the op
-// that made the state once more is allowed: that is how a dead letter is tried again, and how a batch is repeated after a
-// crash.
+// It returns the state after op, to be kept even where op is not applied, and whether op is to be applied. Applying the
+// op that made the state once more is allowed: that is how a dead letter is tried again, and how a batch is repeated
+// after a crash.
 //
-// Why AsOf: deleting the newest version must bring back an older one, which a bare comparison of versions forbids; and a
-// replayed insert of the deleted version must not bring that back. Why a reset yields to a later put: a replayed delete,
-// or a slow second replicator's look, must not take away what was written after it. Why AsOf rises nevertheless: else a
-// put of the deleted version that was held up somewhere could still come and bring it back, with no delete left to follow.
-// Why of two looks at one place the higher version stays: both may have seen what came after that place. If it is the lower one
-// that came later, the delete in between is still to come, and so is a look at a later place. A repair (Rewrite) was told to
-// write what the source holds, deletes that nobody logged included.
-// Why it doesn't yield to a lower version: with AsOf risen, the higher one that the look saw could not come any more.
-// Why a put may rewrite what a look at its place found: where the source stands still, all looks and scans stand at one place, and a
-// rebuild would else leave what was changed by hand since the last repair.
+// Why AsOf: deleting the newest version must bring back an older one, which a bare comparison of versions forbids; and
+// a replayed insert of the deleted version must not bring that back. Why a reset yields to a later put: a replayed
+// delete, or a slow second replicator's look, must not take away what was written after it. Why AsOf rises
+// nevertheless: else a put of the deleted version that was held up somewhere could still come and bring it back, with
+// no delete left to follow. Why of two looks at one place the higher version stays: both may have seen what came after
+// that place. If it is the lower one that came later, the delete in between is still to come, and so is a look at a
+// later place. A repair (Rewrite) was told to write what the source holds, deletes that nobody logged included. Why it
+// doesn't yield to a lower version: with AsOf risen, the higher one that the look saw could not come any more. Why a
+// put may rewrite what a look at its place found: where the source stands still, all looks and scans stand at one
+// place, and a rebuild would else leave what was changed by hand since the last repair.
 func (s State) Next(op Op) (State, bool) {
 	if op.AsOf != 0 {
 		if op.AsOf < s.AsOf || op.AsOf == s.AsOf && op.Version < s.Version && !op.Rewrite {

@@ -3,9 +3,9 @@ package replicator
 // Position is a place between two transactions of a source, up to which everything was read or applied. Only the source
 // that made it understands Token; the core compares Orders, and only of one view's positions.
 //
-// An Order is an int64 that grows along the source's log: every row has one, every transaction's end has one, and a row's
-// is the same on every replay. A row stands after a position exactly if its Order is greater. When the source moves to
-// another server, Orders go on above all earlier ones (Source.Open).
+// An Order is an int64 that grows along the source's log: every row has one, every transaction's end has one, and a
+// row's is the same on every replay. A row stands after a position exactly if its Order is greater. When the source
+// moves to another server, Orders go on above all earlier ones (Source.Open).
 type Position struct {
 	Order int64  `json:"order"`
 	Token string `json:"token"`

@@ -4,17 +4,18 @@ import "context"
 
 // Shadower is a Sink that can build views beside the live ones and swap them in.
 type Shadower interface {
-	// Shadow is the view that stands in for v while it is rebuilt: the same contents under another name, in another target. Its
-	// Name ends in ShadowSuffix and its Shadows is v's name; Open makes the target, like v's own.
+	// Shadow is the view that stands in for v while it is rebuilt: the same contents under another name, in another
+	// target. Its Name ends in ShadowSuffix and its Shadows is v's name; Open makes the target, like v's own.
 	Shadow(v *View) *View
 
-	// Foreign names what the view's target has that is not the view's, and that a swap would lose; "" if it has nothing of the sort.
+	// Foreign names what the view's target has that is not the view's, and that a swap would lose; "" if it has nothing of
+	// the sort.
 	Foreign(ctx context.Context, v *View) (string, error)
 
-	// Swap puts what the views' shadows hold in the views' place, with its states and marks: all of them or none, at once for
-	// every reader. If it fails half-way, or the program dies, the next Swap, or the next Open of one of the views, completes it. Views
-	// that can't be swapped are named by OfView; their shadows are then what they were.
-	// Afterwards there are no shadows. Nobody applies to these views meanwhile; a second replicator that tries has to Open anew.
+	// Swap puts what the views' shadows hold in the views' place, with its states and marks: all of them or none, at once
+	// for every reader. If it fails half-way, or the program dies, the next Swap, or the next Open of one of the views,
+	// completes it. Views that can't be swapped are named by OfView; their shadows are then what they were. Afterwards
+	// there are no shadows. Nobody applies to these views meanwhile; a second replicator that tries has to Open anew.
 	Swap(ctx context.Context, source string, views []*View) error
 
 	// Discard removes what is left of the views' shadows.

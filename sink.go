@@ -5,12 +5,12 @@ import "context"
 // Sink keeps views in one server (or several shards of one).
 type Sink interface {
 	// Open prepares views fed by the named source: it creates the sink's own tables, reads the targets' shapes and
-	// registers what it does not know yet. A view that can't be kept (its table is missing, a column has no type to convert to)
-	// is a Fatal error that says what to do, and that is its own (OfView); those of several views are joined.
+	// registers what it does not know yet. A view that can't be kept (its table is missing, a column has no type to
+	// convert to) is a Fatal error that says what to do, and that is its own (OfView); those of several views are joined.
 	Open(ctx context.Context, source string, views []*View) (Target, error)
 
-	// Marks returns the mark of every view that this sink holds for the named source. One that can't be read is the trouble of its
-	// view alone (Mark.Err); an error is of the whole sink.
+	// Marks returns the mark of every view that this sink holds for the named source. One that can't be read is the
+	// trouble of its view alone (Mark.Err); an error is of the whole sink.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
 	// Forget removes what the sink remembers of a view, for every source: its marks and its cells' states. What the view's
@@ -20,10 +20,10 @@ type Sink interface {
 	Close() error
 }
 
-// Mark is what a sink remembers of a view beside the data: how far it has come. A suffix of the data that the sink loses
-// takes the newest marks with it, so a mark that fell back, or is gone, shows the loss. A view that was opened and never marked
-// has a mark without a position that is filling, as has one that was marked before marks told of the progress of a fill: nothing is
-// known to be filled then.
+// Mark is what a sink remembers of a view beside the data: how far it has come. A suffix of the data that the sink
+// loses takes the newest marks with it, so a mark that fell back, or is gone, shows the loss. A view that was opened
+// and never marked has a mark without a position that is filling, as has one that was marked before marks told of the
+// progress of a fill: nothing is known to be filled then.
 type Mark struct {
 	View        string
 	Fingerprint string
@@ -31,41 +31,41 @@ type Mark struct {
 	Err error // why it can't be read: what the sink holds of the view is not known then; nil if it can be
 }
 
-// Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several goroutines;
-// no two calls of Apply at a time hold ops of one key.
+// Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several
+// goroutines; no two calls of Apply at a time hold ops of one key.
 type Target interface {
-	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All that
-	// was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it is
-	// returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are Fatal, and of all
-	// views unless they are OfView.
+	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All
+	// that was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it
+	// is returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are
+	// Fatal, and of all views unless they are OfView.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
-	// Versions returns the version that each cell stands at, the lowest over the target's views that it feeds; NoVersion where
-	// one of them has none. A delete of a lower version changes nothing.
+	// Versions returns the version that each cell stands at, the lowest over the target's views that it feeds; NoVersion
+	// where one of them has none. A delete of a lower version changes nothing.
 	Versions(ctx context.Context, cells []Cell) ([]int64, error)
 
-	// Mark saves for every view of the target how far it has come, all that it stands for having been applied. What is then marked
-	// is Standing.Raise of the mark that was there: a mark never falls. If that one is Standing.Below what this target saw or
-	// marked earlier, or is gone, the sink lost data: the error wraps ErrSinkLost. That is looked at also where nothing new is marked;
-	// nothing need be written then.
+	// Mark saves for every view of the target how far it has come, all that it stands for having been applied. What is
+	// then marked is Standing.Raise of the mark that was there: a mark never falls. If that one is Standing.Below what
+	// this target saw or marked earlier, or is gone, the sink lost data: the error wraps ErrSinkLost. That is looked at
+	// also where nothing new is marked; nothing need be written then.
 	Mark(ctx context.Context, at Standing) error
 
-	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at or past
-	// the given order was applied: that version may have been deleted while nobody read the source's log. Like all that pages, it goes
-	// on after the next that an earlier call returned ("" at first); an empty next is the end. A cell too many does no harm: it is
-	// only looked at.
+	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at
+	// or past the given order was applied: that version may have been deleted while nobody read the source's log. Like all
+	// that pages, it goes on after the next that an earlier call returned ("" at first); an empty next is the end. A cell
+	// too many does no harm: it is only looked at.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 
-	// Dead pages through the cells of which a view shows nothing because they are dead letters: what was applied last could not be
-	// computed (Value.Err) or was Rejected. The next op that is applied ends that. So what is not shown is known where it is missed,
-	// whatever became of the list of letters, and to every replicator. Where there are none it costs next to nothing. A cell may come
-	// several times, and one too many does no harm.
+	// Dead pages through the cells of which a view shows nothing because they are dead letters: what was applied last
+	// could not be computed (Value.Err) or was Rejected. The next op that is applied ends that. So what is not shown is
+	// known where it is missed, whatever became of the list of letters, and to every replicator. Where there are none it
+	// costs next to nothing. A cell may come several times, and one too many does no harm.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
-	// Compare looks, at one moment, at what the views hold of the ops' cells, whatever their states claim, and returns where that is
-	// not what the ops' Values say. Nothing is written. A value that could not be computed, or that the view can't hold, is nothing
-	// to hold: where the view is right about the rest, the cell is Dead. Of a view that several cells of an entity feed all of them
-	// must be among the ops.
+	// Compare looks, at one moment, at what the views hold of the ops' cells, whatever their states claim, and returns
+	// where that is not what the ops' Values say. Nothing is written. A value that could not be computed, or that the view
+	// can't hold, is nothing to hold: where the view is right about the rest, the cell is Dead. Of a view that several
+	// cells of an entity feed all of them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
 	// Held pages through the cells that a view holds entries of. Of an entity with several cells any one will do.
@@ -94,8 +94,8 @@ type Rejected struct {
 	Err  error
 }
 
-// Refresher is a Target whose readers see what was applied only a while later. Refresh makes them see all of it: a fence
-// (Pipeline.Wait) and a session that stops call it, so that "included" means what a reader takes it for.
+// Refresher is a Target whose readers see what was applied only a while later. Refresh makes them see all of it: a
+// fence (Pipeline.Wait) and a session that stops call it, so that "included" means what a reader takes it for.
 type Refresher interface {
 	Refresh(ctx context.Context) error
 }

@@ -11,24 +11,27 @@ type Source interface {
 	Name() string
 
 	// Latest is the present end of the log; Oldest the first place that can still be read. Their Orders are those of a
-	// stream that went through the known positions: where the newest of these were made on another server, they go on above.
+	// stream that went through the known positions: where the newest of these were made on another server, they go on
+	// above.
 	Latest(ctx context.Context, known []Position) (Position, error)
 	Oldest(ctx context.Context, known []Position) (Position, error)
 
-	// Open returns a reader that starts at the earliest of the given positions, in the newest one's Orders. It proves that the log is
-	// the one that they were read from, and that it has all that was read when they were made. On another server that has, it
-	// goes on with Orders above every earlier one; Start then differs from what was given and must be saved before anything
-	// read is applied. A position that can't be read on from is an error that wraps ErrLost; another server without proof is a Fatal error. Only the named tables are read, all if none is named: what
-	// happens to another one is no error then.
+	// Open returns a reader that starts at the earliest of the given positions, in the newest one's Orders. It proves that
+	// the log is the one that they were read from, and that it has all that was read when they were made. On another
+	// server that has, it goes on with Orders above every earlier one; Start then differs from what was given and must be
+	// saved before anything read is applied. A position that can't be read on from is an error that wraps ErrLost; another
+	// server without proof is a Fatal error. Only the named tables are read, all if none is named: what happens to another
+	// one is no error then.
 	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
 
-	// Identities says what one cell and one version of each table are, as the source has the table now: equal texts mean that cells
-	// and versions are the same. The first byte stands for what the versions are, the rest for the cells; what follows NamesGiven, if
-	// anything, only for a view of all columns. A table that can't be read is left out: whoever opens it learns why.
+	// Identities says what one cell and one version of each table are, as the source has the table now: equal texts mean
+	// that cells and versions are the same. The first byte stands for what the versions are, the rest for the cells; what
+	// follows NamesGiven, if anything, only for a view of all columns. A table that can't be read is left out: whoever
+	// opens it learns why.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 
-	// SameKeys fails with ErrOtherKeys where one key of one of the tables is not the same key of another one: a number and a text,
-	// say, or texts that one column takes for one and the other tells apart. The error names both columns.
+	// SameKeys fails with ErrOtherKeys where one key of one of the tables is not the same key of another one: a number and
+	// a text, say, or texts that one column takes for one and the other tells apart. The error names both columns.
 	SameKeys(ctx context.Context, tables []string) error
 }
 
@@ -38,12 +41,13 @@ type Reader interface {
 	// Start is where reading begins.
 	Start() Position
 
-	// Read delivers everything after Start to h, in order, until ctx is done or it fails. A transaction that is cut short is
-	// delivered again by the next Reader, with the same Orders.
+	// Read delivers everything after Start to h, in order, until ctx is done or it fails. A transaction that is cut short
+	// is delivered again by the next Reader, with the same Orders.
 	Read(ctx context.Context, h Handler) error
 
-	// Position returns the latest transaction end at or before order, for an order that Handler.Commit was given. Orders must
-	// not fall from call to call: what lies before is forgotten. Asked again for the same order it knows more: how far was read.
+	// Position returns the latest transaction end at or before order, for an order that Handler.Commit was given. Orders
+	// must not fall from call to call: what lies before is forgotten. Asked again for the same order it knows more: how
+	// far was read.
 	Position(order int64) Position
 
 	// Locate shows an order to a person: FILE:POS.
@@ -52,10 +56,9 @@ type Reader interface {
 	// Latest is the present end of the source's log, in this reader's Orders.
 	Latest(ctx context.Context) (Position, error)
 
-	// Newest reads the newest row that each of the first cells has now, in their order; nil where none is left, or where it
-	// spells the key in another way (see Spellings). There are as many
-	// as come to a number of bytes, at least one; all if that is 0. Everything up to asOf is included (a fenced read); what was
-	// committed later may be.
+	// Newest reads the newest row that each of the first cells has now, in their order; nil where none is left, or where
+	// it spells the key in another way (see Spellings). There are as many as come to a number of bytes, at least one; all
+	// if that is 0. Everything up to asOf is included (a fenced read); what was committed later may be.
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
 	// Scan reads the next rows of a table in the order of its offset, after the place that an earlier chunk's Next names
@@ -66,18 +69,20 @@ type Reader interface {
 	// Includes reports whether all that the fence names (a GTID set, or FILE:POS) was committed at or before p.
 	Includes(ctx context.Context, p Position, fence string) (bool, error)
 
-	// Cells returns the next cells that a table has rows of, in the order of their keys, after the place that an earlier call
-	// returned as next ("" at first); an empty next is the end. Only cells of the given column values, all if columns is empty.
+	// Cells returns the next cells that a table has rows of, in the order of their keys, after the place that an earlier
+	// call returned as next ("" at first); an empty next is the end. Only cells of the given column values, all if columns
+	// is empty.
 	Cells(ctx context.Context, table string, columns []string, after string, limit int) (cells []Cell, next string, err error)
 
-	// Siblings returns the cells, of whatever column and spelling of the key, that a table has rows of with the given keys.
+	// Siblings returns the cells, of whatever column and spelling of the key, that a table has rows of with the given
+	// keys.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
 	// MixesSpellings reports whether a table has several rows per cell, and takes different keys for one.
 	MixesSpellings(table string) bool
 
-	// Spellings looks for keys of which the source has rows that are spelt in another way. For each it returns the cells, of
-	// whatever column and spelling. All that was handed out before is seen.
+	// Spellings looks for keys of which the source has rows that are spelt in another way. For each it returns the cells,
+	// of whatever column and spelling. All that was handed out before is seen.
 	Spellings(ctx context.Context, table string, keys []Key) ([][]Cell, error)
 
 	// Estimate is about how many rows a table has.
@@ -94,7 +99,8 @@ type ScanLimit struct {
 }
 
 // Chunk is a piece of a scan. Every row in it was read after Low and before High was taken: it holds all of Low and may
-// hold some of what follows, up to High. The rows' Order is Low, and so is their Version where the position is the version.
+// hold some of what follows, up to High. The rows' Order is Low, and so is their Version where the position is the
+// version.
 type Chunk struct {
 	Rows      []*Row
 	Passed    int // rows of the table that the scan has come past, with those that it left out
@@ -108,13 +114,13 @@ type Handler interface {
 	// Change may block: that is how a slow sink slows down its reader. An error ends Read.
 	Change(ctx context.Context, c *Change) error
 
-	// Commit says that all up to order has been delivered and that this is a transaction boundary; at is when it was committed
-	// (zero if unknown). It is called as soon as the source has begun to send its log, for transactions without a watched row,
-	// and when the source is idle, too.
+	// Commit says that all up to order has been delivered and that this is a transaction boundary; at is when it was
+	// committed (zero if unknown). It is called as soon as the source has begun to send its log, for transactions without
+	// a watched row, and when the source is idle, too.
 	Commit(order int64, at time.Time)
 
-	// Unlogged is told that rows of a table changed at an order and that the log does not say which (ErrUnlogged): a TRUNCATE, a
-	// DROP, or another table that was renamed into the watched one's place (ErrSwapped as well). To return err ends reading. With
-	// nil reading goes on, with the rows of the table that bears the name from then on.
+	// Unlogged is told that rows of a table changed at an order and that the log does not say which (ErrUnlogged): a
+	// TRUNCATE, a DROP, or another table that was renamed into the watched one's place (ErrSwapped as well). To return err
+	// ends reading. With nil reading goes on, with the rows of the table that bears the name from then on.
 	Unlogged(table string, order int64, err error) error
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Standing is how far a view has come with one source. It is kept in three places: in the sink, beside the data (Mark), in the store
-// (Checkpoint) and in memory. Where they differ, beginning says which of them counts.
+// Standing is how far a view has come with one source. It is kept in three places: in the sink, beside the data (Mark),
+// in the store (Checkpoint) and in memory. Where they differ, beginning says which of them counts.
 type Standing struct {
 	Position Position            `json:"position"`            // everything up to it has been applied
 	Fill     map[string]Progress `json:"fill,omitzero"`       // by table; nil once the view is filled. A table that it lacks has not been begun
@@ -77,10 +77,11 @@ func (p Progress) Less(o Progress) bool {
 	return p.Rows < o.Rows
 }
 
-// Raise is what a sink remembers of a view where s stood and next is marked. It never falls: the higher position counts, and of one fill
-// the farther progress of each table; filled is the farthest. That holds whoever marks: two replicators that go on with one fill both
-// read what follows its beginning. A later fill takes an earlier one's place, and what an earlier one comes to says nothing of a
-// later one: somebody began that because of what the earlier one had not seen.
+// Raise is what a sink remembers of a view where s stood and next is marked. It never falls: the higher position
+// counts, and of one fill the farther progress of each table; filled is the farthest. That holds whoever marks: two
+// replicators that go on with one fill both read what follows its beginning. A later fill takes an earlier one's place,
+// and what an earlier one comes to says nothing of a later one: somebody began that because of what the earlier one had
+// not seen.
 func (s Standing) Raise(next Standing) Standing {
 	if s.Position.IsZero() {
 		return next
@@ -104,8 +105,8 @@ func (s Standing) Raise(next Standing) Standing {
 	return at
 }
 
-// Anew is the standing of a view that is to begin anew, as a new one does, while its cells' states stay: the fill rewrites all of it in
-// place. The position only says above what Orders go on.
+// Anew is the standing of a view that is to begin anew, as a new one does, while its cells' states stay: the fill
+// rewrites all of it in place. The position only says above what Orders go on.
 func (s Standing) Anew() Standing {
 	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true, Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
 }
@@ -115,8 +116,8 @@ func (s Standing) IsAnew() bool {
 	return !s.Position.IsZero() && s.Filling() && len(s.Fill) == 0 && s.Repair
 }
 
-// Below reports whether s, which a sink says of a view, is less than what was marked there: the sink lost data. A later fill is not less,
-// wherever it stands: another replicator began it, or swapped in what it had filled.
+// Below reports whether s, which a sink says of a view, is less than what was marked there: the sink lost data. A later
+// fill is not less, wherever it stands: another replicator began it, or swapped in what it had filled.
 func (s Standing) Below(marked Standing) bool {
 	switch {
 	case s.Epoch != marked.Epoch:

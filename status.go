@@ -52,7 +52,8 @@ type Verification struct {
 // Differ is how many of the cells that were found differ still, without those that are dead.
 func (v *Verification) Differ() int64 { return v.Missing + v.Stale + v.Extra - v.Repaired }
 
-// Wrong reports whether somebody should look: cells differ still or are dead letters, or the latest verification failed.
+// Wrong reports whether somebody should look: cells differ still or are dead letters, or the latest verification
+// failed.
 func (v *Verification) Wrong() bool { return v.Error != "" || v.Differ() > 0 || v.Dead > 0 }
 
 // Summary says it to a person in a few words; "-" if nothing is known.

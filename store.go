@@ -18,8 +18,8 @@ type Checkpoint struct {
 	Unmarked bool `json:"-"` // it says where the view is to begin, and nothing of that has been marked in the sink yet
 }
 
-// Store keeps checkpoints and dead letters. One process writes to it at a time: opening it takes a lock. Its methods may be
-// called from several goroutines.
+// Store keeps checkpoints and dead letters. One process writes to it at a time: opening it takes a lock. Its methods
+// may be called from several goroutines.
 type Store interface {
 	Checkpoints(ctx context.Context) ([]Checkpoint, error)
 
@@ -38,15 +38,16 @@ type DeadLetters interface {
 	// Bury saves dead letters durably; one of the same view and cell is replaced.
 	Bury(ctx context.Context, letters []DeadLetter) error
 
-	// Raise removes the dead letters of the cells, because something newer was applied to the view. Most cells have none: it
-	// must be cheap then.
+	// Raise removes the dead letters of the cells, because something newer was applied to the view. Most cells have none:
+	// it must be cheap then.
 	Raise(ctx context.Context, view string, cells []Cell) error
 
 	// Known reports whether there is a dead letter of the cell.
 	Known(ctx context.Context, view string, cell Cell) (bool, error)
 
-	// List gives the dead letters of a view ("": all), oldest first, one after another: each may hold megabytes. Those that are buried or
-	// removed meanwhile may be among them or not. It ends with the first error. The store may be used between two of them.
+	// List gives the dead letters of a view ("": all), oldest first, one after another: each may hold megabytes. Those
+	// that are buried or removed meanwhile may be among them or not. It ends with the first error. The store may be used
+	// between two of them.
 	List(ctx context.Context, view string) iter.Seq2[DeadLetter, error]
 
 	// Drop removes dead letters by id and returns how many there were.

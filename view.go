@@ -13,8 +13,8 @@ func (f Feed) Matches(c Cell) bool {
 	return f.Table == c.Table && (f.Column == "" || f.Column == c.Column)
 }
 
-// View is a view's definition: what the configuration says, complete. The core uses Name to Fields; package view compiles
-// Key to Sum into contributions; the rest is for the view's sink.
+// View is a view's definition: what the configuration says, complete. The core uses Name to Fields; package view
+// compiles Key to Sum into contributions; the rest is for the view's sink.
 type View struct {
 	Name   string
 	Sink   string
@@ -43,13 +43,13 @@ type View struct {
 
 	OnChange string // what to do when the definition changed: "refuse" or "rebuild"
 
-	// Fingerprint is a hash of what the view holds: everything above but OnChange, with the roles of its tables. Views with
-	// different fingerprints hold different things.
+	// Fingerprint is a hash of what the view holds: everything above but OnChange, with the roles of its tables. Views
+	// with different fingerprints hold different things.
 	Fingerprint string
 }
 
-// Field is one thing kept: its name at the target and where it comes from. Path is a path into the body ("address.city",
-// "tags[]"), "$name" for one of the row's own columns, or "=" and an expression.
+// Field is one thing kept: its name at the target and where it comes from. Path is a path into the body
+// ("address.city", "tags[]"), "$name" for one of the row's own columns, or "=" and an expression.
 type Field struct {
 	Name string
 	Path string
@@ -76,16 +76,16 @@ func (v *View) Feed(c Cell) int {
 	return -1
 }
 
-// Value is what one cell contributes to one view of a target: no entries, one (a row, a hash, a document, an amount), or
-// several (an index over a list).
+// Value is what one cell contributes to one view of a target: no entries, one (a row, a hash, a document, an amount),
+// or several (an index over a list).
 type Value struct {
 	View    int // the view's place in Target.Views
 	Entries []Entry
 	Err     error // why the contribution could not be computed: the cell then contributes nothing and is a dead letter
 }
 
-// Size is about what a contribution holds in memory, in bytes. What stands in it several times counts each time, as a sink writes it
-// each time.
+// Size is about what a contribution holds in memory, in bytes. What stands in it several times counts each time, as a
+// sink writes it each time.
 func (v *Value) Size() (n int64) {
 	for i := range v.Entries {
 		e := &v.Entries[i]
@@ -132,8 +132,8 @@ type Entry struct {
 
 // Evaluator computes contributions: the compiled views of one pipeline.
 type Evaluator interface {
-	// Evaluate returns a value for each of the pipeline's views that the cell feeds. With a nil row the cell is gone and every
-	// value is empty. What can't be computed is said in Value.Err, never dropped. Safe for concurrent use.
+	// Evaluate returns a value for each of the pipeline's views that the cell feeds. With a nil row the cell is gone and
+	// every value is empty. What can't be computed is said in Value.Err, never dropped. Safe for concurrent use.
 	Evaluate(cell Cell, row *Row) []Value
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// catchUp runs the program from the oldest binlog until it has caught up, into one index table and into all seven tables of the
-// users cell.
+// catchUp runs the program from the oldest binlog until it has caught up, into one index table and into all seven
+// tables of the users cell.
 func (l *lab) catchUp(ctx context.Context) error {
 	return l.untilCaughtUp(ctx, "catch-up", "earliest", "the whole binlog", rawReadStage)
 }
@@ -16,7 +16,8 @@ func (l *lab) fill(ctx context.Context) error {
 	return l.untilCaughtUp(ctx, "fill", "snapshot", "a scan of the table", rawScanStage)
 }
 
-// untilCaughtUp runs the program into empty tables until it has caught up. raw is the stage that brings the same cells raw.
+// untilCaughtUp runs the program into empty tables until it has caught up. raw is the stage that brings the same cells
+// raw.
 func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how, raw string) error {
 	for _, tables := range [][]table{oneView(), allViews()} {
 		what := fmt.Sprintf("the program: %s into %d table%s", how, len(tables), plural(len(tables)))

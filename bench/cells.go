@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// workload is a sequence of cells. A cell is computed from its number and never kept, so that what is written and what is
-// expected of the views come from one place, without holding a million bodies.
+// workload is a sequence of cells. A cell is computed from its number and never kept, so that what is written and what
+// is expected of the views come from one place, without holding a million bodies.
 type workload struct {
 	entities int
 	body     int   // bytes of a body, at least what its properties take
@@ -88,7 +88,8 @@ func (w *workload) key(entity int) (key [16]byte) {
 	return key
 }
 
-// user is what a cell says: its email is new in every version, phone and activate now and then, password seldom, the name never.
+// user is what a cell says: its email is new in every version, phone and activate now and then, password seldom, the
+// name never.
 func (w *workload) user(c cell) user {
 	h := mix(uint64(c.number) + 1<<41)
 	e := mix(uint64(c.entity) + 1<<42)
@@ -116,7 +117,8 @@ func (w *workload) user(c cell) user {
 
 var cities = [...]string{"San Francisco", "New York", "Zürich", "Nairobi", "Hyderabad", "São Paulo", "Osaka", "Tromsø"}
 
-// appendBody appends the cell's body: JSON, with the properties that views keep and others. Nothing in it needs escaping.
+// appendBody appends the cell's body: JSON, with the properties that views keep and others. Nothing in it needs
+// escaping.
 func (w *workload) appendBody(b []byte, c cell) []byte {
 	from := len(b)
 	u := w.user(c)

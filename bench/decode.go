@@ -17,8 +17,8 @@ import (
 	"replicator/view"
 )
 
-// decode reads the whole binlog by the program's own reader, in this process and into no sink: without evaluating anything, with
-// the email index, and with all seven views.
+// decode reads the whole binlog by the program's own reader, in this process and into no sink: without evaluating
+// anything, with the email index, and with all seven views.
 func (l *lab) decode(ctx context.Context) error {
 	for _, d := range []struct {
 		stage, what string

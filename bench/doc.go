@@ -1,4 +1,5 @@
-// Command bench measures the program on real, throwaway servers, beside what the same machine can do at best, in one run:
+// Command bench measures the program on real, throwaway servers, beside what the same machine can do at best, in one
+// run:
 //
 //	make bench                              MySQL, a million cells
 //	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
@@ -7,9 +8,9 @@
 //
 // # What is measured
 //
-// A source server holds the cells of one column, users: JSON bodies of many versions each, written beforehand. A sink server of
-// the same kind keeps views of them. Each figure of ours stands beside raw ones, which no program that does the same
-// work can pass:
+// A source server holds the cells of one column, users: JSON bodies of many versions each, written beforehand. A sink
+// server of the same kind keeps views of them. Each figure of ours stands beside raw ones, which no program that does
+// the same work can pass:
 //
 //	raw read       the binlog from its first byte to its last by go-mysql's syncer in raw mode: nothing is decoded
 //	raw scan       a SELECT of all cells, nothing decoded
@@ -25,29 +26,30 @@
 //	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same documents
 //
-// "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every
-// view over one connection, one after the other: what a program without versions, state and checkpoints would need. For scan it is the slower of the two, for a program could read
-// and write at the same time. For redis and
-// elastic it is the raw writes alone, by as many connections and in batches as large as the program's lanes have.
+// "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every view
+// over one connection, one after the other: what a program without versions, state and checkpoints would need. For scan
+// it is the slower of the two, for a program could read and write at the same time. For redis and elastic it is the raw
+// writes alone, by as many connections and in batches as large as the program's lanes have.
 //
-// Redis and Elasticsearch have a source of their own with fewer cells: an entity for every four cells of the other stages, or
-// every ten, in two runs. The first ("new") brings a cell of each entity, the second ("update"), of a program that
-// starts again and so remembers nothing, a newer cell of each.
+// Redis and Elasticsearch have a source of their own with fewer cells: an entity for every four cells of the other
+// stages, or every ten, in two runs. The first ("new") brings a cell of each entity, the second ("update"), of a
+// program that starts again and so remembers nothing, a newer cell of each.
 //
-// CPU is user and system time: the client's own (the bench's while it is the client, else the program's), and that of both
-// servers. µs a cell is the same number as CPU seconds per million cells. It survives a noisy machine; speeds don't, which
-// is why the load average is printed.
+// CPU is user and system time: the client's own (the bench's while it is the client, else the program's), and that of
+// both servers. µs a cell is the same number as CPU seconds per million cells. It survives a noisy machine; speeds
+// don't, which is why the load average is printed.
 //
 // # What is checked
 //
-// After each run of ours every row of every table, every hash and every document is compared with what the workload says: a
-// figure of a wrong result is never printed. The email of a cell is another one in every version, so every newer version moves an index entry; one cell
-// in a hundred arrives late, with a lower version than its entity has by then.
+// After each run of ours every row of every table, every hash and every document is compared with what the workload
+// says: a figure of a wrong result is never printed. The email of a cell is another one in every version, so every
+// newer version moves an index entry; one cell in a hundred arrives late, with a lower version than its entity has by
+// then.
 //
 // # Servers
 //
-// They wait for no disk on commit (Options.Small of package servers) and have a buffer pool and a redo log of 256 MiB, raw and
-// ours alike. Redis writes no file. Elasticsearch compiles its code quickly rather than well, as it would else be busy with that for
-// minutes, and has written the documents once before it is measured. Where a machine can't have it, its stage is left out and the
-// report says so. The bench ends them, also on Ctrl-C, and they die with it.
+// They wait for no disk on commit (Options.Small of package servers) and have a buffer pool and a redo log of 256 MiB,
+// raw and ours alike. Redis writes no file. Elasticsearch compiles its code quickly rather than well, as it would else
+// be busy with that for minutes, and has written the documents once before it is measured. Where a machine can't have
+// it, its stage is left out and the report says so. The bench ends them, also on Ctrl-C, and they die with it.
 package main

@@ -19,7 +19,8 @@ import (
 // documentIndex is the index of raw writes, and the alias of ours.
 const documentIndex = "users"
 
-// The index, raw and ours alike. A refresh each second, as an index has that is searched: one that nobody searches has none.
+// The index, raw and ours alike. A refresh each second, as an index has that is searched: one that nobody searches has
+// none.
 const (
 	documentMapping = `{"properties": {"username": {"type": "keyword"}, "email": {"type": "keyword"}, "phone": {"type": "long"},
 		"password": {"type": "keyword"}, "activate": {"type": "boolean"}}}`

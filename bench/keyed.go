@@ -10,7 +10,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// The program's lanes, which raw writes of hashes and documents have, too: so many requests under way at once, of so many cells.
+// The program's lanes, which raw writes of hashes and documents have, too: so many requests under way at once, of so
+// many cells.
 const (
 	lanes     = 2
 	laneBatch = 800
@@ -40,8 +41,8 @@ type keyedStage struct {
 	open  func(s *servers.Server) (keyed, error)
 }
 
-// phases are what is measured of a keyed sink: cells of entities that it has never seen, then a newer cell of each, which a
-// process that was just started meets without any memory of the first.
+// phases are what is measured of a keyed sink: cells of entities that it has never seen, then a newer cell of each,
+// which a process that was just started meets without any memory of the first.
 var phases = [...]string{"new", "update"}
 
 // keyed measures a keyed sink. It has a source of its own: the program reads a binlog from its first byte.
@@ -83,8 +84,8 @@ func (l *lab) keyed(ctx context.Context, k keyedStage) (err error) {
 	return err
 }
 
-// rawKeyed writes every user of each phase as fast as the sink takes them: the least that it costs. Once before, nothing is
-// measured: a server is slower at first, the most one that compiles itself as it runs.
+// rawKeyed writes every user of each phase as fast as the sink takes them: the least that it costs. Once before,
+// nothing is measured: a server is slower at first, the most one that compiles itself as it runs.
 func (l *lab) rawKeyed(ctx context.Context, k keyedStage, store keyed) error {
 	for _, measured := range []bool{false, true} {
 		if err := store.create(ctx); err != nil {

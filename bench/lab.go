@@ -15,8 +15,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// serverArgs give a SQL server memory and a redo log that a few hundred megabytes of cells don't overrun, and let a Redis write
-// no file, so that the programs are measured and not a disk.
+// serverArgs give a SQL server memory and a redo log that a few hundred megabytes of cells don't overrun, and let a
+// Redis write no file, so that the programs are measured and not a disk.
 func serverArgs(kind servers.Kind) []string {
 	switch {
 	case kind == servers.Elasticsearch:

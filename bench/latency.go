@@ -16,8 +16,8 @@ const (
 	// liveDatabase is the source database of the latency stage: empty at first, so that the program is soon ready.
 	liveDatabase = "live"
 
-	// pollEvery is how often the reader of the index looks: often enough to be no part of the figures, seldom enough to leave
-	// the server alone.
+	// pollEvery is how often the reader of the index looks: often enough to be no part of the figures, seldom enough to
+	// leave the server alone.
 	pollEvery = 500 * time.Microsecond
 
 	timeout = time.Minute // how long anything may take that should be done at once
@@ -86,8 +86,8 @@ func newLive(o options, s *setup) *live {
 
 func (v *live) total() int { return len(v.commits) }
 
-// run writes every cell and returns when all were seen. The first one shows that the program is ready; it ends early if the
-// program does.
+// run writes every cell and returns when all were seen. The first one shows that the program is ready; it ends early if
+// the program does.
 func (v *live) run(ctx context.Context, source, sink *sql.DB, p *program, bar *bar) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	v.begin = time.Now()
@@ -214,8 +214,8 @@ func (v *live) read(ctx context.Context, conn *sql.Conn) error {
 	}
 }
 
-// look notes which cells the index shows. A cell also shows that its entity's older ones were there, or were passed over
-// because it came with them.
+// look notes which cells the index shows. A cell also shows that its entity's older ones were there, or were passed
+// over because it came with them.
 func (v *live) look(ctx context.Context, query *sql.Stmt, oldest int) error {
 	rows, err := query.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
 	if err != nil {

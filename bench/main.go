@@ -17,8 +17,8 @@ import (
 
 func main() { os.Exit(execute(os.Args[1:])) }
 
-// execute runs one command line. The first Ctrl-C ends what runs and cleans up; a second one ends the bench at once, and the
-// servers with it.
+// execute runs one command line. The first Ctrl-C ends what runs and cleans up; a second one ends the bench at once,
+// and the servers with it.
 func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()

@@ -21,7 +21,8 @@ type setup struct {
 	tables   []table
 }
 
-// configuration is the program's, but for sinks and views. The columns have the roles that the jogchat example gives them.
+// configuration is the program's, but for sinks and views. The columns have the roles that the jogchat example gives
+// them.
 const configuration = `[source]
 dsn = %q
 start = %q
@@ -71,7 +72,8 @@ func (l *lab) configure(dir, source, start, targets string) error {
 	return os.WriteFile(filepath.Join(dir, "replicator.toml"), []byte(text), 0o644)
 }
 
-// check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows they had.
+// check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows
+// they had.
 func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
 	bar := l.show.bar("checking every row", 0)
 	defer bar.done()

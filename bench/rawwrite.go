@@ -15,8 +15,8 @@ type entry struct {
 	key   []byte
 }
 
-// rawWrites puts the final rows of the email index into a table of the same shape, as fast as one and two connections can, and
-// moves every entry once: the least that a sink costs.
+// rawWrites puts the final rows of the email index into a table of the same shape, as fast as one and two connections
+// can, and moves every entry once: the least that a sink costs.
 func (l *lab) rawWrites(ctx context.Context) error {
 	const database = "raw"
 	index := oneView()[0]
@@ -56,8 +56,8 @@ func (l *lab) rawWrites(ctx context.Context) error {
 	return err
 }
 
-// finalEntries are the rows that the email index holds in the end, made beforehand: that they are computed is no part of a
-// sink's cost.
+// finalEntries are the rows that the email index holds in the end, made beforehand: that they are computed is no part
+// of a sink's cost.
 func (l *lab) finalEntries() []entry {
 	var entries []entry
 	for _, number := range l.workload.newest(l.cells) {

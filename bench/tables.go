@@ -31,8 +31,8 @@ type table struct {
 	row    func(u user) []string // their values, as the server shows them
 }
 
-// indexTable is the seed's index table of one property. part is how the property stands in the primary key: a TEXT can only be
-// there by a prefix.
+// indexTable is the seed's index table of one property. part is how the property stands in the primary key: a TEXT can
+// only be there by a prefix.
 func indexTable(property, columnType, part string, value func(u user) string) table {
 	return table{
 		name: "index_users_" + property,
@@ -89,7 +89,8 @@ func create(ctx context.Context, db *sql.DB, name string, ddl ...string) error {
 	return nil
 }
 
-// verify compares every row of the table with what the first n cells of the workload say, and returns how many there are.
+// verify compares every row of the table with what the first n cells of the workload say, and returns how many there
+// are.
 func (t *table) verify(ctx context.Context, db *sql.DB, database string, w *workload, n int) (rows int64, err error) {
 	newest := w.newest(n)
 	entities := make(map[[16]byte]int, len(newest))

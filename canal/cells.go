@@ -13,8 +13,8 @@ import (
 // versionsRead is how many rows are read for each cell that is asked for: cells have several versions.
 const versionsRead = 4
 
-// Cells implements replicator.Reader. It reads the key columns only, which an index on them holds. Each spelling of a key is listed: the
-// server's DISTINCT would take "a" and "A" for equal.
+// Cells implements replicator.Reader. It reads the key columns only, which an index on them holds. Each spelling of a
+// key is listed: the server's DISTINCT would take "a" and "A" for equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string, limit int) ([]replicator.Cell, string, error) {
 	w := r.tables.byName[table]
 	if w == nil {

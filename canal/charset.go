@@ -10,8 +10,8 @@ import (
 
 // charset turns a column's bytes into UTF-8 as the server does. A nil charset is "binary".
 //
-// UTF-8, UTF-16, UTF-32 and latin1 are computed. Every other set is the server's own table: MySQL's and MariaDB's differ from each
-// other, and from everybody else's tables of the same name.
+// UTF-8, UTF-16, UTF-32 and latin1 are computed. Every other set is the server's own table: MySQL's and MariaDB's
+// differ from each other, and from everybody else's tables of the same name.
 type charset struct {
 	name   string
 	form   form
@@ -151,7 +151,8 @@ func latin1(x byte) rune {
 	return rune(x)
 }
 
-// appendWide converts UCS-2, UTF-16 and UTF-32. Only UTF-16 knows surrogates; the servers let them into the others' columns.
+// appendWide converts UCS-2, UTF-16 and UTF-32. Only UTF-16 knows surrogates; the servers let them into the others'
+// columns.
 func (c *charset) appendWide(out, b []byte) []byte {
 	width := 2
 	if c.form == formUTF32 {

@@ -19,7 +19,8 @@ import (
 const (
 	codesInRow = 1000
 
-	// computed is how far apart the codes are that are tested beyond Unicode's first 65,536 characters, where there are no tables.
+	// computed is how far apart the codes are that are tested beyond Unicode's first 65,536 characters, where there are no
+	// tables.
 	computed = 17
 )
 
@@ -185,8 +186,8 @@ func TestTailAndScanGiveTheSameTextsInEveryCharset(t *testing.T) {
 	})
 }
 
-// A code that the server has no character for is a '?' to everybody, and many of them are. Rows are found by such a key all the same, and
-// a scan that ends a chunk at one goes on behind it.
+// A code that the server has no character for is a '?' to everybody, and many of them are. Rows are found by such a key
+// all the same, and a scan that ends a chunk at one goes on behind it.
 func TestKeysOfCodesWithoutACharacterAreFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

@@ -234,8 +234,8 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 // cascade is a foreign key by which rows change that no statement names.
 var cascade = regexp.MustCompile(`CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE) (CASCADE|SET NULL)`)
 
-// cascades warns of rows that change without a word in the binlog: where InnoDB itself carries out foreign keys, which are MariaDB
-// and MySQL before 9.6, what a cascade does to the child table is not logged.
+// cascades warns of rows that change without a word in the binlog: where InnoDB itself carries out foreign keys, which
+// are MariaDB and MySQL before 9.6, what a cascade does to the child table is not logged.
 func (c *checker) cascades(ctx context.Context, db querier, table replicator.Table) {
 	if v, err := variable(ctx, db, "innodb_native_foreign_keys"); err != nil || strings.EqualFold(v, "OFF") {
 		return
@@ -318,7 +318,8 @@ func (c *declaredColumn) info() ColumnInfo {
 	return ColumnInfo{Name: c.name, Type: c.fullType, Nullable: c.nullable, Charset: c.charset, Collation: c.collation}
 }
 
-// Columns are the columns of a table of the configuration as they are now; none if there is no such table in the configuration.
+// Columns are the columns of a table of the configuration as they are now; none if there is no such table in the
+// configuration.
 func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error) {
 	var columns []ColumnInfo
 	for _, t := range s.cfg.Tables {
@@ -339,8 +340,8 @@ func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error
 // Forever is the retention of binlogs that the server never purges by itself.
 const Forever time.Duration = math.MaxInt64
 
-// Retention is how long a position can still be read: until the server may purge its binlog file, which it may at any moment
-// if that is zero. A position whose file is gone is ErrLost.
+// Retention is how long a position can still be read: until the server may purge its binlog file, which it may at any
+// moment if that is zero. A position whose file is gone is ErrLost.
 func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Duration, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {

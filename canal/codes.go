@@ -9,11 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// codes is a character set as one server converts it, by its own answers: a code of one byte stands in single, of two in pairs,
-// longer ones in long. A code for which the server has no character is a '?' there, what is no code at all is noCode.
+// codes is a character set as one server converts it, by its own answers: a code of one byte stands in single, of two
+// in pairs, longer ones in long. A code for which the server has no character is a '?' there, what is no code at all is
+// noCode.
 //
-// Most columns hold nothing that is no code; MySQL's eucjpms takes any byte. The servers make a '?' of such a byte and go on
-// behind it. At the end of a text, where it could be the beginning of a code, they make of it what stands in end.
+// Most columns hold nothing that is no code; MySQL's eucjpms takes any byte. The servers make a '?' of such a byte and
+// go on behind it. At the end of a text, where it could be the beginning of a code, they make of it what stands in end.
 type codes struct {
 	ascii  bool // the bytes below 0x80 are themselves
 	single [256]rune
@@ -71,8 +72,8 @@ func (c *codes) longCode(code []byte) rune {
 	return '?'
 }
 
-// gbSupplement is the rank of GB 18030's 90308130, from where on the codes are Unicode's from U+10000 on, in order. The codes of the
-// servers' table are those of the first four leading bytes.
+// gbSupplement is the rank of GB 18030's 90308130, from where on the codes are Unicode's from U+10000 on, in order. The
+// codes of the servers' table are those of the first four leading bytes.
 const gbSupplement = (0x90 - 0x81) * 10 * 126 * 10
 
 // longRank numbers the long codes: JIS X 0212's, which begin with 8F in ujis and eucjpms, or GB 18030's.
@@ -153,8 +154,8 @@ func fill(runes []rune) {
 	}
 }
 
-// eachCode has the server convert all codes with these digits that it takes for such, as it converts what a scan reads: on the way
-// to the client. What doesn't become one character is noCode: two codes, or a part of one.
+// eachCode has the server convert all codes with these digits that it takes for such, as it converts what a scan reads:
+// on the way to the client. What doesn't become one character is noCode: two codes, or a part of one.
 func eachCode(ctx context.Context, db querier, charset string, digits []string, f func(code []byte, r rune, text string)) error {
 	var places, from []string
 	for i, set := range digits {

@@ -73,8 +73,8 @@ func classify(err error) error {
 const (
 	dialTimeout = 10 * time.Second
 
-	// queryTimeout bounds the silence on an SQL connection, so that a dead link is noticed (see package link). The longest wait of ours
-	// is for a row's lock, 50 s by default.
+	// queryTimeout bounds the silence on an SQL connection, so that a dead link is noticed (see package link). The longest
+	// wait of ours is for a row's lock, 50 s by default.
 	queryTimeout = 3 * time.Minute
 )
 
@@ -112,9 +112,9 @@ func sqlConfig(dsn string) (*mysql.Config, error) {
 	return cfg, nil
 }
 
-// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and a deadline for
-// each costs a quarter of the throughput: it is renewed only now and then. The server's heartbeats come more often than it
-// ends, so a link that is cut without a word is noticed.
+// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and a
+// deadline for each costs a quarter of the throughput: it is renewed only now and then. The server's heartbeats come
+// more often than it ends, so a link that is cut without a word is noticed.
 type longRead struct {
 	net.Conn
 	timeout time.Duration

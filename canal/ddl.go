@@ -23,9 +23,9 @@ const (
 	effectAlter           // it may change a watched table's columns or keys
 )
 
-// statement is what is known of a statement: enough to tell whether a watched table's rows were changed without row events.
-// It is no parser: where the text is unclear it errs to "changed", and what it doesn't know is nobody's business unless it
-// names a watched table. (Parsers of others reject each server's newest syntax, and then skip it.)
+// statement is what is known of a statement: enough to tell whether a watched table's rows were changed without row
+// events. It is no parser: where the text is unclear it errs to "changed", and what it doesn't know is nobody's
+// business unless it names a watched table. (Parsers of others reject each server's newest syntax, and then skip it.)
 type statement struct {
 	effect  effect
 	table   string   // the watched table's name in the configuration
@@ -49,8 +49,8 @@ const (
 	quoteIdentifiers        // sql_mode=ANSI_QUOTES
 )
 
-// classifyStatement tells what a statement does. watched finds a watched table by database and name, and by database alone
-// if the name is "".
+// classifyStatement tells what a statement does. watched finds a watched table by database and name, and by database
+// alone if the name is "".
 func classifyStatement(query []byte, database string, q quotes, watched func(database, table string) (string, bool)) statement {
 	p := statementParser{words: tokenize(query, q), database: database, watched: watched}
 	return p.classify()
@@ -146,8 +146,8 @@ func (p *statementParser) classify() statement {
 	return statement{}
 }
 
-// target is a watched table that a statement changes the rows of. Where it stands is known of the plain forms; the others
-// are taken to change whatever they name.
+// target is a watched table that a statement changes the rows of. Where it stands is known of the plain forms; the
+// others are taken to change whatever they name.
 func (p *statementParser) target() string {
 	switch first := p.at(0); {
 	case first.is("INSERT"), first.is("REPLACE"):
@@ -232,8 +232,8 @@ func (p *statementParser) drop() statement {
 	return statement{}
 }
 
-// create: a watched table is made (or replaced) only where it stands behind TABLE, and gets an index only where it stands
-// behind ON. That it is named elsewhere (a column, a SELECT, a foreign key) changes nothing of it.
+// create: a watched table is made (or replaced) only where it stands behind TABLE, and gets an index only where it
+// stands behind ON. That it is named elsewhere (a column, a SELECT, a foreign key) changes nothing of it.
 func (p *statementParser) create() statement {
 	i, replaces := 1, false
 	if p.at(1).is("OR") && p.at(2).is("REPLACE") {
@@ -335,8 +335,8 @@ func (p *statementParser) renamesTable() bool {
 	return false
 }
 
-// maxWords bounds what is looked at of a statement: table names stand near its beginning, and a statement in text may hold
-// megabytes of values.
+// maxWords bounds what is looked at of a statement: table names stand near its beginning, and a statement in text may
+// hold megabytes of values.
 const maxWords = 100_000
 
 // tokenize splits a statement into words. Comments and literals are left out, but for what MySQL and MariaDB execute of

@@ -2,8 +2,8 @@ package canal
 
 import "encoding/binary"
 
-// A DECIMAL is stored as groups of nine digits in four bytes each, and fewer for the digits that are left over at both ends
-// (strings/decimal.cc, decimal2bin). The first bit is flipped; a negative number has all bits flipped.
+// A DECIMAL is stored as groups of nine digits in four bytes each, and fewer for the digits that are left over at both
+// ends (strings/decimal.cc, decimal2bin). The first bit is flipped; a negative number has all bits flipped.
 
 // decimalSize is how many bytes a DECIMAL(precision, scale) takes; negative if there is no such type.
 func decimalSize(precision, scale int) int {

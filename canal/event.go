@@ -63,8 +63,8 @@ func parseHeader(raw []byte) (header, error) {
 	return h, nil
 }
 
-// cursor reads an event's bytes. After the first read past the end it is bad, and all reads give zeroes: a decoder checks
-// once, when it is done.
+// cursor reads an event's bytes. After the first read past the end it is bad, and all reads give zeroes: a decoder
+// checks once, when it is done.
 type cursor struct {
 	b   []byte
 	off int

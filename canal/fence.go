@@ -12,13 +12,13 @@ import (
 	"replicator/internal/pause"
 )
 
-// fence is what a chunk of a scan is read behind: all up to low is visible to the reads of its connection, and low is not
-// before the reader's start.
+// fence is what a chunk of a scan is read behind: all up to low is visible to the reads of its connection, and low is
+// not before the reader's start.
 //
-// Both servers write a transaction to the binlog first and make it visible then: with semi-synchronous replication that can
-// take as long as a replica takes to answer. What the binlog's status shows may be invisible yet. A scan that took it for low
-// would lose what was committed just before the tail's start, and put a row that it saw before a delete at a place after the
-// tail's look at the cell: the row would come back for good.
+// Both servers write a transaction to the binlog first and make it visible then: with semi-synchronous replication that
+// can take as long as a replica takes to answer. What the binlog's status shows may be invisible yet. A scan that took
+// it for low would lose what was committed just before the tail's start, and put a row that it saw before a delete at a
+// place after the tail's look at the cell: the row would come back for good.
 type fence struct {
 	low  int64
 	lock string // ifFree, where the server can't be asked otherwise
@@ -28,8 +28,8 @@ type fence struct {
 // settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
 const settleTime = time.Minute
 
-// fence waits until what the tail has read is visible, where the server can be asked. Otherwise what is locked is read only
-// when it is free.
+// fence waits until what the tail has read is visible, where the server can be asked. Otherwise what is locked is read
+// only when it is free.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{end: func() {}}
 	if r.server.flavor == mariaFlavor {
@@ -47,8 +47,8 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 	return f, err
 }
 
-// present is a fence whose low is not before the binlog's present end. MySQL can't be asked whether that is visible: the GTIDs
-// that its status shows are those that are visible already.
+// present is a fence whose low is not before the binlog's present end. MySQL can't be asked whether that is visible:
+// the GTIDs that its status shows are those that are visible already.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{end: func() {}, lock: ifFree}
 	if f.low, err = r.end(ctx, conn); err != nil || r.server.flavor != mariaFlavor {
@@ -59,9 +59,9 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 }
 
 // ifFree is the clause of a locking read that needs no more than SELECT, and that fails at once where a row is held. A
-// transaction that is in the binlog and not yet visible holds its rows' locks, so what is free is visible. A read that waited while
-// it holds other rows could be part of a deadlock, which the server ends by failing whoever changed and locked least:
-// easily the application's transaction.
+// transaction that is in the binlog and not yet visible holds its rows' locks, so what is free is visible. A read that
+// waited while it holds other rows could be part of a deadlock, which the server ends by failing whoever changed and
+// locked least: easily the application's transaction.
 const ifFree = " FOR SHARE NOWAIT"
 
 // isHeld reports whether somebody holds a row that was to be read if it is free.
@@ -73,8 +73,8 @@ func isHeld(err error) bool {
 // lockPatience is how long a read is tried anew because somebody holds a row.
 const lockPatience = 30 * time.Second
 
-// untilFree tries a read of so many rows until nobody holds what it reads: each time of a quarter of them, because the fewer there
-// are, the sooner they are all free.
+// untilFree tries a read of so many rows until nobody holds what it reads: each time of a quarter of them, because the
+// fewer there are, the sooner they are all free.
 func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	delay := time.Millisecond
 	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {
@@ -105,8 +105,8 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// behindSnapshot begins a transaction on MariaDB, whose consistent snapshots say where in the binlog they were taken: at from or
-// later.
+// behindSnapshot begins a transaction on MariaDB, whose consistent snapshots say where in the binlog they were taken:
+// at from or later.
 func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence, from int64) (err error) {
 	end := func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)

@@ -13,8 +13,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Semi-synchronous replication with nobody to acknowledge holds a commit after it is in the binlog and before it is visible,
-// for as long as its timeout: the window that is else a few microseconds wide.
+// Semi-synchronous replication with nobody to acknowledge holds a commit after it is in the binlog and before it is
+// visible, for as long as its timeout: the window that is else a few microseconds wide.
 func (b *bench) holdCommits(timeout time.Duration) {
 	if b.isMaria() {
 		b.exec("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC", "SET GLOBAL rpl_semi_sync_master_timeout = "+millis(timeout),

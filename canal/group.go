@@ -141,7 +141,8 @@ func (s *stream) begin(h header, g group) error {
 	return nil
 }
 
-// previousGTIDs begins a MySQL file: all transactions before it. It is wanted only where those before the start are not known.
+// previousGTIDs begins a MySQL file: all transactions before it. It is wanted only where those before the start are not
+// known.
 func (s *stream) previousGTIDs(body []byte) error {
 	if s.untilGTID == nil {
 		s.idle() // a file was begun
@@ -304,8 +305,8 @@ func (s *stream) statement(ctx context.Context, h header, database, text []byte,
 const wayOut = "Fill its views anew (replicator checkpoint reset), or go on behind this place without it (replicator checkpoint " +
 	"set --pos FILE:POS)"
 
-// rolledBack: rows of a transaction that ended with ROLLBACK were in the binlog, because it changed tables of engines that
-// can't roll back. Which rows stayed is not told.
+// rolledBack: rows of a transaction that ended with ROLLBACK were in the binlog, because it changed tables of engines
+// that can't roll back. Which rows stayed is not told.
 func (s *stream) rolledBack() error {
 	if s.silent() {
 		return nil
@@ -340,8 +341,9 @@ func (s *stream) altered(ctx context.Context, name string) error {
 	return s.reload(ctx, name)
 }
 
-// mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number; that
-// the server has it says nothing of who wrote it, so that very transaction must be met, or the file's list must name it.
+// mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number;
+// that the server has it says nothing of who wrote it, so that very transaction must be met, or the file's list must
+// name it.
 type mariaGuard struct {
 	want map[string]span // domain → first: 0 until met; last: the number
 	from map[string]string

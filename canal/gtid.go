@@ -29,7 +29,8 @@ type span struct{ first, last int64 }
 // MariaDB, where a set is a place in each domain, it maps "domain" to one run that ends at the domain's last sequence
 // number, and servers says who wrote that.
 //
-// It is our own because go-mysql's loses tags (MySQL ≥ 8.3) and because a set with thousands of runs must be cheap to add to.
+// It is our own because go-mysql's loses tags (MySQL ≥ 8.3) and because a set with thousands of runs must be cheap to
+// add to.
 type gtidSet struct {
 	flavor  flavor
 	runs    map[string][]span

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// maxHistory bounds the transaction ends that are remembered for Reader.Position. When there are more, neighbours are merged:
-// a position is then an earlier transaction end than it might be, never a later one.
+// maxHistory bounds the transaction ends that are remembered for Reader.Position. When there are more, neighbours are
+// merged: a position is then an earlier transaction end than it might be, never a later one.
 const maxHistory = 4096
 
-// history remembers transaction ends that were read and not yet asked for. Adding one makes no strings: sources of GTIDs
-// are numbers into names, and a set is only written out when a position is asked for.
+// history remembers transaction ends that were read and not yet asked for. Adding one makes no strings: sources of
+// GTIDs are numbers into names, and a set is only written out when a position is asked for.
 type history struct {
 	mu    sync.Mutex
 	at    end      // the latest end that was asked for: where base is right
@@ -137,8 +137,8 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// join drops what a later run makes superfluous. Of a MariaDB domain the last one counts, whoever wrote it; MySQL's runs are
-// sorted, and joined where they touch.
+// join drops what a later run makes superfluous. Of a MariaDB domain the last one counts, whoever wrote it; MySQL's
+// runs are sorted, and joined where they touch.
 func (h *history) join(runs []gtidRun) []gtidRun {
 	if h.maria {
 		out := runs[:0]
@@ -167,8 +167,8 @@ func (h *history) join(runs []gtidRun) []gtidRun {
 	return out
 }
 
-// upTo forgets all ends up to order and returns the latest of them with the transactions before it; its set is nil where
-// they are not known.
+// upTo forgets all ends up to order and returns the latest of them with the transactions before it; its set is nil
+// where they are not known.
 func (h *history) upTo(order int64) (end, *gtidSet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,8 @@ func (h *history) upTo(order int64) (end, *gtidSet) {
 	return h.at, h.base
 }
 
-// latest returns the latest end with the transactions before it, and forgets nothing. The set is nil where they are not known.
+// latest returns the latest end with the transactions before it, and forgets nothing. The set is nil where they are not
+// known.
 func (h *history) latest() (order int64, before *gtidSet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -236,8 +237,8 @@ func (h *history) applyTo(set *gtidSet, r gtidRun) {
 	}
 	s := h.names[r.sid]
 	if h.maria {
-		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as it
-		// may without gtid_strict_mode.
+		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as
+		// it may without gtid_strict_mode.
 		set.addMaria(s.name, s.server, r.last)
 		return
 	}

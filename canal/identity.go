@@ -108,8 +108,8 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	return true
 }
 
-// identity says what one cell of the table and its versions are: see replicator.Source. Where a column is missing it is "":
-// whoever reads the table says so.
+// identity says what one cell of the table and its versions are: see replicator.Source. Where a column is missing it is
+// "": whoever reads the table says so.
 func (s *schema) identity(t *replicator.Table) string {
 	versions := "p" // the place in the binlog
 	if t.Version != "" && !s.single(t) {

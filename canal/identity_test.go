@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What a cell or a version of a table is may be changed by an ALTER: nothing that comes after it is delivered under the old rule,
-// nor, where a reader begins before it, under the new one.
+// What a cell or a version of a table is may be changed by an ALTER: nothing that comes after it is delivered under the
+// old rule, nor, where a reader begins before it, under the new one.
 func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
 	versions := replicator.Table{Key: []string{"k"}, Version: "v"}
 	plain := replicator.Table{Key: []string{"k"}}
@@ -107,7 +107,8 @@ func TestKeysOfTwoTablesAreComparedByWhatTheyTellApart(t *testing.T) {
 	})
 }
 
-// MariaDB leaves out of information_schema a table that an ALTER is replacing, where the session that asks holds a lock.
+// MariaDB leaves out of information_schema a table that an ALTER is replacing, where the session that asks holds a
+// lock.
 func TestATableIsReadWholeWhileItIsAltered(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

@@ -11,8 +11,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// MySQL's binary JSON (sql-common/json_binary.h): a type byte, then the value. Objects and arrays hold their count and size,
-// the entries of their keys and values, and what the entries point to.
+// MySQL's binary JSON (sql-common/json_binary.h): a type byte, then the value. Objects and arrays hold their count and
+// size, the entries of their keys and values, and what the entries point to.
 const (
 	jsonSmallObject = iota
 	jsonLargeObject
@@ -248,7 +248,8 @@ func appendJSONDouble(b []byte, f float64) []byte {
 	return append(b, ".0"...)
 }
 
-// appendDouble prints the shortest digits that are f; with an exponent above 15 digits before the point or 14 zeroes after it.
+// appendDouble prints the shortest digits that are f; with an exponent above 15 digits before the point or 14 zeroes
+// after it.
 func appendDouble(b []byte, f float64) []byte {
 	var buf [32]byte
 	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)

@@ -14,9 +14,10 @@ import (
 	"replicator"
 )
 
-// columnNames are the values of a table's column role. A case-insensitive column takes 'PII' and 'pii' for one value, so they are
-// one cell here: of the name that a view gives it, or else of the plainest spelling that the server takes for the same. That is
-// the same at every start, whichever spelling is met first. There are few names: the server is asked once for each.
+// columnNames are the values of a table's column role. A case-insensitive column takes 'PII' and 'pii' for one value,
+// so they are one cell here: of the name that a view gives it, or else of the plainest spelling that the server takes
+// for the same. That is the same at every start, whichever spelling is met first. There are few names: the server is
+// asked once for each.
 type columnNames struct {
 	table      *replicator.Table
 	charset    string
@@ -132,7 +133,8 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given are the names that views give values which would else have another one: a view of all columns has other cells with them.
+// given are the names that views give values which would else have another one: a view of all columns has other cells
+// with them.
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil

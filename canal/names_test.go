@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the column role's collation takes for one value is one cell, whoever reads it: by the name that a view gives it, or by its
-// plainest spelling.
+// What the column role's collation takes for one value is one cell, whoever reads it: by the name that a view gives it,
+// or by its plainest spelling.
 func TestWhatTheSourceTakesForOneColumnIsOneCell(t *testing.T) {
 	spellings := []struct{ as, name string }{
 		{"pii", "PII"}, {"PII", "PII"}, {"Pii ", "PII"}, {"píí", "PII"},

@@ -91,8 +91,9 @@ func (l *look) drop(i int) {
 	}
 }
 
-// lookAt reads the next cells' rows. It fails with errChunkFull where there are more than enough bytes of them before the last is
-// read: what is in which order in the result of a UNION, nobody has promised. So all of them are read again then, fewer at a time.
+// lookAt reads the next cells' rows. It fails with errChunkFull where there are more than enough bytes of them before
+// the last is read: what is in which order in the result of a UNION, nobody has promised. So all of them are read again
+// then, fewer at a time.
 func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) error {
 	clear(l.rows[l.done:])
 	l.read, l.taken = 0, 0
@@ -198,8 +199,8 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 // The escape is '!', since not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition is the condition that finds a cell's rows: by the index, and byte for byte; but in every spelling of its key where it may
-// have several.
+// cellCondition is the condition that finds a cell's rows: by the index, and byte for byte; but in every spelling of
+// its key where it may have several.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil || len(key) != len(x.key) {
@@ -217,7 +218,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == kindText && (like || !x.mixed()) {
-			// A pattern finds what is not equal; and where a cell has one row, another spelling is another cell's, before or after it.
+			// A pattern finds what is not equal; and where a cell has one row, another spelling is another cell's, before or
+			// after it.
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}

@@ -13,13 +13,14 @@ import (
 	"replicator"
 )
 
-// namedPlace begins the place of a scan that a person named by an offset. The rest is the person's text: how many columns it
-// speaks of, and of which types, is the table's to say.
+// namedPlace begins the place of a scan that a person named by an offset. The rest is the person's text: how many
+// columns it speaks of, and of which types, is the table's to say.
 const namedPlace = "from "
 
-// Offset is the place of a scan that is to begin with the first row at an offset that a person names, or after it: the offset
-// column's value; where several columns make an offset, their values with ":" between them as in a key (%3A for a ":" in one),
-// of which the last may be left out. Bytes are hexadecimal digits or a UUID, a TIMESTAMP is UTC. See Source.CheckOffset.
+// Offset is the place of a scan that is to begin with the first row at an offset that a person names, or after it: the
+// offset column's value; where several columns make an offset, their values with ":" between them as in a key (%3A for
+// a ":" in one), of which the last may be left out. Bytes are hexadecimal digits or a UUID, a TIMESTAMP is UTC. See
+// Source.CheckOffset.
 func Offset(text string) string { return namedPlace + text }
 
 // ErrOffset: what a person named can't be an offset of the table.
@@ -48,8 +49,8 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	return err
 }
 
-// named are the columns, and their values as arguments, of an offset that a person named. Columns that only tell rows of one
-// offset apart are none that a person speaks of.
+// named are the columns, and their values as arguments, of an offset that a person named. Columns that only tell rows
+// of one offset apart are none that a person speaks of.
 func (x *selection) named(text string) (columns []*selected, args []any, err error) {
 	places := x.offset
 	if n := len(x.t.Offset); n > 0 {
@@ -76,7 +77,8 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 	return columns, args, nil
 }
 
-// namedValue is a person's text as an argument. What a server would take for something else (0, or no time at all) is an error.
+// namedValue is a person's text as an argument. What a server would take for something else (0, or no time at all) is
+// an error.
 func (c *selected) namedValue(text string) (any, error) {
 	switch c.kind {
 	case kindInt, kindYear, kindBit:

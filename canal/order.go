@@ -13,9 +13,9 @@ import (
 //	epoch (9 bits) | number of the binlog file (20) | byte address in the file (34)
 //
 // The epoch grows when the source moves to another server, whose files and addresses mean nothing beside the old one's.
-// A row's address is where its image begins; a transaction's end is the address of the end of its last event, which is where
-// the next one begins. Inside a compressed event the inner offset is scaled to the event's size, and rows that would share an
-// address take the next ones: see scale. On MariaDB ≥ 11.4, whose events carry no position inside
+// A row's address is where its image begins; a transaction's end is the address of the end of its last event, which is
+// where the next one begins. Inside a compressed event the inner offset is scaled to the event's size, and rows that
+// would share an address take the next ones: see scale. On MariaDB ≥ 11.4, whose events carry no position inside
 // transactions, sizes are added up from the transaction's beginning. All this is a function of the file's bytes alone.
 const (
 	epochBits   = 9

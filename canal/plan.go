@@ -77,7 +77,8 @@ func newPlan(t *watched, body []byte, f flavor, charsets charsets) (*plan, error
 	return p, p.sameKeys(s)
 }
 
-// sameKeys fails where rows were written before the type of a key column was changed: their keys are no longer the table's.
+// sameKeys fails where rows were written before the type of a key column was changed: their keys are no longer the
+// table's.
 func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
 		c := &p.columns[i]
@@ -331,7 +332,8 @@ func (p *plan) addKey(c *column, raw []byte) error {
 	return nil
 }
 
-// versionOf is a row's version. One that doesn't fit is an error beside a version that sorts the row as the source does.
+// versionOf is a row's version. One that doesn't fit is an error beside a version that sorts the row as the source
+// does.
 func (p *plan) versionOf(img *image, order int64) (int64, error) {
 	if p.version < 0 || p.single {
 		return order, nil
@@ -424,7 +426,8 @@ func owned(b []byte) []byte {
 	return out
 }
 
-// check tests the configuration against the table as it is now, so that a mistake shows at the start and not at the first row.
+// check tests the configuration against the table as it is now, so that a mistake shows at the start and not at the
+// first row.
 func (t *watched) check(f flavor) error {
 	x, err := newSelection(t)
 	if err != nil {

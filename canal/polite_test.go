@@ -15,8 +15,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The server ends a deadlock by failing the transaction that changed and locked least: easily the application's. So nothing
-// that is read from the source may ever be part of one.
+// The server ends a deadlock by failing the transaction that changed and locked least: easily the application's. So
+// nothing that is read from the source may ever be part of one.
 func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 	for name, s := range map[string]func(t *testing.T) *servers.Server{
 		"MySQL with GTIDs": func(t *testing.T) *servers.Server { return servertest.Shared(t, servers.MySQL) },
@@ -68,8 +68,8 @@ func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 					}
 				})
 			}
-			// Each worker has cells of its own, which it names by unique keys, so that the workers alone can't meet; it changes them from the
-			// last to the first.
+			// Each worker has cells of its own, which it names by unique keys, so that the workers alone can't meet; it changes
+			// them from the last to the first.
 			stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
 				tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 				if err != nil {
@@ -101,7 +101,8 @@ func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 	}
 }
 
-// A look at a binlog holds a connection that the server keeps until it writes to it: that must be soon on an idle server, too.
+// A look at a binlog holds a connection that the server keeps until it writes to it: that must be soon on an idle
+// server, too.
 func TestALookAtTheBinlogLeavesNoConnectionBehind(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

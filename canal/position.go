@@ -23,15 +23,16 @@ type token struct {
 	// of transactions may differ): they are dropped.
 	Skip bool `json:"skip,omitempty"`
 
-	// Read is how far was read when the position was made: some of what lies between may be in a sink already, so that a server
-	// that lacks it can't be the source.
+	// Read is how far was read when the position was made: some of what lies between may be in a sink already, so that a
+	// server that lacks it can't be the source.
 	Read *read `json:"read,omitempty"`
 
 	// Schema holds a digest of each watched table's columns, where the binlog doesn't name them: see schema.go.
 	Schema map[string]string `json:"schema,omitempty"`
 }
 
-// read is a place, not always between two transactions, with the transactions that were read beyond the position, begun ones too.
+// read is a place, not always between two transactions, with the transactions that were read beyond the position, begun
+// ones too.
 type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
@@ -79,8 +80,8 @@ func parseToken(text string) (token, error) {
 
 func (t token) String() string { return fmt.Sprintf("%s:%d", t.File, t.Pos) }
 
-// Describe shows a position's token to a person: FILE:POS and, where there are any, the GTIDs. What isn't a token of this
-// package is returned as it is.
+// Describe shows a position's token to a person: FILE:POS and, where there are any, the GTIDs. What isn't a token of
+// this package is returned as it is.
 func Describe(text string) string {
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil || t.File == "" {

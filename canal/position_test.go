@@ -139,7 +139,8 @@ func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 	}
 }
 
-// Without gtid_strict_mode a MariaDB domain's numbers may fall. Its place is what the server says: the last one in the binlog.
+// Without gtid_strict_mode a MariaDB domain's numbers may fall. Its place is what the server says: the last one in the
+// binlog.
 func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	h := newHistory(mariaFlavor, end{}, newGTIDSet(mariaFlavor))

@@ -68,8 +68,8 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 	return r.newStream(ctx, db, t)
 }
 
-// checkSchemas: where the binlog doesn't name columns, rows are read by the columns that a table has now. That these are
-// the ones it had at the position is proved by their digest.
+// checkSchemas: where the binlog doesn't name columns, rows are read by the columns that a table has now. That these
+// are the ones it had at the position is proved by their digest.
 func (r *Reader) checkSchemas(t token) error {
 	if r.server.names {
 		return nil
@@ -107,7 +107,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	default:
 		s.until, s.untilGTID = p.pos, newGTIDSet(r.server.flavor)
 	}
-	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it was read.
+	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it was
+	// read.
 	if p.pos >= 1<<32 || p.pos > 4 && p.event.unknown() {
 		s.until = p.pos
 	}
@@ -280,8 +281,8 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	return nil
 }
 
-// feed hands the syncer's events to the stream. It runs in the syncer's goroutine: an event is dealt with before the next one is
-// read, so that memory is bounded by one event and a slow sink slows down the server.
+// feed hands the syncer's events to the stream. It runs in the syncer's goroutine: an event is dealt with before the
+// next one is read, so that memory is bounded by one event and a slow sink slows down the server.
 type feed struct {
 	ctx    context.Context
 	reader *Reader
@@ -314,7 +315,8 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	return r.failed(ctx, err)
 }
 
-// dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on return.
+// dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on
+// return.
 func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h replication.EventHandler) error {
 	host, port, err := endpoint(s.mysql)
 	if err != nil {
@@ -342,8 +344,8 @@ func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, he
 	return err
 }
 
-// longWrites: a slow sink makes the server wait with its writes, for as long as it takes. It gives up after a minute else, and
-// the reader would start again and again.
+// longWrites: a slow sink makes the server wait with its writes, for as long as it takes. It gives up after a minute
+// else, and the reader would start again and again.
 func longWrites(c *client.Conn) error {
 	_, err := c.Execute("SET SESSION net_write_timeout = 86400")
 	return err

@@ -5,9 +5,9 @@ import "slices"
 // renamed is what happened to a watched table whose name is given away and not taken by another.
 const renamed = "was renamed, or another table took its place"
 
-// rename tells what a RENAME TABLE leaves behind once all its pairs are carried out, from left to right as the servers do. A
-// cut-over of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t) leaves the name with another table;
-// where a watched name is left without one, its rows are gone.
+// rename tells what a RENAME TABLE leaves behind once all its pairs are carried out, from left to right as the servers
+// do. A cut-over of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t) leaves the name with
+// another table; where a watched name is left without one, its rows are gone.
 func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER
@@ -52,8 +52,8 @@ func (p *statementParser) rename() statement {
 	return st
 }
 
-// tableAt is the table that is named at i: by its name in the configuration if it is watched, else by database and name. next is
-// what stands behind it.
+// tableAt is the table that is named at i: by its name in the configuration if it is watched, else by database and
+// name. next is what stands behind it.
 func (p *statementParser) tableAt(i int) (name string, watches bool, next int) {
 	database, table, next := p.database, p.at(i), i+1
 	if p.at(i + 1).is(".") {

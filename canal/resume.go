@@ -29,11 +29,11 @@ type place struct {
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
-// resolver finds positions again on the server that a connection leads to: see kinship. On a server that is heir to the position's,
-// reading begins at the last file that begins with no more than the position's GTIDs.
+// resolver finds positions again on the server that a connection leads to: see kinship. On a server that is heir to the
+// position's, reading begins at the last file that begins with no more than the position's GTIDs.
 //
-// The comparison is ours: a server compares its own sets rightly, but knows neither our skipped domains nor, on MariaDB,
-// anything but equality.
+// The comparison is ours: a server compares its own sets rightly, but knows neither our skipped domains nor, on
+// MariaDB, anything but equality.
 type resolver struct {
 	source *Source
 	db     querier

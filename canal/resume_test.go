@@ -303,8 +303,8 @@ func TestAPersonNamesAPosition(t *testing.T) {
 	})
 }
 
-// What was read, and may be in a sink, is lost with a primary whose replica did not have it yet: however early the place that
-// reading would go on from.
+// What was read, and may be in a sink, is lost with a primary whose replica did not have it yet: however early the
+// place that reading would go on from.
 func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		primary, replica := pair(t, kind)

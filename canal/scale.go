@@ -2,9 +2,10 @@ package canal
 
 import "math/bits"
 
-// scale gives the rows of an event their addresses in the file. Where the data was compressed the file has fewer bytes than the
-// data, num of them for den, and a row may be longer than the file's share of it is: each row then takes the next free address
-// at least. The first half of the event's bytes stands for the data, the second is room for rows that crowd together.
+// scale gives the rows of an event their addresses in the file. Where the data was compressed the file has fewer bytes
+// than the data, num of them for den, and a row may be longer than the file's share of it is: each row then takes the
+// next free address at least. The first half of the event's bytes stands for the data, the second is room for rows that
+// crowd together.
 type scale struct {
 	base     int64
 	offset   int64 // of the data in what was compressed
@@ -18,9 +19,9 @@ func compressed(base, bytes, data int64) scale {
 	return scale{base: base, num: bytes, den: max(data, 1), taken: &taken}
 }
 
-// row is the address of the row image at off, to be asked once for each, in their order. It is above that of every row before.
-// own is false where the event has more rows than its bytes can number, which takes a row in every other byte of what was
-// compressed: the rest of them share the last address.
+// row is the address of the row image at off, to be asked once for each, in their order. It is above that of every row
+// before. own is false where the event has more rows than its bytes can number, which takes a row in every other byte
+// of what was compressed: the rest of them share the last address.
 func (s scale) row(off int) (address int64, own bool) {
 	if s.taken == nil {
 		return s.base + s.offset + int64(off), true

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Whatever the ratio, rows of compressed data have places of their own that rise, as long as there are half as many as bytes;
-// beyond that no row steps back, none leaves its event, and the row says that its place is shared.
+// Whatever the ratio, rows of compressed data have places of their own that rise, as long as there are half as many as
+// bytes; beyond that no row steps back, none leaves its event, and the row says that its place is shared.
 func TestRowsOfCompressedDataHaveRisingPlaces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {

@@ -15,8 +15,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Scan reads the next rows of a table by keyset, so a chunk costs the same wherever it is: in the order of its offset, or, where
-// an index tells which rows are the newest of their cells and there are many others, only those, in that index's order.
+// Scan reads the next rows of a table by keyset, so a chunk costs the same wherever it is: in the order of its offset,
+// or, where an index tells which rows are the newest of their cells and there are many others, only those, in that
+// index's order.
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string, limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
 	w := r.tables.byName[table]
@@ -111,8 +112,8 @@ func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 // firstRows is how many rows are asked for while nothing is known of their size.
 const firstRows = 100
 
-// rowsFor is how many rows to ask for, by the size of those in the last chunk: what is asked for and not wanted any more, the
-// server sends all the same.
+// rowsFor is how many rows to ask for, by the size of those in the last chunk: what is asked for and not wanted any
+// more, the server sends all the same.
 func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 	rows := max(limit.Rows, 1)
 	if limit.Bytes <= 0 {
@@ -164,8 +165,8 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
 
-// afterCondition is (a, b) > (x, y) in the form that both servers use an index for: a >= x AND (a > x OR (a = x AND b > y)).
-// NULLs come first, as they sort.
+// afterCondition is (a, b) > (x, y) in the form that both servers use an index for: a >= x AND (a > x OR (a = x AND b >
+// y)). NULLs come first, as they sort.
 func (x *selection) afterCondition(last []*string) (string, []any) {
 	var alternatives []string
 	var args []any
@@ -242,8 +243,8 @@ func (x *selection) encodeOffset(values [][]byte) string {
 	return string(text)
 }
 
-// decodeOffset is the inverse of encodeOffset. It reports whether the place is one in the order of these columns: else the scan has to
-// begin anew, because another primary key, or another index, is followed now.
+// decodeOffset is the inverse of encodeOffset. It reports whether the place is one in the order of these columns: else
+// the scan has to begin anew, because another primary key, or another index, is followed now.
 func (x *selection) decodeOffset(place string) (values []*string, same bool) {
 	var out [][2]*string
 	if json.Unmarshal([]byte(place), &out) != nil || len(out) != len(x.offset) {

@@ -57,7 +57,8 @@ func (s *schema) column(name string) *declaredColumn {
 	return nil
 }
 
-// single reports whether a table holds one row per cell: the columns of some unique key are among those that make the cell.
+// single reports whether a table holds one row per cell: the columns of some unique key are among those that make the
+// cell.
 func (s *schema) single(t *replicator.Table) bool {
 	for _, key := range s.unique {
 		if !slices.ContainsFunc(key, func(name string) bool {
@@ -110,10 +111,10 @@ type beginner interface {
 
 // readSchema reads a table's shape. A table that doesn't exist, or that the account may not see, is a Fatal error.
 //
-// It is read in a transaction that has read from the table, so that no ALTER is completed meanwhile, and one that is being
-// completed is waited for. MySQL writes an ALTER to the binlog before information_schema shows what it did; MariaDB's
-// information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock of any kind, and ours
-// hold a user lock each (see package link).
+// It is read in a transaction that has read from the table, so that no ALTER is completed meanwhile, and one that is
+// being completed is waited for. MySQL writes an ALTER to the binlog before information_schema shows what it did;
+// MariaDB's information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock
+// of any kind, and ours hold a user lock each (see package link).
 func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -240,8 +241,8 @@ func parseMembers(full string) []string {
 	}
 }
 
-// readCharsets asks the server for its collations. MariaDB ≥ 10.10 numbers those that fit several character sets only in
-// COLLATION_CHARACTER_SET_APPLICABILITY.
+// readCharsets asks the server for its collations. MariaDB ≥ 10.10 numbers those that fit several character sets only
+// in COLLATION_CHARACTER_SET_APPLICABILITY.
 func readCharsets(ctx context.Context, db querier, f flavor) (charsets, error) {
 	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
 	if f == mariaFlavor {

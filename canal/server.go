@@ -22,8 +22,8 @@ type server struct {
 	tls      bool // the connection has it
 }
 
-// readServer asks a connection who is there. MariaDB has no uuid that is its own: its id, host and port stand in for it, and
-// a position is proved by its GTIDs all the same.
+// readServer asks a connection who is there. MariaDB has no uuid that is its own: its id, host and port stand in for
+// it, and a position is proved by its GTIDs all the same.
 func readServer(ctx context.Context, db querier) (server, error) {
 	var s server
 	var id, host, port, lower string

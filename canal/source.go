@@ -104,8 +104,8 @@ func New(cfg Config) (*Source, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	db, err := link.Open(my, link.Options{Session: []string{
-		// Locking reads lock single rows and see what was committed last. The variable's name differs between servers, the statement
-		// doesn't.
+		// Locking reads lock single rows and see what was committed last. The variable's name differs between servers, the
+		// statement doesn't.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}})
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
@@ -126,8 +126,9 @@ func New(cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// replicaIDs are the server ids of replication connections. Each has one of its own, because of two with one id a server ends
-// the older; they are used again, because looks at the log go on for ever, and would come to other replicas' ids.
+// replicaIDs are the server ids of replication connections. Each has one of its own, because of two with one id a
+// server ends the older; they are used again, because looks at the log go on for ever, and would come to other
+// replicas' ids.
 type replicaIDs struct {
 	mu   sync.Mutex
 	next uint32
@@ -163,8 +164,8 @@ func (s *Source) Stats() Stats {
 	return Stats{Events: s.stats.events.Load(), Bytes: s.stats.bytes.Load(), Rows: s.stats.rows.Load()}
 }
 
-// connect gives a connection and says who is behind it. Everything that must be of one server goes through one connection:
-// an address may lead to another server at any time.
+// connect gives a connection and says who is behind it. Everything that must be of one server goes through one
+// connection: an address may lead to another server at any time.
 func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -201,8 +202,9 @@ func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (repli
 	})
 }
 
-// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it; ErrFence if it is neither. That FILE:POS is between
-// two transactions shows when it is read: the file is then read from its beginning.
+// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it; ErrFence if it
+// is neither. That FILE:POS is between two transactions shows when it is read: the file is then read from its
+// beginning.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(_ *sql.Conn, r *resolver) (token, error) {
 		if isFilePos(text) {
@@ -227,8 +229,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 	})
 }
 
-// ask makes a position of what a connection tells, in the Orders that known ones lead to: those of the newest if this is its log,
-// above them in a new epoch if it is another.
+// ask makes a position of what a connection tells, in the Orders that known ones lead to: those of the newest if this
+// is its log, above them in a new epoch if it is another.
 func (s *Source) ask(ctx context.Context, known []replicator.Position, tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
@@ -278,8 +280,8 @@ func newest(known []replicator.Position) (last replicator.Position) {
 	return last
 }
 
-// Open finds the earliest of the positions on the server and makes a reader of the named tables (all, if none is named) that
-// begins there.
+// Open finds the earliest of the positions on the server and makes a reader of the named tables (all, if none is named)
+// that begins there.
 func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
@@ -307,8 +309,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return r, nil
 }
 
-// loadTables reads the shapes of the named tables, which are then watched. Where the binlog doesn't name columns it is all of
-// them: a position is to hold the digest of each table that a later reader may want from there.
+// loadTables reads the shapes of the named tables, which are then watched. Where the binlog doesn't name columns it is
+// all of them: a position is to hold the digest of each table that a later reader may want from there.
 func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{}, fold: func(s string) string { return s }}
 	if srv.fold {

@@ -29,8 +29,8 @@ func mariaSpecial(k kind, data []byte) (any, error) {
 	return uuid.Text(b), nil
 }
 
-// inet6 prints an address as MariaDB does: "::" stands for the first of the longest runs of zero groups, even for a single
-// one, and IPv4 keeps its dots, mapped (::ffff:192.0.2.1) or compatible (::192.0.2.1).
+// inet6 prints an address as MariaDB does: "::" stands for the first of the longest runs of zero groups, even for a
+// single one, and IPv4 keeps its dots, mapped (::ffff:192.0.2.1) or compatible (::192.0.2.1).
 func inet6(b [16]byte) string {
 	var groups [8]uint16
 	for i := range groups {

@@ -21,8 +21,8 @@ func (s *schema) mixesSpellings(t *replicator.Table) bool {
 	})
 }
 
-// respelt reports whether the column may hold different texts that it takes for one. ENUM and SET have only their members, and CHAR has
-// no spaces at the end.
+// respelt reports whether the column may hold different texts that it takes for one. ENUM and SET have only their
+// members, and CHAR has no spaces at the end.
 func (c *declaredColumn) respelt() bool {
 	return newSelected(c).kind == kindText && !c.tellsAll() && !(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
 }
@@ -96,8 +96,8 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
 }
 
-// handedOut is a fence behind which all is visible that was handed out: a transaction is in the binlog before it is visible, and of two
-// that bring spellings of one key one at least has to see the other.
+// handedOut is a fence behind which all is visible that was handed out: a transaction is in the binlog before it is
+// visible, and of two that bring spellings of one key one at least has to see the other.
 func (r *Reader) handedOut(ctx context.Context, conn *sql.Conn) (*fence, error) {
 	if r.server.flavor != mariaFlavor && r.server.gtid {
 		if all := r.history.handedOut(); all != nil {
@@ -107,8 +107,8 @@ func (r *Reader) handedOut(ctx context.Context, conn *sql.Conn) (*fence, error) 
 	return r.present(ctx, conn)
 }
 
-// spelledAlone notes which keys have rows of one spelling alone, which is theirs. Where somebody holds one of them, the others do not
-// wait for it.
+// spelledAlone notes which keys have rows of one spelling alone, which is theirs. Where somebody holds one of them, the
+// others do not wait for it.
 func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key, alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"replicator"
 )
 
-// stream turns a binlog's events into changes and transaction ends. It knows nothing of connections: a Reader feeds it from
-// a server, tests from recordings. One goroutine uses it.
+// stream turns a binlog's events into changes and transaction ends. It knows nothing of connections: a Reader feeds it
+// from a server, tests from recordings. One goroutine uses it.
 type stream struct {
 	flavor   flavor
 	charsets charsets
@@ -113,8 +113,8 @@ func (s *stream) note(h header, start int64) {
 		s.prior = s.ended
 	}
 	s.ended = event{h.size, s.sum}
-	// The server changes a file's first event when it ends the file. And where MariaDB ≥ 11.4 doesn't say where an event ends, inside a
-	// transaction, what it did not send before it (annotations) is missing from the position.
+	// The server changes a file's first event when it ends the file. And where MariaDB ≥ 11.4 doesn't say where an event
+	// ends, inside a transaction, what it did not send before it (annotations) is missing from the position.
 	if h.kind == replication.FORMAT_DESCRIPTION_EVENT || h.logPos == 0 {
 		s.ended = event{}
 	}
@@ -150,9 +150,9 @@ func hasChecksum(raw []byte) bool {
 	return len(raw) >= 5 && raw[len(raw)-5] == byte(replication.BINLOG_CHECKSUM_ALG_CRC32)
 }
 
-// advance moves the position to the end of an event. Header positions are 32 bits wide and wrap; on MariaDB ≥ 11.4 they are 0
-// inside transactions; and events that the server keeps to itself (MariaDB's annotations) leave gaps. So sizes are added up,
-// and a position that is given is the next one from there whose low bits are the same.
+// advance moves the position to the end of an event. Header positions are 32 bits wide and wrap; on MariaDB ≥ 11.4 they
+// are 0 inside transactions; and events that the server keeps to itself (MariaDB's annotations) leave gaps. So sizes
+// are added up, and a position that is given is the next one from there whose low bits are the same.
 func (s *stream) advance(h header) error {
 	if h.flags&artificialFlag != 0 || isHeartbeat(h.kind) {
 		return nil
@@ -207,7 +207,8 @@ func (s *stream) dispatch(ctx context.Context, h header, body []byte, place scal
 	return s.endGroup()
 }
 
-// inner handles the events that may also stand inside a compressed transaction. ended says that the transaction is over.
+// inner handles the events that may also stand inside a compressed transaction. ended says that the transaction is
+// over.
 func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) (ended bool, err error) {
 	switch h.kind {
 	case replication.TABLE_MAP_EVENT:
@@ -243,7 +244,8 @@ func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) 
 		"program knows; update it, or pass the event with `replicator checkpoint set` and rebuild", h.kind))
 }
 
-// formatDescription begins a file. Its time is when the file was begun, which tells a file from another one of its name.
+// formatDescription begins a file. Its time is when the file was begun, which tells a file from another one of its
+// name.
 func (s *stream) formatDescription(h header) error {
 	s.born = h.time
 	if s.wantBorn != 0 && s.wantBorn != h.time {
@@ -339,8 +341,9 @@ func (s *stream) collect(g group) {
 	s.untilGTID.add(g.sid.name, span{g.run.first, g.run.last})
 }
 
-// reached is called between two transactions: once the start position is reached, delivery begins. Before a file's first transaction
-// stand events of their own (MariaDB: Gtid_list, Binlog_checkpoint), and behind any of them may be the start.
+// reached is called between two transactions: once the start position is reached, delivery begins. Before a file's
+// first transaction stand events of their own (MariaDB: Gtid_list, Binlog_checkpoint), and behind any of them may be
+// the start.
 func (s *stream) reached() error {
 	switch {
 	case s.until == 0 || s.pos < s.until:
@@ -369,8 +372,8 @@ func (s *stream) broken(err error) error {
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, s.pos, err)
 }
 
-// locate says where an error occurred. The place named is the transaction's beginning: there a person can look, and set a
-// checkpoint.
+// locate says where an error occurred. The place named is the transaction's beginning: there a person can look, and set
+// a checkpoint.
 func (s *stream) locate(err error, start int64) error {
 	var h handlerError
 	if errors.As(err, &h) {

@@ -15,8 +15,8 @@ const (
 	typeVarcharCompressed = 141
 )
 
-// tableMap is a TABLE_MAP event: the columns of a table as they were when the rows that follow were written. Its strings
-// alias the event.
+// tableMap is a TABLE_MAP event: the columns of a table as they were when the rows that follow were written. Its
+// strings alias the event.
 type tableMap struct {
 	id              uint64
 	database, table []byte

@@ -62,8 +62,8 @@ func datetime(n int64, micro int) clock {
 	}
 }
 
-// timeOfDay decodes TIME: a bit for the sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. All of it
-// is one number whose negative values are stored as a complement, so that bytes sort.
+// timeOfDay decodes TIME: a bit for the sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. All
+// of it is one number whose negative values are stored as a complement, so that bytes sort.
 func timeOfDay(data []byte) clock {
 	bits := 8 * len(data)
 	n := int64(bigEndian(data)) - 1<<(bits-1)
@@ -134,8 +134,8 @@ func appendDigits(b []byte, n, width int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// micros is a date and time as a version: microseconds since 1970 in UTC, whatever zone a DATETIME is meant in. ok is false
-// for zero dates and for what lies before 1970.
+// micros is a date and time as a version: microseconds since 1970 in UTC, whatever zone a DATETIME is meant in. ok is
+// false for zero dates and for what lies before 1970.
 func (t clock) micros() (n int64, ok bool) {
 	if t.month == 0 || t.day == 0 {
 		return 0, false

@@ -14,8 +14,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// selected is a column of a SELECT, whose values the server sends as text. value gives what column.value gives for the same
-// value in the binlog: see kind.
+// selected is a column of a SELECT, whose values the server sends as text. value gives what column.value gives for the
+// same value in the binlog: see kind.
 type selected struct {
 	declaredColumn
 	kind kind
@@ -43,8 +43,8 @@ func newSelected(c *declaredColumn) selected {
 	return selected{declaredColumn: *c, kind: k}
 }
 
-// lossy reports whether the server may send one text for several values: a '?' for each code that it has no character for, and one
-// character for codes that mean the same.
+// lossy reports whether the server may send one text for several values: a '?' for each code that it has no character
+// for, and one character for codes that mean the same.
 func (c *selected) lossy() bool {
 	return c.kind == kindText && forms[c.charset] == formTable
 }
@@ -182,8 +182,8 @@ func newSelection(t *watched) (*selection, error) {
 	return x, nil
 }
 
-// offsetColumns are the columns that a scan follows: the configured ones, and the primary key where those don't tell rows
-// apart. It is what the index on them holds anyway.
+// offsetColumns are the columns that a scan follows: the configured ones, and the primary key where those don't tell
+// rows apart. It is what the index on them holds anyway.
 func offsetColumns(t *watched, s *schema) []string {
 	columns := t.Offset
 	if len(columns) == 0 {
@@ -207,7 +207,8 @@ func offsetColumns(t *watched, s *schema) []string {
 	return out
 }
 
-// ordered reports whether no two rows have one offset: else those that share one could stand on both sides of a chunk's end.
+// ordered reports whether no two rows have one offset: else those that share one could stand on both sides of a chunk's
+// end.
 func (x *selection) ordered() bool { return x.shape.tellsApart(offsetColumns(x.t, x.shape)) }
 
 func subset(a, b []string) bool {
@@ -311,8 +312,8 @@ func (c *selected) version(b []byte) (int64, error) {
 	return 0, errVersion(c.name, "is no number")
 }
 
-// argument makes a value of a key or an offset into an argument that compares with the column exactly and by its index. A
-// DECIMAL or a number in quotes would be compared as a DOUBLE.
+// argument makes a value of a key or an offset into an argument that compares with the column exactly and by its index.
+// A DECIMAL or a number in quotes would be compared as a DOUBLE.
 func (c *selected) argument(v any) (placeholder string, arg any) {
 	s, isText := v.(string)
 	switch {
@@ -339,8 +340,8 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	return "?", v
 }
 
-// asDecimal is a placeholder for a decimal number in text, with room for as many digits before the point as the server has. A bare
-// text would be compared as a DOUBLE.
+// asDecimal is a placeholder for a decimal number in text, with room for as many digits before the point as the server
+// has. A bare text would be compared as a DOUBLE.
 func asDecimal(text string) string {
 	_, fraction, _ := strings.Cut(text, ".")
 	return fmt.Sprintf("CAST(? AS DECIMAL(65,%d))", min(len(fraction), 30))

@@ -136,7 +136,8 @@ func TestWhatHappensToATableThatIsNotReadDoesNotMatter(t *testing.T) {
 	})
 }
 
-// Where InnoDB itself carries out foreign keys, what a cascade changes is not in the binlog. Check names the tables concerned.
+// Where InnoDB itself carries out foreign keys, what a cascade changes is not in the binlog. Check names the tables
+// concerned.
 func TestCheckWarnsOfCascadesThatAreNotLogged(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -160,7 +161,8 @@ func TestCheckWarnsOfCascadesThatAreNotLogged(t *testing.T) {
 	})
 }
 
-// XA COMMIT names no tables, so one that was prepared before reading began may concern a view: that is said, and only then.
+// XA COMMIT names no tables, so one that was prepared before reading began may concern a view: that is said, and only
+// then.
 func TestAnXATransactionPreparedBeforeReadingBeganIsWarnedOf(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

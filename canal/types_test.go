@@ -127,7 +127,8 @@ func mariaTypes(version string) []typeCase {
 	return cases
 }
 
-// typeTables makes a table for each batch of types: a row may not exceed 64 KiB, and the failing type shows in its name.
+// typeTables makes a table for each batch of types: a row may not exceed 64 KiB, and the failing type shows in its
+// name.
 func typeTables(b *bench, keep func(value string) bool) []replicator.Table {
 	cases := commonTypes()
 	if b.isMaria() {

@@ -17,8 +17,8 @@ import (
 	"replicator"
 )
 
-// kind is how a column's values are stored in a row image and what they become. This is the one type table; text.go turns
-// what a SELECT returns into the same values.
+// kind is how a column's values are stored in a row image and what they become. This is the one type table; text.go
+// turns what a SELECT returns into the same values.
 //
 //	column                          value
 //	TINYINT … BIGINT, YEAR, BIT     int64; uint64 above the largest int64
@@ -75,8 +75,8 @@ type column struct {
 	problem   error    // why its values can't be read: an error only if somebody wants them
 }
 
-// newColumn makes the column of a table map's column i. declared is what information_schema says of it now: it fills in what
-// the binlog doesn't say. It may be nil.
+// newColumn makes the column of a table map's column i. declared is what information_schema says of it now: it fills in
+// what the binlog doesn't say. It may be nil.
 func newColumn(m *tableMap, i int, declared *declaredColumn, charsets charsets) (column, error) {
 	c := column{}
 	t, meta := m.types[i], int(m.metas[i])
@@ -258,8 +258,8 @@ func (c *column) size(data []byte) int {
 // errPacked: a value of a COMPRESSED column that doesn't unpack.
 var errPacked = errors.New("the COMPRESSED value is damaged")
 
-// unpack undoes MariaDB's COMPRESSED (Field_longstr::uncompress): a byte that says how, the length, a zlib or raw deflate
-// stream. An empty value stays empty.
+// unpack undoes MariaDB's COMPRESSED (Field_longstr::uncompress): a byte that says how, the length, a zlib or raw
+// deflate stream. An empty value stays empty.
 func unpack(data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return data, nil

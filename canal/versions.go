@@ -13,17 +13,17 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A table that keeps many versions of each cell is mostly rows that no view shows. Where an index holds each cell's versions
-// side by side, and so all that is needed to find the newest, a scan walks along that index and reads only the newest rows:
-// nine rows of ten are then neither sent, nor decoded, nor looked up in a sink.
+// A table that keeps many versions of each cell is mostly rows that no view shows. Where an index holds each cell's
+// versions side by side, and so all that is needed to find the newest, a scan walks along that index and reads only the
+// newest rows: nine rows of ten are then neither sent, nor decoded, nor looked up in a sink.
 //
-// The client, not the server, says which version is the newest: by the cell's bytes and by the order of versions that the
-// binlog is read in. A version that is a dead letter may be the highest; and each spelling of a key is handed out, of which the
-// pipeline finds the one that counts, as for the tail.
-// NOT EXISTS (a newer one) would cost MySQL 5 µs a row of the table, the walk costs half a microsecond.
+// The client, not the server, says which version is the newest: by the cell's bytes and by the order of versions that
+// the binlog is read in. A version that is a dead letter may be the highest; and each spelling of a key is handed out,
+// of which the pipeline finds the one that counts, as for the tail. NOT EXISTS (a newer one) would cost MySQL 5 µs a
+// row of the table, the walk costs half a microsecond.
 //
-// What is left out is no loss. A version that is not the newest when it is walked past, and is in the end, lost all that
-// were newer to deletes; these came after the scan's tail began, and the tail looks at the cell after each.
+// What is left out is no loss. A version that is not the newest when it is walked past, and is in the end, lost all
+// that were newer to deletes; these came after the scan's tail began, and the tail looks at the cell after each.
 
 // versionWalk selects what makes a cell, its version, and the primary key, along an index that holds just these.
 type versionWalk struct {
@@ -31,8 +31,9 @@ type versionWalk struct {
 	primary []int // in columns
 }
 
-// versions is the walk along the index that a cell's versions lie side by side in; nil if there is none. It takes versions
-// that tell a cell's rows apart: of equal ones the later in the offset's order counts, which is none of the index.
+// versions is the walk along the index that a cell's versions lie side by side in; nil if there is none. It takes
+// versions that tell a cell's rows apart: of equal ones the later in the offset's order counts, which is none of the
+// index.
 func (x *selection) versions() *versionWalk {
 	if x.positioned() || !x.distinct || len(x.shape.primary) == 0 {
 		return nil
@@ -51,7 +52,8 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk is the walk along an index in the order of columns; nil if the server doesn't compare one of them as it sorts it.
+// walk is the walk along an index in the order of columns; nil if the server doesn't compare one of them as it sorts
+// it.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1, hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
 	var list []string
@@ -165,8 +167,8 @@ type newestScan struct {
 	asked   int // for so many rows, which may turn out to be too many at once
 }
 
-// scanNewest reads the newest rows of the next cells. It reports whether it did: not where no index serves, nor where cells have
-// hardly two versions, for then picking the rows costs more than reading the table in its own order.
+// scanNewest reads the newest rows of the next cells. It reports whether it did: not where no index serves, nor where
+// cells have hardly two versions, for then picking the rows costs more than reading the table in its own order.
 func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, columns []string, after string,
 	limit replicator.ScanLimit) (chunk replicator.Chunk, done bool, err error) {
 	w := x.versions()
@@ -212,7 +214,8 @@ func (s *newestScan) read(ctx context.Context, place string, begun bool) (chunk 
 	return chunk, true, err
 }
 
-// fetchRows is how many rows are read by their primary keys at once: MariaDB makes a temporary table of 1,000 values or more.
+// fetchRows is how many rows are read by their primary keys at once: MariaDB makes a temporary table of 1,000 values or
+// more.
 const fetchRows = 999
 
 // fetch reads the rows of the newest versions. A chunk that is full before ends with the last row that was read.
@@ -249,8 +252,8 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 
 // byPrimary selects the rows of versions. What was deleted since it was walked past is the tail's.
 //
-// Several columns are compared one by one: (a, b) IN ((x, y), …) finds nothing on MariaDB where one of them is text of another
-// character set than the connection's.
+// Several columns are compared one by one: (a, b) IN ((x, y), …) finds nothing on MariaDB where one of them is text of
+// another character set than the connection's.
 func (s *newestScan) byPrimary(versions []*version) (query string, args []any) {
 	w := s.along
 	wanted := make([]string, len(versions))

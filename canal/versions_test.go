@@ -259,7 +259,8 @@ func TestScanGoesOnWithoutTheIndexThatItBeganWith(t *testing.T) {
 	})
 }
 
-// However large one cell is, a chunk costs the same wherever it begins: the server must not walk a cell's versions again.
+// However large one cell is, a chunk costs the same wherever it begins: the server must not walk a cell's versions
+// again.
 func TestScanNeverWalksPastWhatItHasPassed(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b := newBench(t, servertest.Own(t, kind))

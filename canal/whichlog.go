@@ -11,9 +11,9 @@ import (
 
 // Which log is this?
 //
-// A log is what one server wrote since its binlogs were begun: a RESET begins another one, a restored backup or a virtual machine's
-// older snapshot goes on with another one. resolver.which decides whether the log of the server that answers now is the one that a
-// position was read from, by what the position remembers of it:
+// A log is what one server wrote since its binlogs were begun: a RESET begins another one, a restored backup or a
+// virtual machine's older snapshot goes on with another one. resolver.which decides whether the log of the server that
+// answers now is the one that a position was read from, by what the position remembers of it:
 //
 //	server   server_uuid; on MariaDB, which has none, its id, host and port
 //	file     name and number, and that it is as long as it was
@@ -22,10 +22,10 @@ import (
 //	GTIDs    of all transactions before the place
 //	read     the same of what was handed out beyond the place, which sinks may hold already
 //
-// On the same server all of them have to agree. What agrees is never weighed against what doesn't, and GTIDs alone prove nothing
-// there: a server that was reset numbers its new transactions as the old ones. On another server files mean nothing, and only the
-// GTIDs count. A refusal holds as long as the position does, because it rests on what the position says and not on what
-// was seen when: a log that grows never comes to agree.
+// On the same server all of them have to agree. What agrees is never weighed against what doesn't, and GTIDs alone
+// prove nothing there: a server that was reset numbers its new transactions as the old ones. On another server files
+// mean nothing, and only the GTIDs count. A refusal holds as long as the position does, because it rests on what the
+// position says and not on what was seen when: a log that grows never comes to agree.
 //
 //	the server was                          it is      and so
 //	restarted, rotated                      theSame    reading goes on at the place
@@ -137,10 +137,10 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	return nil
 }
 
-// stillSame checks that this server's log is still the one that is read, where the server says that nothing happened. Nobody
-// else would notice a RESET: both servers delete the file under whoever reads it, keep him waiting at its end with heartbeats,
-// and compare his place with the new file's length, so that all is passed over that is written until the new file is longer
-// than the old one was.
+// stillSame checks that this server's log is still the one that is read, where the server says that nothing happened.
+// Nobody else would notice a RESET: both servers delete the file under whoever reads it, keep him waiting at its end
+// with heartbeats, and compare his place with the new file's length, so that all is passed over that is written until
+// the new file is longer than the old one was.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.group.open || s.until > 0 {

@@ -101,8 +101,8 @@ func (w *world) reset() {
 	}
 }
 
-// positions are those that a checkpoint may hold at the present end: of a view that was kept up, of one that was only filled, and
-// one that nothing was read at yet.
+// positions are those that a checkpoint may hold at the present end: of a view that was kept up, of one that was only
+// filled, and one that nothing was read at yet.
 func (w *world) positions() map[string]replicator.Position {
 	w.t.Helper()
 	bare := w.latest(w.src)
@@ -395,7 +395,8 @@ func (w *world) backdate(file string, born uint32) {
 	}
 }
 
-// purge removes the files before one. A server keeps those that somebody reads, and is slow to notice that a reader has gone.
+// purge removes the files before one. A server keeps those that somebody reads, and is slow to notice that a reader has
+// gone.
 func (w *world) purge(to string) {
 	w.t.Helper()
 	for late := time.Now().Add(patience); ; {
@@ -420,7 +421,8 @@ func (w *world) file() string {
 	return tok.File
 }
 
-// Where a log has just been begun no transaction is before its end, nor, on MariaDB, any GTID: reading begins all the same.
+// Where a log has just been begun no transaction is before its end, nor, on MariaDB, any GTID: reading begins all the
+// same.
 func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}
@@ -450,7 +452,8 @@ func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
 	})
 }
 
-// A reader that ends within a transaction tells that it has read a part of it. On the same server reading goes on from before it.
+// A reader that ends within a transaction tells that it has read a part of it. On the same server reading goes on from
+// before it.
 func TestATransactionThatWasReadInPartIsReadAgain(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

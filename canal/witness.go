@@ -43,8 +43,8 @@ func eventOf(h header, raw []byte, checksum bool) event {
 // errNoEvent: no event begins where one did.
 var errNoEvent = errors.New("no event begins there")
 
-// witness reads from a binlog file what is at a place: no statement tells when a file was begun, nor an event's checksum. An event is
-// read only where the place knows its size; beyond 4 GiB the protocol can't begin at it.
+// witness reads from a binlog file what is at a place: no statement tells when a file was begun, nor an event's
+// checksum. An event is read only where the place knows its size; beyond 4 GiB the protocol can't begin at it.
 func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, error) {
 	from := p.Pos - int64(p.Event.Size)
 	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
@@ -74,8 +74,9 @@ func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// soonEnded is the heartbeat of a connection that shows a single event. A server notices that its reader is gone when it writes: on an idle
-// one each look would else hold a connection until the next heartbeat, and a hundred of them all that there are.
+// soonEnded is the heartbeat of a connection that shows a single event. A server notices that its reader is gone when
+// it writes: on an idle one each look would else hold a connection until the next heartbeat, and a hundred of them all
+// that there are.
 const soonEnded = 200 * time.Millisecond
 
 // witness takes a file's first event and, but for first, the one after it that was asked for.

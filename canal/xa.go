@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// prepared are the XA transactions that were prepared since reading began, and not yet ended, by name as XA COMMIT shows it. None
-// of them has rows of a watched table: those end reading.
+// prepared are the XA transactions that were prepared since reading began, and not yet ended, by name as XA COMMIT
+// shows it. None of them has rows of a watched table: those end reading.
 //
-// XA COMMIT names no tables. One that was prepared before reading began may have changed any, and where a view was filled in between,
-// its scan could not see those rows. Reading back for it would be reading all of the log, and to stop would stop every view at
-// every start beside an application that uses XA elsewhere: it is said.
+// XA COMMIT names no tables. One that was prepared before reading began may have changed any, and where a view was
+// filled in between, its scan could not see those rows. Reading back for it would be reading all of the log, and to
+// stop would stop every view at every start beside an application that uses XA elsewhere: it is said.
 type prepared struct {
 	names map[string]struct{}
 	log   *slog.Logger

@@ -9,8 +9,9 @@ import (
 	"replicator"
 )
 
-// index knows which dead letters exist, and where: at is an offset into the file store's log, or a place in the order of
-// the MySQL store. It has a lock of its own, so that asking whether there are letters never waits for a disk or a server.
+// index knows which dead letters exist, and where: at is an offset into the file store's log, or a place in the order
+// of the MySQL store. It has a lock of its own, so that asking whether there are letters never waits for a disk or a
+// server.
 type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry

@@ -32,8 +32,8 @@ type MySQL struct {
 	closed bool
 }
 
-// OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints and PREFIX_dead_letters, which are
-// made if they are missing, and takes its lock.
+// OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints and PREFIX_dead_letters, which
+// are made if they are missing, and takes its lock.
 func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
 	db, t, err := connect(dsn, prefix)
 	if err != nil {
@@ -80,12 +80,13 @@ func connect(dsn, prefix string) (*sql.DB, tables, error) {
 	return db, newTables(c.DBName, prefix), nil
 }
 
-// silence is after how long without an answer the connection is lost, unless the DSN's readTimeout says otherwise. The lock lives as
-// long as its session at the server: the next connection ends that of a lost one before it takes the lock (see package link).
+// silence is after how long without an answer the connection is lost, unless the DSN's readTimeout says otherwise. The
+// lock lives as long as its session at the server: the next connection ends that of a lost one before it takes the lock
+// (see package link).
 const silence = longest
 
-// lockOutlives is how long the lock stays where this process and its machine vanish without a word; an idle replicator saves
-// more often.
+// lockOutlives is how long the lock stays where this process and its machine vanish without a word; an idle replicator
+// saves more often.
 const lockOutlives = time.Hour
 
 // attach connects, takes the lock and reads which letters there are.
@@ -151,11 +152,11 @@ func discard(conn *sql.Conn) error {
 	return err
 }
 
-// do runs f on the connection that holds the lock. After an error that may have cost the connection, and the lock with it,
-// the connection is dropped; the next call takes the lock anew and then reads again what the index must know.
+// do runs f on the connection that holds the lock. After an error that may have cost the connection, and the lock with
+// it, the connection is dropped; the next call takes the lock anew and then reads again what the index must know.
 //
-// What is under way is not cut short when ctx ends: the driver would close the connection, and one pipeline that stops would
-// cost all others the lock.
+// What is under way is not cut short when ctx ends: the driver would close the connection, and one pipeline that stops
+// would cost all others the lock.
 func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context, conn *sql.Conn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

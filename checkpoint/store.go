@@ -76,8 +76,8 @@ func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
 	return list
 }
 
-// valid refuses checkpoints that would not come back as they are: what names no view, and text that is not UTF-8, which JSON
-// would change.
+// valid refuses checkpoints that would not come back as they are: what names no view, and text that is not UTF-8, which
+// JSON would change.
 func valid(checkpoints []replicator.Checkpoint) error {
 	for _, c := range checkpoints {
 		if c.View == "" {

@@ -108,8 +108,8 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 }
 
 const (
-	// mostRaw is how much of a row a letter keeps: a statement must fit into the server's max_allowed_packet, 16 MiB by default
-	// in MariaDB. The row itself is still in the source.
+	// mostRaw is how much of a row a letter keeps: a statement must fit into the server's max_allowed_packet, 16 MiB by
+	// default in MariaDB. The row itself is still in the source.
 	mostRaw = 8 << 20
 
 	mostReason = 4 << 10 // bytes

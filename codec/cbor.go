@@ -11,9 +11,9 @@ import (
 	"replicator"
 )
 
-// decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) and decimal fractions (tag 4)
-// are exact; other tags say how to understand a value (a date, a UUID) and are passed over: the value itself is kept.
-// undefined is null.
+// decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) and decimal fractions
+// (tag 4) are exact; other tags say how to understand a value (a date, a UUID) and are passed over: the value itself is
+// kept. undefined is null.
 func decodeCBOR(body []byte) (any, error) { return decodeAll(body, cborValue) }
 
 // indefinite is the length of what goes on to a break.

@@ -30,7 +30,8 @@ type format interface {
 	document(body []byte) (map[string]any, error)
 }
 
-// layer is one compression around a format. It appends what body holds to dst, or fails as soon as that exceeds MaxSize.
+// layer is one compression around a format. It appends what body holds to dst, or fails as soon as that exceeds
+// MaxSize.
 type layer func(dst, body []byte) ([]byte, error)
 
 // Formats are the names of the formats that New knows.
@@ -146,7 +147,8 @@ func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	return decode(body)
 }
 
-// maxKept is how much memory a decompression may leave behind for the next: one huge body must not cost memory for ever.
+// maxKept is how much memory a decompression may leave behind for the next: one huge body must not cost memory for
+// ever.
 const maxKept = 1 << 20
 
 // Decoder decodes a few members of a table's bodies.
@@ -155,8 +157,8 @@ type Decoder struct {
 	want  names
 }
 
-// Decode stores the values of the decoder's names in values, in their order: nil where a member is missing or null. After an
-// error values hold nothing of use. values must be as long as the names are many.
+// Decode stores the values of the decoder's names in values, in their order: nil where a member is missing or null.
+// After an error values hold nothing of use. values must be as long as the names are many.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
 	if len(d.codec.layers) == 0 && len(body) > 0 { // the common case, without a closure

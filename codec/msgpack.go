@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// decodeMsgpack reads MessagePack. A str that is not UTF-8 is bytes: writers of the format's first version have no other
-// type for them. Of the extension types only timestamps are known; they become text like a date of MySQL in UTC.
+// decodeMsgpack reads MessagePack. A str that is not UTF-8 is bytes: writers of the format's first version have no
+// other type for them. Of the extension types only timestamps are known; they become text like a date of MySQL in UTC.
 func decodeMsgpack(body []byte) (any, error) { return decodeAll(body, msgpackValue) }
 
 func msgpackValue(r *reader, depth int) (any, error) {

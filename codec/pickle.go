@@ -14,8 +14,9 @@ import (
 )
 
 // Pickles are programs for a small stack machine (pickletools in Python's library documents it). This one knows the
-// instructions of protocols 0 to 5, and as data a closed list of classes of Python's library (see construct and pyObject.value): nothing that
-// a pickle says is ever looked up or called. An object of any other class is a replicator.Unread.
+// instructions of protocols 0 to 5, and as data a closed list of classes of Python's library (see construct and
+// pyObject.value): nothing that a pickle says is ever looked up or called. An object of any other class is a
+// replicator.Unread.
 //
 // A dictionary's members are as in every format. Lists, tuples and sets are []any. unicode is text; Python 2's str and
 // Python 3's bytes are text if they look like it (see textOrBytes), because Python 2 has no other way to write text.
@@ -39,8 +40,9 @@ type (
 
 var errPickleStack = errors.New("the pickle takes a value that is not there")
 
-// maxExpanded bounds how many values a pickle may stand for: it can name one list many times in lists that it names many
-// times. How many bytes they are, written out, is bounded by MaxSize: 55 KiB can name one text until a sink would write 300 MiB.
+// maxExpanded bounds how many values a pickle may stand for: it can name one list many times in lists that it names
+// many times. How many bytes they are, written out, is bounded by MaxSize: 55 KiB can name one text until a sink would
+// write 300 MiB.
 const maxExpanded = 1_000_000
 
 func decodePickle(body []byte) (any, error) {
@@ -352,8 +354,8 @@ func (r *resolver) value(v any, depth int) (any, error) {
 	return v, nil
 }
 
-// members makes an object of a dictionary. One with keys that no name can be made of can't be read, but for the body itself, of which
-// the others can be.
+// members makes an object of a dictionary. One with keys that no name can be made of can't be read, but for the body
+// itself, of which the others can be.
 func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	m := make(map[string]any, len(v.items)/2)
 	for i := 0; i < len(v.items); i += 2 {

@@ -9,8 +9,8 @@ import (
 	"replicator/internal/uuid"
 )
 
-// pyObject is an object of a class, which value makes a value of. Nothing is called for it: what its class would be made of is all
-// that is known.
+// pyObject is an object of a class, which value makes a value of. Nothing is called for it: what its class would be
+// made of is all that is known.
 type pyObject struct {
 	class     string
 	arguments []any
@@ -105,8 +105,8 @@ func (u *unpickler) construct(op byte) error {
 	return u.push(construct(class, arguments.items), nil)
 }
 
-// construct makes the containers that Python writes as objects of classes: bytes, sets and byte arrays in old protocols, and the
-// collections of its library. What is no container is made later, when it has its state.
+// construct makes the containers that Python writes as objects of classes: bytes, sets and byte arrays in old
+// protocols, and the collections of its library. What is no container is made later, when it has its state.
 func construct(class pyClass, arguments []any) any {
 	name := string(class)
 	if module, rest, _ := strings.Cut(name, "."); module == "__builtin__" || module == "builtins" {
@@ -163,7 +163,8 @@ func construct(class pyClass, arguments []any) any {
 	return &pyObject{class: string(class), arguments: arguments}
 }
 
-// dictionary makes the library's kinds of dictionary: of nothing, of pairs, of another, of what makes members that are missing.
+// dictionary makes the library's kinds of dictionary: of nothing, of pairs, of another, of what makes members that are
+// missing.
 func dictionary(class string, arguments []any) (any, bool) {
 	if class == "collections.defaultdict" && len(arguments) > 0 {
 		arguments = arguments[1:]

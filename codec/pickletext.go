@@ -146,8 +146,8 @@ func unquotePython(b []byte) (any, error) {
 	return pyBytes(out), nil
 }
 
-// rawUnicode resolves what Python calls raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for the rest. Old builds
-// write characters above U+FFFF as two halves.
+// rawUnicode resolves what Python calls raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for the rest. Old
+// builds write characters above U+FFFF as two halves.
 func rawUnicode(b []byte) (any, error) {
 	var units []rune
 	for i := 0; i < len(b); i++ {
@@ -199,8 +199,8 @@ func latin1(text string) (string, bool) {
 	return string(out), true
 }
 
-// textOrBytes tells text from bytes where a format writes both alike: valid UTF-8 without control characters, but for tabs
-// and line ends, is text.
+// textOrBytes tells text from bytes where a format writes both alike: valid UTF-8 without control characters, but for
+// tabs and line ends, is text.
 func textOrBytes(s string) any {
 	if !utf8.ValidString(s) {
 		return []byte(s)

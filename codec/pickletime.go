@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// Python's datetime, date and time hold their fields in a few bytes (datetimemodule.c's data). They become the texts that isoformat()
-// gives, a timedelta becomes its seconds.
+// Python's datetime, date and time hold their fields in a few bytes (datetimemodule.c's data). They become the texts
+// that isoformat() gives, a timedelta becomes its seconds.
 
 // fields reads an object's bytes. They are text where Python 3 wrote anew what Python 2 had written.
 func (o *pyObject) fields(size int) ([]byte, bool) {
@@ -69,7 +69,8 @@ func (o *pyObject) date() any {
 	return day.Format(time.DateOnly)
 }
 
-// clock is a datetime.time. What its offset is in a zone that knows summer is not known without a date: isoformat() says none.
+// clock is a datetime.time. What its offset is in a zone that knows summer is not known without a date: isoformat()
+// says none.
 func (o *pyObject) clock() any {
 	b, ok := o.fields(6)
 	if !ok {
@@ -180,8 +181,9 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 	return "", unknown
 }
 
-// zoneOffset is the offset of a zone of the time zone database. Of two readings that a clock shows when it is set back the
-// first counts unless fold is set; readings that it skips are those of the offset before, or after it with fold (PEP 495).
+// zoneOffset is the offset of a zone of the time zone database. Of two readings that a clock shows when it is set back
+// the first counts unless fold is set; readings that it skips are those of the offset before, or after it with fold
+// (PEP 495).
 func zoneOffset(key any, wall *time.Time, fold bool, unknown replicator.Unread) (string, replicator.Unread) {
 	name, ok := textOf(key)
 	if !ok || name == "" || name == "Local" {

@@ -181,8 +181,8 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// escapeLength returns how long the escape at the start of b is; 0 if it is not allowed. The halves of a surrogate pair are
-// one escape: alone they stand for no character, and nothing could store them.
+// escapeLength returns how long the escape at the start of b is; 0 if it is not allowed. The halves of a surrogate pair
+// are one escape: alone they stand for no character, and nothing could store them.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0

@@ -25,8 +25,8 @@ type Config struct {
 	lines       map[string]int // where each view's keys stand, by VIEW.KEY; VIEW is where its section begins
 }
 
-// Line is where a view's key stands in the file, or its section if it has no such key: what only shows when the views are
-// compiled names its line, too. A name in a table of fields stands where that does.
+// Line is where a view's key stands in the file, or its section if it has no such key: what only shows when the views
+// are compiled names its line, too. A name in a table of fields stands where that does.
 func (c *Config) Line(view, key string) int {
 	key, _, _ = strings.Cut(key, ".")
 	if line := c.lines[view+"."+key]; line > 0 {
@@ -144,8 +144,8 @@ func (c *Config) View(name string) *replicator.View {
 	return nil
 }
 
-// ShardTables returns the tables as that shard of the source has them: a table whose database is not named in the file is
-// in the database of the shard's DSN.
+// ShardTables returns the tables as that shard of the source has them: a table whose database is not named in the file
+// is in the database of the shard's DSN.
 func (c *Config) ShardTables(s Shard) []replicator.Table {
 	tables := append([]replicator.Table(nil), c.Tables...)
 	for i := range tables {

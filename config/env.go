@@ -9,8 +9,8 @@ import (
 // variable is a name as shells have them.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expand replaces ${NAME} and ${NAME:-default} in a decoded string. What is put in is never looked at again. Errors name the
-// variable, and nothing of the text around it, which may hold a secret.
+// expand replaces ${NAME} and ${NAME:-default} in a decoded string. What is put in is never looked at again. Errors
+// name the variable, and nothing of the text around it, which may hold a secret.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	if !strings.Contains(text, "${") {
 		return text, nil

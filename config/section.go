@@ -325,7 +325,8 @@ func (s *section) named(key string) (names []string, sections []*section) {
 	return names, sections
 }
 
-// badName says what is wrong with a name that the user chose: such names stand in checkpoints, URLs, metrics and commands.
+// badName says what is wrong with a name that the user chose: such names stand in checkpoints, URLs, metrics and
+// commands.
 func badName(name string) string {
 	const most = 64
 	if len(name) > most {

@@ -24,8 +24,8 @@ const (
 	unusable kind = "a string that can't be used" // its problem is reported already
 )
 
-// node is a value of the file with its line. Tables keep their keys in the order of the file: that is the order of columns,
-// shards and views, which Go maps (and so go-toml's own decoder) lose.
+// node is a value of the file with its line. Tables keep their keys in the order of the file: that is the order of
+// columns, shards and views, which Go maps (and so go-toml's own decoder) lose.
 type node struct {
 	kind  kind
 	line  int

@@ -140,7 +140,8 @@ func (l *loader) kind(s *section, v *replicator.View) (*Sink, kindRule) {
 	return sink, kindRule{}
 }
 
-// feeds reads from: TABLE or TABLE.COLUMN-VALUE. Names of tables hold no dot, so everything after the first one is the value.
+// feeds reads from: TABLE or TABLE.COLUMN-VALUE. Names of tables hold no dot, so everything after the first one is the
+// value.
 func (l *loader) feeds(s *section) []replicator.Feed {
 	s.need("from", `"cell.users"`)
 	var feeds []replicator.Feed

@@ -46,8 +46,8 @@ func (l *loader) mysqlCounter(s *section, v *replicator.View) {
 	v.Fields = append(v.Fields, l.amount(s, v.Sum, name))
 }
 
-// shardOn reads which column's value decides the shard. The shards' names, in order, belong to the view's definition: with
-// others its entries are elsewhere.
+// shardOn reads which column's value decides the shard. The shards' names, in order, belong to the view's definition:
+// with others its entries are elsewhere.
 func (l *loader) shardOn(s *section, v *replicator.View, columns []string) {
 	v.ShardOn = s.name("shard_on", "", `"user_id"`)
 	inKey := slices.ContainsFunc(v.KeyFrom, func(f replicator.Field) bool { return f.Name == v.ShardOn })

@@ -17,9 +17,9 @@ const (
 	saveNow                    // a stop: mark and save whatever moved
 )
 
-// idleMark is how long a position that moved without a change for these views may stay unmarked, and how long a session that has
-// nothing to do doesn't ask whether the sink still holds what was marked. A mark is itself an event in the binlog where the sink is on
-// the source's own server: marking each second would never let it idle.
+// idleMark is how long a position that moved without a change for these views may stay unmarked, and how long a session
+// that has nothing to do doesn't ask whether the sink still holds what was marked. A mark is itself an event in the
+// binlog where the sink is on the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
 
 // keepSaving advances the checkpoint once an interval, until done is closed or ctx is done.
@@ -50,8 +50,8 @@ func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// advance moves the run's applied position to the low water, and writes it down as urgency says. It is the only place that
-// marks and saves positions.
+// advance moves the run's applied position to the low water, and writes it down as urgency says. It is the only place
+// that marks and saves positions.
 func (s *session) advance(ctx context.Context, u urgency) error {
 	s.advancing.Lock()
 	defer s.advancing.Unlock()
@@ -100,7 +100,8 @@ func (s *session) mark(ctx context.Context) (replicator.Standing, error) {
 	return now, nil
 }
 
-// saveAhead saves a position that is not marked: nothing was applied up to there since the last mark. After a restart the mark counts.
+// saveAhead saves a position that is not marked: nothing was applied up to there since the last mark. After a restart
+// the mark counts.
 func (s *session) saveAhead(ctx context.Context, at replicator.Position) error {
 	checkpoints := s.run.stood()
 	for i := range checkpoints {

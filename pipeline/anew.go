@@ -31,8 +31,8 @@ func (p *Pipeline) again(ctx context.Context, views []*replicator.View, known []
 	return c, err
 }
 
-// anew is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or that
-// changed, too: StartAt says only where new ones begin.
+// anew is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or
+// that changed, too: StartAt says only where new ones begin.
 func (p *Pipeline) anew(ctx context.Context, views []*replicator.View, known []replicator.Position) (c replicator.Checkpoint, err error) {
 	c.Source, c.Unmarked = p.Source.Name(), true
 	c.Position, err = p.Source.Latest(ctx, known)

@@ -11,10 +11,11 @@ import (
 	"replicator"
 )
 
-// apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns nil.
+// apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns
+// nil.
 //
-// What bodies come to was not charged when they were read: compressed ones, and pickles that name one value many times, may be a
-// thousand times their size. So a batch is cut where its contributions become too large.
+// What bodies come to was not charged when they were read: compressed ones, and pickles that name one value many times,
+// may be a thousand times their size. So a batch is cut where its contributions become too large.
 func (s *session) apply(ctx context.Context, batch []*pending) error {
 	looks, err := s.looks(ctx, batch)
 	if err != nil {
@@ -122,7 +123,8 @@ func (s *session) write(ctx context.Context, b *opBatch) error {
 	return nil
 }
 
-// looks returns the cells that must be read from the source: those of which a version was deleted that the sink may stand at.
+// looks returns the cells that must be read from the source: those of which a version was deleted that the sink may
+// stand at.
 func (s *session) looks(ctx context.Context, batch []*pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
@@ -147,8 +149,9 @@ func (s *session) looks(ctx context.Context, batch []*pending) (map[replicator.C
 	return looks, nil
 }
 
-// settle buries what could not be computed or written, and raises the dead letters that something newer made obsolete: both
-// before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead letter.
+// settle buries what could not be computed or written, and raises the dead letters that something newer made obsolete:
+// both before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead
+// letter.
 func (s *session) settle(ctx context.Context, ops []replicator.Op, rows []*replicator.Row, applied replicator.Applied) error {
 	type place struct{ op, view int }
 	bad, dead := map[place]bool{}, map[place]bool{}

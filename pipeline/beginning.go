@@ -7,20 +7,22 @@ import (
 	"replicator"
 )
 
-// beginning is where a view begins, for every session of every run, however it came about: start, retry, renewal, pause and resume,
-// join, part, take-out, swap, rebuild. It is the lowest of what was marked, as this process remembers it or the store does (c), and of
-// what the sink says that it holds (m; nil: it has no mark of the view). A position that was not marked never counts: what was applied
-// on the way there is in the sink, or it is read again.
+// beginning is where a view begins, for every session of every run, however it came about: start, retry, renewal, pause
+// and resume, join, part, take-out, swap, rebuild. It is the lowest of what was marked, as this process remembers it or
+// the store does (c), and of what the sink says that it holds (m; nil: it has no mark of the view). A position that was
+// not marked never counts: what was applied on the way there is in the sink, or it is read again.
 //
-//   - Nothing of c was marked yet: it says where a view is to begin that nothing was kept of, or a fill that somebody asked for. It counts
-//     until the sink has marks of it.
-//   - Something was marked and the mark is gone, or was never set since the sink opened the view anew: the sink lost the view. That is an
-//     error that wraps ErrSinkLost, and on_lost says what follows.
-//   - The mark is lower: the sink was set back. The view goes back with it, to the mark's position and to what it tells of the fill.
+//   - Nothing of c was marked yet: it says where a view is to begin that nothing was kept of, or a fill that somebody
+//     asked for. It counts until the sink has marks of it.
+//   - Something was marked and the mark is gone, or was never set since the sink opened the view anew: the sink lost
+//     the view. That is an error that wraps ErrSinkLost, and on_lost says what follows.
+//   - The mark is lower: the sink was set back. The view goes back with it, to the mark's position and to what it tells
+//     of the fill.
 //   - The mark is higher: another replicator keeps the view, too. c counts; what is repeated is stale.
-//   - The mark is that of a later fill that is under way: another replicator began it, or this one did, and its store is older. The
-//     view goes on with that fill: what made it necessary is not known here.
-//   - The mark is that of an earlier fill than c's: nothing of c's fill is there any more, and it scans its tables from the start.
+//   - The mark is that of a later fill that is under way: another replicator began it, or this one did, and its store
+//     is older. The view goes on with that fill: what made it necessary is not known here.
+//   - The mark is that of an earlier fill than c's: nothing of c's fill is there any more, and it scans its tables from
+//     the start.
 func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing, error) {
 	same := m != nil && replicator.SameDefinition(m.Fingerprint, c.Fingerprint)
 	known := same && !m.Position.IsZero()
@@ -45,7 +47,8 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing
 	return at, nil
 }
 
-// lowestOf is where views begin that run together, given where each of them does. What the others have applied of it already is repeated.
+// lowestOf is where views begin that run together, given where each of them does. What the others have applied of it
+// already is repeated.
 func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicator.Standing {
 	lowest := replicator.Standing{Position: begin[0].Position}
 	fill := map[string]replicator.Progress{}

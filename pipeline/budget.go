@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// budget bounds the bytes in flight in a pipeline. One reader and one scan wait for it; lanes give back. Who waits is served in
-// turn: else a scan, which always finds room for one more small row, would keep out a large one of the tail until it has ended.
+// budget bounds the bytes in flight in a pipeline. One reader and one scan wait for it; lanes give back. Who waits is
+// served in turn: else a scan, which always finds room for one more small row, would keep out a large one of the tail
+// until it has ended.
 type budget struct {
 	mu    sync.Mutex
 	total int64

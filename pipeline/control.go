@@ -56,8 +56,8 @@ func stateBy(err error) string {
 	return replicator.StateRetrying
 }
 
-// remember notes up to when the views of a session showed everything, as it ends: while there is no other one, or it has heard
-// nothing yet, their lag is counted from there.
+// remember notes up to when the views of a session showed everything, as it ends: while there is no other one, or it
+// has heard nothing yet, their lag is counted from there.
 func (p *Pipeline) remember(s *session) {
 	at, _, known := s.shown()
 	if !known {
@@ -73,7 +73,8 @@ func (p *Pipeline) remember(s *session) {
 	}
 }
 
-// lagSince is the lag of a view that no session tells of: how long ago it was known to show everything; nil if it never was.
+// lagSince is the lag of a view that no session tells of: how long ago it was known to show everything; nil if it never
+// was.
 func (p *Pipeline) lagSince(v *replicator.View) *float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,8 +144,8 @@ func (r *run) progressOf(st *replicator.ViewStatus) {
 	}
 }
 
-// Wait returns nil once each of the named views (all, if none is named) is filled and includes what the fence names: a GTID
-// set or FILE:POS of this pipeline's source. A view that has failed ends the wait with its error.
+// Wait returns nil once each of the named views (all, if none is named) is filled and includes what the fence names: a
+// GTID set or FILE:POS of this pipeline's source. A view that has failed ends the wait with its error.
 func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error {
 	if len(views) == 0 {
 		for _, v := range p.Views {
@@ -195,7 +196,8 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	return included && err == nil, err
 }
 
-// runOf returns the run of a view; nil if it has none yet. A view that is rebuilt before it can run fails with its rebuild.
+// runOf returns the run of a view; nil if it has none yet. A view that is rebuilt before it can run fails with its
+// rebuild.
 func (p *Pipeline) runOf(view string) (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,8 +222,8 @@ func (p *Pipeline) runOf(view string) (*run, error) {
 	return nil, nil
 }
 
-// Renew ends the view's session and returns once the next one is open: the sink then knows its targets as they are now, where
-// a person has altered them. Nothing is lost by it, as by any other end of a session.
+// Renew ends the view's session and returns once the next one is open: the sink then knows its targets as they are now,
+// where a person has altered them. Nothing is lost by it, as by any other end of a session.
 func (p *Pipeline) Renew(ctx context.Context, view string) error {
 	var old *session
 	for {
@@ -254,8 +256,8 @@ func (p *Pipeline) Renew(ctx context.Context, view string) error {
 	}
 }
 
-// Look asks for a full look at cells in the source, and puts what it finds there in place of what the view holds. It returns
-// once that is durable; an error wraps ErrNotServing where the pipeline's session ended before.
+// Look asks for a full look at cells in the source, and puts what it finds there in place of what the view holds. It
+// returns once that is durable; an error wraps ErrNotServing where the pipeline's session ended before.
 func (p *Pipeline) Look(ctx context.Context, view string, cells []replicator.Cell) error {
 	r, err := p.runOf(view)
 	if err != nil {

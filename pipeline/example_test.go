@@ -15,7 +15,8 @@ import (
 	"replicator/view"
 )
 
-// A program of one's own that keeps a hash for each user in Redis: what `replicator run` does with a configuration of one view.
+// A program of one's own that keeps a hash for each user in Redis: what `replicator run` does with a configuration of
+// one view.
 func Example() {
 	tables := []replicator.Table{{
 		Name: "users", Database: "app", Table: "users", Key: []string{"id"}, Body: "body",

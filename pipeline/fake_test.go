@@ -14,8 +14,8 @@ import (
 	"replicator"
 )
 
-// fakeSource is a source in memory: a log of transactions over one table of cells with several versions each. Its orders
-// are 1000 a transaction; a row's is that of its transaction plus its place in it.
+// fakeSource is a source in memory: a log of transactions over one table of cells with several versions each. Its
+// orders are 1000 a transaction; a row's is that of its transaction plus its place in it.
 type fakeSource struct {
 	mu      sync.Mutex
 	log     [][]fakeChange

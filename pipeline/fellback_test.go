@@ -49,7 +49,8 @@ func TestAPositionThatWasOnlyReachedInMemoryIsNoPlaceToBegin(t *testing.T) {
 	})
 }
 
-// An idle source brings nothing that would have to be marked, and nobody restarts anything: the loss shows all the same.
+// An idle source brings nothing that would have to be marked, and nobody restarts anything: the loss shows all the
+// same.
 func TestASessionWithNothingToDoNoticesThatItsSinkFellBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		befall func(s *scene)
@@ -89,7 +90,8 @@ func TestASessionWithNothingToDoNoticesThatItsSinkFellBack(t *testing.T) {
 	}
 }
 
-// While a fill reads an idle source all marks stand at one place: what the sink lost of it is told by the progress alone.
+// While a fill reads an idle source all marks stand at one place: what the sink lost of it is told by the progress
+// alone.
 func TestAFillGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
 	const seconds = time.Second
 	for name, c := range map[string]struct {
@@ -175,8 +177,8 @@ func TestAFillGoesOnFromTheMarkWhereTheStoreIsGone(t *testing.T) {
 	})
 }
 
-// A rebuild in place rewrites a view that the sink's mark calls filled. Where the sink falls back in the middle of it, its rows are
-// written again, whatever is lost of the store.
+// A rebuild in place rewrites a view that the sink's mark calls filled. Where the sink falls back in the middle of it,
+// its rows are written again, whatever is lost of the store.
 func TestARebuildInPlaceGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
 	for _, storeLost := range []bool{false, true} {
 		t.Run(fmt.Sprint("store lost: ", storeLost), func(t *testing.T) {

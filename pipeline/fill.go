@@ -12,8 +12,9 @@ import (
 	"replicator"
 )
 
-// fill scans the tables of views that are being filled, while the tail goes on. Its rows are puts at the place before their
-// chunk was read, so that whatever the tail brings later is judged against them by State.Next like everything else.
+// fill scans the tables of views that are being filled, while the tail goes on. Its rows are puts at the place before
+// their chunk was read, so that whatever the tail brings later is judged against them by State.Next like everything
+// else.
 func (s *session) fill(ctx context.Context) error {
 	if err := s.reachFillStart(ctx); err != nil {
 		return err
@@ -33,8 +34,8 @@ func (s *session) fill(ctx context.Context) error {
 	return s.advance(ctx, saveNow)
 }
 
-// reachFillStart waits until the tail stands where the fill begins. It may have to go on from an earlier place first, and a row
-// that is put there would be older than what the views' states have seen.
+// reachFillStart waits until the tail stands where the fill begins. It may have to go on from an earlier place first,
+// and a row that is put there would be older than what the views' states have seen.
 func (s *session) reachFillStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -62,8 +63,8 @@ func (s *session) mostRows() int {
 	return chunkRows
 }
 
-// scan puts all rows of a table, chunk by chunk, from where the saved progress stands. The lanes work on a chunk while the next
-// is read, and nobody waits in between; but progress is what they have applied.
+// scan puts all rows of a table, chunk by chunk, from where the saved progress stands. The lanes work on a chunk while
+// the next is read, and nobody waits in between; but progress is what they have applied.
 func (s *session) scan(ctx context.Context, table string) error {
 	columns := s.run.columns(table)
 	progress := s.run.progress(table)
@@ -127,9 +128,10 @@ func (s *session) chunk(ctx context.Context, table string, columns []string, aft
 	return chunk, err
 }
 
-// settled returns the rows of a chunk that can be put at its Low. Where a row's version is its own, that is all of them.
-// Where the position is the version, a row that changed while the chunk was read might hold more than Low, and the tail
-// would then step back behind it: the chunk waits until the tail has passed High, and what the tail touched is left to it.
+// settled returns the rows of a chunk that can be put at its Low. Where a row's version is its own, that is all of
+// them. Where the position is the version, a row that changed while the chunk was read might hold more than Low, and
+// the tail would then step back behind it: the chunk waits until the tail has passed High, and what the tail touched is
+// left to it.
 func (s *session) settled(ctx context.Context, chunk replicator.Chunk) ([]*replicator.Row, error) {
 	cells := map[replicator.Cell]bool{}
 	for _, r := range chunk.Rows {
@@ -160,8 +162,8 @@ func (s *session) put(ctx context.Context, row *replicator.Row) error {
 	return s.spelt(ctx, row.Cell, time.Time{})
 }
 
-// look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It fails where
-// the session ends before that is done.
+// look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It
+// fails where the session ends before that is done.
 func (s *session) look(ctx context.Context, cells []replicator.Cell) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -204,8 +206,8 @@ func (s *session) throttle(ctx context.Context, rows int, began time.Time) error
 	}
 }
 
-// sweep looks at whatever the target holds that the fill has not confirmed: entries from before the program kept the view,
-// and cells whose last row was deleted while nobody read the source's log.
+// sweep looks at whatever the target holds that the fill has not confirmed: entries from before the program kept the
+// view, and cells whose last row was deleted while nobody read the source's log.
 func (s *session) sweep(ctx context.Context) error {
 	page := func(read func(after string) ([]replicator.Cell, string, error)) error {
 		for after := ""; ; {
@@ -278,8 +280,8 @@ func (s *session) sweepLetters(ctx context.Context, limit int) error {
 	return s.look(ctx, cells)
 }
 
-// lookAtRenamed has the entities written again whose keys were others before an ALTER (the number 1, and now the text '1'): where both are
-// shown in one place, what was taken away there with the old cell is the new one's.
+// lookAtRenamed has the entities written again whose keys were others before an ALTER (the number 1, and now the text
+// '1'): where both are shown in one place, what was taken away there with the old cell is the new one's.
 func (s *session) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
 	keys := map[string][]replicator.Key{}
 	for _, c := range gone {
@@ -326,9 +328,9 @@ func (s *session) tidy(ctx context.Context, limit int) error {
 // ofView is an error of what was asked of one view.
 func (s *session) ofView(i int, err error) error { return replicator.OfView(err, s.run.views[i].Name) }
 
-// window notes which cells the tail touches while a chunk of a scan is read. While the chunk is on its way that may be any; once it is
-// here only its own cells matter, and only what stands behind its Low: a tail that comes from far behind would else have the window
-// hold all that it passes.
+// window notes which cells the tail touches while a chunk of a scan is read. While the chunk is on its way that may be
+// any; once it is here only its own cells matter, and only what stands behind its Low: a tail that comes from far
+// behind would else have the window hold all that it passes.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
@@ -379,7 +381,8 @@ func (w *window) reached(order int64) {
 	}
 }
 
-// wait returns which of a chunk's cells the tail, which stands at committed, touched after low, once it has passed high.
+// wait returns which of a chunk's cells the tail, which stands at committed, touched after low, once it has passed
+// high.
 func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator.Cell]bool, committed *atomic.Int64) (map[replicator.Cell]bool, error) {
 	w.mu.Lock()
 	w.low, w.high, w.cells = low, high, cells

@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// identify gives views the fingerprints that they have with what their tables are now. One that the sink or the store knows, and
-// that means the same, is kept as they know it.
+// identify gives views the fingerprints that they have with what their tables are now. One that the sink or the store
+// knows, and that means the same, is kept as they know it.
 func (p *Pipeline) identify(ctx context.Context, views []*replicator.View, saved []replicator.Checkpoint, marks []replicator.Mark) error {
 	now, err := p.definitions(ctx, views)
 	if err != nil {
@@ -44,8 +44,8 @@ func (p *Pipeline) definitions(ctx context.Context, views []*replicator.View) ([
 	return now, nil
 }
 
-// sameTables fails where a table is no longer what a view's fingerprint says. Whoever asks has opened a reader before: what that
-// meets is what the table is now, or an ALTER on the way.
+// sameTables fails where a table is no longer what a view's fingerprint says. Whoever asks has opened a reader before:
+// what that meets is what the table is now, or an ALTER on the way.
 func (r *run) sameTables(ctx context.Context) error {
 	now, err := r.pipeline.definitions(ctx, r.views)
 	if err != nil {
@@ -62,8 +62,8 @@ func (r *run) sameTables(ctx context.Context) error {
 	return errors.Join(changed...)
 }
 
-// sameKeys refuses a view that merges what two tables have of an entity where their keys are never the same: it would hold two entities
-// in one place, and each would take away what the other has there.
+// sameKeys refuses a view that merges what two tables have of an entity where their keys are never the same: it would
+// hold two entities in one place, and each would take away what the other has there.
 func (p *Pipeline) sameKeys(ctx context.Context, v *replicator.View) (refused, err error) {
 	tables := replicator.TablesOf([]*replicator.View{v})
 	if len(tables) < 2 || v.Kind == "counter" || v.Kind == "ranking" { // these add up, whatever the key
@@ -76,8 +76,8 @@ func (p *Pipeline) sameKeys(ctx context.Context, v *replicator.View) (refused, e
 		err)), v.Name), nil
 }
 
-// redefine gives views whose tables have become something else their new fingerprints. They are taken out of their runs, which
-// can't go on, and are failed until a rebuild of them is done.
+// redefine gives views whose tables have become something else their new fingerprints. They are taken out of their
+// runs, which can't go on, and are failed until a rebuild of them is done.
 func (p *Pipeline) redefine(ctx context.Context, views []*replicator.View) error {
 	now, err := p.definitions(ctx, views)
 	if err != nil {
@@ -111,8 +111,8 @@ func (r *run) redefined() bool {
 	return errors.Is(err, replicator.ErrRedefined)
 }
 
-// rebuildRedefined has those views rebuilt whose tables have become something else while they ran, where their on_change says so.
-// The others stay failed until somebody acts.
+// rebuildRedefined has those views rebuilt whose tables have become something else while they ran, where their
+// on_change says so. The others stay failed until somebody acts.
 func (p *Pipeline) rebuildRedefined(ctx context.Context) {
 	p.mu.Lock()
 	var candidates []*replicator.View

@@ -41,8 +41,8 @@ func TestADefinitionIsTheFilesAndItsTables(t *testing.T) {
 	}
 }
 
-// A table whose unique key is dropped has other versions: whatever is put then is older than what stood there, or newer, by
-// accident. The views that read it stop, live and at the next start, and say why; the others go on.
+// A table whose unique key is dropped has other versions: whatever is put then is older than what stood there, or
+// newer, by accident. The views that read it stop, live and at the next start, and say why; the others go on.
 func TestATableThatBecomesAnotherStopsTheViewsThatReadIt(t *testing.T) {
 	for _, kept := range []string{"p text", "n text"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,8 @@ func firstOf(m map[string]string) string {
 	return ""
 }
 
-// With on_change = "rebuild" nobody has to act, whenever the table is altered: also while the view is filled, or rebuilt.
+// With on_change = "rebuild" nobody has to act, whenever the table is altered: also while the view is filled, or
+// rebuilt.
 func TestATableThatBecomesAnotherHasItsViewsRebuilt(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {

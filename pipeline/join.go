@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together: what the farther
-// one has applied is repeated, which costs it a little and changes nothing.
+// near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together: what the
+// farther one has applied is repeated, which costs it a little and changes nothing.
 const near = 16 << 20
 
 // together groups checkpoints into those that can run together: at about the same place, and filled, or in one fill.
@@ -32,8 +32,8 @@ func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
 	return groups
 }
 
-// joinable is the lag below which two runs are taken to stand at the same place. A session has to last as long: what ended the one
-// before has shown again by then.
+// joinable is the lag below which two runs are taken to stand at the same place. A session has to last as long: what
+// ended the one before has shown again by then.
 const joinable = 2 * time.Second
 
 // join stops two runs that have caught up and returns the checkpoints of their union; nil if there are no two.
@@ -68,8 +68,8 @@ func (p *Pipeline) join(ctx context.Context) []replicator.Checkpoint {
 	return union
 }
 
-// part ends runs of which only some views failed, and lets each group of their views go on by itself. Those that failed are tried
-// again until somebody acts, and join the others when they have caught up.
+// part ends runs of which only some views failed, and lets each group of their views go on by itself. Those that failed
+// are tried again until somebody acts, and join the others when they have caught up.
 func (p *Pipeline) part(ctx context.Context) error {
 	p.mu.Lock()
 	runs := slices.Clone(p.runs)

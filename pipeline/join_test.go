@@ -9,8 +9,9 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// Views that run together change together, an index and the row it leads to. A view that stands far behind would take the others back
-// with it: it joins them only once it is known to have caught up, not while nobody has asked how far the source's log goes.
+// Views that run together change together, an index and the row it leads to. A view that stands far behind would take
+// the others back with it: it joins them only once it is known to have caught up, not while nobody has asked how far
+// the source's log goes.
 func TestAViewThatStandsFarBehindDoesNotTakeOthersBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), sinktest.NewReference()

@@ -47,8 +47,8 @@ func (t downTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.
 	return t.Target.Apply(ctx, ops)
 }
 
-// TestTheLagGrowsThroughAnOutage: it is counted from the oldest change that is not shown, or else from when the source was last known to
-// have no more.
+// TestTheLagGrowsThroughAnOutage: it is counted from the oldest change that is not shown, or else from when the source
+// was last known to have no more.
 func TestTheLagGrowsThroughAnOutage(t *testing.T) {
 	const outage = 5 * time.Minute
 	for name, c := range map[string]struct {

@@ -9,8 +9,9 @@ import (
 	"replicator"
 )
 
-// A lane owns some partitions of the keys: it keeps the newest pending change of each of their cells, and has at most one
-// batch in flight. So changes of one cell are applied in order, and a cell that changes often costs one write a batch.
+// A lane owns some partitions of the keys: it keeps the newest pending change of each of their cells, and has at most
+// one batch in flight. So changes of one cell are applied in order, and a cell that changes often costs one write a
+// batch.
 type lane struct {
 	session *session
 	apply   func(ctx context.Context, batch []*pending) error
@@ -116,7 +117,8 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 	return spare
 }
 
-// look is the version of a delete that stands for "look at this cell, whatever it holds": a sweep, a dead letter's retry.
+// look is the version of a delete that stands for "look at this cell, whatever it holds": a sweep, a dead letter's
+// retry.
 const look int64 = math.MaxInt64
 
 // take hands over what is pending as the batch in flight. reached is the order that the lane will stand at once it is

@@ -9,8 +9,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// What another replicator applied first comes to this one as stale. A letter is obsolete all the same where what stands in the sink is
-// not dead; else it stays.
+// What another replicator applied first comes to this one as stale. A letter is obsolete all the same where what stands
+// in the sink is not dead; else it stays.
 func TestALetterIsRaisedByWhatAnotherReplicatorAppliedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()

@@ -7,9 +7,10 @@ import (
 	"replicator"
 )
 
-// What the sink knows to be dead and what the store has letters of are compared once in a store's life with a view: after that both
-// change together (settle). A store that was lost, one that another replicator has for itself, or one from before sinks knew, has
-// yet to be told: the sink wins. Such cells are looked at anew, which buries their letters again, or applies what was mended.
+// What the sink knows to be dead and what the store has letters of are compared once in a store's life with a view:
+// after that both change together (settle). A store that was lost, one that another replicator has for itself, or one
+// from before sinks knew, has yet to be told: the sink wins. Such cells are looked at anew, which buries their letters
+// again, or applies what was mended.
 //
 // A letter that was dropped is not missed, then, by the next start: its checkpoint says that the store was told.
 
@@ -84,7 +85,8 @@ func (s *session) lettersOf(ctx context.Context, v *replicator.View) (map[replic
 	return cells, nil
 }
 
-// doubt looks at the cells of letters that the sink knows nothing of: they may be gone from the source, or be applied since.
+// doubt looks at the cells of letters that the sink knows nothing of: they may be gone from the source, or be applied
+// since.
 func (s *session) doubt(ctx context.Context, v *replicator.View, letters map[replicator.Cell]bool) error {
 	var doubtful, unfed []replicator.Cell
 	for c, known := range letters {
@@ -106,8 +108,8 @@ func (s *session) doubt(ctx context.Context, v *replicator.View, letters map[rep
 	return s.run.pipeline.Store.Raise(ctx, v.Name, unfed)
 }
 
-// unburied looks at the cells of stale ops that the view knows to be dead and the store has no letter of: another replicator was told
-// first. Not at those that were looked at just now: that would find the same.
+// unburied looks at the cells of stale ops that the view knows to be dead and the store has no letter of: another
+// replicator was told first. Not at those that were looked at just now: that would find the same.
 func (s *session) unburied(ctx context.Context, ops []replicator.Op, rows []*replicator.Row, dead []replicator.ValueAt) error {
 	for _, d := range dead {
 		op, v := ops[d.Op], s.run.views[d.View]

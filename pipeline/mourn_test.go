@@ -36,8 +36,8 @@ func insert(key, version int64, body string) fakeChange {
 	return fakeChange{replicator.Insert, fakeRow{key: key, version: version, body: body}}
 }
 
-// What is not shown because it is dead is known from the sink: letters of a store that was lost come back, and nobody has to write
-// anything. What became good meanwhile, or is gone, is put right by that, too.
+// What is not shown because it is dead is known from the sink: letters of a store that was lost come back, and nobody
+// has to write anything. What became good meanwhile, or is gone, is put right by that, too.
 func TestLettersComeBackToAStoreThatLostThem(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestLettersThatTheSinkDoesNotKnowAreLookedAt(t *testing.T) {
 	})
 }
 
-// Two replicators keep one view, each with letters of its own. Of what one judges stale, because the other has looked at the cell later,
-// it knows all the same.
+// Two replicators keep one view, each with letters of its own. Of what one judges stale, because the other has looked
+// at the cell later, it knows all the same.
 func TestReplicatorsSideBySideKnowTheSameLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), sinktest.NewReference()

@@ -25,8 +25,8 @@ func otherView(name string) *replicator.View {
 	return v
 }
 
-// A table that was emptied without a word of its rows stops the views that read it, and no others; also after a restart, which
-// finds them at one place.
+// A table that was emptied without a word of its rows stops the views that read it, and no others; also after a
+// restart, which finds them at one place.
 func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, 4))
@@ -229,7 +229,8 @@ func only(err error, views ...string) func(string) error {
 
 var errBadTable = replicator.Fatal(errors.New("the table can't hold it"))
 
-// Whatever it is that a view fails by, it alone is failed, or tried again; the others run, and it joins them when it is mended.
+// Whatever it is that a view fails by, it alone is failed, or tried again; the others run, and it joins them when it is
+// mended.
 func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 	mayPass := errors.New("the table is locked")
 	for _, c := range []struct {
@@ -285,7 +286,8 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 	}
 }
 
-// Where a mark can't be read what the sink holds of its view is not known: nothing of it is filled anew, and the others go on.
+// Where a mark can't be read what the sink holds of its view is not known: nothing of it is filled anew, and the others
+// go on.
 func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(12, 12))
@@ -414,7 +416,8 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 	}
 }
 
-// A view that can't be swapped in holds up no other of its rebuild. It alone is failed, or tried again; what is live of it goes on.
+// A view that can't be swapped in holds up no other of its rebuild. It alone is failed, or tried again; what is live of
+// it goes on.
 func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 	for state, err := range map[string]error{replicator.StateFailed: errBadTable, replicator.StateRetrying: errors.New("the table is locked")} {
 		for _, again := range []bool{false, true} { // it is asked for once more when it can be made

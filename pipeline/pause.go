@@ -11,8 +11,8 @@ import (
 // ErrPaused: the view is paused.
 var ErrPaused = errors.New("it is paused: resume it first")
 
-// Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it. A rebuild in place, or a
-// fill, of the view goes on after that; a shadow of it is filled meanwhile, but swapped in only then.
+// Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it. A rebuild in
+// place, or a fill, of the view goes on after that; a shadow of it is filled meanwhile, but swapped in only then.
 func (p *Pipeline) Pause(ctx context.Context, name string) error {
 	return p.ask(ctx, func(ctx context.Context) error {
 		v := p.view(name)

@@ -13,8 +13,8 @@ import (
 )
 
 // Pipeline keeps the views of one sink up with one source. All its views normally run together; one that is new, or far
-// behind, runs by itself until it has caught up and joins the others: both are drained, and the union starts at the lower of
-// their positions, where repeating a little does no harm.
+// behind, runs by itself until it has caught up and joins the others: both are drained, and the union starts at the
+// lower of their positions, where repeating a little does no harm.
 type Pipeline struct {
 	Name    string // the sink's name
 	Source  replicator.Source
@@ -34,8 +34,8 @@ type Pipeline struct {
 	Drain    time.Duration // the longest that a stop waits for what is in flight; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit
 
-	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that writes to
-	// the source itself: its writes would move the position.
+	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that writes
+	// to the source itself: its writes would move the position.
 	SavesIdle bool
 
 	launch func(*run) // set by Run, whose goroutine alone makes, ends and joins runs
@@ -257,8 +257,8 @@ func (p *Pipeline) setError(err error) {
 	p.err = err
 }
 
-// resume decides for each of the views where it goes on: at the lower of its checkpoint and its mark in the sink; from a fill where
-// it has neither.
+// resume decides for each of the views where it goes on: at the lower of its checkpoint and its mark in the sink; from
+// a fill where it has neither.
 func (p *Pipeline) resume(ctx context.Context, views []*replicator.View) ([]replicator.Checkpoint, error) {
 	saved, marks, err := p.remembered(ctx)
 	if err != nil {
@@ -327,7 +327,8 @@ func (p *Pipeline) resume(ctx context.Context, views []*replicator.View) ([]repl
 	return resumed, nil
 }
 
-// remembered is what the store and the sink know of views. The sink is asked first: what it says it holds is what it holds.
+// remembered is what the store and the sink know of views. The sink is asked first: what it says it holds is what it
+// holds.
 func (p *Pipeline) remembered(ctx context.Context) (saved []replicator.Checkpoint, marks []replicator.Mark, err error) {
 	if marks, err = p.Sink.Marks(ctx, p.Source.Name()); err != nil {
 		return nil, nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
@@ -363,8 +364,8 @@ func (p *Pipeline) swaps() bool {
 	return ok && p.Source.Name() == ""
 }
 
-// place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if it has to be
-// rebuilt.
+// place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if
+// it has to be rebuilt.
 func (p *Pipeline) place(v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark) (*replicator.Checkpoint, error) {
 	if m != nil && m.Err != nil {
 		return nil, p.unread(m)
@@ -404,8 +405,9 @@ func (p *Pipeline) place(v *replicator.View, c *replicator.Checkpoint, m *replic
 		"`replicator checkpoint reset %s` fills it anew, on_lost = \"rebuild\" does so by itself: %w", p.Name, v.Name, err))
 }
 
-// Foresee returns, by view, why Run would refuse it, given what the store remembers. It changes nothing, and another process may run the
-// views meanwhile: the store was read before the marks are, so that what moves in between is no loss.
+// Foresee returns, by view, why Run would refuse it, given what the store remembers. It changes nothing, and another
+// process may run the views meanwhile: the store was read before the marks are, so that what moves in between is no
+// loss.
 func (p *Pipeline) Foresee(ctx context.Context, saved []replicator.Checkpoint) (map[string]error, error) {
 	p.setDefaults()
 	marks, err := p.Sink.Marks(ctx, p.Source.Name())

@@ -127,7 +127,8 @@ func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string) {
 	}
 }
 
-// history commits random transactions: new versions in any order, deletes of the newest and of others, rows that come back.
+// history commits random transactions: new versions in any order, deletes of the newest and of others, rows that come
+// back.
 func history(f *fakeSource, r *rand.Rand, transactions int) {
 	for range transactions {
 		var tx []fakeChange

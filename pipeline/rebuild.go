@@ -14,10 +14,11 @@ import (
 type RebuildMode int
 
 const (
-	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up. A view whose target has what is not
-	// the view's is rebuilt in place, which keeps that.
+	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up. A view whose target has
+	// what is not the view's is rebuilt in place, which keeps that.
 	BySwap RebuildMode = iota
-	// InPlace puts every row into the live view, whatever it is believed to hold, and then looks at whatever was not confirmed.
+	// InPlace puts every row into the live view, whatever it is believed to hold, and then looks at whatever was not
+	// confirmed.
 	InPlace
 )
 
@@ -29,7 +30,8 @@ type rebuild struct {
 	err     error     // why the swap failed, until it is made; nil: it did not
 	retryAt time.Time // after a swap that failed
 
-	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow runs then.
+	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow runs
+	// then.
 	unsettled []replicator.Checkpoint
 	settleAt  time.Time // when that is asked for again
 }
@@ -37,11 +39,11 @@ type rebuild struct {
 // ErrRebuilding: the view is being rebuilt already.
 var ErrRebuilding = errors.New("it is being rebuilt already")
 
-// Rebuild begins to make views again from offset zero, all in one scan, while the tail goes on; Status tells the rest. It is
-// resumed after a crash. A sink without shadows is rebuilt in place.
+// Rebuild begins to make views again from offset zero, all in one scan, while the tail goes on; Status tells the rest.
+// It is resumed after a crash. A sink without shadows is rebuilt in place.
 //
-// from is where the scan of each table begins: a Chunk's Next, "" for offset zero. Only a rebuild in place can begin later:
-// what stands before is kept as it is, as far as the source confirms it.
+// from is where the scan of each table begins: a Chunk's Next, "" for offset zero. Only a rebuild in place can begin
+// later: what stands before is kept as it is, as far as the source confirms it.
 func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	return p.ask(ctx, func(ctx context.Context) error { return p.beginRebuild(ctx, names, mode, from) })
 }
@@ -96,8 +98,8 @@ func (p *Pipeline) beginRebuild(ctx context.Context, names []string, mode Rebuil
 	return p.launchShadows(b, eachAt(b.shadows, fresh))
 }
 
-// keepForeign begins to rebuild in place those views of a rebuild that a swap would lose something by, and returns the rebuild of the
-// others.
+// keepForeign begins to rebuild in place those views of a rebuild that a swap would lose something by, and returns the
+// rebuild of the others.
 func (p *Pipeline) keepForeign(ctx context.Context, sink replicator.Shadower, b *rebuild) (*rebuild, error) {
 	inPlace, bySwap := &rebuild{}, &rebuild{}
 	for _, v := range b.views {
@@ -118,8 +120,9 @@ func (p *Pipeline) keepForeign(ctx context.Context, sink replicator.Shadower, b 
 	return bySwap, p.rebuildInPlace(ctx, inPlace, "")
 }
 
-// abandon ends a rebuild that can't go on, so that another one can take its place: in place, where a right is missing that shadows
-// need, or from another offset. Where that very right is needed to remove the shadows, these stay until the next rebuild that makes some.
+// abandon ends a rebuild that can't go on, so that another one can take its place: in place, where a right is missing
+// that shadows need, or from another offset. Where that very right is needed to remove the shadows, these stay until
+// the next rebuild that makes some.
 func (p *Pipeline) abandon(ctx context.Context, b *rebuild) error {
 	if len(b.shadows) == 0 { // its run goes on trying until the views are taken out of it
 		p.dropRebuild(b)
@@ -175,9 +178,9 @@ func (p *Pipeline) rebuildInPlace(ctx context.Context, b *rebuild, from string) 
 	if err != nil {
 		return err
 	}
-	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between, and a scan's
-	// rows are older than those. The scan waits until the tail has come to the end (session.fill). Where that can't be read any
-	// more, the sweep looks at all that the scan does not confirm.
+	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between, and
+	// a scan's rows are older than those. The scan waits until the tail has come to the end (session.fill). Where that
+	// can't be read any more, the sweep looks at all that the scan does not confirm.
 	for _, c := range taken {
 		if c.Position.Order < fresh.Position.Order && p.readable(ctx, c.Position) {
 			fresh.Position = c.Position
@@ -233,8 +236,8 @@ func (p *Pipeline) keptUp(v *replicator.View) bool {
 	return slices.ContainsFunc(p.runs, func(r *run) bool { return slices.Contains(r.views, v) })
 }
 
-// takeOut ends the runs that have any of the views and starts them again with the rest of theirs. It returns where the views
-// stood.
+// takeOut ends the runs that have any of the views and starts them again with the rest of theirs. It returns where the
+// views stood.
 func (p *Pipeline) takeOut(ctx context.Context, views []*replicator.View) ([]replicator.Checkpoint, error) {
 	p.mu.Lock()
 	runs := slices.Clone(p.runs)
@@ -269,8 +272,8 @@ func (p *Pipeline) takeOut(ctx context.Context, views []*replicator.View) ([]rep
 	return out, nil
 }
 
-// leaveRebuild takes views out of the rebuild in place whose run they were taken out of; left has the rest of them. What of the
-// fill is to be done yet is in their checkpoints.
+// leaveRebuild takes views out of the rebuild in place whose run they were taken out of; left has the rest of them.
+// What of the fill is to be done yet is in their checkpoints.
 func (p *Pipeline) leaveRebuild(views []*replicator.View, old, left *run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -310,7 +313,8 @@ func (p *Pipeline) everKnown(ctx context.Context) ([]replicator.Position, error)
 	return at, nil
 }
 
-// finishRebuilds ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are swapped in.
+// finishRebuilds ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are
+// swapped in.
 func (p *Pipeline) finishRebuilds(ctx context.Context) error {
 	p.mu.Lock()
 	rebuilds := slices.Clone(p.rebuilds)

@@ -164,8 +164,8 @@ func TestWhatTheTailBringsDuringARebuildInPlaceIsRewrittenToo(t *testing.T) {
 	})
 }
 
-// A rebuild that is asked for while the tail lags must not jump over what the tail has yet to bring: a delete of a version that
-// the view's state holds.
+// A rebuild that is asked for while the tail lags must not jump over what the tail has yet to bring: a delete of a
+// version that the view's state holds.
 func TestARebuildInPlaceGoesOnWhereTheTailStood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -381,8 +381,8 @@ func TestARebuildInPlaceThatFailedGivesWayToAnother(t *testing.T) {
 	})
 }
 
-// shadowsFirst is a sink that does not answer for a while once it is told to, and that notes whether a view was opened before its
-// shadow was swapped in.
+// shadowsFirst is a sink that does not answer for a while once it is told to, and that notes whether a view was opened
+// before its shadow was swapped in.
 type shadowsFirst struct {
 	*failingSwaps
 	early atomic.Bool

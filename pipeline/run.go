@@ -16,8 +16,8 @@ import (
 	"replicator"
 )
 
-// A run keeps some views of a pipeline together: one session after another, until it is stopped. It owns what outlives a
-// session: how far its views have come.
+// A run keeps some views of a pipeline together: one session after another, until it is stopped. It owns what outlives
+// a session: how far its views have come.
 type run struct {
 	pipeline  *Pipeline
 	views     []*replicator.View
@@ -120,8 +120,8 @@ func (r *run) loop(ctx context.Context) error {
 	}
 }
 
-// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the others. What befalls
-// all of them (a full disk) parts nobody.
+// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the
+// others. What befalls all of them (a full disk) parts nobody.
 const mayPass = 2
 
 // attempt runs one session.
@@ -147,7 +147,8 @@ func (r *run) attempt(ctx context.Context) error {
 	return unproven(err)
 }
 
-// unproven takes from an error of a session that the sink lost data: whether it did, and how much, its marks tell the next session.
+// unproven takes from an error of a session that the sink lost data: whether it did, and how much, its marks tell the
+// next session.
 func unproven(err error) error {
 	if errors.Is(err, replicator.ErrSinkLost) {
 		return errors.New(err.Error())

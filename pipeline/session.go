@@ -12,8 +12,9 @@ import (
 	"replicator"
 )
 
-// session is one attempt at running the views of a run together: from the opening of reader and target until an error or a
-// stop. It owns its goroutines (one reader, the lanes, one that advances the checkpoint, one that fills) and waits for them.
+// session is one attempt at running the views of a run together: from the opening of reader and target until an error
+// or a stop. It owns its goroutines (one reader, the lanes, one that advances the checkpoint, one that fills) and waits
+// for them.
 type session struct {
 	run    *run
 	began  time.Time
@@ -90,8 +91,8 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 // close closes reader and target.
 func (s *session) close() error { return s.reader.Close() }
 
-// serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (it returns at once), or
-// something fails.
+// serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (it returns at once),
+// or something fails.
 func (s *session) serve(ctx context.Context, stop context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -255,8 +256,8 @@ func (s *session) lag() (time.Duration, bool) {
 // answers is how long the source may take to say where it stands before that counts as not known.
 func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.run.pipeline.Interval) }
 
-// shown is the time up to which the views show all that was committed. Where they have caught up it is when the source was last asked
-// whether there is more.
+// shown is the time up to which the views show all that was committed. Where they have caught up it is when the source
+// was last asked whether there is more.
 func (s *session) shown() (at time.Time, caughtUp, known bool) {
 	if !s.heard.Load() {
 		return at, false, false

@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// slowSink is a sink whose batches take their time and sometimes fail, before or after they were applied: so that what a
-// pipeline believes of a batch in flight matters.
+// slowSink is a sink whose batches take their time and sometimes fail, before or after they were applied: so that what
+// a pipeline believes of a batch in flight matters.
 type slowSink struct {
 	replicator.Sink
 	mu   sync.Mutex

@@ -9,13 +9,15 @@ import (
 	"replicator"
 )
 
-// What a source's column takes for equal is one key, however its rows spell it. Where a cell has several rows they may be spelt in
-// several ways ('abc', 'ABC', 'abc '), and what counts is the newest of all of them; it is shown as that row spells it. So of the
-// spellings of one key only that one has anything to show, and the others are as if they had no row: Reader.Newest says so.
+// What a source's column takes for equal is one key, however its rows spell it. Where a cell has several rows they may
+// be spelt in several ways ('abc', 'ABC', 'abc '), and what counts is the newest of all of them; it is shown as that
+// row spells it. So of the spellings of one key only that one has anything to show, and the others are as if they had
+// no row: Reader.Newest says so.
 //
-// That a row has others beside it which are spelt in another way is not seen in the row. The source is asked for it: for many keys at
-// once, and behind the lanes, which apply what they are given meanwhile. It is rare. Where it is found, all spellings of the key are
-// looked at anew. Like a lane's, the keys that were not asked for yet hold back the position: none is forgotten in a crash.
+// That a row has others beside it which are spelt in another way is not seen in the row. The source is asked for it:
+// for many keys at once, and behind the lanes, which apply what they are given meanwhile. It is rare. Where it is
+// found, all spellings of the key are looked at anew. Like a lane's, the keys that were not asked for yet hold back the
+// position: none is forgotten in a crash.
 
 // spelt has the key of a cell that is handed to its lane looked up.
 func (s *session) spelt(ctx context.Context, c replicator.Cell, at time.Time) error {
@@ -65,8 +67,8 @@ func (s *session) respell(ctx context.Context, batch []*pending) error {
 	return appliedBy(s.lanes...)(ctx) // to the lanes, what they look at has no place in the log that they have yet to reach
 }
 
-// unmerged fails for views that merge cells of one key which is spelt in one way in some of them and in another in others: what they
-// keep of it has no one key.
+// unmerged fails for views that merge cells of one key which is spelt in one way in some of them and in another in
+// others: what they keep of it has no one key.
 func (s *session) unmerged(ctx context.Context, cells []replicator.Cell) error {
 	several := func(v *replicator.View) bool {
 		return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)

@@ -140,7 +140,8 @@ func TestStoredStandingsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// A reset keeps the place above which Orders go on, whatever the next run does; and that counts until it has marked something itself.
+// A reset keeps the place above which Orders go on, whatever the next run does; and that counts until it has marked
+// something itself.
 func TestAResetIsAFillThatHasNotBegun(t *testing.T) {
 	for _, was := range []replicator.Standing{standingAt(100, 0, nil), standingAt(100, 7, nil), standingAt(100, 7, map[string]replicator.Progress{"cell": {Rows: 3}})} {
 		mark := was.Raise(was.Anew())

@@ -10,8 +10,9 @@ import (
 	"replicator"
 )
 
-// swap stops the live views, lets the shadows pass the place where those stopped, so that no reader sees a step back, and puts
-// the shadows in their place. It reports whether it did; where the sink fails the live views go on, and it tries again later.
+// swap stops the live views, lets the shadows pass the place where those stopped, so that no reader sees a step back,
+// and puts the shadows in their place. It reports whether it did; where the sink fails the live views go on, and it
+// tries again later.
 func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 	live, err := p.takeOut(ctx, b.views)
 	if err != nil {
@@ -35,8 +36,8 @@ func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
 	return false, errors.Join(p.setBack(b, checkpoints, reached), p.launchAt(live))
 }
 
-// setBack lets a rebuild go on whose swap failed. Views that it failed for by themselves part from it, so that the others needn't wait for
-// them: their shadows are what they were. Of the others it has to be found out.
+// setBack lets a rebuild go on whose swap failed. Views that it failed for by themselves part from it, so that the
+// others needn't wait for them: their shadows are what they were. Of the others it has to be found out.
 func (p *Pipeline) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	p.dropRebuild(b)
 	part := func(of []*replicator.View, reason error) (*rebuild, []replicator.Checkpoint) {
@@ -87,9 +88,9 @@ func (b *rebuild) stuck() bool {
 	return b.unsettled == nil && (state == replicator.StateFailed || replicator.IsFatal(b.err))
 }
 
-// settleSwap finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it since may
-// have completed it. A shadow without a mark is in its view's place. To run it again would begin another one, empty and taken for
-// filled. It reports whether all are in their places; those that are not go on.
+// settleSwap finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it
+// since may have completed it. A shadow without a mark is in its view's place. To run it again would begin another one,
+// empty and taken for filled. It reports whether all are in their places; those that are not go on.
 func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.settleAt) {
 		return false, nil
@@ -123,8 +124,8 @@ func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
 	return false, p.launchShadows(b, left)
 }
 
-// swapped ends the rebuild of views that have been swapped in, at the checkpoints of their shadows. Those that run already, from
-// where they stood before the swap, go on there: what they repeat is stale.
+// swapped ends the rebuild of views that have been swapped in, at the checkpoints of their shadows. Those that run
+// already, from where they stood before the swap, go on there: what they repeat is stale.
 func (p *Pipeline) swapped(ctx context.Context, views []*replicator.View, shadows []replicator.Checkpoint) error {
 	var at []replicator.Checkpoint
 	for i, v := range views {
@@ -160,8 +161,8 @@ func (p *Pipeline) swapped(ctx context.Context, views []*replicator.View, shadow
 	return p.launchAt(running)
 }
 
-// inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says until
-// then that this has to be done.
+// inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says
+// until then that this has to be done.
 func (p *Pipeline) inherit(ctx context.Context, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
 	gone, err := p.takeLetters(ctx, v, shadow)

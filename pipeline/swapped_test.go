@@ -9,7 +9,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// A table took another's place, and the views were not compared since: the sink says so where the store is lost, until they have been.
+// A table took another's place, and the views were not compared since: the sink says so where the store is lost, until
+// they have been.
 func TestAComparisonThatIsDueOutlivesTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 11))

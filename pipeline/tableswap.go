@@ -11,9 +11,9 @@ import (
 // SwapVerify goes on with a table that was renamed into a watched one's place, and has the views that read it compared.
 const SwapVerify = "verify"
 
-// Unlogged implements replicator.Handler. Where another table was renamed into a watched one's place it goes on with that one, if it
-// is configured so, and notes that the views which read it have to be compared with the source: before anything behind that place
-// can be applied and saved, so that no crash forgets it. Everything else ends the session.
+// Unlogged implements replicator.Handler. Where another table was renamed into a watched one's place it goes on with
+// that one, if it is configured so, and notes that the views which read it have to be compared with the source: before
+// anything behind that place can be applied and saved, so that no crash forgets it. Everything else ends the session.
 func (s *session) Unlogged(table string, order int64, err error) error {
 	if s.run.pipeline.OnSwap != SwapVerify || !errors.Is(err, replicator.ErrSwapped) {
 		return err
@@ -32,8 +32,8 @@ func (s *session) Unlogged(table string, order int64, err error) error {
 	return nil
 }
 
-// Swapped are the views of which a table was replaced by another one, with the place where: they have to be compared with the
-// source and repaired, then Compared is called. Views that don't run are left out.
+// Swapped are the views of which a table was replaced by another one, with the place where: they have to be compared
+// with the source and repaired, then Compared is called. Views that don't run are left out.
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	p.mu.Lock()

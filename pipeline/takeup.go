@@ -12,8 +12,8 @@ import (
 	"replicator"
 )
 
-// takeUp goes on with the rebuilds that were under way, and begins those of views whose definition changed. Where that fails the
-// other views go on, and it is tried again.
+// takeUp goes on with the rebuilds that were under way, and begins those of views whose definition changed. Where that
+// fails the other views go on, and it is tried again.
 func (p *Pipeline) takeUp(ctx context.Context) error {
 	if p.takenUp || time.Now().Before(p.takeUpAt) {
 		return nil
@@ -55,7 +55,8 @@ func (p *Pipeline) takeUp(ctx context.Context) error {
 	return nil
 }
 
-// beginRebuilds begins to rebuild views in one scan, each by itself where one of them can't be. It returns what is wrong, by view.
+// beginRebuilds begins to rebuild views in one scan, each by itself where one of them can't be. It returns what is
+// wrong, by view.
 func (p *Pipeline) beginRebuilds(ctx context.Context, views []string) map[string]error {
 	refused := map[string]error{}
 	if len(views) == 0 {
@@ -72,8 +73,8 @@ func (p *Pipeline) beginRebuilds(ctx context.Context, views []string) map[string
 	return refused
 }
 
-// resumeRebuilds goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a mark
-// was swapped in, or discarded, before the checkpoint could be removed.
+// resumeRebuilds goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a
+// mark was swapped in, or discarded, before the checkpoint could be removed.
 func (p *Pipeline) resumeRebuilds(ctx context.Context) error {
 	shadower, ok := p.Sink.(replicator.Shadower)
 	if !ok {

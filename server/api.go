@@ -197,7 +197,8 @@ func (s *Server) accepted(w http.ResponseWriter, r *http.Request, err error) {
 	answer(w, http.StatusAccepted, map[string]string{"view": r.PathValue("view")})
 }
 
-// selection reads which dead letters are meant. Exactly one way of naming them is taken, so that a slip never means all.
+// selection reads which dead letters are meant. Exactly one way of naming them is taken, so that a slip never means
+// all.
 func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool) {
 	if !read(w, r, &which) {
 		return which, false

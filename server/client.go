@@ -18,7 +18,8 @@ import (
 // ErrNotRunning: nothing listens at the configured address.
 var ErrNotRunning = errors.New("replicator is not running")
 
-// Client talks to the running program. The zero value is that of a program without HTTP: every call gives ErrNotRunning.
+// Client talks to the running program. The zero value is that of a program without HTTP: every call gives
+// ErrNotRunning.
 type Client struct {
 	Address string // http.listen of the configuration
 	Token   string

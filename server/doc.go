@@ -1,5 +1,5 @@
-// Package server is the program's HTTP side: a status page, an API, metrics and health, and the client that commands use to
-// talk to the running program.
+// Package server is the program's HTTP side: a status page, an API, metrics and health, and the client that commands
+// use to talk to the running program.
 //
 //	GET  /                                   status page: plain HTML, renews itself, needs no JavaScript
 //	GET  /api/v1/status                      {"views": [replicator.ViewStatus…]}, with what [verify] found
@@ -16,14 +16,15 @@
 //
 // # Who may do what
 //
-// Reading needs nothing. A request that changes something needs "Authorization: Bearer TOKEN" if there is a token, and a
-// server that other machines can reach refuses such requests if there is none. Browsers are kept from being used against the
-// program: requests that change something are refused if they come from another site's page (by Origin and Sec-Fetch-Site,
-// which a page can't forge), and a server on loopback answers only to loopback names, so that a foreign name that was made
-// to point to 127.0.0.1 gives nothing away. Answers hold no secrets and no values of rows.
+// Reading needs nothing. A request that changes something needs "Authorization: Bearer TOKEN" if there is a token, and
+// a server that other machines can reach refuses such requests if there is none. Browsers are kept from being used
+// against the program: requests that change something are refused if they come from another site's page (by Origin and
+// Sec-Fetch-Site, which a page can't forge), and a server on loopback answers only to loopback names, so that a foreign
+// name that was made to point to 127.0.0.1 gives nothing away. Answers hold no secrets and no values of rows.
 //
 // # Failure and life
 //
-// Listen binds the address and serves until Close, which ends waiting requests, lets short ones finish and then cuts off the
-// rest; its goroutine ends before Close returns. Headers, bodies, times and the number of waiting requests are bounded.
+// Listen binds the address and serves until Close, which ends waiting requests, lets short ones finish and then cuts
+// off the rest; its goroutine ends before Close returns. Headers, bodies, times and the number of waiting requests are
+// bounded.
 package server

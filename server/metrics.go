@@ -74,7 +74,8 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 	return m
 }
 
-// Views makes the metrics of the given views show, and those of others show no more. What was counted of a view goes on.
+// Views makes the metrics of the given views show, and those of others show no more. What was counted of a view goes
+// on.
 func (m *Metrics) Views(views ...*replicator.View) {
 	keeps := func(name string) bool {
 		return slices.ContainsFunc(views, func(v *replicator.View) bool { return v.Name == name })

@@ -17,8 +17,8 @@ type SourceStats struct {
 	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: not known
 }
 
-// Sources makes the metrics of sources show: get is called at each scrape, and has two seconds. Of several sources, counters
-// are summed, and of ages the worst is shown.
+// Sources makes the metrics of sources show: get is called at each scrape, and has two seconds. Of several sources,
+// counters are summed, and of ages the worst is shown.
 func (m *Metrics) Sources(get func(context.Context) []SourceStats) { m.now.sources.Store(&get) }
 
 // show makes the metrics of views show.
@@ -127,8 +127,8 @@ func worst(a, b *float64, sign float64) *float64 {
 	return a
 }
 
-// merged makes one status of those that a view has for several sources: a metric has one value for each view. Where the lag
-// for one source is not known, the view's is not.
+// merged makes one status of those that a view has for several sources: a metric has one value for each view. Where the
+// lag for one source is not known, the view's is not.
 func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	var views []replicator.ViewStatus
 	at := map[string]int{}

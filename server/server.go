@@ -93,8 +93,8 @@ type Server struct {
 	waiting  chan struct{}
 }
 
-// Listen binds an address (HOST:PORT) and serves on it until Close. With an empty token, requests that change something are
-// taken only on loopback.
+// Listen binds an address (HOST:PORT) and serves on it until Close. With an empty token, requests that change something
+// are taken only on loopback.
 func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -175,8 +175,8 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost reports whether a Host header names this machine. A page of a site whose name was made to point to 127.0.0.1
-// sends that site's name.
+// loopbackHost reports whether a Host header names this machine. A page of a site whose name was made to point to
+// 127.0.0.1 sends that site's name.
 func loopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

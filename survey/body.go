@@ -21,8 +21,8 @@ type bodies struct {
 	decoded []map[string]any // by row; nil where there is none
 }
 
-// decode finds the codec of a column's bodies. stages are the codecs to try, the more likely ones first: a stage is tried only
-// if nothing before it decodes any body.
+// decode finds the codec of a column's bodies. stages are the codecs to try, the more likely ones first: a stage is
+// tried only if nothing before it decodes any body.
 func decode(t *Table, column string, stages [][]Codec) bodies {
 	b := bodies{column: column}
 	values := t.Values[column]

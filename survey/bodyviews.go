@@ -132,8 +132,9 @@ func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
 	return paths
 }
 
-// searchable reports whether Elasticsearch takes every value of a property, and of what is in it, in the type that it makes of the
-// first one: text, a boolean, an object, or a number, whose integers are not beyond int64. A list is what its elements are.
+// searchable reports whether Elasticsearch takes every value of a property, and of what is in it, in the type that it
+// makes of the first one: text, a boolean, an object, or a number, whose integers are not beyond int64. A list is what
+// its elements are.
 func (s *sortOfCell) searchable(top *property) bool {
 	kinds := map[string]int{}
 	for _, p := range s.properties {

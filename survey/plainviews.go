@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// suggestForRows makes the views of a table without bodies: counters where its key has several columns, as that of favorites
-// has; indexes of its own columns else. One of them is kept at once only where the source has no bodies that are indexed.
+// suggestForRows makes the views of a table without bodies: counters where its key has several columns, as that of
+// favorites has; indexes of its own columns else. One of them is kept at once only where the source has no bodies that
+// are indexed.
 func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
@@ -57,7 +58,8 @@ func (f *followed) plainFields() (names []string) {
 // amountNames are names that columns of amounts go by.
 var amountNames = []string{"cnt", "count", "quantity", "qty", "amount", "score", "points", "total", "balance", "votes", "likes", "number"}
 
-// counter counts rows, or sums their amounts, for each value of the key's first column; nil if that can't be a column's name.
+// counter counts rows, or sums their amounts, for each value of the key's first column; nil if that can't be a column's
+// name.
 func (p *plan) counter(f *followed, base string) *stanza {
 	group := f.col(f.key[0])
 	if badName(group.Name) || group.bytes() > mostIndexed {

@@ -24,9 +24,9 @@ var ErrNoDatabase = errors.New("the DSN names no database")
 // ErrDSN says that a text is not a DSN. The text is not part of it, for the password's sake.
 var ErrDSN = errors.New("it has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
 
-// Read looks at the database of a DSN in go-sql-driver's form: at all its base tables, or the named ones. What it could not
-// see of a table is said in the table; an error is of the connection, or ErrDSN, ErrNoDatabase, or names a table that is not
-// there. It leaves Database.DSN to the caller.
+// Read looks at the database of a DSN in go-sql-driver's form: at all its base tables, or the named ones. What it could
+// not see of a table is said in the table; an error is of the connection, or ErrDSN, ErrNoDatabase, or names a table
+// that is not there. It leaves Database.DSN to the caller.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {

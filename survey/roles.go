@@ -16,8 +16,8 @@ type roles struct {
 	problem string   // why the table can't be followed, and what to do; "" if it can
 }
 
-// assign finds the roles of a table's columns: of its unique keys one says what an entity is, and whether a row is a version of
-// a cell (key, column, version) or the cell itself.
+// assign finds the roles of a table's columns: of its unique keys one says what an entity is, and whether a row is a
+// version of a cell (key, column, version) or the cell itself.
 func assign(t *Table, stages [][]Codec) roles {
 	var r roles
 	if t.Problem != "" {
@@ -148,8 +148,8 @@ func distinct(values [][]byte) []string {
 // keyNames are names that the key of an entity goes by beside a number that only counts rows.
 var keyNames = []string{"id", "uuid", "guid", "key", "row_key", "entity_id", "entity", "object_id", "external_id", "public_id"}
 
-// entityKey is the unique key that names the entity: the primary key, but for a table of bodies whose primary key counts rows
-// while another key of one column is a UUID or is called a key.
+// entityKey is the unique key that names the entity: the primary key, but for a table of bodies whose primary key
+// counts rows while another key of one column is a UUID or is called a key.
 func entityKey(t *Table, bodies bool) []string {
 	first := t.Unique[0]
 	if !bodies || len(first) != 1 || !t.col(first[0]).Auto {

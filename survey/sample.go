@@ -28,8 +28,9 @@ const (
 	maxTime    = 20 * time.Second
 )
 
-// sample reads the newest and the oldest rows of a table along its first unique key. It is an index, mostly the one that the rows
-// stand in: as many of its entries are read as rows are wanted. Bodies that are too long don't leave the server.
+// sample reads the newest and the oldest rows of a table along its first unique key. It is an index, mostly the one
+// that the rows stand in: as many of its entries are read as rows are wanted. Bodies that are too long don't leave the
+// server.
 func (r *reader) sample(ctx context.Context, t *Table) error {
 	key := t.Unique[0]
 	s := &sampler{reader: r, table: t, key: key, seen: map[string]bool{},
@@ -67,7 +68,8 @@ type part struct {
 	rows      int
 }
 
-// between reads a few rows at places between the ends, where the key is a number: what is written seldom may be at neither end.
+// between reads a few rows at places between the ends, where the key is a number: what is written seldom may be at
+// neither end.
 func (s *sampler) between(ctx context.Context) error {
 	if len(s.key) != 1 || !s.table.col(s.key[0]).integer() || s.table.Rows < newestRows {
 		return nil

@@ -126,8 +126,8 @@ func (p *plan) tableName(table string) string {
 	return p.unique("tables", name)
 }
 
-// unique makes a name of a kind ("tables", "views") that nothing has yet, and takes it. Names of views name tables in MySQL, too,
-// which may not tell upper from lower case.
+// unique makes a name of a kind ("tables", "views") that nothing has yet, and takes it. Names of views name tables in
+// MySQL, too, which may not tell upper from lower case.
 func (p *plan) unique(kind, name string) string {
 	for n := 1; ; n++ {
 		candidate := name[:min(len(name), maxName)]
@@ -155,8 +155,8 @@ func (p *plan) table(name string) *Table {
 	return nil
 }
 
-// free makes the name of a view in MySQL that is kept in a table of its own, and returns a table of that name that fits and
-// that the view may have: one that is empty, or that the program keeps under that name.
+// free makes the name of a view in MySQL that is kept in a table of its own, and returns a table of that name that fits
+// and that the view may have: one that is empty, or that the program keeps under that name.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name

@@ -41,7 +41,8 @@ func stages(t *testing.T) [][]survey.Codec {
 	return all
 }
 
-// parse makes a column of "name type", where ~ is a space of the name: its type, NOT NULL unless it ends in NULL, and AUTO_INCREMENT if it says AUTO.
+// parse makes a column of "name type", where ~ is a space of the name: its type, NOT NULL unless it ends in NULL, and
+// AUTO_INCREMENT if it says AUTO.
 func parse(text string) survey.Column {
 	name, typ, _ := strings.Cut(text, " ")
 	typ, null := strings.CutSuffix(typ, " NULL")

@@ -25,8 +25,9 @@ type Table struct {
 
 	firstIndex string // the name of the first of Unique
 
-	// Rows is how many rows were sampled. Values are a column's values in them, in the rows' order, nil for NULL; only of columns
-	// whose contents say something of their role. TooLong is how many bodies of a column were too long to be looked at, which are nil.
+	// Rows is how many rows were sampled. Values are a column's values in them, in the rows' order, nil for NULL; only of
+	// columns whose contents say something of their role. TooLong is how many bodies of a column were too long to be
+	// looked at, which are nil.
 	Rows    int
 	Values  map[string][][]byte
 	TooLong map[string]int

@@ -119,9 +119,11 @@ type DSN struct {
 	variable      string // of the environment, which holds the password; "" if there is none
 }
 
-// HidePassword takes the password out of a DSN in go-sql-driver's form; the named environment variable stands in its place.
+// HidePassword takes the password out of a DSN in go-sql-driver's form; the named environment variable stands in its
+// place.
 func HidePassword(dsn, variable string) DSN {
-	// As the driver has it: the database follows the last slash, the address the last @ before it, the password the first colon.
+	// As the driver has it: the database follows the last slash, the address the last @ before it, the password the first
+	// colon.
 	slash := strings.LastIndexByte(dsn, '/')
 	at := strings.LastIndexByte(dsn[:max(slash, 0)], '@')
 	colon := strings.IndexByte(dsn[:max(at, 0)], ':')

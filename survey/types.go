@@ -9,8 +9,8 @@ import (
 // mostIndexed is what all columns of an index may take in InnoDB, in bytes.
 const mostIndexed = 3072
 
-// indexType is a property's column type in an index table, with room for what was not sampled. "" if there is none: for what is
-// neither short nor of one kind.
+// indexType is a property's column type in an index table, with room for what was not sampled. "" if there is none: for
+// what is neither short nor of one kind.
 func (p *property) indexType(room int64) string {
 	if p.list != strings.HasSuffix(p.path, "[]") || strings.Count(p.path, "[]") > 1 || p.objects+p.lists+p.floats > 0 {
 		return ""
@@ -92,8 +92,9 @@ func (p *property) rowType() string {
 	return typ
 }
 
-// createdAs reports whether the column of an existing table is what the program makes of a type, and the type as it was said then:
-// a text's length may have been another. What is said again must be the same, or it would define the view anew.
+// createdAs reports whether the column of an existing table is what the program makes of a type, and the type as it was
+// said then: a text's length may have been another. What is said again must be the same, or it would define the view
+// anew.
 func (c *Column) createdAs(typ string) (string, bool) {
 	name, _, _ := strings.Cut(strings.ToLower(typ), "(")
 	switch {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Write writes a configuration for what was seen. stages are the codecs that bodies may be written in: a stage is tried where
-// none before it decodes a table's bodies.
+// Write writes a configuration for what was seen. stages are the codecs that bodies may be written in: a stage is tried
+// where none before it decodes a table's bodies.
 func Write(w io.Writer, db *Database, stages [][]Codec) error {
 	p := newPlan(db, stages)
 	t := &text{}
@@ -149,7 +149,8 @@ func (f *followed) others() (names []string) {
 	return names
 }
 
-// unkeyedVersion is a column that is called a version, though no unique key says that it is one of the rows'; "" if there is none.
+// unkeyedVersion is a column that is called a version, though no unique key says that it is one of the rows'; "" if
+// there is none.
 func (f *followed) unkeyedVersion() string {
 	for i := range f.Columns {
 		c := &f.Columns[i]

@@ -35,10 +35,10 @@ func entries(op replicator.Op) [][]replicator.Entry {
 
 // check looks at cells until each is right, surely wrong, or on the move.
 //
-// From the second look on the fence stands between the two readings: what the sink then holds is at least as new as what the
-// source held. So if the sink still holds just what it did at the look before, it got that before the source was read, and
-// nothing that the source had lost or gained by then is still on its way. Were the fence before both readings, a cell that
-// gets a version, loses it and gets one again could look the same twice while it is on the move.
+// From the second look on the fence stands between the two readings: what the sink then holds is at least as new as
+// what the source held. So if the sink still holds just what it did at the look before, it got that before the source
+// was read, and nothing that the source had lost or gained by then is still on its way. Were the fence before both
+// readings, a cell that gets a version, loses it and gets one again could look the same twice while it is on the move.
 func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	atOnce := func(context.Context) error { return nil }
 	fence := v.Fence
@@ -74,8 +74,8 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// look compares cells, and those that share an entity with them, once: as many at a time as come to pageBytes. The fence is waited
-// for after the source was read.
+// look compares cells, and those that share an entity with them, once: as many at a time as come to pageBytes. The
+// fence is waited for after the source was read.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)
 	if err != nil {
@@ -103,8 +103,8 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func
 	return suspects, nil
 }
 
-// named is the op whose cell a difference is reported of: of an entity that should be there, the first of its cells that the
-// source has. So each pass, and each page, names the same one.
+// named is the op whose cell a difference is reported of: of an entity that should be there, the first of its cells
+// that the source has. So each pass, and each page, names the same one.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -118,7 +118,8 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 	return op
 }
 
-// expected makes resets of what the source holds now of the first cells: of whole entities, until they come to pageBytes.
+// expected makes resets of what the source holds now of the first cells: of whole entities, until they come to
+// pageBytes.
 func (v *verifier) expected(ctx context.Context, cells []replicator.Cell) ([]replicator.Op, error) {
 	var ops []replicator.Op
 	for size := int64(0); len(ops) < len(cells); {
@@ -157,8 +158,9 @@ func (v *verifier) reset(cell replicator.Cell, row *replicator.Row, asOf int64) 
 	return op
 }
 
-// entities adds the cells that contribute to the same entities: a view that several cells of an entity feed can only be judged as
-// a whole. They come side by side, in the order of the feeds, whichever was asked for. Of a feed of every column they are those that there are.
+// entities adds the cells that contribute to the same entities: a view that several cells of an entity feed can only be
+// judged as a whole. They come side by side, in the order of the feeds, whichever was asked for. Of a feed of every
+// column they are those that there are.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
 	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil
@@ -229,8 +231,8 @@ func (v *verifier) columnless(table string) bool {
 	return i >= 0 && v.Tables[i].Column == ""
 }
 
-// report counts differences, and repairs them if it was asked to. What a repair brings to light as dead is counted as that: it is
-// why nothing is there, and stays so.
+// report counts differences, and repairs them if it was asked to. What a repair brings to light as dead is counted as
+// that: it is why nothing is there, and stays so.
 func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	wrong, uncounted := map[replicator.Cell]suspect{}, map[replicator.Cell]error{}
 	for _, s := range sure {
@@ -280,8 +282,8 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	return nil
 }
 
-// mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one cell,
-// whichever of an entity's it is that differs. It returns which of them are dead, and why.
+// mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one
+// cell, whichever of an entity's it is that differs. It returns which of them are dead, and why.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (dead map[replicator.Cell]error, err error) {
 	all, err := v.entities(ctx, cells)
 	if err != nil {

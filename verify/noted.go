@@ -2,8 +2,9 @@ package verify
 
 import "hash/maphash"
 
-// noted is a set of things that a run has counted, up to a number of them: each by 64 bits of a hash, so that what it holds does not
-// depend on how long keys are. That a new thing is taken for one of a million is as likely as one in 2^44.
+// noted is a set of things that a run has counted, up to a number of them: each by 64 bits of a hash, so that what it
+// holds does not depend on how long keys are. That a new thing is taken for one of a million is as likely as one in
+// 2^44.
 type noted[T comparable] struct {
 	seed maphash.Seed
 	of   map[uint64]struct{}

@@ -12,11 +12,12 @@ import (
 	"replicator/internal/pause"
 )
 
-// Rounds verifies views while a program runs: each once in Every, one after the other, spread evenly over it. Where the views
-// take longer than that, one follows the other without a pause.
+// Rounds verifies views while a program runs: each once in Every, one after the other, spread evenly over it. Where the
+// views take longer than that, one follows the other without a pause.
 //
-// A view that fails is left for the next round, which goes on where it stopped. All that is known of a round is kept in memory:
-// a restart begins anew, with any of the views, so that even a program that is restarted often comes to all of them.
+// A view that fails is left for the next round, which goes on where it stopped. All that is known of a round is kept in
+// memory: a restart begins anew, with any of the views, so that even a program that is restarted often comes to all of
+// them.
 type Rounds struct {
 	Every    time.Duration
 	Views    []Turn

@@ -22,11 +22,12 @@ type Options struct {
 	Target    replicator.Target
 	Evaluator replicator.Evaluator
 
-	// Fence waits until the view includes all that the source has committed now. nil: nobody keeps the view at the moment, so
-	// that whatever it lacks is a difference.
+	// Fence waits until the view includes all that the source has committed now. nil: nobody keeps the view at the moment,
+	// so that whatever it lacks is a difference.
 	Fence func(context.Context) error
 
-	// Shard is the number of the source among those that feed the view. What no cell accounts for is looked for by the first, 0.
+	// Shard is the number of the source among those that feed the view. What no cell accounts for is looked for by the
+	// first, 0.
 	Shard int
 
 	Sample   float64 // share of the keys that is looked at, 0 to 1; 0: all
@@ -46,8 +47,8 @@ type Observer interface {
 	Repaired(view string, cells int)
 }
 
-// Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept in
-// memory only. The zero value is the beginning; a run that was completed leaves it so.
+// Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept
+// in memory only. The zero value is the beginning; a run that was completed leaves it so.
 type Place struct {
 	pass   int // one for each table of the source, then one over what the sink holds, and one over what it holds of no cell
 	after  string
@@ -101,7 +102,8 @@ type verifier struct {
 // ErrUnverifiable: the sink or the source can't be asked what verify has to know.
 var ErrUnverifiable = errors.New("can't be verified")
 
-// Run verifies one view. The Result is of all that was looked at since the beginning, also where an error cut the run short.
+// Run verifies one view. The Result is of all that was looked at since the beginning, also where an error cut the run
+// short.
 func Run(ctx context.Context, o Options) (Result, error) {
 	v := &verifier{Options: o, Place: o.Resume}
 	if v.Place == nil {

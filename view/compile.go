@@ -10,8 +10,9 @@ import (
 
 // Decoder reads a few members of one table's bodies. It is made for a list of names and safe for concurrent use.
 type Decoder interface {
-	// Decode stores the values of the members in values, in the order of the names and in the forms of Entry.Fields; nil where
-	// one is missing or null. Values own their memory. An error says what is wrong with the body, but not what it holds.
+	// Decode stores the values of the members in values, in the order of the names and in the forms of Entry.Fields; nil
+	// where one is missing or null. Values own their memory. An error says what is wrong with the body, but not what it
+	// holds.
 	Decode(body []byte, values []any) error
 }
 
@@ -234,8 +235,8 @@ func compilePlan(views []*replicator.View, t *replicator.Table, cell replicator.
 	return p, nil
 }
 
-// Columns returns the columns of a table that its rows must carry for the views, beside key and column roles: sorted, to be
-// put in Table.Columns.
+// Columns returns the columns of a table that its rows must carry for the views, beside key and column roles: sorted,
+// to be put in Table.Columns.
 func Columns(views []*replicator.View, table replicator.Table) ([]string, error) {
 	b := &binder{table: &table}
 	for i, v := range views {

@@ -11,8 +11,8 @@ import (
 	"github.com/expr-lang/expr/conf"
 )
 
-// tree is an expression whose references (address.city, $row_key, lines[0].sku) have become identifiers of their own: the
-// program then sees no objects to walk into, and a step into something missing is not an error but missing.
+// tree is an expression whose references (address.city, $row_key, lines[0].sku) have become identifiers of their own:
+// the program then sees no objects to walk into, and a step into something missing is not an error but missing.
 type tree struct {
 	node ast.Node
 	refs []*treeRef

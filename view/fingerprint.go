@@ -9,8 +9,9 @@ import (
 	"replicator"
 )
 
-// definition is what a fingerprint covers. Its JSON is hashed, and the hash is kept in stores and sinks: names and order
-// must never change. What is added later must be left out when it is empty, so that old definitions keep their hash.
+// definition is what a fingerprint covers. Its JSON is hashed, and the hash is kept in stores and sinks: names and
+// order must never change. What is added later must be left out when it is empty, so that old definitions keep their
+// hash.
 type definition struct {
 	Format        int               `json:"format"`
 	Name          string            `json:"name"`
@@ -35,8 +36,8 @@ type definition struct {
 	Shards        []string          `json:"shards,omitempty"`
 }
 
-// feedDefinition is a feed with the roles of its table. The offset is left out: it says how the table is scanned, not what
-// is found there.
+// feedDefinition is a feed with the roles of its table. The offset is left out: it says how the table is scanned, not
+// what is found there.
 type feedDefinition struct {
 	Table       string   `json:"table"`
 	Column      string   `json:"column,omitempty"`

@@ -17,8 +17,8 @@ type leaf struct {
 	step []step // from that element
 }
 
-// loop is a list whose every element makes an entry. Paths through one list share its loop, so their values go together;
-// different lists are combined, each element of one with each of the other.
+// loop is a list whose every element makes an entry. Paths through one list share its loop, so their values go
+// together; different lists are combined, each element of one with each of the other.
 type loop struct {
 	text   string
 	parent int         // the loop whose element holds the list; -1: none

@@ -39,12 +39,12 @@ func (a *Names) Begins(v *replicator.View) string {
 	return own.template.parts[0].text
 }
 
-// Entities tells whether a name can be one that the view's key makes, and no other view's: what stands there and came from no cell is
-// then something that somebody else put into the view. For a hash or JSON view it also says whose name it is: the entity's key as
-// replicator.Key.String shows it; several, where values of different kinds are shown alike.
+// Entities tells whether a name can be one that the view's key makes, and no other view's: what stands there and came
+// from no cell is then something that somebody else put into the view. For a hash or JSON view it also says whose name
+// it is: the entity's key as replicator.Key.String shows it; several, where values of different kinds are shown alike.
 //
-// Better none too many: a key that begins with a value could be any name, and a name whose last value holds a ":" may well
-// be something of the application's beside the view's ("user:1:sessions"). Of these it says no.
+// Better none too many: a key that begins with a value could be any name, and a name whose last value holds a ":" may
+// well be something of the application's beside the view's ("user:1:sessions"). Of these it says no.
 func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok bool) {
 	own := a.views[v.Name]
 	if own == nil {
@@ -151,7 +151,8 @@ func (p *part) plain(shown string) []string {
 	return []string{shown}
 }
 
-// match takes a text that render may have made apart into its values as they were shown; see Names for what it leaves alone.
+// match takes a text that render may have made apart into its values as they were shown; see Names for what it leaves
+// alone.
 func (t *template) match(text string) (values []string, ok bool) {
 	if len(t.parts) == 0 {
 		return nil, text == t.tail

@@ -116,7 +116,8 @@ func (p path) each() bool {
 	return false
 }
 
-// walk follows steps without stepEach. What is not there, at any step, is nil; in what is not read nothing is known to be missing.
+// walk follows steps without stepEach. What is not there, at any step, is nil; in what is not read nothing is known to
+// be missing.
 func walk(v any, steps []step) any {
 	for _, s := range steps {
 		if _, unread := v.(replicator.Unread); unread {
@@ -140,8 +141,8 @@ func walk(v any, steps []step) any {
 	return v
 }
 
-// collect follows steps through every element of the lists on the way, and appends what it finds to found. ok is false if
-// there is no list at all.
+// collect follows steps through every element of the lists on the way, and appends what it finds to found. ok is false
+// if there is no list at all.
 func collect(found []any, v any, steps []step) (list []any, ok bool, err error) {
 	for i, s := range steps {
 		if s.kind != stepEach {

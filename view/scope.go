@@ -158,8 +158,8 @@ func (s *scope) column(r root) (any, bool) {
 	return nil, false
 }
 
-// document decodes a column that holds JSON, once a row: every JSON column, and text if a path goes into it (MariaDB's JSON
-// is a LONGTEXT, which the binlog does not tell apart).
+// document decodes a column that holds JSON, once a row: every JSON column, and text if a path goes into it (MariaDB's
+// JSON is a LONGTEXT, which the binlog does not tell apart).
 func (s *scope) document(r *ref, v any) (any, error) {
 	var text []byte
 	switch v := v.(type) {

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/uuid"
 )
 
-// template makes a key of values: "user:{row_key}". Different values make different keys: every value but the last has '%'
-// and one byte of the text that follows it percent-encoded, so where a value ends is certain.
+// template makes a key of values: "user:{row_key}". Different values make different keys: every value but the last has
+// '%' and one byte of the text that follows it percent-encoded, so where a value ends is certain.
 type template struct {
 	parts []part
 	tail  string // what stands behind the last value
@@ -67,8 +67,8 @@ func parseTemplate(text string) (*template, error) {
 	return t, nil
 }
 
-// delimiter is the byte of the text between two values that shows where the first one ends. What percent-encoding writes
-// itself can't.
+// delimiter is the byte of the text between two values that shows where the first one ends. What percent-encoding
+// writes itself can't.
 func delimiter(between string) byte {
 	for i := range len(between) {
 		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {

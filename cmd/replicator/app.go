@@ -209,9 +209,9 @@ func redisConfig(sink *config.Sink, log *slog.Logger) redis.Config {
 	return c
 }
 
-// newSource makes the source of one shard, which delivers the given tables. The DSN's readTimeout is how long the binlog's
-// connection may be silent, too; heartbeats come often enough for it. serverID is the replica id of its first reader, further
-// ones count up; 0: random.
+// newSource makes the source of one shard, which delivers the given tables. The DSN's readTimeout is how long the
+// binlog's connection may be silent, too; heartbeats come often enough for it. serverID is the replica id of its first
+// reader, further ones count up; 0: random.
 func newSource(shard config.Shard, tables []replicator.Table, log *slog.Logger, serverID uint32) (*canal.Source, error) {
 	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: serverID, Logger: log}
 	dsn, err := driver.ParseDSN(c.DSN)
@@ -224,8 +224,8 @@ func newSource(shard config.Shard, tables []replicator.Table, log *slog.Logger, 
 	return canal.New(c)
 }
 
-// serverID is the replica id for the next source: the configured one and then others far from it, since of two replicas with
-// one id MariaDB ends the older.
+// serverID is the replica id for the next source: the configured one and then others far from it, since of two replicas
+// with one id MariaDB ends the older.
 func (a *app) serverID() uint32 {
 	if a.cfg.Source.ServerID == 0 {
 		return 0

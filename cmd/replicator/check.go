@@ -105,8 +105,8 @@ func look(ctx context.Context, o *options, cfg *config.Config) (findings []repli
 	return findings, nil
 }
 
-// foresee finds the views that a run would refuse for what it remembers of them: they were filled by another definition, or the sink lost
-// them.
+// foresee finds the views that a run would refuse for what it remembers of them: they were filled by another
+// definition, or the sink lost them.
 func foresee(ctx context.Context, cfg *config.Config, name string, sink replicator.Sink, sources []*canal.Source,
 	saved []replicator.Checkpoint) []replicator.Finding {
 	var findings []replicator.Finding

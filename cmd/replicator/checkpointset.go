@@ -86,8 +86,8 @@ func (s *setter) set(ctx context.Context, pos string) error {
 	})
 }
 
-// at is the position that was asked for, as the source knows it: above all that the store and the sink remember, if the source's log
-// is not the one that they know.
+// at is the position that was asked for, as the source knows it: above all that the store and the sink remember, if the
+// source's log is not the one that they know.
 func (s *setter) at(ctx context.Context, shard config.Shard, pos string, marks []replicator.Mark) (replicator.Position, error) {
 	tables, err := tablesOf(s.cfg, shard, s.cfg.Views)
 	if err != nil {
@@ -113,8 +113,8 @@ func (s *setter) at(ctx context.Context, shard config.Shard, pos string, marks [
 	return at, errors.Join(err, source.Close())
 }
 
-// reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink lost it, one with a
-// mark and no checkpoint would go on from the mark.
+// reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink
+// lost it, one with a mark and no checkpoint would go on from the mark.
 func (s *setter) reset(ctx context.Context) error {
 	return s.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
 		for _, v := range views {
@@ -129,8 +129,8 @@ func (s *setter) reset(ctx context.Context) error {
 	})
 }
 
-// unmark marks that a view is to begin anew, with what is known of its cells. Of one that was lost or changed that says nothing: it is
-// forgotten, and to be filled, whatever start says. One that is not known at all begins as it is.
+// unmark marks that a view is to begin anew, with what is known of its cells. Of one that was lost or changed that says
+// nothing: it is forgotten, and to be filled, whatever start says. One that is not known at all begins as it is.
 func (s *setter) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
 	var known []stood
 	intact := true
@@ -207,8 +207,8 @@ func (s *setter) forget(ctx context.Context) error {
 	})
 }
 
-// mark raises the marks in the sink: a view goes on at the lower of its checkpoint and its mark, so that a checkpoint alone
-// could not skip anything. An earlier position leaves them.
+// mark raises the marks in the sink: a view goes on at the lower of its checkpoint and its mark, so that a checkpoint
+// alone could not skip anything. An earlier position leaves them.
 func (s *setter) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View, at replicator.Position) error {
 	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {

@@ -38,8 +38,8 @@ func (c control) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return all, nil
 }
 
-// Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files or
-// GTIDs, and are not waited for.
+// Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files
+// or GTIDs, and are not waited for.
 func (c control) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	if err := knowsSource(c.cfg, fence.Source); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
@@ -64,7 +64,8 @@ func (c control) Wait(ctx context.Context, fence server.Fence, views []string) e
 	return errors.Join(errs...)
 }
 
-// knowsSource is nil if the source has that shard, or no shards where none is named: a place in a binlog is one server's.
+// knowsSource is nil if the source has that shard, or no shards where none is named: a place in a binlog is one
+// server's.
 func knowsSource(cfg *config.Config, name string) error {
 	var names []string
 	for _, s := range cfg.Source.Shards {
@@ -81,8 +82,9 @@ func knowsSource(cfg *config.Config, name string) error {
 	return fmt.Errorf("the source has no shard %s; it has %s", name, strings.Join(names, ", "))
 }
 
-// Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions begin anew
-// before, because what made a letter dead is often mended in the target's table, which a sink reads when it opens.
+// Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions
+// begin anew before, because what made a letter dead is often mended in the target's table, which a sink reads when it
+// opens.
 func (c control) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
 	type group struct{ source, view string }
 	cells := map[group][]replicator.Cell{}
@@ -132,7 +134,8 @@ func drop(ctx context.Context, store replicator.Store, which server.Selection) (
 	return store.Drop(ctx, ids)
 }
 
-// selected gives the dead letters of a store that a selection names. An id that there is none of is an error, before anything is done.
+// selected gives the dead letters of a store that a selection names. An id that there is none of is an error, before
+// anything is done.
 func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection, do func(replicator.DeadLetter)) error {
 	named := map[string]bool{}
 	for _, id := range which.IDs {

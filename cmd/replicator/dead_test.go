@@ -14,8 +14,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the servers refuse is known from the sinks, in all three, where the place is the version: verify and explain find it without a
-// state directory, the letters come back to a new one, and a letter that was dropped stays so.
+// What the servers refuse is known from the sinks, in all three, where the place is the version: verify and explain
+// find it without a state directory, the letters come back to a new one, and a letter that was dropped stays so.
 func TestDeadLettersAreKnownFromTheSinks(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

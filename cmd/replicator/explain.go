@@ -101,7 +101,8 @@ func (v *verification) explain(ctx context.Context, view *replicator.View, text 
 	return nil
 }
 
-// ofShards leaves out what a shard of the source knows nothing of, if another knows the entity: what the view holds is that one's.
+// ofShards leaves out what a shard of the source knows nothing of, if another knows the entity: what the view holds is
+// that one's.
 func ofShards(all []explanation) []explanation {
 	known := map[string]bool{}
 	for _, e := range all {

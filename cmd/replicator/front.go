@@ -9,8 +9,8 @@ import (
 	"replicator/server"
 )
 
-// front is what the HTTP side asks: the app of one configuration after another. While none is there, requests wait for the
-// next; one that a change-over cuts short is asked again of the next, so that a fence holds through it.
+// front is what the HTTP side asks: the app of one configuration after another. While none is there, requests wait for
+// the next; one that a change-over cuts short is asked again of the next, so that a fence holds through it.
 type front struct {
 	mu    sync.Mutex
 	now   *generation   // nil: none is there at the moment

@@ -19,9 +19,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The tests drive the program as a user does: they build it once, run it against real servers, and look at what it prints,
-// answers and writes. Every account it is given has no more rights than the manual asks for, and a password that must show
-// nowhere.
+// The tests drive the program as a user does: they build it once, run it against real servers, and look at what it
+// prints, answers and writes. Every account it is given has no more rights than the manual asks for, and a password
+// that must show nowhere.
 
 // password is every test account's. Whatever a program prints, logs or answers is searched for it.
 const password = "hunter2-must-not-show"
@@ -29,8 +29,8 @@ const password = "hunter2-must-not-show"
 // patience is how long a test waits for what must happen.
 const patience = time.Minute
 
-// built is the program under test. If the tests have the race detector, watched has it, too, and is what runs: the commands
-// that only ask it would take ten times as long to start.
+// built is the program under test. If the tests have the race detector, watched has it, too, and is what runs: the
+// commands that only ask it would take ten times as long to start.
 var built, watched string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }

@@ -63,8 +63,8 @@ func (l *lab) becomes(query string, want ...string) {
 	})
 }
 
-// What a cell and a version are is the source's to say, and a change of it is noticed while the program runs and at its start: no view
-// goes on under another rule than it was filled by.
+// What a cell and a version are is the source's to say, and a change of it is noticed while the program runs and at its
+// start: no view goes on under another rule than it was filled by.
 func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
@@ -119,7 +119,8 @@ func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 	})
 }
 
-// A sink that is rebuilt in place holds nothing of the old keys afterwards, and all of the new ones, also where both are shown as one.
+// A sink that is rebuilt in place holds nothing of the old keys afterwards, and all of the new ones, also where both
+// are shown as one.
 func TestWhatStoodUnderAnotherTypeOfKeyIsGone(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
 	redis := servertest.Own(t, servers.Redis7)

@@ -77,8 +77,8 @@ func initConfig(ctx context.Context, source string, tables []string, out, errOut
 // variablePassword is a variable in place of a DSN's password.
 var variablePassword = regexp.MustCompile(`^[^:@/]*:(\$\{([A-Za-z_][A-Za-z0-9_]*)\})@`)
 
-// withPassword puts the password into a DSN that names a variable in its place, and returns the variable's name; one that the
-// configuration is to have if the DSN holds a password itself.
+// withPassword puts the password into a DSN that names a variable in its place, and returns the variable's name; one
+// that the configuration is to have if the DSN holds a password itself.
 func withPassword(dsn string, env func(string) (string, bool)) (full, variable string, err error) {
 	at := variablePassword.FindStringSubmatch(dsn)
 	if at == nil {

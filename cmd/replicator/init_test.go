@@ -176,8 +176,8 @@ func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing
 	})
 }
 
-// TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the README and of the manual as they stand there, but for who and
-// where the server is.
+// TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the README and of the manual as they stand there,
+// but for who and where the server is.
 func TestAFirstConfigurationIsMadeAsTheManualSays(t *testing.T) {
 	for file, app := range map[string]string{"../../README.md": "127.0.0.1:3306)/jogchat", "../../docs/operating.md": "db1:3306)/app"} {
 		page, err := os.ReadFile(file)

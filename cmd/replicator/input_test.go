@@ -94,7 +94,8 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 	})
 }
 
-// dead finds so many dead letters of a view and nothing else that is wrong with it, whether or not it is to be repaired.
+// dead finds so many dead letters of a view and nothing else that is wrong with it, whether or not it is to be
+// repaired.
 func (l *lab) dead(view string, dead, checked int) {
 	l.t.Helper()
 	for _, args := range [][]string{{"verify", "--json", view}, {"verify", "--json", "--repair", view}} {

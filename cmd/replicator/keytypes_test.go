@@ -28,8 +28,8 @@ type keyType struct {
 	alike  bool      // Elasticsearch, to which an index is dear, is given others like it: to it a key is an integer, a text or bytes
 }
 
-// keyTypes are all types of keys that MySQL and MariaDB share; the values are those at which a comparison by another type, by another
-// precision or by a collation goes wrong.
+// keyTypes are all types of keys that MySQL and MariaDB share; the values are those at which a comparison by another
+// type, by another precision or by a collation goes wrong.
 var keyTypes = []keyType{
 	{ddl: "TINYINT", values: [4]string{"-128", "127", "0", "-1"}},
 	{ddl: "TINYINT UNSIGNED", values: [4]string{"0", "255", "127", "128"}, alike: true},
@@ -94,7 +94,8 @@ type keyTypesLab struct {
 func newKeyTypesLab(t *testing.T, s *servers.Server, types []keyType, searches bool) *keyTypesLab {
 	l := &keyTypesLab{lab: newBareLab(t, s), types: types}
 	l.program = built // a hundred views take the race detector a minute, and do nothing at once that three don't
-	// A verification of each view reads the binlog on a connection of its own, which an idle server keeps until its next heartbeat.
+	// A verification of each view reads the binlog on a connection of its own, which an idle server keeps until its next
+	// heartbeat.
 	l.exec("SET GLOBAL max_connections = 1000")
 	t.Cleanup(func() { _, _ = l.connect(s, "").Exec("SET GLOBAL max_connections = DEFAULT") }) // the server is others', too
 	cache := servertest.Own(t, servers.Redis7)

@@ -44,8 +44,8 @@ func (l *lab) reset() {
 	}
 }
 
-// A RESET is noticed by a program that runs on, is refused, and stays refused when the source has written as much as before; what
-// a person may do about it works.
+// A RESET is noticed by a program that runs on, is refused, and stays refused when the source has written as much as
+// before; what a person may do about it works.
 func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 	}
 }
 
-// An asynchronous failover loses what the replica did not have yet. Views that show it are noticed even where it was applied within
-// the interval of checkpoints, and after a restart.
+// An asynchronous failover loses what the replica did not have yet. Views that show it are noticed even where it was
+// applied within the interval of checkpoints, and after a restart.
 func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -1,5 +1,6 @@
-// Command replicator keeps indexes and views of schemaless cells in MySQL, Redis and Elasticsearch, from the binlog of the
-// MySQL or MariaDB server that the cells are written to. Each command stands in a file of its own; app.go wires the parts.
+// Command replicator keeps indexes and views of schemaless cells in MySQL, Redis and Elasticsearch, from the binlog of
+// the MySQL or MariaDB server that the cells are written to. Each command stands in a file of its own; app.go wires the
+// parts.
 //
 // Exit status: 0 done; 1 failed at run time; 2 usage or configuration error, nothing was started; 3 verify found
 // differences that remain.
@@ -38,12 +39,12 @@ func main() {
 	os.Exit(execute(os.Args[1:]))
 }
 
-// gcPercent keeps the heap closer to what is in flight than Go's default: it costs a tenth of CPU in a catch-up and saves a
-// fifth of memory.
+// gcPercent keeps the heap closer to what is in flight than Go's default: it costs a tenth of CPU in a catch-up and
+// saves a fifth of memory.
 const gcPercent = 60
 
-// execute runs one command line. The first SIGINT or SIGTERM ends ctx; what a command does then is its own; a second one
-// ends the program at once.
+// execute runs one command line. The first SIGINT or SIGTERM ends ctx; what a command does then is its own; a second
+// one ends the program at once.
 func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()

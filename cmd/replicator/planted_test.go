@@ -23,11 +23,11 @@ import (
 	"replicator/verify"
 )
 
-// Differences are planted in the views by hand, while a writer works on other entities of the same table at full speed; what
-// verify then finds must be what was planted, and nothing else; after a repair it must be nothing at all.
+// Differences are planted in the views by hand, while a writer works on other entities of the same table at full speed;
+// what verify then finds must be what was planted, and nothing else; after a repair it must be nothing at all.
 
-// plantedEntities are left alone but for what a test plants. Each has a city of its own; those of even numbers have an email,
-// the others have neither.
+// plantedEntities are left alone but for what a test plants. Each has a city of its own; those of even numbers have an
+// email, the others have neither.
 const plantedEntities = 40
 
 // planting is a sink in which a test plants differences.
@@ -89,7 +89,8 @@ func inSource() []plant {
 	}
 }
 
-// startWriting has a writer work on entities of its own until the returned function is called, which says how much it wrote.
+// startWriting has a writer work on entities of its own until the returned function is called, which says how much it
+// wrote.
 func (p *planting) startWriting(seed uint64) (stop func() int) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	db := p.connect(p.server, p.database)

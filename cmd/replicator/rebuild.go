@@ -72,8 +72,8 @@ func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string
 	return err
 }
 
-// rebuildAlone runs the program for as long as the rebuild takes: what keeps other sinks' views is none of its business, and may
-// be down.
+// rebuildAlone runs the program for as long as the rebuild takes: what keeps other sinks' views is none of its
+// business, and may be down.
 func rebuildAlone(ctx context.Context, o *options, cfg *config.Config, names []string, how server.Rebuild, out io.Writer) error {
 	log, err := o.logger()
 	if err != nil {
@@ -114,7 +114,8 @@ func sinksOf(cfg *config.Config, names []string) *config.Config {
 	return &some
 }
 
-// beginRebuild begins a rebuild of a program that is just starting. It gives up if a sink, or the source, does not answer.
+// beginRebuild begins a rebuild of a program that is just starting. It gives up if a sink, or the source, does not
+// answer.
 func (c control) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
@@ -170,8 +171,8 @@ func isBusy(err error) bool {
 	return errors.Is(err, server.ErrBusy) && !errors.Is(err, pipeline.ErrPaused)
 }
 
-// How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a person has to mend.
-// The rebuild itself goes on being tried where a process runs.
+// How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a
+// person has to mend. The rebuild itself goes on being tried where a process runs.
 const (
 	rebuildPatience = 15 * time.Second
 	failedPatience  = 2 * time.Second
@@ -328,7 +329,8 @@ func (c control) Rebuild(ctx context.Context, view string, how server.Rebuild) e
 	return nil
 }
 
-// checkFrom returns an error that wraps server.ErrInvalid if an offset to begin at is none of a table that feeds the views.
+// checkFrom returns an error that wraps server.ErrInvalid if an offset to begin at is none of a table that feeds the
+// views.
 func (c control) checkFrom(ctx context.Context, views []string, from string) error {
 	if from == "" {
 		return nil

@@ -80,8 +80,8 @@ func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 	p.stop()
 }
 
-// A rebuild takes rights that keeping a view doesn't. What is missing is said before the live view is touched, and the way
-// that does without works.
+// A rebuild takes rights that keeping a view doesn't. What is missing is said before the live view is touched, and the
+// way that does without works.
 func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
 	s := servertest.MySQL(t)
 	for _, right := range []string{"CREATE", "DROP", "ALTER"} {
@@ -150,8 +150,8 @@ func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
 	}
 }
 
-// DDL that takes nothing a view needs is read over by a scan, too; else the rebuild says what is missing, and the live view
-// stays as it is.
+// DDL that takes nothing a view needs is read over by a scan, too; else the rebuild says what is missing, and the live
+// view stays as it is.
 func TestDDLDuringARebuild(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
@@ -206,8 +206,8 @@ func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
 	p.stop()
 }
 
-// The program is killed at the two places in a swap where it has done a part: the intent is written, or the tables are renamed.
-// The next start completes it.
+// The program is killed at the two places in a swap where it has done a part: the intent is written, or the tables are
+// renamed. The next start completes it.
 func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, renamed := range []bool{false, true} {
@@ -307,7 +307,8 @@ fields = ["username"]
 	}
 }
 
-// A process that refused a changed file would rebuild what the file no longer says, and the next start would refuse it again.
+// A process that refused a changed file would rebuild what the file no longer says, and the next start would refuse it
+// again.
 func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"username": "a", "email": "a@x.org"}`)
@@ -359,7 +360,8 @@ fields = ["username"]
 	p.stop()
 }
 
-// Somebody drops the table beside one of two views that are rebuilt together: that one says so, and the other is swapped in.
+// Somebody drops the table beside one of two views that are rebuilt together: that one says so, and the other is
+// swapped in.
 func TestAViewThatLosesItsShadowHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(cellViews, slowly)

@@ -8,8 +8,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the application keeps in a view's table is not the view's, and a rebuild loses none of it: where a swap would, it is done in
-// place, and the log says why.
+// What the application keeps in a view's table is not the view's, and a rebuild loses none of it: where a swap would,
+// it is done in place, and the log says why.
 func TestARebuildKeepsWhatIsNotTheViews(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)

@@ -147,7 +147,8 @@ func (l *resetLab) document(id string) (string, error) {
 	return found.Hits.Hits[0].Source.N.String(), nil
 }
 
-// watch reads all the time that something is done, and fails if a reader sees anything but what is there before and after.
+// watch reads all the time that something is done, and fails if a reader sees anything but what is there before and
+// after.
 func (l *resetLab) watch(what string, do func()) {
 	l.t.Helper()
 	want, err := l.seen()
@@ -189,7 +190,8 @@ func (l *resetLab) watch(what string, do func()) {
 	}
 }
 
-// A reset forgets positions and nothing else: whatever the next run does to put the views right, readers see neither the past nor nothing.
+// A reset forgets positions and nothing else: whatever the next run does to put the views right, readers see neither
+// the past nor nothing.
 func TestAResetShowsNoStepBack(t *testing.T) {
 	t.Parallel()
 	l := newResetLab(t)

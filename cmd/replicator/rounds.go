@@ -82,8 +82,8 @@ func (w watch) shard() config.Shard {
 	panic("a pipeline's source is one of the configuration's")
 }
 
-// mayGoOn is nil while the view is kept up: one that is being filled, rebuilt or mended holds what it must not hold for good, and
-// one that is paused is left alone.
+// mayGoOn is nil while the view is kept up: one that is being filled, rebuilt or mended holds what it must not hold for
+// good, and one that is paused is left alone.
 func (w watch) mayGoOn() error {
 	for _, s := range w.pipeline.Status(nil) {
 		if s.View == w.view.Name && s.State != replicator.StateRunning {

@@ -48,7 +48,8 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	if err != nil {
 		return err
 	}
-	// Held from here to the end: a SIGHUP that comes while the program changes from one configuration to the next must not kill it.
+	// Held from here to the end: a SIGHUP that comes while the program changes from one configuration to the next must not
+	// kill it.
 	reread := make(chan os.Signal, 1)
 	signal.Notify(reread, syscall.SIGHUP)
 	defer signal.Stop(reread)
@@ -171,8 +172,8 @@ func (r *runner) hangUp() {
 	r.server = nil
 }
 
-// reread waits for a signal, and returns the configuration that the file then holds, if it could run; else it says what is
-// wrong with it, and waits on: the old one goes on. It returns nil once ctx is done.
+// reread waits for a signal, and returns the configuration that the file then holds, if it could run; else it says what
+// is wrong with it, and waits on: the old one goes on. It returns nil once ctx is done.
 func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) *config.Config {
 	for {
 		select {
@@ -195,9 +196,9 @@ func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) 
 	}
 }
 
-// mayGoOn refuses a configuration that would stop a view that is kept: one whose definition differs from the one that it was filled by,
-// and that doesn't say that it is then to be rebuilt. After a start such a view alone is failed; while the program runs, better that
-// nothing changes.
+// mayGoOn refuses a configuration that would stop a view that is kept: one whose definition differs from the one that
+// it was filled by, and that doesn't say that it is then to be rebuilt. After a start such a view alone is failed;
+// while the program runs, better that nothing changes.
 func (a *app) mayGoOn(ctx context.Context, next *config.Config) error {
 	saved, err := a.store.Checkpoints(ctx)
 	if err != nil {
@@ -226,8 +227,8 @@ func (a *app) run(ctx, stop context.Context) error {
 	return errors.Join(errs...)
 }
 
-// catchUp returns nil once the named views (all, if none is named) include all that was committed when it was called. A view that has
-// failed is an error, once the others include it.
+// catchUp returns nil once the named views (all, if none is named) include all that was committed when it was called. A
+// view that has failed is an error, once the others include it.
 func (a *app) catchUp(ctx context.Context, views ...string) error {
 	type fence struct {
 		pipeline *pipeline.Pipeline

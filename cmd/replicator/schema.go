@@ -64,8 +64,8 @@ func schema(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
-// sourceColumns asks a shard of the source (the first if none is named: they are alike) for the columns of a table, for the targets
-// that have to tell apart what these do. It connects when it is asked.
+// sourceColumns asks a shard of the source (the first if none is named: they are alike) for the columns of a table, for
+// the targets that have to tell apart what these do. It connects when it is asked.
 func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source, table string) ([]mysql.SourceColumn, error) {
 	return func(ctx context.Context, source, table string) ([]mysql.SourceColumn, error) {
 		shard := cfg.Source.Shards[0]

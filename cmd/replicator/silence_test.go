@@ -22,8 +22,8 @@ const soon = 20 * time.Second
 // sinkTimeout makes a sink's timeout short.
 const sinkTimeout = "timeout = \"6s\"\n"
 
-// TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction: the transaction lives on at the server, and holds its locks, until the program,
-// over a new connection, ends it.
+// TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction: the transaction lives on at the server, and holds its locks,
+// until the program, over a new connection, ends it.
 func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		s := servertest.Shared(t, kind)
@@ -148,8 +148,8 @@ index = "${INDEX}"
 fields = ["email"]
 `
 
-// TestALinkOfASinkThatGoesSilentWhileItIsIdle: all connections that stand in the pool are as dead as the first, and are not waited for one
-// after the other.
+// TestALinkOfASinkThatGoesSilentWhileItIsIdle: all connections that stand in the pool are as dead as the first, and are
+// not waited for one after the other.
 func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 	t.Parallel()
 	for name, sink := range map[string]func(t *testing.T, l *lab) (link *servertest.Link, view string, emails func() []string){
@@ -254,7 +254,8 @@ func askElastic(t *testing.T, method, url string, into any) {
 	}
 }
 
-// TestVerifyRepairOverALinkThatGoesSilentEnds: within the sink's timeout it goes on over another connection, or says why it can't.
+// TestVerifyRepairOverALinkThatGoesSilentEnds: within the sink's timeout it goes on over another connection, or says
+// why it can't.
 func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))

@@ -68,7 +68,8 @@ func TestASinkThatIsDownDelaysNoOtherAndLosesNothing(t *testing.T) {
 	})
 }
 
-// A sink that lost what it held is noticed: what came back as a backup is made good, what is gone stops, or is filled anew.
+// A sink that lost what it held is noticed: what came back as a backup is made good, what is gone stops, or is filled
+// anew.
 func TestASinkThatLostWhatWasApplied(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		sink := servertest.Shared(t, kind)

@@ -10,7 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the binlog doesn't tell stops the views, with an error that names table, place and way out; and the way out works.
+// What the binlog doesn't tell stops the views, with an error that names table, place and way out; and the way out
+// works.
 func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 	const insert = "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (REPEAT('z', 16), 'users', 1, '{\"email\": \"z@x.org\"}')"
 	cases := []struct {
@@ -193,8 +194,8 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	})
 }
 
-// purge removes every binlog file but the one that is written to. MariaDB leaves files there, without a word, until InnoDB
-// needs them no more for its own recovery.
+// purge removes every binlog file but the one that is written to. MariaDB leaves files there, without a word, until
+// InnoDB needs them no more for its own recovery.
 func (l *lab) purge() {
 	l.t.Helper()
 	last := strings.Split(l.position(), ":")[0]
@@ -238,7 +239,8 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 	}
 }
 
-// Another server behind the same address: with GTIDs it is followed if it has all that was applied, else nothing is read of it.
+// Another server behind the same address: with GTIDs it is followed if it has all that was applied, else nothing is
+// read of it.
 func TestAReplacedServer(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		l := newLab(t, servertest.Own(t, kind))

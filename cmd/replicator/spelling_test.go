@@ -67,7 +67,8 @@ func (l *lab) expectNotes() {
 	l.expect("SELECT tag, cnt FROM note_tags ORDER BY tag", l.rows("SELECT "+tag+" t, COUNT(*)"+newest+" GROUP BY t ORDER BY t")...)
 }
 
-// What the source takes for one key is one cell, whose newest version of all spellings counts, and is shown as it is spelt.
+// What the source takes for one key is one cell, whose newest version of all spellings counts, and is shown as it is
+// spelt.
 func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
@@ -129,8 +130,8 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 	})
 }
 
-// A view that merges cells has one key for them. Where their newest rows spell it in several ways there is none, and nobody is shown two
-// halves.
+// A view that merges cells has one key for them. Where their newest rows spell it in several ways there is none, and
+// nobody is shown two halves.
 func TestViewsThatWouldMergeCellsOfTwoSpellingsAreRefused(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)

@@ -108,8 +108,8 @@ func savedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	return views, nil
 }
 
-// wait waits for a fence. A view that stands in the file, and that the running process doesn't know so, was just added or
-// changed: until the process has read the file again, the view does not include the fence.
+// wait waits for a fence. A view that stands in the file, and that the running process doesn't know so, was just added
+// or changed: until the process has read the file again, the view does not include the fence.
 func wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []string, timeout time.Duration) error {
 	c := client(cfg)
 	for deadline := time.Now().Add(timeout); ; {

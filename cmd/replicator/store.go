@@ -33,7 +33,8 @@ func readCheckpoints(ctx context.Context, cfg *config.Config) ([]replicator.Chec
 	return read(ctx, cfg, func(r checkpoint.Reader) ([]replicator.Checkpoint, error) { return r.Checkpoints(ctx) })
 }
 
-// eachLetter gives the dead letters of a view ("": all) one after another, whether or not a process runs; none if nothing ever ran.
+// eachLetter gives the dead letters of a view ("": all) one after another, whether or not a process runs; none if
+// nothing ever ran.
 func eachLetter(ctx context.Context, cfg *config.Config, view string, do func(replicator.DeadLetter) error) error {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {

@@ -11,8 +11,8 @@ import (
 	"replicator/verify"
 )
 
-// comparisons compares views with a table that was renamed into a watched one's place, and repairs what differs, while they go
-// on. What is still to be compared stands in the checkpoints: a restart goes on with it.
+// comparisons compares views with a table that was renamed into a watched one's place, and repairs what differs, while
+// they go on. What is still to be compared stands in the checkpoints: a restart goes on with it.
 type comparisons struct {
 	app  *app
 	open map[comparison]*comparing

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// cutOver is how gh-ost and pt-online-schema-change end: a copy of the table with another column takes its place. The copy of
-// this test is a bad one: it lacks cell a, has another b, and one that was never in the table.
+// cutOver is how gh-ost and pt-online-schema-change end: a copy of the table with another column takes its place. The
+// copy of this test is a bad one: it lacks cell a, has another b, and one that was never in the table.
 var cutOver = []string{
 	"CREATE TABLE `_cell_gho` LIKE cell", "ALTER TABLE `_cell_gho` ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT '' FIRST",
 	"INSERT INTO `_cell_gho` (added_at, row_key, column_name, ref_key, body) SELECT added_at, row_key, column_name, ref_key, body FROM cell",
@@ -64,8 +64,8 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 	})
 }
 
-// The comparison outlives a crash: it stands in the marks and the checkpoint before anything behind the swap does. Where the state
-// directory is lost with the crash the marks tell of it.
+// The comparison outlives a crash: it stands in the marks and the checkpoint before anything behind the swap does.
+// Where the state directory is lost with the crash the marks tell of it.
 func TestAComparisonWithATableThatTookAnothersPlaceGoesOnAfterACrash(t *testing.T) {
 	for name, crash := range map[string]func(t *testing.T, l *lab){
 		"that leaves the state directory": func(*testing.T, *lab) {},

@@ -108,7 +108,8 @@ func (t *tail) run(ctx context.Context, o *options, viewName string) error {
 	return errors.Join(err, t.out.Flush(), t.reader.Close(), source.Close())
 }
 
-// Unlogged says that changes are missing from what is printed, and goes on: nothing is kept that would be wrong without them.
+// Unlogged says that changes are missing from what is printed, and goes on: nothing is kept that would be wrong without
+// them.
 func (t *tail) Unlogged(_ string, _ int64, err error) error {
 	t.log.Warn("changes are missing here", "error", err)
 	return nil

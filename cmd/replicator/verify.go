@@ -218,8 +218,8 @@ func (v *verification) open(ctx context.Context, shard config.Shard, view *repli
 	return o, err
 }
 
-// asMarked are views with the fingerprints that they have with the source's tables: those that the sink knows them by, where they
-// mean the same.
+// asMarked are views with the fingerprints that they have with the source's tables: those that the sink knows them by,
+// where they mean the same.
 func asMarked(ctx context.Context, source *canal.Source, views []*replicator.View, marks []replicator.Mark) ([]*replicator.View, error) {
 	own := clones(views)
 	for _, v := range own {
@@ -241,8 +241,8 @@ func asMarked(ctx context.Context, source *canal.Source, views []*replicator.Vie
 	return own, nil
 }
 
-// mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, a counter that
-// it does not know, and what lives in several shards in those that do not know it.
+// mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, a
+// counter that it does not know, and what lives in several shards in those that do not know it.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {

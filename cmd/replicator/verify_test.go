@@ -15,8 +15,8 @@ import (
 	"replicator/verify"
 )
 
-// An entity that several cells make is one thing in the sink, and one difference, whichever of its cells a pass comes by. It is
-// repaired as a whole.
+// An entity that several cells make is one thing in the sink, and one difference, whichever of its cells a pass comes
+// by. It is repaired as a whole.
 func TestVerifyCountsAnEntityOfSeveralCellsOnceAndRepairsAllOfIt(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
 	redis := servertest.Own(t, servers.Redis7)

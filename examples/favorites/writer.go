@@ -8,8 +8,8 @@ import (
 )
 
 // Writer favorites as users do, and as administrators do afterwards: counts that grow in place, favorites taken back,
-// objects and users that go with all their favorites, favorites moved from one object to another, imports of large counts.
-// One object is everybody's favorite.
+// objects and users that go with all their favorites, favorites moved from one object to another, imports of large
+// counts. One object is everybody's favorite.
 type Writer struct {
 	db             *sql.DB
 	rand           *rand.Rand

@@ -1,6 +1,6 @@
-// Package friendfeed is the example of entities that are changed in place: pickled by Python, with indexes spread over three
-// databases. It holds the example's files, a writer and a check in Python (writer.py, expected.py), and their comparison with
-// what the databases hold.
+// Package friendfeed is the example of entities that are changed in place: pickled by Python, with indexes spread over
+// three databases. It holds the example's files, a writer and a check in Python (writer.py, expected.py), and their
+// comparison with what the databases hold.
 package friendfeed
 
 import _ "embed"

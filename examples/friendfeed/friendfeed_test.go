@@ -121,9 +121,9 @@ func (s *site) write(seed int64, d time.Duration) (wait func()) {
 	}
 }
 
-// watch reads the entity that changes all the time from all shards while do runs. Its time only grows, and it moves from
-// shard to shard with its user; an index may never show an earlier time than it did. A reader that goes from shard to shard
-// can miss an entry that moves meanwhile, and so looks again.
+// watch reads the entity that changes all the time from all shards while do runs. Its time only grows, and it moves
+// from shard to shard with its user; an index may never show an earlier time than it did. A reader that goes from shard
+// to shard can miss an entry that moves meanwhile, and so looks again.
 func (s *site) watch(do func()) {
 	s.t.Helper()
 	var readers []*sql.DB // one connection each, so that it looks often

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/lab"
 )
 
-// Verify compares every index table of every shard with what expected.py, run by python, makes of the entities. Nobody may
-// write meanwhile.
+// Verify compares every index table of every shard with what expected.py, run by python, makes of the entities. Nobody
+// may write meanwhile.
 func Verify(ctx context.Context, python string, source lab.MySQL, shards []lab.MySQL) (held int, differences []string, err error) {
 	want, err := expected(ctx, python, source, len(shards))
 	if err != nil {

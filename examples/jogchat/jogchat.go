@@ -1,6 +1,7 @@
 // Package jogchat is the example of schemaless cells: users, companies and schools written as immutable versions to one
-// table, and the index and row tables that are kept of them. It holds the example's files, a writer that does all that an
-// application may do to its cells, and a check of every table against the cells that shares no code with the program.
+// table, and the index and row tables that are kept of them. It holds the example's files, a writer that does all that
+// an application may do to its cells, and a check of every table against the cells that shares no code with the
+// program.
 package jogchat
 
 import (
@@ -11,7 +12,8 @@ import (
 //go:embed schema.sql
 var schema string
 
-// Config is the example's configuration file. It takes JOGCHAT_DSN, JOGCHAT_STATE and JOGCHAT_LISTEN from the environment.
+// Config is the example's configuration file. It takes JOGCHAT_DSN, JOGCHAT_STATE and JOGCHAT_LISTEN from the
+// environment.
 //
 //go:embed replicator.toml
 var Config string

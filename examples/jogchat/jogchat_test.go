@@ -37,8 +37,8 @@ func prepare(t testing.TB, s *servers.Server) (db *sql.DB, dsn string) {
 	return db, dsn
 }
 
-// write lets writers work until the returned function is called, some hundred steps a second, which leaves a core to what
-// is tested. Errors are part of it: servers die under them.
+// write lets writers work until the returned function is called, some hundred steps a second, which leaves a core to
+// what is tested. Errors are part of it: servers die under them.
 func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,9 +21,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed spoils Redis and Elasticsearch by hand and rebuilds all views while
-// writers work. The program is killed at moments spread over the whole of a rebuild, its end included, where an index is
-// swapped in. A reader of an entity that is there all the time finds it all the time.
+// TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed spoils Redis and Elasticsearch by hand and rebuilds all views
+// while writers work. The program is killed at moments spread over the whole of a rebuild, its end included, where an
+// index is swapped in. A reader of an entity that is there all the time finds it all the time.
 func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")

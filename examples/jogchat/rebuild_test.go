@@ -21,8 +21,9 @@ import (
 // rebuildKills is how often the program is killed while it rebuilds.
 const rebuildKills = 20
 
-// TestARebuildUnderAWriterIsNeverSeenHalfDone spoils tables by hand and rebuilds them while writers work and the program is
-// killed again and again. A reader that looks for an entity which is there all the time must find it all the time.
+// TestARebuildUnderAWriterIsNeverSeenHalfDone spoils tables by hand and rebuilds them while writers work and the
+// program is killed again and again. A reader that looks for an entity which is there all the time must find it all the
+// time.
 func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute on each server")
@@ -112,7 +113,8 @@ func spoil(t testing.TB, db *sql.DB) {
 	}
 }
 
-// watchAnchor looks for the anchor by email, and for its row, all the time; the returned function ends that and says how often.
+// watchAnchor looks for the anchor by email, and for its row, all the time; the returned function ends that and says
+// how often.
 func watchAnchor(t testing.TB, db *sql.DB) (stop func() int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	looks := 0

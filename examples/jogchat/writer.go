@@ -12,8 +12,8 @@ import (
 )
 
 // Writer writes cells as an application does, and as only a bad day makes it: new versions, some of them late (a lower
-// ref_key than the newest), properties that move, go or become null, archival of old versions, deletes of the newest one,
-// deleted entities that come back, keys that end in zero bytes.
+// ref_key than the newest), properties that move, go or become null, archival of old versions, deletes of the newest
+// one, deleted entities that come back, keys that end in zero bytes.
 type Writer struct {
 	db       *sql.DB
 	rand     *rand.Rand

@@ -1,6 +1,6 @@
-// Package outsiders is views of a table that a program writes which nobody here wrote: sysbench's oltp scripts. Its test runs
-// them on MySQL and MariaDB beside a replicator that is killed again and again, exchanges the table as gh-ost and
-// pt-online-schema-change do, and compares every view with the rows.
+// Package outsiders is views of a table that a program writes which nobody here wrote: sysbench's oltp scripts. Its
+// test runs them on MySQL and MariaDB beside a replicator that is killed again and again, exchanges the table as gh-ost
+// and pt-online-schema-change do, and compares every view with the rows.
 package outsiders
 
 import (

@@ -24,8 +24,8 @@ const (
 	kills = 3
 )
 
-// TestEveryViewEqualsTheRowsThatOutsidersWrite: sysbench writes all the time, the program is killed in the middle, and the table is
-// exchanged for another one while the program runs, and once more while it does not.
+// TestEveryViewEqualsTheRowsThatOutsidersWrite: sysbench writes all the time, the program is killed in the middle, and
+// the table is exchanged for another one while the program runs, and once more while it does not.
 func TestEveryViewEqualsTheRowsThatOutsidersWrite(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -114,8 +114,8 @@ func (s sysbench) write(scripts ...string) (stop func()) {
 	}
 }
 
-// cutOver changes the table as gh-ost and pt-online-schema-change do: a copy is altered, filled, and kept up by triggers; one RENAME
-// puts it in the table's place, and the old one goes.
+// cutOver changes the table as gh-ost and pt-online-schema-change do: a copy is altered, filled, and kept up by
+// triggers; one RENAME puts it in the table's place, and the old one goes.
 func cutOver(t testing.TB, db lab.MySQL, change string) {
 	t.Helper()
 	const into = "REPLACE INTO _sbtest1_new (id, k, c, pad) VALUES (NEW.id, NEW.k, NEW.c, NEW.pad)"

@@ -19,8 +19,8 @@ type Sinks struct {
 	Index   string // in Elasticsearch
 }
 
-// Verify compares every view with the newest version of every account, through the servers' own clients. Nobody may write
-// meanwhile.
+// Verify compares every view with the newest version of every account, through the servers' own clients. Nobody may
+// write meanwhile.
 func Verify(ctx context.Context, source lab.MySQL, sinks Sinks) (held int, differences []string, err error) {
 	accounts, err := newest(ctx, source)
 	if err != nil {

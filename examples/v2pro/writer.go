@@ -19,8 +19,8 @@ import (
 const Hot = "hot"
 
 // Application handles commands as the design has it: load the newest state, make the new one, append it with the next
-// version. Of two that do so at once the unique key refuses the later one, which tries again. It keeps no state of its own, so
-// any number of them may work on one log.
+// version. Of two that do so at once the unique key refuses the later one, which tries again. It keeps no state of its
+// own, so any number of them may work on one log.
 type Application struct {
 	db       *sql.DB
 	rand     *rand.Rand
@@ -65,15 +65,15 @@ func (a *Application) Burst(ctx context.Context, id string, n int) error {
 	}
 }
 
-// again reports whether another application was in the way: it wrote the version first (1062), held what a deadlock was about
-// (1213), or changed what a statement of MariaDB had read (1020).
+// again reports whether another application was in the way: it wrote the version first (1062), held what a deadlock was
+// about (1213), or changed what a statement of MariaDB had read (1020).
 func again(err error) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && slices.Contains([]uint16{1020, 1062, 1213}, refused.Number)
 }
 
-// decimal marks a number in a state that MySQL keeps all digits of only if it is made of a DECIMAL: a JSON text's numbers become
-// DOUBLE there.
+// decimal marks a number in a state that MySQL keeps all digits of only if it is made of a DECIMAL: a JSON text's
+// numbers become DOUBLE there.
 type decimal string
 
 func (a *Application) append(ctx context.Context, id string, n int) error {

@@ -15,8 +15,8 @@ type Child struct {
 
 // Start starts cmd tied to this process. Nobody else may wait for it.
 //
-// Linux sends the death signal when the *thread* that forked ends, not the process, and Go ends threads when it likes. So the
-// child is started, and waited for, by a goroutine that keeps its thread for as long as the child lives.
+// Linux sends the death signal when the *thread* that forked ends, not the process, and Go ends threads when it likes.
+// So the child is started, and waited for, by a goroutine that keeps its thread for as long as the child lives.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	c := &Child{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)

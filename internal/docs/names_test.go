@@ -129,7 +129,8 @@ func TestDocsLinesAreAtMost120Columns(t *testing.T) {
 	}
 }
 
-// TestArchitectureShowsTheWayOfARow holds the page to what it is for: a short way through files that exist, and few words.
+// TestArchitectureShowsTheWayOfARow holds the page to what it is for: a short way through files that exist, and few
+// words.
 func TestArchitectureShowsTheWayOfARow(t *testing.T) {
 	text := pages(t)["docs/architecture.md"]
 	hops := 0

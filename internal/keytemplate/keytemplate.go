@@ -1,5 +1,5 @@
-// Package keytemplate reads the templates that keys are made by: text and {path}, {path:uuid}, {path:hex} or {path:base64}. Braces
-// of the text are doubled. What stands in double quotes belongs to the path.
+// Package keytemplate reads the templates that keys are made by: text and {path}, {path:uuid}, {path:hex} or
+// {path:base64}. Braces of the text are doubled. What stands in double quotes belongs to the path.
 package keytemplate
 
 import (

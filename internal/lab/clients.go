@@ -123,7 +123,8 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 // Elastic is an Elasticsearch by its URL.
 type Elastic struct{ URL string }
 
-// Documents are the documents of an index or alias, by id, without what the program remembers in them; none if it is not there.
+// Documents are the documents of an index or alias, by id, without what the program remembers in them; none if it is
+// not there.
 func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[string]any, error) {
 	if _, err := e.do(ctx, http.MethodPost, "/"+index+"/_refresh?ignore_unavailable=true", ""); err != nil {
 		return nil, err

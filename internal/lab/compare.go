@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Held is what a view holds, or should hold: a text for each place. Views that are compared as sets of lines map each line
-// to "".
+// Held is what a view holds, or should hold: a text for each place. Views that are compared as sets of lines map each
+// line to "".
 type Held map[string]string
 
 // Lines makes a Held of lines.

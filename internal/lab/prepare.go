@@ -8,8 +8,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// Prepare makes a database with the example's tables, and a user who has just the rights that the README asks for. It returns
-// a client and the user's DSN.
+// Prepare makes a database with the example's tables, and a user who has just the rights that the README asks for. It
+// returns a client and the user's DSN.
 func Prepare(t testing.TB, s *servers.Server, database, schema string) (client MySQL, dsn string) {
 	t.Helper()
 	MySQL{Server: s}.Exec(t,

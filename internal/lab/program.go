@@ -126,9 +126,9 @@ func (p *Program) Try(args ...string) (string, error) {
 // CatchUp runs the program until every view includes all that is committed now.
 func (p *Program) CatchUp() { p.t.Helper(); p.Run("run", "--until-caught-up") }
 
-// Replay runs the program over everything that the server's binlogs hold, from FILE:POS on, kills it once in the middle, and
-// returns how long the rest took.
-// What the sinks hold knows how far it is: a new state directory alone would go on from there, so the way back is said.
+// Replay runs the program over everything that the server's binlogs hold, from FILE:POS on, kills it once in the
+// middle, and returns how long the rest took. What the sinks hold knows how far it is: a new state directory alone
+// would go on from there, so the way back is said.
 func (p *Program) Replay(from string) time.Duration {
 	p.t.Helper()
 	p.Run("checkpoint", "set", "--yes", "--pos", from)

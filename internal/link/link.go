@@ -1,18 +1,20 @@
-// Package link makes pools of connections to MySQL and MariaDB servers over links that may go silent: neither an end nor an
-// answer arrives any more, on any connection that is open, while new ones work. (A firewall that forgot them, a machine behind
-// an address that was exchanged.)
+// Package link makes pools of connections to MySQL and MariaDB servers over links that may go silent: neither an end
+// nor an answer arrives any more, on any connection that is open, while new ones work. (A firewall that forgot them, a
+// machine behind an address that was exchanged.)
 //
-// Each connection by itself is noticed by its silence (readTimeout). That is not enough, and this package does the rest:
+// Each connection by itself is noticed by its silence (readTimeout). That is not enough, and this package does the
+// rest:
 //
-//   - The server knows nothing of it: its sessions keep their transactions and locks until wait_timeout, 8 hours by default. So
-//     sessions have short timeouts of their own, for where this process is gone, too; and the next connection that is made ends the
-//     sessions of those that were lost.
-//   - The other connections of the pool are as dead, and would each be waited for: the idle ones are given up with the first.
+//   - The server knows nothing of it: its sessions keep their transactions and locks until wait_timeout, 8 hours by
+//     default. So sessions have short timeouts of their own, for where this process is gone, too; and the next
+//     connection that is made ends the sessions of those that were lost.
+//   - The other connections of the pool are as dead, and would each be waited for: the idle ones are given up with the
+//     first.
 //
-// Of a lost session the number alone would not do: numbers begin anew when a server restarts, and an address may lead to
-// another server. Each session therefore holds a user lock (GET_LOCK) with a name that nobody can guess. The server says which
-// session holds it, and that one is ours and can be ended without any special right. Where a server has no such locks (a Galera
-// cluster that forbids them) the session's timeouts have to do.
+// Of a lost session the number alone would not do: numbers begin anew when a server restarts, and an address may lead
+// to another server. Each session therefore holds a user lock (GET_LOCK) with a name that nobody can guess. The server
+// says which session holds it, and that one is ours and can be ended without any special right. Where a server has no
+// such locks (a Galera cluster that forbids them) the session's timeouts have to do.
 package link
 
 import (
@@ -35,8 +37,8 @@ type Options struct {
 	// Silence is after how long without an answer a connection is lost, where the DSN's readTimeout does not say it.
 	Silence time.Duration
 
-	// Idle is after how long the server ends a session that does nothing; 0: twice the silence, but a minute at least, because
-	// this process may wait for a CPU in the middle of a transaction.
+	// Idle is after how long the server ends a session that does nothing; 0: twice the silence, but a minute at least,
+	// because this process may wait for a CPU in the middle of a transaction.
 	Idle time.Duration
 
 	// Session are statements that set up each session.
@@ -70,8 +72,8 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 
 const dialTimeout = 10 * time.Second
 
-// LockWait is how long a session should wait for a lock, given after how much silence its connection counts as lost: the server's
-// answer that it waited in vain has to come before that, and whoever waits must be able to say so.
+// LockWait is how long a session should wait for a lock, given after how much silence its connection counts as lost:
+// the server's answer that it waited in vain has to come before that, and whoever waits must be able to say so.
 func LockWait(silence time.Duration) time.Duration {
 	return min(max(silence/3, time.Second), 10*time.Second).Truncate(time.Second)
 }
@@ -133,8 +135,8 @@ func (k *connector) giveBack(lost []string) {
 	k.lost = append(k.lost, lost...)
 }
 
-// Close ends the sessions that were lost and not yet ended: nobody will make another connection. It implements io.Closer for the pool,
-// which calls it as it is closed itself.
+// Close ends the sessions that were lost and not yet ended: nobody will make another connection. It implements
+// io.Closer for the pool, which calls it as it is closed itself.
 func (k *connector) Close() error {
 	k.mu.Lock()
 	none := len(k.lost) == 0
@@ -254,8 +256,8 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	return c.session.ResetSession(ctx)
 }
 
-// Close implements driver.Conn. A connection that is not valid any more was lost, or given up in the middle of something: its
-// session may go on at the server.
+// Close implements driver.Conn. A connection that is not valid any more was lost, or given up in the middle of
+// something: its session may go on at the server.
 func (c *conn) Close() error {
 	if !c.IsValid() || c.generation != c.connector.generation.Load() {
 		c.connector.bury(c)

@@ -62,8 +62,8 @@ func hold(t *testing.T, db *sql.DB, n int) (ids []int64) {
 	return ids
 }
 
-// TestLocksOfLostSessionsAreFree: a transaction whose connection went silent holds its row until it is ended at the server, which the
-// next connection does.
+// TestLocksOfLostSessionsAreFree: a transaction whose connection went silent holds its row until it is ended at the
+// server, which the next connection does.
 func TestLocksOfLostSessionsAreFree(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, k := pool(t, s)

@@ -3,8 +3,8 @@ package nearest
 
 import "strings"
 
-// Word is the word that is nearest to what was written, whatever the letters' case, and how many letters they differ by; "" if
-// there are no words.
+// Word is the word that is nearest to what was written, whatever the letters' case, and how many letters they differ
+// by; "" if there are no words.
 func Word(written string, words []string) (word string, distance int) {
 	for _, w := range words {
 		if d := letters(strings.ToLower(written), strings.ToLower(w)); word == "" || d < distance {

@@ -14,8 +14,8 @@
 //  3. a server of fitting version in PATH.
 //
 // Elasticsearch is in no distribution: it comes from a Maven repository ($REPLICATOR_MAVEN_REPOSITORY, else what the
-// machine's Maven is set up with, else what Debian's would ask), its sum checked, and needs a Java, which comes from Debian
-// where the machine has none.
+// machine's Maven is set up with, else what Debian's would ask), its sum checked, and needs a Java, which comes from
+// Debian where the machine has none.
 //
 // If none of them has it, the error is a [*MissingError], which says what was looked for and what to do.
 // A first fetch takes 20 to 60 seconds, and says so through [Options.Progress].

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Elasticsearch is in no Linux distribution. Its maker publishes a distribution for the integration tests of plugin authors
-// as a Maven artifact: launcher, server and HTTP, without the modules for scripts and aggregations and without GET /. It is
-// the stock server, run by its stock launcher, and so needs a Java on the machine.
+// Elasticsearch is in no Linux distribution. Its maker publishes a distribution for the integration tests of plugin
+// authors as a Maven artifact: launcher, server and HTTP, without the modules for scripts and aggregations and without
+// GET /. It is the stock server, run by its stock launcher, and so needs a Java on the machine.
 const (
 	elasticVersion = "8.19.8"
 	elasticGroup   = "org.elasticsearch.distribution.integ-test-zip"
@@ -27,9 +27,10 @@ const elasticRemedy = "It needs Java 17 or newer (openjdk-17-jre-headless) and, 
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable + " to a cache that was filled elsewhere; " +
 	"tests also take a server that runs already, in ELASTICSEARCH_URL"
 
-// elasticWrapper runs the launcher. Elasticsearch refuses uid 0, so root runs it as nobody, with one capability left: to
-// read the cache and write to the directory wherever they are. Without that securebit access(2), which Java asks, would not
-// count the capability. A change of uid clears the signal that ties the process to its parent: hence --pdeathsig.
+// elasticWrapper runs the launcher. Elasticsearch refuses uid 0, so root runs it as nobody, with one capability left:
+// to read the cache and write to the directory wherever they are. Without that securebit access(2), which Java asks,
+// would not count the capability. A change of uid clears the signal that ties the process to its parent: hence
+// --pdeathsig.
 const elasticWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 if [ "$(id -u)" = 0 ]; then
@@ -131,8 +132,8 @@ func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.
 
 func (s *Server) elasticPIDFile() string { return filepath.Join(s.Dir, "tmp", "pid") }
 
-// elasticPID is the server's own process: what is started is a launcher, which ends when the server does. A server whose
-// launcher is killed ends by itself, in order; only the server's own id can crash it.
+// elasticPID is the server's own process: what is started is a launcher, which ends when the server does. A server
+// whose launcher is killed ends by itself, in order; only the server's own id can crash it.
 func elasticPID(s *Server) (int, error) {
 	text, err := os.ReadFile(s.elasticPIDFile())
 	if err != nil {

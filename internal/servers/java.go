@@ -68,8 +68,8 @@ func javaRelease(home string) int {
 	return n
 }
 
-// fetchJava puts a Java into dir, with dir/home leading to it. It runs with the machine's own C library: its launcher starts
-// further processes by their paths, which no wrapper would reach.
+// fetchJava puts a Java into dir, with dir/home leading to it. It runs with the machine's own C library: its launcher
+// starts further processes by their paths, which no wrapper would reach.
 func fetchJava(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
 	if err := fetchPackages(ctx, cache, java, dir, log, say); err != nil {
 		return err
@@ -95,8 +95,8 @@ func fetchJava(ctx context.Context, cache, dir string, log *os.File, say func(st
 	return nil
 }
 
-// relink makes absolute links in dir relative where they mean another file of the packages: a Java's configuration lies in
-// /etc, with links to it.
+// relink makes absolute links in dir relative where they mean another file of the packages: a Java's configuration lies
+// in /etc, with links to it.
 func relink(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink == 0 {

@@ -27,8 +27,8 @@ type mavenArtifact struct {
 
 func (a mavenArtifact) file() string { return a.name + "-" + a.version + "." + a.kind }
 
-// fetch downloads the artifact into dir: from the repository in the variable; else by this machine's Maven, which knows its
-// mirrors and proxies; else from the repository that Debian's Maven would ask.
+// fetch downloads the artifact into dir: from the repository in the variable; else by this machine's Maven, which knows
+// its mirrors and proxies; else from the repository that Debian's Maven would ask.
 func (a mavenArtifact) fetch(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
 	into := filepath.Join(dir, a.file())
 	var err error
@@ -55,7 +55,8 @@ func (a mavenArtifact) fetch(ctx context.Context, cache, dir string, log *os.Fil
 	return into, nil
 }
 
-// byMaven has Maven fetch the artifact. Its local repository is one of our own, which goes again: nothing of the machine's is written.
+// byMaven has Maven fetch the artifact. Its local repository is one of our own, which goes again: nothing of the
+// machine's is written.
 func (a mavenArtifact) byMaven(ctx context.Context, mvn, dir string, log *os.File) error {
 	local := filepath.Join(dir, "m2")
 	cmd := exec.CommandContext(ctx, mvn, "-B", "-ntp", "-Dmaven.repo.local="+local,
@@ -97,8 +98,8 @@ func (a mavenArtifact) download(ctx context.Context, repository, into string) (e
 	return nil
 }
 
-// debianMavenRepository is the repository that Maven asks where nobody configured another: its own super POM says so, in
-// one of its jars.
+// debianMavenRepository is the repository that Maven asks where nobody configured another: its own super POM says so,
+// in one of its jars.
 func debianMavenRepository(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
 	part := filepath.Join(dir, "maven")
 	if err := os.Mkdir(part, 0o755); err != nil {

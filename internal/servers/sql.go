@@ -22,8 +22,8 @@ import (
 // machine's /etc/mysql is read. Directories that are not where packages put them are left to what is
 // compiled into the program.
 //
-// Temporary files are in a directory of its own: a MariaDB server that starts removes all #sql… files from there, those of others
-// that share it, too. These then fail ("Got error 6"), or die of a null pointer in ha_maria::drop_table.
+// Temporary files are in a directory of its own: a MariaDB server that starts removes all #sql… files from there, those
+// of others that share it, too. These then fail ("Got error 6"), or die of a null pointer in ha_maria::drop_table.
 func baseArgs(in *installation, temporary string) []string {
 	args := []string{"--no-defaults", "--tmpdir=" + temporary}
 	add := func(option string, names ...string) {

@@ -33,9 +33,10 @@ type batch struct {
 	rejected  []replicator.Rejected // ops without a document
 }
 
-// Apply implements replicator.Target. Every document is read, judged and written back on the condition that nobody wrote it
-// in between; what fails on that condition goes round again. Documents that are probably new are created without being
-// read before, and those written lately are judged by what was written: the condition is the same, so that is exact, too.
+// Apply implements replicator.Target. Every document is read, judged and written back on the condition that nobody
+// wrote it in between; what fails on that condition goes round again. Documents that are probably new are created
+// without being read before, and those written lately are judged by what was written: the condition is the same, so
+// that is exact, too.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	b := &batch{target: t, ops: ops}
 	b.gather()
@@ -136,8 +137,8 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 	return left, pause.For(ctx, delay)
 }
 
-// decide judges the document's changes and makes what is to be written: nothing, if all are stale. It may find that it must
-// know more of the document; then that is no longer known.
+// decide judges the document's changes and makes what is to be written: nothing, if all are stale. It may find that it
+// must know more of the document; then that is no longer known.
 func (d *document) decide() error {
 	if d.read == nil {
 		d.read = contents{}
@@ -204,8 +205,8 @@ const (
 	firstDelay = 50 * time.Millisecond
 )
 
-// refuse decides what follows from a write that failed: another look at the document, another try after a while, or a value
-// that can't be stored. Everything else is an error.
+// refuse decides what follows from a write that failed: another look at the document, another try after a while, or a
+// value that can't be stored. Everything else is an error.
 func (d *document) refuse() (wait time.Duration, err error) {
 	f := d.failure
 	switch {
@@ -225,8 +226,8 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	return 0, ofView(fmt.Errorf("writing a document of view %s: %w", d.keeper.view.Name, f.classify()), d.keeper.view)
 }
 
-// blame finds which cell's contribution a document was refused for. A merged document may show a field of another cell than
-// the one that changed: one that was hidden behind it until now.
+// blame finds which cell's contribution a document was refused for. A merged document may show a field of another cell
+// than the one that changed: one that was hidden behind it until now.
 func (d *document) blame(f *failure) error {
 	reason := error(f)
 	if f.Status == http.StatusRequestEntityTooLarge {

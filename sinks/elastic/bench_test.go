@@ -18,9 +18,9 @@ const (
 	benchLanes = 2
 )
 
-// BenchmarkApply compares the sink with raw _bulk requests of the same documents: documents that are new, and newer versions
-// of documents that are there, which the sink wrote lately ("newer") or not ("forgotten": it reads them). One iteration is a
-// batch in each of two lanes.
+// BenchmarkApply compares the sink with raw _bulk requests of the same documents: documents that are new, and newer
+// versions of documents that are there, which the sink wrote lately ("newer") or not ("forgotten": it reads them). One
+// iteration is a batch in each of two lanes.
 func BenchmarkApply(b *testing.B) {
 	url := servertest.Elasticsearch(b)
 	body := func(n int64, round int) []any {

@@ -14,8 +14,8 @@ import (
 	"replicator"
 )
 
-// Elasticsearch takes requests of up to 100 MB (http.max_content_length) unless it is told otherwise; a smaller limit shows
-// itself by a 413, and the request is then split.
+// Elasticsearch takes requests of up to 100 MB (http.max_content_length) unless it is told otherwise; a smaller limit
+// shows itself by a 413, and the request is then split.
 const (
 	maxDocument = 90 << 20
 	bulkBytes   = 8 << 20 // a request is sent once it holds so much
@@ -56,9 +56,10 @@ func appendBase64(dst []byte, s string) []byte {
 	return base64.StdEncoding.AppendEncode(dst, []byte(s))
 }
 
-// read reads documents, as they are now and not as of the last refresh. They are read whole: three quarters of what a read costs
-// the server (some 25 µs a document) is that Lucene unpacks the block that holds the source, whichever part of it is asked
-// for, and to cut out the state costs no less than to send the rest. To read as of the last refresh would save nothing, either.
+// read reads documents, as they are now and not as of the last refresh. They are read whole: three quarters of what a
+// read costs the server (some 25 µs a document) is that Lucene unpacks the block that holds the source, whichever part
+// of it is asked for, and to cut out the state costs no less than to send the rest. To read as of the last refresh
+// would save nothing, either.
 func (c *client) read(ctx context.Context, documents []*document) error {
 	if err := c.readEach(ctx, documents); err != nil {
 		return err

@@ -80,7 +80,8 @@ func (s *Sink) health(ctx context.Context) replicator.Finding {
 	return f
 }
 
-// privileges asks what the sink's user may do with the views' indexes. A cluster without security doesn't know the question.
+// privileges asks what the sink's user may do with the views' indexes. A cluster without security doesn't know the
+// question.
 func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "sink " + s.name + ": privileges", Level: replicator.OK}
 	var names []string

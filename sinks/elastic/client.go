@@ -22,16 +22,16 @@ import (
 	"replicator"
 )
 
-// client speaks to the cluster by the requests of Elastic's own client, over its transport; bodies are rendered and answers read
-// here (ADR 8). It tries another node where one can't be reached; all further retries are the pipeline's.
+// client speaks to the cluster by the requests of Elastic's own client, over its transport; bodies are rendered and
+// answers read here (ADR 8). It tries another node where one can't be reached; all further retries are the pipeline's.
 type client struct {
 	elastic  *elastictransport.Client
 	http     *http.Transport
 	patience time.Duration // how long a request may take in all
 }
 
-// Timeout is how long an answer is waited for, until it begins, unless Config.Timeout says otherwise. Until all of it is read it may
-// take twice as long.
+// Timeout is how long an answer is waited for, until it begins, unless Config.Timeout says otherwise. Until all of it
+// is read it may take twice as long.
 const Timeout = 30 * time.Second
 
 func newClient(c Config) (*client, error) {
@@ -93,7 +93,8 @@ func newClient(c Config) (*client, error) {
 var errNotElasticsearch = errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
 	"X-Elastic-Product): check the sink's addresses")
 
-// genuine refuses every successful answer that is not Elasticsearch's: other servers take the same requests, and mean others.
+// genuine refuses every successful answer that is not Elasticsearch's: other servers take the same requests, and mean
+// others.
 func genuine(next elastictransport.RoundTripFunc) elastictransport.RoundTripFunc {
 	return func(req *http.Request) (*http.Response, error) {
 		res, err := next(req)
@@ -176,8 +177,8 @@ func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error
 	return answer, nil
 }
 
-// lost is the error of a request without an answer. Where one connection went silent all others are as dead, and each would be
-// waited for: those that are idle are given up.
+// lost is the error of a request without an answer. Where one connection went silent all others are as dead, and each
+// would be waited for: those that are idle are given up.
 func (c *client) lost(err error) error {
 	c.http.CloseIdleConnections()
 	return unreachable(err)

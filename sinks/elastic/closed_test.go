@@ -10,8 +10,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// Somebody closes an index (POST /INDEX/_close): its view waits until it is open, and no cell becomes a dead letter for it. The
-// other views of the sink go on.
+// Somebody closes an index (POST /INDEX/_close): its view waits until it is open, and no cell becomes a dead letter for
+// it. The other views of the sink go on.
 func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 	c := newCluster(t, servertest.Elasticsearch(t))
 	users := []replicator.Feed{{Table: "cell", Column: "users"}}

@@ -31,7 +31,8 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	return differences, nil
 }
 
-// compare returns where a document is not what its changes make, all of its cells being among them; or else which of them are dead.
+// compare returns where a document is not what its changes make, all of its cells being among them; or else which of
+// them are dead.
 func (d *document) compare() (differences []replicator.Difference, err error) {
 	k, first := d.keeper, d.changes[0]
 	known := contents{}
@@ -95,7 +96,8 @@ func (d *document) compare() (differences []replicator.Difference, err error) {
 	return []replicator.Difference{result}, nil
 }
 
-// refused reports whether the index refused what a look finds: as the slot says, or would have said if slots told such things then.
+// refused reports whether the index refused what a look finds: as the slot says, or would have said if slots told such
+// things then.
 func (s *slot) refused(look replicator.Op) bool {
 	return s != nil && !s.present && (s.dead && s.state.Covers(look) || s.state.Version == look.Version)
 }

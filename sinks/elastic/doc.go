@@ -1,56 +1,60 @@
-// Package elastic keeps views as documents of Elasticsearch: one document a key, its fields merged from every cell that feeds
-// the view.
+// Package elastic keeps views as documents of Elasticsearch: one document a key, its fields merged from every cell that
+// feeds the view.
 //
 // # Promises
 //
-//   - What decides about a write is replicator.State.Next, on a state that is kept in the document itself and changes only with
-//     it: any number of replicators may write, and crash between any two requests.
+//   - What decides about a write is replicator.State.Next, on a state that is kept in the document itself and changes
+//     only with it: any number of replicators may write, and crash between any two requests.
 //   - What Apply returned is durable as the index's translog.durability says (by default: yes).
-//   - Integers and decimals of any size stand in _source digit for digit. A value that can't be stored as it is (text that is
-//     not UTF-8, a number that is not finite, what the index's mapping refuses) is rejected, never changed. Reasons name the field,
-//     never the value.
+//   - Integers and decimals of any size stand in _source digit for digit. A value that can't be stored as it is (text
+//     that is not UTF-8, a number that is not finite, what the index's mapping refuses) is rejected, never changed.
+//     Reasons name the field, never the value.
 //   - A view that is filled anew is never seen half done: see Generations.
 //   - Nothing but requests that every Elasticsearch 8 answers is used: no scripts, no delete_by_query.
 //
 // # What is stored
 //
-// View.Index is an alias. Behind it stands an index of ours, INDEX-r1, with the mapping and the settings of the view's files.
-// The object _replicator in each document, of which nothing is indexed but whether the document is hidden, holds by cell
-// (TABLE.COLUMN, and @SOURCE of a shard) its key (k), version (v), order (o), as-of (a) and, where several cells may share a
-// document, the fields that it contributes (f). A cell that is gone leaves that state behind; a document without a
-// contribution is hidden by the alias's filter. (GET INDEX/_doc/ID does not apply filters: it finds the hidden ones.)
+// View.Index is an alias. Behind it stands an index of ours, INDEX-r1, with the mapping and the settings of the view's
+// files. The object _replicator in each document, of which nothing is indexed but whether the document is hidden, holds
+// by cell (TABLE.COLUMN, and @SOURCE of a shard) its key (k), version (v), order (o), as-of (a) and, where several
+// cells may share a document, the fields that it contributes (f). A cell that is gone leaves that state behind; a
+// document without a contribution is hidden by the alias's filter. (GET INDEX/_doc/ID does not apply filters: it finds
+// the hidden ones.)
 //
-// The document replicator:marks in each index holds the view's marks, so that whoever removes, empties or restores the index takes
-// them along: Target.Mark then tells of the loss. Writes go through an alias with a random name, INDEX-r1-write-…, and demand that
-// it is one: a write after the index was removed fails, where Elasticsearch would else make an index of its own guess.
+// The document replicator:marks in each index holds the view's marks, so that whoever removes, empties or restores the
+// index takes them along: Target.Mark then tells of the loss. Writes go through an alias with a random name,
+// INDEX-r1-write-…, and demand that it is one: a write after the index was removed fails, where Elasticsearch would
+// else make an index of its own guess.
 //
 // # How a batch is applied
 //
-// Documents are read by id (in real time, not as of the last refresh), judged, and written on the condition that nobody wrote them
-// since (if_seq_no and if_primary_term, or create). One that fails on that goes round again. Where most documents were new
-// lately they are created without being read; what this target wrote lately is judged by its memory of it. Both rest on the same
-// condition, so both are exact. External versions are not used: they compare one number, and so can't tell two rows of one
-// version apart, nor keep the as-of of a look when a later put replaces the document.
+// Documents are read by id (in real time, not as of the last refresh), judged, and written on the condition that nobody
+// wrote them since (if_seq_no and if_primary_term, or create). One that fails on that goes round again. Where most
+// documents were new lately they are created without being read; what this target wrote lately is judged by its memory
+// of it. Both rest on the same condition, so both are exact. External versions are not used: they compare one number,
+// and so can't tell two rows of one version apart, nor keep the as-of of a look when a later put replaces the document.
 //
-// Items that there was no room for (429, 5xx) are sent again a few times; a request that is too large is split; a document that
-// is refused (400) is written again without what the cell at fault contributes. Every item's status is looked at.
+// Items that there was no room for (429, 5xx) are sent again a few times; a request that is too large is split; a
+// document that is refused (400) is written again without what the cell at fault contributes. Every item's status is
+// looked at.
 //
 // # Generations
 //
-// A view that is opened with another definition, or after Forget, gets the next index (INDEX-r2), with nothing in it. The alias goes on
-// showing the old one, which is no longer written, until the view is marked as filled from every source; then one request moves the
-// alias and removes the old index. A rebuild (Shadowing) fills the next index beside the live one, which is kept up meanwhile; Swap
-// moves the aliases of all rebuilt views in one request.
+// A view that is opened with another definition, or after Forget, gets the next index (INDEX-r2), with nothing in it.
+// The alias goes on showing the old one, which is no longer written, until the view is marked as filled from every
+// source; then one request moves the alias and removes the old index. A rebuild (Shadowing) fills the next index beside
+// the live one, which is kept up meanwhile; Swap moves the aliases of all rebuilt views in one request.
 //
 // # Failure
 //
-// Temporary: no answer, 429, 5xx, a blocked index (full disk). Fatal: 401, 403, an alias that is somebody else's, a mapping that
-// Elasticsearch refuses, a server that is not Elasticsearch (OpenSearch sends no X-Elastic-Product). ErrSinkLost: the index, its
-// write alias or its marks are gone.
+// Temporary: no answer, 429, 5xx, a blocked index (full disk). Fatal: 401, 403, an alias that is somebody else's, a
+// mapping that Elasticsearch refuses, a server that is not Elasticsearch (OpenSearch sends no X-Elastic-Product).
+// ErrSinkLost: the index, its write alias or its marks are gone.
 //
 // # What is where
 //
-// elastic.go Config, New, Open, Marks, Forget · client.go requests · errors.go what failed, said without values · index.go generations and
-// aliases · registry.go marks · document.go a document's form · apply.go a batch · bulk.go reading and writing many documents · memory.go what
-// was written lately · shadow.go rebuilds · compare.go what is really held · target.go versions, refresh · sweep.go what a fill did not confirm · check.go findings.
+// elastic.go Config, New, Open, Marks, Forget · client.go requests · errors.go what failed, said without values ·
+// index.go generations and aliases · registry.go marks · document.go a document's form · apply.go a batch · bulk.go
+// reading and writing many documents · memory.go what was written lately · shadow.go rebuilds · compare.go what is
+// really held · target.go versions, refresh · sweep.go what a fill did not confirm · check.go findings.
 package elastic

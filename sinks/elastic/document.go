@@ -125,8 +125,9 @@ func (k *keeper) parse(source []byte) (contents, error) {
 	return all, nil
 }
 
-// readState reads the state in a document's source. It is what render writes last, and to read nothing else costs a third: text
-// from the field's name up to the document's closing brace is one JSON value only if it is the document's last member.
+// readState reads the state in a document's source. It is what render writes last, and to read nothing else costs a
+// third: text from the field's name up to the document's closing brace is one JSON value only if it is the document's
+// last member.
 func readState(source []byte) (state storedState, err error) {
 	const name = `"` + stateField + `":`
 	if at := bytes.LastIndex(source, []byte(name)); at > 0 && source[at-1] != '\\' && source[len(source)-1] == '}' {
@@ -323,8 +324,8 @@ func (k *keeper) renderSlot(dst []byte, name string, s *slot) []byte {
 	return append(dst, '}')
 }
 
-// supplier is the name of the slot whose value a merged document shows for a field, and what it is; "" if none does. Elasticsearch
-// names a member of an object by its path.
+// supplier is the name of the slot whose value a merged document shows for a field, and what it is; "" if none does.
+// Elasticsearch names a member of an object by its path.
 func (k *keeper) supplier(c contents, field string) (slot string, suspect suspect) {
 	for i, f := range k.view.Fields {
 		if f.Name != field && !strings.HasPrefix(field, f.Name+".") {
@@ -369,7 +370,8 @@ func newSuspect(field string, value []byte) suspect {
 	return suspect{field, kind}
 }
 
-// hasOddName reports whether JSON has a member whose name no mapping can hold: it is blank, or empty before, between or behind dots.
+// hasOddName reports whether JSON has a member whose name no mapping can hold: it is blank, or empty before, between or
+// behind dots.
 func hasOddName(value []byte) bool {
 	var v any
 	return json.Unmarshal(value, &v) == nil && oddName(v)

@@ -26,16 +26,16 @@ type Config struct {
 	// Tables are the source's tables: they tell whether several cells may share a document.
 	Tables []replicator.Table
 
-	// Views are all views of the sink. Marks and Forget leave what is not of these alone: a cluster may serve several programs, and
-	// the marks of another's source mean nothing here. nil: whatever this package keeps in the cluster.
+	// Views are all views of the sink. Marks and Forget leave what is not of these alone: a cluster may serve several
+	// programs, and the marks of another's source mean nothing here. nil: whatever this package keeps in the cluster.
 	Views []*replicator.View
 
 	// Sources are the names of all sources that feed the views: a view that is filled anew is shown once it is filled from
 	// each of them. Empty: those that have opened it by then.
 	Sources []string
 
-	// DocumentID makes a document's id and routing of a cell, by a view's Key and Member: both follow from the cell's key, so a
-	// cell that is gone has them, too. nil: the key's text, and views must have neither.
+	// DocumentID makes a document's id and routing of a cell, by a view's Key and Member: both follow from the cell's key,
+	// so a cell that is gone has them, too. nil: the key's text, and views must have neither.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
 
 	Timeout time.Duration // how long an answer is waited for, until it begins; 0: the constant Timeout
@@ -43,7 +43,8 @@ type Config struct {
 	Logger *slog.Logger // nil: none
 }
 
-// TLS says how the server's certificate is checked and which one is shown to it, by files. The zero value: the system's authorities.
+// TLS says how the server's certificate is checked and which one is shown to it, by files. The zero value: the system's
+// authorities.
 type TLS struct {
 	CACert, Cert, Key string
 	ServerName        string
@@ -197,7 +198,8 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// Close implements replicator.Sink. Targets are closed before. Indexes that were swapped out a moment ago are waited for.
+// Close implements replicator.Sink. Targets are closed before. Indexes that were swapped out a moment ago are waited
+// for.
 func (s *Sink) Close() error {
 	s.awaitRetired()
 	s.client.close()

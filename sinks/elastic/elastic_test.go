@@ -169,9 +169,9 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// shown reads what the aliases show, of all views at once. After a mark, which ends a history, it searches, as a reader does.
-// In between it gets the documents that were written by their ids, which needs no refresh: that costs more than all the rest
-// of a history together.
+// shown reads what the aliases show, of all views at once. After a mark, which ends a history, it searches, as a reader
+// does. In between it gets the documents that were written by their ids, which needs no refresh: that costs more than
+// all the rest of a history together.
 type shown struct {
 	cluster *cluster
 	views   []*replicator.View

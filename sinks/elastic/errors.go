@@ -158,7 +158,8 @@ func (f *failure) isGone() bool {
 	return f.Type == "index_not_found_exception" || f.Type == "alias_not_found_exception"
 }
 
-// ofView says that an error is the view's own, where it is about the view's index or definition and not about the whole cluster.
+// ofView says that an error is the view's own, where it is about the view's index or definition and not about the whole
+// cluster.
 func ofView(err error, v *replicator.View) error {
 	if f := asFailure(err); errors.Is(err, replicator.ErrSinkLost) || f == nil && !replicator.IsFatal(err) || f != nil && f.ofCluster() {
 		return err
@@ -166,8 +167,8 @@ func ofView(err error, v *replicator.View) error {
 	return replicator.OfView(err, v.Name)
 }
 
-// ofCluster reports whether the cluster fails by it, whatever is asked for: nobody may log in, a node is busy, there is no master. What an
-// index lacks is a shard.
+// ofCluster reports whether the cluster fails by it, whatever is asked for: nobody may log in, a node is busy, there is
+// no master. What an index lacks is a shard.
 func (f *failure) ofCluster() bool {
 	switch f.Type {
 	case "unavailable_shards_exception", "no_shard_available_action_exception":
@@ -176,7 +177,8 @@ func (f *failure) ofCluster() bool {
 	return f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests || f.Status >= 500
 }
 
-// unreachable is the error of a request without an answer. The URL that Go's error shows holds no secret: users stand in headers.
+// unreachable is the error of a request without an answer. The URL that Go's error shows holds no secret: users stand
+// in headers.
 func unreachable(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -20,8 +20,8 @@ import (
 	"replicator"
 )
 
-// generation is an index of ours: the alias NAME shows the documents of one of NAME-r1, NAME-r2 and so on. A view that is
-// defined anew or forgotten gets the next one, which takes the alias once it is filled.
+// generation is an index of ours: the alias NAME shows the documents of one of NAME-r1, NAME-r2 and so on. A view that
+// is defined anew or forgotten gets the next one, which takes the alias once it is filled.
 type generation struct {
 	index       string
 	number      int
@@ -32,8 +32,8 @@ type generation struct {
 	mourns      bool // its mapping finds documents with a dead letter
 
 	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
-	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It ends
-	// at random, so that an index of that name that was made anew is never taken for this one.
+	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It
+	// ends at random, so that an index of that name that was made anew is never taken for this one.
 	write string
 }
 
@@ -218,8 +218,9 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 	return nil
 }
 
-// design is the body of the request that creates an index, as far as the cluster takes it: it is asked what it would make of a template
-// with these mappings and settings, which changes nothing. A user who may not ask that learns it when the index is created.
+// design is the body of the request that creates an index, as far as the cluster takes it: it is asked what it would
+// make of a template with these mappings and settings, which changes nothing. A user who may not ask that learns it
+// when the index is created.
 func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (map[string]any, error) {
 	design, err := creation(v, g)
 	if err != nil {
@@ -278,8 +279,8 @@ func creation(v *replicator.View, g *generation) (map[string]any, error) {
 		properties = map[string]any{}
 		mapping["properties"] = properties
 	}
-	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they do: states
-	// cost no more than their bytes.
+	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they
+	// do: states cost no more than their bytes.
 	properties[stateField] = map[string]any{"type": "object", "dynamic": false, "properties": map[string]any{
 		"hidden": flag(), "dead": flag(),
 		"cells": map[string]any{"type": "object", "enabled": false},
@@ -314,8 +315,8 @@ func jsonObject(text, name string) (map[string]any, error) {
 	return object, nil
 }
 
-// show makes aliases show these generations in place of others. Nobody can write to these any more from that very step on; they
-// are removed a while later (see retired).
+// show makes aliases show these generations in place of others. Nobody can write to these any more from that very step
+// on; they are removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string
@@ -340,8 +341,8 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	return nil
 }
 
-// removeAbandoned removes generations that were never shown and that a newer one has taken the place of. One that can't be
-// removed is in nobody's way.
+// removeAbandoned removes generations that were never shown and that a newer one has taken the place of. One that can't
+// be removed is in nobody's way.
 func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 	s.retireSuperseded(older)
 	for _, g := range older {

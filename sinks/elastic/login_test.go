@@ -50,7 +50,8 @@ func guard(t *testing.T, word string) *guarded {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { g.Close(); transport.CloseIdleConnections() })
-	// The certificate is for example.com. By this name the client does not know the loopback, and compresses what it sends.
+	// The certificate is for example.com. By this name the client does not know the loopback, and compresses what it
+	// sends.
 	g.url = strings.Replace(g.URL, "127.0.0.1", "LOCALHOST", 1)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 	if err := os.WriteFile(g.caCert, text, 0o644); err != nil {

@@ -6,9 +6,9 @@ import (
 	"replicator"
 )
 
-// memory knows how documents were when this target wrote them last, of those written lately: an update of one then costs
-// one request instead of two. What it says may be out of date. A write is conditional on it, so it then fails and the
-// document is read; and what it takes for stale is read first.
+// memory knows how documents were when this target wrote them last, of those written lately: an update of one then
+// costs one request instead of two. What it says may be out of date. A write is conditional on it, so it then fails and
+// the document is read; and what it takes for stale is read first.
 type memory struct {
 	mu         sync.Mutex
 	young, old map[place]memo

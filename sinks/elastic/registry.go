@@ -13,8 +13,8 @@ import (
 	"replicator"
 )
 
-// registryID is the id of the document in each index that holds the marks: beside the data, so that whoever removes, empties
-// or restores the index takes them along.
+// registryID is the id of the document in each index that holds the marks: beside the data, so that whoever removes,
+// empties or restores the index takes them along.
 const registryID = "replicator:marks"
 
 // registry is that document: the view's mark for each source.
@@ -192,7 +192,8 @@ func (t *Target) isFilled(r registry) bool {
 	})
 }
 
-// takeOver lets the alias show the view's generation in place of the older ones, which go. Searches see either or the other.
+// takeOver lets the alias show the view's generation in place of the older ones, which go. Searches see either or the
+// other.
 func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.Refresh(ctx); err != nil {
 		return err

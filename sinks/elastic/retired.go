@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// searchTime is how long an index stays that an alias showed until now. A search resolves the alias on one node and then asks
-// the index's shards: where the index is gone by then, it answers with nothing and a failed shard, and who does not look at
-// _shards takes that for an empty view.
+// searchTime is how long an index stays that an alias showed until now. A search resolves the alias on one node and
+// then asks the index's shards: where the index is gone by then, it answers with nothing and a failed shard, and who
+// does not look at _shards takes that for an empty view.
 const searchTime = 3 * time.Second
 
 // retired are indexes whose place others have taken, each with the time from which it may be removed.
@@ -68,8 +68,8 @@ func (s *Sink) retireSuperseded(older []*generation) {
 	}
 }
 
-// removeRetired removes the retired indexes whose time has come. One that can't be removed is in nobody's way; the next Open
-// finds it again.
+// removeRetired removes the retired indexes whose time has come. One that can't be removed is in nobody's way; the next
+// Open finds it again.
 func (s *Sink) removeRetired(ctx context.Context) {
 	for _, index := range s.retired.take() {
 		if err := s.client.call(ctx, remove(index), nil); err != nil && !isMissing(err) {

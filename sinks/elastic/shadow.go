@@ -12,8 +12,8 @@ import (
 	"replicator"
 )
 
-// Shadowing is a Sink of one source that builds views beside the live ones and swaps them in. Several sources fill one index, each by a
-// pipeline of its own: which of them would swap? There a rebuild is done in place.
+// Shadowing is a Sink of one source that builds views beside the live ones and swaps them in. Several sources fill one
+// index, each by a pipeline of its own: which of them would swap? There a rebuild is done in place.
 type Shadowing struct{ *Sink }
 
 var _ replicator.Shadower = Shadowing{}
@@ -31,9 +31,9 @@ func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicat
 // Foreign implements replicator.Shadower: an index behind an alias is the program's alone.
 func (s Shadowing) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
 
-// Swap implements replicator.Shadower. First the shadows' indexes are said to be the views' own: they are then their newest
-// generations, which the next Open goes on in and the next Mark shows, should this process die here. Then one request moves all the
-// aliases. The indexes that they showed are removed a little later.
+// Swap implements replicator.Shadower. First the shadows' indexes are said to be the views' own: they are then their
+// newest generations, which the next Open goes on in and the next Mark shows, should this process die here. Then one
+// request moves all the aliases. The indexes that they showed are removed a little later.
 func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View) error {
 	var add, remove []*generation
 	var refused []error

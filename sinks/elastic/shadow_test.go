@@ -85,8 +85,8 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 	}
 }
 
-// A search finds out first which indexes an alias shows and asks these a moment later. If one is gone by then, it answers with
-// nothing, and that a shard failed.
+// A search finds out first which indexes an alias shows and asks these a moment later. If one is gone by then, it
+// answers with nothing, and that a shard failed.
 func TestASearchDuringASwapFindsEverything(t *testing.T) {
 	b := newBench(t, "")
 	sink := elastic.Shadowing{Sink: b.sink}

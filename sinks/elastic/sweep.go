@@ -28,8 +28,8 @@ type page struct {
 // keepPoint is how long a point in time is kept between two pages: the cells of one are looked up meanwhile.
 const keepPoint = "15m"
 
-// Outdated implements replicator.Target. It pages through all documents that show something, or would if no cell of theirs were a dead
-// letter, view by view.
+// Outdated implements replicator.Target. It pages through all documents that show something, or would if no cell of
+// theirs were a dead letter, view by view.
 func (t *Target) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
 	p, err := parsePage(after)
 	if err != nil || p.View >= len(t.kept) {

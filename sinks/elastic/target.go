@@ -109,8 +109,8 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 // errReplaced: another replicator swapped in a rebuilt view since the target was opened.
 var errReplaced = errors.New("a rebuilt view was swapped in since the views were opened: they are opened anew")
 
-// replaced is err, or what really happened where an index is missed whose place another generation of the view has taken: nothing is
-// lost then.
+// replaced is err, or what really happened where an index is missed whose place another generation of the view has
+// taken: nothing is lost then.
 func (t *Target) replaced(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err
@@ -127,7 +127,8 @@ func (t *Target) replaced(ctx context.Context, err error) error {
 	return err
 }
 
-// Refresh makes readers see all that was applied: Elasticsearch lets searches see it only after a while (refresh_interval).
+// Refresh makes readers see all that was applied: Elasticsearch lets searches see it only after a while
+// (refresh_interval).
 func (t *Target) Refresh(ctx context.Context) error {
 	var indexes []string
 	for _, k := range t.kept {

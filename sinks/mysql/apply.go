@@ -133,8 +133,8 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 // reject makes a value contribute nothing.
 func (c *converted) reject(err error) { c.stored, c.digest, c.err = nil, deadDigest, err }
 
-// applyOrSplit applies items in one transaction; if the server refuses one because of a value, in smaller ones, until the
-// value is found and rejected.
+// applyOrSplit applies items in one transaction; if the server refuses one because of a value, in smaller ones, until
+// the value is found and rejected.
 func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
 	err := t.applyPatiently(ctx, items)
 	reason := dataReason(err)
@@ -166,8 +166,8 @@ func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
 	return t.applyOrSplit(ctx, items)
 }
 
-// attempts is how often a transaction is tried that the server chose to give up for another one. Small tables are read from
-// end to end even for a few keys, and then lanes that share no key meet; that passes as the tables grow.
+// attempts is how often a transaction is tried that the server chose to give up for another one. Small tables are read
+// from end to end even for a few keys, and then lanes that share no key meet; that passes as the tables grow.
 const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
@@ -288,8 +288,8 @@ func (it *item) decide(before cellState, retired map[uint32]bool) {
 	}
 }
 
-// changes finds the keys whose contributions to view n changed: those whose digest did, those that the view sees for the
-// first time, and those that were looked at in full, because a repair writes what the state says is there already.
+// changes finds the keys whose contributions to view n changed: those whose digest did, those that the view sees for
+// the first time, and those that were looked at in full, because a repair writes what the state says is there already.
 func (t *Target) changes(n int, items []*item, states map[string]map[string]cellState) ([]change, error) {
 	k := t.kept[n]
 	if k.ledger {
@@ -334,7 +334,8 @@ func (t *Target) changes(n int, items []*item, states map[string]map[string]cell
 	return changes, nil
 }
 
-// gather collects what all cells of an entity contribute to a view, those of the batch included, in the order of its feeds.
+// gather collects what all cells of an entity contribute to a view, those of the batch included, in the order of its
+// feeds.
 func (t *Target) gather(k *keeper, entity string, items []*item, states map[string]cellState) ([][]row, error) {
 	type part struct {
 		feed int

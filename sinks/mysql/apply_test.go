@@ -47,8 +47,8 @@ func openTarget(t testing.TB, sink *mysql.Sink, views ...*replicator.View) repli
 	return target
 }
 
-// What only the server can judge is rejected alone, by splitting the batch; the other views of the cell and the other cells
-// of the batch are written.
+// What only the server can judge is rejected alone, by splitting the batch; the other views of the cell and the other
+// cells of the batch are written.
 func TestServerRefusalsAreRejectedAlone(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s,

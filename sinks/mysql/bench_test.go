@@ -45,7 +45,8 @@ func seedOp(n int, version int64, email string) replicator.Op {
 	}}
 }
 
-// cpu is how much processor time a process has used, its threads and the kernel included: what a busy machine doesn't distort.
+// cpu is how much processor time a process has used, its threads and the kernel included: what a busy machine doesn't
+// distort.
 func cpu(b *testing.B, pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -58,8 +59,8 @@ func cpu(b *testing.B, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
 }
 
-// Figures to compare with those of the design: a users cell of the seed, which feeds seven views, in batches of 500 by one
-// connection.
+// Figures to compare with those of the design: a users cell of the seed, which feeds seven views, in batches of 500 by
+// one connection.
 func BenchmarkSeedUsers(b *testing.B) {
 	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G", servers.MariaDB1011: "--innodb-log-file-size=1G"} {
 		b.Run(string(kind), func(b *testing.B) {

@@ -10,7 +10,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Check looks at what the views need, without changing anything: the connection, the server's settings, and each view's table.
+// Check looks at what the views need, without changing anything: the connection, the server's settings, and each view's
+// table.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	what := "sink " + s.name
 	srv, err := s.ask(ctx)
@@ -64,7 +65,8 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	return f
 }
 
-// mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give it, too.
+// mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give
+// it, too.
 func (s *Sink) mayCreate(ctx context.Context) bool {
 	rows, err := s.db.QueryContext(ctx, "SHOW GRANTS")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"replicator"
 )
 
-// What is one key is what the source's own column takes for one. A target has to tell apart what the source does: where its
-// column takes 'zz' and 'ZZ', or 'a' and 'a ', for one value and the source doesn't, two entities share rows, and each change of
-// one takes the other's away. So tables are created with binary collations, and one that somebody else made is refused where
-// its columns can't tell.
+// What is one key is what the source's own column takes for one. A target has to tell apart what the source does: where
+// its column takes 'zz' and 'ZZ', or 'a' and 'a ', for one value and the source doesn't, two entities share rows, and
+// each change of one takes the other's away. So tables are created with binary collations, and one that somebody else
+// made is refused where its columns can't tell.
 
 // SourceColumn is a column of a source's table as information_schema shows it.
 type SourceColumn struct {
@@ -39,7 +39,8 @@ func (c *SourceColumn) tellsSpaces() bool {
 	return c.Collation != "" && keepsSpaces(c.Collation)
 }
 
-// keepsSpaces reports whether a collation is a NO PAD one: all others, most _bin ones among them, ignore spaces at the end.
+// keepsSpaces reports whether a collation is a NO PAD one: all others, most _bin ones among them, ignore spaces at the
+// end.
 func keepsSpaces(collation string) bool {
 	return strings.Contains(collation, "_0900_") || strings.Contains(collation, "_nopad_") || collation == "binary"
 }
@@ -66,8 +67,8 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	return asFine(c.collation, from.Collation) && !(mariaDB && strings.Contains(c.collation, "_0900_")) // an alias of a later table of weights
 }
 
-// asFine reports whether a collation tells apart whatever another does: it is the same, or the same rules with accents and case.
-// What holds in utf8mb3 holds in utf8mb4.
+// asFine reports whether a collation tells apart whatever another does: it is the same, or the same rules with accents
+// and case. What holds in utf8mb3 holds in utf8mb4.
 func asFine(collation, than string) bool {
 	set, rules, _ := strings.Cut(collation, "_")
 	otherSet, otherRules, _ := strings.Cut(than, "_")
@@ -85,8 +86,8 @@ func asFine(collation, than string) bool {
 	return fine > coarse && coarse >= 0 && strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
 }
 
-// byBytes is a character set of the server's and a collation of it that tells apart all texts: of the wanted set, unless that has
-// none that keeps spaces at the end where they count.
+// byBytes is a character set of the server's and a collation of it that tells apart all texts: of the wanted set,
+// unless that has none that keeps spaces at the end where they count.
 func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, collation string, err error) {
 	var wanted []string
 	charset = strings.Replace(charset, "utf8mb3", "utf8", 1)
@@ -156,7 +157,8 @@ func (o *origins) orNone(log *slog.Logger) *origins {
 	return o
 }
 
-// column finds the column of a source's table that a path names; nil if it names none, or if the source can't be asked at all.
+// column finds the column of a source's table that a path names; nil if it names none, or if the source can't be asked
+// at all.
 func (o *origins) column(ctx context.Context, t replicator.Table, path string) (*SourceColumn, error) {
 	name, own := strings.CutPrefix(path, "$")
 	if o.ask == nil || !own && t.Body != "" || strings.ContainsAny(name, ".[=") || name == "" {
@@ -177,8 +179,8 @@ func (o *origins) column(ctx context.Context, t replicator.Table, path string) (
 	return &columns[i], nil
 }
 
-// confuses says which of the columns that make the view's rows can't tell apart what the source's columns do: those of its
-// key, or of a counter's group.
+// confuses says which of the columns that make the view's rows can't tell apart what the source's columns do: those of
+// its key, or of a counter's group.
 func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string, error) {
 	fields, columns := k.view.KeyFrom, k.keys
 	if k.ledger {

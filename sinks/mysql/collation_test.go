@@ -42,8 +42,8 @@ func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
 	})
 }
 
-// To the application that changes a key in its case alone, 'abc' and 'ABC' are one row; to the binlog one key goes and another
-// comes. They are in lanes of their own, so that either may be applied first.
+// To the application that changes a key in its case alone, 'abc' and 'ABC' are one row; to the binlog one key goes and
+// another comes. They are in lanes of their own, so that either may be applied first.
 func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 	key := func(id string) replicator.Key {
 		k, err := replicator.MakeKey(id, int64(7))

@@ -46,14 +46,15 @@ var converters = map[string]func(*column, any) (any, error){
 // known reports whether there is a way to convert values to the column's type.
 func (c *column) known() bool { return converters[c.typ] != nil }
 
-// collates reports whether the column may take values for equal that are not the same: by case, accents or trailing spaces (which
-// most _bin collations ignore, too).
+// collates reports whether the column may take values for equal that are not the same: by case, accents or trailing
+// spaces (which most _bin collations ignore, too).
 func (c *column) collates() bool {
 	return c.typ == "char" || c.typ == "varchar" || strings.HasSuffix(c.typ, "text")
 }
 
-// convert makes a value of the replicator's model (see replicator.Entry) one that the column holds unchanged, and that is
-// bound as it is: nil, int64, uint64, float64, string or []byte. What doesn't fit is an error, which never shows the value.
+// convert makes a value of the replicator's model (see replicator.Entry) one that the column holds unchanged, and that
+// is bound as it is: nil, int64, uint64, float64, string or []byte. What doesn't fit is an error, which never shows the
+// value.
 func (c *column) convert(v any) (any, error) {
 	if v == nil {
 		return nil, nil
@@ -61,7 +62,8 @@ func (c *column) convert(v any) (any, error) {
 	return converters[c.typ](c, v)
 }
 
-// mark is the placeholder for a value that is compared with the column. A DECIMAL and a bare text would be compared as DOUBLEs.
+// mark is the placeholder for a value that is compared with the column. A DECIMAL and a bare text would be compared as
+// DOUBLEs.
 func (c *column) mark() string {
 	if c.typ == "decimal" {
 		return fmt.Sprintf("CAST(? AS DECIMAL(%d,%d))", c.precision, c.scale)
@@ -133,8 +135,8 @@ func (c *column) text(v any) (any, error) {
 	return s, nil
 }
 
-// encoded is the size of a text in the column's character set, or an error if that can't hold it. Of sets that are rare the
-// server is the judge.
+// encoded is the size of a text in the column's character set, or an error if that can't hold it. Of sets that are rare
+// the server is the judge.
 func (c *column) encoded(s string) (int64, error) {
 	if !replicator.ValidText(s) {
 		return 0, c.misfit("a text that is not valid UTF-8")
@@ -175,8 +177,8 @@ func (c *column) encoded(s string) (int64, error) {
 	return size, nil
 }
 
-// cp1252 is what MySQL's latin1 holds at 0x80 to 0x9f. The C1 controls of Unicode at those places are no part of it, but
-// the five unused ones are.
+// cp1252 is what MySQL's latin1 holds at 0x80 to 0x9f. The C1 controls of Unicode at those places are no part of it,
+// but the five unused ones are.
 const cp1252 = "€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 
 // binary converts to BINARY, VARBINARY and the BLOBs: bytes, texts as their bytes, and to BINARY(16) a UUID in text.

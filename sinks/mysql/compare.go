@@ -49,8 +49,8 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	return cells, next, nil
 }
 
-// elsewhere reports of each key whether it is for another source's target to tell of: what only that knows; and what none
-// knows, which the first tells of.
+// elsewhere reports of each key whether it is for another source's target to tell of: what only that knows; and what
+// none knows, which the first tells of.
 func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
 	owners, err := t.owners(ctx, k.view.Name)
 	if err != nil {
@@ -73,8 +73,8 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 	return theirs, err
 }
 
-// Compare implements replicator.Target. The tables are read in one snapshot. What a version column holds isn't compared: a
-// version that is a position has no one true value.
+// Compare implements replicator.Target. The tables are read in one snapshot. What a version column holds isn't
+// compared: a version that is a position has no one true value.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	entities := make([]string, 0, len(ops))
@@ -169,7 +169,8 @@ func (it *item) stateIn(k *keeper, states map[string]map[string]cellState) repli
 	return replicator.Unseen
 }
 
-// isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking the server.
+// isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking
+// the server.
 func (it *item) isDead(i int, states map[string]map[string]cellState) (why error, dead bool) {
 	c := &it.values[i]
 	if why = cmp.Or(it.op.Values[i].Err, c.err); why != nil {
@@ -290,8 +291,8 @@ func (c *column) shown(v any) any {
 	return v
 }
 
-// asBound is a text that the server sent in the form that the value was bound in. What convert would refuse, because somebody
-// else put it there, stays a text.
+// asBound is a text that the server sent in the form that the value was bound in. What convert would refuse, because
+// somebody else put it there, stays a text.
 func (c *column) asBound(text string) any {
 	var v any = text
 	switch c.typ {
@@ -315,8 +316,8 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have with those it has. lacking are rows that it should have, too, where all that it has
-// are right: the table may have taken them for those.
+// differ compares the rows that a key should have with those it has. lacking are rows that it should have, too, where
+// all that it has are right: the table may have taken them for those.
 func (k *keeper) differ(want, got []row) (kind replicator.DifferenceKind, lacking []row) {
 	switch {
 	case len(want) == 0 && len(got) == 0:

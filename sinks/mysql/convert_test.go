@@ -16,7 +16,8 @@ const uuidText = "71f0c4d2-2918-44cc-a2df-6f486e96e37c"
 
 var uuidBytes = []byte("\x71\xf0\xc4\xd2\x29\x18\x44\xcc\xa2\xdf\x6f\x48\x6e\x96\xe3\x7c")
 
-// exactOnMariaDB is what MariaDB, which keeps a document's text, stores; MySQL would round the number, so it is rejected there.
+// exactOnMariaDB is what MariaDB, which keeps a document's text, stores; MySQL would round the number, so it is
+// rejected there.
 const exactOnMariaDB = "[12345678901234567890123]"
 
 // bad is what a value that must be rejected reads as.

@@ -10,20 +10,20 @@ import (
 	"replicator"
 )
 
-// counterKind keeps one row a group: the group's columns, and the sum of the amounts that cells contribute. A sum of 0 is no
-// row.
+// counterKind keeps one row a group: the group's columns, and the sum of the amounts that cells contribute. A sum of 0
+// is no row.
 //
-// A group is shared by cells of many keys, so what a cell contributes can't be read from the table: it is kept in the cell's
-// state (keeper.ledger), and a change takes the old amounts back and adds the new ones, in the transaction that writes the
-// state. So a replay adds nothing. What was changed in the table by hand stays wrong until the view is
+// A group is shared by cells of many keys, so what a cell contributes can't be read from the table: it is kept in the
+// cell's state (keeper.ledger), and a change takes the old amounts back and adds the new ones, in the transaction that
+// writes the state. So a replay adds nothing. What was changed in the table by hand stays wrong until the view is
 // repaired or rebuilt.
 //
-// Writers of different keys meet in a group's row: the server adds under the row's lock, and groups are written in one order.
-// Amounts and sums are exact: the column is an integer or a DECIMAL. An amount whose sum the column can't hold is rejected; in
-// an UNSIGNED column negative amounts are, so that a sum there never depends on the order of its parts.
+// Writers of different keys meet in a group's row: the server adds under the row's lock, and groups are written in one
+// order. Amounts and sums are exact: the column is an integer or a DECIMAL. An amount whose sum the column can't hold
+// is rejected; in an UNSIGNED column negative amounts are, so that a sum there never depends on the order of its parts.
 //
-// Groups are what the source tells apart. A table that somebody made may take "Foo" and "foo" for one, under a case-insensitive
-// collation: where two groups meet in one row, the sum there is neither's, and the view fails.
+// Groups are what the source tells apart. A table that somebody made may take "Foo" and "foo" for one, under a
+// case-insensitive collation: where two groups meet in one row, the sum there is neither's, and the view fails.
 type counterKind struct{}
 
 // group and amount are a counter's columns.
@@ -154,7 +154,8 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 	return w.removeZeroes(k, mayVanish)
 }
 
-// keptApart fails where a group that was added to is another's row: the key's columns take both for one. It looks only where they may.
+// keptApart fails where a group that was added to is another's row: the key's columns take both for one. It looks only
+// where they may.
 func (w *writer) keptApart(k *keeper, rows []row) error {
 	if len(k.loose) == 0 {
 		return nil
@@ -199,9 +200,9 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	return nil
 }
 
-// removeZeroes deletes the rows of groups whose sum is 0 now. They are looked up without a lock, and are locked all the same,
-// having been written; then they are deleted one by one: a DELETE of a list would read a small table from end to end, and wait
-// for every row that another lane holds.
+// removeZeroes deletes the rows of groups whose sum is 0 now. They are looked up without a lock, and are locked all the
+// same, having been written; then they are deleted one by one: a DELETE of a list would read a small table from end to
+// end, and wait for every row that another lane holds.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
 	for len(groups) > 0 {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Dates and times are taken as texts: in the servers' form ("2009-02-27 18:30:05.25") or that of ISO 8601 ("2009-02-27T18:30:05Z",
-// "…+09:00"). A zone is turned into UTC, which is the session's. Digits of a second beyond the column's are an error unless
-// they are zero. Numbers are not taken: seconds or milliseconds, nobody knows.
+// Dates and times are taken as texts: in the servers' form ("2009-02-27 18:30:05.25") or that of ISO 8601
+// ("2009-02-27T18:30:05Z", "…+09:00"). A zone is turned into UTC, which is the session's. Digits of a second beyond the
+// column's are an error unless they are zero. Numbers are not taken: seconds or milliseconds, nobody knows.
 
 // moment is a parsed date and time.
 type moment struct {
@@ -59,8 +59,8 @@ func parseMoment(s string) (m moment, ok bool) {
 	return m, m.clock(s)
 }
 
-// validDate reports whether the server takes the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real day, or one with a zero month
-// or day.
+// validDate reports whether the server takes the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real day, or one with
+// a zero month or day.
 func (m *moment) validDate() bool {
 	if m.month > 12 || m.day > 31 {
 		return false

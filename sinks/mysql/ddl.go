@@ -57,8 +57,8 @@ const (
 	guessedSum     = "BIGINT"
 )
 
-// ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values apart; who
-// wants it otherwise says so in `types`.
+// ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values
+// apart; who wants it otherwise says so in `types`.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	database, table := split(v.Table, s.database)
 	name := sqlname.Quote(table)
@@ -127,7 +127,8 @@ func (d *declarer) keys(ctx context.Context) {
 	}
 }
 
-// column declares a column: by the type that the configuration names, else by that of the source's column, else by a guess.
+// column declares a column: by the type that the configuration names, else by that of the source's column, else by a
+// guess.
 func (d *declarer) column(ctx context.Context, f replicator.Field, guess, null string) {
 	typ, note := d.view.Types[f.Name], ""
 	if typ == "" && d.err == nil {
@@ -142,8 +143,9 @@ func (d *declarer) column(ctx context.Context, f replicator.Field, guess, null s
 // mariaDBTypes are the types that only MariaDB has, and those of the texts that it shows.
 var mariaDBTypes = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
 
-// sourceType is the type of the source's column that a field is made of, texts with a binary collation of their character set; ""
-// if the field is made of something else, or of columns of several types, or if the type is too long for a key.
+// sourceType is the type of the source's column that a field is made of, texts with a binary collation of their
+// character set; "" if the field is made of something else, or of columns of several types, or if the type is too long
+// for a key.
 func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.Field, from *origins) (string, error) {
 	typ := ""
 	for i, feed := range v.From {
@@ -174,8 +176,8 @@ func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.
 	return typ, nil
 }
 
-// indexKeys are the keys of an index's table: by value, and by the entity's key. Columns that are too long to be indexed in
-// full can't be part of a primary key, which would take values for equal that begin alike.
+// indexKeys are the keys of an index's table: by value, and by the entity's key. Columns that are too long to be
+// indexed in full can't be part of a primary key, which would take values for equal that begin alike.
 func indexKeys(v *replicator.View, keys []string) []string {
 	var parts []string
 	long := false

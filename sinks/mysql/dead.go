@@ -8,8 +8,8 @@ import (
 	"replicator"
 )
 
-// A state says of each view whether the cell is a dead letter there. The table of the dead says the same, so that they can be found
-// without reading all states: it changes with them, in the same transaction.
+// A state says of each view whether the cell is a dead letter there. The table of the dead says the same, so that they
+// can be found without reading all states: it changes with them, in the same transaction.
 
 // Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
@@ -48,7 +48,8 @@ func (t *Target) dead(ctx context.Context, k *keeper, after string, limit int) (
 	return cells, next, rows.Err()
 }
 
-// writeDead makes the table of the dead say what the items' states do. Of the dead themselves it does so whatever it said before.
+// writeDead makes the table of the dead say what the items' states do. Of the dead themselves it does so whatever it
+// said before.
 func (w *writer) writeDead(items []*item) error {
 	var died, risen []any
 	for _, it := range items {

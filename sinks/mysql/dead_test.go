@@ -9,8 +9,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A sink from before there was a table of the dead gets it when it is opened, as does one whose table somebody dropped: nothing has to be
-// filled anew. Cells that were dead before stand there once they are looked at.
+// A sink from before there was a table of the dead gets it when it is opened, as does one whose table somebody dropped:
+// nothing has to be filled anew. Cells that were dead before stand there once they are looked at.
 func TestTheTableOfTheDeadIsMadeWhereItIsMissing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE checked (id BINARY(16) PRIMARY KEY, email VARCHAR(50), CHECK (email <> 'no'))")

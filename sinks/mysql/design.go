@@ -36,8 +36,8 @@ var declaredColumn = regexp.MustCompile("(?m)^  `((?:[^`]|``)+)` ([a-zA-Z0-9]+)"
 var unconvertible = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
 	"geomcollection", "vector"}
 
-// uncreatable says what the server has against a table: it is asked to make a temporary one, which nobody else sees and which is gone at
-// once. A user who may not do that is told by the grants alone.
+// uncreatable says what the server has against a table: it is asked to make a temporary one, which nobody else sees and
+// which is gone at once. A user who may not do that is told by the grants alone.
 func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement string) error {
 	doing := creating(v)
 	if !s.mayCreate(ctx) {

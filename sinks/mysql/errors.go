@@ -12,7 +12,8 @@ import (
 	"replicator"
 )
 
-// Messages of servers may quote values ("Duplicate entry '…'"), which must not reach a log. Those of these errors don't.
+// Messages of servers may quote values ("Duplicate entry '…'"), which must not reach a log. Those of these errors
+// don't.
 var plainMessages = map[uint16]bool{
 	1040: true, 1044: true, 1045: true, 1049: true, 1053: true, 1054: true, 1114: true, 1142: true, 1143: true, 1146: true, 1205: true, 1213: true,
 	1227: true, 1290: true, 1317: true, 1364: true, 1370: true, 1665: true, 1698: true, 1792: true, 1820: true, 1836: true, 1862: true, 3118: true, 3024: true,
@@ -69,8 +70,9 @@ const (
 	errLockWait = 1205 // for a row's lock, or for a table's
 )
 
-// transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once. One that
-// waited for a lock in vain may not: who holds it so long is somebody else, and that the views wait for him has to show.
+// transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once.
+// One that waited for a lock in vain may not: who holds it so long is somebody else, and that the views wait for him
+// has to show.
 func transient(err error) bool { return is(err, errDeadlock) }
 
 func is(err error, numbers ...uint16) bool {
@@ -86,8 +88,8 @@ func is(err error, numbers ...uint16) bool {
 	return false
 }
 
-// serverErrors are those that a server answers a statement with whatever the table is: it shuts down, is read-only, full, or gives up a
-// transaction for another one.
+// serverErrors are those that a server answers a statement with whatever the table is: it shuts down, is read-only,
+// full, or gives up a transaction for another one.
 var serverErrors = []uint16{errDeadlock, 1021, 1030, 1040, 1045, 1053, 1114, 1203, 1226, 1290, 1317, 1698, 1792, 1820, 1836, 1862, 1969, 3024, 3118}
 
 // ofTable reports whether the server refuses a statement because of the table that it is about.
@@ -96,8 +98,8 @@ func ofTable(err error) bool {
 	return errors.As(err, &e) && !slices.Contains(serverErrors, e.Number)
 }
 
-// classify says what was being done when err happened, hides what might be a value, and marks what only a person can mend.
-// Errors of the context and of the connection are temporary like all others.
+// classify says what was being done when err happened, hides what might be a value, and marks what only a person can
+// mend. Errors of the context and of the connection are temporary like all others.
 func classify(err error, doing string) error {
 	if err == nil || replicator.IsFatal(err) {
 		return err
@@ -127,7 +129,8 @@ func classify(err error, doing string) error {
 	return text
 }
 
-// ownTable reports whether the server's message "Table 'database.name' doesn't exist" is about a table of the sink's own.
+// ownTable reports whether the server's message "Table 'database.name' doesn't exist" is about a table of the sink's
+// own.
 func ownTable(message string) bool {
 	return slices.ContainsFunc([]string{viewsTable, stateTable, locksTable, deadTable}, func(name string) bool {
 		return strings.Contains(message, "."+name+"'")

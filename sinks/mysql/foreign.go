@@ -9,9 +9,10 @@ import (
 	"replicator"
 )
 
-// Foreign implements replicator.Shadower: it names what the view's table has that is not the view's. CREATE TABLE … LIKE copies
-// neither triggers nor foreign keys, those of other tables follow the old one through its RENAME, and what the application keeps in
-// columns of its own is in no cell. Triggers are seen only by an account that has TRIGGER on the table.
+// Foreign implements replicator.Shadower: it names what the view's table has that is not the view's. CREATE TABLE …
+// LIKE copies neither triggers nor foreign keys, those of other tables follow the old one through its RENAME, and what
+// the application keeps in columns of its own is in no cell. Triggers are seen only by an account that has TRIGGER on
+// the table.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
 	sh, err := s.readShape(ctx, v.Table)
 	if err != nil || sh == nil {

@@ -9,8 +9,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A table that was empty when its view was registered is filled without looking for old rows. What somebody else writes there
-// meanwhile is replaced all the same.
+// A table that was empty when its view was registered is filled without looking for old rows. What somebody else writes
+// there meanwhile is replaced all the same.
 func TestAFirstFillReplacesWhatIsWrittenByHandMeanwhile(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE emails (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))",

@@ -10,12 +10,12 @@ import (
 
 // indexKind keeps one row for each distinct value: the fields' columns and the key's.
 //
-// The old entries of a key are found by its key columns; no before-image is needed, and rows that somebody else put there for
-// the key go, too. Where several cells feed a key, all their entries are written again when one changes: what two cells
-// claim stays as long as one does.
+// The old entries of a key are found by its key columns; no before-image is needed, and rows that somebody else put
+// there for the key go, too. Where several cells feed a key, all their entries are written again when one changes: what
+// two cells claim stays as long as one does.
 //
-// Values that the table's own unique key takes for equal ("Foo" and "foo" under a case-insensitive collation) are one entry:
-// the first of them.
+// Values that the table's own unique key takes for equal ("Foo" and "foo" under a case-insensitive collation) are one
+// entry: the first of them.
 type indexKind struct{}
 
 func (indexKind) check(k *keeper, sh *shape) []string {
@@ -52,7 +52,8 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// autoOnly reports whether an index is made of nothing but an AUTO_INCREMENT column: rows get numbers of their own there.
+// autoOnly reports whether an index is made of nothing but an AUTO_INCREMENT column: rows get numbers of their own
+// there.
 func autoOnly(x *index, sh *shape) bool {
 	if len(x.parts) != 1 {
 		return false

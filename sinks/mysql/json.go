@@ -11,8 +11,8 @@ import (
 	"replicator"
 )
 
-// json converts any value to the text of a JSON document, numbers with all their digits. Bytes, which JSON has no form for,
-// are their hexadecimal digits, as in every sink.
+// json converts any value to the text of a JSON document, numbers with all their digits. Bytes, which JSON has no form
+// for, are their hexadecimal digits, as in every sink.
 func (c *column) json(v any) (any, error) {
 	if raw, ok := v.(replicator.RawJSON); ok {
 		if !json.Valid(raw) {
@@ -33,7 +33,8 @@ func (c *column) json(v any) (any, error) {
 	return string(b), nil
 }
 
-// keepsNumbers reports whether MySQL, which keeps numbers in JSON as integers of 64 bits or as doubles, would change none.
+// keepsNumbers reports whether MySQL, which keeps numbers in JSON as integers of 64 bits or as doubles, would change
+// none.
 func keepsNumbers(v any) bool {
 	switch v := v.(type) {
 	case replicator.Number:

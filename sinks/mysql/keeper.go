@@ -167,9 +167,9 @@ func (s *Sink) sharesKeys(v *replicator.View) bool {
 	return len(v.From) > 1 || (len(v.From) == 1 && v.From[0].Column == "" && s.tables[v.From[0].Table].Column != "")
 }
 
-// keyOrder finds for each of the target's key columns the place of its value in a cell's key. It must be the same in every
-// table that the view is made from, or their cells would not meet; and no part of the key may be left out, or the cells of
-// two entities would.
+// keyOrder finds for each of the target's key columns the place of its value in a cell's key. It must be the same in
+// every table that the view is made from, or their cells would not meet; and no part of the key may be left out, or the
+// cells of two entities would.
 func (s *Sink) keyOrder(v *replicator.View) ([]int, error) {
 	var order []int
 	for n, f := range v.From {
@@ -217,8 +217,8 @@ func (k *keeper) key(values []any) ([]any, error) {
 	return key, nil
 }
 
-// ofSource makes a number of a text of digits that the source shows of a DECIMAL: keys hold it as a text. Where nothing is known of the
-// source's column, digits that the target would show so are taken for one.
+// ofSource makes a number of a text of digits that the source shows of a DECIMAL: keys hold it as a text. Where nothing
+// is known of the source's column, digits that the target would show so are taken for one.
 func (k *keeper) ofSource(i int, v any) any {
 	text, ok := v.(string)
 	if !ok {

@@ -53,8 +53,9 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 		"if the table was changed by hand, rebuild the view", k.view.Name, k.view.Table, k.amount().name, dataReason(err))), k.view.Name)
 }
 
-// registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all partitions.
-// Whoever still applies by an older registration of the view fails from then on: the epoch is raised, unless nobody ever did.
+// registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all
+// partitions. Whoever still applies by an older registration of the view fails from then on: the epoch is raised,
+// unless nobody ever did.
 //
 // Several sources may fill one table: the first that registers a definition empties it, and takes the others' older
 // registrations with it; the others join.
@@ -154,15 +155,16 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 	return differences
 }
 
-// heldInLedger pages through the cells that contribute. Whether the sums are right no cell by itself can show: see Strays.
+// heldInLedger pages through the cells that contribute. Whether the sums are right no cell by itself can show: see
+// Strays.
 func (t *Target) heldInLedger(ctx context.Context, k *keeper, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.cells(ctx, after, limit, func(state cellState) bool {
 		return state.find(k.id).contributes()
 	})
 }
 
-// wrongSums are groups whose sum in the table is not that of the ledger, of all sources, from the beginning of a span to the returned
-// end. Both are read in one snapshot.
+// wrongSums are groups whose sum in the table is not that of the ledger, of all sources, from the beginning of a span
+// to the returned end. Both are read in one snapshot.
 func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wrongSum, end uint64, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -172,8 +174,9 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums makes the table hold the sums of the ledger in the groups of a span that are to be mended, whatever was done to it by hand,
-// and returns how many were wrong. Writers wait meanwhile; where nothing is wrong, which is seen without them, they don't.
+// mendSums makes the table hold the sums of the ledger in the groups of a span that are to be mended, whatever was done
+// to it by hand, and returns how many were wrong. Writers wait meanwhile; where nothing is wrong, which is seen without
+// them, they don't.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)

@@ -97,7 +97,8 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return nil
 }
 
-// unmarked is why nothing could be marked. A database that was there when the views were opened, and isn't now, is lost with all it held.
+// unmarked is why nothing could be marked. A database that was there when the views were opened, and isn't now, is lost
+// with all it held.
 func (t *Target) unmarked(err error) error {
 	if is(err, noDatabase) {
 		return fmt.Errorf("database %s is gone: %w", t.sink.database, replicator.ErrSinkLost)
@@ -149,7 +150,8 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, at replicator.Standing) (
 	return marked, t.write(ctx, tx, found, marked)
 }
 
-// write writes the marks that changed, in as few statements as there are different ones: most often all views stand at one place.
+// write writes the marks that changed, in as few statements as there are different ones: most often all views stand at
+// one place.
 func (t *Target) write(ctx context.Context, tx *sql.Tx, found []storedMark, marked []replicator.Standing) error {
 	changed := map[storedMark][]any{}
 	var order []storedMark
@@ -174,8 +176,8 @@ func (t *Target) write(ctx context.Context, tx *sql.Tx, found []storedMark, mark
 	return nil
 }
 
-// lost is err, or what really happened where marks are missed because another replicator swapped in rebuilt views: these have marks of
-// their own, and nothing is lost.
+// lost is err, or what really happened where marks are missed because another replicator swapped in rebuilt views:
+// these have marks of their own, and nothing is lost.
 func (t *Target) lost(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err

@@ -24,15 +24,16 @@ type Config struct {
 	Tables []replicator.Table // the source's tables that the views are made from
 	Logger *slog.Logger       // nil: none
 
-	// Timeout is after how long without an answer a connection is lost; 0: the constant Timeout. The DSN's readTimeout wins.
+	// Timeout is after how long without an answer a connection is lost; 0: the constant Timeout. The DSN's readTimeout
+	// wins.
 	Timeout time.Duration
 
 	// SumBytes is about how much memory the groups of a counter take whose sums are compared at once; 0: DefaultSumBytes.
 	SumBytes int64
 
-	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named, for they are alike. It is
-	// asked whenever a view's table is looked at. nil: types that the configuration doesn't name are guessed, and tables may
-	// take for one key what the source tells apart.
+	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named, for they are
+	// alike. It is asked whenever a view's table is looked at. nil: types that the configuration doesn't name are guessed,
+	// and tables may take for one key what the source tells apart.
 	Columns func(ctx context.Context, source, table string) ([]SourceColumn, error)
 }
 

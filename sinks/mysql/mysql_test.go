@@ -45,8 +45,8 @@ func from(columns ...string) []replicator.Feed {
 	return out
 }
 
-// suiteViews are views of every shape that a MySQL sink keeps, and suiteDDL their tables: as the seed has them, without a
-// UNIQUE key on the entity, with a version, merged, with composite keys.
+// suiteViews are views of every shape that a MySQL sink keeps, and suiteDDL their tables: as the seed has them, without
+// a UNIQUE key on the entity, with a version, merged, with composite keys.
 var suiteViews = []*replicator.View{
 	{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), KeyFrom: rowKey("row_key"), Table: "by_email", Fingerprint: "1"},
 	{Name: "by_tag", Kind: "index", From: from("cell.users"), Fields: fields("tags[]", "city"), KeyFrom: rowKey("row_key"), Table: "by_tag", Fingerprint: "1"},

@@ -67,8 +67,8 @@ func (d digits) String() string {
 	return s
 }
 
-// exact returns a number's digits; false if v is none. A text counts if it is the usual form of the number, so that nothing
-// of it is lost ("007" is not).
+// exact returns a number's digits; false if v is none. A text counts if it is the usual form of the number, so that
+// nothing of it is lost ("007" is not).
 func exact(v any) (digits, bool) {
 	switch v := v.(type) {
 	case int64, uint64:
@@ -142,9 +142,10 @@ func (c *column) decimal(v any) (any, error) {
 	return d.String(), nil
 }
 
-// float converts to FLOAT and DOUBLE. A decimal number is seldom one of theirs; what counts is that reading it back shortest
-// gives the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE. What is bound for a FLOAT is the FLOAT
-// itself: the server compares it as a DOUBLE, to which 0.1 is another number, and finds the shortest digits of the largest too large.
+// float converts to FLOAT and DOUBLE. A decimal number is seldom one of theirs; what counts is that reading it back
+// shortest gives the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE. What is bound for
+// a FLOAT is the FLOAT itself: the server compares it as a DOUBLE, to which 0.1 is another number, and finds the
+// shortest digits of the largest too large.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {

@@ -19,10 +19,10 @@ const (
 	deadTable  = "replicator_dead"
 )
 
-// ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity lie
-// side by side. A view that was defined anew gets a row and an id of its own; the old row stays, without a name, so that its
-// id is never given again while states may still mention it. The table of views comes last: where it is there and the states
-// aren't, these were lost, and are not about to be created by another replicator.
+// ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity
+// lie side by side. A view that was defined anew gets a row and an id of its own; the old row stays, without a name, so
+// that its id is never given again while states may still mention it. The table of views comes last: where it is there
+// and the states aren't, these were lost, and are not about to be created by another replicator.
 var ownTables = []string{
 	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
   id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
@@ -54,8 +54,8 @@ var ownTables = []string{
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`,
 }
 
-// createOwn creates the sink's own tables. Where the states are gone but marks are left, the marks go too: they would claim
-// what nobody can judge any more.
+// createOwn creates the sink's own tables. Where the states are gone but marks are left, the marks go too: they would
+// claim what nobody can judge any more.
 func (s *Sink) createOwn(ctx context.Context) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
@@ -117,8 +117,8 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 // marks is n placeholders.
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
-// register gives the view its id and salt: those it has, if it is known by this fingerprint. emptied says that a counter's
-// table was emptied for it, which raises the epoch.
+// register gives the view its id and salt: those it has, if it is known by this fingerprint. emptied says that a
+// counter's table was emptied for it, which raises the epoch.
 func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied bool, err error) {
 	for range 3 {
 		var fingerprint string
@@ -167,8 +167,8 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 	return err
 }
 
-// retiredIDs are the ids of views that were forgotten or defined anew. What states say of them is dropped when they are written
-// next.
+// retiredIDs are the ids of views that were forgotten or defined anew. What states say of them is dropped when they are
+// written next.
 func retiredIDs(ctx context.Context, q querier) (map[uint32]bool, error) {
 	rows, err := q.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name IS NULL")
 	if err != nil {
@@ -213,8 +213,8 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, classify(rows.Err(), "table "+viewsTable)
 }
 
-// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id: states that
-// mention the old one say nothing of it any more.
+// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id:
+// states that mention the old one say nothing of it any more.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)
 	if is(err, noTable, noDatabase) {

@@ -8,13 +8,13 @@ import (
 	"replicator"
 )
 
-// rowKind keeps one row a key. Where several cells feed it, each field comes from the first feed that has it; a cell that is
-// gone takes only its own fields with it, and the row goes with its last cell. While a field that the table wants NOT NULL is
-// missing from all of them, there is no row: the cell that brings it completes it.
+// rowKind keeps one row a key. Where several cells feed it, each field comes from the first feed that has it; a cell
+// that is gone takes only its own fields with it, and the row goes with its last cell. While a field that the table
+// wants NOT NULL is missing from all of them, there is no row: the cell that brings it completes it.
 //
 // Only the view's columns are written: what else a row holds stays, until the row goes. A table whose primary key is an
-// AUTO_INCREMENT column of its own uses up a number with each change, as INSERT … ON DUPLICATE KEY UPDATE does: make it a
-// BIGINT.
+// AUTO_INCREMENT column of its own uses up a number with each change, as INSERT … ON DUPLICATE KEY UPDATE does: make it
+// a BIGINT.
 type rowKind struct{}
 
 func (rowKind) check(k *keeper, sh *shape) []string {

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// row is what an entry becomes: a value for each of the view's fields and the version, where the table has a column for it.
-// Values are as they are bound: nil, int64, uint64, float64, string, []byte.
+// row is what an entry becomes: a value for each of the view's fields and the version, where the table has a column for
+// it. Values are as they are bound: nil, int64, uint64, float64, string, []byte.
 type row []any
 
 // The kinds of values in the stored form of rows.
@@ -20,8 +20,8 @@ const (
 	valueBytes  = 'b'
 )
 
-// appendRows appends the stored form of rows: their number, and for each the number of values and the values, each with its
-// kind. It is what a digest is made of.
+// appendRows appends the stored form of rows: their number, and for each the number of values and the values, each with
+// its kind. It is what a digest is made of.
 func appendRows(b []byte, rows []row) []byte {
 	b = binary.AppendUvarint(b, uint64(len(rows)))
 	for _, r := range rows {

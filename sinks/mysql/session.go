@@ -12,16 +12,18 @@ import (
 	"replicator/internal/link"
 )
 
-// Timeout is after how long without an answer a connection is lost, unless the DSN's readTimeout or Config.Timeout says otherwise.
+// Timeout is after how long without an answer a connection is lost, unless the DSN's readTimeout or Config.Timeout says
+// otherwise.
 const Timeout = 30 * time.Second
 
 // settings is how every session of the sink is set up, whatever the server's defaults are:
 //
-//   - strict, so that nothing is cut or rounded without an error; zero dates are allowed, because sources hold them; a zero
-//     stays a zero in an AUTO_INCREMENT column
-//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. The variable's name
-//     differs between servers, the statement doesn't
-//   - locks are waited for shortly, and not as long as an answer: a lock that lasts is an error that shows, and is tried again
+//   - strict, so that nothing is cut or rounded without an error; zero dates are allowed, because sources hold them; a
+//     zero stays a zero in an AUTO_INCREMENT column
+//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. The variable's
+//     name differs between servers, the statement doesn't
+//   - locks are waited for shortly, and not as long as an answer: a lock that lasts is an error that shows, and is
+//     tried again
 //   - the server doesn't wait long for a client in the middle of a statement or of its result, either
 //   - no notes: an UPDATE of many rows would make one for each
 func settings(silence time.Duration) []string {
@@ -73,8 +75,8 @@ type server struct {
 // isMariaDB tells MariaDB from MySQL, whatever its version.
 func (s *server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
 
-// newRow is how ON DUPLICATE KEY UPDATE names the row that was to be inserted, and what must follow VALUES for it: MariaDB
-// doesn't know the alias, MySQL warns of VALUES() at each use.
+// newRow is how ON DUPLICATE KEY UPDATE names the row that was to be inserted, and what must follow VALUES for it:
+// MariaDB doesn't know the alias, MySQL warns of VALUES() at each use.
 func (s *server) newRow(quoted string) string {
 	if s.mariaDB {
 		return "VALUES(" + quoted + ")"

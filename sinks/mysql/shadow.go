@@ -16,8 +16,8 @@ import (
 )
 
 // A shadow is a table beside the live one, in the same database and of the same shape, kept under the view's name with
-// replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but is no part of
-// a transaction. So it goes in three steps, each of which can be taken up by whoever comes next:
+// replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but is no
+// part of a transaction. So it goes in three steps, each of which can be taken up by whoever comes next:
 //
 //  1. in one transaction: the shadows' rows in replicator_views get the phase "swapping", and the epoch of every partition is
 //     raised. That waits for batches under way, and whoever applies with ids of an earlier Open fails from then on.
@@ -61,8 +61,8 @@ func needsMore(err error, doing string) error {
 	return classify(err, doing)
 }
 
-// createShadow creates a shadow's table, like the live one. It is renamed there and back, so that a right that the swap will
-// need is missed now: a swap that has begun must be completed, and holds up the live view until then.
+// createShadow creates a shadow's table, like the live one. It is renamed there and back, so that a right that the swap
+// will need is missed now: a swap that has begun must be completed, and holds up the live view until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 	live := strings.TrimSuffix(v.Table, shadowTable)
 	sh, err := s.readShape(ctx, v.Table)
@@ -133,9 +133,10 @@ func noShadow(v *replicator.View) error {
 		v.Name, v.Table+shadowTable)), v.Name)
 }
 
-// trySwaps finds the views that can't be swapped in: each by itself, before anybody is shut out for the sake of all. Both tables
-// are renamed there and back in one statement, which nobody sees and which takes the rights and the locks that a swap takes. Who
-// waits for a lock that another session holds on the table of one of several views is not waited for.
+// trySwaps finds the views that can't be swapped in: each by itself, before anybody is shut out for the sake of all.
+// Both tables are renamed there and back in one statement, which nobody sees and which takes the rights and the locks
+// that a swap takes. Who waits for a lock that another session holds on the table of one of several views is not waited
+// for.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -184,8 +185,8 @@ type swapping struct {
 
 func (b swapping) live() string { return strings.TrimSuffix(b.table, shadowTable) }
 
-// completeSwaps takes swaps that have begun to their end, or takes them back where the server refuses them: what is then said of that is
-// for whoever asks for the swap next.
+// completeSwaps takes swaps that have begun to their end, or takes them back where the server refuses them: what is
+// then said of that is for whoever asks for the swap next.
 func (s *Sink) completeSwaps(ctx context.Context) error {
 	undone, err := s.endSwaps(ctx)
 	if undone != nil {
@@ -194,7 +195,8 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 	return err
 }
 
-// endSwaps takes swaps that have begun to their end. One process at a time does so. Those that the server refuses are undone.
+// endSwaps takes swaps that have begun to their end. One process at a time does so. Those that the server refuses are
+// undone.
 func (s *Sink) endSwaps(ctx context.Context) (undone, err error) {
 	begun, err := s.swapsBegun(ctx)
 	if err != nil || len(begun) == 0 {
@@ -310,7 +312,8 @@ func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 	return err
 }
 
-// renames are those that put a shadow's table in the live one's place; none where the shadow's is not there, as after they were made.
+// renames are those that put a shadow's table in the live one's place; none where the shadow's is not there, as after
+// they were made.
 func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 	sh, err := s.readShape(ctx, b.table)
 	if err != nil || sh == nil {

@@ -9,7 +9,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A second replicator that had opened the view before is not told that the sink lost it: it would stop, or fill the view anew.
+// A second replicator that had opened the view before is not told that the sink lost it: it would stop, or fill the
+// view anew.
 func TestATargetOfBeforeASwapIsOpenedAnew(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)")

@@ -63,9 +63,10 @@ func (x *index) exactly(names []string) bool {
 	return x.unique && len(x.parts) == len(names) && x.whole(names)
 }
 
-// readShape reads what a table is like; nil if there is none, or none that the user may see. It is read in a transaction that has
-// read from the table, so that an ALTER or a swap that is under way is waited for: MariaDB's information_schema leaves out a table
-// that is being replaced (warning 1684) where the session holds a lock of any kind, and ours hold a user lock each (see package link).
+// readShape reads what a table is like; nil if there is none, or none that the user may see. It is read in a
+// transaction that has read from the table, so that an ALTER or a swap that is under way is waited for: MariaDB's
+// information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock of any
+// kind, and ours hold a user lock each (see package link).
 func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	database, table := split(name, s.database)
 	sh := &shape{database: database, table: table}

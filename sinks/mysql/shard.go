@@ -22,8 +22,8 @@ type shardColumn struct {
 var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum",
 	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
 
-// shardOf is the shard that a value leads to, 0 ≤ shard < n. The value is one that the column's convert returned, not nil:
-// what decides is what is stored.
+// shardOf is the shard that a value leads to, 0 ≤ shard < n. The value is one that the column's convert returned, not
+// nil: what decides is what is stored.
 //
 //	integers                 value mod n, never negative: -1 leads to the last shard
 //	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n
@@ -75,8 +75,8 @@ func (k *keeper) findShardColumn() (problems []string) {
 	return problems
 }
 
-// homes says where a view's parts belong: the entries of a value by shard. A value that the view can't hold belongs whole to
-// every shard, so that each rejects it by the same rule, or finds it stale.
+// homes says where a view's parts belong: the entries of a value by shard. A value that the view can't hold belongs
+// whole to every shard, so that each rejects it by the same rule, or finds it stale.
 func (k *keeper) homes(key []any, version int64, v replicator.Value, n int) [][]replicator.Entry {
 	parts := make([][]replicator.Entry, n)
 	if _, err := k.key(key); err != nil {
@@ -108,8 +108,8 @@ func everywhere(parts [][]replicator.Entry, entries []replicator.Entry) [][]repl
 	return parts
 }
 
-// home is the one shard that a key leads to, where the view's shard_on is a part of its key. A key that can't be converted
-// leads to the first, which rejects it.
+// home is the one shard that a key leads to, where the view's shard_on is a part of its key. A key that can't be
+// converted leads to the first, which rejects it.
 func (k *keeper) home(key []any, n int) int {
 	bound, err := k.key(key)
 	if err != nil {

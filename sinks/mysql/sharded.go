@@ -17,9 +17,9 @@ type Shard struct {
 	DSN  string // in go-sql-driver's form
 }
 
-// Sharded keeps views in several databases: those with a ShardOn in all of them, each entry in the one that its value leads
-// to; the others in the first. Each database is an ordinary Sink that keeps its own part of every contribution, with its own
-// states. It is safe for concurrent use.
+// Sharded keeps views in several databases: those with a ShardOn in all of them, each entry in the one that its value
+// leads to; the others in the first. Each database is an ordinary Sink that keeps its own part of every contribution,
+// with its own states. It is safe for concurrent use.
 type Sharded struct {
 	name   string
 	shards []*Sink
@@ -29,8 +29,8 @@ type Sharded struct {
 
 var _ replicator.Sink = (*Sharded)(nil)
 
-// NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are all
-// that the sink keeps. It connects to nothing yet; a DSN that says too little is an error.
+// NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are
+// all that the sink keeps. It connects to nothing yet; a DSN that says too little is an error.
 func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, error) {
 	s := &Sharded{name: c.Name, spread: map[string]bool{}}
 	for _, shard := range shards {
@@ -52,8 +52,8 @@ func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, e
 	return s, nil
 }
 
-// each calls do for every shard, for all at once, and waits for them. One that fails does not stop the others: what they do
-// stands by itself. The error is that of the first shard that has one.
+// each calls do for every shard, for all at once, and waits for them. One that fails does not stop the others: what
+// they do stands by itself. The error is that of the first shard that has one.
 func (s *Sharded) each(do func(shard int) error) error {
 	errs := make([]error, len(s.shards))
 	var wg sync.WaitGroup
@@ -118,7 +118,8 @@ func (s *Sharded) Open(ctx context.Context, source string, views []*replicator.V
 	return t, nil
 }
 
-// alike refuses tables of one view that differ in what can be stored in them: a value must be good in all shards or in none.
+// alike refuses tables of one view that differ in what can be stored in them: a value must be good in all shards or in
+// none.
 func (s *Sharded) alike(v *replicator.View, kept []*keeper) error {
 	first := kept[0].managed()
 	for shard, k := range kept {
@@ -157,8 +158,8 @@ func (c *column) takes() string {
 	return strings.Join(parts, " ")
 }
 
-// Marks implements replicator.Sink. A view that lives in every shard stands where the one stands that is least far; where one
-// knows nothing of it, or another definition, it is gone.
+// Marks implements replicator.Sink. A view that lives in every shard stands where the one stands that is least far;
+// where one knows nothing of it, or another definition, it is gone.
 func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	by := make([][]replicator.Mark, len(s.shards))
 	err := s.each(func(shard int) (err error) {
@@ -177,7 +178,8 @@ func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, 
 	return found, nil
 }
 
-// lowest lowers a mark to where the other shards stand. It reports whether all of them know the view by the same definition.
+// lowest lowers a mark to where the other shards stand. It reports whether all of them know the view by the same
+// definition.
 func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 	for _, marks := range others {
 		i := slices.IndexFunc(marks, func(o replicator.Mark) bool { return o.View == m.View && o.Fingerprint == m.Fingerprint })

@@ -53,9 +53,10 @@ func (o *outcome) applied(ops []replicator.Op) replicator.Applied {
 	return a
 }
 
-// Apply implements replicator.Target. In the first round every shard gets what it is to hold, in the second what it holds no
-// more is taken away: what moves is found in both places for a moment, but never in none. In between, and after a crash,
-// shards stand at different versions of a cell; each judges by its own states, so that repeating the batch completes it.
+// Apply implements replicator.Target. In the first round every shard gets what it is to hold, in the second what it
+// holds no more is taken away: what moves is found in both places for a moment, but never in none. In between, and
+// after a crash, shards stand at different versions of a cell; each judges by its own states, so that repeating the
+// batch completes it.
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
 	o := newOutcome(len(ops))
@@ -70,8 +71,9 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return o.applied(ops), nil
 }
 
-// rounds splits a batch by shard, into what is put somewhere and what is only taken away. A share that may go with the one or
-// the other goes with the other shares of its cell there, so that one transaction changes them together where that can be.
+// rounds splits a batch by shard, into what is put somewhere and what is only taken away. A share that may go with the
+// one or the other goes with the other shares of its cell there, so that one transaction changes them together where
+// that can be.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []portion) {
 	put, take = make([]portion, len(t.shards)), make([]portion, len(t.shards))
 	for i, op := range ops {
@@ -111,8 +113,8 @@ const (
 	either              // nothing of it can be in another shard
 )
 
-// split says what each shard gets of an op. Where a key leads to one shard the others get nothing; unless everywhere is set, for
-// whoever looks for what does not belong there.
+// split says what each shard gets of an op. Where a key leads to one shard the others get nothing; unless everywhere is
+// set, for whoever looks for what does not belong there.
 func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	shares := make([][]share, len(t.shards))
 	add := func(shard int, v replicator.Value, entries []replicator.Entry, turn turn) {
@@ -183,8 +185,8 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []portion, o *outc
 	return nil
 }
 
-// withdraw takes a value that one shard rejected back from those that took their parts of it: what can't be written whole
-// contributes nothing.
+// withdraw takes a value that one shard rejected back from those that took their parts of it: what can't be written
+// whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, ops []replicator.Op, put []portion, o *outcome) error {
 	back := make([]portion, len(t.shards))
 	for shard := range put {

@@ -7,7 +7,8 @@ import (
 	"replicator"
 )
 
-// Check looks at what the views need in every shard, without changing anything, and whether the shards' tables are alike.
+// Check looks at what the views need in every shard, without changing anything, and whether the shards' tables are
+// alike.
 func (s *Sharded) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	var found []replicator.Finding
 	for shard, sink := range s.shards {

@@ -6,8 +6,8 @@ import (
 	"replicator"
 )
 
-// Compare implements replicator.Target. Each shard is compared with its part, so that a copy of an entry where it does not
-// belong is found, too.
+// Compare implements replicator.Target. Each shard is compared with its part, so that a copy of an entry where it does
+// not belong is found, too.
 func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	expected := map[belongs][]bool{}
 	portions := make([]portion, len(t.shards))
@@ -71,7 +71,8 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 	return differences, nil
 }
 
-// belongs names what is compared as a whole: a cell's contribution to a view or, where several cells make one, an entity's.
+// belongs names what is compared as a whole: a cell's contribution to a view or, where several cells make one, an
+// entity's.
 type belongs struct {
 	view int
 	cell replicator.Cell

@@ -112,7 +112,8 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 	})
 }
 
-// A sink with another number of shards has its entries elsewhere: a fill puts them there, and its sweep takes the old ones away.
+// A sink with another number of shards has its entries elsewhere: a fill puts them there, and its sweep takes the old
+// ones away.
 func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		all := makeShards(t, s, 4, append([]string{"CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)"}, movingDDL...)...)

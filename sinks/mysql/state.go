@@ -14,8 +14,8 @@ import (
 //	segments, each: version + 1, order, as-of, number of views, and for each view:
 //	    its id, the digest (8 bytes), length of what is kept, what is kept
 //
-// Views that stand at the same state, which is nearly always all of them, share a segment. A view that never saw the cell is
-// in none.
+// Views that stand at the same state, which is nearly always all of them, share a segment. A view that never saw the
+// cell is in none.
 const stateFormat = 1
 
 // cellState is what is known of one cell, view by view. The views of other targets are carried along.

@@ -23,8 +23,9 @@ type wrongSum struct {
 	kind  replicator.DifferenceKind
 }
 
-// span is a range of groups, by the hashes of their stored forms. The ledger is in the order of cells, not of groups: so that it is
-// compared with a table of any size in bounded memory, it is read once for each span, and spans are as wide as there is room for.
+// span is a range of groups, by the hashes of their stored forms. The ledger is in the order of cells, not of groups:
+// so that it is compared with a table of any size in bounded memory, it is read once for each span, and spans are as
+// wide as there is room for.
 type span struct{ from, to uint64 }
 
 // everyGroup is the span of all.
@@ -45,8 +46,8 @@ const DefaultSumBytes = 32 << 20
 // groupCost is about what a group costs besides its stored form.
 const groupCost = 400
 
-// comparison holds the sums of a span's groups while they are compared. A group that the table's collation takes for another one,
-// which the table shows, is that one.
+// comparison holds the sums of a span's groups while they are compared. A group that the table's collation takes for
+// another one, which the table shows, is that one.
 type comparison struct {
 	span
 	k      *keeper
@@ -63,8 +64,8 @@ type comparedGroup struct {
 	stored *big.Rat // what the table says; nil if it has no row
 }
 
-// wrongSumsIn compares the ledger, of all sources, with the table, from the beginning of a span as far as the bound allows. It
-// returns where it ended.
+// wrongSumsIn compares the ledger, of all sources, with the table, from the beginning of a span as far as the bound
+// allows. It returns where it ended.
 func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64) (wrong []wrongSum, end uint64, err error) {
 	c := &comparison{span: s, k: k, q: tx, groups: map[string]*comparedGroup{}, most: most}
 	if c.ids, err = idsOf(ctx, tx, k.view.Name); err != nil {
@@ -170,8 +171,8 @@ func eachState(ctx context.Context, q querier, query string, args []any, f func(
 	return rows.Err()
 }
 
-// add adds what a cell contributes to known groups, and returns the rest. Where no column is compared by a collation, a group
-// outside the span can't be one of those inside.
+// add adds what a cell contributes to known groups, and returns the rest. Where no column is compared by a collation, a
+// group outside the span can't be one of those inside.
 func (c *comparison) add(state cellState) (strangers []row, err error) {
 	collates := slices.ContainsFunc(c.k.group(), (*column).collates)
 	for _, v := range state {
@@ -194,8 +195,8 @@ func (c *comparison) add(state cellState) (strangers []row, err error) {
 	return strangers, nil
 }
 
-// introduce adds contributions to groups that are not known: to those that the table shows them under, if it does. Most are shown as
-// they are, in another span.
+// introduce adds contributions to groups that are not known: to those that the table shows them under, if it does. Most
+// are shown as they are, in another span.
 func (c *comparison) introduce(ctx context.Context, strangers []row) error {
 	for some := range slices.Chunk(strangers, maxList) {
 		var args []any
@@ -285,7 +286,8 @@ func (c *comparison) wrong() (wrong []wrongSum) {
 	return wrong
 }
 
-// eachSum gives f the rows of a counter's table that a query selects behind a number, in the form that they are bound in.
+// eachSum gives f the rows of a counter's table that a query selects behind a number, in the form that they are bound
+// in.
 func eachSum(ctx context.Context, q querier, k *keeper, query string, args []any, f func(n int, r row)) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// The sums of a counter are compared span by span, in bounded memory; groups that the table takes for one meet all the same.
+// The sums of a counter are compared span by span, in bounded memory; groups that the table takes for one meet all the
+// same.
 func TestSumsAreComparedAFewGroupsAtATime(t *testing.T) {
 	const groups, most = 150, 40
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

@@ -102,7 +102,8 @@ func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 	})
 }
 
-// A swap that the server refuses when it has begun is taken back: it would keep everybody from opening the sink's views.
+// A swap that the server refuses when it has begun is taken back: it would keep everybody from opening the sink's
+// views.
 func TestASwapThatIsRefusedIsTakenBack(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c")

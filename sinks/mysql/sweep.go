@@ -13,9 +13,9 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. It pages through the target by its key columns. Where a key's cells could be of
-// any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims. What a
-// counter's table holds has no cell that could be looked at: its sums are put right at once.
+// Unclaimed implements replicator.Tidier. It pages through the target by its key columns. Where a key's cells could be
+// of any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims.
+// What a counter's table holds has no cell that could be looked at: its sums are put right at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -150,7 +150,8 @@ func (t *Target) pageKeys(ctx context.Context, k *keeper, after string, limit in
 	return keys, next, rows.Err()
 }
 
-// place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its members'.
+// place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its
+// members'.
 func (c *column) place(text string) any {
 	switch c.typ {
 	case "enum":
@@ -183,8 +184,8 @@ func beyond(keys []*column, last row) (where string, args []any) {
 	return " WHERE " + strings.Join(ors, " OR "), args
 }
 
-// keyKinds are values of the kinds that the keys of a source's table have: as the source says, or, where it can't be asked, as a cell
-// that is known shows; nil if none is. What is known may be from before the type of a key was changed.
+// keyKinds are values of the kinds that the keys of a source's table have: as the source says, or, where it can't be
+// asked, as a cell that is known shows; nil if none is. What is known may be from before the type of a key was changed.
 func (t *Target) keyKinds(ctx context.Context, table string) ([]any, error) {
 	from := t.sink.origins(t.source)
 	var kinds []any
@@ -261,8 +262,8 @@ func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key
 	return replicator.MakeKey(parts...)
 }
 
-// asSource is a value that was read from a key column as the source has it: of the kind of a known value there, and if that is a text
-// in its form.
+// asSource is a value that was read from a key column as the source has it: of the kind of a known value there, and if
+// that is a text in its form.
 func (c *column) asSource(text string, known any) (any, error) {
 	number := integerBits[c.typ] != 0 || c.typ == "year" || c.typ == "bit"
 	if c.typ == "bit" {
@@ -312,8 +313,8 @@ func (c *column) asSource(text string, known any) (any, error) {
 	return text, nil
 }
 
-// withDigitsAs adds zeros behind the point until there are as many digits as in another text: what a column of the source shows
-// always has the same number of them.
+// withDigitsAs adds zeros behind the point until there are as many digits as in another text: what a column of the
+// source shows always has the same number of them.
 func withDigitsAs(text, other string) string {
 	_, digits, _ := strings.Cut(other, ".")
 	_, own, point := strings.Cut(text, ".")
@@ -373,8 +374,8 @@ func (t *Target) cells(ctx context.Context, from string, limit int, wanted func(
 	return cells, next, rows.Err()
 }
 
-// shows reports whether a view of the target shows something of a cell, or knows a version of it, to which nothing was applied
-// since an order.
+// shows reports whether a view of the target shows something of a cell, or knows a version of it, to which nothing was
+// applied since an order.
 func (t *Target) shows(state cellState, before int64) bool {
 	for _, k := range t.kept {
 		if v := state.find(k.id); v != nil && (v.contributes() || v.state.Version != replicator.NoVersion) && max(v.state.Order, v.state.AsOf) < before {

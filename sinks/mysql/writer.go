@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// maxList is how many values stand in one IN list or rows in one INSERT. MariaDB makes a temporary table of 1,000 or more.
+// maxList is how many values stand in one IN list or rows in one INSERT. MariaDB makes a temporary table of 1,000 or
+// more.
 const maxList = 999
 
 // writer writes in one transaction.
@@ -29,15 +30,16 @@ type viewError struct {
 	err  error
 }
 
-// allViews stands for the table of states: what is kept of a cell for all views together may be too much for a statement.
+// allViews stands for the table of states: what is kept of a cell for all views together may be too much for a
+// statement.
 const allViews = -1
 
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes all rows of the keys that may have some. Of a key to which nothing contributes any more only the rows with that
-// very key go: an application that changes a key in its case alone makes another key of it, which the column's collation takes for
-// the same, and whose row may stand in the old one's place by now.
+// remove deletes all rows of the keys that may have some. Of a key to which nothing contributes any more only the rows
+// with that very key go: an application that changes a key in its case alone makes another key of it, which the
+// column's collation takes for the same, and whose row may stand in the old one's place by now.
 func (w *writer) remove(k *keeper, changes []change) error {
 	var held, gone []change
 	for _, c := range changes {
@@ -58,8 +60,8 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	return w.removeWhere(k, gone, k.keys, k.exactKeys()) // an index serves only what is compared by its own collation
 }
 
-// removeWhere deletes the rows whose columns hold one of the changes' keys: in each of the lists, the keys' columns or what is made of
-// them.
+// removeWhere deletes the rows whose columns hold one of the changes' keys: in each of the lists, the keys' columns or
+// what is made of them.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for len(changes) > 0 {
 		n := min(len(changes), maxList)
@@ -90,8 +92,8 @@ func (k *keeper) exactKeys() []*column {
 	return exact
 }
 
-// oneOf is a condition that columns hold one of n tuples of values. Of text in another character set than the connection's
-// MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
+// oneOf is a condition that columns hold one of n tuples of values. Of text in another character set than the
+// connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
 func oneOf(columns []*column, n int) string {
 	list := func(one, separator string) string {
 		return strings.TrimSuffix(strings.Repeat(one+separator, n), separator)
@@ -166,11 +168,11 @@ func sizeOf(values []any) int {
 	return n
 }
 
-// lock locks the partitions of the batch's keys, in order. A state that doesn't exist yet can't be locked in READ COMMITTED:
-// two writers of a new cell would both take it for unseen. Partitions always exist.
+// lock locks the partitions of the batch's keys, in order. A state that doesn't exist yet can't be locked in READ
+// COMMITTED: two writers of a new cell would both take it for unseen. Partitions always exist.
 //
-// The rows are looked up one by one, by a join with a list of them: for "id IN (…)" MySQL reads this small table from end to
-// end, even with FORCE INDEX, and waits for every row that another lane holds.
+// The rows are looked up one by one, by a join with a list of them: for "id IN (…)" MySQL reads this small table from
+// end to end, even with FORCE INDEX, and waits for every row that another lane holds.
 func (w *writer) lock(partitions []int) error {
 	list := make([]string, len(partitions))
 	for i, p := range partitions {

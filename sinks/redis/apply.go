@@ -22,8 +22,8 @@ var _ replicator.Target = (*Target)(nil)
 // maxTries is how often an entity is decided anew because somebody else changed its record meanwhile.
 const maxTries = 50
 
-// Apply implements replicator.Target: it reads the records of the batch's entities, decides in Go, and writes what it decided
-// where the records are still the ones that were read; where they aren't, it does so again.
+// Apply implements replicator.Target: it reads the records of the batch's entities, decides in Go, and writes what it
+// decided where the records are still the ones that were read; where they aren't, it does so again.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	var applied replicator.Applied
 	todo := t.entities(ops)

@@ -65,7 +65,8 @@ func BenchmarkHSET(b *testing.B) {
 	})
 }
 
-// BenchmarkApply is the same through the sink, new and moved alike; and sets that entities move between. An op is a cell.
+// BenchmarkApply is the same through the sink, new and moved alike; and sets that entities move between. An op is a
+// cell.
 func BenchmarkApply(b *testing.B) {
 	users := []replicator.Feed{{Table: "cell", Column: "users"}}
 	hash := &replicator.View{Name: "users", Kind: "hash", From: users, Fields: paths(benchFields...), Key: "user:{}", Fingerprint: "1"}

@@ -11,8 +11,8 @@ import (
 	"replicator"
 )
 
-// Check looks at what the views need of the server: its version, its memory and disk settings, permissions, and the views'
-// definitions.
+// Check looks at what the views need of the server: its version, its memory and disk settings, permissions, and the
+// views' definitions.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	what := func(name string) string { return "sink " + s.name + ": " + name }
 	if err := s.rdb.Ping(ctx).Err(); err != nil {

@@ -118,7 +118,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 }
 
-// A view that the user may not keep, or that can't be kept at all, is refused by itself, and Check says so with the same words.
+// A view that the user may not keep, or that can't be kept at all, is refused by itself, and Check says so with the
+// same words.
 func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
 	if err := client(t, s).Do(t.Context(), "ACL", "SETUSER", "default", "-zadd").Err(); err != nil {

@@ -232,8 +232,8 @@ func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text strin
 	return []redis.Cmder{p.Get(ctx, c.key)}
 }
 
-// What is shown and what is remembered beside it change together, for other entities' sake, too: they are read at one moment.
-// A key of another type is as good as none.
+// What is shown and what is remembered beside it change together, for other entities' sake, too: they are read at one
+// moment. A key of another type is as good as none.
 const (
 	asking = `local function ask(...)
 	local answer = redis.pcall(...)
@@ -392,8 +392,8 @@ func sameAmounts(a, b []claim) bool {
 	return true
 }
 
-// Held implements replicator.Target. It goes by the records: what somebody else put where the program never wrote is not
-// found, because no cell can be told from a key.
+// Held implements replicator.Target. It goes by the records: what somebody else put where the program never wrote is
+// not found, because no cell can be told from a key.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	id := t.keepers[view].id
 	return t.page(ctx, after, limit, func(r *record, c replicator.Cell) bool {

@@ -31,8 +31,8 @@ func paths(paths ...string) []replicator.Field {
 	return out
 }
 
-// kinds are views of every kind, by the kind that their test is called after. A template's value stands in braces; {} is the
-// cell's key.
+// kinds are views of every kind, by the kind that their test is called after. A template's value stands in braces; {}
+// is the cell's key.
 func kinds() map[string][]*replicator.View {
 	users, profile := replicator.Feed{Table: "cell", Column: "users"}, replicator.Feed{Table: "cell", Column: "profile"}
 	all, fav := replicator.Feed{Table: "cell"}, replicator.Feed{Table: "fav"}

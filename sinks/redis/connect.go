@@ -41,19 +41,19 @@ type Names interface {
 	// Begins is what all names of a view begin with; "" if that is nothing in particular.
 	Begins(v *replicator.View) string
 
-	// Entities says whether a name can be one that the view's key makes, and, of a hash or JSON view, whose it is then, in the form of
-	// replicator.Key.String.
+	// Entities says whether a name can be one that the view's key makes, and, of a hash or JSON view, whose it is then, in
+	// the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 }
 
-// Timeout is after how long without an answer a connection is lost, unless Config.Timeout says otherwise. A script never takes
-// long (callEntities), but a server that forks or loads may.
+// Timeout is after how long without an answer a connection is lost, unless Config.Timeout says otherwise. A script
+// never takes long (callEntities), but a server that forks or loads may.
 const Timeout = 30 * time.Second
 
 const dialTimeout = 5 * time.Second
 
-// quiet keeps the client's own messages, which go to standard error, from mixing with the program's log: what they say is in
-// the errors, too.
+// quiet keeps the client's own messages, which go to standard error, from mixing with the program's log: what they say
+// is in the errors, too.
 var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}

@@ -55,7 +55,8 @@ func (c *cut) between(do func() error) error {
 	return do()
 }
 
-// stubborn is a sink that repeats what was cut, as a pipeline does after a crash. Another one writes to the same server.
+// stubborn is a sink that repeats what was cut, as a pipeline does after a crash. Another one writes to the same
+// server.
 type stubborn struct{ *Sink }
 
 type stubbornTarget struct{ replicator.Target }

@@ -8,7 +8,8 @@ import (
 	"replicator"
 )
 
-// Dead implements replicator.Target. A set of the sink's own names the entities; their records tell which of their cells it is.
+// Dead implements replicator.Target. A set of the sink's own names the entities; their records tell which of their
+// cells it is.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) (cells []replicator.Cell, next string, err error) {
 	k := t.keepers[view]
 	cursor := uint64(0)

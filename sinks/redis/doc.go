@@ -8,9 +8,9 @@
 //	counter   a string, the sum in decimal digits
 //	ranking   a sorted set; a score is the double nearest to the exact sum, 0 too: a member stays while a cell claims it
 //
-// Numbers have all their digits, binary values are hexadecimal digits as templates show them, lists and objects in a hash are
-// JSON. Sums are exact decimals of any size (lib.lua, add); a counter of zero is removed. A hash that has none of the view's
-// fields, and a set without members, do not exist.
+// Numbers have all their digits, binary values are hexadecimal digits as templates show them, lists and objects in a
+// hash are JSON. Sums are exact decimals of any size (lib.lua, add); a counter of zero is removed. A hash that has none
+// of the view's fields, and a set without members, do not exist.
 //
 // The sink's own keys begin with "replicator:", which no view's key may:
 //
@@ -24,22 +24,24 @@
 //
 // # How a batch is applied
 //
-// The records of the batch's entities are read, State.Next decides in Go, and one script replaces each record and changes what
-// its contributions say, if the record is still the one that was decided on; else the entity is read and decided again. So
-// the rule stands in one place, no version is ever a Lua number, and any number of writers may work at once. On one server
-// an entity's record and its keys change in one script, all views together. In a cluster they live in different slots:
-// see push.go for the steps that make up for it.
+// The records of the batch's entities are read, State.Next decides in Go, and one script replaces each record and
+// changes what its contributions say, if the record is still the one that was decided on; else the entity is read and
+// decided again. So the rule stands in one place, no version is ever a Lua number, and any number of writers may work
+// at once. On one server an entity's record and its keys change in one script, all views together. In a cluster they
+// live in different slots: see push.go for the steps that make up for it.
 //
-// The record says what a cell contributed last, so that is taken back without an image of the row before. It does so for
-// a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced or swept.
+// The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
+// for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
+// or swept.
 //
 // # Failure
 //
-// A key that holds another type than the view's is left alone: the value is rejected, with the type that was found, and the
-// rest applied. Errors are temporary, but for those that only a person can mend (a password, a permission): see classify.
-// No request is repeated by itself: the session begins anew, and what was done before counts once, because the records say
-// so. What Redis loses, by FLUSHALL, a restart without its data, or a failover to a replica that had not got everything,
-// takes the marks with it, which are written after the data: Mark then says ErrSinkLost, and Marks what is left.
+// A key that holds another type than the view's is left alone: the value is rejected, with the type that was found, and
+// the rest applied. Errors are temporary, but for those that only a person can mend (a password, a permission): see
+// classify. No request is repeated by itself: the session begins anew, and what was done before counts once, because
+// the records say so. What Redis loses, by FLUSHALL, a restart without its data, or a failover to a replica that had
+// not got everything, takes the marks with it, which are written after the data: Mark then says ErrSinkLost, and Marks
+// what is left.
 //
 // Records of cells that are gone are kept for ever: they are what tells a late change from a new one.
 package redis

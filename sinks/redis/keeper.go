@@ -155,7 +155,8 @@ func (k *keeper) row(cell replicator.Cell, values []any) (*row, error) {
 	return r, nil
 }
 
-// merges reports whether other cells of the same key may feed the view: what each contributes is then kept in the record.
+// merges reports whether other cells of the same key may feed the view: what each contributes is then kept in the
+// record.
 func (k *keeper) merges(cell replicator.Cell) bool {
 	from := k.view.From
 	return len(from) > 1 || len(from) == 1 && from[0].Column == "" && cell.Column != ""

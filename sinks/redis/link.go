@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// links counts how often a link went silent: neither an end nor an answer arrives any more, on any connection that is open, while
-// new ones work. The connections that then stand idle in the pool are as dead as the one that showed it, and would each be
-// waited for.
+// links counts how often a link went silent: neither an end nor an answer arrives any more, on any connection that is
+// open, while new ones work. The connections that then stand idle in the pool are as dead as the one that showed it,
+// and would each be waited for.
 type links struct{ lost atomic.Int64 }
 
 // over makes a dialer's connections known to the links.
@@ -43,7 +43,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// note notes an answer that did not come. A connection that is older than the last loss tells nothing of those that were made after it.
+// note notes an answer that did not come. A connection that is older than the last loss tells nothing of those that
+// were made after it.
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.at, c.at+1)

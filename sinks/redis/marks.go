@@ -40,8 +40,8 @@ func begun(fingerprint string, generation uint64) storedMark {
 // sourcesKey is the set of sources that have marks.
 const sourcesKey = prefix + "sources"
 
-// copies is how many copies of its marks a cluster holds, spread over the slots so that every node has one: what a node loses
-// takes that node's newest marks with it. The lowest copy counts.
+// copies is how many copies of its marks a cluster holds, spread over the slots so that every node has one: what a node
+// loses takes that node's newest marks with it. The lowest copy counts.
 const copies = 64
 
 // markKeys are the hashes that hold the marks of a source.
@@ -64,7 +64,8 @@ type viewMark struct {
 	damaged error // why what stands there is no mark
 }
 
-// whole is what the copies say together; false if one is missing or forgotten, or is of another generation than the others.
+// whole is what the copies say together; false if one is missing or forgotten, or is of another generation than the
+// others.
 func (m *viewMark) whole() (storedMark, bool) {
 	first := m.marks[0]
 	lowest := first.Standing()
@@ -218,9 +219,9 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, nil
 }
 
-// Forget implements replicator.Sink. Of the marks only the generation stays, which the next one has to be above: by then the clock
-// may be another machine's. The states count in no later generation, while what the cells contributed stays known, so that the
-// next fill can take it back.
+// Forget implements replicator.Sink. Of the marks only the generation stays, which the next one has to be above: by
+// then the clock may be another machine's. The states count in no later generation, while what the cells contributed
+// stays known, so that the next fill can take it back.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.rdb.SMembers(ctx, sourcesKey).Result()
 	if err != nil {

@@ -87,7 +87,8 @@ func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// A view that is forgotten, or redefined, is filled anew from nothing that is known, and what stood there before is taken back.
+// A view that is forgotten, or redefined, is filled anew from nothing that is known, and what stood there before is
+// taken back.
 func TestAForgottenViewIsFilledAnew(t *testing.T) {
 	for name, again := range map[string]func(t *testing.T, f *fixture, v *replicator.View) *replicator.View{
 		"forgotten": func(t *testing.T, f *fixture, v *replicator.View) *replicator.View {

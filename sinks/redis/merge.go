@@ -57,8 +57,8 @@ func (c *changer) rowChange(t target) error {
 	return nil
 }
 
-// merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of other cells
-// whose values aren't at hand stay alone, as they are.
+// merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of other
+// cells whose values aren't at hand stay alone, as they are.
 func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row, exists bool, alone []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {

@@ -38,7 +38,8 @@ type denied struct {
 	unasked  bool     // the server did not answer some questions
 }
 
-// asksPermissions finds out who the user is. Before 7.0 there is no dry run, or the user may not ask: the first write will tell then.
+// asksPermissions finds out who the user is. Before 7.0 there is no dry run, or the user may not ask: the first write
+// will tell then.
 func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	user, err := s.rdb.Do(ctx, "ACL", "WHOAMI").Text()
 	if err != nil {
@@ -47,7 +48,8 @@ func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	return permissions{sink: s, user: user}
 }
 
-// own is what of the sink's own doings the user may not do. Its own keys begin alike; one that can't be accessed is as bad as a command.
+// own is what of the sink's own doings the user may not do. Its own keys begin alike; one that can't be accessed is as
+// bad as a command.
 func (p permissions) own(ctx context.Context) denied {
 	commands := [][]any{{"EVALSHA", "0", "0"}, {"EVAL", "return 1", "0"}, {"SCAN", "0"}}
 	for _, c := range ownCommands {

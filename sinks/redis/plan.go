@@ -344,8 +344,8 @@ func (c *changer) setChange(t target, m move) error {
 // few is how many claims are compared one by one.
 const few = 16
 
-// amountChanges are the changes of keys to which amounts are added: what was claimed is taken back, what is claimed now is
-// added.
+// amountChanges are the changes of keys to which amounts are added: what was claimed is taken back, what is claimed now
+// is added.
 func (c *changer) amountChanges(id viewID, m move) {
 	type place struct {
 		target
@@ -404,7 +404,8 @@ func (c *claim) counts() bool {
 // counted is the amount that a claim stands for.
 func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
 
-// added is how the scripts are told of a claim that is new: the amount, and in a ranking, which counts claims, that it is one more.
+// added is how the scripts are told of a claim that is new: the amount, and in a ranking, which counts claims, that it
+// is one more.
 func (c *claim) added() string {
 	if c.kind == kindRanking {
 		return "+" + c.counted()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// In a cluster an entity's record and the keys that it contributes to live in different slots, and no script reaches both.
-// So a change goes in steps, each of which may be repeated, by anybody:
+// In a cluster an entity's record and the keys that it contributes to live in different slots, and no script reaches
+// both. So a change goes in steps, each of which may be repeated, by anybody:
 //
 //  1. The record is replaced (if it is the one that was decided on): it says what the entity contributes from now on, and
 //     which keys may not show it yet. It has a new revision.
@@ -19,8 +19,9 @@ import (
 //     stands beside it: a command that was held up somewhere does nothing once a later one was there.
 //  3. The record is replaced again: nothing is pending.
 //
-// A crash between leaves a record that says what is pending. The op that made it was not acknowledged, so it or a later one
-// of the entity comes again, and whoever reads a record with pending keys finishes them, even if the op itself is stale.
+// A crash between leaves a record that says what is pending. The op that made it was not acknowledged, so it or a later
+// one of the entity comes again, and whoever reads a record with pending keys finishes them, even if the op itself is
+// stale.
 
 //go:embed swap.lua
 var swapSource string
@@ -30,8 +31,8 @@ var pushSource string
 
 const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody's contribution was taken back
 
-// intend notes which keys are to be told of changes. The revision is above every earlier one, even if the record was lost:
-// it is the time.
+// intend notes which keys are to be told of changes. The revision is above every earlier one, even if the record was
+// lost: it is the time.
 func (r *record) intend(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {

@@ -40,8 +40,9 @@ type cellRecord struct {
 	views []viewRecord
 }
 
-// viewRecord is what is known of a cell in a view. The claims are those that its key shows now, whatever the generation; the
-// state counts only in the generation that it was made in: a view that was forgotten or redefined begins a new one.
+// viewRecord is what is known of a cell in a view. The claims are those that its key shows now, whatever the
+// generation; the state counts only in the generation that it was made in: a view that was forgotten or redefined
+// begins a new one.
 type viewRecord struct {
 	id         viewID
 	generation uint64
@@ -55,8 +56,8 @@ func (v *viewRecord) dead() bool { return v.claims != "" && v.claims[0] == kindD
 // contributes reports whether the view's keys show something of the cell.
 func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 
-// pending is a change of one key that stands in the record before the key is touched: only in a cluster, where a key and the
-// record live apart.
+// pending is a change of one key that stands in the record before the key is touched: only in a cluster, where a key
+// and the record live apart.
 type pending struct {
 	id   viewID
 	kind byte
@@ -272,8 +273,8 @@ func parseClaims(s string) ([]claim, error) {
 	return claims, nil
 }
 
-// otherValues reports whether two lists of claims are of one row each, without kept values, and differ in the row's digest alone:
-// key and names are the same.
+// otherValues reports whether two lists of claims are of one row each, without kept values, and differ in the row's
+// digest alone: key and names are the same.
 func otherValues(a string, b []byte) bool {
 	d := decoder{s: a}
 	if kind := d.byte(); kind != kindHash && kind != kindJSON || len(a) != len(b) {

@@ -15,8 +15,8 @@ import (
 	"replicator"
 )
 
-// Sink keeps views in one Redis or Valkey server, in what a Sentinel says is the master, or in a cluster. It is safe for
-// concurrent use.
+// Sink keeps views in one Redis or Valkey server, in what a Sentinel says is the master, or in a cluster. It is safe
+// for concurrent use.
 type Sink struct {
 	name    string
 	cluster bool
@@ -131,8 +131,8 @@ func newScript(source string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-// call is one call of a script, as a command has it: EVALSHA and the script's name, which run fills in, the number of keys, the
-// keys, the arguments.
+// call is one call of a script, as a command has it: EVALSHA and the script's name, which run fills in, the number of
+// keys, the keys, the arguments.
 type call []any
 
 // newCall makes a call of a few arguments.
@@ -153,8 +153,8 @@ func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
 	return cmd
 }
 
-// run calls a script several times in one round trip. A server that does not know the script (it was restarted, took over,
-// or was told to forget its scripts) is given it.
+// run calls a script several times in one round trip. A server that does not know the script (it was restarted, took
+// over, or was told to forget its scripts) is given it.
 func (s *Sink) run(ctx context.Context, script script, calls []call) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(calls))
 	for round := 0; ; round++ {

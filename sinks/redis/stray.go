@@ -22,8 +22,8 @@ type trace struct {
 	entities []string // of a hash, a JSON object or a set of keys: whose it would be
 }
 
-// Strays implements replicator.Tidier. It goes through the keys that begin as the view's do. What has another type than the
-// view's is not looked at, nor is a hash without any of the view's fields.
+// Strays implements replicator.Tidier. It goes through the keys that begin as the view's do. What has another type than
+// the view's is not looked at, nor is a hash without any of the view's fields.
 func (t *Target) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
 	k, doing := t.keepers[view], "looking for what nobody claims"
 	if t.sink.names == nil {
@@ -124,8 +124,8 @@ func (t *Target) straysAt(ctx context.Context, k *keeper, at trace, sources []st
 	}
 }
 
-// strange returns the traces that are strays: all are looked at together first, and what then seems to be one by itself, at
-// one moment.
+// strange returns the traces that are strays: all are looked at together first, and what then seems to be one by
+// itself, at one moment.
 func (t *Target) strange(ctx context.Context, k *keeper, entries []trace, sources []string) ([]replicator.Stray, error) {
 	looks := make([]traceLook, len(entries))
 	_, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

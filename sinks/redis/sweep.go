@@ -13,8 +13,8 @@ import (
 	"replicator"
 )
 
-// Unclaimed implements replicator.Tidier. It finds nothing: which cell a key belongs to can't be told from the key, and what
-// the sink itself once put there its records know, whatever became of the view since: see Outdated.
+// Unclaimed implements replicator.Tidier. It finds nothing: which cell a key belongs to can't be told from the key, and
+// what the sink itself once put there its records know, whatever became of the view since: see Outdated.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
@@ -66,7 +66,8 @@ func (t *Target) page(ctx context.Context, after string, limit int, wanted func(
 	return cells, "", nil
 }
 
-// shows reports whether the view shows the cell, or knows a version of it, although nothing at or past the order was applied to it.
+// shows reports whether the view shows the cell, or knows a version of it, although nothing at or past the order was
+// applied to it.
 func (k *keeper) shows(r *record, c replicator.Cell, before int64) bool {
 	v := r.find(c, k.id)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"replicator"
 )
 
-// What is taken back where somebody else put a key of another type is left alone; what is added there is rejected, and the
-// entity is shown nowhere rather than where it was.
+// What is taken back where somebody else put a key of another type is left alone; what is added there is rejected, and
+// the entity is shown nowhere rather than where it was.
 func TestAMovedEntryLeavesKeysOfAnotherTypeAlone(t *testing.T) {
 	f := open(t, view("s", "index", "s:{a}"))
 	c := cellOf(t, "cell", "users", "x")
@@ -53,7 +53,8 @@ func TestAMovedEntryLeavesKeysOfAnotherTypeAlone(t *testing.T) {
 	members("new", "x")
 }
 
-// Nothing of an entity is written before it is known that all of it can be, also where its own views are in each other's way.
+// Nothing of an entity is written before it is known that all of it can be, also where its own views are in each
+// other's way.
 func TestViewsThatMeetAtAKeyDoNotSpoilEachOther(t *testing.T) {
 	f := open(t, view("h", "hash", "k:{k}", "a"), view("s", "index", "k:{k}"), view("z", "ranking", "z:{k}", "n"))
 	c := cellOf(t, "cell", "users", "x")

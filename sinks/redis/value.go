@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// hashText is a field's text in a hash: numbers in full, text as it is, binary values as hexadecimal digits (as templates
-// show them), lists and objects as JSON.
+// hashText is a field's text in a hash: numbers in full, text as it is, binary values as hexadecimal digits (as
+// templates show them), lists and objects as JSON.
 func hashText(v any) (string, error) {
 	switch v := v.(type) {
 	case []any, map[string]any:
@@ -70,8 +70,8 @@ func fitsJSON(v any) error {
 // maxPlaces bounds how many digits an exponent may stand for.
 const maxPlaces = 400
 
-// decimalText is a number's shortest decimal digits without an exponent: "0" if it is zero. Sums of such texts are exact. A
-// float64 stands for the shortest decimal that reads back as it.
+// decimalText is a number's shortest decimal digits without an exponent: "0" if it is zero. Sums of such texts are
+// exact. A float64 stands for the shortest decimal that reads back as it.
 func decimalText(v any) (string, error) {
 	var s string
 	switch v := v.(type) {

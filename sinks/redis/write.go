@@ -16,15 +16,16 @@ var library string
 //go:embed apply.lua
 var applySource string
 
-// The most that one call of a script does, so that other clients never wait for long: the server does one thing at a time.
+// The most that one call of a script does, so that other clients never wait for long: the server does one thing at a
+// time.
 const (
 	callEntities = 128
 	callArgs     = 4000
 	callBytes    = 1 << 20
 )
 
-// writing makes a call of the script that applies what was decided. Its arguments are pointers where they can be: a text that
-// becomes an `any` is copied to the heap, a pointer to it is not.
+// writing makes a call of the script that applies what was decided. Its arguments are pointers where they can be: a
+// text that becomes an `any` is copied to the heap, a pointer to it is not.
 type writing struct {
 	entities []*entity
 	nonces   []byte
@@ -119,8 +120,8 @@ func (w *writing) add(e *entity) {
 	}
 }
 
-// common reports whether an argument is one that the changes of many entities have in common: a field's name, and not its
-// value; that somebody is added to a set, and not who.
+// common reports whether an argument is one that the changes of many entities have in common: a field's name, and not
+// its value; that somebody is added to a set, and not who.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:

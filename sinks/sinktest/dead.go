@@ -51,7 +51,8 @@ func (f *fixture) listed(view int) (all []replicator.Cell) {
 	}
 }
 
-// Whoever opens the sink next knows what is dead, whatever became of the list of letters; a stale op is told what stands there.
+// Whoever opens the sink next knows what is dead, whatever became of the list of letters; a stale op is told what
+// stands there.
 func testDead(f *fixture) {
 	c := f.cells[0]
 	fed := func(v *replicator.View) bool { return v.Feeds(c) }

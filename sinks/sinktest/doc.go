@@ -1,13 +1,13 @@
-// Package sinktest is the conformance suite of sinks: one call, Run, tries a sink against random histories and against the
-// contract of replicator.Sink and replicator.Target. NewReference is the sink in memory that shows what is meant.
+// Package sinktest is the conformance suite of sinks: one call, Run, tries a sink against random histories and against
+// the contract of replicator.Sink and replicator.Target. NewReference is the sink in memory that shows what is meant.
 //
 // # Histories
 //
-// A history is a source of a few cells that are inserted, updated and deleted at random, and replicators that follow it as a
-// pipeline does: they coalesce changes, look up deletes, apply batches, crash between any two calls and start again from an
-// older place, while scans put what they read long ago, batches of dead processes arrive late, and each replicator knows
-// nothing of the others. Only one thing is never done, because no pipeline does it: two changes of one cell are not
-// reordered within one replicator. Everything is drawn from one seed, which a failure names:
+// A history is a source of a few cells that are inserted, updated and deleted at random, and replicators that follow it
+// as a pipeline does: they coalesce changes, look up deletes, apply batches, crash between any two calls and start
+// again from an older place, while scans put what they read long ago, batches of dead processes arrive late, and each
+// replicator knows nothing of the others. Only one thing is never done, because no pipeline does it: two changes of one
+// cell are not reordered within one replicator. Everything is drawn from one seed, which a failure names:
 //
 //	go test ./sinks/NAME -run … -sinktest.seed=SEED      repeats one history
 //	go test ./sinks/NAME -run … -sinktest.histories=N    so many
@@ -16,13 +16,14 @@
 // Two things must hold:
 //
 //   - Convergence: when all is applied, the target holds the function of the newest remaining rows, and nothing else.
-//   - No step back: what a cell shows after each batch is what the source held at some place, and that place never falls.
-//     A read of the source (a scan, a look after a delete) may have seen more than it claims to: its rows count from the
-//     place it claims (Chunk.Low, Op.AsOf). That is the one excuse, and half of the histories do without it. A sink whose Apply is
-//     not one transaction is watched so while its calls succeed; where they are interrupted (Subject.Interrupted), only the end counts.
+//   - No step back: what a cell shows after each batch is what the source held at some place, and that place never
+//     falls. A read of the source (a scan, a look after a delete) may have seen more than it claims to: its rows count
+//     from the place it claims (Chunk.Low, Op.AsOf). That is the one excuse, and half of the histories do without it. A
+//     sink whose Apply is not one transaction is watched so while its calls succeed; where they are interrupted
+//     (Subject.Interrupted), only the end counts.
 //
 // # Contract
 //
-// What a single call must do, one test each: stale and rejected ops, versions, marks, reopening, lost marks, values that could not be
-// computed, two writers at once.
+// What a single call must do, one test each: stale and rejected ops, versions, marks, reopening, lost marks, values
+// that could not be computed, two writers at once.
 package sinktest

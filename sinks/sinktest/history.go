@@ -277,8 +277,8 @@ func of(c replicator.Cell, contents map[string]string) map[string]string {
 	return out
 }
 
-// stepsOn checks that what a cell shows after an op was the source's state at some place not below the one that it is known
-// to have reached, and raises that.
+// stepsOn checks that what a cell shows after an op was the source's state at some place not below the one that it is
+// known to have reached, and raises that.
 func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error {
 	k := floorKey{view: v.Name, cell: op.Cell}
 	floor := h.floors[k]

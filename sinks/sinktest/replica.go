@@ -55,8 +55,8 @@ func (r *replica) follow() {
 	}
 }
 
-// take makes an event pending. What it may drop follows from State.Next: of two puts the older; a delete of a version below
-// a pending put; a delete followed by a put of at least its version.
+// take makes an event pending. What it may drop follows from State.Next: of two puts the older; a delete of a version
+// below a pending put; a delete followed by a put of at least its version.
 func (r *replica) take(e event) {
 	i := slices.IndexFunc(r.pending, func(p pending) bool { return p.cell == e.cell })
 	if i < 0 {

@@ -22,8 +22,8 @@ func Run(t *testing.T, s Subject) {
 	t.Run("histories", func(t *testing.T) { runHistories(t, &s) })
 }
 
-// RunHistories runs only the random histories: for a subject whose calls fail now and then and are repeated, which a test of
-// one call's outcome would not bear.
+// RunHistories runs only the random histories: for a subject whose calls fail now and then and are repeated, which a
+// test of one call's outcome would not bear.
 func RunHistories(t *testing.T, s Subject) {
 	t.Helper()
 	runHistories(t, &s)

@@ -194,8 +194,8 @@ func (s *source) record(e event) {
 	e.cell.past = append(e.cell.past, moment{order: s.now, newest: newest})
 }
 
-// earlier is a place a little before now, but not before low: what a read of the source may claim to include, while it saw
-// everything.
+// earlier is a place a little before now, but not before low: what a read of the source may claim to include, while it
+// saw everything.
 func (s *source) earlier(low int64) int64 { return max(low, s.now-int64(s.rnd.IntN(8))) }
 
 // describe lists the log.

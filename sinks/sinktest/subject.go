@@ -17,18 +17,20 @@ type Subject struct {
 	// Tables are the source's tables. One without a Version holds one row per cell; one with a Version holds several.
 	Tables []replicator.Table
 
-	// Views are the sink's views. Their fields are paths of one step ("email", "tags[]") into bodies that the suite makes up.
+	// Views are the sink's views. Their fields are paths of one step ("email", "tags[]") into bodies that the suite makes
+	// up.
 	Views []*replicator.View
 
 	// New returns a sink on the same stored data each time it is called, as another process would have it.
 	New func(t testing.TB) replicator.Sink
 
-	// Read returns what a view's target holds, read without the sink's help: for an index, EntryID of each entry and ""; for
-	// a row, hash, JSON or document, the key as text and RowText; for a counter or ranking, EntryID of the group or the key
-	// and member, and the amount.
+	// Read returns what a view's target holds, read without the sink's help: for an index, EntryID of each entry and "";
+	// for a row, hash, JSON or document, the key as text and RowText; for a counter or ranking, EntryID of the group or
+	// the key and member, and the amount.
 	Read func(t testing.TB, v *replicator.View) map[string]string
 
-	// Entry makes an entry of the fields, where the kind needs a Key or a Member; false if it makes none. nil: only Fields.
+	// Entry makes an entry of the fields, where the kind needs a Key or a Member; false if it makes none. nil: only
+	// Fields.
 	Entry func(v *replicator.View, c replicator.Cell, fields []any) (replicator.Entry, bool)
 
 	// Property makes up a property's value. nil: short texts, small integers for a view's Sum.
@@ -43,9 +45,9 @@ type Subject struct {
 	// DamageMark makes of what the sink has stored as a view's mark something that is none. A nil func: it is not tried.
 	DamageMark func(t testing.TB, source, view string)
 
-	// Interrupted reports whether an error of Apply left the batch applied in part, or not at all, as a lost connection does. The
-	// replicator then crashes: another may be quicker than its replay. What is seen in between is not judged. nil: Apply never
-	// fails.
+	// Interrupted reports whether an error of Apply left the batch applied in part, or not at all, as a lost connection
+	// does. The replicator then crashes: another may be quicker than its replay. What is seen in between is not judged.
+	// nil: Apply never fails.
 	Interrupted func(err error) bool
 
 	// Histories is how many histories to try, unless the flag says another number.
@@ -77,8 +79,8 @@ func RowText(v *replicator.View, fields []any) string {
 // body is what a row holds: its properties by name. A nil body is that of no row.
 type body map[string]any
 
-// hidden is the property that makes a row contribute nothing to any view, as a where that is false does; unreadable the one
-// that makes a view's contribution impossible to compute.
+// hidden is the property that makes a row contribute nothing to any view, as a where that is false does; unreadable the
+// one that makes a view's contribution impossible to compute.
 const (
 	hidden     = "hidden"
 	unreadable = "unreadable"

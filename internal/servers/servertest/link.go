@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Link forwards connections to a server, until it is cut: those that are open then stay open, and nothing passes any more, as where
-// a firewall forgets them.
+// Link forwards connections to a server, until it is cut: those that are open then stay open, and nothing passes any
+// more, as where a firewall forgets them.
 type Link struct {
 	listener net.Listener
 	to       string

@@ -64,8 +64,8 @@ var (
 // Main runs the tests of a binary as Run does, and exits.
 func Main(m *testing.M, opts ...goleak.Option) { os.Exit(Run(m, opts...)) }
 
-// Run runs the tests of a binary, ends the shared servers, prints how many tests used which server, and returns the exit
-// status. If the tests passed, it also looks for goroutines that are still there; opts are goleak's.
+// Run runs the tests of a binary, ends the shared servers, prints how many tests used which server, and returns the
+// exit status. If the tests passed, it also looks for goroutines that are still there; opts are goleak's.
 func Run(m *testing.M, opts ...goleak.Option) int {
 	inMain.Store(true)
 	code := m.Run()
@@ -132,8 +132,8 @@ func MySQL(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.
 // Redis is Shared for Redis 7.
 func Redis(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.Redis7) }
 
-// Elasticsearch is the URL of an Elasticsearch: the one that ELASTICSEARCH_URL names, else the shared one. A test keeps to
-// indexes with names of its own (Name), and to a source of its own.
+// Elasticsearch is the URL of an Elasticsearch: the one that ELASTICSEARCH_URL names, else the shared one. A test keeps
+// to indexes with names of its own (Name), and to a source of its own.
 func Elasticsearch(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv(elasticVariable); given != "" {
