@@ -12,8 +12,7 @@ import (
 	"replicator"
 )
 
-// Reference is a sink in memory: the contract in as few lines as it takes. It is safe for concurrent use. docs/sinks.md
-// goes through it.
+// Reference is a sink in memory, safe for concurrent use: the complete example that docs/sinks.md goes through.
 type Reference struct {
 	mu    sync.Mutex
 	next  func(replicator.State, replicator.Op) (replicator.State, bool) // State.Next, but where the suite itself is tested
