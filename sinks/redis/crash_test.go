@@ -98,6 +98,11 @@ func (t stubbornTarget) Dead(ctx context.Context, view int, after string, limit 
 	return cells, next, err
 }
 
+func (t stubbornTarget) Compare(ctx context.Context, ops []replicator.Op) (d []replicator.Difference, err error) {
+	err = again(func() error { d, err = t.Target.Compare(ctx, ops); return err })
+	return d, err
+}
+
 func (t stubbornTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return again(func() error { return t.Target.Mark(ctx, at) })
 }
