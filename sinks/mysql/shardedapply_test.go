@@ -176,6 +176,14 @@ func (p patient) Open(ctx context.Context, source string, views []*replicator.Vi
 	return patientTarget{target}, err
 }
 
+// Close takes a cut for the end that it is: closing says farewell over each connection.
+func (p patient) Close() error {
+	if err := p.Sink.Close(); err != nil && !temporary(err) {
+		return err
+	}
+	return nil
+}
+
 func (p patientTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
 	return again(func() ([]int64, error) { return p.Target.Versions(ctx, cells) })
 }
