@@ -158,8 +158,9 @@ func (s *session) put(ctx context.Context, row *replicator.Row) error {
 	if err := s.budget.take(ctx, size); err != nil {
 		return err
 	}
-	s.add(&replicator.Change{Kind: replicator.Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row}, size)
-	return s.spelt(ctx, row.Cell, time.Time{})
+	c := &replicator.Change{Kind: replicator.Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row}
+	s.add(c, size)
+	return s.spelt(ctx, c)
 }
 
 // look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It

@@ -24,6 +24,7 @@ type session struct {
 	lanes  []*lane
 
 	spellings *lane // of the keys whose other spellings the source is to be asked for
+	alone     *alone
 
 	committed  atomic.Int64 // the last transaction end that the reader delivered
 	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
@@ -82,7 +83,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 		for range p.Lanes {
 			s.lanes = append(s.lanes, newLane(s, start.Order, s.apply))
 		}
-		s.spellings = newLane(s, start.Order, s.respell)
+		s.spellings, s.alone = newLane(s, start.Order, s.respell), newAlone()
 		return s, nil
 	}
 	return nil, errors.Join(unproven(err), reader.Close())
@@ -182,7 +183,7 @@ func (s *session) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	s.window.touch(c)
 	s.add(c, size)
-	return s.spelt(ctx, c.Cell, c.Time)
+	return s.spelt(ctx, c)
 }
 
 // add makes a change pending in its lane.

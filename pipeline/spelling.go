@@ -3,8 +3,9 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
-	"time"
+	"sync"
 
 	"replicator"
 )
@@ -19,16 +20,17 @@ import (
 // found, all spellings of the key are looked at anew. Like a lane's, the keys that were not asked for yet hold back the
 // position: none is forgotten in a crash.
 
-// spelt has the key of a cell that is handed to its lane looked up.
-func (s *session) spelt(ctx context.Context, c replicator.Cell, at time.Time) error {
-	if !s.reader.MixesSpellings(c.Table) {
+// spelt has the key of a change that is handed to its lane looked up, unless it is known to be the only spelling.
+func (s *session) spelt(ctx context.Context, c *replicator.Change) error {
+	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
+	if !s.reader.MixesSpellings(cell.Table) || !s.alone.ask(cell, c.Kind == replicator.Delete) {
 		return nil
 	}
-	size := s.budget.cost(keyOverhead + int64(len(c.Key)))
+	size := s.budget.cost(keyOverhead + int64(len(cell.Key)))
 	if err := s.budget.take(ctx, size); err != nil {
 		return err
 	}
-	s.spellings.add(&replicator.Change{Kind: replicator.Delete, Cell: replicator.Cell{Table: c.Table, Key: c.Key}, Version: look, Time: at}, size)
+	s.spellings.add(&replicator.Change{Kind: replicator.Delete, Cell: cell, Version: look, Time: c.Time}, size)
 	return nil
 }
 
@@ -43,25 +45,28 @@ func (s *session) respell(ctx context.Context, batch []*pending) error {
 		keys[p.cell.Table] = append(keys[p.cell.Table], p.cell.Key)
 		size += p.size
 	}
-	found := false
+	var changes []*replicator.Change
 	for table, some := range keys {
 		mixed, err := s.reader.Spellings(ctx, table, some)
 		if err != nil {
 			return fmt.Errorf("table %s: asking the source for other spellings of %d keys: %w", table, len(some), err)
 		}
+		s.alone.answered(table, some, mixed)
 		for _, cells := range mixed {
 			cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !s.run.feeds(c) })
 			if err := s.unmerged(ctx, cells); err != nil {
 				return err
 			}
 			for _, c := range cells {
-				s.add(&replicator.Change{Kind: replicator.Delete, Cell: c, Version: look}, 0)
-				found = true
+				changes = append(changes, &replicator.Change{Kind: replicator.Delete, Cell: c, Version: look})
 			}
 		}
 	}
+	for _, c := range changes {
+		s.add(c, 0)
+	}
 	s.budget.give(size)
-	if !found {
+	if len(changes) == 0 {
 		return nil
 	}
 	return appliedBy(s.lanes...)(ctx) // to the lanes, what they look at has no place in the log that they have yet to reach
@@ -95,4 +100,61 @@ func (s *session) unmerged(ctx context.Context, cells []replicator.Cell) error {
 		}
 	}
 	return nil
+}
+
+// alone remembers keys of which the source had no other spelling, so that a cell that changes often is asked for once. It
+// stays true until the key's last row is gone: another spelling that comes later is asked for itself, finds this one, and
+// ends that. A row that goes is a Delete, after which the key is asked for again. Safe for concurrent use.
+type alone struct {
+	mu   sync.Mutex
+	seed maphash.Seed
+	keys map[uint64]bool // by hash; false: it was asked for, and the answer is still to come
+}
+
+// rememberedKeys is how many keys are remembered: some 5 MiB.
+const rememberedKeys = 1 << 18
+
+func newAlone() *alone { return &alone{seed: maphash.MakeSeed(), keys: map[uint64]bool{}} }
+
+func (a *alone) hash(table string, key replicator.Key) uint64 {
+	return maphash.Comparable(a.seed, replicator.Cell{Table: table, Key: key})
+}
+
+// ask reports whether the source is to be asked for other spellings of a cell's key.
+func (a *alone) ask(c replicator.Cell, gone bool) bool {
+	h := a.hash(c.Table, c.Key)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case gone: // an answer that is on its way may be of before
+		delete(a.keys, h)
+	case a.keys[h]:
+		return false
+	default:
+		for old := range a.keys {
+			if len(a.keys) < rememberedKeys {
+				break
+			}
+			delete(a.keys, old)
+		}
+		a.keys[h] = false
+	}
+	return true
+}
+
+// answered notes the answer: of the keys all are alone but those of mixed cells.
+func (a *alone) answered(table string, keys []replicator.Key, mixed [][]replicator.Cell) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, cells := range mixed {
+		for _, c := range cells {
+			delete(a.keys, a.hash(c.Table, c.Key))
+		}
+	}
+	for _, key := range keys {
+		h := a.hash(table, key)
+		if _, asked := a.keys[h]; asked {
+			a.keys[h] = true
+		}
+	}
 }

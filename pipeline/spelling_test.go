@@ -1,0 +1,57 @@
+package pipeline
+
+import (
+	"fmt"
+	"testing"
+
+	"replicator"
+)
+
+// The source is asked once for a key that changes often, and again as soon as another spelling could have come unseen.
+func TestAKeyIsAskedForUntilItIsKnownToBeTheOnlySpelling(t *testing.T) {
+	a := newAlone()
+	cell := func(text string) replicator.Cell {
+		key, err := replicator.MakeKey(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return replicator.Cell{Table: "cell", Key: key}
+	}
+	asks := func(text string, gone, want bool) {
+		t.Helper()
+		if got := a.ask(cell(text), gone); got != want {
+			t.Errorf("%s: asked %v, want %v", text, got, want)
+		}
+	}
+	answered := func(mixed [][]replicator.Cell, texts ...string) {
+		var keys []replicator.Key
+		for _, text := range texts {
+			keys = append(keys, cell(text).Key)
+		}
+		a.answered("cell", keys, mixed)
+	}
+	asks("abc", false, true)
+	asks("abc", false, true) // no answer yet
+	answered(nil, "abc")
+	asks("abc", false, false)
+	if !a.ask(replicator.Cell{Table: "other", Key: cell("abc").Key}, false) {
+		t.Error("another table's key was taken for this one's")
+	}
+
+	asks("ABC", false, true)
+	answered([][]replicator.Cell{{cell("ABC"), cell("abc")}}, "ABC")
+	asks("abc", false, true)
+	asks("ABC", false, true)
+
+	answered(nil, "abc", "ABC") // one of them is gone
+	asks("abc", true, true)
+	answered(nil, "abc") // of before it went, as far as anybody knows
+	asks("abc", false, true)
+
+	for i := range rememberedKeys + 10 {
+		a.ask(cell(fmt.Sprint(i)), false)
+	}
+	if n := len(a.keys); n > rememberedKeys {
+		t.Errorf("%d keys are remembered", n)
+	}
+}
