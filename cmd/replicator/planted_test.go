@@ -404,8 +404,8 @@ func inElasticsearch(t *testing.T) *planting {
 	view := strings.ReplaceAll(index, "-", "_")
 	p := &planting{lab: l, sink: "elasticsearch", views: map[string][]plant{view: {
 		{kind: "missing", do: request("DELETE", "/_doc/KEY", "")},
-		{kind: "stale", do: request("POST", "/_update/KEY", `{"doc": {"email": "planted"}}`)},
-		{kind: "stale", do: request("POST", "/_update/KEY", `{"doc": {"username": null}}`)},
+		{kind: "stale", do: request("POST", "/_update/KEY?retry_on_conflict=50", `{"doc": {"email": "planted"}}`)},
+		{kind: "stale", do: request("POST", "/_update/KEY?retry_on_conflict=50", `{"doc": {"username": null}}`)},
 	}}}
 	return p.starting(`
 [sinks.search]

@@ -150,7 +150,7 @@ func (s *cacheSite) spoil() {
 	}
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(documents)), func(id string) bool { return id == hex.EncodeToString(anchorKey) })
 	s.elastic.Exec(s.t, "DELETE", "/"+s.index+"-users/_doc/"+ids[0], "")
-	s.elastic.Exec(s.t, "POST", "/"+s.index+"-users/_update/"+ids[1], `{"doc": {"username": "spoilt"}}`)
+	s.elastic.Exec(s.t, "POST", "/"+s.index+"-users/_update/"+ids[1]+"?retry_on_conflict=50", `{"doc": {"username": "spoilt"}}`)
 	s.elastic.Exec(s.t, "PUT", "/"+s.index+"-users/_doc/"+ghost, `{"username": "ghost"}`)
 }
 
