@@ -120,24 +120,9 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	var cells []replicator.Cell
-	for _, f := range view.From {
-		key, err := parseKey(ctx, o, f.Table, text)
-		if err != nil {
-			return nil, err
-		}
-		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
-		i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table })
-		if f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table) {
-			found, err := o.reader.Siblings(ctx, f.Table, []replicator.Key{key})
-			if err != nil {
-				return nil, err
-			}
-			if found = slices.DeleteFunc(found, func(c replicator.Cell) bool { return !f.Matches(c) }); len(found) > 0 {
-				some = found
-			}
-		}
-		cells = append(cells, some...)
+	cells, err := o.cellsOf(ctx, view, text)
+	if err != nil {
+		return nil, err
 	}
 	rows, asOf, err := o.reader.Newest(ctx, cells, 0)
 	if err != nil {
@@ -195,6 +180,29 @@ func (v *verification) explainShard(ctx context.Context, shard config.Shard, vie
 		all = append(all, e)
 	}
 	return all, nil
+}
+
+// cellsOf are the cells that feed a view under a key: of every column, where the view takes all, and in every spelling.
+func (o *opened) cellsOf(ctx context.Context, view *replicator.View, text string) (cells []replicator.Cell, err error) {
+	for _, f := range view.From {
+		key, err := parseKey(ctx, o, f.Table, text)
+		if err != nil {
+			return nil, err
+		}
+		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
+		i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table })
+		if f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table) {
+			found, err := o.reader.Siblings(ctx, f.Table, []replicator.Key{key})
+			if err != nil {
+				return nil, err
+			}
+			if found = slices.DeleteFunc(found, func(c replicator.Cell) bool { return !f.Matches(c) }); len(found) > 0 {
+				some = found
+			}
+		}
+		cells = append(cells, some...)
+	}
+	return cells, nil
 }
 
 // expect fills in what the view should hold.
