@@ -1,0 +1,86 @@
+package config_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"replicator/config"
+	"replicator/view"
+)
+
+var update = flag.Bool("update", false, "write testdata/fingerprints.txt anew: for configurations that are new")
+
+// A fingerprint is kept in sinks and stores. Were it another one after an upgrade, every user's views would be refused
+// or rebuilt, so those of these files are written down.
+func TestFingerprintsOfConfigurationsNeverChange(t *testing.T) {
+	const golden = "testdata/fingerprints.txt"
+	var got bytes.Buffer
+	for _, file := range configurations(t) {
+		c, err := config.Load(file, someServers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range c.Views {
+			fmt.Fprintln(&got, strings.TrimPrefix(filepath.ToSlash(file), "../"), v.Name, view.Fingerprint(v, c.Tables))
+		}
+	}
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := strings.Split(string(want), "\n")
+	for i, line := range strings.Split(got.String(), "\n") {
+		if i >= len(known) || line != known[i] {
+			t.Fatalf("the fingerprint is %q, and %s has %q", line, golden, append(known, "")[min(i, len(known))])
+		}
+	}
+}
+
+// configurations are the files of the repository, and one that has every setting of every kind.
+func configurations(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"../config.example.toml", "../examples/*/*.toml", "../deploy/*.toml", "testdata/*.toml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range found {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(data), "[source") { // else TOML of another kind
+				files = append(files, file)
+			}
+		}
+	}
+	return files
+}
+
+// someServers is an environment in which every configuration of the repository loads.
+func someServers(name string) (string, bool) {
+	switch {
+	case strings.HasSuffix(name, "DSN"):
+		return "u:p@tcp(127.0.0.1:3306)/app", true
+	case strings.Contains(name, "SHARD"):
+		return "u:p@tcp(127.0.0.1:3306)/" + name, true
+	case strings.HasSuffix(name, "REDIS"):
+		return "redis://127.0.0.1:6379/0", true
+	case strings.HasSuffix(name, "ELASTIC"):
+		return "http://127.0.0.1:9200", true
+	case strings.HasSuffix(name, "PASSWORD"), strings.HasSuffix(name, "TOKEN"):
+		return "hunter2", true
+	}
+	return "", false
+}
