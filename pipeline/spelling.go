@@ -102,9 +102,9 @@ func (s *session) unmerged(ctx context.Context, cells []replicator.Cell) error {
 	return nil
 }
 
-// alone remembers keys of which the source had no other spelling, so that a cell that changes often is asked for once. It
-// stays true until the key's last row is gone: another spelling that comes later is asked for itself, finds this one, and
-// ends that. A row that goes is a Delete, after which the key is asked for again. Safe for concurrent use.
+// alone remembers keys of which the source had no other spelling, so that a cell that changes often is asked for once.
+// It stays true until the key's last row is gone: another spelling that comes later is asked for itself, finds this
+// one, and ends that. A row that goes is a Delete, after which the key is asked for again. Safe for concurrent use.
 type alone struct {
 	mu   sync.Mutex
 	seed maphash.Seed

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 var _ replicator.Shadower = (*Reference)(nil)
@@ -65,14 +66,14 @@ func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries [
 		r.held[p] = entries
 	}
 	if _, known := r.cells[p]; !known {
-		r.cells[p] = record{state: replicator.Unseen}
+		r.cells[p] = judge.Unseen
 	}
 }
 
 // drop removes all of a view.
 func (r *Reference) drop(view string) {
 	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
-	maps.DeleteFunc(r.cells, func(p place, _ record) bool { return p.view == view })
+	maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.view == view })
 	maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.view == view })
 }
 

@@ -90,7 +90,7 @@ func TestBrokenSinksFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewReference()
-			r.next = next
+			r.rule = next
 			s := subject(r)
 			const tries = 2000
 			for i := range tries {

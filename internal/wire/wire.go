@@ -1,0 +1,91 @@
+// Package wire reads and writes the pieces that stored records are made of: unsigned numbers as varints, and texts with
+// their length in front. Readers take damaged input: they never panic, and never allocate for a length that isn't there.
+package wire
+
+import "encoding/binary"
+
+// AppendText appends a text with its length in front.
+func AppendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// Reader reads what was appended, from the front. Once something is missing or malformed it is bad, and gives zeros and
+// empty texts from then on.
+type Reader struct {
+	rest string
+	bad  bool
+}
+
+// NewReader reads s.
+func NewReader(s string) Reader { return Reader{rest: s} }
+
+// Bad reports whether something was missing or malformed.
+func (r *Reader) Bad() bool { return r.bad }
+
+// Rest is what was not read yet; nothing if the reader is bad.
+func (r *Reader) Rest() string { return r.rest }
+
+// More reports whether something is left to be read.
+func (r *Reader) More() bool { return r.rest != "" }
+
+// Fail makes the reader bad: what it read means nothing.
+func (r *Reader) Fail() { r.rest, r.bad = "", true }
+
+// Uvarint reads a number in its shortest form, which is all that is ever written.
+func (r *Reader) Uvarint() uint64 {
+	var v uint64
+	for i := 0; i < len(r.rest) && i < binary.MaxVarintLen64; i++ {
+		c := r.rest[i]
+		if i == binary.MaxVarintLen64-1 && c > 1 || i > 0 && c == 0 {
+			break // too large, or not the shortest form
+		}
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			r.rest = r.rest[i+1:]
+			return v
+		}
+	}
+	r.Fail()
+	return 0
+}
+
+// Count reads a number of things that take a byte at least, so that a damaged one can't ask for more than there is.
+func (r *Reader) Count() uint64 {
+	n := r.Uvarint()
+	if n > uint64(len(r.rest)) {
+		r.Fail()
+		return 0
+	}
+	return n
+}
+
+// Bytes reads n bytes; "" if there are fewer.
+func (r *Reader) Bytes(n uint64) string {
+	if n > uint64(len(r.rest)) {
+		r.Fail()
+		return ""
+	}
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
+}
+
+// Byte reads one byte.
+func (r *Reader) Byte() byte {
+	if s := r.Bytes(1); s != "" {
+		return s[0]
+	}
+	return 0
+}
+
+// Uint64 reads 8 bytes, the highest first.
+func (r *Reader) Uint64() uint64 {
+	var v uint64
+	for i, s := 0, r.Bytes(8); i < len(s); i++ {
+		v = v<<8 | uint64(s[i])
+	}
+	return v
+}
+
+// Text reads a text that has its length in front.
+func (r *Reader) Text() string { return r.Bytes(r.Uvarint()) }

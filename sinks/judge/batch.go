@@ -1,0 +1,86 @@
+package judge
+
+import "replicator"
+
+// Batch is what becomes of the ops of one call of Target.Apply, value by value. A value is named by its op's place in
+// the batch and its own place in Op.Values.
+type Batch struct {
+	ops      []replicator.Op
+	first    []int // by op: where the verdicts on its values begin
+	verdicts []verdict
+	beside   []replicator.Rejected
+	next     Rule
+}
+
+// Rule says what follows from an op for the state of a cell in a view: replicator.State.Next, but where a test plants a
+// wrong one.
+type Rule func(replicator.State, replicator.Op) (replicator.State, bool)
+
+// verdict is what became of a value.
+type verdict struct {
+	judged  bool
+	applied bool
+	dead    bool  // it is not applied, and the cell stands in the view as a dead letter
+	why     error // it can't be held
+}
+
+// NewBatch begins a batch of which nothing is judged yet.
+func NewBatch(ops []replicator.Op) *Batch { return NewBatchBy(replicator.State.Next, ops) }
+
+// NewBatchBy is NewBatch with another rule.
+func NewBatchBy(rule Rule, ops []replicator.Op) *Batch {
+	b := &Batch{ops: ops, first: make([]int, len(ops)), next: rule}
+	n := 0
+	for i := range ops {
+		b.first[i] = n
+		n += len(ops[i].Values)
+	}
+	b.verdicts = make([]verdict, n)
+	return b
+}
+
+// Judge says whether a value counts, given what is known of the op's cell in the value's view, and which state is to be
+// kept then: it may be another one also where the value does not count.
+func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applies bool) {
+	v := &b.verdicts[b.first[op]+value]
+	next, applies = b.next(known.State, b.ops[op])
+	v.judged, v.applied, v.dead = true, applies, !applies && known.Dead
+	return next, applies
+}
+
+// Reject notes why a value can't be held, or, with nil, that it can. That is told of a value that counts, and of one
+// that is never judged because nothing could be known of it.
+func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
+
+// RejectBeside adds what the target refused because of an op, though it is another cell's.
+func (b *Batch) RejectBeside(op, view int, why error) {
+	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
+}
+
+// Applied is the outcome. An op is stale if values of it were judged and none counts.
+func (b *Batch) Applied() replicator.Applied {
+	var out replicator.Applied
+	for i := range b.ops {
+		values := b.ops[i].Values
+		verdicts := b.verdicts[b.first[i]:][:len(values)]
+		judged, counts := false, false
+		for n, v := range verdicts {
+			judged = judged || v.judged
+			counts = counts || v.applied || !v.judged && v.why != nil
+			if v.why != nil && (v.applied || !v.judged) {
+				out.Rejected = append(out.Rejected, replicator.Rejected{Op: i, View: values[n].View, Err: v.why})
+			}
+		}
+		if !judged || counts {
+			continue
+		}
+		out.Stale = append(out.Stale, i)
+		for n, v := range verdicts {
+			if v.dead {
+				out.Dead = append(out.Dead, replicator.ValueAt{Op: i, View: values[n].View})
+			}
+		}
+	}
+	out.Rejected = append(out.Rejected, b.beside...)
+	return out
+}

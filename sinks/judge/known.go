@@ -1,0 +1,76 @@
+package judge
+
+import (
+	"encoding/binary"
+	"math"
+
+	"replicator"
+	"replicator/internal/wire"
+)
+
+// Known is what a sink knows of a cell in a view.
+type Known struct {
+	State replicator.State
+	Shown bool // the cell contributes something
+	Dead  bool // it contributes nothing because it is a dead letter
+}
+
+// Unseen is what a sink knows of a cell that it never saw.
+var Unseen = Known{State: replicator.Unseen}
+
+// Outdated reports whether the view shows the cell, or knows a version of it, although nothing at or past an order was
+// applied to it: see Target.Outdated.
+func (k Known) Outdated(before int64) bool {
+	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
+}
+
+// Refused reports whether the target refused what a look finds, which is something: so the sink says, or would have said
+// if it had noted such things then.
+func (k Known) Refused(look replicator.Op) bool {
+	return !k.Shown && (k.Dead && k.State.Covers(look) || k.State.Version == look.Version)
+}
+
+// AppendState appends a state: version + 1, order and as-of, as varints.
+func AppendState(b []byte, s replicator.State) []byte {
+	b = binary.AppendUvarint(b, uint64(s.Version+1))
+	b = binary.AppendUvarint(b, uint64(s.Order))
+	return binary.AppendUvarint(b, uint64(s.AsOf))
+}
+
+// ReadState reads what AppendState appended. The reader is bad if that is no state.
+func ReadState(r *wire.Reader) replicator.State {
+	version, order, asOf := r.Uvarint(), r.Uvarint(), r.Uvarint()
+	if version > math.MaxInt64 || order > math.MaxInt64 || asOf > math.MaxInt64 {
+		r.Fail()
+		return replicator.State{}
+	}
+	return replicator.State{Version: int64(version) - 1, Order: int64(order), AsOf: int64(asOf)}
+}
+
+// Versions are those that cells stand at: of each cell the lowest over the views that it feeds. See Target.Versions.
+type Versions []int64
+
+// anyVersion is higher than any: that of a cell of which no view was asked yet.
+const anyVersion int64 = math.MaxInt64
+
+// NewVersions begins with n cells of which no view was asked yet.
+func NewVersions(n int) Versions {
+	v := make(Versions, n)
+	for i := range v {
+		v[i] = anyVersion
+	}
+	return v
+}
+
+// Add notes the version of a cell in one more view.
+func (v Versions) Add(cell int, version int64) { v[cell] = min(v[cell], version) }
+
+// Lowest returns them, NoVersion for a cell that no view was asked about.
+func (v Versions) Lowest() []int64 {
+	for i := range v {
+		if v[i] == anyVersion {
+			v[i] = replicator.NoVersion
+		}
+	}
+	return v
+}
