@@ -25,7 +25,7 @@ type ViewStatus struct {
 	Definition  string   `json:"definition,omitempty"` // the fingerprint that it runs with
 	State       string   `json:"state"`
 	Position    string   `json:"position"`           // applied; FILE:POS
-	LagSeconds  *float64 `json:"lag_seconds"`        // nil: not known
+	LagSeconds  *float64 `json:"lag_seconds"`        // how long ago it showed all that was committed; nil: not known
 	Rate        float64  `json:"rate"`               // changes applied a second, lately
 	DeadLetters int      `json:"dead_letters"`       //
 	Error       string   `json:"error"`              // why it is failed or retrying
@@ -33,6 +33,7 @@ type ViewStatus struct {
 	FilledRows  int64    `json:"filled_rows,omitempty"`
 	Checkpoint  float64  `json:"checkpoint_age_seconds"`
 	Applied     Position `json:"-"`
+	ReadLag     *float64 `json:"-"` // LagSeconds, but of a view that is being filled that of following the log
 
 	Verified *Verification `json:"verified,omitempty"` // nil: not since the start, or not at all
 }

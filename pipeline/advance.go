@@ -47,6 +47,9 @@ func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
 			return err
 		}
 		s.run.tick()
+		if s.heard.Load() {
+			s.run.goesOn()
+		}
 	}
 }
 

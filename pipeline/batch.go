@@ -167,6 +167,7 @@ func (s *session) settle(ctx context.Context, ops []replicator.Op, rows []*repli
 		bad[place{i, view}] = true
 		letters = append(letters, s.deadLetter(ops[i], rows[i], view, err))
 		s.run.observer().DeadLetter(s.run.views[view].ShownAs(), reason)
+		s.run.pipeline.letters.add(s.run.pipeline, s.run.views[view].ShownAs(), reason, letters[len(letters)-1])
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {

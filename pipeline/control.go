@@ -20,7 +20,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		st := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, State: replicator.StateStarting,
 			DeadLetters: deadLetters[v.Name]}
 		p.mu.Lock()
-		_, paused := p.paused[v.Name]
+		stopped, paused := p.paused[v.Name]
 		st.Definition = v.Fingerprint
 		p.mu.Unlock()
 		if err := failed[v.Name]; err != nil {
@@ -29,23 +29,33 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		if starting != nil {
 			st.State, st.Error = stateBy(starting), starting.Error()
 		}
+		var filling time.Time // since when
 		for _, r := range runs {
 			if i := slices.Index(r.views, v); i >= 0 {
-				r.describe(i, &st)
+				filling = r.describe(i, &st)
 			}
 		}
 		if b := p.rebuildOf(v); b != nil {
 			p.describe(b, &st)
+			filling = time.Time{} // what it holds is kept up, or is what an earlier fill came to
 		}
-		switch {
-		case paused:
-			st.State, st.Position = replicator.StatePaused, ""
-		case st.LagSeconds == nil:
-			st.LagSeconds = p.lagSince(v)
+		if paused {
+			st.State, st.Applied = replicator.StatePaused, stopped.Position
+		}
+		if st.ReadLag == nil {
+			st.ReadLag = p.lagSince(v, st.State)
+		}
+		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // it lacks what was committed before, too
+			st.LagSeconds = secondsSince(filling)
 		}
 		all = append(all, st)
 	}
 	return all
+}
+
+func secondsSince(at time.Time) *float64 {
+	seconds := max(0, time.Since(at).Seconds())
+	return &seconds
 }
 
 // stateBy is the state of a view that does not run because of an error.
@@ -73,41 +83,48 @@ func (p *Pipeline) remember(s *session) {
 	}
 }
 
-// lagSince is the lag of a view that no session tells of: how long ago it was known to show everything; nil if it never
-// was.
-func (p *Pipeline) lagSince(v *replicator.View) *float64 {
+// lagSince is the lag of a view that no session tells of: how long ago it was known to show everything. Of one that
+// never was since the start, and has no session, it is at least what has passed since then; nil if it may show all.
+func (p *Pipeline) lagSince(v *replicator.View, state string) *float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, known := p.shown[v.Name]
-	if !known {
+	switch {
+	case known:
+		return secondsSince(at)
+	case state == replicator.StateRunning, state == replicator.StateRebuilding, p.began.IsZero():
 		return nil
 	}
-	seconds := max(0, time.Since(at).Seconds())
-	return &seconds
+	return secondsSince(p.began)
 }
 
-// describe fills in what the run knows of its i-th view.
-func (r *run) describe(i int, st *replicator.ViewStatus) {
+// describe fills in what the run knows of its i-th view, and returns since when the view is being filled; zero: it is
+// filled. Epochs are made of the clock, and never go back.
+func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	s := r.current()
 	if s != nil {
 		if lag, known := s.lag(); known {
 			seconds := lag.Seconds()
-			st.LagSeconds = &seconds
+			st.ReadLag = &seconds
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.State, st.Rate, st.Applied = r.state, r.rate(i), r.now.Position
+	st.State, st.Applied = r.state, r.now.Position
 	if r.err != nil {
 		st.Error = r.err.Error()
 	}
 	if s != nil {
-		st.Position = s.reader.Locate(r.now.Position.Order)
+		st.Position, st.Rate = s.reader.Locate(r.now.Position.Order), r.rate(i)
 	}
 	if saved := r.savedAt.Load(); saved != 0 {
 		st.Checkpoint = time.Since(time.Unix(0, saved)).Seconds()
 	}
 	r.progressOf(st)
+	if r.now.Filling() {
+		filling = time.UnixMicro(r.now.Epoch)
+	}
+	return filling
 }
 
 // describe says of a view that it is being rebuilt, and how far that is.

@@ -56,11 +56,18 @@ type Pipeline struct {
 	shown    map[string]time.Time // by view: up to when it showed everything when its last session ended
 	epoch    int64                // the highest of a fill
 	err      error                // why the pipeline has not started yet
+	began    time.Time            // when Run was called
+
+	letters letterNews // what of dead letters was told
 }
 
 // Run runs until stop is done (then it drains and returns nil) or ctx is done (it returns at once).
 func (p *Pipeline) Run(ctx, stop context.Context) error {
 	p.setDefaults()
+	p.mu.Lock()
+	p.began = time.Now()
+	p.mu.Unlock()
+	defer p.letters.tellAll(p)
 	checkpoints, err := p.start(ctx, stop)
 	if err != nil || checkpoints == nil {
 		return err
@@ -78,6 +85,7 @@ func (p *Pipeline) Run(ctx, stop context.Context) error {
 	for err == nil {
 		select {
 		case <-tick.C:
+			p.letters.tell(p)
 			err = p.tend(ctx)
 		case ask := <-p.asks:
 			ask.answer <- ask.do(ctx)
@@ -219,12 +227,16 @@ func (p *Pipeline) end(ctx context.Context, r *run) error {
 
 // start finds where each view goes on, trying until the sink and the source answer. It returns nil once stop is done.
 func (p *Pipeline) start(ctx, stop context.Context) ([]replicator.Checkpoint, error) {
-	wait := backoff{}
+	wait, began := backoff{}, time.Time{} // of trouble
 	for {
 		checkpoints, err := p.resume(ctx, p.Views)
 		if err == nil {
+			p.recovered(began, p.Views)
 			p.setError(nil)
 			return checkpoints, nil
+		}
+		if began.IsZero() {
+			began = time.Now()
 		}
 		delay := wait.next(0)
 		if replicator.IsFatal(err) {
@@ -240,6 +252,13 @@ func (p *Pipeline) start(ctx, stop context.Context) ([]replicator.Checkpoint, er
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
+	}
+}
+
+// recovered says that trouble is over that began at a time; zero: there was none.
+func (p *Pipeline) recovered(began time.Time, views []*replicator.View) {
+	if !began.IsZero() {
+		p.Log.Info("pipeline recovered", "sink", p.Name, "views", names(views), "after", time.Since(began).Round(time.Millisecond))
 	}
 }
 

@@ -32,9 +32,10 @@ func (r *run) tick() {
 	t.at = now
 }
 
-// rate is that of the i-th view. The caller holds r.mu.
+// rate is that of the i-th view: nothing if no tick came for so long that what is saved must hang. The caller holds
+// r.mu.
 func (r *run) rate(i int) float64 {
-	if r.rates.values == nil {
+	if r.rates.values == nil || time.Since(r.rates.at) > max(5*time.Second, 3*r.pipeline.Interval) {
 		return 0
 	}
 	return r.rates.values[i]

@@ -39,6 +39,7 @@ type run struct {
 	session *session
 	state   string
 	err     error
+	since   time.Time            // when what now keeps sessions from going on began; zero: nothing does
 	parting [][]*replicator.View // what the pipeline makes of the run: groups that run by themselves; nil: it stays together
 	rates   rates
 }
@@ -106,7 +107,7 @@ func (r *run) loop(ctx context.Context) error {
 		if named > 0 && (replicator.IsFatal(err) || named >= mayPass && len(others) > 0) {
 			r.part(groups, others)
 		}
-		r.setState(state, err)
+		r.setTrouble(state, err)
 		r.observer().Retry(r.pipeline.Name)
 		r.pipeline.Log.Error("pipeline interrupted", "sink", r.pipeline.Name, "views", r.names(), "state", state,
 			"retry_in", delay.Round(time.Millisecond), "error", err)
@@ -247,10 +248,22 @@ func (r *run) feeds(c replicator.Cell) bool {
 	return slices.ContainsFunc(r.views, func(v *replicator.View) bool { return v.Feeds(c) })
 }
 
-func (r *run) setState(state string, err error) {
+func (r *run) setTrouble(state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state, r.err = state, err
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+}
+
+// goesOn says that a session does what it is there for: trouble, if there was any, is over.
+func (r *run) goesOn() {
+	r.mu.Lock()
+	since := r.since
+	r.since = time.Time{}
+	r.mu.Unlock()
+	r.pipeline.recovered(since, r.views)
 }
 
 func (r *run) trouble() (state string, err error) {

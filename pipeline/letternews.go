@@ -1,0 +1,74 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"replicator"
+)
+
+// letterNews tells of dead letters in the log: of the first of a kind at once, then how many more there were, once a
+// minute. A kind that there was none of for a minute is news again. A mutex guards it.
+type letterNews struct {
+	mu   sync.Mutex
+	told map[letterKind]*toldLetters
+}
+
+// letterKind is what makes dead letters alike: the view, and who refuses (row, evaluate or rejected, as in metrics).
+type letterKind struct{ view, by string }
+
+// toldLetters is what was told of a kind.
+type toldLetters struct {
+	at   time.Time
+	more int // since then
+}
+
+const tellLettersEach = time.Minute
+
+// add counts a dead letter. What it holds is not for the log.
+func (n *letterNews) add(p *Pipeline, view, by string, l replicator.DeadLetter) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kind := letterKind{view, by}
+	if told := n.told[kind]; told != nil {
+		told.more++
+		return
+	}
+	if n.told == nil {
+		n.told = map[letterKind]*toldLetters{}
+	}
+	n.told[kind] = &toldLetters{at: time.Now()}
+	p.Log.Warn("a change became a dead letter, and the view goes on without it: see `replicator deadletters list`",
+		"sink", p.Name, "view", view, "kind", by, "table", l.Cell.Table, "key", l.Cell.Key.String(), "column", l.Cell.Column,
+		"position", l.Position, "reason", l.Reason)
+}
+
+// tell says how many more there were of the kinds whose minute is over.
+func (n *letterNews) tell(p *Pipeline) { n.tellThose(p, tellLettersEach) }
+
+// tellAll says it of all kinds.
+func (n *letterNews) tellAll(p *Pipeline) { n.tellThose(p, 0) }
+
+func (n *letterNews) tellThose(p *Pipeline, least time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var due []letterKind
+	for kind, told := range n.told {
+		if time.Since(told.at) >= least {
+			due = append(due, kind)
+		}
+	}
+	slices.SortFunc(due, func(a, b letterKind) int { return cmp.Or(cmp.Compare(a.view, b.view), cmp.Compare(a.by, b.by)) })
+	for _, kind := range due {
+		told := n.told[kind]
+		if told.more == 0 {
+			delete(n.told, kind)
+			continue
+		}
+		p.Log.Warn("more changes became dead letters", "sink", p.Name, "view", kind.view, "kind", kind.by, "count", told.more,
+			"since", time.Since(told.at).Round(time.Second))
+		told.at, told.more = time.Now(), 0
+	}
+}

@@ -1,0 +1,190 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+func lagged(t *testing.T, st replicator.ViewStatus, want time.Duration) {
+	t.Helper()
+	if st.LagSeconds == nil {
+		t.Fatalf("the lag is not known: %+v", st)
+	}
+	if lag := time.Duration(*st.LagSeconds * float64(time.Second)); lag < want-2*time.Second || lag > want+2*time.Second {
+		t.Errorf("the lag is %s, want %s", lag, want)
+	}
+}
+
+func rows(n int) (changes []fakeChange) {
+	for i := range n {
+		changes = append(changes, fakeChange{replicator.Insert, fakeRow{key: int64(i), version: 1, body: "x"}})
+	}
+	return changes
+}
+
+// TestTheLagOfAStartInAnOutage: when the view last showed everything is not known; it is at least as long ago as the
+// start.
+func TestTheLagOfAStartInAnOutage(t *testing.T) {
+	for name, breaks := range map[string]func(*fakeSource, *downSink){
+		"the sink is down":   func(_ *fakeSource, s *downSink) { s.down.Store(true) },
+		"the source is down": func(f *fakeSource, _ *downSink) { f.set(func() { f.broken, f.mute = errDown, errDown }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
+				f.commit(rows(1)...)
+				p := start(newPipeline(f, sink, store, "a"))
+				p.caughtUp(t, f)
+				p.stopped(t)
+				breaks(f, sink)
+				p = start(newPipeline(f, sink, store, "a"))
+				for past := time.Minute; past <= 3*time.Minute; past += time.Minute {
+					time.Sleep(time.Minute)
+					lagged(t, p.Status(nil)[0], past)
+				}
+				p.stop()
+				<-p.done
+			})
+		})
+	}
+}
+
+// TestAnOutageLeavesThePositionAndNoRate, and its end is told with how long it was.
+func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
+		made := newPipeline(f, sink, newMemoryStore(), "a")
+		var text bytes.Buffer
+		made.Log = slog.New(slog.NewTextHandler(&text, nil))
+		p := start(made)
+		p.caughtUp(t, f)
+		time.Sleep(time.Second)
+		f.commit(rows(50)...)
+		p.caughtUp(t, f)
+		time.Sleep(300 * time.Millisecond)
+		before := p.Status(nil)[0]
+		if before.Rate == 0 || before.Applied.IsZero() {
+			t.Fatalf("before the outage: %+v", before)
+		}
+		sink.down.Store(true)
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 7, version: 2, body: "y"}})
+		time.Sleep(time.Minute)
+		st := p.Status(nil)[0]
+		if st.Rate != 0 || st.Applied != before.Applied || st.State != replicator.StateRetrying {
+			t.Errorf("in the outage: %+v; before: %+v", st, before)
+		}
+		sink.down.Store(false)
+		p.caughtUp(t, f)
+		time.Sleep(time.Minute)
+		p.stopped(t)
+		if n := strings.Count(text.String(), "pipeline recovered"); n != 1 || !strings.Contains(text.String(), "after=1m") {
+			t.Errorf("told %d times that it is over:\n%s", n, text.String())
+		}
+	})
+}
+
+// TestAViewThatIsBeingFilledLags since its fill began, whatever the tail does: it lacks what was committed before.
+func TestAViewThatIsBeingFilledLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
+		f.commit(rows(1000)...)
+		slow := newPipeline(f, sink, store, "a")
+		slow.Rate = 1
+		p := start(slow)
+		time.Sleep(time.Minute)
+		st := p.Status(nil)[0]
+		if st.State != replicator.StateFilling {
+			t.Fatalf("%+v", st)
+		}
+		lagged(t, st, time.Minute)
+		sink.down.Store(true)
+		time.Sleep(time.Minute)
+		lagged(t, p.Status(nil)[0], 2*time.Minute)
+		p.stop()
+		<-p.done
+		sink.down.Store(false)
+		time.Sleep(time.Minute)
+		slow = newPipeline(f, sink, store, "a")
+		slow.Rate = 1
+		p = start(slow)
+		time.Sleep(time.Minute)
+		lagged(t, p.Status(nil)[0], 4*time.Minute) // a restart does not make it less
+		p.stopped(t)
+		p = start(newPipeline(f, sink, store, "a"))
+		p.caughtUp(t, f)
+		time.Sleep(time.Second)
+		lagged(t, p.Status(nil)[0], 0)
+		p.stopped(t)
+	})
+}
+
+// TestAPausedViewLags, and stays where it is.
+func TestAPausedViewLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		p := start(newPipeline(f, sinktest.NewReference(), newMemoryStore(), "a", "b"))
+		f.commit(rows(3)...)
+		p.caughtUp(t, f)
+		at := p.Status(nil)[0].Applied
+		if err := p.Pause(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 7, version: 2, body: "y"}})
+		time.Sleep(time.Minute)
+		both := p.Status(nil)
+		lagged(t, both[0], time.Minute)
+		lagged(t, both[1], 0)
+		if both[0].Applied != at || both[0].State != replicator.StatePaused {
+			t.Errorf("%+v, want the place %v", both[0], at)
+		}
+		p.stopped(t)
+	})
+}
+
+// TestDeadLettersAreNews: the first of a kind at once, the others as a count a minute; never what they hold.
+func TestDeadLettersAreNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		made := newPipeline(f, sinktest.NewReference(), newMemoryStore(), "a")
+		var text bytes.Buffer
+		made.Log = slog.New(slog.NewTextHandler(&text, nil))
+		p := start(made)
+		version := int64(0)
+		dies := func(n int) {
+			for range n {
+				version++
+				f.commit(fakeChange{replicator.Insert, fakeRow{key: version, version: version, body: "bad"}})
+			}
+			p.caughtUp(t, f)
+		}
+		told := func(first, counts int) {
+			t.Helper()
+			if a, b := strings.Count(text.String(), "a change became a dead letter"), strings.Count(text.String(), "more changes became"); a != first || b != counts {
+				t.Errorf("%d first ones and %d counts, want %d and %d:\n%s", a, b, first, counts, text.String())
+			}
+		}
+		dies(1)
+		told(1, 0)
+		dies(6)
+		told(1, 0)
+		time.Sleep(61 * time.Second)
+		told(1, 1)
+		if !strings.Contains(text.String(), "count=6") || !strings.Contains(text.String(), "view=a") {
+			t.Error(text.String())
+		}
+		time.Sleep(2 * time.Minute) // of none
+		told(1, 1)
+		dies(1)
+		told(2, 1)
+		dies(2)
+		p.stopped(t)
+		told(2, 2)
+	})
+}
