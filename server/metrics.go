@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"runtime"
 	"slices"
 	"time"
 
@@ -34,6 +35,9 @@ type Metrics struct {
 	differences  *prometheus.CounterVec
 	repaired     *prometheus.CounterVec
 	verifyErrors *prometheus.CounterVec
+
+	build    *prometheus.GaugeVec
+	reloaded prometheus.Gauge
 }
 
 var _ replicator.Observer = (*Metrics)(nil)
@@ -65,11 +69,16 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		differences:  counter("verify_differences_total", "Cells that [verify] found to differ, or to be dead letters; counted in each round until they are fixed.", "view", "kind"),
 		repaired:     counter("verify_repaired_total", "Cells that [verify] repaired.", "view"),
 		verifyErrors: counter("verify_errors_total", "Verifications that failed.", "view"),
+
+		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "build_info",
+			Help: "1; the labels say which build this is."}, []string{"version", "revision", "goversion"}),
+		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: "config_last_reload_successful",
+			Help: "1 if the configuration that was read last is in force, 0 if it could not be used."}),
 	}
 	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches, m.batchSize, m.retries,
-		m.verified, m.differences, m.repaired, m.verifyErrors)
-	prometheus.WrapRegistererWithPrefix(prefix+"_", m.registry).MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.verified, m.differences, m.repaired, m.verifyErrors, m.build, m.reloaded)
+	// By the names that they have in every Go program: dashboards look for those.
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Views(views...)
 	return m
 }
@@ -172,6 +181,17 @@ func (m *Metrics) VerifyFailed(view string) { m.verifyErrors.WithLabelValues(vie
 
 // Retry implements replicator.Observer.
 func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }
+
+// Build says which build this is.
+func (m *Metrics) Build(version, revision string) {
+	m.build.WithLabelValues(version, revision, runtime.Version()).Set(1)
+}
+
+// Loaded says that the configuration that was read last is in force.
+func (m *Metrics) Loaded() { m.reloaded.Set(1) }
+
+// NotLoaded says that the configuration that was read last can't be used: an older one is in force.
+func (m *Metrics) NotLoaded() { m.reloaded.Set(0) }
 
 // handler serves the metrics.
 func (m *Metrics) handler() http.Handler {

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,9 @@ var contract = []string{
 	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`, "replicator_binlog_retention_seconds",
 	`replicator_view_running{view="v"}`, `replicator_verify_cells_total{view="v"}`, `replicator_verify_differences_total{kind="extra",view="v"}`,
 	`replicator_verify_repaired_total{view="v"}`, `replicator_verify_errors_total{view="v"}`,
+	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`, "replicator_config_last_reload_successful",
+	// By the names that every Go program has: dashboards look for those.
+	"go_goroutines", "process_start_time_seconds",
 }
 
 func scrape(t *testing.T, p *program, m *Metrics) string {
@@ -34,6 +39,7 @@ func scrape(t *testing.T, p *program, m *Metrics) string {
 
 func TestEveryMetricShowsBeforeAnythingHappens(t *testing.T) {
 	m := NewMetrics(&replicator.View{Name: "v", Sink: "main"})
+	m.Build("1.2.3", "abc")
 	m.Sources(func(context.Context) []SourceStats { return []SourceStats{{PositionAge: lag(1), Retention: lag(7)}} })
 	text := scrape(t, &program{views: []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(0))}}, m)
 	for _, name := range contract {
@@ -42,8 +48,22 @@ func TestEveryMetricShowsBeforeAnythingHappens(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(text, "\n") {
-		if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "replicator_") {
+		name := strings.TrimLeft(line, "# HELPTY")
+		if line != "" && !slices.ContainsFunc([]string{"replicator_", "go_", "process_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			t.Errorf("another name: %s", line)
+		}
+	}
+}
+
+func TestAReloadThatFailedShows(t *testing.T) {
+	m := NewMetrics()
+	for _, c := range []struct {
+		does func()
+		want string
+	}{{m.Loaded, "1"}, {m.NotLoaded, "0"}, {m.Loaded, "1"}} {
+		c.does()
+		if text := scrape(t, &program{}, m); !strings.Contains(text, "\nreplicator_config_last_reload_successful "+c.want+"\n") {
+			t.Errorf("no %s", c.want)
 		}
 	}
 }

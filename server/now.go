@@ -39,7 +39,7 @@ func newNowCollector() *nowCollector {
 		return prometheus.NewDesc(prefix+"_"+name, help, labels, nil)
 	}
 	return &nowCollector{
-		lag:          desc("view_lag_seconds", "How far the view is behind the source; absent while unknown.", "view"),
+		lag:          desc("view_lag_seconds", "How long ago the view showed all that was committed; it grows in an outage; absent while unknown.", "view"),
 		letters:      desc("dead_letters", "Dead letters of the view.", "view"),
 		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
 		checkpoint:   desc("checkpoint_age_seconds", "Time since the view's progress was saved.", "view"),

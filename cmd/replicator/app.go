@@ -68,8 +68,8 @@ func (a *app) sourceStats(ctx context.Context) []server.SourceStats {
 			if !v.Applied.IsZero() && (oldest.IsZero() || v.Applied.Order < oldest.Order) {
 				oldest = v.Applied
 			}
-			if v.LagSeconds != nil && (all[i].PositionAge == nil || *v.LagSeconds > *all[i].PositionAge) {
-				all[i].PositionAge = v.LagSeconds
+			if v.ReadLag != nil && (all[i].PositionAge == nil || *v.ReadLag > *all[i].PositionAge) {
+				all[i].PositionAge = v.ReadLag
 			}
 		}
 		if oldest.IsZero() {

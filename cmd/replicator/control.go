@@ -35,7 +35,32 @@ func (c control) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 		}
 		all = append(all, views...)
 	}
-	return all, nil
+	return all, c.placed(ctx, all)
+}
+
+// placed fills in where views stand that no reader tells of: they keep their place while they don't run.
+func (c control) placed(ctx context.Context, views []replicator.ViewStatus) error {
+	var saved []replicator.Checkpoint
+	for i := range views {
+		v := &views[i]
+		if v.Position != "" {
+			continue
+		}
+		if v.Applied.IsZero() && saved == nil {
+			var err error
+			if saved, err = c.store.Checkpoints(ctx); err != nil {
+				return err
+			}
+		}
+		at := v.Applied
+		for _, checkpoint := range saved {
+			if at.IsZero() && checkpoint.View == v.View && checkpoint.Source == v.Source {
+				at = checkpoint.Position
+			}
+		}
+		v.Position, _ = place(at)
+	}
+	return nil
 }
 
 // Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files

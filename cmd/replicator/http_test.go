@@ -39,15 +39,19 @@ func metricNames() []string {
 	return []string{"source_position_age_seconds", "source_events_total", "source_bytes_total", "view_lag_seconds{view=",
 		"changes_applied_total{op=", "changes_stale_total{view=", "dead_letters_total{reason=", "dead_letters{view=",
 		"batch_seconds_bucket{sink=", "batch_changes{sink=", "sink_retries_total{sink=", "commit_to_visible_seconds_bucket{view=",
-		"rebuild_rows_total{view=", "rebuild_progress_ratio{view=", "checkpoint_age_seconds{view=", "binlog_retention_seconds"}
+		"rebuild_rows_total{view=", "rebuild_progress_ratio{view=", "checkpoint_age_seconds{view=", "binlog_retention_seconds",
+		"build_info{goversion=", "config_last_reload_successful 1"}
 }
 
 func TestHTTPTellsTheState(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		l.put("a", 1, `{"email": "a@x.org", "phone": 4155550100}`)
-		l.running()
+		p := l.running()
 		l.caughtUp()
+		if n := strings.Count(p.log.String(), "a change became a dead letter"); n != 2 || !strings.Contains(p.log.String(), `"level":"WARN"`) {
+			t.Errorf("the log tells %d times of the dead letters of two views:\n%s", n, p.log.String())
+		}
 		eventually(t, func() error {
 			code, text := l.get("/readyz")
 			return as(code == 200, text)

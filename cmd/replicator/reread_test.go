@@ -109,6 +109,10 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 			l.t, p.lab.t = t, t
 			l.configure(c.parts...)
 			p.refuses(c.why...)
+			eventually(t, func() error {
+				_, text := l.get("/metrics")
+				return as(strings.Contains(text, "\nreplicator_config_last_reload_successful 0\n"), "metrics tell of the reload that failed")
+			})
 			l.configure(cellViews)
 			l.put(string(rune('a'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
 			l.caughtUp()
@@ -121,6 +125,9 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 	p.reread(before + 1)
 	if _, text := l.get("/api/v1/status"); strings.Contains(text, "index_users_phone") {
 		t.Errorf("a good one after all that is not used: %s", text)
+	}
+	if _, text := l.get("/metrics"); !strings.Contains(text, "\nreplicator_config_last_reload_successful 1\n") {
+		t.Error("metrics don't tell of the reload that succeeded")
 	}
 	p.stop()
 }

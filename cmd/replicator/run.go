@@ -55,6 +55,8 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	defer signal.Stop(reread)
 	r := &runner{options: o, log: log, reread: reread, metrics: server.NewMetrics(), front: newFront()}
 	r.metrics.Sources(r.front.sourceStats)
+	r.metrics.Build(version, revision())
+	r.metrics.Loaded()
 	defer r.hangUp()
 	var old *config.Config
 	for {
@@ -63,6 +65,7 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 		switch {
 		case errors.As(err, &unusable) && old != nil:
 			log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
+			r.metrics.NotLoaded()
 			cfg, old = old, nil
 		case err != nil || next == nil:
 			return err
@@ -189,9 +192,11 @@ func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) 
 			err = a.mayGoOn(ctx, next)
 		}
 		if err == nil {
+			a.metrics.Loaded()
 			a.log.Info("configuration reloaded", "file", next.File)
 			return next
 		}
+		a.metrics.NotLoaded()
 		a.log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
 	}
 }
