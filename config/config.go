@@ -20,6 +20,9 @@ type Config struct {
 	Sinks      []Sink             // in the order of the file
 	Views      []*replicator.View // in the order of the file; Fingerprint is left to who compiles them
 
+	// Partial: LoadToAsk left something out. It is enough to ask the running process.
+	Partial bool
+
 	// ownDatabase holds the tables that name no database: each shard has them in its own.
 	ownDatabase map[string]bool
 	lines       map[string]int // where each view's keys stand, by VIEW.KEY; VIEW is where its section begins

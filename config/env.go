@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -8,6 +9,18 @@ import (
 
 // variable is a name as shells have them.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// errUnset: an environment variable is not set.
+var errUnset = errors.New("the environment variable is not set")
+
+// unsetError is an errUnset of the variable of that name.
+type unsetError string
+
+func (e unsetError) Error() string {
+	return fmt.Sprintf("the environment variable %s is not set: set it, or write ${%s:-default}", string(e), string(e))
+}
+
+func (unsetError) Is(target error) bool { return target == errUnset }
 
 // expand replaces ${NAME} and ${NAME:-default} in a decoded string. What is put in is never looked at again. Errors
 // name the variable, and nothing of the text around it, which may hold a secret.
@@ -41,7 +54,7 @@ func expand(text string, env func(string) (string, bool)) (string, error) {
 		case has && value == "":
 			value = fallback
 		case !set:
-			return "", fmt.Errorf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+			return "", unsetError(name)
 		}
 		b.WriteString(value)
 		text = rest

@@ -31,6 +31,16 @@ const (
 
 // Load reads the file at path. env looks variables up, as os.LookupEnv does. The error joins every *Problem found.
 func Load(path string, env func(string) (string, bool)) (*Config, error) {
+	return load(path, &loader{env: env})
+}
+
+// LoadToAsk reads the file as Load does, for a command that only asks the running process: what it needs the
+// environment or a secret's file for, and can't have, it leaves out.
+func LoadToAsk(path string, env func(string) (string, bool)) (*Config, error) {
+	return load(path, &loader{env: env, toAsk: true})
+}
+
+func load(path string, l *loader) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no configuration file %s; name one with -c FILE, or write one with: replicator init --source DSN", path)
@@ -42,7 +52,7 @@ func Load(path string, env func(string) (string, bool)) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	l := &loader{file: path, dir: dir, env: env, readFile: os.ReadFile}
+	l.file, l.dir, l.readFile = path, dir, os.ReadFile
 	return l.load(data)
 }
 
@@ -55,6 +65,19 @@ type loader struct {
 	problems []*Problem
 	keys     map[string][]string // by a section's shape: what the loader knows
 	config   *Config
+
+	toAsk   bool // what can't be had from outside the file is left out
+	leftOut bool // something was
+}
+
+// leavesOut reports whether what stands at a path, and can't be had from outside the file, is left out. The address of
+// the running process never is.
+func (l *loader) leavesOut(path string) bool {
+	if !l.toAsk || path == "http.listen" {
+		return false
+	}
+	l.leftOut = true
+	return true
 }
 
 func (l *loader) problem(line int, key, format string, args ...any) {
@@ -94,6 +117,7 @@ func (l *loader) load(data []byte) (*Config, error) {
 	if len(l.problems) > 0 {
 		return nil, join(l.problems)
 	}
+	l.config.Partial = l.leftOut
 	return l.config, nil
 }
 

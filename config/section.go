@@ -121,7 +121,9 @@ func (s *section) secretFile(key string) Secret {
 	}
 	data, err := s.l.readFile(s.l.resolve(file))
 	if err != nil {
-		s.problem(key, "can't be read: %v", err)
+		if !s.l.leavesOut(under(s.path, key)) {
+			s.problem(key, "can't be read: %v", err)
+		}
 		return ""
 	}
 	content := strings.TrimRight(string(data), "\r\n")

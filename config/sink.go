@@ -174,7 +174,7 @@ func (l *loader) existing(s *section, key string) string {
 		return ""
 	}
 	path = l.resolve(path)
-	if _, err := l.readFile(path); err != nil {
+	if _, err := l.readFile(path); err != nil && !l.leavesOut(under(s.path, key)) {
 		s.problem(key, "can't be read: %v", err)
 	}
 	return path

@@ -21,7 +21,7 @@ const (
 	aBoolean kind = "true or false"
 	aDate    kind = "a date or time"
 
-	unusable kind = "a string that can't be used" // its problem is reported already
+	unusable kind = "a string that can't be used" // its problem is reported already, or it is left out
 )
 
 // node is a value of the file with its line. Tables keep their keys in the order of the file: that is the order of
@@ -165,7 +165,9 @@ func (t *tree) value(path string, e *unstable.Node) *node {
 		n.kind, n.line = aText, t.lineAt(e.Raw.Offset)
 		text, err := expand(n.text, t.l.env)
 		if err != nil {
-			t.l.problem(n.line, path, "%s", err)
+			if !errors.Is(err, errUnset) || !t.l.leavesOut(path) {
+				t.l.problem(n.line, path, "%s", err)
+			}
 			n.kind = unusable
 		}
 		n.text = text

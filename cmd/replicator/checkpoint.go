@@ -46,6 +46,7 @@ func checkpointShow(o *options) *cobra.Command {
 			return showCheckpoints(cmd.OutOrStdout(), saved, names, asJSON)
 		},
 	}
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }
@@ -102,6 +103,7 @@ The program must not be running.`,
 		},
 	}
 	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` of the source's binlog, between two transactions")
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
 }
@@ -120,6 +122,7 @@ The program must not be running.`,
 			return withSetter(cmd, o, names, yes, "Forget the position of %s, so that the next run begins as [source] start says?", (*setter).reset)
 		},
 	}
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
 }
@@ -140,6 +143,7 @@ The program must not be running.`,
 			return withSetter(cmd, o, names, yes, "Forget all that is known of %s? Readers may see the past at the next run.", (*setter).forget)
 		},
 	}
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
 }
@@ -166,12 +170,17 @@ func loadViews(o *options, names []string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return cfg, hasViews(cfg, names)
+}
+
+// hasViews checks that the configuration has the named views.
+func hasViews(cfg *config.Config, names []string) error {
 	for _, n := range names {
 		if cfg.View(n) == nil {
-			return nil, usageError{fmt.Errorf("%s has no view %q; it has %s", cfg.File, n, strings.Join(viewNames(cfg), ", "))}
+			return usageError{fmt.Errorf("%s has no view %q; it has %s", cfg.File, n, strings.Join(viewNames(cfg), ", "))}
 		}
 	}
-	return cfg, nil
+	return nil
 }
 
 func viewNames(cfg *config.Config) []string {

@@ -81,6 +81,7 @@ func deadLettersList(o *options) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	cmd.Flags().StringVar(&view, "view", "", "only those of this `view`")
+	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
 	return cmd
 }
 
@@ -201,6 +202,7 @@ func selecting(name, short string, do func(*cobra.Command, *config.Config, serve
 		},
 	}
 	cmd.Flags().StringVar(&view, "view", "", "those of this `view`")
+	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
 	cmd.Flags().BoolVar(&all, "all", false, "all of them")
 	return cmd
 }

@@ -43,6 +43,7 @@ UUID for 16 bytes; the parts of a key of several columns are joined by ":".`,
 			return v.explain(cmd.Context(), cfg.View(args[0]), args[1], cmd.OutOrStdout(), asJSON)
 		},
 	}
+	cmd.ValidArgsFunction = o.completeView
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }

@@ -98,7 +98,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	for _, add := range []func(*options) *cobra.Command{
 		initCommand, runCommand, checkCommand, statusCommand, waitCommand, schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
-		rebuildCommand, verifyCommand, explainCommand, demoCommand, versionCommand,
+		rebuildCommand, pauseCommand, resumeCommand, verifyCommand, explainCommand, demoCommand, versionCommand,
 	} {
 		cmd := add(o)
 		wrapArgs(cmd)

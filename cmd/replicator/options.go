@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"replicator/config"
@@ -20,7 +22,12 @@ type options struct {
 }
 
 // load reads the configuration: -c, then $REPLICATOR_CONFIG, then replicator.toml.
-func (o *options) load() (*config.Config, error) {
+func (o *options) load() (*config.Config, error) { return o.loadBy(config.Load) }
+
+// loadToAsk reads it for a command that only asks the running process: it needs none of the file's secrets.
+func (o *options) loadToAsk() (*config.Config, error) { return o.loadBy(config.LoadToAsk) }
+
+func (o *options) loadBy(load func(string, func(string) (string, bool)) (*config.Config, error)) (*config.Config, error) {
 	path := o.config
 	if path == "" {
 		path = os.Getenv("REPLICATOR_CONFIG")
@@ -32,11 +39,28 @@ func (o *options) load() (*config.Config, error) {
 				"name the file with -c, or write one with `replicator init --source DSN > replicator.toml`")}
 		}
 	}
-	c, err := config.Load(path, os.LookupEnv)
+	c, err := load(path, os.LookupEnv)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	return c, nil
+}
+
+// completeViews completes the names of the file's views that are not among the words yet.
+func (o *options) completeViews(_ *cobra.Command, words []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := o.loadToAsk()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(viewNames(cfg), func(name string) bool { return slices.Contains(words, name) }), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeView completes the name of one view.
+func (o *options) completeView(cmd *cobra.Command, words []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(words) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.completeViews(cmd, words, begun)
 }
 
 // logger writes to standard error: for people on a terminal, JSON otherwise, or as asked.
@@ -45,7 +69,7 @@ func (o *options) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", o.logLevel)}
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	format := o.logFormat
 	if format == "" {
 		format = "json"
@@ -60,4 +84,12 @@ func (o *options) logger() (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(os.Stderr, opts)), nil
 	}
 	return nil, usageError{fmt.Errorf("--log-format is human or json, not %q", o.logFormat)}
+}
+
+// readable writes durations as people do: in JSON they would be numbers of nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

@@ -40,6 +40,7 @@ If a rebuild of the view is under way, the command follows it.`,
 			return rebuild(cmd.Context(), o, cfg, names, how, cmd.ErrOrStderr())
 		},
 	}
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().StringVar(&how.From, "from", "", "begin at this `offset`, in place, instead of at zero: the value of the offset column; several are joined by :")
 	cmd.Flags().BoolVar(&how.InPlace, "in-place", false, "rewrite the live view instead of filling one beside it")
 	return cmd

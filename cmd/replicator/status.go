@@ -33,13 +33,15 @@ func statusCommand(o *options) *cobra.Command {
 }
 
 func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
-	cfg, err := o.load()
+	cfg, err := o.loadToAsk()
 	if err != nil {
 		return err
 	}
 	views, err := client(cfg).Status(ctx)
 	if errors.Is(err, server.ErrNotRunning) {
-		views, err = savedStatus(ctx, cfg)
+		if cfg, err = o.load(); err == nil { // now the store is asked
+			views, err = savedStatus(ctx, cfg)
+		}
 	}
 	if err != nil {
 		return err
@@ -128,7 +130,7 @@ func wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []s
 
 // runsAsWritten returns an error that wraps server.ErrUnknown if the running process has another definition of a view.
 func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
-	if len(views) == 0 {
+	if len(views) == 0 || cfg.Partial { // what a definition comes to is only known of the whole file
 		return nil
 	}
 	running, err := c.Status(ctx)
@@ -155,11 +157,17 @@ source is sharded, --source names the shard.`,
 			if (gtid == "") == (pos == "") {
 				return usageError{errors.New("say what to wait for: either --gtid SET or --pos FILE:POS")}
 			}
-			cfg, err := loadViews(o, names)
+			cfg, err := o.loadToAsk()
 			if err != nil {
 				return err
 			}
-			if err := fingerprint(cfg); err != nil {
+			if err := hasViews(cfg, names); err != nil {
+				return err
+			}
+			if !cfg.Partial {
+				err = fingerprint(cfg)
+			}
+			if err != nil {
 				return err
 			}
 			if err := knowsSource(cfg, source); err != nil {
@@ -177,6 +185,7 @@ source is sharded, --source names the shard.`,
 			return err
 		},
 	}
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().StringVar(&gtid, "gtid", "", "GTID `set`")
 	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` in the source's binlog")
 	cmd.Flags().StringVar(&source, "source", "", "the `shard` of the source, if it is sharded")

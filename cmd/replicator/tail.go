@@ -30,6 +30,7 @@ It needs no sink and saves nothing. With --view it prints what that view would b
 		},
 	}
 	cmd.Flags().StringVar(&viewName, "view", "", "print what this `view` would be given")
+	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
 	cmd.Flags().StringVar(&t.from, "from", "latest", "where to begin: latest or earliest")
 	cmd.Flags().IntVar(&t.limit, "limit", 0, "stop after this many lines (0: when interrupted)")
 	return cmd

@@ -79,6 +79,7 @@ it. Exit status 3 if differences remain, dead ones included.`,
 			return v.run(cmd.Context(), names, cmd.OutOrStdout(), asJSON)
 		},
 	}
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	cmd.Flags().BoolVar(&v.repair, "repair", false, "fix what differs")
 	cmd.Flags().StringVar(&sample, "sample", "", "compare this `share` of the entities only, such as 1%")

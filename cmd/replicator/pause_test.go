@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"replicator/internal/servers/servertest"
+)
+
+// TestViewsArePausedAndResumed by commands that need none of the file's secrets, as do status and wait.
+func TestViewsArePausedAndResumed(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	if r := l.run("pause", "users"); r.code != 1 || !strings.Contains(r.errors, "replicator run") {
+		t.Errorf("nothing runs: %+v", r)
+	}
+	p := l.running()
+	l.caughtUp()
+	asker := *l
+	asker.env = map[string]string{"LISTEN": l.listen}
+	if r := asker.run("checkpoint", "show"); r.code != 2 || !strings.Contains(r.errors, "DSN") {
+		t.Errorf("a command that needs the secrets: %+v", r)
+	}
+	if out := asker.must("pause", "users", "index_users_email"); out != "users paused\nindex_users_email paused\n" {
+		t.Errorf("%q", out)
+	}
+	before := asker.reaches("users", "paused")
+	l.put("a", 1, `{"email": "a@x.org", "phone": 5}`)
+	l.must("wait", "--pos", l.position(), "index_users_phone")
+	l.expect(emails)
+	if st := asker.status("users"); st.Position == "" || st.Position != before.Position || st.LagSeconds == nil || *st.LagSeconds == 0 || st.Rate != 0 {
+		t.Errorf("paused: %+v, before %+v", st, before)
+	}
+	if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "users") || strings.Contains(text, "phone") {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	type line struct{ View, Did string }
+	if got := jsonLines[line](t, asker.must("resume", "--json", "users", "index_users_email")); len(got) != 2 || got[0] != (line{"users", "resumed"}) {
+		t.Errorf("%+v", got)
+	}
+	asker.must("wait", "--pos", l.position())
+	l.expect(emails, "a@x.org a")
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"pause":             {2, "arg"},
+		"pause usrs":        {2, "has no view"},
+		"resume users usrs": {2, "has no view"},
+	} {
+		if r := asker.run(strings.Fields(args)...); r.code != want.code || !strings.Contains(r.errors, want.says) {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+	if out := asker.command("__complete", "-c", l.file(), "pause", "users", "").out; strings.Contains(out, "users\n") || !strings.Contains(out, "index_users_phone\n") {
+		t.Errorf("completion: %s", out)
+	}
+
+	// What the running process was not told of yet is its refusal, and no wrong use.
+	l.configure(cellViews, strings.ReplaceAll(emailView, "index_users_email", "more"))
+	if r := asker.run("pause", "more"); r.code != 1 || !strings.Contains(r.errors, "SIGHUP") {
+		t.Errorf("a view of the file alone: %+v", r)
+	}
+	p.stop()
+}
