@@ -53,8 +53,8 @@ func rebuild(ctx context.Context, o *options, cfg *config.Config, names []string
 	c := client(cfg)
 	err := runsAsWritten(ctx, c, cfg, names)
 	if errors.Is(err, server.ErrUnknown) {
-		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file, which rebuilds the view if it says "+
-			"on_change = \"rebuild\"; or stop it, rebuild, and start it again", err)
+		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file, then rebuild; with on_change = \"rebuild\" the reload "+
+			"rebuilds a view that changed", err)
 	}
 	if err == nil {
 		err = c.Rebuild(ctx, strings.Join(names, ","), how)

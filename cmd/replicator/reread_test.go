@@ -101,7 +101,6 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 		{"a syntax error", []string{cellViews, "[views"}, []string{"replicator.toml"}},
 		{"an unknown key", []string{strings.Replace(cellViews, "fields", "feilds", 1)}, []string{"replicator.toml:", "feilds", "did you mean"}},
 		{"an expression that does not compile", []string{cellViews, `where = "phone >"`}, []string{"index_users_phone"}},
-		{"a changed view", []string{cellViews, `where = "phone > 2"`}, []string{"index_users_phone", "on_change"}},
 		{"an address that is taken", []string{strings.Replace(cellViews, "${LISTEN}", "${TAKEN}", 1)}, []string{"address already in use"}},
 		{"a store that can't be opened", []string{strings.Replace(cellViews, `path = "state"`, `path = "replicator.toml"`, 1)}, []string{"replicator.toml"}},
 	} {
@@ -129,6 +128,52 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 	if _, text := l.get("/metrics"); !strings.Contains(text, "\nreplicator_config_last_reload_successful 1\n") {
 		t.Error("metrics don't tell of the reload that succeeded")
 	}
+	p.stop()
+}
+
+// A changed definition that is refused stops that view alone, and what its error says to do works as it stands.
+func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"email": "a@x.org", "phone": 1}`)
+	p := l.running()
+	l.caughtUp()
+	const phones = "SELECT phone FROM index_users_phone ORDER BY 1"
+	changed := []string{cellViews, `where = "phone > 2"`}
+	n := 1
+	reload := func(parts ...string) {
+		l.configure(parts...)
+		n++
+		p.reread(n)
+	}
+	refused := func() {
+		t.Helper()
+		l.failsWith("index_users_phone", "its definition changed", "`replicator rebuild index_users_phone`", "restore the definition")
+		if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "index_users_phone") || strings.Contains(text, "index_users_email") {
+			t.Errorf("/readyz: %d %s", code, text)
+		}
+	}
+
+	reload(changed...)
+	refused()
+	l.put("b", 1, `{"email": "b@x.org", "phone": 2}`)
+	l.caughtUp("index_users_email", "users")
+	l.expect(emails, "a@x.org a", "b@x.org b")
+	l.expect(phones, "1")
+
+	reload(cellViews) // restored
+	l.caughtUp()
+	l.expect(phones, "1", "2")
+
+	l.configure(changed...)
+	if r := l.run("rebuild", "index_users_phone"); r.code != 1 || !strings.Contains(r.errors, "SIGHUP") {
+		t.Errorf("a rebuild before the reload: %+v", r)
+	}
+	reload(changed...)
+	refused()
+	l.put("c", 1, `{"email": "c@x.org", "phone": 3}`)
+	l.must("rebuild", "index_users_phone")
+	l.caughtUp()
+	l.expect(phones, "3")
 	p.stop()
 }
 

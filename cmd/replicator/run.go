@@ -30,7 +30,8 @@ func runCommand(o *options) *cobra.Command {
 status shows, and the others go on; with --until-caught-up the exit status is then 1, once the others have caught up.
 The first SIGINT or SIGTERM drains what is in flight and saves. A second one stops at once: nothing is lost, and the next run
 repeats a little. SIGHUP reloads the configuration: new views are filled, removed ones stop, and a file that can't be used
-changes nothing. Requests to the program wait a moment longer meanwhile.`,
+changes nothing. A view whose definition changed is rebuilt or refused, alone, as at a start (replicator plan says
+beforehand). Requests to the program wait a moment longer meanwhile.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, untilCaughtUp) },
 	}
@@ -189,9 +190,6 @@ func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) 
 			err = fingerprint(next)
 		}
 		if err == nil {
-			err = a.mayGoOn(ctx, next)
-		}
-		if err == nil {
 			a.metrics.Loaded()
 			a.log.Info("configuration reloaded", "file", next.File)
 			return next
@@ -199,26 +197,6 @@ func (a *app) reread(ctx context.Context, o *options, signals <-chan os.Signal) 
 		a.metrics.NotLoaded()
 		a.log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
 	}
-}
-
-// mayGoOn refuses a configuration that would stop a view that is kept: one whose definition differs from the one that
-// it was filled by, and that doesn't say that it is then to be rebuilt. After a start such a view alone is failed;
-// while the program runs, better that nothing changes.
-func (a *app) mayGoOn(ctx context.Context, next *config.Config) error {
-	saved, err := a.store.Checkpoints(ctx)
-	if err != nil {
-		return err
-	}
-	var changed []error
-	for _, c := range saved {
-		now, then := a.cfg.View(c.View), next.View(c.View)
-		if now != nil && then != nil && then.OnChange != "rebuild" &&
-			replicator.SameDefinition(c.Fingerprint, now.Fingerprint) && !replicator.SameDefinition(c.Fingerprint, then.Fingerprint) {
-			changed = append(changed, fmt.Errorf("%s: view %s: its definition changed since it was filled: restore it, set "+
-				"on_change = \"rebuild\", or stop the program and run `replicator rebuild %s`", next.File, then.Name, then.Name))
-		}
-	}
-	return errors.Join(changed...)
 }
 
 // run runs every pipeline until stop is done and each has drained.
