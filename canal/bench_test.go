@@ -15,6 +15,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -92,7 +93,7 @@ func BenchmarkDecode(b *testing.B) {
 				database := databaseOf(events)
 				h := &counting{}
 				ts := tables{byPlace: map[string]map[string]*watched{database: {d.table.Name: w}}, byName: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
-				s := newTestStream(mysqlFlavor, newCharsets(mysqlFlavor, map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
+				s := newTestStream(gtid.MySQL, newCharsets(gtid.MySQL, map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
 				b.ReportAllocs()
 				rows := 0
 				for b.Loop() {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"replicator/canal/gtid"
 )
 
 // charset turns a column's bytes into UTF-8 as the server does. A nil charset is "binary".
@@ -15,7 +17,7 @@ import (
 type charset struct {
 	name   string
 	form   form
-	flavor flavor
+	flavor gtid.Flavor
 	codes  *codes // of a formTable, once it was asked for
 }
 
@@ -45,7 +47,7 @@ type charsets struct {
 	ask        func(ctx context.Context, charset string) (*codes, error)
 }
 
-func newCharsets(f flavor, collations map[uint64]string) charsets {
+func newCharsets(f gtid.Flavor, collations map[uint64]string) charsets {
 	c := charsets{collations: collations, sets: map[string]*charset{"binary": nil}}
 	for _, name := range collations {
 		if _, ok := c.sets[name]; !ok {
@@ -167,7 +169,7 @@ func (c *charset) appendWide(out, b []byte) []byte {
 		switch {
 		case !utf16.IsSurrogate(r):
 			out = utf8.AppendRune(out, r)
-		case c.form == formUTF32 && c.flavor == mysqlFlavor: // it stops converting
+		case c.form == formUTF32 && c.flavor == gtid.MySQL: // it stops converting
 			return out
 		default: // they are encoded as if they were characters
 			out = append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)

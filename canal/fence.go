@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"replicator/canal/gtid"
 	"replicator/internal/pause"
 )
 
@@ -32,7 +33,7 @@ const settleTime = time.Minute
 // only when it is free.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{end: func() {}}
-	if r.server.flavor == mariaFlavor {
+	if r.server.flavor == gtid.MariaDB {
 		return f, r.behindSnapshot(ctx, conn, f, r.start.Order)
 	}
 	if r.server.gtid {
@@ -51,7 +52,7 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 // the GTIDs that its status shows are those that are visible already.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{end: func() {}, lock: ifFree}
-	if f.low, err = r.end(ctx, conn); err != nil || r.server.flavor != mariaFlavor {
+	if f.low, err = r.end(ctx, conn); err != nil || r.server.flavor != gtid.MariaDB {
 		return f, err
 	}
 	f.lock = ""

@@ -18,6 +18,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -27,7 +28,7 @@ var record = flag.Bool("record", false, "record binlogs of real servers into tes
 
 // recording is what a decoder must know beside the binlog itself: what the server would be asked.
 type recording struct {
-	Flavor     flavor
+	Flavor     gtid.Flavor
 	Database   string
 	Collations map[uint64]string
 	Tables     []replicator.Table
@@ -178,11 +179,11 @@ func askRecorded(_ context.Context, charset string) (*codes, error) {
 	return c, nil
 }
 
-func newTestStream(f flavor, sets charsets, ts tables, h replicator.Handler) *stream {
+func newTestStream(f gtid.Flavor, sets charsets, ts tables, h replicator.Handler) *stream {
 	file := fileName{"binlog.000001", 1}
 	return &stream{
 		flavor: f, charsets: sets, tables: ts, handler: h, stats: &readStats{}, file: file, pos: 4,
-		history: newHistory(f, end{file: file, pos: 4, order: orderOf(0, 1, 4)}, newGTIDSet(f)),
+		history: newHistory(f, end{file: file, pos: 4, order: orderOf(0, 1, 4)}, gtid.New(f)),
 		maps:    map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
 		xa: prepared{log: slog.New(slog.DiscardHandler)},
 	}
@@ -310,9 +311,9 @@ func FuzzTableMap(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, maria bool) {
-		fl := mysqlFlavor
+		fl := gtid.MySQL
 		if maria {
-			fl = mariaFlavor
+			fl = gtid.MariaDB
 		}
 		m, err := parseTableMap(body, fl)
 		if err != nil {

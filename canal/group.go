@@ -11,6 +11,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/uuid"
 )
 
@@ -133,7 +134,7 @@ func (s *stream) begin(h header, g group) error {
 	if g.at.IsZero() {
 		g.at = time.Unix(int64(h.time), 0)
 	}
-	if s.skip != nil && g.run.last != 0 && s.skip.contains(g.sid.name, g.run.last) {
+	if s.skip != nil && g.run.last != 0 && s.skip.Contains(g.sid.name, g.run.last) {
 		g.skip = true
 	}
 	s.group = g
@@ -152,7 +153,7 @@ func (s *stream) previousGTIDs(body []byte) error {
 	if err := e.Decode(body); err != nil {
 		return s.broken(errors.New("the list of previous GTIDs is damaged"))
 	}
-	set, err := parseGTIDSet(s.flavor, e.GTIDSets)
+	set, err := gtid.Parse(s.flavor, e.GTIDSets)
 	if err != nil {
 		return s.broken(errors.New("the list of previous GTIDs is damaged"))
 	}
@@ -175,7 +176,7 @@ func (s *stream) gtidList(h header, body []byte) error {
 		if c.bad {
 			return s.broken(errShort)
 		}
-		s.untilGTID.addMaria(strconv.FormatUint(domain, 10), strconv.FormatUint(server, 10), seq)
+		s.untilGTID.AddMaria(strconv.FormatUint(domain, 10), strconv.FormatUint(server, 10), seq)
 	}
 	return nil
 }
@@ -295,7 +296,7 @@ func (s *stream) statement(ctx context.Context, h header, database, text []byte,
 		}
 	}
 	// On MySQL a statement that isn't inside BEGIN is a transaction of its own; on MariaDB the GTID says so.
-	if s.flavor == mariaFlavor && s.group.open {
+	if s.flavor == gtid.MariaDB && s.group.open {
 		return s.group.standalone, nil
 	}
 	return !s.group.explicit, nil
@@ -345,20 +346,20 @@ func (s *stream) altered(ctx context.Context, name string) error {
 // that the server has it says nothing of who wrote it, so that very transaction must be met, or the file's list must
 // name it.
 type mariaGuard struct {
-	want map[string]span // domain → first: 0 until met; last: the number
+	want map[string]gtid.Run // domain → first: 0 until met; last: the number
 	from map[string]string
 	what error // that is the matter if it isn't met; may be nil
 }
 
-func newMariaGuard(applied, fileStart *gtidSet, what error) *mariaGuard {
-	g := &mariaGuard{want: map[string]span{}, from: applied.servers, what: what}
-	for domain, runs := range applied.runs {
-		last := runs[0].last
-		if have := fileStart.runs[domain]; len(have) > 0 && have[0].last == last && fileStart.servers[domain] == applied.servers[domain] {
+func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {
+	g := &mariaGuard{want: map[string]gtid.Run{}, from: applied.Servers, what: what}
+	for domain, runs := range applied.Runs {
+		last := runs[0].Last
+		if have := fileStart.Runs[domain]; len(have) > 0 && have[0].Last == last && fileStart.Servers[domain] == applied.Servers[domain] {
 			continue
 		}
 		if last > 0 {
-			g.want[domain] = span{0, last}
+			g.want[domain] = gtid.Run{First: 0, Last: last}
 		}
 	}
 	return g
@@ -366,15 +367,15 @@ func newMariaGuard(applied, fileStart *gtidSet, what error) *mariaGuard {
 
 func (g *mariaGuard) see(x sid, seq int64) error {
 	w, ok := g.want[x.name]
-	if !ok || seq < w.last {
+	if !ok || seq < w.Last {
 		return nil
 	}
-	if seq == w.last && x.server == g.from[x.name] {
+	if seq == w.Last && x.server == g.from[x.name] {
 		delete(g.want, x.name)
 		return nil
 	}
 	err := fmt.Errorf("this server's history is another one: it has %s-%s-%d where %s-%s-%d was read; point the source at a server "+
-		"that has it, or rebuild", x.name, x.server, seq, x.name, g.from[x.name], w.last)
+		"that has it, or rebuild", x.name, x.server, seq, x.name, g.from[x.name], w.Last)
 	if g.what != nil {
 		err = fmt.Errorf("%w: %w", g.what, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"replicator/canal/gtid"
 )
 
 // maxHistory bounds the transaction ends that are remembered for Reader.Position. When there are more, neighbours are
@@ -14,9 +16,9 @@ const maxHistory = 4096
 // GTIDs are numbers into names, and a set is only written out when a position is asked for.
 type history struct {
 	mu    sync.Mutex
-	at    end      // the latest end that was asked for: where base is right
-	base  *gtidSet // all transactions up to at
-	gtids bool     // base is known
+	at    end       // the latest end that was asked for: where base is right
+	base  *gtid.Set // all transactions up to at
+	gtids bool      // base is known
 	maria bool
 	ends  []end // after at, ascending
 	open  end   // the place behind the last rows that were handed out; before the latest end if their transaction has ended
@@ -49,8 +51,8 @@ type gtidRun struct {
 	first, last int64
 }
 
-func newHistory(f flavor, start end, base *gtidSet) *history {
-	return &history{at: start, base: base, gtids: base != nil, maria: f == mariaFlavor, ids: map[sid]int32{}}
+func newHistory(f gtid.Flavor, start end, base *gtid.Set) *history {
+	return &history{at: start, base: base, gtids: base != nil, maria: f == gtid.MariaDB, ids: map[sid]int32{}}
 }
 
 // id gives the number of a source of transactions.
@@ -67,7 +69,7 @@ func (h *history) id(s sid) int32 {
 }
 
 // know sets the earliest place, and the transactions before it (nil: as they were known), when reading found them out.
-func (h *history) know(at end, base *gtidSet) {
+func (h *history) know(at end, base *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.at = at
@@ -100,12 +102,12 @@ func (h *history) handOut(e end) {
 }
 
 // read is the latest place of which something was handed out, with the transactions after those that were asked for.
-func (h *history) read() (end, *gtidSet) {
+func (h *history) read() (end, *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	further := newGTIDSet(mysqlFlavor)
+	further := gtid.New(gtid.MySQL)
 	if h.maria {
-		further = newGTIDSet(mariaFlavor)
+		further = gtid.New(gtid.MariaDB)
 	}
 	at := h.at
 	ends := h.ends
@@ -169,7 +171,7 @@ func (h *history) join(runs []gtidRun) []gtidRun {
 
 // upTo forgets all ends up to order and returns the latest of them with the transactions before it; its set is nil
 // where they are not known.
-func (h *history) upTo(order int64) (end, *gtidSet) {
+func (h *history) upTo(order int64) (end, *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
@@ -194,7 +196,7 @@ func (h *history) upTo(order int64) (end, *gtidSet) {
 
 // latest returns the latest end with the transactions before it, and forgets nothing. The set is nil where they are not
 // known.
-func (h *history) latest() (order int64, before *gtidSet) {
+func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	order = h.at.order
@@ -204,7 +206,7 @@ func (h *history) latest() (order int64, before *gtidSet) {
 	if !h.gtids {
 		return order, nil
 	}
-	before = h.base.clone()
+	before = h.base.Clone()
 	for _, e := range h.ends {
 		for _, r := range e.more {
 			h.applyTo(before, r)
@@ -215,7 +217,7 @@ func (h *history) latest() (order int64, before *gtidSet) {
 }
 
 // handedOut returns all transactions of which something was handed out; nil where those before the start are not known.
-func (h *history) handedOut() *gtidSet {
+func (h *history) handedOut() *gtid.Set {
 	_, before := h.latest()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -231,7 +233,7 @@ func (h *history) apply(r gtidRun) {
 	}
 }
 
-func (h *history) applyTo(set *gtidSet, r gtidRun) {
+func (h *history) applyTo(set *gtid.Set, r gtidRun) {
 	if r.last == 0 {
 		return
 	}
@@ -239,8 +241,8 @@ func (h *history) applyTo(set *gtidSet, r gtidRun) {
 	if h.maria {
 		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as
 		// it may without gtid_strict_mode.
-		set.addMaria(s.name, s.server, r.last)
+		set.AddMaria(s.name, s.server, r.last)
 		return
 	}
-	set.add(s.name, span{r.first, r.last})
+	set.Add(s.name, gtid.Run{First: r.first, Last: r.last})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // An order is a place in a source's history:
@@ -74,7 +75,7 @@ func parseFilePos(text string) (fileName, int64, error) {
 // isFilePos tells FILE:POS from a GTID set: a set's first word is a UUID, or has no colon at all.
 func isFilePos(text string) bool {
 	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
-	if !ok || isUUID(strings.ToLower(strings.TrimSpace(name))) {
+	if !ok || gtid.IsUUID(strings.ToLower(strings.TrimSpace(name))) {
 		return false
 	}
 	_, err := strconv.ParseInt(addr, 10, 64)

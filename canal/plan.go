@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // watched is a watched table: what the configuration says, and its shape as it is now.
@@ -50,7 +51,7 @@ const maxLookups = 1000
 var errColumns = errors.New("set binlog_row_metadata=FULL on the source, so that the binlog names its columns")
 
 // newPlan makes the plan for a table map of a watched table.
-func newPlan(t *watched, body []byte, f flavor, charsets charsets) (*plan, error) {
+func newPlan(t *watched, body []byte, f gtid.Flavor, charsets charsets) (*plan, error) {
 	m, err := parseTableMap(body, f)
 	if err != nil {
 		return nil, err
@@ -428,7 +429,7 @@ func owned(b []byte) []byte {
 
 // check tests the configuration against the table as it is now, so that a mistake shows at the start and not at the
 // first row.
-func (t *watched) check(f flavor) error {
+func (t *watched) check(f gtid.Flavor) error {
 	x, err := newSelection(t)
 	if err != nil {
 		return err

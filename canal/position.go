@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // token is what a Position's Token holds.
@@ -39,16 +40,16 @@ type read struct {
 }
 
 // readGTIDs are all transactions of which something was read, given those before the position.
-func (t token) readGTIDs(before *gtidSet) (*gtidSet, error) {
+func (t token) readGTIDs(before *gtid.Set) (*gtid.Set, error) {
 	if t.Read == nil {
 		return before, nil
 	}
-	further, err := parseGTIDSet(before.flavor, t.Read.GTID)
+	further, err := gtid.Parse(before.Flavor, t.Read.GTID)
 	if err != nil {
 		return nil, replicator.Fatal(fmt.Errorf("the checkpoint's position: %w", err))
 	}
-	all := before.clone()
-	all.join(further)
+	all := before.Clone()
+	all.Join(further)
 	return all, nil
 }
 

@@ -11,111 +11,24 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 const uuidA, uuidB = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 
-func TestGTIDSetsAreReadAndWritten(t *testing.T) {
-	cases := []struct {
-		flavor   flavor
-		in, want string // want "": an error
-	}{
-		{mysqlFlavor, uuidA + ":1-3:5", uuidA + ":1-3:5"},
-		{mysqlFlavor, strings.ToUpper(uuidA) + ":5:1-3:4,\n" + uuidB + ":7", uuidA + ":1-5," + uuidB + ":7"},
-		{mysqlFlavor, uuidA + ":1-3:tag:1-2:other:9", uuidA + ":1-3," + uuidA + ":other:9," + uuidA + ":tag:1-2"},
-		{mysqlFlavor, uuidA + ":tag:4", uuidA + ":tag:4"},
-		{mysqlFlavor, "", ""},
-		{mysqlFlavor, uuidA, "error"},
-		{mysqlFlavor, uuidA + ":", "error"},
-		{mysqlFlavor, uuidA + ":3-1", "error"},
-		{mysqlFlavor, "0-1-2", "error"},
-		{mariaFlavor, "0-1-100,10-2-3,2-1-1", "0-1-100,2-1-1,10-2-3"},
-		{mariaFlavor, "0-1", "error"},
-		{mariaFlavor, uuidA + ":1", "error"},
-		{mariaFlavor, "a-b-1", "error"},
-	}
-	for _, c := range cases {
-		s, err := parseGTIDSet(c.flavor, c.in)
-		got := "error"
-		if err == nil {
-			got = s.String()
-		}
-		if got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
-func TestGTIDSetsAgreeWithAModel(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
-		sets := [2]*gtidSet{newGTIDSet(mysqlFlavor), newGTIDSet(mysqlFlavor)}
-		var model [2]map[int64]bool
-		for i := range sets {
-			model[i] = map[int64]bool{}
-			for range rng.IntN(30) {
-				r := span{first: 1 + rng.Int64N(60)}
-				r.last = r.first + rng.Int64N(4)
-				sets[i].add(uuidA, r)
-				for n := r.first; n <= r.last; n++ {
-					model[i][n] = true
-				}
-			}
-			back, err := parseGTIDSet(mysqlFlavor, sets[i].String())
-			if err != nil || !back.equal(sets[i]) {
-				t.Fatalf("%s does not come back: %v", sets[i], err)
-			}
-		}
-		includes := true
-		both := sets[0].intersect(sets[1])
-		for n := int64(0); n < 70; n++ {
-			if sets[0].contains(uuidA, n) != model[0][n] {
-				t.Fatalf("%s contains %d: %t", sets[0], n, !model[0][n])
-			}
-			if both.contains(uuidA, n) != (model[0][n] && model[1][n]) {
-				t.Fatalf("%s and %s meet in %s", sets[0], sets[1], both)
-			}
-			includes = includes && (model[0][n] || !model[1][n])
-		}
-		if sets[0].includes(sets[1]) != includes {
-			t.Fatalf("%s includes %s: %t", sets[0], sets[1], !includes)
-		}
-	}
-}
-
-func FuzzGTIDSet(f *testing.F) {
-	f.Add(uuidA+":1-3:tag:5,"+uuidB+":9", false)
-	f.Add("0-1-2,3-4-5", true)
-	f.Fuzz(func(t *testing.T, text string, maria bool) {
-		fl := mysqlFlavor
-		if maria {
-			fl = mariaFlavor
-		}
-		s, err := parseGTIDSet(fl, text)
-		if err != nil {
-			return
-		}
-		again, err := parseGTIDSet(fl, s.String())
-		if err != nil || !again.equal(s) || again.String() != s.String() {
-			t.Errorf("%q reads as %q, then as %v (%v)", text, s, again, err)
-		}
-	})
-}
-
-// A position asked for holds exactly the transactions up to it, however many came in between and were merged.
 func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	h := newHistory(mysqlFlavor, end{order: 0}, newGTIDSet(mysqlFlavor))
+	h := newHistory(gtid.MySQL, end{order: 0}, gtid.New(gtid.MySQL))
 	ids := []int32{h.id(sid{name: uuidA}), h.id(sid{name: uuidB}), h.id(sid{name: uuidA + ":tag"})}
 	next := []int64{1, 1, 1}
 	at := map[int64]string{0: ""}
-	model := newGTIDSet(mysqlFlavor)
+	model := gtid.New(gtid.MySQL)
 	asked := int64(0)
 	for order := int64(1); order <= 30000; order++ {
 		e := end{order: order, pos: order}
 		if i := rng.IntN(4); i < 3 {
 			e.last = gtidRun{ids[i], next[i], next[i]}
-			model.add(h.names[ids[i]].name, span{next[i], next[i]})
+			model.Add(h.names[ids[i]].name, gtid.Run{First: next[i], Last: next[i]})
 			next[i] += 1 + rng.Int64N(2)/1*rng.Int64N(2)
 		}
 		h.add(e)
@@ -143,11 +56,11 @@ func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 // binlog.
 func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	h := newHistory(mariaFlavor, end{}, newGTIDSet(mariaFlavor))
-	model := newGTIDSet(mariaFlavor)
+	h := newHistory(gtid.MariaDB, end{}, gtid.New(gtid.MariaDB))
+	model := gtid.New(gtid.MariaDB)
 	for order := int64(1); order <= 20000; order++ {
 		s, seq := sid{fmt.Sprint(rng.IntN(3)), fmt.Sprint(rng.IntN(2))}, 1+rng.Int64N(1000)
-		model.addMaria(s.name, s.server, seq)
+		model.AddMaria(s.name, s.server, seq)
 		h.add(end{order: order, last: gtidRun{h.id(s), 1, seq}})
 		if rng.IntN(5000) == 0 || order == 20000 {
 			if _, set := h.upTo(order); set.String() != model.String() {
@@ -193,7 +106,7 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 	b.transaction(3, 1<<32+100, 1<<32+5000)
 	b.transaction(4, 1<<32+6000, 1<<32+1<<30+7000)
 	h := newRecorder()
-	s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, h)
+	s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, h)
 	if err := feedAll(s, b.bytes); err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +121,9 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 
 	// The protocol can't begin there: the file is read from its beginning, silently, and its transactions are counted.
 	h = newRecorder()
-	s = newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, h)
+	s = newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, h)
 	s.history.gtids = false
-	s.until, s.untilGTID = 1<<32+5000, newGTIDSet(mysqlFlavor)
+	s.until, s.untilGTID = 1<<32+5000, gtid.New(gtid.MySQL)
 	if err := feedAll(s, b.bytes); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +133,7 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 	}
 
 	// In the middle of a transaction nothing begins.
-	s = newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	s = newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
 	s.until = 1<<32 + 4000
 	if err := feedAll(s, b.bytes); !replicator.IsFatal(err) {
 		t.Errorf("a start in the middle of a transaction: %v", err)
@@ -231,7 +144,7 @@ func TestABinlogThatGoesBackIsAnError(t *testing.T) {
 	var b synth
 	b.transaction(1, 200, 1000)
 	b.transaction(2, 500, 2000)
-	s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
 	if err := feedAll(s, b.bytes); err == nil {
 		t.Error("no error")
 	}
@@ -241,7 +154,7 @@ func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
 	for kind, want := range map[replication.EventType]bool{replication.INCIDENT_EVENT: true, 200: true, replication.STOP_EVENT: false, replication.VIEW_CHANGE_EVENT: false} {
 		var b synth
 		b.event(kind, nil, 0)
-		s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+		s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
 		if err := feedAll(s, b.bytes); replicator.IsFatal(err) != want {
 			t.Errorf("event type %d: %v", kind, err)
 		}
@@ -249,7 +162,7 @@ func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
 	var b synth
 	b.event(200, nil, 0)
 	binary.LittleEndian.PutUint16(b.bytes[17:], ignorableFlag)
-	s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
 	if err := s.event(context.Background(), b.bytes); err != nil {
 		t.Errorf("an ignorable event: %v", err)
 	}
@@ -257,7 +170,7 @@ func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
 
 func TestARollbackAfterRowsIsFatal(t *testing.T) {
 	for _, text := range []string{"ROLLBACK", "ROLLBACK TO `s`"} {
-		s := newTestStream(mysqlFlavor, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+		s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
 		s.group = group{open: true, explicit: true, rows: true}
 		if _, err := s.statement(context.Background(), header{}, nil, []byte(text), quoteStrings); !replicator.IsFatal(err) {
 			t.Errorf("%s: %v", text, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // Reader reads a source's binlog for one pipeline.
@@ -31,8 +32,8 @@ type Reader struct {
 	digests  map[string]string // of watched tables, where the binlog doesn't name columns
 	skipEnd  int64             // the server's end when the reader was opened: no applied transaction comes after it
 
-	before atomic.Pointer[gtidSet] // the transactions before start, once they are known
-	looked atomic.Int64            // the size of the rows that Newest read last, on average; 0: not known
+	before atomic.Pointer[gtid.Set] // the transactions before start, once they are known
+	looked atomic.Int64             // the size of the rows that Newest read last, on average; 0: not known
 
 	mu sync.Mutex // guards the rendering of positions
 }
@@ -105,7 +106,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		}
 		known = before
 	default:
-		s.until, s.untilGTID = p.pos, newGTIDSet(r.server.flavor)
+		s.until, s.untilGTID = p.pos, gtid.New(r.server.flavor)
 	}
 	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it was
 	// read.
@@ -114,7 +115,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	}
 	if p.skip {
 		s.skip = p.gtids
-		if r.server.flavor == mariaFlavor {
+		if r.server.flavor == gtid.MariaDB {
 			before, err := r.server.gtidsBefore(ctx, db, p.file.name)
 			if err != nil {
 				return err
@@ -130,8 +131,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	}
 	order := p.order()
 	if known != nil {
-		r.before.Store(known.clone())
-		known = known.clone()
+		r.before.Store(known.Clone())
+		known = known.Clone()
 	}
 	s.onStart = r.before.Store
 	r.history = newHistory(r.server.flavor, end{file: p.file, pos: p.pos, born: p.born, event: p.event, order: order}, known)
@@ -168,10 +169,10 @@ func (r *Reader) Position(order int64) replicator.Position {
 }
 
 // readBeyond is what was read beyond a place, by this reader or before it; nil if that is nothing.
-func (r *Reader) readBeyond(e end, before *gtidSet) *read {
+func (r *Reader) readBeyond(e end, before *gtid.Set) *read {
 	at, further := r.history.read()
-	if r.place.beyond != nil && (before == nil || !before.includes(r.place.beyond)) {
-		further.join(r.place.beyond)
+	if r.place.beyond != nil && (before == nil || !before.Includes(r.place.beyond)) {
+		further.Join(r.place.beyond)
 	}
 	beyond := read{placed: at.placed(), GTID: further.String()}
 	if before := r.place.readAt + orderOf(r.place.epoch, 0, 0); r.place.readAt > 0 && before > at.order {
@@ -180,7 +181,7 @@ func (r *Reader) readBeyond(e end, before *gtidSet) *read {
 	switch {
 	case at.order > e.order:
 		return &beyond
-	case further.empty():
+	case further.Empty():
 		return nil
 	}
 	return &read{GTID: beyond.GTID} // of another server, whose places mean nothing
@@ -233,7 +234,7 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 		}
 		return at.number > file.number || at.number == file.number && t.Pos >= pos, nil
 	}
-	want, err := parseGTIDSet(r.server.flavor, fence)
+	want, err := gtid.Parse(r.server.flavor, fence)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrFence, err)
 	}
@@ -241,10 +242,10 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF): use FILE:POS", ErrFence)
 	}
 	if before := r.before.Load(); p.Order == r.start.Order && before != nil {
-		return before.includes(want), nil
+		return before.Includes(want), nil
 	}
-	have, err := parseGTIDSet(r.server.flavor, t.GTID)
-	return err == nil && have.includes(want), err
+	have, err := gtid.Parse(r.server.flavor, t.GTID)
+	return err == nil && have.Includes(want), err
 }
 
 // Close frees what the reader holds.

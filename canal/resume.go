@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // place is where reading begins on this server, resolved from a position.
@@ -16,7 +17,7 @@ type place struct {
 	pos   int64
 	event event // that ends there; unknown if nothing was read before it
 	epoch int
-	gtids *gtidSet // all transactions before it, or with skip those applied; nil: not known
+	gtids *gtid.Set // all transactions before it, or with skip those applied; nil: not known
 	born  uint32
 	skip  bool
 	moved bool // it isn't where the position said
@@ -24,7 +25,7 @@ type place struct {
 	// What was read beyond it before: see token.Read. With readAt 0 only its transactions mean something here.
 	readAt int64 // its order, without the epoch
 	read   placed
-	beyond *gtidSet
+	beyond *gtid.Set
 }
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
@@ -61,7 +62,7 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 		p, err = r.same(t, d)
 	}
 	if err == nil && t.Read != nil {
-		p.beyond, err = parseGTIDSet(r.server.flavor, t.Read.GTID)
+		p.beyond, err = gtid.Parse(r.server.flavor, t.Read.GTID)
 	}
 	return p, err
 }
@@ -96,7 +97,7 @@ func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 }
 
 // byGTID finds the place of a position by its GTIDs.
-func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtidSet) (place, error) {
+func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place, error) {
 	var failed error
 	// The last file that begins with no more than what was applied.
 	i := sort.Search(len(r.files), func(i int) bool {
@@ -105,7 +106,7 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtidSet) (place, 
 			failed = errors.Join(failed, err)
 			return true
 		}
-		return !gtids.includes(before)
+		return !gtids.Includes(before)
 	}) - 1
 	if failed != nil {
 		return place{}, failed
@@ -173,8 +174,8 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 				first.skip, first.gtids, first.moved = false, nil, true
 				break
 			}
-			if !p.gtids.includes(first.gtids) {
-				first.gtids, first.moved = first.gtids.intersect(p.gtids), true
+			if !p.gtids.Includes(first.gtids) {
+				first.gtids, first.moved = first.gtids.Intersect(p.gtids), true
 			}
 		}
 	}
@@ -199,9 +200,9 @@ func (p *place) haveRead(other place) {
 		return
 	}
 	if p.beyond == nil {
-		p.beyond = newGTIDSet(other.beyond.flavor)
+		p.beyond = gtid.New(other.beyond.Flavor)
 	}
-	p.beyond.join(other.beyond)
+	p.beyond.Join(other.beyond)
 }
 
 func before(a, b place) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/sqlname"
 )
 
@@ -243,9 +244,9 @@ func parseMembers(full string) []string {
 
 // readCharsets asks the server for its collations. MariaDB ≥ 10.10 numbers those that fit several character sets only
 // in COLLATION_CHARACTER_SET_APPLICABILITY.
-func readCharsets(ctx context.Context, db querier, f flavor) (charsets, error) {
+func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (charsets, error) {
 	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
-	if f == mariaFlavor {
+	if f == gtid.MariaDB {
 		queries = append(queries, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability "+
 			"WHERE id IS NOT NULL AND character_set_name IS NOT NULL")
 	}

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // server is what a connection says of the server behind it.
 type server struct {
-	flavor   flavor
+	flavor   gtid.Flavor
 	version  string
 	identity string // what makes its binlog files this server's: see readServer
 	logBin   bool
@@ -33,9 +34,9 @@ func readServer(ctx context.Context, db querier) (server, error) {
 		return s, classify(err)
 	}
 	s.fold = lower != "0"
-	s.flavor = mysqlFlavor
+	s.flavor = gtid.MySQL
 	if strings.Contains(strings.ToLower(s.version), "mariadb") {
-		s.flavor, s.gtid = mariaFlavor, true
+		s.flavor, s.gtid = gtid.MariaDB, true
 		s.identity = fmt.Sprintf("mariadb-%s-%s-%s", id, host, port)
 	} else {
 		var mode string
@@ -56,7 +57,7 @@ func readServer(ctx context.Context, db querier) (server, error) {
 // sameServer checks that a connection leads to this server: one round trip, where readServer takes several.
 func (s server) sameServer(ctx context.Context, db querier) error {
 	query := "SELECT @@server_uuid"
-	if s.flavor == mariaFlavor {
+	if s.flavor == gtid.MariaDB {
 		query = "SELECT CONCAT_WS('-', 'mariadb', @@GLOBAL.server_id, @@hostname, @@port)"
 	}
 	var identity string
@@ -113,7 +114,7 @@ func named(ctx context.Context, db querier, query string, args ...any) ([]map[st
 // status is the present end of the binlog.
 func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
 	query := "SHOW MASTER STATUS"
-	if s.flavor == mysqlFlavor && !oldMySQL(s.version) {
+	if s.flavor == gtid.MySQL && !oldMySQL(s.version) {
 		query = "SHOW BINARY LOG STATUS"
 	}
 	rows, err := named(ctx, db, query)
@@ -130,14 +131,14 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 		return file, 0, "", err
 	}
 	gtids = compact(rows[0]["executed_gtid_set"])
-	if s.flavor == mariaFlavor {
+	if s.flavor == gtid.MariaDB {
 		gtids, _, err = gtidAt(ctx, db, file.name, pos)
 	}
 	return file, pos, gtids, err
 }
 
 // looseStatus: see token.Loose.
-func (s server) looseStatus(gtids string) bool { return s.flavor == mysqlFlavor && gtids != "" }
+func (s server) looseStatus(gtids string) bool { return s.flavor == gtid.MySQL && gtids != "" }
 
 // oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.
 func oldMySQL(version string) bool {
@@ -186,13 +187,13 @@ func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 }
 
 // gtidsBefore are the transactions before a file's first one.
-func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtidSet, error) {
-	if s.flavor == mariaFlavor {
+func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
+	if s.flavor == gtid.MariaDB {
 		text, _, err := gtidAt(ctx, db, file, 4)
 		if err != nil {
 			return nil, err
 		}
-		return parseGTIDSet(s.flavor, text)
+		return gtid.Parse(s.flavor, text)
 	}
 	rows, err := named(ctx, db, "SHOW BINLOG EVENTS IN '"+strings.ReplaceAll(file, "'", "''")+"' LIMIT 3")
 	if err != nil {
@@ -200,21 +201,21 @@ func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid
 	}
 	for _, r := range rows {
 		if strings.EqualFold(r["event_type"], "Previous_gtids") {
-			return parseGTIDSet(s.flavor, r["info"])
+			return gtid.Parse(s.flavor, r["info"])
 		}
 	}
 	return nil, replicator.Fatal(fmt.Errorf("binlog %s doesn't say which transactions are before it; was gtid_mode ON when it was written?", file))
 }
 
 // executed are the transactions that the server has.
-func (s server) executed(ctx context.Context, db querier) (*gtidSet, error) {
+func (s server) executed(ctx context.Context, db querier) (*gtid.Set, error) {
 	query := "SELECT @@GLOBAL.gtid_executed"
-	if s.flavor == mariaFlavor {
+	if s.flavor == gtid.MariaDB {
 		query = "SELECT @@GLOBAL.gtid_binlog_pos"
 	}
 	var text string
 	if err := db.QueryRowContext(ctx, query).Scan(&text); err != nil {
 		return nil, classify(err)
 	}
-	return parseGTIDSet(s.flavor, text)
+	return gtid.Parse(s.flavor, text)
 }

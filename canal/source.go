@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/link"
 )
 
@@ -214,8 +215,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 			}
 			return r.named(ctx, placed{File: file.name, Pos: pos})
 		}
-		set, err := parseGTIDSet(r.server.flavor, text)
-		if err == nil && set.empty() {
+		set, err := gtid.Parse(r.server.flavor, text)
+		if err == nil && set.Empty() {
 			err = errors.New("it is an empty set")
 		}
 		if err != nil {

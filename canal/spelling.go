@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/sqlname"
 )
 
@@ -99,7 +100,7 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 // handedOut is a fence behind which all is visible that was handed out: a transaction is in the binlog before it is
 // visible, and of two that bring spellings of one key one at least has to see the other.
 func (r *Reader) handedOut(ctx context.Context, conn *sql.Conn) (*fence, error) {
-	if r.server.flavor != mariaFlavor && r.server.gtid {
+	if r.server.flavor != gtid.MariaDB && r.server.gtid {
 		if all := r.history.handedOut(); all != nil {
 			return &fence{end: func() {}}, r.untilVisible(ctx, conn, all.String())
 		}
@@ -220,9 +221,9 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 const respeltTime = 5 * time.Second
 
 // respelt is the first key that is spelt in several ways; "" if there is none.
-func (x *selection) respelt(ctx context.Context, db querier, f flavor) (key replicator.Key, err error) {
+func (x *selection) respelt(ctx context.Context, db querier, f gtid.Flavor) (key replicator.Key, err error) {
 	begin, hint := "", fmt.Sprintf("/*+ MAX_EXECUTION_TIME(%d) */ ", respeltTime.Milliseconds())
-	if f == mariaFlavor {
+	if f == gtid.MariaDB {
 		begin, hint = fmt.Sprintf("SET STATEMENT max_statement_time = %g FOR ", respeltTime.Seconds()), ""
 	}
 	var differs []string

@@ -11,19 +11,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // stream turns a binlog's events into changes and transaction ends. It knows nothing of connections: a Reader feeds it
 // from a server, tests from recordings. One goroutine uses it.
 type stream struct {
-	flavor   flavor
+	flavor   gtid.Flavor
 	charsets charsets
 	tables   tables
 	history  *history
 	handler  replicator.Handler
 	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
 	sources  sources
-	onStart  func(before *gtidSet) // told the transactions before the start, when reading found them out
+	onStart  func(before *gtid.Set) // told the transactions before the start, when reading found them out
 
 	epoch    int
 	file     fileName
@@ -38,8 +39,8 @@ type stream struct {
 	// Replaying to the start: the server can't begin a file beyond 4 GiB (nor can MySQL tell the GTIDs before a place), so
 	// such a file is read from its beginning, and nothing is delivered up to until.
 	until     int64
-	untilGTID *gtidSet // collects the transactions before until, where they are not known
-	skip      *gtidSet // transactions that were applied already, on another server; nil: none
+	untilGTID *gtid.Set // collects the transactions before until, where they are not known
+	skip      *gtid.Set // transactions that were applied already, on another server; nil: none
 	guards    []*mariaGuard
 
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
@@ -334,11 +335,11 @@ func (s *stream) endGroup() error {
 }
 
 func (s *stream) collect(g group) {
-	if s.flavor == mariaFlavor {
-		s.untilGTID.addMaria(g.sid.name, g.sid.server, g.run.last)
+	if s.flavor == gtid.MariaDB {
+		s.untilGTID.AddMaria(g.sid.name, g.sid.server, g.run.last)
 		return
 	}
-	s.untilGTID.add(g.sid.name, span{g.run.first, g.run.last})
+	s.untilGTID.Add(g.sid.name, gtid.Run{First: g.run.first, Last: g.run.last})
 }
 
 // reached is called between two transactions: once the start position is reached, delivery begins. Before a file's
@@ -357,7 +358,7 @@ func (s *stream) reached() error {
 
 func (s *stream) started() {
 	if s.untilGTID != nil && s.onStart != nil {
-		s.onStart(s.untilGTID.clone())
+		s.onStart(s.untilGTID.Clone())
 	}
 	s.history.know(s.here(gtidRun{}), s.untilGTID)
 	s.until, s.untilGTID = 0, nil

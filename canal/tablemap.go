@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator/canal/gtid"
 )
 
 // MariaDB's types of COMPRESSED columns.
@@ -47,7 +49,7 @@ func splitTableMap(body []byte) (m tableMap, c cursor, err error) {
 }
 
 // parseTableMap reads the rest. f decides which columns MariaDB counts as text.
-func parseTableMap(body []byte, f flavor) (tableMap, error) {
+func parseTableMap(body []byte, f gtid.Flavor) (tableMap, error) {
 	m, c, err := splitTableMap(body)
 	if err != nil {
 		return m, err
@@ -88,7 +90,7 @@ func parseTableMap(body []byte, f flavor) (tableMap, error) {
 }
 
 // optional reads one field of the optional metadata.
-func (m *tableMap) optional(kind byte, data []byte, f flavor) error {
+func (m *tableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
 	c := cursor{b: data}
 	switch kind {
 	case replication.TABLE_MAP_OPT_META_SIGNEDNESS:
@@ -215,15 +217,15 @@ func (m *tableMap) isNumber(i int) bool {
 }
 
 // isText: columns that have an entry in the character set fields.
-func (m *tableMap) isText(i int, f flavor) bool {
+func (m *tableMap) isText(i int, f gtid.Flavor) bool {
 	switch m.realType(i) {
 	case mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BLOB,
 		typeBlobCompressed, typeVarcharCompressed:
 		return true
 	case mysql.MYSQL_TYPE_GEOMETRY:
-		return f == mariaFlavor
+		return f == gtid.MariaDB
 	case mysql.MYSQL_TYPE_VECTOR: // tried on 9.7: it has an entry, though it is no text
-		return f == mysqlFlavor
+		return f == gtid.MySQL
 	}
 	return false
 }

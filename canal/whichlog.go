@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"replicator"
+	"replicator/canal/gtid"
 )
 
 // Which log is this?
@@ -50,8 +51,8 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtidSet // the position's; nil if it has none
-	born  uint32   // of the file, on the same server
+	gtids *gtid.Set // the position's; nil if it has none
+	born  uint32    // of the file, on the same server
 }
 
 // which decides which log this server has. An error says that it could not be asked.
@@ -74,7 +75,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	if t.GTID == "" {
 		return d, nil
 	}
-	if d.gtids, err = parseGTIDSet(r.server.flavor, t.GTID); err != nil {
+	if d.gtids, err = gtid.Parse(r.server.flavor, t.GTID); err != nil {
 		return ruling{kinship: another, why: "its GTIDs are of another sort of server"}, nil
 	}
 	return d, r.agree(ctx, t, &d)
@@ -116,14 +117,14 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if err != nil {
 		return err
 	}
-	if !executed.includes(d.gtids) {
+	if !executed.Includes(d.gtids) {
 		if !t.Event.unknown() {
 			return fmt.Errorf("the source's binlog holds transactions that it does not show yet: it has %s, the binlog %s", executed, t.GTID)
 		}
 		d.kinship, d.why = another, fmt.Sprintf("its transactions are %s, those before the place were %s", executed, t.GTID)
 		return nil
 	}
-	if r.server.flavor != mariaFlavor || t.Skip {
+	if r.server.flavor != gtid.MariaDB || t.Skip {
 		return nil
 	}
 	// MariaDB tells which GTIDs are before a place.
@@ -131,7 +132,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if err != nil {
 		return err
 	}
-	if at, err := parseGTIDSet(mariaFlavor, text); err != nil || !known || !at.equal(d.gtids) {
+	if at, err := gtid.Parse(gtid.MariaDB, text); err != nil || !known || !at.Equal(d.gtids) {
 		d.kinship, d.why = another, fmt.Sprintf("the transactions before the place are %s, they were %s", text, t.GTID)
 	}
 	return nil
@@ -169,11 +170,11 @@ func (r *Reader) stillSame(ctx context.Context) error {
 // elsewhere compares a position with another server, which only GTIDs can prove to hold the same.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
-	gtids, err := parseGTIDSet(r.server.flavor, t.GTID)
+	gtids, err := gtid.Parse(r.server.flavor, t.GTID)
 	if err != nil {
 		return no("its GTIDs are of another sort of server")
 	}
-	if gtids.empty() || !r.server.gtid {
+	if gtids.Empty() || !r.server.gtid {
 		return no("the position was made on another server")
 	}
 	read, err := t.readGTIDs(gtids)
@@ -184,11 +185,11 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	switch {
 	case err != nil:
 		return ruling{}, err
-	case executed.intersect(gtids).empty():
+	case executed.Intersect(gtids).Empty():
 		return no(fmt.Sprintf("none of its transactions are those that were applied: it has %s", executed))
-	case !executed.includes(gtids):
+	case !executed.Includes(gtids):
 		return ruling{kinship: behind, why: fmt.Sprintf("applied was %s, it has %s", gtids, executed)}, nil
-	case !executed.includes(read):
+	case !executed.Includes(read):
 		return ruling{kinship: behind, why: fmt.Sprintf("read was %s, it has %s", read, executed)}, nil
 	}
 	return ruling{kinship: heir, gtids: gtids}, nil
