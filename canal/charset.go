@@ -40,6 +40,9 @@ var forms = map[string]form{
 	"ucs2": formUCS2, "utf16": formUTF16, "utf16le": formUTF16LE, "utf32": formUTF32,
 }
 
+// needsTable reports whether a character set is not computed: the server is asked for its table.
+func needsTable(charset string) bool { return forms[charset] == formTable }
+
 // charsets knows the server's collations.
 type charsets struct {
 	collations map[uint64]string // id → character set's name

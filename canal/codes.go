@@ -26,6 +26,30 @@ type codes struct {
 
 const noCode rune = -1
 
+// newCodes returns a character set without codes.
+func newCodes(charset string) *codes {
+	c := &codes{ascii: true}
+	switch charset {
+	case "ujis", "eucjpms":
+		c.length, c.long = 3, make([]rune, 1<<16)
+	case "gb18030":
+		c.length, c.long = 4, make([]rune, 4*10*126*10)
+	}
+	fill(c.pairs[:])
+	fill(c.single[:])
+	fill(c.long)
+	return c
+}
+
+// put adds a code of one or two bytes.
+func (c *codes) put(code string, r rune) {
+	if len(code) == 1 {
+		c.single[code[0]] = r
+		return
+	}
+	c.pairs[int(code[0])<<8|int(code[1])] = r
+}
+
 // append converts b.
 func (c *codes) append(out, b []byte) []byte {
 	for len(b) > 0 {
@@ -109,13 +133,11 @@ var (
 )
 
 // readCodes asks a server for a character set: some ten thousand codes in a tenth of a second.
-func readCodes(ctx context.Context, db querier, charset string) (*codes, error) {
-	c := &codes{ascii: true}
-	fill(c.pairs[:])
-	fill(c.single[:])
+func readCodes(ctx context.Context, db queryer, charset string) (*codes, error) {
+	c := newCodes(charset)
 	whole := true
 	err := eachCode(ctx, db, charset, singleDigits, func(code []byte, r rune, text string) {
-		c.single[code[0]] = r
+		c.put(string(code), r)
 		c.end[code[0]] = text
 	})
 	for i, r := range c.single {
@@ -126,21 +148,20 @@ func readCodes(ctx context.Context, db querier, charset string) (*codes, error) 
 		return c, err
 	}
 	err = eachCode(ctx, db, charset, pairDigits, func(code []byte, r rune, _ string) {
-		c.pairs[int(code[0])<<8|int(code[1])] = r
+		c.put(string(code), r)
 	})
 	if err != nil {
 		return nil, err
 	}
-	digits := jisDigits
-	switch charset {
-	case "ujis", "eucjpms":
-		c.length, c.long = 3, make([]rune, 1<<16)
-	case "gb18030":
-		c.length, c.long, digits = 4, make([]rune, 4*10*126*10), gbDigits
+	var digits []string
+	switch c.length {
+	case 3:
+		digits = jisDigits
+	case 4:
+		digits = gbDigits
 	default:
 		return c, nil
 	}
-	fill(c.long)
 	return c, eachCode(ctx, db, charset, digits, func(code []byte, r rune, _ string) {
 		if rank, ok := longRank(code); ok {
 			c.long[rank] = r
@@ -156,19 +177,20 @@ func fill(runes []rune) {
 
 // eachCode has the server convert all codes with these digits that it takes for such, as it converts what a scan reads:
 // on the way to the client. What doesn't become one character is noCode: two codes, or a part of one.
-func eachCode(ctx context.Context, db querier, charset string, digits []string, f func(code []byte, r rune, text string)) error {
+func eachCode(ctx context.Context, db queryer, charset string, digits []string, f func(code []byte, r rune, text string)) error {
 	var places, from []string
 	for i, set := range digits {
 		places = append(places, fmt.Sprintf("x%d.d", i))
 		from = append(from, fmt.Sprintf("(SELECT '%s' d) x%d", strings.Join(strings.Split(set, ""), "' d UNION ALL SELECT '"), i))
 	}
-	query := "SELECT b, t FROM (SELECT b, CAST(b AS CHAR CHARACTER SET " + charset + ") t FROM (SELECT UNHEX(CONCAT(" + strings.Join(places, ", ") +
-		")) b FROM " + strings.Join(from, ", ") + ") bytes) texts WHERE CAST(t AS BINARY) = b"
+	query := "SELECT b, t FROM (SELECT b, CAST(b AS CHAR CHARACTER SET " + charset + ") t FROM (SELECT UNHEX(CONCAT(" +
+		strings.Join(places, ", ") + ")) b FROM " + strings.Join(from, ", ") + ") bytes) texts WHERE CAST(t AS BINARY) = b"
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
-		return classify(err)
+		return err
 	}
-	return classify(eachRow(rows, func() error {
+	defer rows.Close()
+	for rows.Next() {
 		var code, text sql.RawBytes
 		if err := rows.Scan(&code, &text); err != nil {
 			return err
@@ -178,8 +200,13 @@ func eachCode(ctx context.Context, db querier, charset string, digits []string, 
 			r = noCode
 		}
 		f(code, r, string(text))
-		return nil
-	}))
+	}
+	return rows.Err()
+}
+
+// queryer is a connection.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // codeTables are the character sets that were asked for.

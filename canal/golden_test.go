@@ -163,18 +163,12 @@ func askRecorded(_ context.Context, charset string) (*codes, error) {
 	if !ok {
 		return nil, fmt.Errorf("the recordings have no %s", charset)
 	}
-	c := &codes{ascii: true, length: 4}
-	fill(c.single[:])
-	fill(c.pairs[:])
+	c := newCodes(charset)
 	for i := range rune(utf8.RuneSelf) {
-		c.single[i] = i
+		c.put(string(i), i)
 	}
 	for code, r := range known {
-		if len(code) == 1 {
-			c.single[code[0]] = r
-		} else {
-			c.pairs[int(code[0])<<8|int(code[1])] = r
-		}
+		c.put(code, r)
 	}
 	return c, nil
 }

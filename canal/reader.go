@@ -44,7 +44,8 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 		return classify(err)
 	}
 	r.charsets.ask = func(ctx context.Context, charset string) (*codes, error) {
-		return r.source.codes.of(ctx, r.server.version, charset, r.connect)
+		set, err := r.source.codes.of(ctx, r.server.version, charset, r.connect)
+		return set, classify(err)
 	}
 	if r.tables, err = r.source.loadTables(ctx, db, r.server, tables); err != nil {
 		return err

@@ -46,7 +46,7 @@ func newSelected(c *declaredColumn) selected {
 // lossy reports whether the server may send one text for several values: a '?' for each code that it has no character
 // for, and one character for codes that mean the same.
 func (c *selected) lossy() bool {
-	return c.kind == kindText && forms[c.charset] == formTable
+	return c.kind == kindText && needsTable(c.charset)
 }
 
 // place is the column as a scan's place needs it: as its bytes if its text may be another value's, too.
