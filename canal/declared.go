@@ -1,14 +1,10 @@
 package canal
 
-// declaredColumn is a column as information_schema has it now.
-type declaredColumn struct {
-	name      string
-	dataType  string // int, varchar, …
-	fullType  string // int(10) unsigned, …
-	charset   string // "" for what is no text
-	collation string // "" for what is no text
-	nullable  bool
-	unsigned  bool
-	members   []string // of ENUM and SET
-	special   kind     // a type that the binlog shows as BINARY: kindUUID, kindInet4, kindInet6; else 0
+// declared is what information_schema says of a column, as far as decoding its values takes it.
+type declared struct {
+	name     string
+	charset  string // "" for what is no text
+	unsigned bool
+	members  []string // of ENUM and SET
+	special  kind     // a type that the binlog shows as BINARY: kindUUID, kindInet4, kindInet6; else 0
 }

@@ -131,7 +131,7 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 			shape.unique = [][]string{{"added_at"}, {"row_key", "column_name", "ref_key"}}
 		}
 		for _, c := range rec.Columns[table.Name] {
-			d := declaredColumn{name: c[0], dataType: c[1], fullType: c[1], charset: c[2]}
+			d := declaredColumn{declared: declared{name: c[0], charset: c[2]}, dataType: c[1], fullType: c[1]}
 			d.complete()
 			shape.columns = append(shape.columns, d)
 		}

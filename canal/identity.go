@@ -94,9 +94,9 @@ func (c *declaredColumn) shown() string { return strings.TrimSpace(c.fullType + 
 
 // sameKeys reports whether equal values of two columns are equal as keys, and different ones different.
 func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
-	kind := newSelected(c).kind.ofKey()
+	kind := keyKindOf(newSelected(c).kind)
 	switch {
-	case kind != newSelected(other).kind.ofKey():
+	case kind != keyKindOf(newSelected(other).kind):
 		return false
 	case kind == keyDecimal || kind == keyTime: // their texts are the keys
 		return c.identity() == other.identity()
@@ -152,7 +152,7 @@ const (
 	keyBytes   keyKind = "bytes"
 )
 
-func (k kind) ofKey() keyKind {
+func keyKindOf(k kind) keyKind {
 	switch k {
 	case kindInt, kindYear, kindBit:
 		return keyInteger
@@ -168,7 +168,7 @@ func (k kind) ofKey() keyKind {
 
 // identity is how a column's values become a part of a key: the same for two types whose equal values give equal keys.
 func (c *declaredColumn) identity() string {
-	of := newSelected(c).kind.ofKey()
+	of := keyKindOf(newSelected(c).kind)
 	digits := digits.FindString(c.fullType)
 	switch of {
 	case keyDecimal: // 1.0 and 1.00 are other texts

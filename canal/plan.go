@@ -62,11 +62,15 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets charsets) (*plan, 
 		return nil, fmt.Errorf("the row has %d columns, the table now has %d: %w", len(m.types), len(s.columns), errColumns)
 	}
 	for i := range m.types {
-		declared := s.declared(&m, i)
-		if m.names == nil && !declared.fits(m.realType(i)) {
-			return nil, fmt.Errorf("column %d of the row is not of the type that %s now has: %w", i+1, declared.name, errColumns)
+		now := s.declaredAt(&m, i)
+		if m.names == nil && !now.fits(m.realType(i)) {
+			return nil, fmt.Errorf("column %d of the row is not of the type that %s now has: %w", i+1, now.name, errColumns)
 		}
-		c, err := newColumn(&m, i, declared, charsets)
+		var known *declared
+		if now != nil {
+			known = &now.declared
+		}
+		c, err := newColumn(&m, i, known, charsets)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +87,7 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets charsets) (*plan, 
 func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
 		c := &p.columns[i]
-		if now := s.column(c.name); now != nil && c.kind.ofKey() != newSelected(now).kind.ofKey() {
+		if now := s.column(c.name); now != nil && keyKindOf(c.kind) != keyKindOf(newSelected(now).kind) {
 			return fmt.Errorf("at this place column %s has another type than now: %w; `replicator rebuild` the views that read it",
 				c.name, replicator.ErrRedefined)
 		}
@@ -104,8 +108,8 @@ func (p *plan) learn(ctx context.Context, charsets charsets) error {
 	return nil
 }
 
-// declared is what information_schema says of a table map's column: by name, or else by place.
-func (s *schema) declared(m *tableMap, i int) *declaredColumn {
+// declaredAt is what information_schema says of a table map's column: by name, or else by place; nil if that is nothing.
+func (s *schema) declaredAt(m *tableMap, i int) *declaredColumn {
 	if m.names != nil {
 		return s.column(string(m.names[i]))
 	}

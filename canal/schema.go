@@ -17,6 +17,15 @@ import (
 	"replicator/internal/sqlname"
 )
 
+// declaredColumn is a column as information_schema has it now.
+type declaredColumn struct {
+	declared
+	dataType  string // int, varchar, …
+	fullType  string // int(10) unsigned, …
+	collation string // "" for what is no text
+	nullable  bool
+}
+
 // schema is a watched table as information_schema has it now.
 type schema struct {
 	columns []declaredColumn

@@ -330,7 +330,7 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	}
 	switch v.(type) {
 	case int64, uint64:
-		if c.kind.ofKey() == keyText { // a key from before an ALTER: compared as numbers, the texts would all be read
+		if keyKindOf(c.kind) == keyText { // a key from before an ALTER: compared as numbers, the texts would all be read
 			return "?", replicator.FormatValue(v)
 		}
 	}

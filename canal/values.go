@@ -77,7 +77,7 @@ type column struct {
 
 // newColumn makes the column of a table map's column i. declared is what information_schema says of it now: it fills in
 // what the binlog doesn't say. It may be nil.
-func newColumn(m *tableMap, i int, declared *declaredColumn, charsets charsets) (column, error) {
+func newColumn(m *tableMap, i int, declared *declared, charsets charsets) (column, error) {
 	c := column{}
 	t, meta := m.types[i], int(m.metas[i])
 	if t == mysql.MYSQL_TYPE_STRING {
@@ -170,7 +170,7 @@ func (c *column) measure(t byte, meta int) error {
 }
 
 // describe fills in what decides about values but not about their length.
-func (c *column) describe(m *tableMap, i int, declared *declaredColumn, charsets charsets) {
+func (c *column) describe(m *tableMap, i int, declared *declared, charsets charsets) {
 	switch c.kind {
 	case kindInt:
 		switch {
