@@ -15,6 +15,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
@@ -93,7 +94,7 @@ func BenchmarkDecode(b *testing.B) {
 				database := databaseOf(events)
 				h := &counting{}
 				ts := tables{byPlace: map[string]map[string]*watched{database: {d.table.Name: w}}, byName: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
-				s := newTestStream(gtid.MySQL, newCharsets(gtid.MySQL, map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
+				s := newTestStream(gtid.MySQL, binlog.NewCharsets(gtid.MySQL, map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
 				b.ReportAllocs()
 				rows := 0
 				for b.Loop() {
@@ -117,16 +118,16 @@ func part(events []byte, shape string) []byte {
 	head, multi, single := []byte(nil), []byte(nil), []byte(nil)
 	groups := 0
 	for len(events) > 0 {
-		h, _ := parseHeader(events)
-		e := append([]byte(nil), events[:h.size]...)
+		h, _ := binlog.ParseHeader(events)
+		e := append([]byte(nil), events[:h.Size]...)
 		binary.LittleEndian.PutUint32(e[13:], 0) // positions no longer fit
-		if h.kind != replication.FORMAT_DESCRIPTION_EVENT {
-			e = e[:len(e)-checksumSize]
+		if h.Kind != replication.FORMAT_DESCRIPTION_EVENT {
+			e = e[:len(e)-binlog.ChecksumSize]
 			binary.LittleEndian.PutUint32(e[9:], uint32(len(e)))
 		} else {
 			e[len(e)-5] = 0
 		}
-		if h.kind == replication.GTID_EVENT {
+		if h.Kind == replication.GTID_EVENT {
 			groups++
 		}
 		switch groups {
@@ -137,7 +138,7 @@ func part(events []byte, shape string) []byte {
 		default:
 			single = append(single, e...)
 		}
-		events = events[h.size:]
+		events = events[h.Size:]
 	}
 	if shape == "multi" {
 		return append(head, multi...)
@@ -147,12 +148,12 @@ func part(events []byte, shape string) []byte {
 
 func databaseOf(events []byte) string {
 	for len(events) > 0 {
-		h, _ := parseHeader(events)
-		if h.kind == replication.TABLE_MAP_EVENT {
-			m, _, _ := splitTableMap(events[headerSize:h.size])
-			return string(m.database)
+		h, _ := binlog.ParseHeader(events)
+		if h.Kind == replication.TABLE_MAP_EVENT {
+			m, _, _ := binlog.SplitTableMap(events[binlog.HeaderSize:h.Size])
+			return string(m.Database)
 		}
-		events = events[h.size:]
+		events = events[h.Size:]
 	}
 	return ""
 }
@@ -172,7 +173,7 @@ func BenchmarkJSONText(b *testing.B) {
 	b.SetBytes(int64(len(longest)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := jsonText(longest); err != nil {
+		if _, err := binlog.JSONText(longest); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -189,7 +190,7 @@ func FuzzJSON(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		text, err := jsonText(data)
+		text, err := binlog.JSONText(data)
 		if err == nil && !json.Valid(text) {
 			t.Errorf("%x renders to %q, which is no JSON", data, text)
 		}
@@ -201,7 +202,7 @@ func jsonBodies(s *stream) {
 	for _, w := range s.tables.byName {
 		for _, d := range w.schema.Load().columns {
 			if d.dataType == "json" && w.Name != "cell" {
-				w.Columns, w.Body = nil, d.name
+				w.Columns, w.Body = nil, d.Name
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/sqlname"
 )
@@ -195,9 +196,9 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	}
 	var offset []string
 	for _, i := range x.offset {
-		offset = append(offset, x.columns[i].name)
-		if x.columns[i].kind == kindFloat || x.columns[i].kind == kindJSON {
-			c.fail(what, fmt.Sprintf("offset column %s is a %s", x.columns[i].name, x.columns[i].dataType), "name another offset")
+		offset = append(offset, x.columns[i].Name)
+		if x.columns[i].kind == binlog.KindFloat || x.columns[i].kind == binlog.KindJSON {
+			c.fail(what, fmt.Sprintf("offset column %s is a %s", x.columns[i].Name, x.columns[i].dataType), "name another offset")
 		}
 	}
 	if !shape.hasIndex(offset) {
@@ -316,7 +317,7 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 }
 
 func (c *declaredColumn) info() ColumnInfo {
-	return ColumnInfo{Name: c.name, Type: c.fullType, Nullable: c.nullable, Charset: c.charset, Collation: c.collation}
+	return ColumnInfo{Name: c.Name, Type: c.fullType, Nullable: c.nullable, Charset: c.Charset, Collation: c.collation}
 }
 
 // Columns are the columns of a table of the configuration as they are now; none if there is no such table in the

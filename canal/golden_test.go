@@ -18,6 +18,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
@@ -83,11 +84,11 @@ func TestRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := recording{Flavor: srv.flavor, Database: b.database, Collations: sets.collations, Columns: map[string][][3]string{}}
+		rec := recording{Flavor: srv.flavor, Database: b.database, Collations: sets.Collations, Columns: map[string][][3]string{}}
 		for _, w := range loaded.byName {
 			rec.Tables = append(rec.Tables, w.Table)
 			for _, c := range w.schema.Load().columns {
-				rec.Columns[w.Name] = append(rec.Columns[w.Name], [3]string{c.name, c.dataType, c.charset})
+				rec.Columns[w.Name] = append(rec.Columns[w.Name], [3]string{c.Name, c.dataType, c.Charset})
 			}
 		}
 		var f binlogFile
@@ -131,7 +132,7 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 			shape.unique = [][]string{{"added_at"}, {"row_key", "column_name", "ref_key"}}
 		}
 		for _, c := range rec.Columns[table.Name] {
-			d := declaredColumn{declared: declared{name: c[0], charset: c[2]}, dataType: c[1], fullType: c[1]}
+			d := declaredColumn{Declared: binlog.Declared{Name: c[0], Charset: c[2]}, dataType: c[1], fullType: c[1]}
 			d.complete()
 			shape.columns = append(shape.columns, d)
 		}
@@ -139,8 +140,8 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 		ts.byPlace[rec.Database][table.Table] = w
 		ts.byName[table.Name] = w
 	}
-	sets := newCharsets(rec.Flavor, rec.Collations)
-	sets.ask = askRecorded
+	sets := binlog.NewCharsets(rec.Flavor, rec.Collations)
+	sets.Ask = askRecorded
 	return newTestStream(rec.Flavor, sets, ts, h), events[4:]
 }
 
@@ -158,22 +159,22 @@ var recordedCodes = map[string]map[string]rune{
 	"gb18030": {"\xD6\xD0": '中', "\xCE\xC4": '文'},
 }
 
-func askRecorded(_ context.Context, charset string) (*codes, error) {
+func askRecorded(_ context.Context, charset string) (*binlog.Codes, error) {
 	known, ok := recordedCodes[charset]
 	if !ok {
 		return nil, fmt.Errorf("the recordings have no %s", charset)
 	}
-	c := newCodes(charset)
+	c := binlog.NewCodes(charset)
 	for i := range rune(utf8.RuneSelf) {
-		c.put(string(i), i)
+		c.Put(string(i), i)
 	}
 	for code, r := range known {
-		c.put(code, r)
+		c.Put(code, r)
 	}
 	return c, nil
 }
 
-func newTestStream(f gtid.Flavor, sets charsets, ts tables, h replicator.Handler) *stream {
+func newTestStream(f gtid.Flavor, sets binlog.Charsets, ts tables, h replicator.Handler) *stream {
 	file := fileName{"binlog.000001", 1}
 	return &stream{
 		flavor: f, charsets: sets, tables: ts, handler: h, stats: &readStats{}, file: file, pos: 4,
@@ -186,14 +187,14 @@ func newTestStream(f gtid.Flavor, sets charsets, ts tables, h replicator.Handler
 // feedAll gives a stream all events.
 func feedAll(s *stream, events []byte) error {
 	for len(events) > 0 {
-		h, err := parseHeader(events)
-		if err != nil || int(h.size) > len(events) {
+		h, err := binlog.ParseHeader(events)
+		if err != nil || int(h.Size) > len(events) {
 			return fmt.Errorf("recording: %d bytes left: %w", len(events), err)
 		}
-		if err := s.event(context.Background(), events[:h.size]); err != nil {
+		if err := s.event(context.Background(), events[:h.Size]); err != nil {
 			return err
 		}
-		events = events[h.size:]
+		events = events[h.Size:]
 	}
 	return nil
 }
@@ -258,11 +259,11 @@ func FuzzEvents(f *testing.F) {
 	for _, kind := range servers.SourceKinds() {
 		_, events := recordedStream(f, string(kind), newRecorder())
 		for n := 0; len(events) > 0 && n < 400; n++ {
-			h, _ := parseHeader(events)
-			if h.kind != replication.FORMAT_DESCRIPTION_EVENT && n%7 == 0 {
-				f.Add(string(kind), events[:h.size])
+			h, _ := binlog.ParseHeader(events)
+			if h.Kind != replication.FORMAT_DESCRIPTION_EVENT && n%7 == 0 {
+				f.Add(string(kind), events[:h.Size])
 			}
-			events = events[h.size:]
+			events = events[h.Size:]
 		}
 	}
 	streams := map[string][]byte{}
@@ -271,21 +272,21 @@ func FuzzEvents(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string, damaged []byte) {
 		events, ok := streams[name]
-		if !ok || len(damaged) < headerSize {
+		if !ok || len(damaged) < binlog.HeaderSize {
 			return
 		}
 		s, _ := recordedStream(t, name, newRecorder())
 		defer s.close()
 		// Every table map first, so that damaged rows find theirs; then the damaged event, without its checksum.
 		for rest := events; len(rest) > 0; {
-			h, _ := parseHeader(rest)
-			if h.kind == replication.TABLE_MAP_EVENT {
-				_ = s.tableMap(context.Background(), rest[headerSize:h.size-checksumSize])
+			h, _ := binlog.ParseHeader(rest)
+			if h.Kind == replication.TABLE_MAP_EVENT {
+				_ = s.tableMap(context.Background(), rest[binlog.HeaderSize:h.Size-binlog.ChecksumSize])
 			}
-			rest = rest[h.size:]
+			rest = rest[h.Size:]
 		}
-		body := damaged[headerSize:]
-		h, err := parseHeader(damaged)
+		body := damaged[binlog.HeaderSize:]
+		h, err := binlog.ParseHeader(damaged)
 		if err != nil {
 			return
 		}
@@ -297,11 +298,11 @@ func FuzzTableMap(f *testing.F) {
 	for _, kind := range servers.SourceKinds() {
 		_, events := recordedStream(f, string(kind), newRecorder())
 		for len(events) > 0 {
-			h, _ := parseHeader(events)
-			if h.kind == replication.TABLE_MAP_EVENT {
-				f.Add(events[headerSize:h.size-checksumSize], kind.IsMariaDB())
+			h, _ := binlog.ParseHeader(events)
+			if h.Kind == replication.TABLE_MAP_EVENT {
+				f.Add(events[binlog.HeaderSize:h.Size-binlog.ChecksumSize], kind.IsMariaDB())
 			}
-			events = events[h.size:]
+			events = events[h.Size:]
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, maria bool) {
@@ -309,18 +310,18 @@ func FuzzTableMap(f *testing.F) {
 		if maria {
 			fl = gtid.MariaDB
 		}
-		m, err := parseTableMap(body, fl)
+		m, err := binlog.ParseTableMap(body, fl)
 		if err != nil {
 			return
 		}
-		for i := range m.types {
-			if c, err := newColumn(&m, i, nil, charsets{}); err == nil {
-				if n := c.size(body); n >= 0 {
+		for i := range m.Types {
+			if c, err := binlog.NewColumn(&m, i, nil, binlog.Charsets{}); err == nil {
+				if n := c.Size(body); n >= 0 {
 					from := 0
-					if c.width == 0 {
-						from = c.prefix
+					if c.Width == 0 {
+						from = c.Prefix
 					}
-					_, _ = c.value(body[from:n])
+					_, _ = c.Value(body[from:n])
 				}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/uuid"
 )
@@ -43,21 +44,21 @@ func newSources() sources {
 	return sources{mysql: map[[16]byte]source{}, maria: map[[2]uint32]source{}, tags: map[string]source{}}
 }
 
-func (s *stream) mysqlGTID(h header, body []byte) error {
-	c := cursor{b: body}
-	c.take(1)
-	id, gno := c.take(16), int64(c.uint(8))
-	if err := c.err("GTID"); err != nil {
+func (s *stream) mysqlGTID(h binlog.Header, body []byte) error {
+	c := binlog.Cursor{B: body}
+	c.Take(1)
+	id, gno := c.Take(16), int64(c.Uint(8))
+	if err := c.Err("GTID"); err != nil {
 		return s.broken(err)
 	}
 	g := group{}
-	if c.left() >= 1+16+7 && c.u8() == replication.LogicalTimestampTypeCode {
-		c.take(16)
-		if micros := c.uint(7) &^ immediateTimestampExtended; micros != 0 {
+	if c.Left() >= 1+16+7 && c.Uint8() == replication.LogicalTimestampTypeCode {
+		c.Take(16)
+		if micros := c.Uint(7) &^ binlog.ImmediateTimestampExtended; micros != 0 {
 			g.at = time.UnixMicro(int64(micros))
 		}
 	}
-	if h.kind == replication.GTID_EVENT {
+	if h.Kind == replication.GTID_EVENT {
 		from, ok := s.sources.mysql[[16]byte(id)]
 		if !ok {
 			from = s.newSource(sid{name: uuid.Text(id)})
@@ -71,7 +72,7 @@ func (s *stream) mysqlGTID(h header, body []byte) error {
 func (s *stream) newSource(x sid) source { return source{x, s.history.id(x)} }
 
 // taggedGTID reads MySQL's newer GTID event. Such transactions are few, so go-mysql's decoder will do.
-func (s *stream) taggedGTID(h header, body []byte) (err error) {
+func (s *stream) taggedGTID(h binlog.Header, body []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = s.broken(errors.New("the GTID event is damaged"))
@@ -97,16 +98,16 @@ func (s *stream) taggedGTID(h header, body []byte) (err error) {
 	return s.begin(h, g)
 }
 
-func (s *stream) mariaGTID(h header, body []byte) error {
-	c := cursor{b: body}
-	seq, domain, flags := int64(c.uint(8)), uint32(c.uint(4)), c.u8()
-	if err := c.err("GTID"); err != nil {
+func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
+	c := binlog.Cursor{B: body}
+	seq, domain, flags := int64(c.Uint(8)), uint32(c.Uint(4)), c.Uint8()
+	if err := c.Err("GTID"); err != nil {
 		return s.broken(err)
 	}
-	from, ok := s.sources.maria[[2]uint32{domain, h.server}]
+	from, ok := s.sources.maria[[2]uint32{domain, h.Server}]
 	if !ok {
-		from = s.newSource(sid{strconv.FormatUint(uint64(domain), 10), strconv.FormatUint(uint64(h.server), 10)})
-		s.sources.maria[[2]uint32{domain, h.server}] = from
+		from = s.newSource(sid{strconv.FormatUint(uint64(domain), 10), strconv.FormatUint(uint64(h.Server), 10)})
+		s.sources.maria[[2]uint32{domain, h.Server}] = from
 	}
 	for _, g := range s.guards {
 		if err := g.see(from.sid, seq); err != nil {
@@ -115,24 +116,24 @@ func (s *stream) mariaGTID(h header, body []byte) error {
 	}
 	return s.begin(h, group{
 		sid: from.sid, run: gtidRun{from.id, 1, seq},
-		standalone: flags&mariaStandaloneFlag != 0,
-		xa:         flags&mariaXAPreparedFlag != 0,
+		standalone: flags&binlog.MariaStandaloneFlag != 0,
+		xa:         flags&binlog.MariaXAPreparedFlag != 0,
 	})
 }
 
 // begin notes that a transaction begins.
-func (s *stream) begin(h header, g group) error {
+func (s *stream) begin(h binlog.Header, g group) error {
 	if s.group.open { // one without an end of its own
 		end, ended := s.pos, s.ended
-		s.pos, s.ended = s.pos-int64(h.size), s.prior
+		s.pos, s.ended = s.pos-int64(h.Size), s.prior
 		if err := s.endGroup(); err != nil {
 			return err
 		}
 		s.pos, s.ended = end, ended
 	}
-	g.open, g.from = true, s.pos-int64(h.size)
+	g.open, g.from = true, s.pos-int64(h.Size)
 	if g.at.IsZero() {
-		g.at = time.Unix(int64(h.time), 0)
+		g.at = time.Unix(int64(h.Time), 0)
 	}
 	if s.skip != nil && g.run.last != 0 && s.skip.Contains(g.sid.name, g.run.last) {
 		g.skip = true
@@ -162,19 +163,19 @@ func (s *stream) previousGTIDs(body []byte) error {
 }
 
 // gtidList is the same on MariaDB.
-func (s *stream) gtidList(h header, body []byte) error {
-	if h.flags&artificialFlag != 0 {
+func (s *stream) gtidList(h binlog.Header, body []byte) error {
+	if h.Flags&binlog.ArtificialFlag != 0 {
 		return nil
 	}
 	if s.untilGTID == nil {
 		s.idle()
 		return nil
 	}
-	c := cursor{b: body}
-	for range c.uint(4) & (1<<28 - 1) {
-		domain, server, seq := c.uint(4), c.uint(4), int64(c.uint(8))
-		if c.bad {
-			return s.broken(errShort)
+	c := binlog.Cursor{B: body}
+	for range c.Uint(4) & (1<<28 - 1) {
+		domain, server, seq := c.Uint(4), c.Uint(4), int64(c.Uint(8))
+		if c.Bad {
+			return s.broken(binlog.ErrShort)
 		}
 		s.untilGTID.AddMaria(strconv.FormatUint(domain, 10), strconv.FormatUint(server, 10), seq)
 	}
@@ -182,49 +183,49 @@ func (s *stream) gtidList(h header, body []byte) error {
 }
 
 // query handles a statement logged as text.
-func (s *stream) query(ctx context.Context, h header, body []byte) (ended bool, err error) {
-	c := cursor{b: body}
-	c.take(8)
-	nameLen := int(c.u8())
-	c.take(2)
-	vars := c.take(int(c.uint(2)))
-	database := c.take(nameLen)
-	c.take(1)
-	text := c.rest()
-	if err := c.err("statement"); err != nil {
+func (s *stream) query(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
+	c := binlog.Cursor{B: body}
+	c.Take(8)
+	nameLen := int(c.Uint8())
+	c.Take(2)
+	vars := c.Take(int(c.Uint(2)))
+	database := c.Take(nameLen)
+	c.Take(1)
+	text := c.Rest()
+	if err := c.Err("statement"); err != nil {
 		return false, err
 	}
 	return s.statement(ctx, h, database, text, quotesOf(vars))
 }
 
-func (s *stream) compressedQuery(ctx context.Context, h header, body []byte) (ended bool, err error) {
-	c := cursor{b: body}
-	c.take(8)
-	nameLen := int(c.u8())
-	c.take(2)
-	vars := c.take(int(c.uint(2)))
-	database := c.take(nameLen)
-	c.take(1)
-	text, err := inflateMaria(c.rest(), nil)
-	if c.bad || err != nil {
+func (s *stream) compressedQuery(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
+	c := binlog.Cursor{B: body}
+	c.Take(8)
+	nameLen := int(c.Uint8())
+	c.Take(2)
+	vars := c.Take(int(c.Uint(2)))
+	database := c.Take(nameLen)
+	c.Take(1)
+	text, err := inflateMaria(c.Rest(), nil)
+	if c.Bad || err != nil {
 		return false, errors.New("a compressed statement is damaged")
 	}
 	return s.statement(ctx, h, database, text, quotesOf(vars))
 }
 
 // loadQuery is LOAD DATA in a session that logs statements: a query with where the file's name stands in it.
-func (s *stream) loadQuery(ctx context.Context, h header, body []byte) (ended bool, err error) {
-	c := cursor{b: body}
-	c.take(8)
-	nameLen := int(c.u8())
-	c.take(2)
-	varsLen := int(c.uint(2))
-	c.take(executeLoadExtra)
-	c.take(varsLen)
-	database := c.take(nameLen)
-	c.take(1)
-	text := c.rest()
-	if err := c.err("statement"); err != nil {
+func (s *stream) loadQuery(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
+	c := binlog.Cursor{B: body}
+	c.Take(8)
+	nameLen := int(c.Uint8())
+	c.Take(2)
+	varsLen := int(c.Uint(2))
+	c.Take(binlog.ExecuteLoadExtra)
+	c.Take(varsLen)
+	database := c.Take(nameLen)
+	c.Take(1)
+	text := c.Rest()
+	if err := c.Err("statement"); err != nil {
 		return false, err
 	}
 	return s.statement(ctx, h, database, text, quoteStrings)
@@ -245,7 +246,7 @@ func quotesOf(vars []byte) quotes {
 	return quoteStrings
 }
 
-func (s *stream) statement(ctx context.Context, h header, database, text []byte, q quotes) (ended bool, err error) {
+func (s *stream) statement(ctx context.Context, h binlog.Header, database, text []byte, q quotes) (ended bool, err error) {
 	st, ok := transactionControl(text)
 	if !ok {
 		st = classifyStatement(text, string(database), q, s.tables.mentions)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/canal/binlog"
 )
 
 // Identities implements replicator.Source.
@@ -81,8 +82,8 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 				continue // who compiles the views, or opens the table, says so
 			}
 			if b := own.columns[i]; !a.sameKeys(b) {
-				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys, first.table.Name, a.name, a.shown(),
-					t.Name, b.name, b.shown())
+				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys, first.table.Name, a.Name, a.shown(),
+					t.Name, b.Name, b.shown())
 			}
 		}
 	}
@@ -118,9 +119,9 @@ func (s *schema) identity(t *replicator.Table) string {
 			return ""
 		}
 		switch versions = "n"; newSelected(c).kind {
-		case kindDatetime:
+		case binlog.KindDatetime:
 			versions = "d"
-		case kindTimestamp:
+		case binlog.KindTimestamp:
 			versions = "t"
 		}
 	}
@@ -152,15 +153,15 @@ const (
 	keyBytes   keyKind = "bytes"
 )
 
-func keyKindOf(k kind) keyKind {
+func keyKindOf(k binlog.Kind) keyKind {
 	switch k {
-	case kindInt, kindYear, kindBit:
+	case binlog.KindInt, binlog.KindYear, binlog.KindBit:
 		return keyInteger
-	case kindDecimal:
+	case binlog.KindDecimal:
 		return keyDecimal
-	case kindDate, kindTimeOld, kindTime, kindDatetimeOld, kindDatetime, kindTimestampOld, kindTimestamp:
+	case binlog.KindDate, binlog.KindTimeOld, binlog.KindTime, binlog.KindDatetimeOld, binlog.KindDatetime, binlog.KindTimestampOld, binlog.KindTimestamp:
 		return keyTime
-	case kindBytes:
+	case binlog.KindBytes:
 		return keyBytes
 	}
 	return keyText

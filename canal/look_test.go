@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -33,7 +34,7 @@ func TestNewestReadsTheHighestVersionOfEachCell(t *testing.T) {
 			}
 			return replicator.Cell{Table: table, Key: k, Column: column}
 		}
-		pad := func(s string) []byte { return padded([]byte(s), 16) }
+		pad := func(s string) []byte { return binlog.Padded([]byte(s), 16) }
 		cells := []replicator.Cell{cell("cell", "x", pad("a")), cell("fav", "é", "u"), cell("cell", "none", pad("a")), cell("cell", "y", pad("a")),
 			cell("cell", "x", pad("b")), cell("fav", "e", "u"), cell("fav", "e", "U"), cell("log", "", replicator.Number("1.50")), cell("log", "", "2.00"), cell("fav", "E", "U")}
 		rows, asOf, err := r.Newest(testContext(t), cells, 0)

@@ -38,12 +38,12 @@ func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context
 	if c == nil || c.tellsAll() {
 		return nil
 	}
-	return &columnNames{table: t, charset: c.charset, collation: c.collation, connect: connect, configured: t.Values, known: map[string]string{}}
+	return &columnNames{table: t, charset: c.Charset, collation: c.collation, connect: connect, configured: t.Values, known: map[string]string{}}
 }
 
 // tellsAll reports whether the column takes no two different values for one.
 func (c *declaredColumn) tellsAll() bool {
-	return c.charset == "" || c.collation == "binary" || strings.HasSuffix(c.collation, "_0900_bin") || strings.HasSuffix(c.collation, "_nopad_bin")
+	return c.Charset == "" || c.collation == "binary" || strings.HasSuffix(c.collation, "_0900_bin") || strings.HasSuffix(c.collation, "_nopad_bin")
 }
 
 // of is the name of the cell that a value belongs to.

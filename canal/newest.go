@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/internal/sqlname"
 )
 
@@ -216,8 +217,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		if text, ok := v.(string); ok && col.lossy() && strings.Contains(text, "?") {
 			compare, placeholder, arg, like = " LIKE ", placeholder+" ESCAPE '!'", likeLossy.Replace(text), true
 		}
-		parts, args = append(parts, sqlname.Quote(col.name)+compare+placeholder), append(args, arg)
-		if text, ok := v.(string); ok && col.kind == kindText && (like || !x.mixed()) {
+		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
+		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
 			// A pattern finds what is not equal; and where a cell has one row, another spelling is another cell's, before or
 			// after it.
 			parts = append(parts, col.bytes()+" = ?")
@@ -230,11 +231,11 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	switch {
 	case x.column < 0:
 	case c.Column == "":
-		name := sqlname.Quote(x.columns[x.column].name)
+		name := sqlname.Quote(x.columns[x.column].Name)
 		parts = append(parts, "("+name+" IS NULL OR "+name+" = '')")
 	case x.t.names != nil:
 		placeholder, arg := x.columns[x.column].argument(c.Column)
-		parts, args = append(parts, sqlname.Quote(x.columns[x.column].name)+" = "+placeholder), append(args, arg)
+		parts, args = append(parts, sqlname.Quote(x.columns[x.column].Name)+" = "+placeholder), append(args, arg)
 	default:
 		equal(x.column, c.Column)
 	}
@@ -248,11 +249,11 @@ func (x *selection) newestFirst() string {
 	}
 	var order []string
 	if x.version >= 0 {
-		order = append(order, sqlname.Quote(x.columns[x.version].name)+" DESC")
+		order = append(order, sqlname.Quote(x.columns[x.version].Name)+" DESC")
 	}
 	if !x.distinct { // else MariaDB would sort, and lock, all versions of the cell
 		for _, i := range x.offset {
-			order = append(order, sqlname.Quote(x.columns[i].name)+" DESC")
+			order = append(order, sqlname.Quote(x.columns[i].Name)+" DESC")
 		}
 	}
 	return strings.Join(order, ", ")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -29,7 +30,7 @@ func TestNewestKeepsToBytes(t *testing.T) {
 			if i%7 != 0 {
 				b.exec(fmt.Sprintf("INSERT INTO %s(row_key, column_name, ref_key, body) VALUES ('%s', 'x', 1, REPEAT('y', %d))", table, name, size))
 			}
-			key, err := replicator.MakeKey(padded([]byte(name), 16))
+			key, err := replicator.MakeKey(binlog.Padded([]byte(name), 16))
 			if err != nil {
 				t.Fatal(err)
 			}

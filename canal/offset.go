@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 )
 
 // namedPlace begins the place of a scan that a person named by an offset. The rest is the person's text: how many
@@ -70,7 +71,7 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 		c := &x.columns[places[n]]
 		arg, err := c.namedValue(value)
 		if err != nil {
-			return nil, nil, fmt.Errorf("table %s, column %s: %w: %q is no %s", x.t.Name, c.name, ErrOffset, value, c.dataType)
+			return nil, nil, fmt.Errorf("table %s, column %s: %w: %q is no %s", x.t.Name, c.Name, ErrOffset, value, c.dataType)
 		}
 		columns, args = append(columns, c), append(args, arg)
 	}
@@ -81,18 +82,18 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 // an error.
 func (c *selected) namedValue(text string) (any, error) {
 	switch c.kind {
-	case kindInt, kindYear, kindBit:
+	case binlog.KindInt, binlog.KindYear, binlog.KindBit:
 		return parseInteger(text)
-	case kindDecimal, kindFloat, kindDouble:
+	case binlog.KindDecimal, binlog.KindFloat, binlog.KindDouble:
 		if _, ok := new(big.Float).SetString(text); !ok {
 			return nil, ErrOffset
 		}
-	case kindDate, kindDatetime, kindTimestamp:
+	case binlog.KindDate, binlog.KindDatetime, binlog.KindTimestamp:
 		return text, anyTime(text)
-	case kindBytes:
+	case binlog.KindBytes:
 		return hex.DecodeString(strings.ReplaceAll(text, "-", ""))
-	case kindEnum:
-		if !slices.Contains(c.members, text) {
+	case binlog.KindEnum:
+		if !slices.Contains(c.Members, text) {
 			return nil, ErrOffset
 		}
 	}
@@ -117,7 +118,7 @@ func (x *selection) fromCondition(text string) (string, []any, error) {
 	}
 	compared := func(n int) (name, placeholder string, value any) {
 		c := columns[n]
-		if c.kind == kindEnum || c.kind == kindSet {
+		if c.kind == binlog.KindEnum || c.kind == binlog.KindSet {
 			placeholder, value = c.offsetArgument(values[n].(string))
 		} else {
 			placeholder, value = c.argument(values[n])

@@ -12,31 +12,32 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"replicator"
+	"replicator/canal/binlog"
 )
 
 // errPayload: a compressed transaction that doesn't decode.
 var errPayload = errors.New("a compressed transaction is damaged")
 
 // payload reads a compressed transaction as a stream, an inner event at a time: whole, it may be a gigabyte.
-func (s *stream) payload(ctx context.Context, h header, body []byte, place scale) error {
-	c := cursor{b: body}
+func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, place scale) error {
+	c := binlog.Cursor{B: body}
 	var uncompressed, method uint64
 	for {
-		kind := c.packed()
-		if kind == replication.OTW_PAYLOAD_HEADER_END_MARK || c.bad {
+		kind := c.Packed()
+		if kind == replication.OTW_PAYLOAD_HEADER_END_MARK || c.Bad {
 			break
 		}
-		v := cursor{b: c.packedBytes()}
+		v := binlog.Cursor{B: c.PackedBytes()}
 		switch kind {
 		case replication.OTW_PAYLOAD_COMPRESSION_TYPE_FIELD:
-			method = v.packed()
+			method = v.Packed()
 		case replication.OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD:
-			uncompressed = v.packed()
+			uncompressed = v.Packed()
 		}
 	}
-	dataAt := int64(c.off)
-	data := c.rest()
-	if c.bad {
+	dataAt := int64(c.Off)
+	data := c.Rest()
+	if c.Bad {
 		return errPayload
 	}
 	if s.silent() { // not worth decoding: a payload is one whole transaction
@@ -82,29 +83,29 @@ func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
 func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (ended bool, err error) {
 	at := int64(0)
 	for !ended {
-		var head [headerSize]byte
+		var head [binlog.HeaderSize]byte
 		if _, err := io.ReadFull(in, head[:]); err == io.EOF {
 			return ended, nil
 		} else if err != nil {
 			return false, fmt.Errorf("%w: %w", errPayload, err)
 		}
-		h, err := parseHeader(head[:])
+		h, err := binlog.ParseHeader(head[:])
 		if err != nil {
 			return false, err
 		}
-		if h.size > 1<<30 {
+		if h.Size > 1<<30 {
 			return false, errPayload
 		}
-		body, err := s.innerBody(in, int(h.size)-headerSize)
+		body, err := s.innerBody(in, int(h.Size)-binlog.HeaderSize)
 		if err != nil {
 			return false, fmt.Errorf("%w: %w", errPayload, err)
 		}
 		inner := place
-		inner.offset = at + headerSize
+		inner.offset = at + binlog.HeaderSize
 		if ended, err = s.inner(ctx, h, body, inner); err != nil {
 			return false, err
 		}
-		at += int64(h.size)
+		at += int64(h.Size)
 	}
 	if cap(s.scratch) > maxScratch {
 		s.scratch = nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 )
 
@@ -28,7 +29,7 @@ type plan struct {
 	raw    []byte // the table map's body that the plan was made from
 	single bool
 
-	columns []column
+	columns []binlog.Column
 	wanted  []bool
 	key     []int
 	column  int // -1: the table has none
@@ -51,26 +52,26 @@ const maxLookups = 1000
 var errColumns = errors.New("set binlog_row_metadata=FULL on the source, so that the binlog names its columns")
 
 // newPlan makes the plan for a table map of a watched table.
-func newPlan(t *watched, body []byte, f gtid.Flavor, charsets charsets) (*plan, error) {
-	m, err := parseTableMap(body, f)
+func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (*plan, error) {
+	m, err := binlog.ParseTableMap(body, f)
 	if err != nil {
 		return nil, err
 	}
 	s := t.schema.Load()
 	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]string{}}
-	if m.names == nil && len(s.columns) != len(m.types) {
-		return nil, fmt.Errorf("the row has %d columns, the table now has %d: %w", len(m.types), len(s.columns), errColumns)
+	if m.Names == nil && len(s.columns) != len(m.Types) {
+		return nil, fmt.Errorf("the row has %d columns, the table now has %d: %w", len(m.Types), len(s.columns), errColumns)
 	}
-	for i := range m.types {
+	for i := range m.Types {
 		now := s.declaredAt(&m, i)
-		if m.names == nil && !now.fits(m.realType(i)) {
-			return nil, fmt.Errorf("column %d of the row is not of the type that %s now has: %w", i+1, now.name, errColumns)
+		if m.Names == nil && !now.fits(m.RealType(i)) {
+			return nil, fmt.Errorf("column %d of the row is not of the type that %s now has: %w", i+1, now.Name, errColumns)
 		}
-		var known *declared
+		var known *binlog.Declared
 		if now != nil {
-			known = &now.declared
+			known = &now.Declared
 		}
-		c, err := newColumn(&m, i, known, charsets)
+		c, err := binlog.NewColumn(&m, i, known, charsets)
 		if err != nil {
 			return nil, err
 		}
@@ -87,31 +88,31 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets charsets) (*plan, 
 func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
 		c := &p.columns[i]
-		if now := s.column(c.name); now != nil && keyKindOf(c.kind) != keyKindOf(newSelected(now).kind) {
+		if now := s.column(c.Name); now != nil && keyKindOf(c.Kind) != keyKindOf(newSelected(now).kind) {
 			return fmt.Errorf("at this place column %s has another type than now: %w; `replicator rebuild` the views that read it",
-				c.name, replicator.ErrRedefined)
+				c.Name, replicator.ErrRedefined)
 		}
 	}
 	return nil
 }
 
 // learn reads the character sets of the wanted columns. It comes before rows are read.
-func (p *plan) learn(ctx context.Context, charsets charsets) error {
+func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	for i := range p.columns {
 		if !p.wanted[i] {
 			continue
 		}
-		if err := p.columns[i].learn(ctx, charsets); err != nil {
-			return fmt.Errorf("column %s: %w", p.columns[i].name, err)
+		if err := p.columns[i].Learn(ctx, charsets); err != nil {
+			return fmt.Errorf("column %s: %w", p.columns[i].Name, err)
 		}
 	}
 	return nil
 }
 
 // declaredAt is what information_schema says of a table map's column: by name, or else by place; nil if that is nothing.
-func (s *schema) declaredAt(m *tableMap, i int) *declaredColumn {
-	if m.names != nil {
-		return s.column(string(m.names[i]))
+func (s *schema) declaredAt(m *binlog.TableMap, i int) *declaredColumn {
+	if m.Names != nil {
+		return s.column(string(m.Names[i]))
 	}
 	return &s.columns[i]
 }
@@ -121,9 +122,9 @@ func (p *plan) assign() error {
 	p.wanted = make([]bool, len(p.columns))
 	find := func(role, name string) (int, error) {
 		for i := range p.columns {
-			if strings.EqualFold(p.columns[i].name, name) {
+			if strings.EqualFold(p.columns[i].Name, name) {
 				p.wanted[i] = true
-				if err := p.columns[i].problem; err != nil {
+				if err := p.columns[i].Problem; err != nil {
 					return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
 				}
 				return i, nil
@@ -152,13 +153,13 @@ func (p *plan) assign() error {
 	if p.version, err = optional("version", p.t.Version); err != nil {
 		return err
 	}
-	if p.version >= 0 && !isVersion(p.columns[p.version].kind) {
+	if p.version >= 0 && !isVersion(p.columns[p.version].Kind) {
 		return fmt.Errorf("column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", p.t.Version)
 	}
 	if p.body, err = optional("body", p.t.Body); err != nil {
 		return err
 	}
-	if p.body >= 0 && !isBody(p.columns[p.body].kind) {
+	if p.body >= 0 && !isBody(p.columns[p.body].Kind) {
 		return fmt.Errorf("column %s (body) is neither text, binary nor JSON", p.t.Body)
 	}
 	for _, name := range p.t.Columns {
@@ -166,7 +167,7 @@ func (p *plan) assign() error {
 			p.extras, p.names = nil, nil
 			for i, c := range p.columns {
 				p.wanted[i] = true
-				p.extras, p.names = append(p.extras, i), append(p.names, c.name)
+				p.extras, p.names = append(p.extras, i), append(p.names, c.Name)
 			}
 			break
 		}
@@ -179,15 +180,17 @@ func (p *plan) assign() error {
 	return nil
 }
 
-func isVersion(k kind) bool {
+func isVersion(k binlog.Kind) bool {
 	switch k {
-	case kindInt, kindBit, kindYear, kindDatetime, kindDatetimeOld, kindTimestamp, kindTimestampOld:
+	case binlog.KindInt, binlog.KindBit, binlog.KindYear, binlog.KindDatetime, binlog.KindDatetimeOld, binlog.KindTimestamp, binlog.KindTimestampOld:
 		return true
 	}
 	return false
 }
 
-func isBody(k kind) bool { return k == kindText || k == kindBytes || k == kindJSON }
+func isBody(k binlog.Kind) bool {
+	return k == binlog.KindText || k == binlog.KindBytes || k == binlog.KindJSON
+}
 
 // image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL.
 type image struct{ values [][]byte }
@@ -200,7 +203,7 @@ func (p *plan) split(data []byte, img *image) (int, error) {
 	img.values = img.values[:len(p.columns)]
 	nulls := (len(p.columns) + 7) / 8
 	if len(data) < nulls {
-		return 0, errShort
+		return 0, binlog.ErrShort
 	}
 	off := nulls
 	for i := range p.columns {
@@ -209,16 +212,16 @@ func (p *plan) split(data []byte, img *image) (int, error) {
 			continue
 		}
 		c := &p.columns[i]
-		n := c.width
+		n := c.Width
 		if n == 0 || n > len(data)-off {
-			if n = c.size(data[off:]); n < 0 {
-				return 0, errShort
+			if n = c.Size(data[off:]); n < 0 {
+				return 0, binlog.ErrShort
 			}
 		}
 		if p.wanted[i] {
 			from := off
-			if c.width == 0 {
-				from += c.prefix
+			if c.Width == 0 {
+				from += c.Prefix
 			}
 			img.values[i] = data[from : off+n : off+n]
 		}
@@ -251,7 +254,7 @@ func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	for _, i := range p.key {
 		if err := p.addKey(&p.columns[i], img.values[i]); err != nil {
 			p.keys.Key()
-			return cell, fmt.Errorf("key column %s: %w", p.columns[i].name, err)
+			return cell, fmt.Errorf("key column %s: %w", p.columns[i].Name, err)
 		}
 	}
 	cell.Key = p.keys.Key()
@@ -277,7 +280,7 @@ func (p *plan) columnName(ctx context.Context, img *image) (string, error) {
 		name, err = p.t.names.of(ctx, name)
 	}
 	if err != nil {
-		return "", fmt.Errorf("column %s: %w", p.columns[p.column].name, err)
+		return "", fmt.Errorf("column %s: %w", p.columns[p.column].Name, err)
 	}
 	if len(p.lookups) < maxLookups {
 		p.lookups[string(raw)] = name
@@ -287,7 +290,7 @@ func (p *plan) columnName(ctx context.Context, img *image) (string, error) {
 
 // columnAs is the value of the column role as the row spells it.
 func (p *plan) columnAs(raw []byte) (string, error) {
-	v, err := p.columns[p.column].value(raw)
+	v, err := p.columns[p.column].Value(raw)
 	return replicator.FormatValue(v), err
 }
 
@@ -295,28 +298,28 @@ func (p *plan) columnAs(raw []byte) (string, error) {
 var errNull = errors.New("it is NULL")
 
 // addKey adds a value to the key that is being built: what MakeKey makes of column.value, without making that.
-func (p *plan) addKey(c *column, raw []byte) error {
+func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	switch {
 	case raw == nil:
 		return errNull
-	case c.kind == kindInt && c.unsigned:
-		p.keys.Uint(littleEndian(raw))
+	case c.Kind == binlog.KindInt && c.Unsigned:
+		p.keys.Uint(binlog.LittleEndian(raw))
 		return nil
-	case c.kind == kindInt:
-		p.keys.Int(signed(littleEndian(raw), c.width))
+	case c.Kind == binlog.KindInt:
+		p.keys.Int(binlog.Signed(binlog.LittleEndian(raw), c.Width))
 		return nil
-	case c.kind == kindBytes && !c.packed:
-		if len(raw) < c.pad {
-			p.pad = append(append(p.pad[:0], raw...), make([]byte, c.pad-len(raw))...)
+	case c.Kind == binlog.KindBytes && !c.Packed:
+		if len(raw) < c.Pad {
+			p.pad = append(append(p.pad[:0], raw...), make([]byte, c.Pad-len(raw))...)
 			raw = p.pad
 		}
 		p.keys.Bytes(raw)
 		return nil
-	case c.kind == kindText && !c.packed:
-		p.keys.Text(c.charset.bytes(raw))
+	case c.Kind == binlog.KindText && !c.Packed:
+		p.keys.Text(c.Charset.Bytes(raw))
 		return nil
 	}
-	v, err := c.value(raw)
+	v, err := c.Value(raw)
 	if err != nil {
 		return err
 	}
@@ -346,21 +349,21 @@ func (p *plan) versionOf(img *image, order int64) (int64, error) {
 	raw := img.values[p.version]
 	c := &p.columns[p.version]
 	if raw == nil {
-		return 0, errVersion(c.name, "is NULL")
+		return 0, errVersion(c.Name, "is NULL")
 	}
-	switch c.kind {
-	case kindInt, kindBit, kindYear:
-		n := littleEndian(raw)
-		if c.kind == kindBit {
-			n = bigEndian(raw)
-		} else if !c.unsigned {
-			n = uint64(signed(n, c.width))
+	switch c.Kind {
+	case binlog.KindInt, binlog.KindBit, binlog.KindYear:
+		n := binlog.LittleEndian(raw)
+		if c.Kind == binlog.KindBit {
+			n = binlog.BigEndian(raw)
+		} else if !c.Unsigned {
+			n = uint64(binlog.Signed(n, c.Width))
 		}
-		return checkVersion(c.name, n, c.kind == kindInt && !c.unsigned)
+		return checkVersion(c.Name, n, c.Kind == binlog.KindInt && !c.Unsigned)
 	}
-	n, ok := c.clock(raw).micros()
+	n, ok := c.Clock(raw).Micros()
 	if !ok {
-		return 0, errVersion(c.name, "is a zero date or before 1970")
+		return 0, errVersion(c.Name, "is a zero date or before 1970")
 	}
 	return n, nil
 }
@@ -388,21 +391,21 @@ func (p *plan) fill(r *replicator.Row, cell replicator.Cell, img *image, order i
 	}
 	if p.body >= 0 && img.values[p.body] != nil {
 		c := &p.columns[p.body]
-		b, err := c.stored(img.values[p.body])
+		b, err := c.Stored(img.values[p.body])
 		if err != nil {
-			r.Err = fmt.Errorf("column %s: %w", c.name, err)
+			r.Err = fmt.Errorf("column %s: %w", c.Name, err)
 		}
-		switch c.kind {
-		case kindText:
-			if out := c.charset.bytes(b); len(b) > 0 && &out[0] != &b[0] {
+		switch c.Kind {
+		case binlog.KindText:
+			if out := c.Charset.Bytes(b); len(b) > 0 && &out[0] != &b[0] {
 				r.Body = out
 			} else {
 				r.Body = owned(b)
 			}
-		case kindBytes:
-			r.Body = padded(b, c.pad)
+		case binlog.KindBytes:
+			r.Body = binlog.Padded(b, c.Pad)
 		default:
-			r.Body, r.Text = owned(b), jsonText
+			r.Body, r.Text = owned(b), binlog.JSONText
 		}
 	}
 	if len(p.extras) == 0 {
@@ -413,10 +416,10 @@ func (p *plan) fill(r *replicator.Row, cell replicator.Cell, img *image, order i
 		if img.values[i] == nil {
 			continue
 		}
-		v, err := p.columns[i].value(img.values[i])
+		v, err := p.columns[i].Value(img.values[i])
 		if err != nil {
-			if r.Err == nil && p.columns[i].problem == nil {
-				r.Err = fmt.Errorf("column %s: %w", p.columns[i].name, err)
+			if r.Err == nil && p.columns[i].Problem == nil {
+				r.Err = fmt.Errorf("column %s: %w", p.columns[i].Name, err)
 			}
 			continue
 		}
@@ -446,8 +449,8 @@ func (t *watched) check(f gtid.Flavor) error {
 	}
 	for _, i := range x.key {
 		switch x.columns[i].kind {
-		case kindFloat, kindDouble, kindJSON:
-			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name, x.columns[i].name, x.columns[i].dataType)
+		case binlog.KindFloat, binlog.KindDouble, binlog.KindJSON:
+			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name, x.columns[i].Name, x.columns[i].dataType)
 		}
 	}
 	return nil

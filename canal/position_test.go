@@ -11,6 +11,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 )
 
@@ -74,10 +75,10 @@ func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
 type synth struct{ bytes []byte }
 
 func (s *synth) event(kind replication.EventType, body []byte, logPos uint32) {
-	var h [headerSize]byte
+	var h [binlog.HeaderSize]byte
 	binary.LittleEndian.PutUint32(h[0:], 1700000000)
 	h[4] = byte(kind)
-	binary.LittleEndian.PutUint32(h[9:], uint32(headerSize+len(body)))
+	binary.LittleEndian.PutUint32(h[9:], uint32(binlog.HeaderSize+len(body)))
 	binary.LittleEndian.PutUint32(h[13:], logPos)
 	s.bytes = append(append(s.bytes, h[:]...), body...)
 }
@@ -106,7 +107,7 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 	b.transaction(3, 1<<32+100, 1<<32+5000)
 	b.transaction(4, 1<<32+6000, 1<<32+1<<30+7000)
 	h := newRecorder()
-	s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, h)
+	s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, h)
 	if err := feedAll(s, b.bytes); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 
 	// The protocol can't begin there: the file is read from its beginning, silently, and its transactions are counted.
 	h = newRecorder()
-	s = newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, h)
+	s = newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, h)
 	s.history.gtids = false
 	s.until, s.untilGTID = 1<<32+5000, gtid.New(gtid.MySQL)
 	if err := feedAll(s, b.bytes); err != nil {
@@ -133,7 +134,7 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 	}
 
 	// In the middle of a transaction nothing begins.
-	s = newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	s = newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
 	s.until = 1<<32 + 4000
 	if err := feedAll(s, b.bytes); !replicator.IsFatal(err) {
 		t.Errorf("a start in the middle of a transaction: %v", err)
@@ -144,7 +145,7 @@ func TestABinlogThatGoesBackIsAnError(t *testing.T) {
 	var b synth
 	b.transaction(1, 200, 1000)
 	b.transaction(2, 500, 2000)
-	s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
 	if err := feedAll(s, b.bytes); err == nil {
 		t.Error("no error")
 	}
@@ -154,15 +155,15 @@ func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
 	for kind, want := range map[replication.EventType]bool{replication.INCIDENT_EVENT: true, 200: true, replication.STOP_EVENT: false, replication.VIEW_CHANGE_EVENT: false} {
 		var b synth
 		b.event(kind, nil, 0)
-		s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+		s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
 		if err := feedAll(s, b.bytes); replicator.IsFatal(err) != want {
 			t.Errorf("event type %d: %v", kind, err)
 		}
 	}
 	var b synth
 	b.event(200, nil, 0)
-	binary.LittleEndian.PutUint16(b.bytes[17:], ignorableFlag)
-	s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+	binary.LittleEndian.PutUint16(b.bytes[17:], binlog.IgnorableFlag)
+	s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
 	if err := s.event(context.Background(), b.bytes); err != nil {
 		t.Errorf("an ignorable event: %v", err)
 	}
@@ -170,9 +171,9 @@ func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
 
 func TestARollbackAfterRowsIsFatal(t *testing.T) {
 	for _, text := range []string{"ROLLBACK", "ROLLBACK TO `s`"} {
-		s := newTestStream(gtid.MySQL, charsets{}, tables{fold: strings.ToLower}, newRecorder())
+		s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
 		s.group = group{open: true, explicit: true, rows: true}
-		if _, err := s.statement(context.Background(), header{}, nil, []byte(text), quoteStrings); !replicator.IsFatal(err) {
+		if _, err := s.statement(context.Background(), binlog.Header{}, nil, []byte(text), quoteStrings); !replicator.IsFatal(err) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 )
 
@@ -26,7 +27,7 @@ type Reader struct {
 	place    place
 	start    replicator.Position
 	tables   tables
-	charsets charsets
+	charsets binlog.Charsets
 	history  *history
 	stream   *stream
 	digests  map[string]string // of watched tables, where the binlog doesn't name columns
@@ -43,8 +44,8 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 	if r.charsets, err = readCharsets(ctx, db, r.server.flavor); err != nil {
 		return classify(err)
 	}
-	r.charsets.ask = func(ctx context.Context, charset string) (*codes, error) {
-		set, err := r.source.codes.of(ctx, r.server.version, charset, r.connect)
+	r.charsets.Ask = func(ctx context.Context, charset string) (*binlog.Codes, error) {
+		set, err := r.source.codes.Of(ctx, r.server.version, charset, r.connect)
 		return set, classify(err)
 	}
 	if r.tables, err = r.source.loadTables(ctx, db, r.server, tables); err != nil {
@@ -295,7 +296,7 @@ func (f *feed) HandleEvent(e *replication.BinlogEvent) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
-	if f.err = f.reader.stream.event(f.ctx, e.RawData); f.err != nil || !isHeartbeat(e.Header.EventType) {
+	if f.err = f.reader.stream.event(f.ctx, e.RawData); f.err != nil || !binlog.IsHeartbeat(e.Header.EventType) {
 		return f.err
 	}
 	err := f.reader.stillSame(f.ctx)

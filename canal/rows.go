@@ -11,6 +11,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/binlog"
 )
 
 // rowsShape is how a rows event is built.
@@ -30,9 +31,9 @@ var rowsShapes = map[replication.EventType]rowsShape{
 	replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:  {change: replicator.Insert, compressed: true},
 	replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1: {change: replicator.Update, compressed: true},
 	replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1: {change: replicator.Delete, compressed: true},
-	mariaWriteRowsCompressed:                            {change: replicator.Insert, extra: true, compressed: true},
-	mariaUpdateRowsCompressed:                           {change: replicator.Update, extra: true, compressed: true},
-	mariaDeleteRowsCompressed:                           {change: replicator.Delete, extra: true, compressed: true},
+	binlog.MariaWriteRowsCompressed:                     {change: replicator.Insert, extra: true, compressed: true},
+	binlog.MariaUpdateRowsCompressed:                    {change: replicator.Update, extra: true, compressed: true},
+	binlog.MariaDeleteRowsCompressed:                    {change: replicator.Delete, extra: true, compressed: true},
 }
 
 // tables are the watched tables.
@@ -64,16 +65,16 @@ func (t tables) mentions(database, table string) (string, bool) {
 
 // tableMap notes which table the rows that follow belong to.
 func (s *stream) tableMap(ctx context.Context, body []byte) error {
-	m, _, err := splitTableMap(body)
+	m, _, err := binlog.SplitTableMap(body)
 	if err != nil {
 		return err
 	}
-	t := s.tables.find(m.database, m.table)
+	t := s.tables.find(m.Database, m.Table)
 	if t == nil || s.silent() {
-		s.maps[m.id] = nil
+		s.maps[m.ID] = nil
 		return nil
 	}
-	p := s.plans[m.id]
+	p := s.plans[m.ID]
 	if p == nil || p.t != t || !bytes.Equal(p.raw, body) {
 		if p, err = newPlan(t, body, s.flavor, s.charsets); err != nil {
 			return fatalOf(t, fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
@@ -84,9 +85,9 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 		if len(s.plans) > maxPlans {
 			clear(s.plans)
 		}
-		s.plans[m.id] = p
+		s.plans[m.ID] = p
 	}
-	s.maps[m.id] = p
+	s.maps[m.ID] = p
 	return nil
 }
 
@@ -98,8 +99,8 @@ const maxPlans = 1024
 
 // partialRows: an update that holds differences of JSON documents, not rows.
 func (s *stream) partialRows(body []byte) error {
-	c := cursor{b: body}
-	id := c.uint(6)
+	c := binlog.Cursor{B: body}
+	id := c.Uint(6)
 	if p := s.maps[id]; p != nil && !s.silent() {
 		return fatalOf(p.t, fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
 			"on the source and in its sessions. %s", p.t.Name, wayOut))
@@ -109,12 +110,12 @@ func (s *stream) partialRows(body []byte) error {
 
 // rows delivers the rows of one event.
 func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place scale) error {
-	c := cursor{b: body}
-	id := c.uint(6)
-	c.take(2)
+	c := binlog.Cursor{B: body}
+	id := c.Uint(6)
+	c.Take(2)
 	p, mapped := s.maps[id]
 	if p == nil {
-		if !mapped && id != noTable && !c.bad && !s.silent() {
+		if !mapped && id != binlog.NoTable && !c.Bad && !s.silent() {
 			return errors.New("rows of a table without a table map")
 		}
 		return nil
@@ -123,7 +124,7 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 		return nil
 	}
 	if shape.extra {
-		c.take(int(c.uint(2)) - 2)
+		c.Take(int(c.Uint(2)) - 2)
 	}
 	if s.group.xa {
 		return fatalOf(p.t, fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
@@ -131,23 +132,23 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 	}
 	s.group.rows = true
 	s.history.handOut(s.here(s.group.run))
-	n := int(c.packed())
-	if c.bad || n != len(p.columns) {
+	n := int(c.Packed())
+	if c.Bad || n != len(p.columns) {
 		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))
 	}
-	full := allSet(c.take((n+7)/8), n)
+	full := allSet(c.Take((n+7)/8), n)
 	if shape.change == replicator.Update {
-		full = allSet(c.take((n+7)/8), n) && full
+		full = allSet(c.Take((n+7)/8), n) && full
 	}
-	if err := c.err("rows"); err != nil {
+	if err := c.Err("rows"); err != nil {
 		return err
 	}
 	if !full {
 		return fatalOf(p.t, fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
 			"the source and in its sessions. %s", p.t.Name, wayOut))
 	}
-	place.offset += int64(c.off)
-	data := c.rest()
+	place.offset += int64(c.Off)
+	data := c.Rest()
 	if shape.compressed {
 		size := int64(len(data))
 		var err error
@@ -300,13 +301,13 @@ func allSet(bits []byte, n int) bool {
 // inflateMaria undoes MariaDB's log_bin_compress: a byte with the length of the length, the length, a zlib stream.
 func inflateMaria(data, reuse []byte) ([]byte, error) {
 	if len(data) == 0 {
-		return nil, errShort
+		return nil, binlog.ErrShort
 	}
 	n := int(data[0] & 7)
 	if n > 4 || len(data) < 1+n {
-		return nil, errShort
+		return nil, binlog.ErrShort
 	}
-	size := bigEndian(data[1 : 1+n])
+	size := binlog.BigEndian(data[1 : 1+n])
 	if size > 1<<30 || size > uint64(len(data))*1100 { // zlib makes no more of it
 		return nil, errors.New("compressed rows are damaged")
 	}

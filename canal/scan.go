@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/internal/sqlname"
 )
 
@@ -143,8 +144,8 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 		cond, values := x.afterCondition(last)
 		where, args = append(where, cond), append(args, values...)
 	}
-	if x.column >= 0 && len(columns) > 0 && x.columns[x.column].kind == kindText {
-		name := sqlname.Quote(x.columns[x.column].name)
+	if x.column >= 0 && len(columns) > 0 && x.columns[x.column].kind == binlog.KindText {
+		name := sqlname.Quote(x.columns[x.column].Name)
 		in := name + " IN (?" + strings.Repeat(", ?", len(columns)-1) + ")"
 		if slices.Contains(columns, "") {
 			in = "(" + in + " OR " + name + " IS NULL)"
@@ -160,7 +161,7 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].name)) // as afterCondition compares
+		order = append(order, sqlname.Quote(x.columns[i].Name)) // as afterCondition compares
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
@@ -199,19 +200,19 @@ func (x *selection) afterCondition(last []*string) (string, []any) {
 // offsetArgument is argument for the server's text of a value.
 func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	if c.raw {
-		return "CONVERT(? USING " + c.charset + ") COLLATE " + c.collation, []byte(text)
+		return "CONVERT(? USING " + c.Charset + ") COLLATE " + c.collation, []byte(text)
 	}
-	if c.kind == kindBytes {
+	if c.kind == binlog.KindBytes {
 		return "?", []byte(text)
 	}
 	switch c.kind {
-	case kindBit:
-		return "?", unsigned(bigEndian([]byte(text)))
-	case kindEnum:
-		return "?", slices.Index(c.members, text) + 1 // 0: an error value, whose text is empty
-	case kindSet:
+	case binlog.KindBit:
+		return "?", binlog.Unsigned(binlog.BigEndian([]byte(text)))
+	case binlog.KindEnum:
+		return "?", slices.Index(c.Members, text) + 1 // 0: an error value, whose text is empty
+	case binlog.KindSet:
 		var bits uint64
-		for i, member := range c.members {
+		for i, member := range c.Members {
 			if slices.Contains(strings.Split(text, ","), member) {
 				bits |= 1 << i
 			}
@@ -223,17 +224,17 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 
 // sorted is what the server sorts a column by: an ENUM or a SET by its number, although it compares them as text.
 func (c *selected) sorted() string {
-	if c.kind == kindEnum || c.kind == kindSet {
-		return "(" + sqlname.Quote(c.name) + " + 0)"
+	if c.kind == binlog.KindEnum || c.kind == binlog.KindSet {
+		return "(" + sqlname.Quote(c.Name) + " + 0)"
 	}
-	return sqlname.Quote(c.name)
+	return sqlname.Quote(c.Name)
 }
 
 // encodeOffset makes a chunk's Next: the offset columns, each with its value as the server sent it.
 func (x *selection) encodeOffset(values [][]byte) string {
 	out := make([][2]*string, len(x.offset))
 	for n, i := range x.offset {
-		out[n][0] = &x.columns[i].name
+		out[n][0] = &x.columns[i].Name
 		if values[i] != nil {
 			s := base64.RawStdEncoding.EncodeToString(values[i])
 			out[n][1] = &s
@@ -252,7 +253,7 @@ func (x *selection) decodeOffset(place string) (values []*string, same bool) {
 	}
 	for n, i := range x.offset {
 		name, value := out[n][0], out[n][1]
-		if name == nil || !strings.EqualFold(*name, x.columns[i].name) {
+		if name == nil || !strings.EqualFold(*name, x.columns[i].Name) {
 			return nil, false
 		}
 		if value != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -129,7 +130,7 @@ func TestAScanBeginsAnewWhereItsOrderIsAnother(t *testing.T) {
 }
 
 func TestPlacesOfAScanAreRead(t *testing.T) {
-	x := &selection{columns: []selected{{declaredColumn: declaredColumn{declared: declared{name: "a"}}}, {declaredColumn: declaredColumn{declared: declared{name: "b"}}}}, offset: []int{0, 1}}
+	x := &selection{columns: []selected{{declaredColumn: declaredColumn{Declared: binlog.Declared{Name: "a"}}}, {declaredColumn: declaredColumn{Declared: binlog.Declared{Name: "b"}}}}, offset: []int{0, 1}}
 	place := x.encodeOffset([][]byte{[]byte("1\xff"), nil})
 	got, same := x.decodeOffset(place)
 	if !same || len(got) != 2 || *got[0] != "1\xff" || got[1] != nil {

@@ -13,13 +13,14 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/sqlname"
 )
 
 // declaredColumn is a column as information_schema has it now.
 type declaredColumn struct {
-	declared
+	binlog.Declared
 	dataType  string // int, varchar, …
 	fullType  string // int(10) unsigned, …
 	collation string // "" for what is no text
@@ -47,7 +48,7 @@ type index struct {
 
 func (s *schema) column(name string) *declaredColumn {
 	for i := range s.columns {
-		if strings.EqualFold(s.columns[i].name, name) {
+		if strings.EqualFold(s.columns[i].Name, name) {
 			return &s.columns[i]
 		}
 	}
@@ -82,7 +83,7 @@ func (s *schema) tellsApart(columns []string) bool {
 func (s *schema) digest() string {
 	h := sha256.New()
 	for _, c := range s.columns {
-		fmt.Fprintf(h, "%s %s %s\n", c.name, c.fullType, c.charset)
+		fmt.Fprintf(h, "%s %s %s\n", c.Name, c.fullType, c.Charset)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
@@ -137,7 +138,7 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	}
 	err = eachRow(rows, func() error {
 		c := declaredColumn{}
-		if err := rows.Scan(&c.name, &c.dataType, &c.fullType, &c.charset, &c.collation, &c.nullable); err != nil {
+		if err := rows.Scan(&c.Name, &c.dataType, &c.fullType, &c.Charset, &c.collation, &c.nullable); err != nil {
 			return err
 		}
 		c.complete()
@@ -198,16 +199,16 @@ func (s *schema) readIndexes(rows *sql.Rows) error {
 func (c *declaredColumn) complete() {
 	c.dataType = strings.ToLower(c.dataType)
 	full := strings.ToLower(c.fullType)
-	c.unsigned = strings.Contains(full, " unsigned") || strings.Contains(full, " zerofill")
+	c.Unsigned = strings.Contains(full, " unsigned") || strings.Contains(full, " zerofill")
 	switch c.dataType {
 	case "enum", "set":
-		c.members = parseMembers(c.fullType)
+		c.Members = parseMembers(c.fullType)
 	case "uuid":
-		c.special = kindUUID
+		c.Special = binlog.KindUUID
 	case "inet4":
-		c.special = kindInet4
+		c.Special = binlog.KindInet4
 	case "inet6":
-		c.special = kindInet6
+		c.Special = binlog.KindInet6
 	}
 }
 
@@ -240,7 +241,7 @@ func parseMembers(full string) []string {
 
 // readCharsets asks the server for its collations. MariaDB ≥ 10.10 numbers those that fit several character sets only
 // in COLLATION_CHARACTER_SET_APPLICABILITY.
-func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (charsets, error) {
+func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charsets, error) {
 	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
 	if f == gtid.MariaDB {
 		queries = append(queries, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability "+
@@ -254,7 +255,7 @@ func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (charsets, err
 			if i > 0 && errors.As(err, &my) { // before 10.10 there is no such column
 				break
 			}
-			return charsets{}, err
+			return binlog.Charsets{}, err
 		}
 		err = eachRow(rows, func() error {
 			var id uint64
@@ -266,10 +267,10 @@ func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (charsets, err
 			return nil
 		})
 		if err != nil {
-			return charsets{}, err
+			return binlog.Charsets{}, err
 		}
 	}
-	return newCharsets(f, found), nil
+	return binlog.NewCharsets(f, found), nil
 }
 
 // fits reports whether a table map's type may be this column's, where names can't tell.
@@ -296,16 +297,16 @@ var binlogTypes = map[string][]byte{
 	"timestamp":  {mysql.MYSQL_TYPE_TIMESTAMP, mysql.MYSQL_TYPE_TIMESTAMP2},
 	"char":       {mysql.MYSQL_TYPE_STRING},
 	"binary":     {mysql.MYSQL_TYPE_STRING},
-	"varchar":    {mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, typeVarcharCompressed},
-	"varbinary":  {mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, typeVarcharCompressed},
-	"tinytext":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
-	"text":       {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
-	"mediumtext": {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
-	"longtext":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
-	"tinyblob":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
-	"blob":       {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
-	"mediumblob": {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
-	"longblob":   {mysql.MYSQL_TYPE_BLOB, typeBlobCompressed},
+	"varchar":    {mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, binlog.TypeVarcharCompressed},
+	"varbinary":  {mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_VAR_STRING, binlog.TypeVarcharCompressed},
+	"tinytext":   {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
+	"text":       {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
+	"mediumtext": {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
+	"longtext":   {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
+	"tinyblob":   {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
+	"blob":       {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
+	"mediumblob": {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
+	"longblob":   {mysql.MYSQL_TYPE_BLOB, binlog.TypeBlobCompressed},
 	"enum":       {mysql.MYSQL_TYPE_ENUM},
 	"set":        {mysql.MYSQL_TYPE_SET},
 	"json":       {mysql.MYSQL_TYPE_JSON},

@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/link"
 )
@@ -43,7 +44,7 @@ type Source struct {
 	stats  readStats
 	ids    replicaIDs
 	births births
-	codes  codeTables
+	codes  binlog.CodeTables
 }
 
 // births remembers when a binlog file was begun: for how long it is kept is asked again and again.

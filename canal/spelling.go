@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/sqlname"
 )
@@ -25,14 +26,14 @@ func (s *schema) mixesSpellings(t *replicator.Table) bool {
 // respelt reports whether the column may hold different texts that it takes for one. ENUM and SET have only their
 // members, and CHAR has no spaces at the end.
 func (c *declaredColumn) respelt() bool {
-	return newSelected(c).kind == kindText && !c.tellsAll() && !(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
+	return newSelected(c).kind == binlog.KindText && !c.tellsAll() && !(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
 }
 
 func (x *selection) mixed() bool { return x.shape != nil && x.shape.mixed }
 
 // bytes is the column's text as it is, which no collation compares.
 func (c *declaredColumn) bytes() string {
-	return "CAST(CONVERT(" + sqlname.Quote(c.name) + " USING utf8mb4) AS BINARY)"
+	return "CAST(CONVERT(" + sqlname.Quote(c.Name) + " USING utf8mb4) AS BINARY)"
 }
 
 // MixesSpellings implements replicator.Reader.
@@ -149,13 +150,13 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 			c := &x.columns[x.key[i]]
 			placeholder, arg := c.argument(v)
 			if len(values) > 1 {
-				placeholder = sqlname.Quote(c.name) + " = " + placeholder
+				placeholder = sqlname.Quote(c.Name) + " = " + placeholder
 			}
 			parts, args = append(parts, placeholder), append(args, arg)
 		}
 		wanted[n] = strings.Join(parts, " AND ")
 	}
-	condition := sqlname.Quote(x.columns[x.key[0]].name) + " IN (" + strings.Join(wanted, ", ") + ")"
+	condition := sqlname.Quote(x.columns[x.key[0]].Name) + " IN (" + strings.Join(wanted, ", ") + ")"
 	if len(x.key) > 1 {
 		condition = "(" + strings.Join(wanted, ") OR (") + ")"
 	}
@@ -166,7 +167,7 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 func (x *selection) spellings(hint string) string {
 	var list []string
 	for _, i := range x.key {
-		if c := &x.columns[i]; c.kind == kindText {
+		if c := &x.columns[i]; c.kind == binlog.KindText {
 			list = append(list, "MIN("+c.bytes()+")", "MAX("+c.bytes()+")")
 		} else {
 			list = append(list, c.expression(), c.expression())
@@ -179,7 +180,7 @@ func (x *selection) spellings(hint string) string {
 func (x *selection) byKey() string {
 	var names []string
 	for _, i := range x.key {
-		names = append(names, sqlname.Quote(x.columns[i].name))
+		names = append(names, sqlname.Quote(x.columns[i].Name))
 	}
 	return " GROUP BY " + strings.Join(names, ", ")
 }

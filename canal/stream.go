@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 )
 
@@ -18,7 +19,7 @@ import (
 // from a server, tests from recordings. One goroutine uses it.
 type stream struct {
 	flavor   gtid.Flavor
-	charsets charsets
+	charsets binlog.Charsets
 	tables   tables
 	history  *history
 	handler  replicator.Handler
@@ -77,12 +78,12 @@ func (e handlerError) Unwrap() error { return e.error }
 
 // event takes one event, header and checksum included.
 func (s *stream) event(ctx context.Context, raw []byte) error {
-	h, err := parseHeader(raw)
+	h, err := binlog.ParseHeader(raw)
 	if err != nil {
 		return s.broken(err)
 	}
-	if int(h.size) != len(raw) {
-		return s.broken(fmt.Errorf("event of %d bytes where its header says %d", len(raw), h.size))
+	if int(h.Size) != len(raw) {
+		return s.broken(fmt.Errorf("event of %d bytes where its header says %d", len(raw), h.Size))
 	}
 	s.stats.add(len(raw))
 	body, err := s.body(h, raw)
@@ -94,7 +95,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 		return err
 	}
 	s.note(h, start)
-	place := scale{base: s.pos - int64(h.size) + headerSize}
+	place := scale{base: s.pos - int64(h.Size) + binlog.HeaderSize}
 	if err = s.dispatch(ctx, h, body, place); err == nil && !s.group.open {
 		err = s.reached()
 	}
@@ -105,45 +106,45 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 }
 
 // note remembers which event ended at the position.
-func (s *stream) note(h header, start int64) {
+func (s *stream) note(h binlog.Header, start int64) {
 	if s.pos == start {
 		return
 	}
 	s.prior = event{}
-	if s.pos == start+int64(h.size) { // nothing unsent lies between
+	if s.pos == start+int64(h.Size) { // nothing unsent lies between
 		s.prior = s.ended
 	}
-	s.ended = event{h.size, s.sum}
+	s.ended = event{h.Size, s.sum}
 	// The server changes a file's first event when it ends the file. And where MariaDB ≥ 11.4 doesn't say where an event
 	// ends, inside a transaction, what it did not send before it (annotations) is missing from the position.
-	if h.kind == replication.FORMAT_DESCRIPTION_EVENT || h.logPos == 0 {
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT || h.LogPos == 0 {
 		s.ended = event{}
 	}
 }
 
 // body checks and cuts off the checksum.
-func (s *stream) body(h header, raw []byte) ([]byte, error) {
-	if h.kind == replication.FORMAT_DESCRIPTION_EVENT {
+func (s *stream) body(h binlog.Header, raw []byte) ([]byte, error) {
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT {
 		// The last five bytes are the checksum's algorithm, and a checksum whatever that is.
-		if len(raw) < headerSize+2+50+4+1+5 {
-			return nil, s.broken(errShort)
+		if len(raw) < binlog.HeaderSize+2+50+4+1+5 {
+			return nil, s.broken(binlog.ErrShort)
 		}
 		s.checksum = hasChecksum(raw)
-		return raw[headerSize : len(raw)-5], nil
+		return raw[binlog.HeaderSize : len(raw)-5], nil
 	}
 	if !s.checksum {
 		s.sum = crc32.ChecksumIEEE(raw)
-		return raw[headerSize:], nil
+		return raw[binlog.HeaderSize:], nil
 	}
-	n := len(raw) - checksumSize
-	if n < headerSize {
-		return nil, s.broken(errShort)
+	n := len(raw) - binlog.ChecksumSize
+	if n < binlog.HeaderSize {
+		return nil, s.broken(binlog.ErrShort)
 	}
 	s.sum = crc32.ChecksumIEEE(raw[:n])
-	if s.sum != uint32(littleEndian(raw[n:])) {
+	if s.sum != uint32(binlog.LittleEndian(raw[n:])) {
 		return nil, s.broken(errors.New("an event's checksum is wrong"))
 	}
-	return raw[headerSize:n], nil
+	return raw[binlog.HeaderSize:n], nil
 }
 
 // hasChecksum reports whether the events of a file have checksums, as its first one says.
@@ -154,18 +155,18 @@ func hasChecksum(raw []byte) bool {
 // advance moves the position to the end of an event. Header positions are 32 bits wide and wrap; on MariaDB ≥ 11.4 they
 // are 0 inside transactions; and events that the server keeps to itself (MariaDB's annotations) leave gaps. So sizes
 // are added up, and a position that is given is the next one from there whose low bits are the same.
-func (s *stream) advance(h header) error {
-	if h.flags&artificialFlag != 0 || isHeartbeat(h.kind) {
+func (s *stream) advance(h binlog.Header) error {
+	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil
 	}
-	if h.kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent before a start in the middle of a file
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent before a start in the middle of a file
 		return nil
 	}
-	end := s.pos + int64(h.size)
-	if h.logPos != 0 {
-		gap := h.logPos - uint32(end)
+	end := s.pos + int64(h.Size)
+	if h.LogPos != 0 {
+		gap := h.LogPos - uint32(end)
 		if gap >= 1<<31 {
-			return s.broken(fmt.Errorf("an event ends at %d, after one that ended at %d", h.logPos, s.pos))
+			return s.broken(fmt.Errorf("an event ends at %d, after one that ended at %d", h.LogPos, s.pos))
 		}
 		end += int64(gap)
 	}
@@ -177,8 +178,8 @@ func (s *stream) advance(h header) error {
 	return nil
 }
 
-func (s *stream) dispatch(ctx context.Context, h header, body []byte, place scale) error {
-	switch h.kind {
+func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, place scale) error {
+	switch h.Kind {
 	case replication.FORMAT_DESCRIPTION_EVENT:
 		return s.formatDescription(h)
 	case replication.ROTATE_EVENT:
@@ -210,8 +211,8 @@ func (s *stream) dispatch(ctx context.Context, h header, body []byte, place scal
 
 // inner handles the events that may also stand inside a compressed transaction. ended says that the transaction is
 // over.
-func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) (ended bool, err error) {
-	switch h.kind {
+func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place scale) (ended bool, err error) {
+	switch h.Kind {
 	case replication.TABLE_MAP_EVENT:
 		return false, s.tableMap(ctx, body)
 	case replication.QUERY_EVENT:
@@ -235,21 +236,21 @@ func (s *stream) inner(ctx context.Context, h header, body []byte, place scale) 
 		replication.IGNORABLE_EVENT, replication.TRANSACTION_CONTEXT_EVENT, replication.VIEW_CHANGE_EVENT:
 		return false, nil
 	}
-	if shape, ok := rowsShapes[h.kind]; ok {
+	if shape, ok := rowsShapes[h.Kind]; ok {
 		return false, s.rows(ctx, shape, body, place)
 	}
-	if h.flags&ignorableFlag != 0 {
+	if h.Flags&binlog.IgnorableFlag != 0 {
 		return false, nil
 	}
 	return false, replicator.Fatal(fmt.Errorf("the binlog holds an event of type %d, which is not known: a newer server than this "+
-		"program knows; update it, or pass the event with `replicator checkpoint set` and rebuild", h.kind))
+		"program knows; update it, or pass the event with `replicator checkpoint set` and rebuild", h.Kind))
 }
 
 // formatDescription begins a file. Its time is when the file was begun, which tells a file from another one of its
 // name.
-func (s *stream) formatDescription(h header) error {
-	s.born = h.time
-	if s.wantBorn != 0 && s.wantBorn != h.time {
+func (s *stream) formatDescription(h binlog.Header) error {
+	s.born = h.Time
+	if s.wantBorn != 0 && s.wantBorn != h.Time {
 		return replicator.Fatal(fmt.Errorf("binlog %s is not the file that was read before: the source's binlogs were begun anew "+
 			"(RESET, or a restored server); rebuild", s.file.name))
 	}
@@ -258,18 +259,18 @@ func (s *stream) formatDescription(h header) error {
 }
 
 // rotate: a real one ends a file, an artificial one says which file comes, and where in it.
-func (s *stream) rotate(h header, body []byte) error {
-	c := cursor{b: body}
-	pos := int64(c.uint(8))
-	name := string(c.rest())
-	if c.bad {
-		return s.broken(errShort)
+func (s *stream) rotate(h binlog.Header, body []byte) error {
+	c := binlog.Cursor{B: body}
+	pos := int64(c.Uint(8))
+	name := string(c.Rest())
+	if c.Bad {
+		return s.broken(binlog.ErrShort)
 	}
 	file, err := parseFileName(name)
 	if err != nil {
 		return err
 	}
-	if h.flags&artificialFlag != 0 || h.logPos == 0 {
+	if h.Flags&binlog.ArtificialFlag != 0 || h.LogPos == 0 {
 		if file == s.file && s.pos >= pos { // the start of reading, where the position is known better
 			return nil
 		}

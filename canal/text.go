@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/internal/sqlname"
 )
 
@@ -18,27 +19,27 @@ import (
 // same value in the binlog: see kind.
 type selected struct {
 	declaredColumn
-	kind kind
+	kind binlog.Kind
 	raw  bool // selected as its bytes: see place
 }
 
 // kindsOf are the kinds of declared types. What isn't here is text, or binary if it has no character set.
-var kindsOf = map[string]kind{
-	"tinyint": kindInt, "smallint": kindInt, "mediumint": kindInt, "int": kindInt, "bigint": kindInt,
-	"float": kindFloat, "double": kindDouble, "decimal": kindDecimal, "bit": kindBit, "year": kindYear,
-	"date": kindDate, "time": kindTime, "datetime": kindDatetime, "timestamp": kindTimestamp,
-	"enum": kindEnum, "set": kindSet, "json": kindJSON,
-	"uuid": kindUUID, "inet4": kindInet4, "inet6": kindInet6,
+var kindsOf = map[string]binlog.Kind{
+	"tinyint": binlog.KindInt, "smallint": binlog.KindInt, "mediumint": binlog.KindInt, "int": binlog.KindInt, "bigint": binlog.KindInt,
+	"float": binlog.KindFloat, "double": binlog.KindDouble, "decimal": binlog.KindDecimal, "bit": binlog.KindBit, "year": binlog.KindYear,
+	"date": binlog.KindDate, "time": binlog.KindTime, "datetime": binlog.KindDatetime, "timestamp": binlog.KindTimestamp,
+	"enum": binlog.KindEnum, "set": binlog.KindSet, "json": binlog.KindJSON,
+	"uuid": binlog.KindUUID, "inet4": binlog.KindInet4, "inet6": binlog.KindInet6,
 }
 
 func newSelected(c *declaredColumn) selected {
 	k, ok := kindsOf[c.dataType]
 	switch {
 	case ok:
-	case c.charset != "":
-		k = kindText
+	case c.Charset != "":
+		k = binlog.KindText
 	default:
-		k = kindBytes
+		k = binlog.KindBytes
 	}
 	return selected{declaredColumn: *c, kind: k}
 }
@@ -46,7 +47,7 @@ func newSelected(c *declaredColumn) selected {
 // lossy reports whether the server may send one text for several values: a '?' for each code that it has no character
 // for, and one character for codes that mean the same.
 func (c *selected) lossy() bool {
-	return c.kind == kindText && needsTable(c.charset)
+	return c.kind == binlog.KindText && binlog.NeedsTable(c.Charset)
 }
 
 // place is the column as a scan's place needs it: as its bytes if its text may be another value's, too.
@@ -58,31 +59,31 @@ func (c selected) place() selected {
 // expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
 func (c *selected) expression() string {
 	if c.raw {
-		return "CAST(" + sqlname.Quote(c.name) + " AS BINARY)"
+		return "CAST(" + sqlname.Quote(c.Name) + " AS BINARY)"
 	}
-	if c.kind == kindFloat {
-		return "CAST(" + sqlname.Quote(c.name) + " AS DOUBLE)"
+	if c.kind == binlog.KindFloat {
+		return "CAST(" + sqlname.Quote(c.Name) + " AS DOUBLE)"
 	}
-	return sqlname.Quote(c.name)
+	return sqlname.Quote(c.Name)
 }
 
 // value converts the server's text; b is not NULL, and is copied.
 func (c *selected) value(b []byte) (any, error) {
 	switch c.kind {
-	case kindInt, kindYear:
+	case binlog.KindInt, binlog.KindYear:
 		return parseInteger(string(b))
-	case kindBit:
-		return unsigned(bigEndian(b)), nil
-	case kindFloat:
+	case binlog.KindBit:
+		return binlog.Unsigned(binlog.BigEndian(b)), nil
+	case binlog.KindFloat:
 		f, err := strconv.ParseFloat(string(b), 64)
-		return widen(float32(f)), err
-	case kindDouble:
+		return binlog.Widen(float32(f)), err
+	case binlog.KindDouble:
 		return strconv.ParseFloat(string(b), 64)
-	case kindDecimal:
+	case binlog.KindDecimal:
 		return replicator.Number(trimZerofill(string(b))), nil
-	case kindBytes:
+	case binlog.KindBytes:
 		return owned(b), nil
-	case kindJSON:
+	case binlog.KindJSON:
 		return replicator.RawJSON(owned(b)), nil
 	}
 	return string(b), nil
@@ -93,7 +94,7 @@ func parseInteger(s string) (any, error) {
 		return n, nil
 	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	return unsigned(n), err
+	return binlog.Unsigned(n), err
 }
 
 // trimZerofill removes the zeroes that ZEROFILL puts before a DECIMAL: the binlog has none.
@@ -161,7 +162,7 @@ func newSelection(t *watched) (*selection, error) {
 	if len(t.Columns) == 1 && t.Columns[0] == "*" {
 		x.names = nil
 		for _, c := range s.columns {
-			x.names = append(x.names, c.name)
+			x.names = append(x.names, c.Name)
 		}
 	}
 	err := errors.Join(all(t.Key, &x.key), one(t.Column, &x.column), one(t.Version, &x.version), one(t.Body, &x.body),
@@ -236,11 +237,11 @@ func (x *selection) row(ctx context.Context, values [][]byte, order int64, now t
 	for _, i := range x.key {
 		c := &x.columns[i]
 		if values[i] == nil {
-			return nil, x.unusable(fmt.Errorf("key column %s is NULL", c.name))
+			return nil, x.unusable(fmt.Errorf("key column %s is NULL", c.Name))
 		}
 		v, err := c.value(values[i])
 		if err != nil {
-			return nil, x.unusable(fmt.Errorf("key column %s: %w", c.name, err))
+			return nil, x.unusable(fmt.Errorf("key column %s: %w", c.Name, err))
 		}
 		key = append(key, v)
 	}
@@ -275,7 +276,7 @@ func (x *selection) row(ctx context.Context, values [][]byte, order int64, now t
 			continue
 		}
 		if r.Columns[n], err = x.columns[i].value(values[i]); err != nil && r.Err == nil {
-			r.Err = fmt.Errorf("column %s: %w", x.columns[i].name, err)
+			r.Err = fmt.Errorf("column %s: %w", x.columns[i].Name, err)
 		}
 	}
 	return r, nil
@@ -288,28 +289,28 @@ func (x *selection) unusable(err error) error {
 // version converts a version column's text: see plan.versionOf.
 func (c *selected) version(b []byte) (int64, error) {
 	if b == nil {
-		return 0, errVersion(c.name, "is NULL")
+		return 0, errVersion(c.Name, "is NULL")
 	}
 	switch c.kind {
-	case kindDatetime, kindTimestamp:
-		t, ok := parseDatetime(string(b))
-		n, fits := t.micros()
+	case binlog.KindDatetime, binlog.KindTimestamp:
+		t, ok := binlog.ParseDatetime(string(b))
+		n, fits := t.Micros()
 		if !ok || !fits {
-			return 0, errVersion(c.name, "is a zero date or before 1970")
+			return 0, errVersion(c.Name, "is a zero date or before 1970")
 		}
 		return n, nil
 	}
 	v, err := c.value(b)
 	if err != nil {
-		return 0, errVersion(c.name, "is no number")
+		return 0, errVersion(c.Name, "is no number")
 	}
 	switch n := v.(type) {
 	case int64:
-		return checkVersion(c.name, uint64(n), true)
+		return checkVersion(c.Name, uint64(n), true)
 	case uint64:
-		return checkVersion(c.name, n, false)
+		return checkVersion(c.Name, n, false)
 	}
-	return 0, errVersion(c.name, "is no number")
+	return 0, errVersion(c.Name, "is no number")
 }
 
 // argument makes a value of a key or an offset into an argument that compares with the column exactly and by its index.
@@ -317,13 +318,13 @@ func (c *selected) version(b []byte) (int64, error) {
 func (c *selected) argument(v any) (placeholder string, arg any) {
 	s, isText := v.(string)
 	switch {
-	case isText && (c.kind == kindInt || c.kind == kindYear || c.kind == kindBit):
+	case isText && (c.kind == binlog.KindInt || c.kind == binlog.KindYear || c.kind == binlog.KindBit):
 		if n, err := parseInteger(s); err == nil {
 			return "?", n
 		}
-	case isText && c.kind == kindDecimal:
+	case isText && c.kind == binlog.KindDecimal:
 		return asDecimal(s), s
-	case isText && c.kind == kindBytes:
+	case isText && c.kind == binlog.KindBytes:
 		if b, err := hex.DecodeString(s); err == nil {
 			return "?", b
 		}

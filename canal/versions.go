@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/binlog"
 	"replicator/internal/sqlname"
 )
 
@@ -58,7 +59,7 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1, hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
 	var list []string
 	add := func(c selected) int {
-		if i := slices.IndexFunc(w.columns, func(o selected) bool { return o.name == c.name && o.raw == c.raw }); i >= 0 {
+		if i := slices.IndexFunc(w.columns, func(o selected) bool { return o.Name == c.Name && o.raw == c.raw }); i >= 0 {
 			return i
 		}
 		w.columns, list = append(w.columns, c), append(list, c.expression())
@@ -68,7 +69,7 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	place := func(i int) int { return add(w.columns[i].place()) }
 	for _, name := range columns {
 		i := at(name)
-		if k := w.columns[i].kind; k == kindEnum || k == kindSet { // sorted by number, compared by name
+		if k := w.columns[i].kind; k == binlog.KindEnum || k == binlog.KindSet { // sorted by number, compared by name
 			return nil
 		}
 		w.offset = append(w.offset, place(i))
@@ -263,13 +264,13 @@ func (s *newestScan) byPrimary(versions []*version) (query string, args []any) {
 			c := &w.columns[i]
 			placeholder, arg := c.offsetArgument(string(v.values[i]))
 			if len(w.primary) > 1 {
-				placeholder = sqlname.Quote(c.name) + " = " + placeholder
+				placeholder = sqlname.Quote(c.Name) + " = " + placeholder
 			}
 			parts, args = append(parts, placeholder), append(args, arg)
 		}
 		wanted[n] = strings.Join(parts, " AND ")
 	}
-	condition := sqlname.Quote(w.columns[w.primary[0]].name) + " IN (" + strings.Join(wanted, ", ") + ")"
+	condition := sqlname.Quote(w.columns[w.primary[0]].Name) + " IN (" + strings.Join(wanted, ", ") + ")"
 	if len(w.primary) > 1 {
 		condition = strings.Join(wanted, " OR ")
 	}

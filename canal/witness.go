@@ -14,6 +14,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
+	"replicator/canal/binlog"
 )
 
 // placed is a place in a binlog file, with what tells the file and the place from others of their name.
@@ -33,11 +34,11 @@ type event struct {
 func (e event) unknown() bool { return e.Size == 0 }
 
 // eventOf is an event without its checksum, which covers all before it whatever the server is told to add.
-func eventOf(h header, raw []byte, checksum bool) event {
-	if checksum && len(raw) >= headerSize+checksumSize {
-		raw = raw[:len(raw)-checksumSize]
+func eventOf(h binlog.Header, raw []byte, checksum bool) event {
+	if checksum && len(raw) >= binlog.HeaderSize+binlog.ChecksumSize {
+		raw = raw[:len(raw)-binlog.ChecksumSize]
 	}
-	return event{h.size, crc32.ChecksumIEEE(raw)}
+	return event{h.Size, crc32.ChecksumIEEE(raw)}
 }
 
 // errNoEvent: no event begins where one did.
@@ -91,14 +92,14 @@ type witness struct {
 var errEnough = errors.New("enough")
 
 func (w *witness) HandleEvent(e *replication.BinlogEvent) error {
-	h, err := parseHeader(e.RawData)
+	h, err := binlog.ParseHeader(e.RawData)
 	switch {
 	case err != nil:
 		return err
-	case h.kind == replication.FORMAT_DESCRIPTION_EVENT:
-		w.Born, w.checksum = h.time, hasChecksum(e.RawData)
+	case h.Kind == replication.FORMAT_DESCRIPTION_EVENT:
+		w.Born, w.checksum = h.Time, hasChecksum(e.RawData)
 		w.done = w.first
-	case h.kind == replication.ROTATE_EVENT && (h.flags&artificialFlag != 0 || h.logPos == 0), isHeartbeat(h.kind):
+	case h.Kind == replication.ROTATE_EVENT && (h.Flags&binlog.ArtificialFlag != 0 || h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
 	default:
 		w.Event, w.done = eventOf(h, e.RawData, w.checksum), true

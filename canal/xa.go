@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"replicator/canal/binlog"
 )
 
 // prepared are the XA transactions that were prepared since reading began, and not yet ended, by name as XA COMMIT
@@ -19,12 +21,12 @@ type prepared struct {
 
 // prepare notes the transaction of an XA_PREPARE event. One that was committed in one phase has ended.
 func (p *prepared) prepare(body []byte) error {
-	c := cursor{b: body}
-	onePhase := c.u8() != 0
-	format := int32(c.uint(4))
-	global, branch := int(c.uint(4)), int(c.uint(4))
-	name := fmt.Sprintf("X'%x',X'%x',%d", c.take(global), c.take(branch), format)
-	if err := c.err("XA transaction"); err != nil || onePhase {
+	c := binlog.Cursor{B: body}
+	onePhase := c.Uint8() != 0
+	format := int32(c.Uint(4))
+	global, branch := int(c.Uint(4)), int(c.Uint(4))
+	name := fmt.Sprintf("X'%x',X'%x',%d", c.Take(global), c.Take(branch), format)
+	if err := c.Err("XA transaction"); err != nil || onePhase {
 		return err
 	}
 	if p.names == nil {

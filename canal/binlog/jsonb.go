@@ -1,4 +1,4 @@
-package canal
+package binlog
 
 import (
 	"encoding/base64"
@@ -35,9 +35,9 @@ const maxJSONDepth = 101
 
 var errJSON = errors.New("the binary JSON is damaged")
 
-// jsonText renders MySQL's binary JSON to the text that SELECT returns: byte for byte, so numbers keep their digits and
+// JSONText renders MySQL's binary JSON to the text that SELECT returns: byte for byte, so numbers keep their digits and
 // their kind (1.0 stays 1.0), and keys their order.
-func jsonText(data []byte) ([]byte, error) {
+func JSONText(data []byte) ([]byte, error) {
 	if len(data) == 0 { // INSERT IGNORE of NULL into NOT NULL stores nothing; the server prints it as null
 		return []byte("null"), nil
 	}
@@ -124,7 +124,7 @@ func (r *jsonRenderer) container(t byte, data []byte, depth int) error {
 	if len(data) < 2*width {
 		return errJSON
 	}
-	count, size := int(littleEndian(data[:width])), int(littleEndian(data[width:2*width]))
+	count, size := int(LittleEndian(data[:width])), int(LittleEndian(data[width:2*width]))
 	if size > len(data) {
 		return errJSON
 	}
@@ -147,7 +147,7 @@ func (r *jsonRenderer) container(t byte, data []byte, depth int) error {
 		}
 		if isObject {
 			e := data[keys+i*(width+2):]
-			at, n := int(littleEndian(e[:width])), int(binary.LittleEndian.Uint16(e[width:]))
+			at, n := int(LittleEndian(e[:width])), int(binary.LittleEndian.Uint16(e[width:]))
 			if at > size || n > size-at {
 				return errJSON
 			}
@@ -167,7 +167,7 @@ func (r *jsonRenderer) entry(container, e []byte, width, depth int) error {
 	if t == jsonLiteral || t == jsonInt16 || t == jsonUint16 || width == 4 && (t == jsonInt32 || t == jsonUint32) {
 		return r.value(t, e[1:1+width], depth+1)
 	}
-	at := int(littleEndian(e[1 : 1+width]))
+	at := int(LittleEndian(e[1 : 1+width]))
 	if at > len(container) {
 		return errJSON
 	}

@@ -1,62 +1,62 @@
-package canal
+package binlog
 
 import (
 	"encoding/binary"
 	"time"
 )
 
-// clock is a date and time as the server stores it: any field may be zero, and none need exist in a calendar.
-type clock struct {
+// Clock is a date and time as the server stores it: any field may be zero, and none need exist in a calendar.
+type Clock struct {
 	negative                                      bool
 	year, month, day, hour, minute, second, micro int
 }
 
 // appendTime appends a date's or time's text in the server's form.
-func (c *column) appendTime(b, data []byte) []byte {
-	t := c.clock(data)
-	switch c.kind {
-	case kindDate:
+func (c *Column) appendTime(b, data []byte) []byte {
+	t := c.Clock(data)
+	switch c.Kind {
+	case KindDate:
 		return appendDate(b, t)
-	case kindTime, kindTimeOld:
+	case KindTime, KindTimeOld:
 		return appendClock(b, t, c.fraction)
 	}
 	return appendClock(append(appendDate(b, t), ' '), t, c.fraction)
 }
 
-// clock decodes a date or time column.
-func (c *column) clock(data []byte) clock {
-	switch c.kind {
-	case kindDate:
-		n := int(littleEndian(data))
-		return clock{year: n >> 9, month: n >> 5 & 15, day: n & 31}
-	case kindTimeOld:
-		n := signed(littleEndian(data), 3)
-		t := clock{negative: n < 0}
+// Clock decodes a date or time column.
+func (c *Column) Clock(data []byte) Clock {
+	switch c.Kind {
+	case KindDate:
+		n := int(LittleEndian(data))
+		return Clock{year: n >> 9, month: n >> 5 & 15, day: n & 31}
+	case KindTimeOld:
+		n := Signed(LittleEndian(data), 3)
+		t := Clock{negative: n < 0}
 		if n < 0 {
 			n = -n
 		}
 		t.hour, t.minute, t.second = int(n/10000), int(n/100%100), int(n%100)
 		return t
-	case kindDatetimeOld:
+	case KindDatetimeOld:
 		n := binary.LittleEndian.Uint64(data)
 		d, s := int(n/1000000), int(n%1000000)
-		return clock{year: d / 10000, month: d / 100 % 100, day: d % 100, hour: s / 10000, minute: s / 100 % 100, second: s % 100}
-	case kindTimestampOld:
+		return Clock{year: d / 10000, month: d / 100 % 100, day: d % 100, hour: s / 10000, minute: s / 100 % 100, second: s % 100}
+	case KindTimestampOld:
 		return utc(int64(binary.LittleEndian.Uint32(data)), 0)
-	case kindTimestamp:
+	case KindTimestamp:
 		return utc(int64(binary.BigEndian.Uint32(data)), fraction(data[4:]))
-	case kindDatetime:
+	case KindDatetime:
 		// A bit for the sign, then 17 of year*13+month, 5 of day, 5 of hour, 6 of minute, 6 of second.
-		return datetime(int64(bigEndian(data[:5]))-1<<39, fraction(data[5:]))
+		return datetime(int64(BigEndian(data[:5]))-1<<39, fraction(data[5:]))
 	}
 	return timeOfDay(data)
 }
 
 // datetime splits the packed date and time of the binlog and of JSON.
-func datetime(n int64, micro int) clock {
+func datetime(n int64, micro int) Clock {
 	ymd, hms := n>>17, n&(1<<17-1)
 	ym := ymd >> 5
-	return clock{
+	return Clock{
 		year: int(ym / 13), month: int(ym % 13), day: int(ymd & 31),
 		hour: int(hms >> 12), minute: int(hms >> 6 & 63), second: int(hms & 63), micro: micro,
 	}
@@ -64,10 +64,10 @@ func datetime(n int64, micro int) clock {
 
 // timeOfDay decodes TIME: a bit for the sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. All
 // of it is one number whose negative values are stored as a complement, so that bytes sort.
-func timeOfDay(data []byte) clock {
+func timeOfDay(data []byte) Clock {
 	bits := 8 * len(data)
-	n := int64(bigEndian(data)) - 1<<(bits-1)
-	t := clock{negative: n < 0}
+	n := int64(BigEndian(data)) - 1<<(bits-1)
+	t := Clock{negative: n < 0}
 	if n < 0 {
 		n = -n
 	}
@@ -79,7 +79,7 @@ func timeOfDay(data []byte) clock {
 }
 
 // fraction decodes a fraction of 0 to 3 bytes into microseconds.
-func fraction(data []byte) int { return int(bigEndian(data)) * fractionUnit(len(data)) }
+func fraction(data []byte) int { return int(BigEndian(data)) * fractionUnit(len(data)) }
 
 // fractionUnit is how many microseconds a fraction of n bytes counts in: hundredths, ten thousandths, millionths.
 func fractionUnit(n int) int {
@@ -93,21 +93,21 @@ func fractionUnit(n int) int {
 }
 
 // utc is the date and time of a TIMESTAMP; second 0 is the zero date.
-func utc(seconds int64, micro int) clock {
+func utc(seconds int64, micro int) Clock {
 	if seconds == 0 {
-		return clock{micro: micro}
+		return Clock{micro: micro}
 	}
 	t := time.Unix(seconds, 0).UTC()
-	return clock{year: t.Year(), month: int(t.Month()), day: t.Day(), hour: t.Hour(), minute: t.Minute(), second: t.Second(), micro: micro}
+	return Clock{year: t.Year(), month: int(t.Month()), day: t.Day(), hour: t.Hour(), minute: t.Minute(), second: t.Second(), micro: micro}
 }
 
-func appendDate(b []byte, t clock) []byte {
+func appendDate(b []byte, t Clock) []byte {
 	b = appendDigits(b, t.year, 4)
 	b = appendDigits(append(b, '-'), t.month, 2)
 	return appendDigits(append(b, '-'), t.day, 2)
 }
 
-func appendClock(b []byte, t clock, fraction int) []byte {
+func appendClock(b []byte, t Clock, fraction int) []byte {
 	if t.negative {
 		b = append(b, '-')
 	}
@@ -134,9 +134,9 @@ func appendDigits(b []byte, n, width int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// micros is a date and time as a version: microseconds since 1970 in UTC, whatever zone a DATETIME is meant in. ok is
+// Micros is a date and time as a version: microseconds since 1970 in UTC, whatever zone a DATETIME is meant in. ok is
 // false for zero dates and for what lies before 1970.
-func (t clock) micros() (n int64, ok bool) {
+func (t Clock) Micros() (n int64, ok bool) {
 	if t.month == 0 || t.day == 0 {
 		return 0, false
 	}
@@ -144,8 +144,8 @@ func (t clock) micros() (n int64, ok bool) {
 	return n, n >= 0
 }
 
-// parseDatetime reads the server's text of a DATE, DATETIME or TIMESTAMP.
-func parseDatetime(s string) (t clock, ok bool) {
+// ParseDatetime reads the server's text of a DATE, DATETIME or TIMESTAMP.
+func ParseDatetime(s string) (t Clock, ok bool) {
 	number := func(from, to int) int {
 		n := 0
 		for i := from; i < to; i++ {

@@ -1,4 +1,4 @@
-package canal
+package binlog
 
 import (
 	"encoding/binary"
@@ -10,19 +10,19 @@ import (
 )
 
 // mariaSpecial prints MariaDB's UUID, INET4 and INET6, which are fixed bytes in the binlog, like a BINARY.
-func mariaSpecial(k kind, data []byte) (any, error) {
+func mariaSpecial(k Kind, data []byte) (any, error) {
 	n := 16
-	if k == kindInet4 {
+	if k == KindInet4 {
 		n = 4
 	}
 	if len(data) > n {
 		return nil, fmt.Errorf("%d bytes where %d are expected", len(data), n)
 	}
-	b := padded(data, n)
+	b := Padded(data, n)
 	switch k {
-	case kindInet4:
+	case KindInet4:
 		return netip.AddrFrom4([4]byte(b)).String(), nil
-	case kindInet6:
+	case KindInet6:
 		return inet6([16]byte(b)), nil
 	}
 	// MariaDB sorts a UUID's groups in another order, but the binlog has them as they are printed.

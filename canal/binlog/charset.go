@@ -1,4 +1,4 @@
-package canal
+package binlog
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type charset struct {
 	name   string
 	form   form
 	flavor gtid.Flavor
-	codes  *codes // of a formTable, once it was asked for
+	codes  *Codes // of a formTable, once it was asked for
 }
 
 // form is how a character set's bytes are read.
@@ -40,18 +40,21 @@ var forms = map[string]form{
 	"ucs2": formUCS2, "utf16": formUTF16, "utf16le": formUTF16LE, "utf32": formUTF32,
 }
 
-// needsTable reports whether a character set is not computed: the server is asked for its table.
-func needsTable(charset string) bool { return forms[charset] == formTable }
+// NeedsTable reports whether a character set is not computed: the server is asked for its table.
+func NeedsTable(charset string) bool { return forms[charset] == formTable }
 
-// charsets knows the server's collations.
-type charsets struct {
-	collations map[uint64]string // id → character set's name
+// Charsets knows the server's collations.
+type Charsets struct {
+	Collations map[uint64]string // id → character set's name
 	sets       map[string]*charset
-	ask        func(ctx context.Context, charset string) (*codes, error)
+
+	// Ask asks the server for the table of a character set that needs one.
+	Ask func(ctx context.Context, charset string) (*Codes, error)
 }
 
-func newCharsets(f gtid.Flavor, collations map[uint64]string) charsets {
-	c := charsets{collations: collations, sets: map[string]*charset{"binary": nil}}
+// NewCharsets makes the character sets of a server's collations, all but their tables.
+func NewCharsets(f gtid.Flavor, collations map[uint64]string) Charsets {
+	c := Charsets{Collations: collations, sets: map[string]*charset{"binary": nil}}
 	for _, name := range collations {
 		if _, ok := c.sets[name]; !ok {
 			c.sets[name] = &charset{name: name, form: forms[name], flavor: f}
@@ -61,8 +64,8 @@ func newCharsets(f gtid.Flavor, collations map[uint64]string) charsets {
 }
 
 // byID finds a collation's character set; nil for binary.
-func (c charsets) byID(id uint64) (set *charset, known bool) {
-	name, ok := c.collations[id]
+func (c Charsets) byID(id uint64) (set *charset, known bool) {
+	name, ok := c.Collations[id]
 	if !ok {
 		return nil, false
 	}
@@ -70,7 +73,7 @@ func (c charsets) byID(id uint64) (set *charset, known bool) {
 }
 
 // byName finds a character set by its name; nil for binary, whose columns have none in information_schema.
-func (c charsets) byName(name string) (set *charset, known bool) {
+func (c Charsets) byName(name string) (set *charset, known bool) {
 	if name == "" {
 		return nil, true
 	}
@@ -79,21 +82,21 @@ func (c charsets) byName(name string) (set *charset, known bool) {
 }
 
 // learn has set read its table, if it needs one and hasn't. It comes before set is used.
-func (c charsets) learn(ctx context.Context, set *charset) (err error) {
+func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	if set == nil || set.form != formTable || set.codes != nil {
 		return nil
 	}
-	if set.codes, err = c.ask(ctx, set.name); err != nil {
+	if set.codes, err = c.Ask(ctx, set.name); err != nil {
 		return fmt.Errorf("reading the source's character set %s: %w", set.name, err)
 	}
 	return nil
 }
 
 // text converts b, copying it.
-func (c *charset) text(b []byte) string { return string(c.bytes(b)) }
+func (c *charset) text(b []byte) string { return string(c.Bytes(b)) }
 
-// bytes converts b; the result may be b itself.
-func (c *charset) bytes(b []byte) []byte {
+// Bytes converts b; the result may be b itself.
+func (c *charset) Bytes(b []byte) []byte {
 	if c == nil || c.form == formUTF8 {
 		return b
 	}

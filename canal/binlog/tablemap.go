@@ -1,4 +1,4 @@
-package canal
+package binlog
 
 import (
 	"bytes"
@@ -13,20 +13,20 @@ import (
 
 // MariaDB's types of COMPRESSED columns.
 const (
-	typeBlobCompressed    = 140
-	typeVarcharCompressed = 141
+	TypeBlobCompressed    = 140
+	TypeVarcharCompressed = 141
 )
 
-// tableMap is a TABLE_MAP event: the columns of a table as they were when the rows that follow were written. Its
+// TableMap is a TABLE_MAP event: the columns of a table as they were when the rows that follow were written. Its
 // strings alias the event.
-type tableMap struct {
-	id              uint64
-	database, table []byte
-	types           []byte
+type TableMap struct {
+	ID              uint64
+	Database, Table []byte
+	Types           []byte
 	metas           []uint16
 
 	// Optional metadata: what the server wrote of it. A nil slice was not written.
-	names      [][]byte
+	Names      [][]byte
 	unsigned   []bool   // per column
 	collations []uint64 // per column; 0 where it is no text or not known
 	members    [][][]byte
@@ -36,68 +36,68 @@ type tableMap struct {
 	primaryKey []int
 }
 
-// splitTableMap reads the id and names of a TABLE_MAP event: all that an unwatched table costs.
-func splitTableMap(body []byte) (m tableMap, c cursor, err error) {
-	c = cursor{b: body}
-	m.id = c.uint(6)
-	c.take(2)
-	m.database = c.take(int(c.u8()))
-	c.take(1)
-	m.table = c.take(int(c.u8()))
-	c.take(1)
-	return m, c, c.err("table map")
+// SplitTableMap reads the id and names of a TABLE_MAP event: all that an unwatched table costs.
+func SplitTableMap(body []byte) (m TableMap, c Cursor, err error) {
+	c = Cursor{B: body}
+	m.ID = c.Uint(6)
+	c.Take(2)
+	m.Database = c.Take(int(c.Uint8()))
+	c.Take(1)
+	m.Table = c.Take(int(c.Uint8()))
+	c.Take(1)
+	return m, c, c.Err("table map")
 }
 
-// parseTableMap reads the rest. f decides which columns MariaDB counts as text.
-func parseTableMap(body []byte, f gtid.Flavor) (tableMap, error) {
-	m, c, err := splitTableMap(body)
+// ParseTableMap reads the rest. f decides which columns MariaDB counts as text.
+func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
+	m, c, err := SplitTableMap(body)
 	if err != nil {
 		return m, err
 	}
-	n := c.packed()
-	if n == 0 || n > uint64(c.left()) || n > 4096 {
+	n := c.Packed()
+	if n == 0 || n > uint64(c.Left()) || n > 4096 {
 		return m, fmt.Errorf("table map: %d columns", n)
 	}
-	m.types = c.take(int(n))
-	meta := cursor{b: c.packedBytes()}
+	m.Types = c.Take(int(n))
+	meta := Cursor{B: c.PackedBytes()}
 	m.metas = make([]uint16, n)
-	for i, t := range m.types {
+	for i, t := range m.Types {
 		switch t {
 		case mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_NEWDECIMAL:
-			if p := meta.take(2); p != nil {
+			if p := meta.Take(2); p != nil {
 				m.metas[i] = binary.BigEndian.Uint16(p)
 			}
-		case mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BIT, typeVarcharCompressed,
+		case mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BIT, TypeVarcharCompressed,
 			mysql.MYSQL_TYPE_ENUM, mysql.MYSQL_TYPE_SET:
-			m.metas[i] = uint16(meta.uint(2))
+			m.metas[i] = uint16(meta.Uint(2))
 		case mysql.MYSQL_TYPE_BLOB, mysql.MYSQL_TYPE_DOUBLE, mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_GEOMETRY,
 			mysql.MYSQL_TYPE_VECTOR, mysql.MYSQL_TYPE_JSON, mysql.MYSQL_TYPE_TIME2, mysql.MYSQL_TYPE_DATETIME2,
-			mysql.MYSQL_TYPE_TIMESTAMP2, typeBlobCompressed:
-			m.metas[i] = uint16(meta.u8())
+			mysql.MYSQL_TYPE_TIMESTAMP2, TypeBlobCompressed:
+			m.metas[i] = uint16(meta.Uint8())
 		}
 	}
-	c.take((int(n) + 7) / 8) // which columns may be NULL
-	if err := meta.err("table map"); err != nil {
+	c.Take((int(n) + 7) / 8) // which columns may be NULL
+	if err := meta.Err("table map"); err != nil {
 		return m, err
 	}
-	for c.left() > 0 && !c.bad {
-		kind := c.u8()
-		if err := m.optional(kind, c.packedBytes(), f); err != nil {
+	for c.Left() > 0 && !c.Bad {
+		kind := c.Uint8()
+		if err := m.optional(kind, c.PackedBytes(), f); err != nil {
 			return m, err
 		}
 	}
-	return m, c.err("table map")
+	return m, c.Err("table map")
 }
 
 // optional reads one field of the optional metadata.
-func (m *tableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
-	c := cursor{b: data}
+func (m *TableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
+	c := Cursor{B: data}
 	switch kind {
 	case replication.TABLE_MAP_OPT_META_SIGNEDNESS:
 		m.signs = true
-		m.unsigned = make([]bool, len(m.types))
+		m.unsigned = make([]bool, len(m.Types))
 		bit := 0
-		for i := range m.types {
+		for i := range m.Types {
 			if m.isNumber(i) {
 				if bit/8 < len(data) {
 					m.unsigned[i] = data[bit/8]&(0x80>>(bit%8)) != 0
@@ -114,42 +114,42 @@ func (m *tableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
 	case replication.TABLE_MAP_OPT_META_ENUM_AND_SET_COLUMN_CHARSET:
 		return m.columnCollations(&c, m.isEnumOrSet)
 	case replication.TABLE_MAP_OPT_META_COLUMN_NAME:
-		for c.left() > 0 && !c.bad {
-			m.names = append(m.names, c.take(int(c.u8())))
+		for c.Left() > 0 && !c.Bad {
+			m.Names = append(m.Names, c.Take(int(c.Uint8())))
 		}
-		if len(m.names) != len(m.types) {
-			return fmt.Errorf("table map: %d names for %d columns", len(m.names), len(m.types))
+		if len(m.Names) != len(m.Types) {
+			return fmt.Errorf("table map: %d names for %d columns", len(m.Names), len(m.Types))
 		}
 	case replication.TABLE_MAP_OPT_META_SET_STR_VALUE:
 		return m.readMembers(&c, mysql.MYSQL_TYPE_SET)
 	case replication.TABLE_MAP_OPT_META_ENUM_STR_VALUE:
 		return m.readMembers(&c, mysql.MYSQL_TYPE_ENUM)
 	case replication.TABLE_MAP_OPT_META_SIMPLE_PRIMARY_KEY:
-		for c.left() > 0 && !c.bad {
-			m.primaryKey = append(m.primaryKey, int(c.packed()))
+		for c.Left() > 0 && !c.Bad {
+			m.primaryKey = append(m.primaryKey, int(c.Packed()))
 		}
 	}
-	return c.err("table map")
+	return c.Err("table map")
 }
 
-func (m *tableMap) setCollation(i int, id uint64) {
+func (m *TableMap) setCollation(i int, id uint64) {
 	if m.collations == nil {
-		m.collations = make([]uint64, len(m.types))
+		m.collations = make([]uint64, len(m.Types))
 	}
 	m.charsets = true
 	m.collations[i] = id
 }
 
 // defaultCollations reads one collation for all columns that is says yes to, then (number among them, collation) pairs.
-func (m *tableMap) defaultCollations(c *cursor, is func(int) bool) error {
-	all := c.packed()
+func (m *TableMap) defaultCollations(c *Cursor, is func(int) bool) error {
+	all := c.Packed()
 	others := map[uint64]uint64{}
-	for c.left() > 0 && !c.bad {
-		n := c.packed()
-		others[n] = c.packed()
+	for c.Left() > 0 && !c.Bad {
+		n := c.Packed()
+		others[n] = c.Packed()
 	}
 	nth := uint64(0)
-	for i := range m.types {
+	for i := range m.Types {
 		if !is(i) {
 			continue
 		}
@@ -160,44 +160,44 @@ func (m *tableMap) defaultCollations(c *cursor, is func(int) bool) error {
 		m.setCollation(i, id)
 		nth++
 	}
-	return c.err("table map")
+	return c.Err("table map")
 }
 
-func (m *tableMap) columnCollations(c *cursor, is func(int) bool) error {
-	for i := range m.types {
-		if is(i) && c.left() > 0 {
-			m.setCollation(i, c.packed())
+func (m *TableMap) columnCollations(c *Cursor, is func(int) bool) error {
+	for i := range m.Types {
+		if is(i) && c.Left() > 0 {
+			m.setCollation(i, c.Packed())
 		}
 	}
-	return c.err("table map")
+	return c.Err("table map")
 }
 
 // readMembers reads the members of each ENUM or SET column.
-func (m *tableMap) readMembers(c *cursor, kind byte) error {
+func (m *TableMap) readMembers(c *Cursor, kind byte) error {
 	if m.members == nil {
-		m.members = make([][][]byte, len(m.types))
+		m.members = make([][][]byte, len(m.Types))
 	}
 	m.hasMembers = true
-	for i := range m.types {
-		if m.realType(i) != kind || c.left() == 0 {
+	for i := range m.Types {
+		if m.RealType(i) != kind || c.Left() == 0 {
 			continue
 		}
-		n := c.packed()
-		if n > uint64(c.left()) {
-			return fmt.Errorf("table map: %w", errShort)
+		n := c.Packed()
+		if n > uint64(c.Left()) {
+			return fmt.Errorf("table map: %w", ErrShort)
 		}
 		list := make([][]byte, 0, n)
 		for range n {
-			list = append(list, bytes.Clone(c.packedBytes()))
+			list = append(list, bytes.Clone(c.PackedBytes()))
 		}
 		m.members[i] = list
 	}
-	return c.err("table map")
+	return c.Err("table map")
 }
 
-// realType is the type of column i: ENUM and SET hide behind STRING.
-func (m *tableMap) realType(i int) byte {
-	t := m.types[i]
+// RealType is the type of column i: ENUM and SET hide behind STRING.
+func (m *TableMap) RealType(i int) byte {
+	t := m.Types[i]
 	if t == mysql.MYSQL_TYPE_STRING {
 		if real := byte(m.metas[i] >> 8); real == mysql.MYSQL_TYPE_ENUM || real == mysql.MYSQL_TYPE_SET {
 			return real
@@ -207,8 +207,8 @@ func (m *tableMap) realType(i int) byte {
 }
 
 // isNumber: columns that have a bit in the signedness field (table_def::type in the servers' rpl_utility).
-func (m *tableMap) isNumber(i int) bool {
-	switch m.types[i] {
+func (m *TableMap) isNumber(i int) bool {
+	switch m.Types[i] {
 	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG,
 		mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL, mysql.MYSQL_TYPE_FLOAT, mysql.MYSQL_TYPE_DOUBLE, mysql.MYSQL_TYPE_YEAR:
 		return true
@@ -217,10 +217,10 @@ func (m *tableMap) isNumber(i int) bool {
 }
 
 // isText: columns that have an entry in the character set fields.
-func (m *tableMap) isText(i int, f gtid.Flavor) bool {
-	switch m.realType(i) {
+func (m *TableMap) isText(i int, f gtid.Flavor) bool {
+	switch m.RealType(i) {
 	case mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BLOB,
-		typeBlobCompressed, typeVarcharCompressed:
+		TypeBlobCompressed, TypeVarcharCompressed:
 		return true
 	case mysql.MYSQL_TYPE_GEOMETRY:
 		return f == gtid.MariaDB
@@ -230,7 +230,7 @@ func (m *tableMap) isText(i int, f gtid.Flavor) bool {
 	return false
 }
 
-func (m *tableMap) isEnumOrSet(i int) bool {
-	t := m.realType(i)
+func (m *TableMap) isEnumOrSet(i int) bool {
+	t := m.RealType(i)
 	return t == mysql.MYSQL_TYPE_ENUM || t == mysql.MYSQL_TYPE_SET
 }

@@ -1,4 +1,4 @@
-package canal
+package binlog
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// codes is a character set as one server converts it, by its own answers: a code of one byte stands in single, of two
+// Codes is a character set as one server converts it, by its own answers: a code of one byte stands in single, of two
 // in pairs, longer ones in long. A code for which the server has no character is a '?' there, what is no code at all is
 // noCode.
 //
 // Most columns hold nothing that is no code; MySQL's eucjpms takes any byte. The servers make a '?' of such a byte and
 // go on behind it. At the end of a text, where it could be the beginning of a code, they make of it what stands in end.
-type codes struct {
+type Codes struct {
 	ascii  bool // the bytes below 0x80 are themselves
 	single [256]rune
 	end    [256]string
@@ -26,9 +26,9 @@ type codes struct {
 
 const noCode rune = -1
 
-// newCodes returns a character set without codes.
-func newCodes(charset string) *codes {
-	c := &codes{ascii: true}
+// NewCodes returns a character set without codes.
+func NewCodes(charset string) *Codes {
+	c := &Codes{ascii: true}
 	switch charset {
 	case "ujis", "eucjpms":
 		c.length, c.long = 3, make([]rune, 1<<16)
@@ -41,8 +41,8 @@ func newCodes(charset string) *codes {
 	return c
 }
 
-// put adds a code of one or two bytes.
-func (c *codes) put(code string, r rune) {
+// Put adds a code of one or two bytes.
+func (c *Codes) Put(code string, r rune) {
 	if len(code) == 1 {
 		c.single[code[0]] = r
 		return
@@ -51,7 +51,7 @@ func (c *codes) put(code string, r rune) {
 }
 
 // append converts b.
-func (c *codes) append(out, b []byte) []byte {
+func (c *Codes) append(out, b []byte) []byte {
 	for len(b) > 0 {
 		r, n := c.next(b)
 		if n == 0 {
@@ -64,7 +64,7 @@ func (c *codes) append(out, b []byte) []byte {
 }
 
 // next reads one code and says how long it is; 0 if b may end in the midst of one.
-func (c *codes) next(b []byte) (r rune, n int) {
+func (c *Codes) next(b []byte) (r rune, n int) {
 	if r := c.single[b[0]]; r != noCode {
 		return r, 1
 	}
@@ -83,7 +83,7 @@ func (c *codes) next(b []byte) (r rune, n int) {
 }
 
 // longCode is the character of a code of three or four bytes.
-func (c *codes) longCode(code []byte) rune {
+func (c *Codes) longCode(code []byte) rune {
 	rank, ok := longRank(code)
 	switch {
 	case !ok:
@@ -133,11 +133,11 @@ var (
 )
 
 // readCodes asks a server for a character set: some ten thousand codes in a tenth of a second.
-func readCodes(ctx context.Context, db queryer, charset string) (*codes, error) {
-	c := newCodes(charset)
+func readCodes(ctx context.Context, db queryer, charset string) (*Codes, error) {
+	c := NewCodes(charset)
 	whole := true
 	err := eachCode(ctx, db, charset, singleDigits, func(code []byte, r rune, text string) {
-		c.put(string(code), r)
+		c.Put(string(code), r)
 		c.end[code[0]] = text
 	})
 	for i, r := range c.single {
@@ -148,7 +148,7 @@ func readCodes(ctx context.Context, db queryer, charset string) (*codes, error) 
 		return c, err
 	}
 	err = eachCode(ctx, db, charset, pairDigits, func(code []byte, r rune, _ string) {
-		c.put(string(code), r)
+		c.Put(string(code), r)
 	})
 	if err != nil {
 		return nil, err
@@ -209,16 +209,16 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// codeTables are the character sets that were asked for.
-type codeTables struct {
+// CodeTables are the character sets that were asked for.
+type CodeTables struct {
 	mu    sync.Mutex
-	known map[codesKey]*codes
+	known map[codesKey]*Codes
 }
 
 type codesKey struct{ version, charset string }
 
-// of gives a server's character set, asking for it once.
-func (t *codeTables) of(ctx context.Context, version, charset string, connect func(context.Context) (*sql.Conn, error)) (*codes, error) {
+// Of gives a server's character set, asking for it once.
+func (t *CodeTables) Of(ctx context.Context, version, charset string, connect func(context.Context) (*sql.Conn, error)) (*Codes, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := codesKey{version, charset}
@@ -235,7 +235,7 @@ func (t *codeTables) of(ctx context.Context, version, charset string, connect fu
 		return nil, err
 	}
 	if t.known == nil {
-		t.known = map[codesKey]*codes{}
+		t.known = map[codesKey]*Codes{}
 	}
 	t.known[key] = c
 	return c, nil

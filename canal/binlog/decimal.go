@@ -1,4 +1,4 @@
-package canal
+package binlog
 
 import "encoding/binary"
 
@@ -42,7 +42,7 @@ func appendDecimal(b, data []byte, precision, scale int) []byte {
 	}
 	group := func(digits int) int {
 		n := digitBytes(digits)
-		v := int(bigEndian(raw[:n]))
+		v := int(BigEndian(raw[:n]))
 		raw = raw[n:]
 		return v
 	}

@@ -1,0 +1,10 @@
+package binlog
+
+// Declared is what information_schema says of a column, as far as decoding its values takes it.
+type Declared struct {
+	Name     string
+	Charset  string // "" for what is no text
+	Unsigned bool
+	Members  []string // of ENUM and SET
+	Special  Kind     // a type that the binlog shows as BINARY: KindUUID, KindInet4, KindInet6; else 0
+}
