@@ -119,6 +119,80 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
+// BenchmarkDecide is what a batch of one lane costs before and after the server is asked: cells that are new, that
+// move, that stay, and that are stale. An op is a cell.
+func BenchmarkDecide(b *testing.B) {
+	users := []replicator.Feed{{Table: "cell", Column: "users"}}
+	hash := &replicator.View{Name: "users", Kind: "hash", From: users, Fields: paths(benchFields...), Key: "user:{}"}
+	index := &replicator.View{Name: "by_email", Kind: "index", From: users, Fields: paths("email"), Key: "by_email:{email}"}
+	merged := *hash
+	merged.From = []replicator.Feed{{Table: "cell", Column: "users"}, {Table: "cell", Column: "profiles"}}
+	for _, c := range []struct {
+		name  string
+		views []*replicator.View
+		// of the row that is known, and of the op: 0 if nothing is known
+		knew, comes uint64
+	}{
+		{"new", []*replicator.View{hash, index}, 0, 1},
+		{"moved", []*replicator.View{hash, index}, 1, 2},
+		{"merged", []*replicator.View{&merged}, 1, 2},
+		{"stale", []*replicator.View{hash, index}, 2, 1},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			target := &Target{sink: &Sink{}, views: c.views}
+			for i, v := range c.views {
+				k, err := newKeeper(v, i)
+				if err != nil {
+					b.Fatal(err)
+				}
+				target.keepers = append(target.keepers, k)
+			}
+			ops := func(round uint64) []replicator.Op {
+				var ops []replicator.Op
+				for i := range uint64(benchBatch) {
+					ops = append(ops, benchOp(c.views, i+benchEntities*round, int64(round)))
+				}
+				return ops
+			}
+			stored := map[string]string{}
+			if c.knew > 0 {
+				for _, e := range decideAll(b, target, ops(c.knew), nil) {
+					stored[e.key] = e.next
+				}
+			}
+			batch := ops(c.comes)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := 0; n < b.N; n += benchBatch {
+				decideAll(b, target, batch, stored)
+			}
+		})
+	}
+}
+
+// decideAll decides a batch on what is stored, and makes the script's arguments.
+func decideAll(b *testing.B, t *Target, ops []replicator.Op, stored map[string]string) []*entity {
+	b.Helper()
+	all := &batch{keepers: t.keepers, ops: ops}
+	var write []*entity
+	for _, e := range t.entities(ops) {
+		e.stored = stored[e.key]
+		if err := e.decide(all); err != nil {
+			b.Fatal(err)
+		}
+		if e.plan.changed {
+			write = append(write, e)
+		}
+	}
+	store(write)
+	w := writing{numbers: map[string]int{}}
+	for rest := write; len(rest) > 0; rest = rest[len(w.entities):] {
+		w.take(rest)
+		w.call()
+	}
+	return write
+}
+
 // reportCPU reports what an op costs the server, and the client with the benchmark itself: figures that a busy machine
 // changes less than the time.
 func reportCPU(b *testing.B, rdb *redis.Client) func() {

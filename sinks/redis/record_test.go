@@ -77,6 +77,39 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+// A record outlives the program that wrote it: its bytes are a promise.
+func TestTheStoredFormOfARecord(t *testing.T) {
+	row := &row{digest: digest([]byte("0123456789abcdef")), whole: true, fields: []field{{"name", "Ann"}, {"city", ""}}}
+	kept := *row
+	kept.kept = true
+	claims := func(c ...claim) string { return string(appendClaims(nil, c)) }
+	r := &record{revision: 300, cells: []cellRecord{
+		{cell: replicator.Cell{Table: "cell", Column: "users", Key: "k\x00"}, views: []viewRecord{
+			{"view-1", 1, replicator.State{Version: 200, Order: 3, AsOf: 1 << 40}, claims(claim{kind: kindHash, key: "h:k", row: row})},
+			{"view-2", 128, replicator.Unseen, claims(claim{kind: kindDead, key: "dead"})},
+		}},
+		{cell: replicator.Cell{Table: "plain", Key: "k"}, views: []viewRecord{
+			{"view-3", 2, replicator.State{Version: 0, Order: math.MaxInt64}, claims(claim{kind: kindJSON, key: "j", row: &kept},
+				claim{kind: kindRanking, key: "z", member: "m", amount: "-1.5"})},
+		}},
+	}, pending: []pending{{"view-1", kindSet, "s:k", []string{"k", "1"}}, {"view-2", kindCounter, "c", nil}}}
+	const stored = "nonce-12\x01\xac\x02\x02" +
+		"\x04cell\x05users\x02k\x00\x02" +
+		"view-1\x01\xc9\x01\x03\x80\x80\x80\x80\x80\x20\x21" + "h\x03h:k0123456789abcdef\x00\x02\x04name\x04city" +
+		"view-2\x80\x01\x00\x00\x00\x08" + "d\x04dead\x00\x00" +
+		"\x05plain\x00\x01k\x01" +
+		"view-3\x02\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x2e" + "j\x01j0123456789abcdef\x01\x02\x04name\x03Ann\x04city\x00" +
+		"z\x01z\x01m\x04-1.5" +
+		"\x02" + "view-1s\x03s:k\x02\x01k\x011" + "view-2c\x01c\x00"
+	if got := string(r.append([]byte("nonce-12"))); got != stored {
+		t.Errorf("it is written as\n%q, want\n%q", got, stored)
+	}
+	r.nonce = "nonce-12"
+	if got, err := parseRecord(stored); err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("it is read as %+v (%v)", got, err)
+	}
+}
+
 // What otherValues says makes the old claims needless: it must never be said of rows that differ in more.
 func TestOnlyRowsOfOneKeyAndTheSameNamesDifferInValuesAlone(t *testing.T) {
 	one := func(kind byte, key string, sum byte, names ...string) []claim {
