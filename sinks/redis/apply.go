@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Target keeps views of one source. It is safe for concurrent use.
@@ -14,7 +15,7 @@ type Target struct {
 	source  string
 	views   []*replicator.View
 	keepers []*keeper
-	marks   marks
+	marks   *judge.Marks
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -25,20 +26,19 @@ const maxTries = 50
 // Apply implements replicator.Target: it reads the records of the batch's entities, decides in Go, and writes what it
 // decided where the records are still the ones that were read; where they aren't, it does so again.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	var applied replicator.Applied
 	todo := t.entities(ops)
-	b := &batch{keepers: t.keepers, ops: ops, apart: t.sink.cluster}
+	b := t.newBatch(ops)
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
-			return applied, fmt.Errorf("%d entities are changed by others all the time", len(todo))
+			return replicator.Applied{}, fmt.Errorf("%d entities are changed by others all the time", len(todo))
 		}
 		if err := t.read(ctx, todo); err != nil {
-			return applied, err
+			return replicator.Applied{}, err
 		}
 		var write []*entity
 		for _, e := range todo {
 			if err := e.decide(b); err != nil {
-				return applied, fmt.Errorf("entity %s: %w", e.text, err)
+				return replicator.Applied{}, fmt.Errorf("entity %s: %w", e.text, err)
 			}
 			if e.plan.changed || len(e.plan.record.pending) > 0 {
 				write = append(write, e)
@@ -46,21 +46,14 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		again, err := t.sink.write(ctx, write)
 		if err != nil {
-			return applied, err
-		}
-		for _, e := range todo {
-			if !again[e] {
-				applied.Stale = append(applied.Stale, e.plan.stale...)
-				applied.Rejected = append(applied.Rejected, e.plan.rejected...)
-				applied.Dead = append(applied.Dead, e.plan.dead...)
-			}
+			return replicator.Applied{}, err
 		}
 		todo = todo[:0]
 		for e := range again {
 			todo = append(todo, e)
 		}
 	}
-	return applied, nil
+	return b.Applied(), nil
 }
 
 // entities groups ops by entity. Keys of different kinds may look alike, and are then one entity.
@@ -115,35 +108,17 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 	for i, c := range cells {
 		keys[i] = recordKey(t.source, c.Key.String())
 	}
-	stored, err := t.sink.get(ctx, keys)
+	records, err := t.sink.records(ctx, keys)
 	if err != nil {
-		return nil, classify(err, "reading records")
+		return nil, err
 	}
-	versions := make([]int64, len(cells))
+	versions := judge.NewVersions(len(cells))
 	for i, c := range cells {
-		r, err := parseRecord(stored[i])
-		if err != nil {
-			return nil, replicator.Fatal(fmt.Errorf("entity %s: %w", c.Key, err))
-		}
-		versions[i] = t.version(r, c)
-	}
-	return versions, nil
-}
-
-// version is the lowest version over the views that the cell feeds.
-func (t *Target) version(r *record, c replicator.Cell) int64 {
-	lowest, first := replicator.NoVersion, true
-	for _, k := range t.keepers {
-		if !k.view.Feeds(c) {
-			continue
-		}
-		v := r.find(c, k.id)
-		if v == nil || v.generation != k.generation {
-			return replicator.NoVersion
-		}
-		if first || v.state.Version < lowest {
-			lowest, first = v.state.Version, false
+		for _, k := range t.keepers {
+			if k.view.Feeds(c) {
+				versions.Add(i, k.known(records[i].find(c, k.id)).State.Version)
+			}
 		}
 	}
-	return lowest
+	return versions.Lowest(), nil
 }

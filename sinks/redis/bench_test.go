@@ -173,7 +173,7 @@ func BenchmarkDecide(b *testing.B) {
 // decideAll decides a batch on what is stored, and makes the script's arguments.
 func decideAll(b *testing.B, t *Target, ops []replicator.Op, stored map[string]string) []*entity {
 	b.Helper()
-	all := &batch{keepers: t.keepers, ops: ops}
+	all := t.newBatch(ops)
 	var write []*entity
 	for _, e := range t.entities(ops) {
 		e.stored = stored[e.key]

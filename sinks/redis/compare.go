@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Compare implements replicator.Target. What keys hold is read between two readings of the entities' records: an entity
@@ -102,26 +103,23 @@ func (t *Target) looks(e *entity, ops []replicator.Op) ([]*look, error) {
 				at = len(looks)
 				looks = append(looks, &look{k: k, op: i, text: e.text, state: replicator.Unseen})
 			}
-			l, state, refused := looks[at], replicator.Unseen, false
-			if v := r.find(ops[i].Cell, k.id); v != nil {
-				known, err := parseClaims(v.claims)
+			l, v := looks[at], r.find(ops[i].Cell, k.id)
+			if v != nil && v.contributes() {
+				claims, err := parseClaims(v.claims)
 				if err != nil {
 					return nil, replicator.Fatal(err)
 				}
-				if v.generation == k.generation {
-					state = v.state
-					refused = v.dead() && state.Covers(ops[i]) || v.claims == "" && state.Version == ops[i].Version // before records told
-				}
-				if v.contributes() {
-					l.known = append(l.known, known...)
-				}
+				l.known = append(l.known, claims...)
 			}
+			known := k.known(v)
 			if l.op == i {
-				l.state = state
+				l.state = known.State
 			}
 			claims, err := k.claims(ops[i].Cell, value)
-			if err = cmp.Or(value.Err, err); err != nil || refused && len(claims) > 0 {
-				l.dead = append(l.dead, replicator.Difference{Op: i, View: k.place, Kind: replicator.Dead, State: state, Err: err})
+			if err = cmp.Or(value.Err, err); err != nil || len(claims) > 0 && known.Refused(ops[i]) {
+				l.dead = append(l.dead, replicator.Difference{
+					Op: i, View: k.place, Kind: replicator.Dead, State: known.State, Err: err,
+				})
 				continue
 			}
 			l.want = append(l.want, claims...)
@@ -350,28 +348,18 @@ func (l *look) held() (held []replicator.Entry) {
 
 // difference sums up what the keys show; "" if it is as it should be.
 func (l *look) difference() replicator.DifferenceKind {
-	want, held, wrong := 0, 0, false
+	want, held, wrong := false, false, false
 	for _, s := range l.shown {
-		if s.expected {
-			want++
-		}
-		if s.some {
-			held++
-		}
+		want, held = want || s.expected, held || s.some
 		wrong = wrong || s.expected && !s.right || !s.expected && s.some
 	}
 	if !wrong && (l.k.kind == kindCounter || l.k.kind == kindRanking) {
 		wrong = !sameAmounts(l.want, l.known)
 	}
-	switch {
-	case !wrong:
+	if !wrong { // a hash without fields should be there, and is right where it isn't
 		return ""
-	case held == 0:
-		return replicator.Missing
-	case want == 0:
-		return replicator.Extra
 	}
-	return replicator.Stale
+	return judge.Difference(want, held, false)
 }
 
 // sameAmounts reports whether two lists of claims say the same.
@@ -390,14 +378,4 @@ func sameAmounts(a, b []claim) bool {
 		}
 	}
 	return true
-}
-
-// Held implements replicator.Target. It goes by the records: what somebody else put where the program never wrote is
-// not found, because no cell can be told from a key.
-func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	id := t.keepers[view].id
-	return t.page(ctx, after, limit, func(r *record, c replicator.Cell) bool {
-		v := r.find(c, id)
-		return v != nil && v.contributes()
-	})
 }

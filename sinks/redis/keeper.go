@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/wire"
+	"replicator/sinks/judge"
 )
 
 // viewID is what a record calls a view: a part of a hash of its name, so that a record says what it means by itself.
@@ -25,9 +27,8 @@ type keeper struct {
 	place      int // in Target.Views
 	id         viewID
 	generation uint64
-	kind       byte                // of its claims
-	marked     replicator.Standing // when it was opened
-	dead       string              // the key of the set of entities with a dead letter
+	kind       byte   // of its claims
+	dead       string // the key of the set of entities with a dead letter
 }
 
 func newKeeper(v *replicator.View, place int) (*keeper, error) {
@@ -147,7 +148,7 @@ func (k *keeper) row(cell replicator.Cell, values []any) (*row, error) {
 			return nil, fmt.Errorf("field %s: %w", f.name, err)
 		}
 		r.fields = append(r.fields, f)
-		sum = appendText(appendText(sum, f.name), f.value)
+		sum = wire.AppendText(wire.AppendText(sum, f.name), f.value)
 	}
 	// Whoever writes bodies could look for two of one digest, so it is a cryptographic one.
 	whole := sha256.Sum256(sum)
@@ -158,8 +159,19 @@ func (k *keeper) row(cell replicator.Cell, values []any) (*row, error) {
 // merges reports whether other cells of the same key may feed the view: what each contributes is then kept in the
 // record.
 func (k *keeper) merges(cell replicator.Cell) bool {
-	from := k.view.From
-	return len(from) > 1 || len(from) == 1 && from[0].Column == "" && cell.Column != ""
+	return judge.Shares(k.view, func(string) bool { return cell.Column != "" })
+}
+
+// known is what a record says of a cell in the view, as far as it counts: of an earlier generation only that the view
+// shows something, or lists it as a dead letter, which is still to be taken back.
+func (k *keeper) known(v *viewRecord) judge.Known {
+	switch {
+	case v == nil:
+		return judge.Unseen
+	case v.generation != k.generation:
+		return judge.Known{State: replicator.Unseen, Shown: v.claims != ""}
+	}
+	return judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}
 }
 
 // The sink's own keys. What stands beside a user's key is in the same slot of a cluster as that.

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 //go:embed marks.lua
@@ -145,21 +145,23 @@ func (m storedMark) encode() string {
 	return string(b)
 }
 
-// register gives each view the generation that it is known by, or a new one if it isn't known by this definition.
-func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) error {
+// register gives each view the generation that it is known by, or a new one if it isn't known by this definition. It
+// returns how far each is.
+func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, error) {
 	if err := s.rdb.SAdd(ctx, sourcesKey, source).Err(); err != nil {
-		return classify(err, "registering the source")
+		return nil, classify(err, "registering the source")
 	}
+	marked := make([]replicator.Standing, len(keepers))
 	for range maxTries {
 		known, err := s.readMarks(ctx, source)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var names []string
 		var old []*viewMark
 		var fresh []string
 		var refused []error
-		for _, k := range keepers {
+		for i, k := range keepers {
 			m := known[k.view.Name]
 			if m == nil {
 				m = newViewMark(len(s.markKeys(source)))
@@ -169,27 +171,27 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) e
 				continue
 			}
 			if mark, ok := m.whole(); ok && mark.Fingerprint == k.view.Fingerprint {
-				k.generation, k.marked = mark.Generation, mark.Standing()
+				k.generation, marked[i] = mark.Generation, mark.Standing()
 				continue
 			}
 			k.generation = newGeneration(m)
 			mark := begun(k.view.Fingerprint, k.generation)
-			k.marked = mark.Standing()
+			marked[i] = mark.Standing()
 			names, old = append(names, k.view.Name), append(old, m)
 			fresh = append(fresh, mark.encode())
 		}
 		if len(refused) > 0 {
-			return errors.Join(refused...)
+			return nil, errors.Join(refused...)
 		}
 		if len(names) == 0 {
-			return nil
+			return marked, nil
 		}
 		done, err := s.swap(ctx, source, names, old, func(view, _ int) string { return fresh[view] })
 		if err != nil || done {
-			return err
+			return marked, err
 		}
 	}
-	return errors.New("other replicators register the views at the same time")
+	return nil, errors.New("other replicators register the views at the same time")
 }
 
 // newGeneration is above every earlier one, also those that were forgotten: it is the time.
@@ -250,67 +252,49 @@ func (s *Sink) forget(ctx context.Context, source, view string) error {
 	return errors.New("other replicators write its marks all the time")
 }
 
-// marks is what a target saw or marked last.
-type marks struct {
-	mu     sync.Mutex
-	marked []replicator.Standing // by view
-}
-
 // Mark implements replicator.Target.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
-	t.marks.mu.Lock()
-	defer t.marks.mu.Unlock()
-	for range maxTries {
-		known, err := t.sink.readMarks(ctx, t.source)
-		if err != nil {
-			return err
-		}
-		var names []string
-		var old []*viewMark
-		var next [][]string
-		marked := make([]replicator.Standing, len(t.keepers))
-		for i, k := range t.keepers {
-			m := known[k.view.Name]
-			if err := t.lost(i, m); err != nil {
+	return t.marks.Mark(at, func(marking *judge.Marking) error {
+		for range maxTries {
+			if done, err := t.mark(ctx, marking); err != nil || done {
 				return err
 			}
-			raised := m.raise(at)
-			mark, _ := raised.whole()
-			marked[i] = mark.Standing()
-			if !slices.Equal(raised.raw, m.raw) {
-				names, old, next = append(names, k.view.Name), append(old, m), append(next, raised.raw)
-			}
 		}
-		done := len(names) == 0
-		if !done {
-			done, err = t.sink.swap(ctx, t.source, names, old, func(view, copy int) string { return next[view][copy] })
-		}
-		if err != nil {
-			return err
-		}
-		if done {
-			t.marks.marked = marked
-			return nil
-		}
-	}
-	return errors.New("other replicators write the same marks all the time")
+		return errors.New("other replicators write the same marks all the time")
+	})
 }
 
-// raise is the mark after a standing was marked.
-func (m *viewMark) raise(at replicator.Standing) *viewMark {
-	raised := newViewMark(len(m.marks))
-	for i, one := range m.marks {
-		raised.marks[i] = one.at(one.Standing().Raise(at))
-		raised.raw[i] = raised.marks[i].encode()
+// mark reads the views' marks and raises them. It reports whether all were still as they were read.
+func (t *Target) mark(ctx context.Context, marking *judge.Marking) (done bool, err error) {
+	known, err := t.sink.readMarks(ctx, t.source)
+	if err != nil {
+		return false, err
 	}
-	return raised
+	var names []string
+	var old []*viewMark
+	var next [][]string
+	for i, k := range t.keepers {
+		m := known[k.view.Name]
+		if err := k.check(m, marking, i); err != nil {
+			return false, err
+		}
+		raised := m.raise(marking.At())
+		mark, _ := raised.whole()
+		marking.Note(i, mark.Standing())
+		if !slices.Equal(raised.raw, m.raw) {
+			names, old, next = append(names, k.view.Name), append(old, m), append(next, raised.raw)
+		}
+	}
+	if len(names) == 0 {
+		return true, nil
+	}
+	return t.sink.swap(ctx, t.source, names, old, func(view, copy int) string { return next[view][copy] })
 }
 
-// lost compares a view's mark with what this target knows of it.
-func (t *Target) lost(i int, m *viewMark) error {
-	k := t.keepers[i]
+// check says why a view's mark can't be raised.
+func (k *keeper) check(m *viewMark, marking *judge.Marking, view int) error {
 	if m == nil {
-		return fmt.Errorf("view %s: its mark is gone: %w", k.view.Name, replicator.ErrSinkLost)
+		return marking.Gone(view)
 	}
 	if m.damaged != nil {
 		return replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, m.damaged), k.view.Name)
@@ -321,8 +305,16 @@ func (t *Target) lost(i int, m *viewMark) error {
 		return fmt.Errorf("view %s: a part of the cluster has no mark of it: %w", k.view.Name, replicator.ErrSinkLost)
 	case mark.Generation != k.generation:
 		return fmt.Errorf("view %s: %w", k.view.Name, errors.Join(errNewer, replicator.ErrSinkLost))
-	case mark.Standing().Below(t.marks.marked[i]):
-		return fmt.Errorf("view %s: its mark fell back: %w", k.view.Name, replicator.ErrSinkLost)
 	}
-	return nil
+	return marking.Check(view, mark.Standing())
+}
+
+// raise is the mark after a standing was marked.
+func (m *viewMark) raise(at replicator.Standing) *viewMark {
+	raised := newViewMark(len(m.marks))
+	for i, one := range m.marks {
+		raised.marks[i] = one.at(one.Standing().Raise(at))
+		raised.raw[i] = raised.marks[i].encode()
+	}
+	return raised
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // rowChange makes a hash or a JSON object what the entity's cells say together.
@@ -57,6 +58,11 @@ func (c *changer) rowChange(t target) error {
 	return nil
 }
 
+// sortCells puts cells in the order in which a view takes fields from them.
+func sortCells(view *replicator.View, cells []cellClaims) {
+	slices.SortFunc(cells, func(a, b cellClaims) int { return judge.Order(view, a.cell, b.cell) })
+}
+
 // merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of other
 // cells whose values aren't at hand stay alone, as they are.
 func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row, exists bool, alone []string) {
@@ -73,17 +79,13 @@ func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row,
 	}
 	merged = row{whole: true, fields: make([]field, 0, len(fields))}
 	for _, f := range fields {
-		for _, r := range rows {
-			i := slices.IndexFunc(r.fields, func(g field) bool { return g.name == f.Name })
-			if i < 0 {
-				continue
-			}
-			if r.whole {
-				merged.fields = append(merged.fields, r.fields[i])
-			} else {
-				alone = append(alone, f.Name)
-			}
-			break
+		giver := judge.Giver(len(rows), func(i int) bool { return rows[i].has(f.Name) })
+		switch {
+		case giver < 0:
+		case rows[giver].whole:
+			merged.fields = append(merged.fields, rows[giver].fields[rows[giver].place(f.Name)])
+		default:
+			alone = append(alone, f.Name)
 		}
 	}
 	return merged, len(rows) > 0, alone
@@ -100,8 +102,11 @@ func (r *row) follows(fields []replicator.Field) bool {
 	return n == len(r.fields)
 }
 
-func (r *row) has(name string) bool {
-	return slices.ContainsFunc(r.fields, func(f field) bool { return f.name == name })
+func (r *row) has(name string) bool { return r.place(name) >= 0 }
+
+// place is where a field stands in the row; -1 if it has none of the name.
+func (r *row) place(name string) int {
+	return slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
 }
 
 // json is the object that the fields make.

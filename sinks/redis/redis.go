@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Sink keeps views in one Redis or Valkey server, in what a Sentinel says is the master, or in a cluster. It is safe
@@ -68,12 +69,11 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	if err := s.register(ctx, source, t.keepers); err != nil {
+	marked, err := s.register(ctx, source, t.keepers)
+	if err != nil {
 		return nil, err
 	}
-	for _, k := range t.keepers {
-		t.marks.marked = append(t.marks.marked, k.marked)
-	}
+	t.marks = judge.NewMarks(t.views, marked)
 	return t, nil
 }
 

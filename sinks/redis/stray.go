@@ -5,15 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/internal/wire"
 )
 
 var _ replicator.Tidier = (*Target)(nil)
+
+// Unclaimed implements replicator.Tidier. It finds nothing: which cell a key belongs to can't be told from the key, and
+// what the sink itself once put there its records know, whatever became of the view since: see Outdated.
+func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
+	return nil, "", nil
+}
 
 // trace is one thing that a key shows, and who could have put it there.
 type trace struct {
@@ -33,19 +39,11 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 	if begins == "" {
 		return nil, "", nil
 	}
-	nodes, err := t.sink.nodes(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	at, cursor, err := parsePage(after)
-	if err != nil || at >= len(nodes) {
-		return nil, "", err
-	}
 	sources, err := t.sink.rdb.SMembers(ctx, sourcesKey).Result()
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	keys, next, err := nodes[at].ScanType(ctx, cursor, escapePattern.Replace(begins)+"*", int64(max(limit, 10)), storedType(k.kind)).Result()
+	keys, next, err := t.sink.scan(ctx, begins, storedType(k.kind), after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
@@ -61,13 +59,7 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 		}
 		strays = append(strays, found...)
 	}
-	switch {
-	case next != 0:
-		return strays, strconv.Itoa(at) + " " + strconv.FormatUint(next, 10), nil
-	case at+1 < len(nodes):
-		return strays, strconv.Itoa(at+1) + " 0", nil
-	}
-	return strays, "", nil
+	return strays, next, nil
 }
 
 // storedType is the type that Redis has for what a kind keeps.
@@ -153,7 +145,7 @@ func (t *Target) strange(ctx context.Context, k *keeper, entries []trace, source
 			if e.member != "" {
 				name += " " + e.member
 			}
-			strays = append(strays, replicator.Stray{Name: name, At: string(appendText(appendText(nil, e.key), e.member)), Kind: replicator.Extra})
+			strays = append(strays, replicator.Stray{Name: name, At: string(wire.AppendText(wire.AppendText(nil, e.key), e.member)), Kind: replicator.Extra})
 		}
 	}
 	return strays, nil
@@ -297,9 +289,9 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		return 0, classify(err, doing)
 	}
 	for _, s := range strays {
-		d := decoder{s: s.At}
-		e := trace{key: d.text(), member: d.text()}
-		if d.bad {
+		at := wire.NewReader(s.At)
+		e := trace{key: at.Text(), member: at.Text()}
+		if at.Bad() {
 			return removed, fmt.Errorf("%q is no place in a view", s.At)
 		}
 		e.entities, _ = t.sink.names.Entities(k.view, e.key)

@@ -8,6 +8,8 @@ import (
 	"errors"
 
 	"github.com/redis/go-redis/v9"
+
+	"replicator/internal/wire"
 )
 
 //go:embed lib.lua
@@ -140,7 +142,7 @@ func (w *writing) shape(changes []change) int {
 		w.text = binary.AppendUvarint(append(w.text, ch.kind, ch.strictly()), uint64(len(ch.args)))
 		for j, a := range ch.args {
 			if ch.common(j) {
-				w.text = appendText(w.text, a)
+				w.text = wire.AppendText(w.text, a)
 			}
 		}
 	}

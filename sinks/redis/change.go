@@ -1,0 +1,227 @@
+package redis
+
+import (
+	"cmp"
+	"slices"
+
+	"replicator"
+)
+
+// changes are what moves mean for the keys, given the record that is to be.
+func (e *entity) changes(after *record, moves []move, whole bool) ([]change, error) {
+	var all []change
+	for len(moves) > 0 {
+		n := 1 // moves of one view
+		for i := 1; i < len(moves); i++ {
+			if moves[i].k == moves[0].k {
+				moves[i], moves[n] = moves[n], moves[i]
+				n++
+			}
+		}
+		c := changer{entity: e, after: after, moves: moves[:n], whole: whole, first: len(all), out: all}
+		if err := c.run(); err != nil {
+			return nil, err
+		}
+		all, moves = c.out, moves[n:]
+	}
+	for i := range all {
+		if _, is := e.blocked[all[i].target]; is {
+			all[i].strict = false
+		}
+	}
+	return all, nil
+}
+
+// changer makes the changes of one view.
+type changer struct {
+	entity *entity
+	after  *record
+	moves  []move
+	whole  bool           // amounts are all that the entity claims; else what is to be added
+	first  int            // the view's first change in out
+	places map[target]int // in out; nil while they are few
+	out    []change
+	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
+	one    [1]cellClaims
+}
+
+type cellClaims struct {
+	cell   replicator.Cell
+	claims []claim
+}
+
+func (c *changer) run() error {
+	id := c.moves[0].k.id
+	for _, m := range c.moves {
+		for _, list := range [][]claim{m.old, m.new} {
+			for i := range list {
+				t := target{id, list[i].kind, list[i].key}
+				var err error
+				switch t.kind {
+				case kindHash, kindJSON:
+					err = c.rowChange(t)
+				case kindSet, kindDead:
+					err = c.setChange(t, m)
+				default:
+					if c.whole {
+						err = c.wholeAmounts(t)
+					}
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		if !c.whole {
+			c.amountChanges(id, m)
+		}
+	}
+	return nil
+}
+
+// wholeAmounts lists all that the entity's cells claim at a key.
+func (c *changer) wholeAmounts(t target) error {
+	ch, fresh := c.at(t)
+	if !fresh {
+		return nil
+	}
+	cells, err := c.contributions()
+	if err != nil {
+		return err
+	}
+	for _, one := range cells {
+		for _, x := range one.claims {
+			if x.kind == t.kind && x.key == t.key {
+				ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), x.added())
+			}
+		}
+	}
+	ch.strict = len(ch.args) > 0
+	return nil
+}
+
+// at returns the change of a key, which is there once.
+func (c *changer) at(t target) (ch *change, fresh bool) {
+	i, known := c.places[t]
+	if c.places == nil {
+		i = slices.IndexFunc(c.out[c.first:], func(ch change) bool { return ch.target == t })
+		known = i >= 0
+		i += c.first
+	}
+	if known {
+		return &c.out[i], false
+	}
+	c.out = append(c.out, change{target: t})
+	switch n := len(c.out) - c.first; {
+	case c.places != nil:
+		c.places[t] = len(c.out) - 1
+	case n > few:
+		c.places = make(map[target]int, 2*n)
+		for i := c.first; i < len(c.out); i++ {
+			c.places[c.out[i].target] = i
+		}
+	}
+	return &c.out[len(c.out)-1], true
+}
+
+// contributions are what all cells of the entity contribute to the view, as it is to be.
+func (c *changer) contributions() ([]cellClaims, error) {
+	if c.cells != nil {
+		return c.cells, nil
+	}
+	id, view := c.moves[0].k.id, c.moves[0].k.view
+	c.cells = c.one[:0]
+	for i := range c.after.cells {
+		cr := &c.after.cells[i]
+		known := cr.view(id)
+		if known == nil {
+			continue
+		}
+		one := cellClaims{cell: cr.cell}
+		if m := slices.IndexFunc(c.moves, func(m move) bool { return m.cell == cr.cell }); m >= 0 {
+			one.claims = c.moves[m].new // with values, which the record may not have
+		} else {
+			var err error
+			if one.claims, err = parseClaims(known.claims); err != nil {
+				return nil, replicator.Fatal(err)
+			}
+		}
+		c.cells = append(c.cells, one)
+	}
+	if len(c.cells) > 1 {
+		sortCells(view, c.cells)
+	}
+	return c.cells, nil
+}
+
+// setChange keeps the entity in a set as long as one of its cells says so.
+func (c *changer) setChange(t target, m move) error {
+	is := func(x claim) bool { return x.kind == t.kind && x.key == t.key }
+	if !m.rewrite && len(m.old)+len(m.new) <= few && slices.ContainsFunc(m.old, is) && slices.ContainsFunc(m.new, is) {
+		return nil
+	}
+	ch, fresh := c.at(t)
+	if !fresh {
+		return nil
+	}
+	cells, err := c.contributions()
+	if err != nil {
+		return err
+	}
+	ch.args = []string{c.entity.text, "-1"}
+	if slices.ContainsFunc(cells, func(one cellClaims) bool { return slices.ContainsFunc(one.claims, is) }) {
+		ch.args[1], ch.strict = "1", true
+	}
+	return nil
+}
+
+// few is how many claims are compared one by one.
+const few = 16
+
+// amountChanges are the changes of keys to which amounts are added: what was claimed is taken back, what is claimed now
+// is added.
+func (c *changer) amountChanges(id viewID, m move) {
+	type place struct {
+		target
+		member, amount string
+	}
+	kept := map[place]int{} // claims that stay as they are
+	for _, x := range m.new {
+		if x.counts() {
+			kept[place{target{id, x.kind, x.key}, x.member, x.amount}]++
+		}
+	}
+	add := func(x claim, amount string) *change {
+		ch, _ := c.at(target{id, x.kind, x.key})
+		ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), amount)
+		return ch
+	}
+	again := map[place]int{}
+	for _, x := range m.old {
+		if !x.counts() {
+			continue
+		}
+		p := place{target{id, x.kind, x.key}, x.member, x.amount}
+		if kept[p] > 0 {
+			kept[p]--
+			again[p]++
+			continue
+		}
+		add(x, x.takenBack())
+	}
+	for _, x := range m.new {
+		if !x.counts() {
+			continue
+		}
+		p := place{target{id, x.kind, x.key}, x.member, x.amount}
+		switch {
+		case again[p] == 0:
+			add(x, x.added()).strict = true
+		case m.rewrite:
+			again[p]--
+			add(x, x.again()).strict = true
+		default:
+			again[p]--
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/sinks/judge"
+)
+
+// Outdated implements replicator.Target.
+func (t *Target) Outdated(
+	ctx context.Context, before int64, after string, limit int,
+) ([]replicator.Cell, string, error) {
+	return t.walk(ctx, after, limit, func(c *cellRecord) bool {
+		return slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.known(c.view(k.id)).Outdated(before) })
+	})
+}
+
+// Held implements replicator.Target. It goes by the records: what somebody else put where the program never wrote is
+// not found, because no cell can be told from a key.
+func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	id := t.keepers[view].id
+	return t.walk(ctx, after, limit, func(c *cellRecord) bool {
+		v := c.view(id)
+		return v != nil && v.contributes()
+	})
+}
+
+// Dead implements replicator.Target. A set of the sink's own names the entities; their records tell which of their
+// cells it is.
+func (t *Target) Dead(
+	ctx context.Context, view int, after string, limit int,
+) (cells []replicator.Cell, next string, err error) {
+	k := t.keepers[view]
+	var cursor uint64
+	if err := judge.At(after, &cursor); err != nil {
+		return nil, "", err
+	}
+	texts, cursor, err := t.sink.rdb.SScan(ctx, k.dead, cursor, "", int64(limit)).Result()
+	if err != nil {
+		return nil, "", classify(err, "view "+k.view.Name+": listing its dead letters")
+	}
+	keys := make([]string, len(texts))
+	for i, text := range texts {
+		keys[i] = recordKey(t.source, text)
+	}
+	if cursor != 0 {
+		next = judge.Cursor(cursor)
+	}
+	cells, err = t.cells(ctx, keys, func(c *cellRecord) bool { return k.known(c.view(k.id)).Dead })
+	return cells, next, err
+}
+
+// walk goes through all records, and returns those of a page's cells that are wanted.
+func (t *Target) walk(
+	ctx context.Context, after string, limit int, wanted func(*cellRecord) bool,
+) ([]replicator.Cell, string, error) {
+	keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, limit)
+	if err != nil {
+		return nil, "", classify(err, "looking through the records")
+	}
+	cells, err := t.cells(ctx, keys, wanted)
+	return cells, next, err
+}
+
+// cells are those of some records that are wanted.
+func (t *Target) cells(
+	ctx context.Context, keys []string, wanted func(*cellRecord) bool,
+) (cells []replicator.Cell, err error) {
+	records, err := t.sink.records(ctx, keys)
+	for _, r := range records {
+		for i := range r.cells {
+			if wanted(&r.cells[i]) {
+				cells = append(cells, r.cells[i].cell)
+			}
+		}
+	}
+	return cells, err
+}
+
+// records reads entities' records; an empty one where there is none.
+func (s *Sink) records(ctx context.Context, keys []string) ([]*record, error) {
+	stored, err := s.get(ctx, keys)
+	if err != nil {
+		return nil, classify(err, "reading records")
+	}
+	records := make([]*record, len(keys))
+	for i := range keys {
+		if records[i], err = parseRecord(stored[i]); err != nil {
+			return nil, replicator.Fatal(fmt.Errorf("%s: %w", keys[i], err))
+		}
+	}
+	return records, nil
+}
+
+// scanned is how far a scan of the servers' keys has come.
+type scanned struct {
+	Node   int    // by its place in Sink.nodes
+	Cursor uint64 // the node's
+}
+
+var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+
+// scan goes through all keys that begin in one way, node by node, and returns a page of them: of all types, or of one.
+func (s *Sink) scan(
+	ctx context.Context, begin, typ, after string, limit int,
+) (keys []string, next string, err error) {
+	var at scanned
+	if err := judge.At(after, &at); err != nil {
+		return nil, "", err
+	}
+	nodes, err := s.nodes(ctx)
+	if err != nil || at.Node >= len(nodes) {
+		return nil, "", err
+	}
+	pattern := escapePattern.Replace(begin) + "*"
+	keys, at.Cursor, err = nodes[at.Node].ScanType(ctx, at.Cursor, pattern, int64(max(limit, 10)), typ).Result()
+	if err != nil {
+		return nil, "", err
+	}
+	if at.Cursor == 0 {
+		if at.Node++; at.Node == len(nodes) {
+			return keys, "", nil
+		}
+	}
+	return keys, judge.Cursor(at), nil
+}
+
+// nodes are the servers that hold data, always in one order.
+func (s *Sink) nodes(ctx context.Context) ([]redis.Cmdable, error) {
+	cluster, ok := s.rdb.(*redis.ClusterClient)
+	if !ok {
+		return []redis.Cmdable{s.rdb}, nil
+	}
+	type node struct {
+		addr   string
+		client *redis.Client
+	}
+	var mu sync.Mutex
+	var found []node
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, node{c.Options().Addr, c})
+		return nil
+	})
+	if err != nil {
+		return nil, classify(err, "asking for the cluster's nodes")
+	}
+	slices.SortFunc(found, func(a, b node) int { return strings.Compare(a.addr, b.addr) })
+	clients := make([]redis.Cmdable, len(found))
+	for i, n := range found {
+		clients[i] = n.client
+	}
+	return clients, nil
+}
