@@ -14,8 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"replicator"
-	"replicator/canal"
 	"replicator/config"
+	"replicator/service"
 )
 
 func checkpointCommand(o *options) *cobra.Command {
@@ -39,7 +39,7 @@ func checkpointShow(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			saved, err := readCheckpoints(cmd.Context(), cfg)
+			saved, err := service.Checkpoints(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func showCheckpoints(out io.Writer, saved []replicator.Checkpoint, names []strin
 		if c.Filling() {
 			s.State = "filling"
 		}
-		s.Position, s.GTID = place(c.Position)
+		s.Position, s.GTID = service.Place(c.Position)
 		shown = append(shown, s)
 	}
 	if asJSON {
@@ -97,8 +97,8 @@ The program must not be running.`,
 			if pos == "" {
 				return usageError{errors.New("--pos FILE:POS is missing; see `replicator checkpoint set --help`")}
 			}
-			return withSetter(cmd, o, names, yes, "Set the position of %s to "+strings.ReplaceAll(pos, "%", "%%")+"?", func(s *setter, ctx context.Context) error {
-				return s.set(ctx, pos)
+			return withSetter(cmd, o, names, yes, "Set the position of %s to "+strings.ReplaceAll(pos, "%", "%%")+"?", func(p *service.Positions, ctx context.Context) error {
+				return p.Set(ctx, pos)
 			})
 		},
 	}
@@ -119,7 +119,7 @@ hold stays, and so does what the sinks know of the versions of their cells: a fi
 are replayed change nothing, and readers see no step back.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return withSetter(cmd, o, names, yes, "Forget the position of %s, so that the next run begins as [source] start says?", (*setter).reset)
+			return withSetter(cmd, o, names, yes, "Forget the position of %s, so that the next run begins as [source] start says?", (*service.Positions).Reset)
 		},
 	}
 	cmd.ValidArgsFunction = o.completeViews
@@ -140,7 +140,7 @@ trace.
 The program must not be running.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return withSetter(cmd, o, names, yes, "Forget all that is known of %s? Readers may see the past at the next run.", (*setter).forget)
+			return withSetter(cmd, o, names, yes, "Forget all that is known of %s? Readers may see the past at the next run.", (*service.Positions).Forget)
 		},
 	}
 	cmd.ValidArgsFunction = o.completeViews
@@ -149,19 +149,19 @@ The program must not be running.`,
 }
 
 // withSetter does something to the checkpoints of views, once somebody has confirmed it.
-func withSetter(cmd *cobra.Command, o *options, names []string, yes bool, question string, do func(*setter, context.Context) error) error {
-	cfg, err := loadViews(o, names)
+func withSetter(cmd *cobra.Command, o *options, names []string, yes bool, question string, do func(*service.Positions, context.Context) error) error {
+	setup, err := o.setup(names...)
 	if err != nil {
 		return err
 	}
 	if err := confirm(cmd, yes, fmt.Sprintf(question, namesOrAll(names))); err != nil {
 		return err
 	}
-	s, err := newSetter(cmd.Context(), o, cfg, names)
+	p, err := service.OpenPositions(cmd.Context(), setup, names)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(s, cmd.Context()), s.store.Close())
+	return errors.Join(do(p, cmd.Context()), p.Close())
 }
 
 // loadViews loads the configuration and checks that it has the named views.
@@ -212,10 +212,4 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 		return errors.New("not confirmed: nothing was changed")
 	}
 	return nil
-}
-
-// place shows a position: FILE:POS, and the GTIDs if there are any.
-func place(p replicator.Position) (pos, gtid string) {
-	pos, gtid, _ = strings.Cut(canal.Describe(p.Token), " ")
-	return pos, gtid
 }

@@ -19,6 +19,7 @@ import (
 	"replicator/config"
 	"replicator/examples/jogchat"
 	"replicator/internal/servers"
+	"replicator/service"
 )
 
 func demoCommand(*options) *cobra.Command {
@@ -54,7 +55,7 @@ type demo struct {
 	out      io.Writer
 
 	db     *sql.DB
-	app    *app
+	app    *service.Service
 	writer *jogchat.Writer
 }
 
@@ -78,10 +79,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.app, err = newApp(ctx, cfg, slog.New(slog.DiscardHandler), nil); err != nil {
+	if d.app, err = service.New(ctx, service.Setup{Config: cfg, Log: slog.New(slog.DiscardHandler), OpenSink: openSink}, nil); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.app.close()) }()
+	defer func() { err = errors.Join(err, d.app.Close()) }()
 	return d.show(ctx)
 }
 
@@ -128,7 +129,7 @@ func (d *demo) show(ctx context.Context) error {
 	defer stopRun()
 	var running, writing sync.WaitGroup
 	var runErr, writeErr error
-	running.Go(func() { runErr = d.app.run(context.WithoutCancel(ctx), run) })
+	running.Go(func() { runErr = d.app.Run(context.WithoutCancel(ctx), run) })
 	writing.Go(func() { writeErr = d.write(seen) })
 
 	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
@@ -142,7 +143,7 @@ func (d *demo) show(ctx context.Context) error {
 	writing.Wait()
 	screen.close()
 	fmt.Fprintln(d.out, "The writer has stopped. Waiting until every view includes what it wrote …")
-	err := d.app.catchUp(context.WithoutCancel(ctx))
+	err := d.app.CatchUp(context.WithoutCancel(ctx))
 	stopRun()
 	running.Wait()
 	if err = errors.Join(err, runErr, writeErr); err != nil {

@@ -6,13 +6,14 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/service"
 	"replicator/sinks/elastic"
 	"replicator/view"
 )
 
 // openElastic makes an Elasticsearch sink.
 func openElastic(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
-	views := viewsOf(cfg, sink.Name)
+	views := service.ViewsOf(cfg, sink.Name)
 	entities, err := view.Entities(views, cfg.Tables)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", cfg.File, err)}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"replicator/service"
 	"strings"
 	"testing"
 )
@@ -19,14 +20,14 @@ func TestExplainShowsWhatTheSinkHolds(t *testing.T) {
 					}
 					key := entity(2 * n)
 					n++
-					all := jsonLines[explanation](t, p.must("explain", "--json", view, key))
-					if len(all) != 1 || all[0].Holds != asExpected || all[0].Held != nil {
+					all := jsonLines[service.Explanation](t, p.must("explain", "--json", view, key))
+					if len(all) != 1 || all[0].Holds != service.AsExpected || all[0].Held != nil {
 						t.Fatalf("%s, before anything is planted: %+v", view, all)
 					}
 					p.next++
 					plant.do(p, key)
 					text := p.must("explain", view, key)
-					e := jsonLines[explanation](t, p.must("explain", "--json", view, key))[0]
+					e := jsonLines[service.Explanation](t, p.must("explain", "--json", view, key))[0]
 					if e.Holds != plant.kind || !strings.Contains(string(e.Row), `"email":"`) || len(e.Expected) != 1 {
 						t.Errorf("%s: %s: %s", view, plant.kind, text)
 					}

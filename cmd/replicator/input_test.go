@@ -9,6 +9,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/service"
 	"replicator/verify"
 )
 
@@ -114,9 +115,9 @@ func (l *lab) dead(view string, dead, checked int) {
 }
 
 // explains is what explain says of an entity with one cell.
-func (l *lab) explains(view, key string) explanation {
+func (l *lab) explains(view, key string) service.Explanation {
 	l.t.Helper()
-	found := jsonLines[explanation](l.t, l.must("explain", "--json", view, key))
+	found := jsonLines[service.Explanation](l.t, l.must("explain", "--json", view, key))
 	if len(found) != 1 {
 		l.t.Fatalf("explain %s %s: %+v", view, key, found)
 	}

@@ -1,6 +1,6 @@
 // Command replicator keeps indexes and views of schemaless cells in MySQL, Redis and Elasticsearch, from the binlog of
-// the MySQL or MariaDB server that the cells are written to. Each command stands in a file of its own; app.go wires the
-// parts.
+// the MySQL or MariaDB server that the cells are written to. Each command stands in a file of its own, which parses and
+// prints; what it does is package service's. app.go opens the sinks.
 //
 // Exit status: 0 done; 1 failed at run time; 2 usage or configuration error, nothing was started; 3 verify found
 // differences that remain.
@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"replicator/service"
 )
 
 // Exit statuses.
@@ -57,7 +59,8 @@ func execute(args []string) int {
 	}
 	fmt.Fprintln(os.Stderr, "replicator:", err)
 	var usage usageError
-	if errors.As(err, &usage) {
+	var invalid service.InvalidError
+	if errors.As(err, &usage) || errors.As(err, &invalid) {
 		return exitUsage
 	}
 	var differ differencesError

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"replicator/config"
+	"replicator/service"
 )
 
 // options are the flags that every command has.
@@ -61,6 +62,19 @@ func (o *options) completeView(cmd *cobra.Command, words []string, begun string)
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return o.completeViews(cmd, words, begun)
+}
+
+// setup is what a command works with: the configuration, which has the named views, and a log.
+func (o *options) setup(views ...string) (service.Setup, error) {
+	cfg, err := loadViews(o, views)
+	if err != nil {
+		return service.Setup{}, err
+	}
+	log, err := o.logger()
+	if err != nil {
+		return service.Setup{}, err
+	}
+	return service.Setup{Config: cfg, Log: log, OpenSink: openSink}, service.Define(cfg)
 }
 
 // logger writes to standard error: for people on a terminal, JSON otherwise, or as asked.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"replicator/server"
+	"replicator/service"
 )
 
 func pauseCommand(o *options) *cobra.Command {
@@ -48,7 +49,7 @@ func askingCommand(o *options, name, did string, ask func(server.Client, context
 		var done []pausedView
 		var failed error
 		for _, view := range names {
-			if err := asked(name, view, ask(client(cfg), cmd.Context(), view)); errors.Is(err, server.ErrNotRunning) {
+			if err := asked(name, view, ask(service.Client(cfg), cmd.Context(), view)); errors.Is(err, server.ErrNotRunning) {
 				return err
 			} else if err != nil { // it is no reason not to ask for the others
 				failed = errors.Join(failed, err)

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/server"
@@ -268,19 +266,6 @@ func (l *lab) holding(statement string) (release func()) {
 		if err != nil {
 			l.t.Error(err)
 		}
-	}
-}
-
-// A rebuild of a view that was paused meanwhile is not done: it goes on when the view is resumed.
-func TestARebuildThatIsFollowedIsNotDoneWhileItsViewIsPaused(t *testing.T) {
-	states := []string{replicator.StateRebuilding, replicator.StatePaused, replicator.StateRebuilding, replicator.StateRunning}
-	status := func(context.Context) ([]replicator.ViewStatus, error) {
-		now := states[0]
-		states = states[1:]
-		return []replicator.ViewStatus{{View: "users", State: now}, {View: "others", State: replicator.StateRebuilding}}, nil
-	}
-	if err := followRebuild(t.Context(), io.Discard, []string{"users"}, status); err != nil || len(states) > 0 {
-		t.Errorf("it ended with %v left, error %v", states, err)
 	}
 }
 

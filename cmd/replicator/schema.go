@@ -12,6 +12,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/service"
 	"replicator/sinks/mysql"
 )
 
@@ -32,24 +33,18 @@ Nothing is created: read them, adapt them, and run them yourself (or set create 
 }
 
 func schema(ctx context.Context, o *options, out io.Writer) error {
-	cfg, err := o.load()
+	setup, err := o.setup()
 	if err != nil {
 		return err
 	}
-	log, err := o.logger()
-	if err != nil {
-		return err
-	}
-	if err := fingerprint(cfg); err != nil {
-		return err
-	}
+	cfg := setup.Config
 	for i := range cfg.Sinks {
-		sink, err := openSink(cfg, &cfg.Sinks[i], log)
+		sink, err := openSink(cfg, &cfg.Sinks[i], setup.Log)
 		if err != nil {
 			return err
 		}
 		if s, ok := sink.(schemer); ok {
-			statements, err := s.Schema(ctx, viewsOf(cfg, cfg.Sinks[i].Name))
+			statements, err := s.Schema(ctx, service.ViewsOf(cfg, cfg.Sinks[i].Name))
 			if err != nil {
 				return errors.Join(fmt.Errorf("sink %s: %w", cfg.Sinks[i].Name, err), sink.Close())
 			}
@@ -72,7 +67,7 @@ func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Contex
 		if i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == source }); i >= 0 {
 			shard = cfg.Source.Shards[i]
 		}
-		from, err := newSource(shard, cfg.ShardTables(shard), log, 0)
+		from, err := service.NewSource(shard, cfg.ShardTables(shard), log, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -46,15 +46,14 @@ func (d *demo) frame(ctx context.Context) frame {
 		f.left = time.Until(end)
 		f.since = d.duration - f.left
 	}
-	for _, p := range d.app.pipelines {
-		for _, v := range p.Status(nil) {
-			f.rate += v.Rate
-			if f.state == "" || v.State != replicator.StateRunning {
-				f.state = v.State
-			}
-			if v.LagSeconds != nil {
-				f.lag = max(f.lag, *v.LagSeconds)
-			}
+	views, _ := d.app.Status(ctx)
+	for _, v := range views {
+		f.rate += v.Rate
+		if f.state == "" || v.State != replicator.StateRunning {
+			f.state = v.State
+		}
+		if v.LagSeconds != nil {
+			f.lag = max(f.lag, *v.LagSeconds)
 		}
 	}
 	for _, t := range shownTables() {

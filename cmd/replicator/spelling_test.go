@@ -9,6 +9,7 @@ import (
 
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/service"
 )
 
 // notesTable holds several rows a cell, and takes its keys for one whatever their case, accents and spaces at the end.
@@ -88,8 +89,8 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 		if out := l.must("check"); !strings.Contains(out, "is spelt in several ways") {
 			t.Errorf("check says nothing of spellings:\n%s", out)
 		}
-		for _, e := range jsonLines[explanation](t, l.must("explain", "note", "ABC", "--json")) {
-			if shown := e.Key == "Abc "; e.Exists != shown || e.Holds != asExpected || !shown && !strings.Contains(e.Why, "takes the key for Abc ") {
+		for _, e := range jsonLines[service.Explanation](t, l.must("explain", "note", "ABC", "--json")) {
+			if shown := e.Key == "Abc "; e.Exists != shown || e.Holds != service.AsExpected || !shown && !strings.Contains(e.Why, "takes the key for Abc ") {
 				t.Errorf("explain: %+v", e)
 			}
 		}

@@ -12,9 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"replicator"
-	"replicator/config"
-	"replicator/internal/pause"
 	"replicator/server"
+	"replicator/service"
 )
 
 func statusCommand(o *options) *cobra.Command {
@@ -37,10 +36,10 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	views, err := client(cfg).Status(ctx)
+	views, err := service.Client(cfg).Status(ctx)
 	if errors.Is(err, server.ErrNotRunning) {
 		if cfg, err = o.load(); err == nil { // now the store is asked
-			views, err = savedStatus(ctx, cfg)
+			views, err = service.SavedStatus(ctx, cfg)
 		}
 	}
 	if err != nil {
@@ -79,72 +78,6 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	return printTable(out, names, rows)
 }
 
-// client talks to the running process.
-func client(cfg *config.Config) server.Client {
-	return server.Client{Address: cfg.HTTP.Listen, Token: cfg.HTTP.Token.Reveal()}
-}
-
-// savedStatus is the status of views while nothing runs: what the store holds.
-func savedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStatus, error) {
-	saved, err := readCheckpoints(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	counts, err := countLetters(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	var views []replicator.ViewStatus
-	for _, v := range cfg.Views {
-		for _, shard := range cfg.Source.Shards {
-			st := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: shard.Name, Kind: v.Kind, State: "stopped", DeadLetters: counts[v.Name]}
-			for _, c := range saved {
-				if c.View == v.Name && c.Source == shard.Name {
-					st.Applied = c.Position
-					st.Position, _ = place(c.Position)
-				}
-			}
-			views = append(views, st)
-		}
-	}
-	return views, nil
-}
-
-// wait waits for a fence. A view that stands in the file, and that the running process doesn't know so, was just added
-// or changed: until the process has read the file again, the view does not include the fence.
-func wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []string, timeout time.Duration) error {
-	c := client(cfg)
-	for deadline := time.Now().Add(timeout); ; {
-		err := runsAsWritten(ctx, c, cfg, views)
-		if err == nil {
-			err = c.Wait(ctx, fence, views, max(time.Until(deadline), time.Millisecond))
-		}
-		if !errors.Is(err, server.ErrUnknown) || time.Now().After(deadline) {
-			return err
-		}
-		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// runsAsWritten returns an error that wraps server.ErrUnknown if the running process has another definition of a view.
-func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
-	if len(views) == 0 || cfg.Partial { // what a definition comes to is only known of the whole file
-		return nil
-	}
-	running, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	for _, v := range running {
-		if slices.Contains(views, v.View) && !replicator.SameDefinition(v.Definition, cfg.View(v.View).Fingerprint) {
-			return fmt.Errorf("view %q as the file defines it: %w", v.View, server.ErrUnknown)
-		}
-	}
-	return nil
-}
-
 func waitCommand(o *options) *cobra.Command {
 	gtid, pos, source, timeout := "", "", "", 30*time.Second
 	cmd := &cobra.Command{
@@ -165,15 +98,15 @@ source is sharded, --source names the shard.`,
 				return err
 			}
 			if !cfg.Partial {
-				err = fingerprint(cfg)
+				err = service.Define(cfg)
 			}
 			if err != nil {
 				return err
 			}
-			if err := knowsSource(cfg, source); err != nil {
+			if err := service.KnowsSource(cfg, source); err != nil {
 				return usageError{err}
 			}
-			err = wait(cmd.Context(), cfg, server.Fence{At: gtid + pos, Source: source}, names, timeout)
+			err = service.Wait(cmd.Context(), cfg, server.Fence{At: gtid + pos, Source: source}, names, timeout)
 			switch {
 			case errors.Is(err, server.ErrNotRunning):
 				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)

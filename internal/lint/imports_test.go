@@ -29,8 +29,11 @@ func unit(path string) (unit string, outside bool) {
 	return parts[0], false
 }
 
-// isProgram tells whether a unit stands above the leaves and may import them all.
-func isProgram(unit string) bool { return slices.Contains([]string{"cmd", "bench", "examples"}, unit) }
+// isProgram tells whether a unit stands above the leaves and may import them all: service is the program, without its
+// command line.
+func isProgram(unit string) bool {
+	return slices.Contains([]string{"cmd", "service", "bench", "examples"}, unit)
+}
 
 // violation says which rule an import by a package's own code (its tests are free) breaks; "" if none.
 func violation(pkg, imported string) string {
@@ -46,6 +49,9 @@ func violation(pkg, imported string) string {
 	case isProgram(from):
 		if helper {
 			return "test helpers are for tests"
+		}
+		if from == "service" && strings.HasPrefix(to, "sinks/") {
+			return "the service is given its sinks by the program"
 		}
 		return "" // the demo and the benchmark run an example as it stands
 	case isProgram(to):
@@ -118,6 +124,10 @@ func TestViolation(t *testing.T) {
 		{module + "/cmd/replicator", module + "/internal/servers", true},
 		{module + "/cmd/replicator", module + "/internal/servers/servertest", false},
 		{module + "/bench", module + "/canal", true},
+		{module + "/service", module + "/canal", true},
+		{module + "/service", module + "/sinks/redis", false},
+		{module + "/cmd/replicator", module + "/service", true},
+		{module + "/server", module + "/service", false},
 		{module + "/config", module + "/cmd/replicator", false},
 		{module + "/config", module + "/examples/jogchat", false},
 		{module + "/internal/text", module + "/bench", false},

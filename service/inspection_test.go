@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"errors"
@@ -19,7 +19,8 @@ func TestVerifyOpensNothingThatOpeningWouldBeginAnew(t *testing.T) {
 		{"a view as it was filled", replicator.View{Name: "v", Kind: "counter", Fingerprint: "1"}, marks, false},
 		{"a view that was defined anew", replicator.View{Name: "v", Kind: "index", Fingerprint: "2"}, marks, true},
 		{"a row that was never filled", replicator.View{Name: "v", Kind: "row", Fingerprint: "1"}, nil, false},
-		{"a row that some shard does not know", replicator.View{Name: "v", Kind: "row", Fingerprint: "1", ShardOn: "id", Shards: []string{"a", "b"}}, marks[:1], true},
+		{"a row that some shard does not know",
+			replicator.View{Name: "v", Kind: "row", Fingerprint: "1", ShardOn: "id", Shards: []string{"a", "b"}}, marks[:1], true},
 		{"a counter that was never filled", replicator.View{Name: "v", Kind: "counter", Fingerprint: "1"}, marks[:1], true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

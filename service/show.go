@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"encoding/base64"
@@ -18,7 +18,7 @@ func newBodies(tables []replicator.Table) (bodies, error) {
 		}
 		c, err := codec.New(t.Codec)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, InvalidError{err}
 		}
 		b[t.Name] = c
 	}

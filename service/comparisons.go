@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -7,22 +7,21 @@ import (
 	"time"
 
 	"replicator/config"
-	"replicator/pipeline"
 	"replicator/verify"
 )
 
 // comparisons compares views with a table that was renamed into a watched one's place, and repairs what differs, while
 // they go on. What is still to be compared stands in the checkpoints: a restart goes on with it.
 type comparisons struct {
-	app  *app
-	open map[comparison]*comparing
+	service *Service
+	open    map[comparison]*comparing
 }
 
 // comparison is one view of one source, since the place where the table was replaced.
 type comparison struct {
-	pipeline *pipeline.Pipeline
-	view     string
-	at       int64
+	line int // of the service's
+	view string
+	at   int64
 }
 
 // comparing is how far a comparison has come.
@@ -41,9 +40,9 @@ func (c *comparisons) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, p := range c.app.pipelines {
-			for name, at := range p.Swapped() {
-				c.compare(ctx, comparison{p, name, at})
+		for i, l := range c.service.lines {
+			for name, at := range l.Swapped() {
+				c.compare(ctx, comparison{i, name, at})
 			}
 		}
 	}
@@ -59,24 +58,26 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 	if time.Now().Before(at.retryAt) {
 		return
 	}
-	w := watch{app: c.app, pipeline: one.pipeline, view: c.app.cfg.View(one.view),
-		settings: config.Verify{Sample: 1, Rate: c.app.cfg.Rebuild.Rate, Repair: true}}
+	l, cfg := c.service.lines[one.line], c.service.Config
+	w := watch{Service: c.service, line: l, view: cfg.View(one.view),
+		settings: config.Verify{Sample: 1, Rate: cfg.Rebuild.Rate, Repair: true}}
 	result, err := w.verify(ctx, &at.place)
-	log := c.app.log.With("view", one.view, "source", one.pipeline.Source.Name())
+	log := c.service.Log.With("view", one.view, "source", l.source.Name())
 	switch {
 	case ctx.Err() != nil, errors.Is(err, verify.ErrNotNow):
 	case err != nil:
 		at.retryAt = time.Now().Add(compareAgain)
-		log.Error("comparing a view with the table that took another's place failed and will be retried", "retry_in", compareAgain, "error", err)
+		log.Error("comparing a view with the table that took another's place failed and will be retried",
+			"retry_in", compareAgain, "error", err)
 	default:
-		one.pipeline.Compared(one.view, one.at)
+		l.Compared(one.view, one.at)
 		delete(c.open, one)
 		level := slog.LevelInfo
 		if result.Missing+result.Stale+result.Extra > 0 {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "a view was compared with the table that took another's place", "checked", result.Checked, "missing", result.Missing,
-			"stale", result.Stale, "extra", result.Extra, "repaired", result.Repaired)
+		log.Log(ctx, level, "a view was compared with the table that took another's place", "checked", result.Checked,
+			"missing", result.Missing, "stale", result.Stale, "extra", result.Extra, "repaired", result.Repaired)
 	}
 }
 
@@ -84,11 +85,11 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 const compareAgain = 10 * time.Second
 
 // compared waits until no view is left to be compared with a table that took another's place.
-func (a *app) compared(ctx context.Context) error {
+func (s *Service) compared(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for _, p := range a.pipelines {
-		for len(p.Swapped()) > 0 {
+	for _, l := range s.lines {
+		for len(l.Swapped()) > 0 {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

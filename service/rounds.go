@@ -1,27 +1,25 @@
-package main
+package service
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"replicator"
 	"replicator/config"
-	"replicator/pipeline"
 	"replicator/verify"
 )
 
 // newRounds makes the verifications that [verify] asks for; nil if it asks for none.
-func (a *app) newRounds() *verify.Rounds {
-	if a.cfg.Verify.Every == 0 {
+func (s *Service) newRounds() *verify.Rounds {
+	if s.Config.Verify.Every == 0 {
 		return nil
 	}
-	r := &verify.Rounds{Every: a.cfg.Verify.Every, Observer: a.metrics, Log: a.log}
-	for _, p := range a.pipelines {
-		for _, v := range p.Views {
-			t := watch{app: a, pipeline: p, view: a.cfg.View(v.Name), settings: a.cfg.Verify}
-			r.Views = append(r.Views, verify.Turn{View: v.Name, Source: p.Source.Name(), Verify: t.verify})
+	r := &verify.Rounds{Every: s.Config.Verify.Every, Observer: s.metrics, Log: s.Log}
+	for _, l := range s.lines {
+		for _, v := range l.views {
+			t := watch{Service: s, line: l, view: s.Config.View(v.Name), settings: s.Config.Verify}
+			r.Views = append(r.Views, verify.Turn{View: v.Name, Source: l.source.Name(), Verify: t.verify})
 		}
 	}
 	return r
@@ -29,8 +27,8 @@ func (a *app) newRounds() *verify.Rounds {
 
 // watch verifies a view of a pipeline that runs. It has connections of its own for that, so that it holds up nothing.
 type watch struct {
-	*app
-	pipeline *pipeline.Pipeline
+	*Service
+	line     line
 	view     *replicator.View
 	settings config.Verify // but for Every
 }
@@ -50,22 +48,21 @@ func (w watch) verify(ctx context.Context, resume *verify.Place) (verify.Result,
 }
 
 func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Result, err error) {
-	v := &verification{cfg: w.cfg, log: w.log}
-	o, err := v.open(ctx, w.shard(), w.view)
+	o, err := w.inspect(ctx, w.shard(), w.view)
 	if err != nil {
 		return result, fmt.Errorf("view %s: %w", w.view.Name, err)
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	return verify.Run(ctx, verify.Options{
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
-		Sample: w.settings.Sample, Rate: w.settings.Rate, Repair: w.settings.Repair, Shard: numberOf(w.cfg, w.shard()),
+		Sample: w.settings.Sample, Rate: w.settings.Rate, Repair: w.settings.Repair, Shard: numberOf(w.Config, w.shard()),
 		Continue: w.mayGoOn, Resume: resume, Observer: w.metrics,
 		Fence: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, fenceTime)
 			defer cancel()
 			fence, err := latest(ctx, o.source)
 			if err == nil {
-				err = w.pipeline.Wait(ctx, fence, []string{w.view.Name})
+				err = w.line.Wait(ctx, fence, []string{w.view.Name})
 			}
 			return err
 		},
@@ -74,8 +71,8 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 
 // shard is the configured one that the pipeline reads.
 func (w watch) shard() config.Shard {
-	for _, s := range w.cfg.Source.Shards {
-		if s.Name == w.pipeline.Source.Name() {
+	for _, s := range w.Config.Source.Shards {
+		if s.Name == w.line.source.Name() {
 			return s
 		}
 	}
@@ -85,13 +82,10 @@ func (w watch) shard() config.Shard {
 // mayGoOn is nil while the view is kept up: one that is being filled, rebuilt or mended holds what it must not hold for
 // good, and one that is paused is left alone.
 func (w watch) mayGoOn() error {
-	for _, s := range w.pipeline.Status(nil) {
+	for _, s := range w.line.Status(nil) {
 		if s.View == w.view.Name && s.State != replicator.StateRunning {
 			return fmt.Errorf("view %s: %w: it is %s", w.view.Name, verify.ErrNotNow, s.State)
 		}
 	}
 	return nil
 }
-
-// fenceTime is how long a verification waits until a view includes what was committed.
-const fenceTime = time.Minute

@@ -1,9 +1,8 @@
-package main
+package service
 
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"replicator"
 	"replicator/checkpoint"
@@ -28,14 +27,14 @@ func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, erro
 	return checkpoint.ReadFile(c.Path)
 }
 
-// readCheckpoints are the saved checkpoints; none if nothing ever ran.
-func readCheckpoints(ctx context.Context, cfg *config.Config) ([]replicator.Checkpoint, error) {
+// Checkpoints are the saved checkpoints; none if nothing ever ran.
+func Checkpoints(ctx context.Context, cfg *config.Config) ([]replicator.Checkpoint, error) {
 	return read(ctx, cfg, func(r checkpoint.Reader) ([]replicator.Checkpoint, error) { return r.Checkpoints(ctx) })
 }
 
-// eachLetter gives the dead letters of a view ("": all) one after another, whether or not a process runs; none if
+// EachLetter gives the dead letters of a view ("": all) one after another, whether or not a process runs; none if
 // nothing ever ran.
-func eachLetter(ctx context.Context, cfg *config.Config, view string, do func(replicator.DeadLetter) error) error {
+func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(replicator.DeadLetter) error) error {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {
 		return nil
@@ -77,14 +76,4 @@ func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.R
 	}
 	all, err := what(r)
 	return all, errors.Join(err, r.Close())
-}
-
-// missing is an error for ids that there is no dead letter of.
-func missing(ids []string, found map[string]bool) error {
-	for _, id := range ids {
-		if !found[id] {
-			return fmt.Errorf("there is no dead letter %q; `replicator deadletters list` shows them", id)
-		}
-	}
-	return nil
 }

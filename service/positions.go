@@ -1,10 +1,9 @@
-package main
+package service
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"replicator"
@@ -12,47 +11,47 @@ import (
 	"replicator/config"
 )
 
-// setter changes what is remembered of how far views have come.
-type setter struct {
-	cfg   *config.Config
-	log   *slog.Logger
+// Positions changes what is remembered of how far views have come. No process may run meanwhile: the store is locked.
+type Positions struct {
+	Setup
 	names []string // of views; empty: all
 	store replicator.Store
 	saved []replicator.Checkpoint
 }
 
-func newSetter(ctx context.Context, o *options, cfg *config.Config, names []string) (*setter, error) {
-	log, err := o.logger()
-	if err != nil {
+// OpenPositions opens the store for the named views, all if none is named.
+func OpenPositions(ctx context.Context, setup Setup, names []string) (*Positions, error) {
+	if err := Define(setup.Config); err != nil {
 		return nil, err
 	}
-	if err := fingerprint(cfg); err != nil {
+	p := &Positions{Setup: setup, names: names}
+	var err error
+	if p.store, err = openStore(ctx, p.Config); err != nil {
 		return nil, err
 	}
-	s := &setter{cfg: cfg, log: log, names: names}
-	if s.store, err = openStore(ctx, cfg); err != nil {
-		return nil, err
+	if p.saved, err = p.store.Checkpoints(ctx); err != nil {
+		return nil, errors.Join(err, p.store.Close())
 	}
-	if s.saved, err = s.store.Checkpoints(ctx); err != nil {
-		return nil, errors.Join(err, s.store.Close())
-	}
-	return s, nil
+	return p, nil
 }
 
+// Close unlocks the store.
+func (p *Positions) Close() error { return p.store.Close() }
+
 // eachSink calls do with every sink that has some of the views.
-func (s *setter) eachSink(do func(sink replicator.Sink, views []*replicator.View) error) error {
-	for i := range s.cfg.Sinks {
-		sink := &s.cfg.Sinks[i]
+func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.View) error) error {
+	for i := range p.Config.Sinks {
+		sink := &p.Config.Sinks[i]
 		var views []*replicator.View
-		for _, v := range viewsOf(s.cfg, sink.Name) {
-			if len(s.names) == 0 || slices.Contains(s.names, v.Name) {
+		for _, v := range ViewsOf(p.Config, sink.Name) {
+			if len(p.names) == 0 || slices.Contains(p.names, v.Name) {
 				views = append(views, v)
 			}
 		}
 		if len(views) == 0 {
 			continue
 		}
-		opened, err := openSink(s.cfg, sink, s.log)
+		opened, err := p.sink(sink.Name)
 		if err != nil {
 			return err
 		}
@@ -63,22 +62,22 @@ func (s *setter) eachSink(do func(sink replicator.Sink, views []*replicator.View
 	return nil
 }
 
-// set sets the position of the views, in the sinks and in the store.
-func (s *setter) set(ctx context.Context, pos string) error {
-	return s.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
-		for _, shard := range s.cfg.Source.Shards {
+// Set sets the position of the views, in the sinks and in the store.
+func (p *Positions) Set(ctx context.Context, pos string) error {
+	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
+		for _, shard := range p.Config.Source.Shards {
 			marks, err := sink.Marks(ctx, shard.Name)
 			if err != nil {
 				return err
 			}
-			at, err := s.at(ctx, shard, pos, marks)
+			at, err := p.at(ctx, shard, pos, marks)
 			if err != nil {
 				return err
 			}
-			if err := s.mark(ctx, sink, shard, views, at); err != nil {
+			if err := p.mark(ctx, sink, shard, views, at); err != nil {
 				return err
 			}
-			if err := s.store.Save(ctx, s.checkpoints(shard, views, at)); err != nil {
+			if err := p.store.Save(ctx, p.checkpoints(shard, views, at)); err != nil {
 				return err
 			}
 		}
@@ -88,17 +87,18 @@ func (s *setter) set(ctx context.Context, pos string) error {
 
 // at is the position that was asked for, as the source knows it: above all that the store and the sink remember, if the
 // source's log is not the one that they know.
-func (s *setter) at(ctx context.Context, shard config.Shard, pos string, marks []replicator.Mark) (replicator.Position, error) {
-	tables, err := tablesOf(s.cfg, shard, s.cfg.Views)
+func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
+	marks []replicator.Mark) (replicator.Position, error) {
+	tables, err := tablesOf(p.Config, shard, p.Config.Views)
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	source, err := newSource(shard, tables, s.log, 0)
+	source, err := p.source(shard, tables)
 	if err != nil {
-		return replicator.Position{}, usageError{err}
+		return replicator.Position{}, InvalidError{err}
 	}
 	var known []replicator.Position
-	for _, c := range s.saved {
+	for _, c := range p.saved {
 		if c.Source == shard.Name {
 			known = append(known, c.Position)
 		}
@@ -108,20 +108,20 @@ func (s *setter) at(ctx context.Context, shard config.Shard, pos string, marks [
 	}
 	at, err := source.At(ctx, pos, known)
 	if errors.Is(err, canal.ErrFence) {
-		err = usageError{fmt.Errorf("--pos: %w", err)}
+		err = InvalidError{fmt.Errorf("--pos: %w", err)}
 	}
 	return at, errors.Join(err, source.Close())
 }
 
-// reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink
+// Reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink
 // lost it, one with a mark and no checkpoint would go on from the mark.
-func (s *setter) reset(ctx context.Context) error {
-	return s.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
+func (p *Positions) Reset(ctx context.Context) error {
+	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
 		for _, v := range views {
-			if err := s.unmark(ctx, sink, v); err != nil {
+			if err := p.unmark(ctx, sink, v); err != nil {
 				return fmt.Errorf("resetting view %s: %w", v.Name, err)
 			}
-			if err := s.store.Forget(ctx, v.Name); err != nil {
+			if err := p.store.Forget(ctx, v.Name); err != nil {
 				return err
 			}
 		}
@@ -131,11 +131,11 @@ func (s *setter) reset(ctx context.Context) error {
 
 // unmark marks that a view is to begin anew, with what is known of its cells. Of one that was lost or changed that says
 // nothing: it is forgotten, and to be filled, whatever start says. One that is not known at all begins as it is.
-func (s *setter) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
+func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
 	var known []stood
 	intact := true
-	for _, shard := range s.cfg.Source.Shards {
-		at, same, err := s.stood(ctx, sink, shard, v)
+	for _, shard := range p.Config.Source.Shards {
+		at, same, err := p.stood(ctx, sink, shard, v)
 		if err != nil {
 			return err
 		}
@@ -170,16 +170,17 @@ type stood struct {
 }
 
 // stood finds where a view stands, and whether the sink has that still, under the same definition.
-func (s *setter) stood(ctx context.Context, sink replicator.Sink, shard config.Shard, v *replicator.View) (at stood, same bool, err error) {
+func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard config.Shard,
+	v *replicator.View) (at stood, same bool, err error) {
 	at.shard = shard.Name
 	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {
 		return at, false, err
 	}
-	if at.views, err = s.asMarked(ctx, shard, []*replicator.View{v}, marks); err != nil {
+	if at.views, err = p.asMarked(ctx, shard, []*replicator.View{v}, marks); err != nil {
 		return at, false, err
 	}
-	for _, c := range s.saved {
+	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
 		}
@@ -192,14 +193,14 @@ func (s *setter) stood(ctx context.Context, sink replicator.Sink, shard config.S
 	return at, same, nil
 }
 
-// forget forgets all that is known of the views.
-func (s *setter) forget(ctx context.Context) error {
-	return s.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
+// Forget forgets all that is known of the views.
+func (p *Positions) Forget(ctx context.Context) error {
+	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
 		for _, v := range views {
 			if err := sink.Forget(ctx, v.Name); err != nil {
 				return fmt.Errorf("forgetting view %s: %w", v.Name, err)
 			}
-			if err := s.store.Forget(ctx, v.Name); err != nil {
+			if err := p.store.Forget(ctx, v.Name); err != nil {
 				return err
 			}
 		}
@@ -209,15 +210,16 @@ func (s *setter) forget(ctx context.Context) error {
 
 // mark raises the marks in the sink: a view goes on at the lower of its checkpoint and its mark, so that a checkpoint
 // alone could not skip anything. An earlier position leaves them.
-func (s *setter) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View, at replicator.Position) error {
+func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View,
+	at replicator.Position) error {
 	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {
 		return err
 	}
-	if views, err = s.asMarked(ctx, shard, views, marks); err != nil {
+	if views, err = p.asMarked(ctx, shard, views, marks); err != nil {
 		return err
 	}
-	for i, c := range s.checkpoints(shard, views, at) {
+	for i, c := range p.checkpoints(shard, views, at) {
 		target, err := sink.Open(ctx, shard.Name, views[i:i+1])
 		if err == nil {
 			err = target.Mark(ctx, c.Standing)
@@ -230,25 +232,27 @@ func (s *setter) mark(ctx context.Context, sink replicator.Sink, shard config.Sh
 }
 
 // asMarked are the views as the sink knows them: under another fingerprint it would begin them anew.
-func (s *setter) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View, marks []replicator.Mark) ([]*replicator.View, error) {
-	tables, err := tablesOf(s.cfg, shard, views)
+func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View,
+	marks []replicator.Mark) ([]*replicator.View, error) {
+	tables, err := tablesOf(p.Config, shard, views)
 	if err != nil {
 		return nil, err
 	}
-	source, err := newSource(shard, tables, s.log, 0)
+	source, err := p.source(shard, tables)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, InvalidError{err}
 	}
 	views, err = asMarked(ctx, source, views, marks)
 	return views, errors.Join(err, source.Close())
 }
 
 // checkpoints are those of the views at the new position. A fill that is under way goes on.
-func (s *setter) checkpoints(shard config.Shard, views []*replicator.View, at replicator.Position) []replicator.Checkpoint {
+func (p *Positions) checkpoints(shard config.Shard, views []*replicator.View,
+	at replicator.Position) []replicator.Checkpoint {
 	set := make([]replicator.Checkpoint, len(views))
 	for i, v := range views {
 		set[i] = replicator.Checkpoint{View: v.Name, Source: shard.Name, Fingerprint: v.Fingerprint}
-		for _, c := range s.saved {
+		for _, c := range p.saved {
 			if c.View == v.Name && c.Source == shard.Name && replicator.SameDefinition(c.Fingerprint, v.Fingerprint) {
 				set[i].Standing = c.Standing
 			}

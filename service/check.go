@@ -1,0 +1,92 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/config"
+	"replicator/pipeline"
+)
+
+// checker is a sink that can look at what its views need.
+type checker interface {
+	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
+}
+
+// Check looks at every source and sink, and at what is remembered of the views: what a run would find.
+func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err error) {
+	cfg := setup.Config
+	var sources []*canal.Source
+	defer func() {
+		for _, s := range sources {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	for _, shard := range cfg.Source.Shards {
+		tables, err := tablesOf(cfg, shard, cfg.Views)
+		if err != nil {
+			return nil, err
+		}
+		source, err := setup.source(shard, tables)
+		if err != nil {
+			return nil, InvalidError{err}
+		}
+		sources = append(sources, source)
+		for _, f := range source.Check(ctx) {
+			if shard.Name != "" {
+				f.What = "source " + shard.Name + ": " + f.What
+			}
+			findings = append(findings, f)
+		}
+	}
+	saved, unread := Checkpoints(ctx, cfg)
+	if unread != nil {
+		findings = append(findings,
+			replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: unread.Error()})
+	}
+	for i := range cfg.Sinks {
+		name, views := cfg.Sinks[i].Name, ViewsOf(cfg, cfg.Sinks[i].Name)
+		sink, err := setup.sink(name)
+		if err != nil {
+			return nil, err
+		}
+		var found []replicator.Finding
+		if c, ok := sink.(checker); ok {
+			found = c.Check(ctx, views)
+		}
+		findings = append(findings, found...)
+		if answers := len(found) != 1 || found[0].Level != replicator.Fail; answers && unread == nil && len(views) > 0 {
+			findings = append(findings, foresee(ctx, cfg, name, sink, sources, saved)...)
+		}
+		if err := sink.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return findings, nil
+}
+
+// foresee finds the views that a run would refuse for what it remembers of them: they were filled by another
+// definition, or the sink lost them.
+func foresee(ctx context.Context, cfg *config.Config, name string, sink replicator.Sink, sources []*canal.Source,
+	saved []replicator.Checkpoint) []replicator.Finding {
+	var findings []replicator.Finding
+	for _, source := range sources {
+		views := clones(ViewsOf(cfg, name))
+		p := pipeline.Pipeline{Name: name, Source: source, Sink: sink, Views: views, OnLost: cfg.Source.OnLost}
+		refused, err := p.Foresee(ctx, saved)
+		if err != nil {
+			return append(findings,
+				replicator.Finding{What: "sink " + name + ": marks", Level: replicator.Fail, Detail: err.Error()})
+		}
+		for _, v := range p.Views {
+			if err := refused[v.Name]; err != nil {
+				findings = append(findings, replicator.Finding{What: "view " + v.Name + inShard(source), Level: replicator.Fail,
+					Detail: strings.TrimPrefix(err.Error(), "view "+v.Name+": ")})
+			}
+		}
+	}
+	return findings
+}

@@ -1,0 +1,222 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/pipeline"
+	"replicator/server"
+)
+
+// What the HTTP side asks of a running configuration.
+var (
+	_ server.Controller = (*Service)(nil)
+	_ server.Rebuilder  = (*Service)(nil)
+	_ server.Pauser     = (*Service)(nil)
+)
+
+// Status implements server.Controller.
+func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
+	counts, err := s.store.Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []replicator.ViewStatus
+	for _, l := range s.lines {
+		views := l.Status(counts)
+		if s.rounds != nil {
+			for i := range views {
+				views[i].Verified = s.rounds.Last(views[i].View, views[i].Source)
+			}
+		}
+		all = append(all, views...)
+	}
+	return all, s.placed(ctx, all)
+}
+
+// placed fills in where views stand that no reader tells of: they keep their place while they don't run.
+func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) error {
+	var saved []replicator.Checkpoint
+	for i := range views {
+		v := &views[i]
+		if v.Position != "" {
+			continue
+		}
+		if v.Applied.IsZero() && saved == nil {
+			var err error
+			if saved, err = s.store.Checkpoints(ctx); err != nil {
+				return err
+			}
+		}
+		at := v.Applied
+		for _, checkpoint := range saved {
+			if at.IsZero() && checkpoint.View == v.View && checkpoint.Source == v.Source {
+				at = checkpoint.Position
+			}
+		}
+		v.Position, _ = Place(at)
+	}
+	return nil
+}
+
+// Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files
+// or GTIDs, and are not waited for.
+func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) error {
+	if err := KnowsSource(s.Config, fence.Source); err != nil {
+		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
+	}
+	for _, name := range views {
+		if s.Config.View(name) == nil {
+			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
+		}
+	}
+	var errs []error
+	for _, l := range s.lines {
+		wanted := l.keeps(views)
+		if len(views) > 0 && len(wanted) == 0 || l.source.Name() != fence.Source {
+			continue
+		}
+		err := l.Wait(ctx, fence.At, wanted)
+		if errors.Is(err, canal.ErrFence) { // the others would say the same
+			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions
+// begin anew before, because what made a letter dead is often mended in the target's table, which a sink reads when it
+// opens.
+func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
+	type group struct{ source, view string }
+	cells := map[group][]replicator.Cell{}
+	chosen := map[string]bool{}
+	err = selected(ctx, s.store, which, func(l replicator.DeadLetter) {
+		g := group{l.Source, l.View}
+		cells[g], chosen[l.ID] = append(cells[g], l.Cell), true
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	renewed := map[int]bool{}
+	for g, cells := range cells {
+		i := slices.IndexFunc(s.lines, func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) })
+		if i < 0 {
+			return tried, left, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
+		}
+		if !renewed[i] {
+			renewed[i] = true
+			if err := s.lines[i].Renew(ctx, g.view); err != nil {
+				return tried, left, err
+			}
+		}
+		if err := s.lines[i].Look(ctx, g.view, cells); err != nil {
+			return tried, left, err
+		}
+		tried += len(cells)
+	}
+	err = selected(ctx, s.store, server.Selection{All: true}, func(l replicator.DeadLetter) {
+		if chosen[l.ID] {
+			left++
+		}
+	})
+	return tried, left, err
+}
+
+// Drop implements server.Controller.
+func (s *Service) Drop(ctx context.Context, which server.Selection) (int, error) {
+	return drop(ctx, s.store, which)
+}
+
+// Rebuild implements server.Rebuilder: view is one, or several with commas between them.
+func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
+	views := strings.Split(view, ",")
+	for _, name := range views {
+		if s.Config.View(name) == nil {
+			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
+		}
+	}
+	if err := s.checkFrom(ctx, views, how.From); err != nil {
+		return err
+	}
+	mode := pipeline.BySwap
+	if how.InPlace || how.From != "" || len(s.Config.Source.Shards) > 1 { // none of several sources can swap a target
+		mode = pipeline.InPlace
+	}
+	from := ""
+	if how.From != "" {
+		from = canal.Offset(how.From)
+	}
+	for _, l := range s.lines {
+		names := l.keeps(views)
+		if len(names) == 0 {
+			continue
+		}
+		err := l.Rebuild(ctx, names, mode, from)
+		if errors.Is(err, pipeline.ErrRebuilding) || errors.Is(err, pipeline.ErrPaused) {
+			return fmt.Errorf("%w: %w", server.ErrBusy, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keeps are those of the views that the pipeline keeps.
+func (l line) keeps(views []string) []string {
+	return slices.DeleteFunc(slices.Clone(views), func(name string) bool { return !l.Keeps(name) })
+}
+
+// checkFrom returns an error that wraps server.ErrInvalid if an offset to begin at is none of a table that feeds the
+// views.
+func (s *Service) checkFrom(ctx context.Context, views []string, from string) error {
+	if from == "" {
+		return nil
+	}
+	for _, l := range s.lines {
+		for _, name := range l.keeps(views) {
+			for _, f := range s.Config.View(name).From {
+				err := l.source.CheckOffset(ctx, f.Table, from)
+				if errors.Is(err, canal.ErrOffset) {
+					err = fmt.Errorf("%w: --from: %w", server.ErrInvalid, err)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Pause implements server.Pauser.
+func (s *Service) Pause(ctx context.Context, view string) error {
+	return s.each(view, func(e engine) error { return e.Pause(ctx, view) })
+}
+
+// Resume implements server.Pauser.
+func (s *Service) Resume(ctx context.Context, view string) error {
+	return s.each(view, func(e engine) error { return e.Resume(ctx, view) })
+}
+
+// each does something with every pipeline that keeps a view.
+func (s *Service) each(view string, do func(engine) error) error {
+	if s.Config.View(view) == nil {
+		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
+	}
+	for _, l := range s.lines {
+		if l.Keeps(view) {
+			if err := do(l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

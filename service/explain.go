@@ -1,0 +1,228 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"replicator"
+	"replicator/config"
+)
+
+// Explanation is what is known of one cell and one view.
+type Explanation struct {
+	View      string            `json:"view"`
+	Source    string            `json:"source,omitempty"`
+	Table     string            `json:"table"`
+	Key       string            `json:"key"`
+	Column    string            `json:"column"`
+	Exists    bool              `json:"exists"`
+	Version   *int64            `json:"version"`       // of the newest row in the source
+	Row       json.RawMessage   `json:"row,omitempty"` // its body, or its columns
+	Expected  []json.RawMessage `json:"expected"`      // what the view should hold
+	Problem   string            `json:"problem,omitempty"`
+	Holds     string            `json:"holds"`            // as expected, missing, stale, extra, dead
+	Held      []json.RawMessage `json:"held,omitempty"`   // what it holds instead
+	Shards    []string          `json:"shards,omitempty"` // of a sink of several: where it differs
+	Applied   *int64            `json:"applied_version"`
+	AppliedAt string            `json:"applied_position,omitempty"`
+	Why       string            `json:"why"`
+	Letters   []Letter          `json:"dead_letters,omitempty"`
+
+	placed bool   // the place is the version: the newest row's is not known, only where it was read
+	spelt  string // how the newest row spells the key, where that is another way
+}
+
+// AsExpected is what an explanation says of a view that is right.
+const AsExpected = "as expected"
+
+// Explain says what is known of one entity and one view; key is as listings show it.
+func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) ([]Explanation, error) {
+	letters := map[replicator.Cell][]Letter{}
+	err := EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
+		letters[l.Cell] = append(letters[l.Cell], ShowLetter(l))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []Explanation
+	for _, shard := range setup.Config.Source.Shards {
+		some, err := setup.explain(ctx, shard, view, key, letters)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return ofShards(all), nil
+}
+
+// ofShards leaves out what a shard of the source knows nothing of, if another knows the entity: what the view holds is
+// that one's.
+func ofShards(all []Explanation) []Explanation {
+	known := map[string]bool{}
+	for _, e := range all {
+		known[e.Source] = known[e.Source] || e.Exists || e.Applied != nil
+	}
+	if !slices.Contains(slices.Collect(maps.Values(known)), true) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(e Explanation) bool { return !known[e.Source] })
+}
+
+func (s Setup) explain(ctx context.Context, shard config.Shard, view *replicator.View, text string,
+	letters map[replicator.Cell][]Letter) (all []Explanation, err error) {
+	o, err := s.inspect(ctx, shard, view)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	cells, err := o.cellsOf(ctx, view, text)
+	if err != nil {
+		return nil, err
+	}
+	rows, asOf, err := o.reader.Newest(ctx, cells, 0)
+	if err != nil {
+		return nil, err
+	}
+	ops := make([]replicator.Op, len(cells))
+	for i, row := range rows {
+		values := o.evaluator.Evaluate(cells[i], row)
+		ops[i] = replicator.Op{Cell: cells[i], Version: replicator.NoVersion, AsOf: asOf, Values: values}
+		if row != nil {
+			ops[i].Version = row.Version
+		}
+	}
+	differences, err := o.target.Compare(ctx, ops)
+	if err != nil {
+		return nil, err
+	}
+	readable, err := newBodies(o.tables)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := o.target.Versions(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	for i := range cells {
+		e := Explanation{View: view.Name, Source: shard.Name, Table: cells[i].Table, Key: cells[i].Key.String(),
+			Column: cells[i].Column, Exists: rows[i] != nil, Holds: AsExpected}
+		if rows[i] != nil {
+			e.Version, e.placed = &ops[i].Version, rows[i].Version == rows[i].Order
+			row := map[string]any{}
+			readable.show(row, rows[i])
+			if e.Row = replicator.AppendJSON(nil, row); len(row) == 1 { // it could be decoded
+				e.Row = replicator.AppendJSON(nil, row["body"])
+			}
+		}
+		if versions[i] != replicator.NoVersion {
+			e.Applied = &versions[i]
+		}
+		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
+			return r != nil && r.Cell.Table == e.Table && r.Cell.Column == e.Column
+		}); i >= 0 && !e.Exists {
+			e.spelt = rows[i].Cell.Key.String()
+		}
+		e.expect(view, ops[i])
+		for _, d := range differences {
+			if d.Kind == replicator.Dead && d.Op == i && d.Err != nil {
+				e.Problem = d.Err.Error()
+			}
+			if d.Op == i || d.Kind != replicator.Dead && len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
+				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, shownEntries(view, d.Held)
+			}
+		}
+		e.Letters = letters[cells[i]]
+		e.reason()
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// cellsOf are the cells that feed a view under a key: of every column, where the view takes all, and in every spelling.
+func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
+	text string) (cells []replicator.Cell, err error) {
+	for _, f := range view.From {
+		key, err := parseKey(ctx, o, f.Table, text)
+		if err != nil {
+			return nil, err
+		}
+		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
+		i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table })
+		if f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table) {
+			found, err := o.reader.Siblings(ctx, f.Table, []replicator.Key{key})
+			if err != nil {
+				return nil, err
+			}
+			if found = slices.DeleteFunc(found, func(c replicator.Cell) bool { return !f.Matches(c) }); len(found) > 0 {
+				some = found
+			}
+		}
+		cells = append(cells, some...)
+	}
+	return cells, nil
+}
+
+// expect fills in what the view should hold.
+func (e *Explanation) expect(view *replicator.View, op replicator.Op) {
+	e.Expected = []json.RawMessage{}
+	for _, value := range op.Values {
+		if value.Err != nil {
+			e.Problem = value.Err.Error()
+		}
+		e.Expected = append(e.Expected, shownEntries(view, value.Entries)...)
+	}
+}
+
+func shownEntries(view *replicator.View, entries []replicator.Entry) []json.RawMessage {
+	var shown []json.RawMessage
+	for _, entry := range entries {
+		shown = append(shown, replicator.AppendJSON(nil, entryMembers(view, entry)))
+	}
+	return shown
+}
+
+// reason says in a sentence why things are as they are.
+func (e *Explanation) reason() {
+	switch {
+	case e.Holds == string(replicator.Dead):
+		e.Why = "not in the view: a dead letter: " + e.deadBecause()
+	case e.Problem != "":
+		e.Why = "the view should hold nothing of the cell, which can't be computed (" + e.Problem + "), but holds " +
+			"something: it is behind (`replicator status` tells the lag), or it was changed by hand (`replicator verify --repair`)"
+	case e.Holds == AsExpected && e.spelt != "":
+		e.Why = "the source takes the key for " + e.spelt + ", which is how its newest row is spelt: the view is to hold " +
+			"nothing under this spelling, and doesn't"
+	case e.Holds == AsExpected && !e.Exists:
+		e.Why = "the source has no such cell, and the view holds nothing of it"
+	case e.Holds == AsExpected:
+		e.Why = "the view is right"
+	case e.Applied == nil && !e.Exists:
+		e.Why = "the source has no such cell, and none was ever applied: somebody else put it there " +
+			"(`replicator verify --repair` removes it)"
+	case e.Applied == nil:
+		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
+	case e.placed:
+		e.Why = "the view is behind (`replicator status` tells the lag), or it was changed by hand " +
+			"(`replicator verify --repair`)"
+	case e.Version != nil && *e.Applied < *e.Version:
+		e.Why = "the view is behind: an older version was applied last (`replicator status` tells the lag)"
+	default:
+		e.Why = "the sink has applied this version, but holds something else: it was changed by hand " +
+			"(`replicator verify --repair`)"
+	}
+}
+
+// deadBecause is why the cell is a dead letter. What a server said is known from the letter alone.
+func (e *Explanation) deadBecause() string {
+	switch {
+	case e.Problem != "":
+		return e.Problem
+	case len(e.Letters) > 0:
+		return e.Letters[0].Reason
+	}
+	return "the sink refused it (the letter that says why is not in this state: `replicator run` brings it back)"
+}

@@ -1,0 +1,147 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"replicator"
+	"replicator/server"
+)
+
+// Front is what the HTTP side asks: the service of one configuration after another. While none is there, requests wait
+// for the next; one that a change-over cuts short is asked again of the next, so that a fence holds through it.
+type Front struct {
+	mu    sync.Mutex
+	now   *generation   // nil: none is there at the moment
+	ready chan struct{} // closed when one is
+}
+
+// answerer is a Service, as it is asked.
+type answerer interface {
+	server.Controller
+	server.Rebuilder
+	server.Pauser
+	SourceStats(ctx context.Context) []server.SourceStats
+}
+
+// generation is a service, and who is asking it something.
+type generation struct {
+	service answerer
+	ending  context.Context
+	end     context.CancelFunc
+	asking  sync.WaitGroup // Add only while it is the front's now, and with its lock
+}
+
+var _ answerer = (*Front)(nil)
+
+// NewFront makes one that nothing is behind yet.
+func NewFront() *Front { return &Front{ready: make(chan struct{})} }
+
+// enter makes a service the one that is asked.
+func (f *Front) enter(s answerer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = &generation{service: s}
+	f.now.ending, f.now.end = context.WithCancel(context.Background())
+	close(f.ready)
+}
+
+// leave returns once nobody asks the service any more: it may be closed.
+func (f *Front) leave() {
+	f.mu.Lock()
+	g := f.now
+	f.now, f.ready = nil, make(chan struct{})
+	f.mu.Unlock()
+	g.end()
+	g.asking.Wait()
+}
+
+var errChanging = errors.New("the program changes to another configuration")
+
+// with asks the service that is there.
+func (f *Front) with(ctx context.Context, ask func(ctx context.Context, s answerer) error) error {
+	for {
+		f.mu.Lock()
+		g, ready := f.now, f.ready
+		if g != nil {
+			g.asking.Add(1)
+		}
+		f.mu.Unlock()
+		if g == nil {
+			select {
+			case <-ready:
+				continue
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if err := g.ask(ctx, ask); err == nil || g.ending.Err() == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (g *generation) ask(ctx context.Context, ask func(ctx context.Context, s answerer) error) error {
+	defer g.asking.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.ending, func() { cancel(errChanging) })()
+	return ask(ctx, g.service)
+}
+
+// Status implements server.Controller.
+func (f *Front) Status(ctx context.Context) (views []replicator.ViewStatus, err error) {
+	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
+		views, err = s.Status(ctx)
+		return err
+	})
+	return views, err
+}
+
+// Wait implements server.Controller.
+func (f *Front) Wait(ctx context.Context, fence server.Fence, views []string) error {
+	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Wait(ctx, fence, views) })
+}
+
+// Retry implements server.Controller.
+func (f *Front) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
+	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
+		tried, left, err = s.Retry(ctx, which)
+		return err
+	})
+	return tried, left, err
+}
+
+// Drop implements server.Controller.
+func (f *Front) Drop(ctx context.Context, which server.Selection) (dropped int, err error) {
+	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
+		dropped, err = s.Drop(ctx, which)
+		return err
+	})
+	return dropped, err
+}
+
+// Rebuild implements server.Rebuilder.
+func (f *Front) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
+	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Rebuild(ctx, view, how) })
+}
+
+// Pause implements server.Pauser.
+func (f *Front) Pause(ctx context.Context, view string) error {
+	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Pause(ctx, view) })
+}
+
+// Resume implements server.Pauser.
+func (f *Front) Resume(ctx context.Context, view string) error {
+	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Resume(ctx, view) })
+}
+
+// SourceStats are those of the service that is there.
+func (f *Front) SourceStats(ctx context.Context) (all []server.SourceStats) {
+	_ = f.with(ctx, func(ctx context.Context, s answerer) error { // without one there is nothing to tell
+		all = s.SourceStats(ctx)
+		return nil
+	})
+	return all
+}

@@ -1,0 +1,121 @@
+package service
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"replicator"
+	"replicator/config"
+	"replicator/server"
+)
+
+// Letter is a dead letter as it is shown.
+type Letter struct {
+	ID       string `json:"id"`
+	View     string `json:"view"`
+	Source   string `json:"source,omitempty"`
+	Table    string `json:"table"`
+	Key      string `json:"key"`
+	Column   string `json:"column"`
+	Version  int64  `json:"version"`
+	Position string `json:"position"`
+	Reason   string `json:"reason"`
+	Time     string `json:"time"`
+	Raw      string `json:"raw,omitempty"`        // text
+	RawBytes string `json:"raw_base64,omitempty"` // what is no text
+}
+
+// ShowLetter shows a dead letter without its raw row, which may be megabytes.
+func ShowLetter(l replicator.DeadLetter) Letter {
+	return Letter{ID: l.ID, View: l.View, Source: l.Source,
+		Table: l.Cell.Table, Key: l.Cell.Key.String(), Column: l.Cell.Column, Version: l.Version,
+		Position: l.Position, Reason: l.Reason, Time: l.Time.UTC().Format(time.RFC3339)}
+}
+
+// ShowRaw shows a dead letter with its raw row.
+func ShowRaw(l replicator.DeadLetter) Letter {
+	s := ShowLetter(l)
+	if utf8.Valid(l.Raw) {
+		s.Raw = string(l.Raw)
+	} else {
+		s.RawBytes = base64.StdEncoding.EncodeToString(l.Raw)
+	}
+	return s
+}
+
+// Missing is an error for ids that there is no dead letter of.
+func Missing(ids []string, found map[string]bool) error {
+	for _, id := range ids {
+		if !found[id] {
+			return fmt.Errorf("there is no dead letter %q; `replicator deadletters list` shows them", id)
+		}
+	}
+	return nil
+}
+
+func drop(ctx context.Context, store replicator.Store, which server.Selection) (int, error) {
+	var ids []string
+	if err := selected(ctx, store, which, func(l replicator.DeadLetter) { ids = append(ids, l.ID) }); err != nil {
+		return 0, err
+	}
+	return store.Drop(ctx, ids)
+}
+
+// selected gives the dead letters of a store that a selection names. An id that there is none of is an error, before
+// anything is done.
+func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection,
+	do func(replicator.DeadLetter)) error {
+	named := map[string]bool{}
+	for _, id := range which.IDs {
+		named[id] = true
+	}
+	found := map[string]bool{}
+	for l, err := range store.List(ctx, which.View) {
+		if err != nil {
+			return err
+		}
+		if len(named) == 0 || named[l.ID] {
+			found[l.ID] = len(named) > 0
+			do(l)
+		}
+	}
+	return Missing(which.IDs, found)
+}
+
+// Drop drops dead letters: through the process that runs, or without one.
+func Drop(ctx context.Context, cfg *config.Config, which server.Selection) (int, error) {
+	n, err := Client(cfg).Drop(ctx, which)
+	if !errors.Is(err, server.ErrNotRunning) {
+		return n, err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	n, err = drop(ctx, store, which)
+	return n, errors.Join(err, store.Close())
+}
+
+// Retry tries dead letters again: in the process that runs, or, without one, in this one for as long as that takes.
+func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, left int, err error) {
+	tried, left, err = Client(setup.Config).Retry(ctx, which)
+	if !errors.Is(err, server.ErrNotRunning) {
+		return tried, left, err
+	}
+	s, err := New(ctx, setup, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	stop, stopNow := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, stop) }()
+	if err = s.CatchUp(ctx); err == nil {
+		tried, left, err = s.Retry(ctx, which)
+	}
+	stopNow()
+	return tried, left, errors.Join(err, <-done, s.Close())
+}

@@ -1,0 +1,217 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+	"replicator/config"
+	"replicator/internal/pause"
+	"replicator/pipeline"
+	"replicator/server"
+)
+
+// Display shows a person how far long work is.
+type Display interface {
+	// Progress shows rows done, and the share of all: 0 if that is not known.
+	Progress(what string, rows int64, ratio float64)
+
+	// Say says what is not overwritten by later progress.
+	Say(text string)
+}
+
+// Rebuild makes views again, in the process that runs or, without one, in this one, and returns when that is done.
+func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
+	if err := Define(setup.Config); err != nil {
+		return err
+	}
+	c := Client(setup.Config)
+	err := runsAsWritten(ctx, c, setup.Config, names)
+	if errors.Is(err, server.ErrUnknown) {
+		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file, then rebuild; "+
+			"with on_change = \"rebuild\" the reload rebuilds a view that changed", err)
+	}
+	if err == nil {
+		err = c.Rebuild(ctx, strings.Join(names, ","), how)
+	}
+	if errors.Is(err, server.ErrBusy) && how == (server.Rebuild{}) { // the same as is under way: that one is followed
+		err = rebuildOthers(ctx, c, names, how)
+	}
+	if errors.Is(err, server.ErrNotRunning) {
+		err = rebuildAlone(ctx, setup, names, how, show)
+	} else if err == nil {
+		err = follow(ctx, show, names, c.Status)
+	}
+	if errors.Is(err, server.ErrInvalid) {
+		return InvalidError{err}
+	}
+	return err
+}
+
+// rebuildAlone runs the program for as long as the rebuild takes: what keeps other sinks' views is none of its
+// business, and may be down.
+func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
+	setup.Config = sinksOf(setup.Config, names)
+	s, err := New(ctx, setup, nil)
+	if err != nil {
+		return err
+	}
+	if err := s.checkFrom(ctx, names, how.From); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	stop, stopNow := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(context.WithoutCancel(ctx), stop) }()
+	err = s.beginRebuild(ctx, names, how)
+	if errors.Is(err, pipeline.ErrRebuilding) {
+		show.Say("an interrupted rebuild continues where it stopped; " +
+			"what was changed by hand since then may need another one")
+		err = rebuildOthers(ctx, s, names, how)
+	}
+	if err == nil {
+		err = follow(ctx, show, names, s.Status)
+	}
+	if err == nil {
+		err = s.CatchUp(ctx, names...)
+	}
+	stopNow()
+	return errors.Join(err, <-done, s.Close())
+}
+
+// sinksOf is a configuration with no sinks but those of the named views.
+func sinksOf(cfg *config.Config, names []string) *config.Config {
+	some := *cfg
+	some.Sinks = slices.DeleteFunc(slices.Clone(cfg.Sinks), func(s config.Sink) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return cfg.View(name).Sink == s.Name })
+	})
+	return &some
+}
+
+// beginRebuild begins a rebuild of a program that is just starting. It gives up if a sink, or the source, does not
+// answer.
+func (s *Service) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
+	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
+	defer cancel()
+	err := s.Rebuild(patient, strings.Join(names, ","), how)
+	if patient.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	views, statusErr := s.Status(ctx)
+	for _, v := range views {
+		if slices.Contains(names, v.View) && v.Error != "" {
+			return fmt.Errorf("view %s: %s", v.View, v.Error)
+		}
+	}
+	return errors.Join(err, statusErr)
+}
+
+// rebuilder rebuilds views, in this process or in the one that runs.
+type rebuilder interface {
+	Status(ctx context.Context) ([]replicator.ViewStatus, error)
+	Rebuild(ctx context.Context, view string, how server.Rebuild) error
+}
+
+// rebuildOthers rebuilds those of the named views that are not being rebuilt; one whose swap is tried again is.
+func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.Rebuild) error {
+	views, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.ContainsFunc(views, func(v replicator.ViewStatus) bool {
+			return v.View == name && v.State == replicator.StateRebuilding
+		})
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	err = c.Rebuild(ctx, strings.Join(others, ","), how)
+	for _, name := range others {
+		if len(others) > 1 && isBusy(err) {
+			if one := c.Rebuild(ctx, name, how); one != nil && !isBusy(one) {
+				return one
+			}
+		}
+	}
+	if isBusy(err) {
+		return nil
+	}
+	return err
+}
+
+// isBusy reports whether what was asked for is under way.
+func isBusy(err error) bool {
+	return errors.Is(err, server.ErrBusy) && !errors.Is(err, pipeline.ErrPaused)
+}
+
+// How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a
+// person has to mend. The rebuild itself goes on being tried where a process runs.
+const (
+	rebuildPatience = 15 * time.Second
+	failedPatience  = 2 * time.Second
+)
+
+// follow shows the progress of a rebuild until it is done.
+func follow(ctx context.Context, show Display, names []string,
+	status func(context.Context) ([]replicator.ViewStatus, error)) error {
+	var trouble time.Time
+	for {
+		views, err := status(ctx)
+		if err != nil {
+			return err
+		}
+		p := progressOf(views, names)
+		if !p.busy {
+			show.Say("rebuilt: " + strings.Join(names, ", "))
+			return nil
+		}
+		show.Progress("rebuilding", p.rows, p.ratio)
+		switch {
+		case p.problem == "", p.well: // one that is in trouble holds up no other: those are followed to their end
+			trouble = time.Time{}
+		case trouble.IsZero():
+			trouble = time.Now()
+		case time.Since(trouble) > p.patience:
+			return errors.New(p.problem)
+		}
+		if pause.For(ctx, 200*time.Millisecond) != nil {
+			return errors.New("stopped following: the rebuild continues in the running process, or at the next start")
+		}
+	}
+}
+
+// progress is how far a rebuild of some views is.
+type progress struct {
+	busy     bool // it is not done
+	well     bool // some of it goes on without an error
+	rows     int64
+	ratio    float64
+	problem  string
+	patience time.Duration // with the problem
+}
+
+func progressOf(views []replicator.ViewStatus, names []string) progress {
+	p := progress{patience: rebuildPatience}
+	for _, v := range views {
+		if !slices.Contains(names, v.View) {
+			continue
+		}
+		switch v.State {
+		case replicator.StateRebuilding, replicator.StateFilling, replicator.StateStarting:
+			p.busy, p.well = true, p.well || v.Error == ""
+			p.rows, p.ratio = max(p.rows, v.FilledRows), max(p.ratio, v.Progress)
+		case replicator.StateFailed:
+			p.busy, p.patience = true, failedPatience
+		case replicator.StateRetrying, replicator.StatePaused: // one that is paused goes on once somebody resumes it
+			p.busy = true
+		}
+		if v.Error != "" {
+			p.problem = fmt.Sprintf("view %s: %s", v.View, v.Error)
+		}
+	}
+	return p
+}

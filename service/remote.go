@@ -1,0 +1,82 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"replicator"
+	"replicator/config"
+	"replicator/internal/pause"
+	"replicator/server"
+)
+
+// Client talks to the process that runs.
+func Client(cfg *config.Config) server.Client {
+	return server.Client{Address: cfg.HTTP.Listen, Token: cfg.HTTP.Token.Reveal()}
+}
+
+// SavedStatus is the status of views while nothing runs: what the store holds.
+func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStatus, error) {
+	saved, err := Checkpoints(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := countLetters(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var views []replicator.ViewStatus
+	for _, v := range cfg.Views {
+		for _, shard := range cfg.Source.Shards {
+			st := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: shard.Name, Kind: v.Kind, State: "stopped",
+				DeadLetters: counts[v.Name]}
+			for _, c := range saved {
+				if c.View == v.Name && c.Source == shard.Name {
+					st.Applied = c.Position
+					st.Position, _ = Place(c.Position)
+				}
+			}
+			views = append(views, st)
+		}
+	}
+	return views, nil
+}
+
+// Wait waits for a fence in the process that runs. A view that stands in the file, and that the process doesn't know
+// so, was just added or changed: until the process has read the file again, the view does not include the fence.
+func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []string,
+	timeout time.Duration) error {
+	c := Client(cfg)
+	for deadline := time.Now().Add(timeout); ; {
+		err := runsAsWritten(ctx, c, cfg, views)
+		if err == nil {
+			err = c.Wait(ctx, fence, views, max(time.Until(deadline), time.Millisecond))
+		}
+		if !errors.Is(err, server.ErrUnknown) || time.Now().After(deadline) {
+			return err
+		}
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// runsAsWritten returns an error that wraps server.ErrUnknown if the running process has another definition of a view.
+func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
+	if len(views) == 0 || cfg.Partial { // what a definition comes to is only known of the whole file
+		return nil
+	}
+	running, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range running {
+		if slices.Contains(views, v.View) && !replicator.SameDefinition(v.Definition, cfg.View(v.View).Fingerprint) {
+			return fmt.Errorf("view %q as the file defines it: %w", v.View, server.ErrUnknown)
+		}
+	}
+	return nil
+}

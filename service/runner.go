@@ -1,0 +1,166 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"replicator/config"
+	"replicator/server"
+)
+
+// Runner runs one configuration after another, with one HTTP server as long as it stays configured as it is.
+type Runner struct {
+	Setup   // with the first of them
+	Metrics *server.Metrics
+
+	// Reread says that the configuration is to be read again, by Load. One that can't be used changes nothing.
+	Reread <-chan os.Signal
+	Load   func() (*config.Config, error)
+
+	// UntilCaughtUp ends the run once every view includes all that was committed when it began.
+	UntilCaughtUp bool
+
+	front  *Front
+	http   config.HTTP
+	server *server.Server // nil: off
+}
+
+// Run runs the pipelines until stop is done and what was in flight is applied.
+func (r *Runner) Run(stop context.Context) error {
+	r.front = NewFront()
+	r.Metrics.Sources(r.front.SourceStats)
+	r.Metrics.Loaded()
+	defer r.hangUp()
+	cfg, old := r.Config, (*config.Config)(nil)
+	for {
+		next, err := r.run(stop, cfg)
+		var unusable notStartedError
+		switch {
+		case errors.As(err, &unusable) && old != nil:
+			r.Log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
+			r.Metrics.NotLoaded()
+			cfg, old = old, nil
+		case err != nil || next == nil:
+			return err
+		default:
+			cfg, old = next, cfg
+		}
+	}
+}
+
+// notStartedError: nothing was started with a configuration.
+type notStartedError struct{ error }
+
+func (e notStartedError) Unwrap() error { return e.error }
+
+// start makes what runs with a configuration, and lets it be asked.
+func (r *Runner) start(ctx context.Context, cfg *config.Config) (*Service, error) {
+	setup := r.Setup
+	setup.Config = cfg
+	s, err := New(ctx, setup, r.Metrics)
+	if err != nil {
+		return nil, notStartedError{err}
+	}
+	if err := r.listen(cfg.HTTP); err != nil {
+		return nil, notStartedError{errors.Join(err, s.Close())}
+	}
+	r.Metrics.Views(cfg.Views...)
+	r.front.enter(s)
+	return s, nil
+}
+
+// run runs the pipelines of one configuration until stop is done (nil), or until a signal brings another one.
+func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s, err := r.start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	stop, stopNow := context.WithCancel(stop)
+	defer stopNow()
+	r.Log.Info("running", "views", len(cfg.Views), "sinks", len(s.sinks), "http", cfg.HTTP.Listen)
+	var caughtUp error
+	var next *config.Config
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if next = r.reread(stop); next != nil {
+			stopNow()
+		}
+	})
+	if s.rounds != nil {
+		waiting.Go(func() { s.rounds.Run(stop) })
+	}
+	waiting.Go(func() { (&comparisons{service: s, open: map[comparison]*comparing{}}).run(stop) })
+	if r.UntilCaughtUp {
+		waiting.Go(func() {
+			if caughtUp = s.CatchUp(stop); caughtUp == nil {
+				caughtUp = s.compared(stop)
+			}
+			stopNow()
+		})
+	}
+	err = s.Run(ctx, stop)
+	stopNow()
+	waiting.Wait()
+	if next != nil {
+		caughtUp = nil // it was interrupted by the new configuration, whose run catches up
+	} else {
+		r.hangUp()
+	}
+	r.front.leave()
+	if err = errors.Join(err, caughtUp, s.Close()); err == nil && next == nil {
+		r.Log.Info("stopped: all that was in flight is applied and saved")
+	}
+	return next, err
+}
+
+// listen serves HTTP as configured. A server that is as it should be goes on: who asks it notices nothing.
+func (r *Runner) listen(as config.HTTP) (err error) {
+	if r.server != nil && r.http == as {
+		return nil
+	}
+	r.hangUp()
+	if as.Listen != "" {
+		r.server, err = server.Listen(as.Listen, as.Token.Reveal(), r.front, r.Metrics)
+	}
+	r.http = as
+	return err
+}
+
+// hangUp ends the HTTP server, if there is one.
+func (r *Runner) hangUp() {
+	if r.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = r.server.Close(ctx) // what is still under way is cut off
+	r.server = nil
+}
+
+// reread waits for a signal, and returns the configuration that the file then holds, if it could run; else it says what
+// is wrong with it, and waits on: the old one goes on. It returns nil once ctx is done.
+func (r *Runner) reread(ctx context.Context) *config.Config {
+	for {
+		select {
+		case <-r.Reread:
+		case <-ctx.Done():
+			return nil
+		}
+		next, err := r.Load()
+		if err == nil {
+			err = Define(next)
+		}
+		if err == nil {
+			r.Metrics.Loaded()
+			r.Log.Info("configuration reloaded", "file", next.File)
+			return next
+		}
+		r.Metrics.NotLoaded()
+		r.Log.Error("the reloaded configuration can't be used: the old one goes on", "error", err)
+	}
+}

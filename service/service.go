@@ -1,0 +1,243 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/config"
+	"replicator/pipeline"
+	"replicator/server"
+	"replicator/verify"
+)
+
+// Service is a configuration that runs: one pipeline for each sink and each shard of the source.
+type Service struct {
+	Setup
+	store   replicator.Store
+	metrics *server.Metrics
+	sinks   []replicator.Sink
+	lines   []line
+	rounds  *verify.Rounds // nil: views are verified only when asked
+}
+
+// line is a pipeline with the source that it reads by itself.
+type line struct {
+	engine
+	sink   string
+	source source
+	views  []*replicator.View
+}
+
+// engine is a pipeline, as it is used here.
+type engine interface {
+	Run(ctx, stop context.Context) error
+	Keeps(view string) bool
+	Status(deadLetters map[string]int) []replicator.ViewStatus
+	Wait(ctx context.Context, fence string, views []string) error
+	Renew(ctx context.Context, view string) error
+	Look(ctx context.Context, view string, cells []replicator.Cell) error
+	Rebuild(ctx context.Context, views []string, mode pipeline.RebuildMode, from string) error
+	Pause(ctx context.Context, view string) error
+	Resume(ctx context.Context, view string) error
+	Swapped() map[string]int64
+	Compared(view string, at int64)
+}
+
+// source is what a pipeline reads, and what is asked of it beside that.
+type source interface {
+	replicator.Source
+	Stats() canal.Stats
+	Retention(ctx context.Context, p replicator.Position) (time.Duration, error)
+	CheckOffset(ctx context.Context, table, text string) error
+	Close() error
+}
+
+// New makes the pipelines of a configuration. It connects to nothing but the checkpoint store; what is wrong with the
+// configuration is an InvalidError. metrics is nil where nobody asks for any.
+func New(ctx context.Context, setup Setup, metrics *server.Metrics) (*Service, error) {
+	if metrics == nil {
+		metrics = server.NewMetrics()
+	}
+	s := &Service{Setup: setup, metrics: metrics}
+	if err := Define(s.Config); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.store, err = openStore(ctx, s.Config); err != nil {
+		return nil, err
+	}
+	for i := range s.Config.Sinks {
+		if err := s.add(&s.Config.Sinks[i]); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	s.rounds = s.newRounds()
+	return s, nil
+}
+
+// add opens a sink and makes its pipelines.
+func (s *Service) add(sink *config.Sink) error {
+	views := ViewsOf(s.Config, sink.Name)
+	if len(views) == 0 {
+		s.Log.Warn("no view uses the sink", "sink", sink.Name)
+		return nil
+	}
+	opened, err := s.sink(sink.Name)
+	if err != nil {
+		return err
+	}
+	s.sinks = append(s.sinks, opened)
+	for _, shard := range s.Config.Source.Shards {
+		tables, err := tablesOf(s.Config, shard, views)
+		if err != nil {
+			return err
+		}
+		log := s.Log
+		if shard.Name != "" {
+			log = log.With("source", shard.Name)
+		}
+		from, err := NewSource(shard, tables, log, s.serverID())
+		if err != nil {
+			return err
+		}
+		own := clones(views)
+		s.lines = append(s.lines, line{sink: sink.Name, source: from, views: own, engine: &pipeline.Pipeline{
+			Name: sink.Name, Source: from, Sink: opened, Views: own, Store: s.store,
+			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
+			StartAt:  s.Config.Source.Start,
+			OnLost:   s.Config.Source.OnLost,
+			OnSwap:   s.Config.Source.OnSwap,
+			Observer: s.metrics, Log: log,
+			Memory:    s.Config.Limits.Memory,
+			Interval:  s.Config.Checkpoint.Interval,
+			Rate:      s.Config.Rebuild.Rate,
+			SavesIdle: s.Config.Checkpoint.Store != "mysql",
+		}})
+	}
+	return nil
+}
+
+// serverID is the replica id for the next source: the configured one and then others far from it, since of two replicas
+// with one id MariaDB ends the older.
+func (s *Service) serverID() uint32 {
+	if s.Config.Source.ServerID == 0 {
+		return 0
+	}
+	const apart = 10_000 // more than the readers that one source ever has
+	return s.Config.Source.ServerID + apart*uint32(len(s.lines))
+}
+
+// Run runs every pipeline until stop is done and each has drained.
+func (s *Service) Run(ctx, stop context.Context) error {
+	errs := make([]error, len(s.lines))
+	var wg sync.WaitGroup
+	for i, l := range s.lines {
+		wg.Go(func() { errs[i] = l.Run(ctx, stop) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// CatchUp returns nil once the named views (all, if none is named) include all that was committed when it was called. A
+// view that has failed is an error, once the others include it.
+func (s *Service) CatchUp(ctx context.Context, views ...string) error {
+	type fence struct {
+		line
+		at    string
+		views []string
+	}
+	var fences []fence
+	for _, l := range s.lines {
+		f := fence{line: l}
+		for _, v := range l.views {
+			if len(views) == 0 || slices.Contains(views, v.Name) {
+				f.views = append(f.views, v.Name)
+			}
+		}
+		if len(f.views) == 0 {
+			continue
+		}
+		var err error
+		if f.at, err = latest(ctx, l.source); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("source%s: asking for its position: %w; `replicator check` says what is missing",
+				inShard(l.source), err)
+		}
+		fences = append(fences, f)
+	}
+	var failed []string
+	for _, f := range fences {
+		for _, v := range f.views {
+			if err := f.Wait(ctx, f.at, []string{v}); err != nil {
+				failed = append(failed, fmt.Sprintf("sink %s%s: %v", f.sink, inShard(f.source), err))
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("stopped before every view had caught up")
+	case len(failed) > 0: // what concerns all views of a sink is said once
+		return errors.New(strings.Join(slices.Compact(failed), "\n"))
+	}
+	return nil
+}
+
+// SourceStats is what metrics show of the sources: one for each pipeline, which reads by itself.
+func (s *Service) SourceStats(ctx context.Context) []server.SourceStats {
+	all := make([]server.SourceStats, len(s.lines))
+	for i, l := range s.lines {
+		all[i] = l.stats(ctx)
+	}
+	return all
+}
+
+func (l line) stats(ctx context.Context) server.SourceStats {
+	read := l.source.Stats()
+	stats := server.SourceStats{Events: read.Events, Bytes: read.Bytes}
+	var oldest replicator.Position
+	for _, v := range l.Status(nil) {
+		if !v.Applied.IsZero() && (oldest.IsZero() || v.Applied.Order < oldest.Order) {
+			oldest = v.Applied
+		}
+		if v.ReadLag != nil && (stats.PositionAge == nil || *v.ReadLag > *stats.PositionAge) {
+			stats.PositionAge = v.ReadLag
+		}
+	}
+	if oldest.IsZero() {
+		return stats
+	}
+	left, err := l.source.Retention(ctx, oldest)
+	seconds := left.Seconds()
+	switch {
+	case errors.Is(err, replicator.ErrLost):
+		seconds = 0
+	case err != nil:
+		return stats
+	case left == canal.Forever:
+		seconds = math.Inf(1)
+	}
+	stats.Retention = &seconds
+	return stats
+}
+
+// Close closes what is open. Run has returned before.
+func (s *Service) Close() error {
+	var errs []error
+	for _, sink := range s.sinks {
+		errs = append(errs, sink.Close())
+	}
+	for _, l := range s.lines {
+		errs = append(errs, l.source.Close())
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,139 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/codec"
+	"replicator/config"
+	"replicator/view"
+)
+
+// Setup is a configuration, and how the sinks that it names are opened: what everything here begins with.
+type Setup struct {
+	Config   *config.Config
+	Log      *slog.Logger
+	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
+}
+
+// InvalidError: a configuration, or what was asked for, can't be carried out as it is written. Nothing was started.
+type InvalidError struct{ Err error }
+
+func (e InvalidError) Error() string { return e.Err.Error() }
+func (e InvalidError) Unwrap() error { return e.Err }
+
+// Define fills in what each view's definition comes to, its fingerprint, and checks that all views compile.
+func Define(cfg *config.Config) error {
+	if _, err := compile(cfg, cfg.Views, cfg.Tables); err != nil {
+		var at *view.KeyError
+		if errors.As(err, &at) {
+			key := "views." + at.View + "." + at.Key
+			err = &config.Problem{File: cfg.File, Line: cfg.Line(at.View, at.Key), Key: key, Text: at.Err.Error()}
+		} else {
+			err = fmt.Errorf("%s: %w", cfg.File, err)
+		}
+		return InvalidError{err}
+	}
+	for _, v := range cfg.Views {
+		v.Fingerprint = view.Fingerprint(v, cfg.Tables)
+	}
+	return nil
+}
+
+// compile makes the evaluator of some views; bodies are decoded by each table's codec.
+func compile(cfg *config.Config, views []*replicator.View, tables []replicator.Table) (replicator.Evaluator, error) {
+	return view.Compile(views, tables, view.Codecs{
+		JSON: codec.JSON,
+		Body: func(table string, names []string) (view.Decoder, error) {
+			c, err := codec.New(cfg.Table(table).Codec)
+			if err != nil {
+				return nil, err
+			}
+			return c.Decoder(names), nil
+		},
+	})
+}
+
+// sink opens a configured sink by its name.
+func (s Setup) sink(name string) (replicator.Sink, error) {
+	return s.OpenSink(s.Config, s.Config.Sink(name), s.Log)
+}
+
+// source makes the source of one shard, for looking at the given tables.
+func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Source, error) {
+	return NewSource(shard, tables, s.Log, 0)
+}
+
+// NewSource makes the source of one shard, which delivers the given tables. The DSN's readTimeout is how long the
+// binlog's connection may be silent, too; heartbeats come often enough for it. serverID is the replica id of its first
+// reader, further ones count up; 0: random.
+func NewSource(shard config.Shard, tables []replicator.Table, log *slog.Logger,
+	serverID uint32) (*canal.Source, error) {
+	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: serverID, Logger: log}
+	dsn, err := driver.ParseDSN(c.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may quote it
+	}
+	if dsn.ReadTimeout > 0 {
+		c.ReadTimeout, c.Heartbeat = dsn.ReadTimeout, dsn.ReadTimeout/3
+	}
+	return canal.New(c)
+}
+
+// ViewsOf are the views of one sink.
+func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
+	var views []*replicator.View
+	for _, v := range cfg.Views {
+		if v.Sink == sink {
+			views = append(views, v)
+		}
+	}
+	return views
+}
+
+// clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.
+func clones(views []*replicator.View) []*replicator.View {
+	own := make([]*replicator.View, len(views))
+	for i, v := range views {
+		c := *v
+		own[i] = &c
+	}
+	return own
+}
+
+// tablesOf are the tables of a shard that feed the views, with the columns that they need.
+func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) ([]replicator.Table, error) {
+	var tables []replicator.Table
+	var err error
+	for _, t := range cfg.ShardTables(shard) {
+		fed := slices.ContainsFunc(views, func(v *replicator.View) bool {
+			return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == t.Name })
+		})
+		if fed {
+			if t.Columns, err = view.Columns(views, t); err != nil {
+				return nil, InvalidError{fmt.Errorf("%s: %w", cfg.File, err)}
+			}
+			t.Values = valuesOf(cfg.Views, t.Name)
+			tables = append(tables, t)
+		}
+	}
+	return tables, nil
+}
+
+// valuesOf are the values of a table's column role that views name.
+func valuesOf(views []*replicator.View, table string) (values []string) {
+	for _, v := range views {
+		for _, f := range v.From {
+			if f.Table == table && f.Column != "" && !slices.Contains(values, f.Column) {
+				values = append(values, f.Column)
+			}
+		}
+	}
+	return values
+}

@@ -1,0 +1,94 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"replicator"
+	"replicator/config"
+	"replicator/server"
+	"replicator/verify"
+)
+
+// fenceTime is how long a verification waits until a view includes what was committed.
+const fenceTime = time.Minute
+
+// Verification compares views with the source, whether or not a process keeps them up meanwhile.
+type Verification struct {
+	Setup
+	Sample   float64 // share of the entities; 0: all
+	Rate     int     // cells a second; 0: no limit
+	Repair   bool
+	Progress func(view string, checked, estimate int64)
+}
+
+// Run verifies views one after the other. One that can't be verified does not hide what is found of the others: the
+// results are those of the views that could be. Once ctx is done there are none.
+func (v Verification) Run(ctx context.Context, names []string) (results []verify.Result, failed error) {
+	for _, name := range names {
+		total, err := v.shards(ctx, v.Config.View(name))
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		results = append(results, total)
+	}
+	return results, failed
+}
+
+// shards verifies a view against every shard of the source.
+func (v Verification) shards(ctx context.Context, view *replicator.View) (total verify.Result, err error) {
+	for i, shard := range v.Config.Source.Shards {
+		r, err := v.shard(ctx, shard, view)
+		if err != nil {
+			return total, err
+		}
+		if i == 0 {
+			total = r
+			continue
+		}
+		total.Checked += r.Checked
+		total.Missing += r.Missing
+		total.Stale += r.Stale
+		total.Extra += r.Extra
+		total.Dead += r.Dead
+		total.Repaired += r.Repaired
+		total.Differences = append(total.Differences, r.Differences...)
+	}
+	return total, nil
+}
+
+// shard verifies one view against one shard of the source.
+func (v Verification) shard(ctx context.Context, shard config.Shard,
+	view *replicator.View) (result verify.Result, err error) {
+	o, err := v.inspect(ctx, shard, view)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	return verify.Run(ctx, verify.Options{
+		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
+		Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: v.fence(ctx, o), Shard: numberOf(v.Config, shard),
+		Progress: func(checked, estimate int64) { v.Progress(view.Name, checked, estimate) },
+	})
+}
+
+// fence waits for the running process, if there is one.
+func (v Verification) fence(ctx context.Context, o *inspection) func(context.Context) error {
+	c := Client(v.Config)
+	if _, err := c.Status(ctx); errors.Is(err, server.ErrNotRunning) {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		at, err := o.source.Latest(ctx, nil)
+		if err != nil {
+			return err
+		}
+		pos, _ := Place(at)
+		return c.Wait(ctx, server.Fence{At: pos, Source: o.source.Name()}, []string{o.view.Name}, fenceTime)
+	}
+}
