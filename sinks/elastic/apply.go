@@ -4,33 +4,29 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net/http"
+	"slices"
 	"time"
 
 	"replicator"
 	"replicator/internal/pause"
+	"replicator/sinks/judge"
 )
 
-// change is what one op does to one document.
-type change struct {
-	op, view int
-	slot     string
-	do       replicator.Op
-	present  bool
-	fields   [][]byte
-	failed   error // why what it contributes could not be computed
-	bad      error // why what it contributes can't be stored
-	applied  bool  // State.Next says so, of the document as it was read last
-	dead     bool  // it is not applied, and the cell stands there as a dead letter
-}
-
-// batch is one call of Apply.
+// batch is one call of Apply or Compare.
 type batch struct {
+	*judge.Batch
 	target    *Target
 	ops       []replicator.Op
 	documents []*document
-	rejected  []replicator.Rejected // ops without a document
+	unplaced  []change // those that no document can be of, as their ids can't be made
+}
+
+// change is what one value of an op does to one document.
+type change struct {
+	op, value int
+	slot      slot  // what it makes of its cell, but for the state
+	bad       error // why what it contributes can't be stored
+	applied   bool  // it counts, by what is known of the document
 }
 
 // Apply implements replicator.Target. Every document is read, judged and written back on the condition that nobody
@@ -38,15 +34,14 @@ type batch struct {
 // without being read before, and those written lately are judged by what was written: the condition is the same, so
 // that is exact, too.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	b := &batch{target: t, ops: ops}
-	b.gather()
+	b := t.gather(ops)
 	b.recall()
 	b.guess()
 	pending := b.documents
 	for round := 0; len(pending) > 0; round++ {
 		if round > maxRounds {
-			return replicator.Applied{}, fmt.Errorf("%d documents of view %s were written by others each time they were to be written here",
-				len(pending), pending[0].keeper.view.Name)
+			return replicator.Applied{}, fmt.Errorf("%d documents of view %s were written by others each time they were to be "+
+				"written here", len(pending), pending[0].keeper.view.Name)
 		}
 		var err error
 		if pending, err = b.round(ctx, pending); err != nil {
@@ -60,35 +55,39 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 // maxRounds bounds the rounds that one batch may take. Of writers that meet at a document one always gets through.
 const maxRounds = 200
 
-// gather finds the document of each op and view. Ops of several cells of one entity share one.
-func (b *batch) gather() {
-	known := make(map[place]*document, len(b.ops))
-	b.documents = make([]*document, 0, len(b.ops))
-	for i, op := range b.ops {
-		slot := slotName(b.target.source, op.Cell)
-		for _, v := range op.Values {
-			k := b.target.kept[v.View]
-			c := &change{op: i, view: v.View, slot: slot, do: op, failed: v.Err}
+// gather finds the document of each value. Those of several cells of one entity share one.
+func (t *Target) gather(ops []replicator.Op) *batch {
+	b := &batch{Batch: judge.NewBatch(ops), target: t, ops: ops, documents: make([]*document, 0, len(ops))}
+	known := make(map[address]*document, len(ops))
+	for i := range ops {
+		cell := ops[i].Cell
+		name := slotName(t.source, cell)
+		for n, v := range ops[i].Values {
+			k := t.kept[v.View]
+			c := change{op: i, value: n, slot: slot{name: name, key: cell.Key}}
 			if v.Err == nil && len(v.Entries) > 0 {
-				c.fields, c.bad = k.contribution(v.Entries[0])
-				c.present = c.bad == nil
+				c.slot.fields, c.bad = k.contribution(v.Entries[0])
+				c.slot.Shown = c.bad == nil
 			}
-			id, routing, err := k.id(op.Cell)
+			c.slot.Dead = v.Err != nil || c.bad != nil
+			id, routing, err := k.id(cell)
 			if err != nil { // no document can be there: nothing to take away
-				if len(v.Entries) > 0 || v.Err != nil {
-					b.rejected = append(b.rejected, replicator.Rejected{Op: i, View: v.View, Err: cmp.Or(v.Err, err)})
+				if c.slot.Shown || c.slot.Dead {
+					c.bad = cmp.Or(v.Err, err)
+					b.unplaced = append(b.unplaced, c)
 				}
 				continue
 			}
-			d := known[place{v.View, id}]
+			d := known[address{v.View, id}]
 			if d == nil {
-				d = &document{index: k.generation.write, id: id, routing: routing, keeper: k, refused: map[string]error{}}
-				known[place{v.View, id}] = d
+				d = &document{index: k.generation.write, id: id, routing: routing, keeper: k}
+				known[address{v.View, id}] = d
 				b.documents = append(b.documents, d)
 			}
 			d.changes = append(d.changes, c)
 		}
 	}
+	return b
 }
 
 // round takes documents one step on and returns those that are not done.
@@ -104,7 +103,7 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 	}
 	var writes, left []*document
 	for _, d := range pending {
-		if err := d.decide(); err != nil {
+		if err := b.decide(d); err != nil {
 			return nil, err
 		}
 		switch {
@@ -139,55 +138,54 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 
 // decide judges the document's changes and makes what is to be written: nothing, if all are stale. It may find that it
 // must know more of the document; then that is no longer known.
-func (d *document) decide() error {
-	if d.read == nil {
-		d.read = contents{}
-		if d.exists {
-			var err error
-			if d.read, err = d.keeper.parse(d.source); err != nil {
-				return err
-			}
+func (b *batch) decide(d *document) error {
+	if d.read == nil && d.exists {
+		var err error
+		if d.read, err = d.keeper.parse(d.source); err != nil {
+			return err
 		}
 	}
-	next, changed := contents{}, false
-	for name, s := range d.read {
-		next[name] = s
-	}
-	for _, c := range d.changes {
-		old := next[c.slot]
+	next, changed := slices.Clone(d.read), false
+	for i := range d.changes {
+		c := &d.changes[i]
+		old := next.find(c.slot.name)
 		if old == nil {
-			old = &slot{state: replicator.Unseen}
+			old = &slot{name: c.slot.name, Known: judge.Unseen}
 		}
-		state, applies := old.state.Next(c.do)
+		state, applies := b.Judge(c.op, c.value, old.Known)
 		if !applies && d.remembered { // another writer's look may have lowered the version since
 			d.forget()
 			return nil
 		}
-		c.dead = !applies && old.dead
-		if c.applied = applies; applies {
-			s := &slot{key: c.do.Cell.Key, state: state, present: c.present, dead: c.failed != nil || c.bad != nil, fields: c.fields}
+		switch c.applied = applies; {
+		case applies:
+			c.slot.State = state
 			if !d.keeper.merged {
-				next = contents{} // the only cell there is
+				next = next[:0] // the only cell there is
 			}
-			next[c.slot], changed = s, true
-		} else if state != old.state {
+			next = next.with(&c.slot)
+		case state != old.State:
 			kept := *old
-			kept.key, kept.state = c.do.Cell.Key, state
+			kept.key, kept.State = c.slot.key, state
 			if err := d.keeper.complete(&kept, d.source); err != nil {
 				return err
 			}
-			next[c.slot], changed = &kept, true
+			next = next.with(&kept)
+		default:
+			continue
 		}
+		changed = true
 	}
 	for name := range d.refused {
-		if s := next[name]; s != nil && s.present {
+		if s := next.find(name); s != nil && s.Shown {
 			kept := *s
-			kept.present, kept.dead = false, true
-			next[name], changed = &kept, true
+			kept.Shown, kept.Dead = false, true
+			next, changed = next.with(&kept), true
 		}
 	}
 	d.next = nil
 	if changed {
+		d.keeper.sort(next)
 		d.next = next
 	}
 	return nil
@@ -199,112 +197,31 @@ func (d *document) forget() {
 	clear(d.refused) // of other cells it may be over; of the batch's own it will show again
 }
 
-// Items that Elasticsearch had no room for are sent again, a few times; then the pipeline waits, which it does longer.
-const (
-	maxTries   = 6
-	firstDelay = 50 * time.Millisecond
-)
-
-// refuse decides what follows from a write that failed: another look at the document, another try after a while, or a
-// value that can't be stored. Everything else is an error.
-func (d *document) refuse() (wait time.Duration, err error) {
-	f := d.failure
-	switch {
-	case f.Status == http.StatusConflict:
-		d.forget()
-		return 0, nil
-	case f.isGone():
-		return 0, gone(d.index)
-	case f.isTemporary() && d.tries < maxTries && !f.isBlock():
-		d.tries++
-		delay := firstDelay << d.tries
-		return delay/2 + rand.N(delay/2), nil
-	case f.isClosed(): // no fault of the document
-	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
-		return 0, d.blame(f)
-	}
-	return 0, ofView(fmt.Errorf("writing a document of view %s: %w", d.keeper.view.Name, f.classify()), d.keeper.view)
-}
-
-// blame finds which cell's contribution a document was refused for. A merged document may show a field of another cell
-// than the one that changed: one that was hidden behind it until now.
-func (d *document) blame(f *failure) error {
-	reason := error(f)
-	if f.Status == http.StatusRequestEntityTooLarge {
-		reason = errTooLarge(0)
-	}
-	find := d.keeper.misnamed
-	if field := f.field(); field != "" {
-		find = func(c contents) (string, suspect) { return d.keeper.supplier(c, field) }
-	}
-	if name, s := find(d.next); name != "" {
-		return d.reject(name, fmt.Errorf("%w; %s is %s", reason, s.field, s.kind))
-	}
-	for _, c := range d.changes {
-		if c.applied && d.next[c.slot].present {
-			return d.reject(c.slot, reason)
-		}
-	}
-	for name, s := range d.next {
-		if s.present {
-			return d.reject(name, reason)
-		}
-	}
-	return fmt.Errorf("view %s: its index refuses even a document without fields: %w; rebuild the view", d.keeper.view.Name, f)
-}
-
-func (d *document) reject(slot string, reason error) error {
-	d.refused[slot] = reason
-	return nil
-}
-
 // outcome says what became of the ops.
 func (b *batch) outcome() replicator.Applied {
-	out := replicator.Applied{Rejected: b.rejected}
-	views, applied := make([]int, len(b.ops)), make([]int, len(b.ops))
+	for i := range b.unplaced {
+		c := &b.unplaced[i]
+		b.Reject(c.op, c.value, c.bad)
+	}
 	for _, d := range b.documents {
-		first := -1
-		reported := map[string]bool{}
-		for i, c := range d.changes {
-			views[c.op]++
-			if !c.applied {
-				continue
-			}
-			applied[c.op]++
-			if first < 0 {
-				first = i
-			}
-			reported[c.slot] = true
-			err := c.bad
-			if err == nil {
-				err = d.refused[c.slot]
-			}
-			if err != nil {
-				out.Rejected = append(out.Rejected, replicator.Rejected{Op: c.op, View: c.view, Err: err})
-			}
+		for i := range d.changes {
+			c := &d.changes[i]
+			b.Reject(c.op, c.value, cmp.Or(c.bad, d.refused[c.slot.name]))
 		}
 		for name, err := range d.refused {
-			if !reported[name] && first >= 0 { // of a cell that has no op in this batch: it is told with the op that brought it out
-				c := d.changes[first]
-				err = fmt.Errorf("the field's value is that of cell %s of the same document: %w", name, err)
-				out.Rejected = append(out.Rejected, replicator.Rejected{Op: c.op, View: c.view, Err: err})
-			}
+			b.rejectBeside(d, name, err)
 		}
 	}
-	for _, r := range b.rejected {
-		applied[r.Op]++
+	return b.Applied()
+}
+
+// rejectBeside tells of a cell that was refused and has no op in the batch with the op that brought it out.
+func (b *batch) rejectBeside(d *document, name string, err error) {
+	if slices.ContainsFunc(d.changes, func(c change) bool { return c.applied && c.slot.name == name }) {
+		return
 	}
-	for i := range b.ops {
-		if views[i] > 0 && applied[i] == 0 {
-			out.Stale = append(out.Stale, i)
-		}
+	if i := slices.IndexFunc(d.changes, func(c change) bool { return c.applied }); i >= 0 {
+		err = fmt.Errorf("the field's value is that of cell %s of the same document: %w", name, err)
+		b.RejectBeside(d.changes[i].op, d.keeper.place, err)
 	}
-	for _, d := range b.documents {
-		for _, c := range d.changes {
-			if c.dead && applied[c.op] == 0 {
-				out.Dead = append(out.Dead, replicator.ValueAt{Op: c.op, View: c.view})
-			}
-		}
-	}
-	return out
 }

@@ -3,7 +3,6 @@ package elastic
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,7 +34,7 @@ type document struct {
 	index       string // the alias to write to
 	id, routing string
 	keeper      *keeper // nil for a registry
-	changes     []*change
+	changes     []change
 
 	known      bool // whether it exists is known, or taken for granted
 	remembered bool // it was not read: what is known is what it was when it was written last
@@ -50,10 +49,6 @@ type document struct {
 	text    []byte   // what is to be written, rendered
 	failure *failure // how the last read or write ended; nil if it succeeded
 	written bool
-}
-
-func appendBase64(dst []byte, s string) []byte {
-	return base64.StdEncoding.AppendEncode(dst, []byte(s))
 }
 
 // read reads documents, as they are now and not as of the last refresh. They are read whole: three quarters of what a
@@ -97,8 +92,8 @@ func (c *client) readEach(ctx context.Context, documents []*document) error {
 // size is about how large the document will be.
 func (d *document) size() int {
 	n := 500
-	for _, c := range d.changes {
-		for _, f := range c.fields {
+	for i := range d.changes {
+		for _, f := range d.changes[i].slot.fields {
 			n += len(f)
 		}
 	}

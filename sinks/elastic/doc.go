@@ -3,7 +3,7 @@
 //
 // # Promises
 //
-//   - What decides about a write is replicator.State.Next, on a state that is kept in the document itself and changes
+//   - What decides about a write is replicator.State.Next (judge.Batch), on a state that is kept in the document itself and changes
 //     only with it: any number of replicators may write, and crash between any two requests.
 //   - What Apply returned is durable as the index's translog.durability says (by default: yes).
 //   - Integers and decimals of any size stand in _source digit for digit. A value that can't be stored as it is (text
@@ -53,8 +53,11 @@
 //
 // # What is where
 //
-// elastic.go Config, New, Open, Marks, Forget · client.go requests · errors.go what failed, said without values ·
-// index.go generations and aliases · registry.go marks · document.go a document's form · apply.go a batch · bulk.go
-// reading and writing many documents · memory.go what was written lately · shadow.go rebuilds · compare.go what is
-// really held · target.go versions, refresh · sweep.go what a fill did not confirm · check.go findings.
+// elastic.go Config, New, Open, Marks, Forget · target.go an open target · apply.go a batch · refused.go what follows
+// from a write that failed · document.go a document's form · bulk.go reading and writing many documents · memory.go what
+// was written lately · compare.go what is really held · sweep.go walks · stray.go what came from no cell · registry.go
+// marks · index.go generations and aliases · retired.go indexes that are not needed any more · shadow.go rebuilds ·
+// check.go findings · client.go requests · errors.go what failed, said without values.
+//
+// What every sink decides alike is in package judge.
 package elastic

@@ -3,6 +3,7 @@ package elastic
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // stateField is where a document keeps what the sink remembers of its cells.
@@ -21,6 +23,7 @@ const stateField = "_replicator"
 // keeper keeps one view in its index.
 type keeper struct {
 	view       *replicator.View
+	place      int // in Target.Views
 	generation *generation
 	merged     bool     // several cells may share a document: it then keeps the fields of each
 	names      [][]byte // the fields' names, quoted, with a colon
@@ -52,15 +55,61 @@ func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 
 // slot is what a document holds of one cell.
 type slot struct {
-	key     replicator.Key
-	state   replicator.State
-	present bool     // it contributes
-	dead    bool     // it does not because it is a dead letter
-	fields  [][]byte // JSON texts in the order of the view's fields, nil where one is missing
+	name string // slotName of the cell
+	key  replicator.Key
+	judge.Known
+	fields [][]byte // JSON texts in the order of the view's fields, nil where one is missing
 }
 
-// contents are a document: its cells by slotName.
-type contents map[string]*slot
+// field is what the cell gives to a field, the view's i-th; nil if nothing.
+func (s *slot) field(i int) []byte {
+	if !s.Shown || s.fields == nil {
+		return nil
+	}
+	return s.fields[i]
+}
+
+// contents are the cells of a document. What is written has them in the order in which a merge takes them.
+type contents []*slot
+
+// find is the cell of a name; nil if there is none.
+func (c contents) find(name string) *slot {
+	for _, s := range c {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// known is what the document says of the cell of a name.
+func (c contents) known(name string) judge.Known {
+	if s := c.find(name); s != nil {
+		return s.Known
+	}
+	return judge.Unseen
+}
+
+// with puts a cell in, in place of the one of its name.
+func (c contents) with(s *slot) contents {
+	for i := range c {
+		if c[i].name == s.name {
+			c[i] = s
+			return c
+		}
+	}
+	return append(c, s)
+}
+
+// sort brings cells into the order in which the view takes fields from them. Those of one key and several sources may
+// have keys of different types, so it goes by the sources' names.
+func (k *keeper) sort(c contents) {
+	slices.SortFunc(c, func(a, b *slot) int {
+		_, first, _ := cellOf(a.name, "")
+		_, second, _ := cellOf(b.name, "")
+		return cmp.Or(judge.Order(k.view, first, second), cmp.Compare(a.name, b.name))
+	})
+}
 
 // slotName tells cells of one document apart: TABLE.COLUMN, with @SOURCE where there are shards. It is stored.
 func slotName(source string, c replicator.Cell) string {
@@ -108,19 +157,17 @@ func (k *keeper) parse(source []byte) (contents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a document's state can't be read: %w; rebuild view %s", err, k.view.Name)
 	}
-	all := contents{}
+	all := make(contents, 0, len(state.Cells))
 	for name, s := range state.Cells {
 		if s == nil {
 			continue
 		}
-		c := &slot{key: replicator.Key(s.Key), state: replicator.State{Version: s.Version, Order: s.Order, AsOf: s.AsOf}, dead: s.Dead}
-		if k.merged {
-			c.present = s.Fields != nil
-			c.fields = k.fieldsOf(s.Fields)
-		} else {
-			c.present = !state.Hidden
+		c := &slot{name: name, key: replicator.Key(s.Key)}
+		c.State = replicator.State{Version: s.Version, Order: s.Order, AsOf: s.AsOf}
+		if c.Dead, c.Shown = s.Dead, !state.Hidden; k.merged {
+			c.Shown, c.fields = s.Fields != nil, k.fieldsOf(s.Fields)
 		}
-		all[name] = c
+		all = append(all, c)
 	}
 	return all, nil
 }
@@ -144,7 +191,7 @@ func readState(source []byte) (state storedState, err error) {
 
 // complete gives the only cell of a document what the document shows, for when it has to be written again as it is.
 func (k *keeper) complete(s *slot, source []byte) error {
-	if k.merged || !s.present || s.fields != nil {
+	if k.merged || !s.Shown || s.fields != nil {
 		return nil
 	}
 	var top map[string]json.RawMessage
@@ -226,53 +273,16 @@ func storable(v any, depth int) error {
 	return nil
 }
 
-// slots are the names of a document's cells in the order that a merge takes them.
-func (k *keeper) slots(c contents) []string {
-	type place struct {
-		name   string
-		feed   int
-		column string
-	}
-	places := make([]place, 0, len(c))
-	for name, s := range c {
-		_, cell, ok := cellOf(name, s.key)
-		p := place{name: name, feed: -1, column: cell.Column}
-		if ok {
-			p.feed = k.view.Feed(cell)
-		}
-		places = append(places, p)
-	}
-	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.feed, b.feed), cmp.Compare(a.column, b.column), cmp.Compare(a.name, b.name))
-	})
-	names := make([]string, len(places))
-	for i, p := range places {
-		names[i] = p.name
-	}
-	return names
-}
-
 // render appends the document's source, a JSON object on one line: the merged fields, then the state.
 func (k *keeper) render(dst []byte, c contents) []byte {
-	names := []string{""}
-	if len(c) == 1 {
-		for name := range c {
-			names[0] = name
-		}
-	} else {
-		names = k.slots(c)
-	}
 	hidden, dead := true, false
 	for _, s := range c {
-		hidden, dead = hidden && !s.present, dead || s.dead
+		hidden, dead = hidden && !s.Shown, dead || s.Dead
 	}
 	dst = append(dst, '{')
 	for i := range k.view.Fields {
-		for _, name := range names {
-			if s := c[name]; s.present && s.fields != nil && s.fields[i] != nil {
-				dst = append(append(append(dst, k.names[i]...), s.fields[i]...), ',')
-				break
-			}
+		if giver := judge.Giver(len(c), func(n int) bool { return c[n].field(i) != nil }); giver >= 0 {
+			dst = append(append(append(dst, k.names[i]...), c[giver].fields[i]...), ',')
 		}
 	}
 	dst = append(dst, `"_replicator":{`...)
@@ -283,30 +293,30 @@ func (k *keeper) render(dst []byte, c contents) []byte {
 		dst = append(dst, `"dead":true,`...)
 	}
 	dst = append(dst, `"cells":{`...)
-	for i, name := range names {
+	for i, s := range c {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = k.renderSlot(dst, name, c[name])
+		dst = k.renderSlot(dst, s)
 	}
 	return append(dst, "}}}"...)
 }
 
-func (k *keeper) renderSlot(dst []byte, name string, s *slot) []byte {
-	dst = append(replicator.AppendJSON(dst, name), `:{"k":"`...)
-	dst = appendBase64(dst, string(s.key))
+func (k *keeper) renderSlot(dst []byte, s *slot) []byte {
+	dst = append(replicator.AppendJSON(dst, s.name), `:{"k":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, []byte(s.key))
 	dst = append(dst, `","v":`...)
-	dst = strconv.AppendInt(dst, s.state.Version, 10)
+	dst = strconv.AppendInt(dst, s.State.Version, 10)
 	dst = append(dst, `,"o":`...)
-	dst = strconv.AppendInt(dst, s.state.Order, 10)
-	if s.state.AsOf != 0 {
+	dst = strconv.AppendInt(dst, s.State.Order, 10)
+	if s.State.AsOf != 0 {
 		dst = append(dst, `,"a":`...)
-		dst = strconv.AppendInt(dst, s.state.AsOf, 10)
+		dst = strconv.AppendInt(dst, s.State.AsOf, 10)
 	}
-	if s.dead {
+	if s.Dead {
 		dst = append(dst, `,"d":true`...)
 	}
-	if k.merged && s.present {
+	if k.merged && s.Shown {
 		dst = append(dst, `,"f":{`...)
 		first := true
 		for i, f := range s.fields {
@@ -322,72 +332,4 @@ func (k *keeper) renderSlot(dst []byte, name string, s *slot) []byte {
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')
-}
-
-// supplier is the name of the slot whose value a merged document shows for a field, and what it is; "" if none does.
-// Elasticsearch names a member of an object by its path.
-func (k *keeper) supplier(c contents, field string) (slot string, suspect suspect) {
-	for i, f := range k.view.Fields {
-		if f.Name != field && !strings.HasPrefix(field, f.Name+".") {
-			continue
-		}
-		for _, name := range k.slots(c) {
-			if s := c[name]; s.present && s.fields != nil && s.fields[i] != nil {
-				return name, newSuspect(f.Name, s.fields[i])
-			}
-		}
-	}
-	return "", suspect
-}
-
-// misnamed returns the slot that a document has a member from whose name no mapping can hold; "" if none has.
-func (k *keeper) misnamed(c contents) (slot string, suspect suspect) {
-	for i, f := range k.view.Fields {
-		for _, name := range k.slots(c) {
-			if s := c[name]; s.present && s.fields != nil && s.fields[i] != nil && hasOddName(s.fields[i]) {
-				return name, newSuspect(f.Name, s.fields[i])
-			}
-		}
-	}
-	return "", suspect
-}
-
-// suspect is a field that a document was refused for, and the kind of its value.
-type suspect struct{ field, kind string }
-
-func newSuspect(field string, value []byte) suspect {
-	kind := "a number"
-	switch value[0] {
-	case '"':
-		kind = "a text"
-	case '{':
-		kind = "an object"
-	case '[':
-		kind = "a list"
-	case 't', 'f':
-		kind = "a boolean"
-	}
-	return suspect{field, kind}
-}
-
-// hasOddName reports whether JSON has a member whose name no mapping can hold: it is blank, or empty before, between or
-// behind dots.
-func hasOddName(value []byte) bool {
-	var v any
-	return json.Unmarshal(value, &v) == nil && oddName(v)
-}
-
-func oddName(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return slices.ContainsFunc(v, oddName)
-	case map[string]any:
-		for name, e := range v {
-			blank := func(part string) bool { return strings.TrimSpace(part) == "" }
-			if slices.ContainsFunc(strings.Split(name, "."), blank) || oddName(e) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 func FuzzSlotNamesTellCellsApart(f *testing.F) {
@@ -48,12 +49,18 @@ func testKeeper(merged bool) *keeper {
 func TestADocumentReadsBackAsItWasWritten(t *testing.T) {
 	for _, merged := range []bool{false, true} {
 		k := testKeeper(merged)
-		c := contents{"cell.b": {key: "i\x00\xff", present: true, fields: [][]byte{[]byte("1"), []byte(`{"deep":[1.10]}`)},
-			state: replicator.State{Version: 1<<62 + 1, Order: 1<<61 + 1, AsOf: 3}}}
-		if merged {
-			c["cell.a"] = &slot{key: "i", present: true, fields: [][]byte{[]byte(`"first"`), nil}, state: replicator.State{Version: replicator.NoVersion, Order: 2}}
-			c["cell.gone"] = &slot{key: "i", state: replicator.State{Version: replicator.NoVersion, Order: 2, AsOf: 2}}
+		state := func(version, order, asOf int64) replicator.State {
+			return replicator.State{Version: version, Order: order, AsOf: asOf}
 		}
+		c := contents{{name: "cell.b", key: "i\x00\xff", fields: [][]byte{[]byte("1"), []byte(`{"deep":[1.10]}`)},
+			Known: judge.Known{Shown: true, State: state(1<<62+1, 1<<61+1, 3)}}}
+		if merged {
+			c = append(c,
+				&slot{name: "cell.a", key: "i", fields: [][]byte{[]byte(`"first"`), nil},
+					Known: judge.Known{Shown: true, State: state(replicator.NoVersion, 2, 0)}},
+				&slot{name: "cell.gone", key: "i", Known: judge.Known{State: state(replicator.NoVersion, 2, 2)}})
+		}
+		k.sort(c)
 		text := k.render(nil, c)
 		back, err := k.parse(text)
 		if err != nil {
@@ -64,6 +71,7 @@ func TestADocumentReadsBackAsItWasWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		k.sort(back)
 		if again := k.render(nil, back); string(again) != string(text) {
 			t.Errorf("%s is written again as\n%s", text, again)
 		}
@@ -82,7 +90,7 @@ func TestTheStateIsFoundWhereverItStands(t *testing.T) {
 		"{\n  \"_replicator\" : " + state + "\n}",
 	} {
 		c, err := testKeeper(false).parse([]byte(source))
-		if err != nil || c["cell.a"] == nil || c["cell.a"].state.Version != 7 {
+		if err != nil || c.find("cell.a") == nil || c.known("cell.a").State.Version != 7 {
 			t.Errorf("%s is read as %v, %v", source, c, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Config says where an Elasticsearch is and how to get in.
@@ -80,11 +81,12 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t := &Target{sink: s, source: source, views: slices.Clone(views), marked: make([]replicator.Standing, len(views))}
+	t := &Target{sink: s, source: source, views: slices.Clone(views)}
 	var refused []error
-	for _, v := range views {
+	for i, v := range views {
 		k, err := s.keep(v, source)
 		if err == nil {
+			k.place = i
 			err = s.settle(ctx, k)
 		}
 		if err != nil {
@@ -111,7 +113,8 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
 		return nil, replicator.Fatal(fmt.Errorf("nothing makes ids of its template"))
 	}
-	k := &keeper{view: v, merged: s.mayShare(v, source), documentID: s.config.DocumentID}
+	k := &keeper{view: v, documentID: s.config.DocumentID}
+	k.merged = source != "" || judge.Shares(v, s.hasColumn) // cells of several shards may have one key
 	for _, f := range v.Fields {
 		if f.Name == stateField {
 			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name that the program keeps its own state under: rename it", f.Name))
@@ -121,10 +124,7 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	return k, nil
 }
 
-// mayShare reports whether several cells may contribute to one document. Cells of different shards may have one key.
-func (s *Sink) mayShare(v *replicator.View, source string) bool {
-	return source != "" || len(v.From) > 1 || (v.From[0].Column == "" && s.columns[v.From[0].Table])
-}
+func (s *Sink) hasColumn(table string) bool { return s.columns[table] }
 
 // ours lists the indexes of the sink's views.
 func (s *Sink) ours(ctx context.Context) ([]*generation, error) {

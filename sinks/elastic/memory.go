@@ -1,9 +1,11 @@
 package elastic
 
 import (
+	"slices"
 	"sync"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // memory knows how documents were when this target wrote them last, of those written lately: an update of one then
@@ -11,11 +13,11 @@ import (
 // the document is read; and what it takes for stale is read first.
 type memory struct {
 	mu         sync.Mutex
-	young, old map[place]memo
+	young, old map[address]memo
 }
 
-// place is a document's: a view, and an id in its index.
-type place struct {
+// address is where a document is: in a view, by its id.
+type address struct {
 	view int
 	id   string
 }
@@ -30,13 +32,13 @@ type memo struct {
 // maxYoung is how many documents the younger half holds, some 150 bytes each. The older half goes when it is full.
 const maxYoung = 50_000
 
-func (m *memory) get(p place) (memo, bool) {
+func (m *memory) get(at address) (memo, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if d, ok := m.young[p]; ok {
+	if d, ok := m.young[at]; ok {
 		return d, true
 	}
-	d, ok := m.old[p]
+	d, ok := m.old[at]
 	return d, ok
 }
 
@@ -45,20 +47,19 @@ func (m *memory) note(d *document) {
 	if d.keeper.merged {
 		return // fields of other cells would have to be remembered, too
 	}
-	c := d.changes[0]
-	p := place{c.view, d.id}
+	at, name := address{d.keeper.place, d.id}, d.changes[0].slot.name
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.old, p)
-	s := d.next[c.slot]
+	delete(m.old, at)
+	s := d.next.find(name)
 	if !d.written || s == nil {
-		delete(m.young, p)
+		delete(m.young, at)
 		return
 	}
 	if m.young == nil || len(m.young) >= maxYoung {
-		m.young, m.old = map[place]memo{}, m.young
+		m.young, m.old = map[address]memo{}, m.young
 	}
-	m.young[p] = memo{slot: c.slot, state: s.state, seq: d.seq, term: d.term}
+	m.young[at] = memo{slot: name, state: s.State, seq: d.seq, term: d.term}
 }
 
 // recall takes what is remembered of documents for known.
@@ -67,12 +68,42 @@ func (b *batch) recall() {
 		if d.keeper.merged {
 			continue
 		}
-		c := d.changes[0]
-		m, ok := b.target.memory.get(place{c.view, d.id})
-		if !ok || m.slot != c.slot {
+		s := &d.changes[0].slot
+		m, ok := b.target.memory.get(address{d.keeper.place, d.id})
+		if !ok || m.slot != s.name {
 			continue
 		}
 		d.known, d.remembered, d.exists, d.seq, d.term = true, true, true, m.seq, m.term
-		d.read = contents{m.slot: {key: c.do.Cell.Key, state: m.state}}
+		d.read = contents{{name: s.name, key: s.key, Known: judge.Known{State: m.state}}}
 	}
+}
+
+// guess takes documents for new where most have been lately: a create then costs one request, and one more where it is
+// wrong. A look is at a cell that is known.
+func (b *batch) guess() {
+	if b.target.newShare.Load() < 500 {
+		return
+	}
+	for _, d := range b.documents {
+		d.known = d.known || !slices.ContainsFunc(d.changes, func(c change) bool { return b.ops[c.op].AsOf != 0 })
+	}
+}
+
+// learn notes how many documents were new.
+func (b *batch) learn() {
+	created, others := 0, 0
+	for _, d := range b.documents {
+		switch {
+		case !d.exists:
+			created++
+		case !d.remembered:
+			others++
+		}
+	}
+	if created+others == 0 {
+		return
+	}
+	share := int64(1000 * created / (created + others))
+	old := b.target.newShare.Load()
+	b.target.newShare.Store((old + share) / 2) // of two lanes at once one is lost: it is a guess
 }

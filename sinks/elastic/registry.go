@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // registryID is the id of the document in each index that holds the marks: beside the data, so that whoever removes,
@@ -74,7 +75,7 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 			r := read[n]
 			before := maps.Clone(r.Marks)
 			if err := change(i, &r); err != nil {
-				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
+				return nil, err
 			}
 			if documents[n].text, err = r.render(); err != nil {
 				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
@@ -128,54 +129,55 @@ func (t *Target) readRegistries(ctx context.Context, kept []int, documents []*do
 
 // register gives each view a mark for the source where it has none.
 func (t *Target) register(ctx context.Context) error {
+	at := make([]replicator.Standing, len(t.views))
 	_, err := t.update(ctx, func(view int, r *registry) error {
 		m, ok := r.Marks[t.source]
 		if !ok {
 			m = replicator.StoredStanding{Phase: replicator.PhaseFilling}
 			r.Marks[t.source] = m
 		}
-		t.marked[view] = m.Standing()
+		at[view] = m.Standing()
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("registering the views: %w", err)
 	}
+	t.marks = judge.NewMarks(t.views, at)
 	return nil
 }
 
-// Mark implements replicator.Target.
+// Mark implements replicator.Target. A view whose every source has now filled it is shown.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.kept) == 0 {
-		return nil
-	}
-	marked := make([]replicator.Standing, len(t.kept))
-	registries, err := t.update(ctx, func(view int, r *registry) error {
-		m, ok := r.Marks[t.source]
-		if !ok {
-			return fmt.Errorf("its mark is gone: %w", replicator.ErrSinkLost)
+	err := t.marks.Mark(at, func(marking *judge.Marking) error {
+		registries, err := t.update(ctx, func(view int, r *registry) error {
+			m, ok := r.Marks[t.source]
+			if !ok {
+				return marking.Gone(view)
+			}
+			raised, err := marking.Raise(view, m.Standing())
+			r.Marks[t.source] = raised.Stored()
+			return err
+		})
+		if err != nil {
+			return t.replaced(ctx, err)
 		}
-		stood := m.Standing()
-		if stood.Below(t.marked[view]) {
-			return fmt.Errorf("its mark fell: %w", replicator.ErrSinkLost)
-		}
-		marked[view] = stood.Raise(at)
-		r.Marks[t.source] = marked[view].Stored()
-		return nil
+		return t.showFilled(ctx, registries)
 	})
-	if err != nil {
-		return t.replaced(ctx, err)
+	if err == nil {
+		t.sink.removeRetired(ctx)
 	}
-	t.marked = marked
+	return err
+}
+
+// showFilled lets aliases show the views that have been filled since they were opened.
+func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 	for i, k := range t.kept {
 		if !k.generation.shown && k.view.Shadows == "" && t.isFilled(registries[i]) {
 			if err := t.takeOver(ctx, k); err != nil {
-				return fmt.Errorf("view %s: %w", t.views[i].Name, err)
+				return fmt.Errorf("view %s: %w", k.view.Name, err)
 			}
 		}
 	}
-	t.sink.removeRetired(ctx)
 	return nil
 }
 

@@ -10,13 +10,12 @@ import (
 // judged applies ops to documents as they were read, by id, and returns what is written of each: no server is asked.
 func judged(t testing.TB, target *Target, sources map[string]string, ops ...replicator.Op) map[string]string {
 	t.Helper()
-	b := &batch{target: target, ops: ops}
-	b.gather()
+	b := target.gather(ops)
 	written := map[string]string{}
 	for _, d := range b.documents {
 		source, exists := sources[d.id]
 		d.known, d.exists, d.source = true, exists, []byte(source)
-		if err := d.decide(); err != nil {
+		if err := b.decide(d); err != nil {
 			t.Fatal(err)
 		}
 		if d.next != nil {
@@ -142,15 +141,14 @@ func BenchmarkJudging(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/merged=%v", name, merged), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					batch := &batch{target: target, ops: second}
-					batch.gather()
+					batch := target.gather(second)
 					for _, d := range batch.documents {
 						source, exists := sources[d.id]
 						d.known, d.exists = true, exists
 						if exists {
 							d.source = []byte(source)
 						}
-						if err := d.decide(); err != nil || d.next == nil {
+						if err := batch.decide(d); err != nil || d.next == nil {
 							b.Fatal(err)
 						}
 						d.text = k.render(d.text[:0], d.next)

@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Unclaimed implements replicator.Tidier. There is nothing of the kind: a fill from the start writes to an index of its
@@ -18,7 +17,7 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// page is where a sweep goes on.
+// page is where a walk goes on.
 type page struct {
 	View  int             `json:"view"`
 	Point string          `json:"point,omitempty"` // a point in time: what the pages are of
@@ -30,45 +29,29 @@ const keepPoint = "15m"
 
 // Outdated implements replicator.Target. It pages through all documents that show something, or would if no cell of
 // theirs were a dead letter, view by view.
-func (t *Target) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
-	p, err := parsePage(after)
-	if err != nil || p.View >= len(t.kept) {
+func (t *Target) Outdated(
+	ctx context.Context, before int64, after string, limit int,
+) ([]replicator.Cell, string, error) {
+	var p page
+	if err := judge.At(after, &p); err != nil || p.View >= len(t.kept) {
 		return nil, "", err
 	}
-	view := p.View
 	either := map[string]any{"bool": map[string]any{"should": []any{filter(), dead()}}}
-	cells, next, err := t.search(ctx, view, either, after, limit, func(s *slot) bool {
-		return (s.present || s.state.Version != replicator.NoVersion) && max(s.state.Order, s.state.AsOf) < before
-	})
-	if err == nil && next == "" && view+1 < len(t.kept) {
-		next = page{View: view + 1}.String()
+	cells, next, err := t.walk(ctx, p.View, either, after, limit, func(k judge.Known) bool { return k.Outdated(before) })
+	if err == nil && next == "" && p.View+1 < len(t.kept) {
+		next = judge.Cursor(page{View: p.View + 1})
 	}
 	return cells, next, err
 }
 
-func parsePage(after string) (p page, err error) {
-	if after == "" {
-		return p, nil
-	}
-	if err = json.Unmarshal([]byte(after), &p); err != nil {
-		return p, fmt.Errorf("a sweep can't go on: %w", err)
-	}
-	return p, nil
-}
-
-func (p page) String() string {
-	text, _ := json.Marshal(p) // text and numbers can always be marshalled
-	return string(text)
-}
-
-// sweep pages through the documents that a view shows, and returns those cells of theirs that are wanted.
-func (t *Target) sweep(ctx context.Context, view int, after string, limit int, wanted func(*slot) bool) ([]replicator.Cell, string, error) {
-	return t.search(ctx, view, filter(), after, limit, wanted)
+// Held implements replicator.Target. A document that somebody else put there has no cell: see Strays.
+func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.walk(ctx, view, filter(), after, limit, func(judge.Known) bool { return true })
 }
 
 // Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.search(ctx, view, dead(), after, limit, func(s *slot) bool { return s.dead })
+	return t.walk(ctx, view, dead(), after, limit, func(k judge.Known) bool { return k.Dead })
 }
 
 // dead finds the documents that have a dead letter.
@@ -76,8 +59,10 @@ func dead() map[string]any {
 	return map[string]any{"term": map[string]any{stateField + ".dead": true}}
 }
 
-// search pages through the documents that a query finds, and returns those cells of theirs that are wanted.
-func (t *Target) search(ctx context.Context, view int, query map[string]any, after string, limit int, wanted func(*slot) bool) ([]replicator.Cell, string, error) {
+// walk pages through the documents that a query finds, and returns those cells of theirs that are wanted.
+func (t *Target) walk(
+	ctx context.Context, view int, query map[string]any, after string, limit int, wanted func(judge.Known) bool,
+) ([]replicator.Cell, string, error) {
 	found, next, err := t.hits(ctx, view, query, after, limit)
 	if err != nil {
 		return nil, "", err
@@ -88,8 +73,9 @@ func (t *Target) search(ctx context.Context, view int, query map[string]any, aft
 		if err != nil {
 			return nil, "", err
 		}
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if from, c, ok := cellOf(name, all[name].key); ok && from == t.source && wanted(all[name]) {
+		t.kept[view].sort(all)
+		for _, s := range all {
+			if from, c, ok := cellOf(s.name, s.key); ok && from == t.source && wanted(s.Known) {
 				cells = append(cells, c)
 			}
 		}
@@ -106,10 +92,12 @@ type hit struct {
 }
 
 // hits pages through the documents of a view that a query finds.
-func (t *Target) hits(ctx context.Context, view int, query map[string]any, after string, limit int) (found []hit, next string, err error) {
+func (t *Target) hits(
+	ctx context.Context, view int, query map[string]any, after string, limit int,
+) (found []hit, next string, err error) {
 	k := t.kept[view]
-	p, err := parsePage(after)
-	if err != nil {
+	var p page
+	if err := judge.At(after, &p); err != nil {
 		return nil, "", err
 	}
 	p.View = view
@@ -120,7 +108,8 @@ func (t *Target) hits(ctx context.Context, view int, query map[string]any, after
 		var opened struct {
 			ID string `json:"id"`
 		}
-		if err := t.sink.client.call(ctx, esapi.OpenPointInTimeRequest{Index: []string{k.generation.write}, KeepAlive: keepPoint}, &opened); err != nil {
+		open := esapi.OpenPointInTimeRequest{Index: []string{k.generation.write}, KeepAlive: keepPoint}
+		if err := t.sink.client.call(ctx, open, &opened); err != nil {
 			return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 		}
 		p.Point = opened.ID
@@ -129,10 +118,11 @@ func (t *Target) hits(ctx context.Context, view int, query map[string]any, after
 		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 	}
 	if len(found) < limit { // the last page
-		_ = t.sink.client.call(ctx, esapi.ClosePointInTimeRequest{Body: body(map[string]any{"id": p.Point})}, nil) // else it ends by itself
+		end := esapi.ClosePointInTimeRequest{Body: body(map[string]any{"id": p.Point})}
+		_ = t.sink.client.call(ctx, end, nil) // it ends by itself, too
 		return found, "", nil
 	}
-	return found, p.String(), nil
+	return found, judge.Cursor(p), nil
 }
 
 // page reads the next documents, and moves p on.

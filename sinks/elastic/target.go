@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Target is some views of one source, open. It is safe for concurrent use.
@@ -21,13 +21,10 @@ type Target struct {
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 
-	memory memory
+	memory   memory
+	newShare atomic.Int64 // of documents that were new when they were written, lately, in thousandths
 
-	// freshness is the share of documents that were new when they were written, lately, in thousandths.
-	freshness atomic.Int64
-
-	mu     sync.Mutex            // held by Mark
-	marked []replicator.Standing // by view, as this target saw or marked it last
+	marks *judge.Marks
 }
 
 var (
@@ -35,43 +32,12 @@ var (
 	_ replicator.Refresher = (*Target)(nil)
 )
 
-// guess takes documents for new where most have been lately: a create then costs one request, and one more where it is
-// wrong. A reset is about a cell that is known.
-func (b *batch) guess() {
-	if b.target.freshness.Load() < 500 {
-		return
-	}
-	for _, d := range b.documents {
-		d.known = d.known || !slices.ContainsFunc(d.changes, func(c *change) bool { return c.do.AsOf != 0 })
-	}
-}
-
-// learn notes how many documents were new.
-func (b *batch) learn() {
-	created, others := 0, 0
-	for _, d := range b.documents {
-		switch {
-		case !d.exists:
-			created++
-		case !d.remembered:
-			others++
-		}
-	}
-	if created+others == 0 {
-		return
-	}
-	share := int64(1000 * created / (created + others))
-	old := b.target.freshness.Load()
-	b.target.freshness.Store((old + share) / 2) // of two lanes at once one is lost: it is a guess
-}
-
 // Versions implements replicator.Target.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
-	versions := make([]int64, len(cells))
+	versions := judge.NewVersions(len(cells))
 	var documents []*document
 	var of []int
 	for i, c := range cells {
-		versions[i] = replicator.NoVersion
 		for _, k := range t.kept {
 			if !k.view.Feeds(c) {
 				continue
@@ -87,23 +53,17 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 	if err := t.sink.client.read(ctx, documents); err != nil {
 		return nil, fmt.Errorf("reading versions: %w", t.replaced(ctx, err))
 	}
-	seen := make([]bool, len(cells))
 	for n, d := range documents {
-		i, version := of[n], replicator.NoVersion
+		var stands contents
 		if d.exists {
-			all, err := d.keeper.parse(d.source)
-			if err != nil {
+			var err error
+			if stands, err = d.keeper.parse(d.source); err != nil {
 				return nil, err
 			}
-			if s := all[slotName(t.source, cells[i])]; s != nil {
-				version = s.state.Version
-			}
 		}
-		if !seen[i] || version < versions[i] {
-			versions[i], seen[i] = version, true
-		}
+		versions.Add(of[n], stands.known(slotName(t.source, cells[of[n]])).State.Version)
 	}
-	return versions, nil
+	return versions.Lowest(), nil
 }
 
 // errReplaced: another replicator swapped in a rebuilt view since the target was opened.

@@ -1,0 +1,130 @@
+package elastic
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator/sinks/judge"
+)
+
+// Items that Elasticsearch had no room for are sent again, a few times; then the pipeline waits, which it does longer.
+const (
+	maxTries   = 6
+	firstDelay = 50 * time.Millisecond
+)
+
+// refuse decides what follows from a write that failed: another look at the document, another try after a while, or a
+// value that can't be stored. Everything else is an error.
+func (d *document) refuse() (wait time.Duration, err error) {
+	f := d.failure
+	switch {
+	case f.Status == http.StatusConflict:
+		d.forget()
+		return 0, nil
+	case f.isGone():
+		return 0, gone(d.index)
+	case f.isTemporary() && d.tries < maxTries && !f.isBlock():
+		d.tries++
+		delay := firstDelay << d.tries
+		return delay/2 + rand.N(delay/2), nil
+	case f.isClosed(): // no fault of the document
+	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
+		return 0, d.blame(f)
+	}
+	return 0, ofView(fmt.Errorf("writing a document of view %s: %w", d.keeper.view.Name, f.classify()), d.keeper.view)
+}
+
+// blame finds which cell's contribution a document was refused for. A merged document may show a field of another cell
+// than the one that changed: one that was hidden behind it until now.
+func (d *document) blame(f *failure) error {
+	reason := error(f)
+	if f.Status == http.StatusRequestEntityTooLarge {
+		reason = errTooLarge(0)
+	}
+	suspected := hasOddName
+	if field := f.field(); field != "" { // a member of an object is named by its path
+		suspected = func(name string, _ []byte) bool { return name == field || strings.HasPrefix(field, name+".") }
+	}
+	if s, field := d.suspect(suspected); s != nil {
+		value := d.keeper.view.Fields[field].Name + " is " + kindOf(s.fields[field])
+		return d.reject(s, fmt.Errorf("%w; %s", reason, value))
+	}
+	for i := range d.changes {
+		if c := &d.changes[i]; c.applied {
+			if s := d.next.find(c.slot.name); s.Shown {
+				return d.reject(s, reason)
+			}
+		}
+	}
+	for _, s := range d.next {
+		if s.Shown {
+			return d.reject(s, reason)
+		}
+	}
+	return fmt.Errorf("view %s: its index refuses even a document without fields: %w; rebuild the view",
+		d.keeper.view.Name, f)
+}
+
+func (d *document) reject(s *slot, reason error) error {
+	if d.refused == nil {
+		d.refused = map[string]error{}
+	}
+	d.refused[s.name] = reason
+	return nil
+}
+
+// suspect is the first field that is suspected, and the cell that gives it; nil if there is none.
+func (d *document) suspect(suspected func(name string, value []byte) bool) (s *slot, field int) {
+	for i, f := range d.keeper.view.Fields {
+		giver := judge.Giver(len(d.next), func(n int) bool {
+			value := d.next[n].field(i)
+			return value != nil && suspected(f.Name, value)
+		})
+		if giver >= 0 {
+			return d.next[giver], i
+		}
+	}
+	return nil, 0
+}
+
+// kindOf is what a field's value is, for messages: values themselves are not shown.
+func kindOf(value []byte) string {
+	switch value[0] {
+	case '"':
+		return "a text"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 't', 'f':
+		return "a boolean"
+	}
+	return "a number"
+}
+
+// hasOddName reports whether a field's value has a member whose name no mapping can hold: it is blank, or empty before,
+// between or behind dots.
+func hasOddName(_ string, value []byte) bool {
+	var v any
+	return json.Unmarshal(value, &v) == nil && oddName(v)
+}
+
+func oddName(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, oddName)
+	case map[string]any:
+		for name, e := range v {
+			blank := func(part string) bool { return strings.TrimSpace(part) == "" }
+			if slices.ContainsFunc(strings.Split(name, "."), blank) || oddName(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
