@@ -82,6 +82,29 @@ func TestTheOutcomeOfABatch(t *testing.T) {
 	}
 }
 
+func TestTheOutcomeOfABatchThatIsAppliedInParts(t *testing.T) {
+	ops := []replicator.Op{put(9, 9, 0, 2), put(8, 8, 2), put(7, 7, 2)}
+	first, second := NewPart([]int{0, 2}), NewPart([]int{2})
+	first.Add(0, put(9, 9, 0, 1))
+	first.Add(1, put(8, 8, 1))
+	first.Add(2, put(7, 7, 1))
+	second.Add(0, put(9, 9, 0))
+	second.Add(1, put(8, 8, 0))
+	second.Add(2, put(7, 7, 0))
+	b := NewBatch(ops)
+	b.Include(&first, replicator.Applied{Stale: []int{1, 2}, Dead: []replicator.ValueAt{{Op: 1, View: 1}, {Op: 2, View: 1}}})
+	b.Include(&second, replicator.Applied{Stale: []int{2}, Rejected: []replicator.Rejected{{Op: 0, View: 0, Err: errWide}}})
+	want := replicator.Applied{ // the second op counts in one part
+		Stale: []int{2}, Dead: []replicator.ValueAt{{Op: 2, View: 2}}, Rejected: []replicator.Rejected{{Op: 0, View: 2, Err: errWide}},
+	}
+	if got := b.Applied(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if at := second.At(1, 0); at != (replicator.ValueAt{Op: 1, View: 2}) {
+		t.Errorf("a value of a part is at %+v", at)
+	}
+}
+
 func TestAStateIsKeptAlsoWhereAnOpDoesNotCount(t *testing.T) {
 	known := Known{State: replicator.State{Version: 9, Order: 20}}
 	b := NewBatch([]replicator.Op{{Version: 4, AsOf: 10, Values: []replicator.Value{{}}}})

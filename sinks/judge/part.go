@@ -1,0 +1,56 @@
+package judge
+
+import (
+	"slices"
+
+	"replicator"
+)
+
+// Part is what of a batch another target applies, one of several that keep its views together: some of the ops, with
+// some of their values or of the values' entries, in the other target's numbers of views.
+type Part struct {
+	Ops   []replicator.Op
+	of    []int // by op: its place in the batch
+	views []int // by the other target's view: its place in the batch's target
+}
+
+// NewPart is of nothing yet. views are the other target's, as the batch's target counts them.
+func NewPart(views []int) Part { return Part{views: views} }
+
+// Add adds what the other target gets of an op.
+func (p *Part) Add(place int, op replicator.Op) {
+	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
+}
+
+// At is the place in the batch of a value of the part.
+func (p *Part) At(op, view int) replicator.ValueAt {
+	return replicator.ValueAt{Op: p.of[op], View: p.views[view]}
+}
+
+// Include notes what became of a part. A value counts if it does in one part, and can't be held if one can't hold it.
+func (b *Batch) Include(p *Part, outcome replicator.Applied) {
+	stale := make([]bool, len(p.Ops))
+	for _, i := range outcome.Stale {
+		stale[i] = true
+	}
+	for i, op := range p.Ops {
+		for _, value := range op.Values {
+			v := b.verdict(p.At(i, value.View))
+			v.judged, v.applied = true, v.applied || !stale[i]
+		}
+	}
+	for _, d := range outcome.Dead {
+		b.verdict(p.At(d.Op, d.View)).dead = true
+	}
+	for _, r := range outcome.Rejected {
+		if v := b.verdict(p.At(r.Op, r.View)); v.why == nil {
+			v.why = r.Err
+		}
+	}
+}
+
+// verdict is that on an op's value for a view.
+func (b *Batch) verdict(at replicator.ValueAt) *verdict {
+	value := slices.IndexFunc(b.ops[at.Op].Values, func(v replicator.Value) bool { return v.View == at.View })
+	return &b.verdicts[b.first[at.Op]+value]
+}
