@@ -6,85 +6,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"replicator"
 	"replicator/internal/pause"
+	"replicator/sinks/judge"
 )
 
-// item is one op of a batch, converted, and what became of it.
+// item is one op of a batch, converted, and what the transaction at hand decided about it. One that is repeated decides
+// anew.
 type item struct {
-	place  int // in the batch
-	op     *replicator.Op
-	entity string
-	cell   string
-	values []converted
-
-	// What the transaction at hand decided. A transaction that is repeated decides anew.
+	place         int // in the batch
+	op            *replicator.Op
+	entity        string
+	cell          string
+	values        []converted
 	before, after cellState
-	applied       []bool // by value
-	stale         bool
 }
 
 // converted is what an op contributes to one view, in the target's own types.
 type converted struct {
 	keeper *keeper
 	key    []any
-	stored []byte // nil: nothing, or nothing that can be held
+	rows   []row  // none: it contributes nothing, or nothing that can be held
+	kept   string // their stored form, where the keeper will need it
 	digest uint64
 	err    error // the value can't be held
+
+	old     *viewState // what is known of the cell in the view
+	applies bool
 }
 
 // Apply implements replicator.Target.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	var applied replicator.Applied
+	batch := judge.NewBatch(ops)
 	items := make([]*item, 0, len(ops))
 	for i := range ops {
 		it := t.convert(i, &ops[i])
-		if len(it.entity) > maxEntity || len(it.cell) > maxCell {
-			for _, c := range it.values {
-				err := fmt.Errorf("the cell's key is longer than the %d bytes that can be remembered", maxEntity)
-				applied.Rejected = append(applied.Rejected, replicator.Rejected{Op: i, View: c.keeper.place, Err: err})
+		fits := len(it.entity) <= maxEntity && len(it.cell) <= maxCell
+		for n := range it.values {
+			if !fits {
+				it.values[n].err = fmt.Errorf("the cell's key is longer than the %d bytes that can be remembered", maxEntity)
 			}
-			continue
+			batch.Reject(i, n, it.values[n].err)
 		}
-		items = append(items, it)
+		if fits {
+			items = append(items, it)
+		}
 	}
 	// In the order of their keys: neighbours share pages, and batches that meet take their locks in one order.
 	slices.SortFunc(items, func(a, b *item) int {
 		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.cell, b.cell))
 	})
-	for rest := items; len(rest) > 0; {
-		n := min(len(rest), maxList)
-		if err := t.applyOrSplit(ctx, rest[:n]); err != nil {
+	for some := range slices.Chunk(items, maxList) {
+		if err := t.applyOrSplit(ctx, batch, some); err != nil {
 			return replicator.Applied{}, t.explain(err)
 		}
-		rest = rest[n:]
 	}
-	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
-	for _, it := range items {
-		if it.stale {
-			applied.Stale = append(applied.Stale, it.place)
-		}
-		for i, c := range it.values {
-			if c.err != nil && it.applied[i] {
-				applied.Rejected = append(applied.Rejected, replicator.Rejected{Op: it.place, View: c.keeper.place, Err: c.err})
-			}
-			if it.stale && it.before.find(c.keeper.id).dead() {
-				applied.Dead = append(applied.Dead, replicator.ValueAt{Op: it.place, View: c.keeper.place})
-			}
-		}
-	}
-	return applied, nil
+	return batch.Applied(), nil
 }
 
 // convert makes an item of an op.
 func (t *Target) convert(place int, op *replicator.Op) *item {
 	it := &item{place: place, op: op, entity: entityID(t.source, op.Cell.Key), cell: cellID(op.Cell)}
 	it.values = make([]converted, len(op.Values))
-	it.applied = make([]bool, len(op.Values))
 	key, err := op.Cell.Key.Values()
 	for i, v := range op.Values {
 		c := &it.values[i]
@@ -104,7 +92,6 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 	if c.key, c.err = c.keeper.key(key); c.err != nil || v.Err != nil {
 		return
 	}
-	var rows []row
 	for _, e := range v.Entries {
 		r, err := c.keeper.kind.row(c.keeper, e, version)
 		if err != nil {
@@ -112,67 +99,71 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 			return
 		}
 		if r != nil {
-			rows = append(rows, r)
+			c.rows = append(c.rows, r)
 		}
 	}
-	if len(rows) == 0 {
+	if len(c.rows) == 0 {
 		return
 	}
-	if len(rows) > 1 && c.keeper.single {
-		c.err = fmt.Errorf("the table takes one row a key, and there are %d", len(rows))
+	if len(c.rows) > 1 && c.keeper.single {
+		c.err = fmt.Errorf("the table takes one row a key, and there are %d", len(c.rows))
 		return
 	}
-	stored := appendRows(nil, rows)
+	stored := appendRows(nil, c.rows)
 	if 2*len(stored) > packet {
 		c.err = fmt.Errorf("%d bytes are too much for the server's max_allowed_packet, %d", len(stored), packet)
 		return
 	}
-	c.stored, c.digest = stored, digest(c.keeper.salt, stored)
+	c.digest = digest(c.keeper.salt, stored)
+	if c.keeper.shared || c.keeper.ledger {
+		c.kept = string(stored)
+	}
 }
 
 // reject makes a value contribute nothing.
-func (c *converted) reject(err error) { c.stored, c.digest, c.err = nil, deadDigest, err }
+func (c *converted) reject(err error) { c.rows, c.kept, c.digest, c.err = nil, "", deadDigest, err }
 
 // applyOrSplit applies items in one transaction; if the server refuses one because of a value, in smaller ones, until
 // the value is found and rejected.
-func (t *Target) applyOrSplit(ctx context.Context, items []*item) error {
-	err := t.applyPatiently(ctx, items)
+func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item) error {
+	err := t.applyPatiently(ctx, batch, items)
 	reason := dataReason(err)
 	var at *viewError
 	if reason == "" || !errors.As(err, &at) {
 		return err
 	}
 	if t.grown() { // perhaps because of what somebody else wrote
-		return t.applyOrSplit(ctx, items)
+		return t.applyOrSplit(ctx, batch, items)
 	}
 	if len(items) > 1 {
 		half := len(items) / 2
-		if err := t.applyOrSplit(ctx, items[:half]); err != nil {
+		if err := t.applyOrSplit(ctx, batch, items[:half]); err != nil {
 			return err
 		}
-		return t.applyOrSplit(ctx, items[half:])
+		return t.applyOrSplit(ctx, batch, items[half:])
 	}
 	rejected := false
 	for i := range items[0].values {
 		c := &items[0].values[i]
-		if (c.keeper.place == at.view || at.view == allViews) && c.stored != nil {
+		if (c.keeper.place == at.view || at.view == allViews) && len(c.rows) > 0 {
 			c.reject(errors.New(reason))
+			batch.Reject(items[0].place, i, c.err)
 			rejected = true
 		}
 	}
 	if !rejected {
 		return t.cannotTakeBack(at, err) // not because of what this item brings
 	}
-	return t.applyOrSplit(ctx, items)
+	return t.applyOrSplit(ctx, batch, items)
 }
 
 // attempts is how often a transaction is tried that the server chose to give up for another one. Small tables are read
 // from end to end even for a few keys, and then lanes that share no key meet; that passes as the tables grow.
 const attempts = 10
 
-func (t *Target) applyPatiently(ctx context.Context, items []*item) error {
+func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item) error {
 	for i := 1; ; i++ {
-		err := t.applyOnce(ctx, items)
+		err := t.applyOnce(ctx, batch, items)
 		if err == nil || !transient(err) || i == attempts {
 			return err
 		}
@@ -197,19 +188,19 @@ func (t *Target) explain(err error) error {
 }
 
 // applyOnce applies items in one transaction.
-func (t *Target) applyOnce(ctx context.Context, items []*item) error {
+func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*item) error {
 	tx, err := t.sink.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
-	if err := t.applyIn(w, items); err != nil {
+	if err := t.applyIn(w, batch, items); err != nil {
 		return rollback(tx, err)
 	}
 	return tx.Commit()
 }
 
-func (t *Target) applyIn(w *writer, items []*item) error {
+func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item) error {
 	partitions := make([]int, 0, len(items))
 	entities := make([]string, 0, len(items))
 	var cells []string
@@ -233,13 +224,13 @@ func (t *Target) applyIn(w *writer, items []*item) error {
 	}
 	var changed []*item
 	for _, it := range items {
-		it.decide(states[it.entity][it.cell], t.retired)
+		it.decide(batch, states[it.entity][it.cell], t.retired)
 		if !bytes.Equal(it.before.append(nil), it.after.append(nil)) {
 			changed = append(changed, it)
 		}
 	}
-	for i, k := range t.kept {
-		changes, err := t.changes(i, items, states)
+	for _, k := range t.kept {
+		changes, err := t.changes(k, items, states)
 		if err != nil {
 			return err
 		}
@@ -256,141 +247,100 @@ func (t *Target) applyIn(w *writer, items []*item) error {
 }
 
 // decide judges the op for each of its views.
-func (it *item) decide(before cellState, retired map[uint32]bool) {
+func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]bool) {
 	it.before = before
 	it.after = slices.DeleteFunc(slices.Clone(before), func(v viewState) bool { return retired[v.view] })
-	it.stale = len(it.values) > 0
 	for i := range it.values {
 		c := &it.values[i]
-		state := replicator.Unseen
-		old := before.find(c.keeper.id)
-		if old != nil {
-			state = old.state
-		}
-		next, ok := state.Next(*it.op)
-		it.applied[i] = ok
-		if !ok {
-			if old != nil {
-				it.after.find(c.keeper.id).state = next
+		c.old = before.find(c.keeper.id)
+		var next replicator.State
+		next, c.applies = batch.Judge(it.place, i, c.old.known())
+		switch {
+		case c.applies:
+			v := viewState{view: c.keeper.id, state: next, digest: c.digest, kept: c.kept}
+			if c.old != nil {
+				*it.after.find(c.keeper.id) = v
+			} else {
+				it.after = append(it.after, v)
 			}
-			continue
-		}
-		it.stale = false
-		v := viewState{view: c.keeper.id, state: next, digest: c.digest}
-		if c.keeper.shared || c.keeper.ledger {
-			v.kept = c.stored
-		}
-		if old != nil {
-			*it.after.find(c.keeper.id) = v
-		} else {
-			it.after = append(it.after, v)
+		case c.old != nil:
+			it.after.find(c.keeper.id).state = next
 		}
 	}
 }
 
-// changes finds the keys whose contributions to view n changed: those whose digest did, those that the view sees for
-// the first time, and those that were looked at in full, because a repair writes what the state says is there already.
-func (t *Target) changes(n int, items []*item, states map[string]map[string]cellState) ([]change, error) {
-	k := t.kept[n]
+// changes finds the keys whose contributions to a view changed: those whose digest did, those that the view sees for the
+// first time, and those that were looked at in full, because a repair writes what the state says is there already.
+func (t *Target) changes(k *keeper, items []*item, states map[string]map[string]cellState) ([]change, error) {
 	if k.ledger {
 		return ledgerChanges(k, items)
 	}
 	var changes []change
-	at := map[string]int{} // by entity: where its change stands
+	entity := "" // whose change was added last: the cells of an entity stand side by side
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]
-			if c.keeper != k || !it.applied[i] || c.key == nil {
+			if c.keeper != k || !c.applies || c.key == nil {
 				continue
 			}
-			old := it.before.find(k.id)
 			rewrite := it.op.AsOf != 0 || it.op.Rewrite
-			if old != nil && old.digest == c.digest && !rewrite {
+			if c.old != nil && c.old.digest == c.digest && !rewrite {
 				continue
 			}
-			held := old == nil && !k.fresh.Load() || old.contributes() || rewrite
-			if !k.shared {
-				rows, err := contribution(c.stored)
+			switch {
+			case !k.shared:
+				held := c.old == nil && !k.fresh.Load() || c.old.known().Shown || rewrite
+				changes = append(changes, change{key: c.key, rows: [][]row{c.rows}, held: held})
+			case it.entity != entity:
+				entity = it.entity
+				rows, err := t.gather(k, entity, items, states[entity])
 				if err != nil {
 					return nil, err
 				}
-				changes = append(changes, change{key: c.key, rows: [][]row{rows}, held: held})
-			} else if _, ok := at[it.entity]; !ok {
-				at[it.entity] = len(changes)
-				changes = append(changes, change{key: c.key, held: true})
+				changes = append(changes, change{key: c.key, rows: rows, held: true})
 			}
 		}
-	}
-	if !k.shared {
-		return changes, nil
-	}
-	for entity, i := range at {
-		rows, err := t.gather(k, entity, items, states[entity])
-		if err != nil {
-			return nil, err
-		}
-		changes[i].rows = rows
 	}
 	return changes, nil
 }
 
-// gather collects what all cells of an entity contribute to a view, those of the batch included, in the order of its
-// feeds.
+// gather collects what all cells of an entity contribute to a view, those of the batch included, in their order there.
 func (t *Target) gather(k *keeper, entity string, items []*item, states map[string]cellState) ([][]row, error) {
-	type part struct {
-		feed int
-		cell replicator.Cell
-		kept []byte
+	current := maps.Clone(states)
+	if current == nil {
+		current = map[string]cellState{}
 	}
-	var parts []part
-	take := func(cell string, state cellState) error {
-		v := state.find(k.id)
-		if v == nil || len(v.kept) == 0 {
-			return nil
-		}
-		c, err := parseCell(t.source, []byte(entity), []byte(cell))
-		if err != nil {
-			return err
-		}
-		parts = append(parts, part{feed: k.view.Feed(c), cell: c, kept: v.kept})
-		return nil
-	}
-	here := map[string]bool{}
 	first, _ := slices.BinarySearchFunc(items, entity, func(it *item, e string) int { return cmp.Compare(it.entity, e) })
 	for _, it := range items[first:] {
 		if it.entity != entity {
 			break
 		}
-		here[it.cell] = true
-		if err := take(it.cell, it.after); err != nil {
-			return nil, err
-		}
+		current[it.cell] = it.after
 	}
-	for cell, state := range states {
-		if !here[cell] {
-			if err := take(cell, state); err != nil {
-				return nil, err
-			}
-		}
+	type contribution struct {
+		cell replicator.Cell
+		rows []row
 	}
-	slices.SortFunc(parts, func(a, b part) int {
-		return cmp.Or(cmp.Compare(a.feed, b.feed), cmp.Compare(a.cell.Table, b.cell.Table), cmp.Compare(a.cell.Column, b.cell.Column))
-	})
-	var rows [][]row
-	for _, p := range parts {
-		r, err := parseRows(p.kept)
+	var all []contribution
+	for id, state := range current {
+		v := state.find(k.id)
+		if v == nil || v.kept == "" {
+			continue
+		}
+		cell, err := parseCell(t.source, entity, id)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, r)
+		rows, err := parseRows(v.kept)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, contribution{cell, rows})
+	}
+	slices.SortFunc(all, func(a, b contribution) int { return judge.Order(k.view, a.cell, b.cell) })
+	rows := make([][]row, len(all))
+	for i, c := range all {
+		rows[i] = c.rows
 	}
 	return rows, nil
-}
-
-// contribution is the rows of a stored form; none if it is nil.
-func contribution(stored []byte) ([]row, error) {
-	if stored == nil {
-		return nil, nil
-	}
-	return parseRows(stored)
 }

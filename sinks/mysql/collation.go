@@ -109,7 +109,7 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 	for i, w := range wanted {
 		args[i] = w
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN ("+marks(len(args))+")", args...)
+	rows, err := s.db.QueryContext(ctx, "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN ("+placeholders(len(args))+")", args...)
 	if err != nil {
 		return "", "", classify(err, "asking for the server's collations")
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Held implements replicator.Target. What only other shards of the source put there is left to them.
@@ -123,12 +124,12 @@ func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entit
 			}
 			wrong[e.item.entity] = true
 			differences = append(differences, replicator.Difference{Op: e.item.place, View: k.place, Kind: kind,
-				State: e.item.stateIn(k, states), Held: k.entries(held[e.id])})
+				State: e.item.known(k, states).State, Held: k.entries(held[e.id])})
 		}
 		for _, d := range dead {
 			if !wrong[d.item.entity] {
 				differences = append(differences, replicator.Difference{Op: d.item.place, View: k.place, Kind: replicator.Dead,
-					State: d.item.stateIn(k, states), Err: d.why})
+					State: d.item.known(k, states).State, Err: d.why})
 			}
 		}
 	}
@@ -161,31 +162,24 @@ type deadItem struct {
 	why  error // nil: the server refused it, whatever it said
 }
 
-// stateIn is what the sink remembers of the item's cell in a view.
-func (it *item) stateIn(k *keeper, states map[string]map[string]cellState) replicator.State {
-	if v := states[it.entity][it.cell].find(k.id); v != nil {
-		return v.state
-	}
-	return replicator.Unseen
+// known is what the sink knows of the item's cell in a view.
+func (it *item) known(k *keeper, states map[string]map[string]cellState) judge.Known {
+	return states[it.entity][it.cell].find(k.id).known()
 }
 
 // isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking
 // the server.
-func (it *item) isDead(i int, states map[string]map[string]cellState) (why error, dead bool) {
+func (it *item) isDead(i int, known judge.Known) (why error, dead bool) {
 	c := &it.values[i]
-	if why = cmp.Or(it.op.Values[i].Err, c.err); why != nil {
-		return why, true
-	}
-	v := states[it.entity][it.cell].find(c.keeper.id)
-	return nil, c.stored != nil && (v.dead() && v.state.Covers(*it.op) ||
-		v != nil && v.digest == noDigest && v.state.Version == it.op.Version) // before states told
+	why = cmp.Or(it.op.Values[i].Err, c.err)
+	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
 
 // expect collects what the items make of a view, key by key, and those of which it can hold nothing: dead letters.
 func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]cellState) (out []expectation, dead []deadItem) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int {
-		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(k.view.Feed(a.op.Cell), k.view.Feed(b.op.Cell)), cmp.Compare(a.cell, b.cell))
+		return cmp.Or(cmp.Compare(a.entity, b.entity), judge.Order(k.view, a.op.Cell, b.op.Cell))
 	})
 	var cells [][]row
 	for _, it := range ordered {
@@ -194,7 +188,7 @@ func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]c
 			if c.keeper != k {
 				continue
 			}
-			why, isDead := it.isDead(i, states)
+			why, isDead := it.isDead(i, it.known(k, states))
 			if isDead {
 				dead = append(dead, deadItem{it, why})
 			}
@@ -205,11 +199,9 @@ func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]c
 			if n := len(out); n == 0 || out[n-1].id != id {
 				out, cells = append(out, expectation{item: it, id: id, key: c.key}), nil
 			}
-			rows, _ := contribution(c.stored) // it was just made
-			if isDead {
-				rows = nil
+			if !isDead {
+				cells = append(cells, c.rows)
 			}
-			cells = append(cells, rows)
 			out[len(out)-1].rows = k.kind.rows(k, cells)
 		}
 	}
@@ -319,13 +311,8 @@ func (c *column) asBound(text string) any {
 // differ compares the rows that a key should have with those it has. lacking are rows that it should have, too, where
 // all that it has are right: the table may have taken them for those.
 func (k *keeper) differ(want, got []row) (kind replicator.DifferenceKind, lacking []row) {
-	switch {
-	case len(want) == 0 && len(got) == 0:
-		return "", nil
-	case len(got) == 0:
-		return replicator.Missing, nil
-	case len(want) == 0:
-		return replicator.Extra, nil
+	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
+		return kind, nil
 	}
 	wanted, have := map[string]bool{}, map[string]bool{}
 	for _, r := range want {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // A state says of each view whether the cell is a dead letter there. The table of the dead says the same, so that they
@@ -19,30 +20,26 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 }
 
 func (t *Target) dead(ctx context.Context, k *keeper, after string, limit int) (cells []replicator.Cell, next string, err error) {
-	where, args := "", []any{k.id}
-	if after != "" {
-		last, err := parseRows([]byte(after))
-		if err != nil || len(last) != 1 || len(last[0]) != 2 {
-			return nil, "", errState
-		}
-		where, args = " AND (entity > ? OR (entity = ? AND cell > ?))", append(args, last[0][0], last[0][0], last[0][1])
+	last, err := cellAt(after, []byte{})
+	if err != nil {
+		return nil, "", err
 	}
-	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell FROM "+deadTable+" WHERE view = ?"+where+" ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), args...)
+	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell FROM "+deadTable+" WHERE view = ? AND "+beyondCell+
+		" ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), k.id, last.Entity, last.Entity, last.Cell)
 	if err != nil {
 		return nil, "", err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var entity, id []byte
-		if err := rows.Scan(&entity, &id); err != nil {
+		if err := rows.Scan(&last.Entity, &last.Cell); err != nil {
 			return nil, "", err
 		}
-		c, err := parseCell(t.source, entity, id)
+		c, err := last.cell(t.source)
 		if err != nil {
 			return nil, "", err
 		}
 		if cells = append(cells, c); len(cells) == limit {
-			next = string(appendRows(nil, []row{{entity, id}}))
+			next = judge.Cursor(last)
 		}
 	}
 	return cells, next, rows.Err()
@@ -54,12 +51,13 @@ func (w *writer) writeDead(items []*item) error {
 	var died, risen []any
 	for _, it := range items {
 		for i := range it.values {
-			if id := it.values[i].keeper.id; !it.applied[i] {
-				continue
-			} else if it.after.find(id).dead() {
-				died = append(died, id, []byte(it.entity), []byte(it.cell))
-			} else if it.before.find(id).dead() {
-				risen = append(risen, id, []byte(it.entity), []byte(it.cell))
+			c := &it.values[i]
+			switch {
+			case !c.applies:
+			case c.digest == deadDigest:
+				died = append(died, c.keeper.id, []byte(it.entity), []byte(it.cell))
+			case c.old.known().Dead:
+				risen = append(risen, c.keeper.id, []byte(it.entity), []byte(it.cell))
 			}
 		}
 	}
@@ -97,7 +95,7 @@ func (s *Sink) forgetDead(ctx context.Context, retired map[uint32]bool) error {
 	for id := range retired {
 		ids = append(ids, id)
 	}
-	_, err := s.db.ExecContext(ctx, "DELETE FROM "+deadTable+" WHERE view IN ("+marks(len(ids))+")", ids...)
+	_, err := s.db.ExecContext(ctx, "DELETE FROM "+deadTable+" WHERE view IN ("+placeholders(len(ids))+")", ids...)
 	return classify(err, "table "+deadTable)
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // keeper keeps one view in its table.
@@ -69,7 +70,7 @@ func (c *change) contributes() bool {
 
 // plan makes a keeper of a view and its table's shape, or says what is wrong with the table.
 func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
-	k := &keeper{view: v, table: sh.quoted(), shared: s.sharesKeys(v)}
+	k := &keeper{view: v, table: sh.quoted(), shared: judge.Shares(v, s.hasColumn)}
 	switch v.Kind {
 	case "index":
 		k.kind = indexKind{}
@@ -162,10 +163,8 @@ func unmanaged(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// sharesKeys reports whether several cells of one key can feed the view.
-func (s *Sink) sharesKeys(v *replicator.View) bool {
-	return len(v.From) > 1 || (len(v.From) == 1 && v.From[0].Column == "" && s.tables[v.From[0].Table].Column != "")
-}
+// hasColumn reports whether a table has a column that tells its cells apart.
+func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
 // keyOrder finds for each of the target's key columns the place of its value in a cell's key. It must be the same in
 // every table that the view is made from, or their cells would not meet; and no part of the key may be left out, or the

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // A view with a ledger (a counter) knows only from the states what its table is made of. So a table and the states that
@@ -18,25 +19,21 @@ func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]
-			if c.keeper != k || !it.applied[i] {
+			if c.keeper != k || !c.applies {
 				continue
 			}
 			var taken []row
-			if old := it.before.find(k.id); old != nil && len(old.kept) > 0 {
-				if old.digest == c.digest {
+			if c.old != nil && c.old.kept != "" {
+				if c.old.digest == c.digest {
 					continue
 				}
 				var err error
-				if taken, err = parseRows(old.kept); err != nil {
+				if taken, err = parseRows(c.old.kept); err != nil {
 					return nil, err
 				}
 			}
-			rows, err := contribution(c.stored)
-			if err != nil {
-				return nil, err
-			}
-			if len(taken)+len(rows) > 0 {
-				changes = append(changes, change{taken: taken, rows: [][]row{rows}})
+			if len(taken)+len(c.rows) > 0 {
+				changes = append(changes, change{taken: taken, rows: [][]row{c.rows}})
 			}
 		}
 	}
@@ -125,29 +122,21 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 			if c.keeper != k {
 				continue
 			}
-			d := replicator.Difference{Op: it.place, View: k.place, State: replicator.Unseen}
-			held := uint64(noDigest)
-			if v := states[it.entity][it.cell].find(k.id); v != nil {
-				d.State = v.state
-				if v.contributes() {
-					held = v.digest
-				}
-				if rows, err := contribution(v.kept); err == nil {
+			held := states[it.entity][it.cell].find(k.id)
+			known := held.known()
+			d := replicator.Difference{Op: it.place, View: k.place, State: known.State}
+			why, dead := it.isDead(i, known)
+			d.Kind = judge.Difference(len(c.rows) > 0 && !dead, known.Shown, known.Shown && held.digest == c.digest)
+			if d.Kind == "" && dead {
+				d.Kind, d.Err = replicator.Dead, why
+			}
+			if d.Kind == "" {
+				continue
+			}
+			if held != nil {
+				if rows, err := parseRows(held.kept); err == nil {
 					d.Held = k.entries(rows)
 				}
-			}
-			why, dead := it.isDead(i, states)
-			switch {
-			case held == noDigest && dead:
-				d.Kind, d.Err = replicator.Dead, why
-			case held == c.digest:
-				continue
-			case held == noDigest:
-				d.Kind = replicator.Missing
-			case c.stored == nil:
-				d.Kind = replicator.Extra
-			default:
-				d.Kind = replicator.Stale
 			}
 			differences = append(differences, d)
 		}
@@ -159,7 +148,7 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 // Strays.
 func (t *Target) heldInLedger(ctx context.Context, k *keeper, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.cells(ctx, after, limit, func(state cellState) bool {
-		return state.find(k.id).contributes()
+		return state.find(k.id).known().Shown
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Config is what a Sink is made of.
@@ -99,9 +100,10 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err != nil {
 		return nil, err
 	}
-	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch, marked: make([]replicator.Standing, len(views))}
+	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch}
 	from := s.origins(source)
 	var refused []error
+	var marked []replicator.Standing
 	for i, v := range views {
 		k, err := t.openView(ctx, v, from)
 		switch {
@@ -114,11 +116,12 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		k.place = i
 		t.kept = append(t.kept, k)
 		t.shared = t.shared || k.shared
-		t.marked[i] = k.marked
+		marked = append(marked, k.marked)
 	}
 	if len(refused) > 0 {
 		return nil, errors.Join(refused...)
 	}
+	t.marks = judge.NewMarks(t.views, marked)
 	if t.retired, err = retiredIDs(ctx, s.db); err == nil {
 		err = s.forgetDead(ctx, t.retired)
 	}

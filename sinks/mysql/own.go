@@ -98,7 +98,7 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 		args = append(args, t)
 	}
 	rows, err := s.db.QueryContext(ctx, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME IN ("+
-		marks(len(tables))+")", args...)
+		placeholders(len(tables))+")", args...)
 	if err != nil {
 		return nil, classify(err, "looking for tables")
 	}
@@ -114,8 +114,8 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 	return found, classify(rows.Err(), "looking for tables")
 }
 
-// marks is n placeholders.
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+// placeholders are those of n values.
+func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
 // register gives the view its id and salt: those it has, if it is known by this fingerprint. emptied says that a
 // counter's table was emptied for it, which raises the epoch.
@@ -163,7 +163,7 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 	salt := make([]byte, 16)
 	rand.Read(salt)
 	_, err := e.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
-		source, k.view.Name, k.view.Fingerprint, salt, phaseFilling, k.view.Table)
+		source, k.view.Name, k.view.Fingerprint, salt, replicator.PhaseFilling, k.view.Table)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // rowKind keeps one row a key. Where several cells feed it, each field comes from the first feed that has it; a cell
@@ -104,21 +105,19 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 
 // merge makes one row of what the cells of a key contribute, in the order of their feeds; nil if there is nothing.
 func merge(cells [][]row, fields int) row {
-	var merged row
-	for _, rows := range cells {
-		for _, r := range rows {
-			if merged == nil {
-				merged = slices.Clone(r)
-				continue
-			}
-			for i := range fields {
-				if merged[i] == nil {
-					merged[i] = r[i]
-				}
-			}
-			if len(r) > fields && newer(r[fields], merged[fields]) {
-				merged[fields] = r[fields]
-			}
+	all := slices.Concat(cells...)
+	if len(all) == 0 {
+		return nil
+	}
+	merged := slices.Clone(all[0])
+	for i := range fields {
+		if g := judge.Giver(len(all), func(n int) bool { return all[n][i] != nil }); g > 0 {
+			merged[i] = all[g][i]
+		}
+	}
+	for _, r := range all[1:] {
+		if len(r) > fields && newer(r[fields], merged[fields]) {
+			merged[fields] = r[fields]
 		}
 	}
 	return merged

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+
+	"replicator/internal/wire"
 )
 
 // row is what an entry becomes: a value for each of the view's fields and the version, where the table has a column for
@@ -37,7 +39,7 @@ func appendRows(b []byte, rows []row) []byte {
 			case float64:
 				b = binary.BigEndian.AppendUint64(append(b, valueFloat), math.Float64bits(v))
 			case string:
-				b = append(binary.AppendUvarint(append(b, valueString), uint64(len(v))), v...)
+				b = wire.AppendText(append(b, valueString), v)
 			case []byte:
 				b = append(binary.AppendUvarint(append(b, valueBytes), uint64(len(v))), v...)
 			}
@@ -46,59 +48,42 @@ func appendRows(b []byte, rows []row) []byte {
 	return b
 }
 
-// parseRows reads the stored form.
-func parseRows(b []byte) ([]row, error) {
-	r := reader{b: b}
-	n := r.uvarint()
-	if n > uint64(len(b)) {
-		return nil, errState
+// parseRows reads the stored form; "" is that of no rows, too.
+func parseRows(stored string) ([]row, error) {
+	if stored == "" {
+		return nil, nil
 	}
-	rows := make([]row, 0, n)
-	for ; n > 0 && !r.bad; n-- {
-		width := r.uvarint()
-		if width > uint64(len(r.b)) {
-			return nil, errState
+	r := wire.NewReader(stored)
+	rows := make([]row, r.Count())
+	for i := range rows {
+		rows[i] = make(row, r.Count())
+		for n := range rows[i] {
+			rows[i][n] = readValue(&r)
 		}
-		values := make(row, 0, width)
-		for ; width > 0 && !r.bad; width-- {
-			v, ok := r.value()
-			if !ok {
-				return nil, errState
-			}
-			values = append(values, v)
-		}
-		rows = append(rows, values)
 	}
-	if r.bad || len(r.b) > 0 {
+	if r.Bad() || r.More() {
 		return nil, errState
 	}
 	return rows, nil
 }
 
-func (r *reader) value() (any, bool) {
-	kind := r.bytes(1)
-	if r.bad {
-		return nil, false
-	}
-	switch kind[0] {
+func readValue(r *wire.Reader) any {
+	switch r.Byte() {
 	case valueNil:
-		return nil, true
 	case valueInt:
-		return int64(r.uint64()), !r.bad
+		return int64(r.Uint64())
 	case valueUint:
-		return r.uint64(), !r.bad
+		return r.Uint64()
 	case valueFloat:
-		return math.Float64frombits(r.uint64()), !r.bad
+		return math.Float64frombits(r.Uint64())
 	case valueString:
-		return string(r.bytes(r.uvarint())), !r.bad
+		return r.Text()
 	case valueBytes:
-		b := r.bytes(r.uvarint())
-		if b == nil {
-			b = []byte{} // nil would be NULL
-		}
-		return b, !r.bad
+		return []byte(r.Text())
+	default:
+		r.Fail()
 	}
-	return nil, false
+	return nil
 }
 
 // digest is a short name for a contribution that whoever writes bodies can't forge: it depends on a salt that only the

@@ -256,7 +256,7 @@ func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swappin
 // takeBack makes shadows whose swap was undone what they were before.
 func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
 	for _, b := range left {
-		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", phaseFilled, b.id); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", replicator.PhaseFilled, b.id); err != nil {
 			return err
 		}
 	}
@@ -341,7 +341,7 @@ func takeNames(ctx context.Context, tx *sql.Tx, begun []swapping) error {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = ?, phase = ?, target = ? WHERE id = ?",
-			b.name, phaseFilled, b.live(), b.id); err != nil {
+			b.name, replicator.PhaseFilled, b.live(), b.id); err != nil {
 			return err
 		}
 	}

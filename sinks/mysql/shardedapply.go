@@ -3,55 +3,10 @@ package mysql
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
-
-// portion is what of a batch goes to one shard.
-type portion struct {
-	ops []replicator.Op
-	of  []int // for each, its place in the batch
-}
-
-func (p *portion) add(place int, op replicator.Op) {
-	p.ops, p.of = append(p.ops, op), append(p.of, place)
-}
-
-// valueAt is a value of a batch: its op's place there, and its view.
-type valueAt struct{ op, view int }
-
-// outcome is what became of a batch, in all shards together.
-type outcome struct {
-	fresh    []bool                          // by op: some shard did not find it stale
-	rejected map[valueAt]replicator.Rejected // the first rejection of each value
-	by       map[valueAt][]bool              // the shards that rejected it
-	dead     map[valueAt]bool                // stale values of cells that are dead letters somewhere
-}
-
-func newOutcome(ops int) *outcome {
-	return &outcome{fresh: make([]bool, ops), rejected: map[valueAt]replicator.Rejected{}, by: map[valueAt][]bool{}, dead: map[valueAt]bool{}}
-}
-
-// applied is the outcome as Apply returns it.
-func (o *outcome) applied(ops []replicator.Op) replicator.Applied {
-	var a replicator.Applied
-	for i := range ops {
-		if !o.fresh[i] && len(ops[i].Values) > 0 {
-			a.Stale = append(a.Stale, i)
-		}
-	}
-	for at := range o.dead {
-		if !o.fresh[at.op] {
-			a.Dead = append(a.Dead, replicator.ValueAt{Op: at.op, View: at.view})
-		}
-	}
-	a.Rejected = slices.SortedFunc(maps.Values(o.rejected), func(a, b replicator.Rejected) int {
-		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.View, b.View))
-	})
-	return a
-}
 
 // Apply implements replicator.Target. In the first round every shard gets what it is to hold, in the second what it
 // holds no more is taken away: what moves is found in both places for a moment, but never in none. In between, and
@@ -59,23 +14,35 @@ func (o *outcome) applied(ops []replicator.Op) replicator.Applied {
 // batch completes it.
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
-	o := newOutcome(len(ops))
-	for _, round := range [][]portion{put, take} {
-		if err := t.applyRound(ctx, round, o); err != nil {
+	batch := judge.NewBatch(ops)
+	rejected := map[replicator.ValueAt][]error{} // by shard
+	for _, round := range [][]judge.Part{put, take} {
+		outcomes, err := t.applyRound(ctx, round)
+		if err != nil {
 			return replicator.Applied{}, err
 		}
+		for shard, outcome := range outcomes {
+			batch.Include(&round[shard], outcome)
+			for _, r := range outcome.Rejected {
+				at := round[shard].At(r.Op, r.View)
+				if rejected[at] == nil {
+					rejected[at] = make([]error, len(t.shards))
+				}
+				rejected[at][shard] = r.Err
+			}
+		}
 	}
-	if err := t.withdraw(ctx, ops, put, o); err != nil {
+	if err := t.withdraw(ctx, put, rejected); err != nil {
 		return replicator.Applied{}, err
 	}
-	return o.applied(ops), nil
+	return batch.Applied(), nil
 }
 
 // rounds splits a batch by shard, into what is put somewhere and what is only taken away. A share that may go with the
 // one or the other goes with the other shares of its cell there, so that one transaction changes them together where
 // that can be.
-func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []portion) {
-	put, take = make([]portion, len(t.shards)), make([]portion, len(t.shards))
+func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
+	put, take = t.parts(), t.parts()
 	for i, op := range ops {
 		for shard, shares := range t.split(&op, op.AsOf != 0 && op.Rewrite) {
 			var values [3][]replicator.Value // by turn
@@ -88,10 +55,10 @@ func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []portion) {
 			}
 			values[with] = append(values[with], values[either]...)
 			if op.Values = values[putting]; len(op.Values) > 0 {
-				put[shard].add(i, op)
+				put[shard].Add(i, op)
 			}
 			if op.Values = values[taking]; len(op.Values) > 0 {
-				take[shard].add(i, op)
+				take[shard].Add(i, op)
 			}
 		}
 	}
@@ -150,60 +117,47 @@ func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	return shares
 }
 
-// applyRound applies portions, in all shards at once, and notes what came of it.
-func (t *shardedTarget) applyRound(ctx context.Context, round []portion, o *outcome) error {
-	results := make([]replicator.Applied, len(round))
+// parts are nothing yet, of each shard.
+func (t *shardedTarget) parts() []judge.Part {
+	parts := make([]judge.Part, len(t.shards))
+	for shard := range parts {
+		parts[shard] = judge.NewPart(t.global[shard])
+	}
+	return parts
+}
+
+// applyRound applies parts, in all shards at once.
+func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]replicator.Applied, error) {
+	outcomes := make([]replicator.Applied, len(round))
 	err := t.each(func(shard int, target *Target) (err error) {
-		if len(round[shard].ops) > 0 {
-			results[shard], err = target.Apply(ctx, round[shard].ops)
+		if len(round[shard].Ops) > 0 {
+			outcomes[shard], err = target.Apply(ctx, round[shard].Ops)
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	for shard, applied := range results {
-		stale := make([]bool, len(round[shard].of))
-		for _, i := range applied.Stale {
-			stale[i] = true
-		}
-		for i, of := range round[shard].of {
-			o.fresh[of] = o.fresh[of] || !stale[i]
-		}
-		for _, d := range applied.Dead {
-			o.dead[valueAt{round[shard].of[d.Op], t.global[shard][d.View]}] = true
-		}
-		for _, r := range applied.Rejected {
-			at := valueAt{round[shard].of[r.Op], t.global[shard][r.View]}
-			if o.by[at] == nil {
-				o.by[at] = make([]bool, len(t.shards))
-				o.rejected[at] = replicator.Rejected{Op: at.op, View: at.view, Err: r.Err}
-			}
-			o.by[at][shard] = true
-		}
-	}
-	return nil
+	return outcomes, err
 }
 
 // withdraw takes a value that one shard rejected back from those that took their parts of it: what can't be written
 // whole contributes nothing.
-func (t *shardedTarget) withdraw(ctx context.Context, ops []replicator.Op, put []portion, o *outcome) error {
-	back := make([]portion, len(t.shards))
+func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
+	back := t.parts()
 	for shard := range put {
-		for i, op := range put[shard].ops {
+		for i, op := range put[shard].Ops {
 			var values []replicator.Value
+			var at replicator.ValueAt
 			for _, v := range op.Values {
-				at := valueAt{put[shard].of[i], t.global[shard][v.View]}
-				if o.by[at] != nil && !o.by[at][shard] {
-					values = append(values, replicator.Value{View: v.View, Err: o.rejected[at].Err})
+				at = put[shard].At(i, v.View)
+				if by := rejected[at]; by != nil && by[shard] == nil {
+					values = append(values, replicator.Value{View: v.View, Err: cmp.Or(by...)})
 				}
 			}
 			if len(values) > 0 {
 				op.Values, op.Rewrite = values, true
-				back[shard].add(put[shard].of[i], op)
+				back[shard].Add(at.Op, op)
 			}
 		}
 	}
-	// Nothing can be rejected of it, and what is stale by now a newer version has replaced.
-	return t.applyRound(ctx, back, newOutcome(len(ops)))
+	_, err := t.applyRound(ctx, back) // nothing can be rejected of it, and what is stale by now a newer version has replaced
+	return err
 }

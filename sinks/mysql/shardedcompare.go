@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Compare implements replicator.Target. Each shard is compared with its part, so that a copy of an entry where it does
 // not belong is found, too.
 func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	expected := map[belongs][]bool{}
-	portions := make([]portion, len(t.shards))
+	parts := t.parts()
 	for i, op := range ops {
 		for shard, shares := range t.split(&op, true) {
 			op.Values = nil
@@ -23,52 +24,63 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 				op.Values = append(op.Values, p.value)
 			}
 			if len(shares) > 0 {
-				portions[shard].add(i, op)
+				parts[shard].Add(i, op)
 			}
 		}
 	}
 	found := make([][]replicator.Difference, len(t.shards))
 	err := t.each(func(shard int, target *Target) (err error) {
-		found[shard], err = target.Compare(ctx, portions[shard].ops)
+		found[shard], err = target.Compare(ctx, parts[shard].Ops)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	var differences []replicator.Difference
-	at := map[valueAt]int{}
-	wrong := map[valueAt][]bool{}
+	kinds := map[replicator.ValueAt][]replicator.DifferenceKind{} // by shard
+	place := map[replicator.ValueAt]int{}                         // among the differences
 	for shard, some := range found {
 		for _, d := range some {
-			d.Op, d.View = portions[shard].of[d.Op], t.global[shard][d.View]
-			p := valueAt{d.Op, d.View}
-			if wrong[p] == nil {
-				wrong[p], at[p] = make([]bool, len(t.shards)), len(differences)
-				differences = append(differences, d)
-			} else if first := &differences[at[p]]; first.Kind == replicator.Dead {
-				first.Kind = d.Kind // also where another shard shows what it should not
-			} else if d.Kind != replicator.Dead && first.Kind != d.Kind {
-				first.Kind = replicator.Stale
+			at := parts[shard].At(d.Op, d.View)
+			if kinds[at] == nil {
+				kinds[at], place[at] = make([]replicator.DifferenceKind, len(t.shards)), len(differences)
+				differences = append(differences, replicator.Difference{Op: at.Op, View: at.View, State: d.State, Err: d.Err})
 			}
-			if first := &differences[at[p]]; len(first.Shards) > 0 {
-				first.Held = append(first.Held, d.Held...)
-			}
-			wrong[p][shard] = true
-			differences[at[p]].Shards = append(differences[at[p]].Shards, t.sink.names[shard])
+			kinds[at][shard] = d.Kind
+			whole := &differences[place[at]]
+			whole.Held, whole.Shards = append(whole.Held, d.Held...), append(whole.Shards, t.sink.names[shard])
 		}
 	}
-	for i := range differences {
-		d := &differences[i]
-		if d.Kind == replicator.Dead {
-			continue // what is expected is of the entity's other cells
-		}
-		for shard, some := range expected[t.belongs(&ops[d.Op], d.View)] {
-			if some && !wrong[valueAt{d.Op, d.View}][shard] { // it is right there: the view holds something of it
-				d.Kind = replicator.Stale
-			}
-		}
+	for at, n := range place {
+		differences[n].Kind = wholeKind(kinds[at], expected[t.belongs(&ops[at.Op], at.View)])
 	}
 	return differences, nil
+}
+
+// wholeKind is what is wrong in all shards together: kinds are the shards' own differences, and a shard without one
+// holds what is expected of it.
+func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.DifferenceKind {
+	dead, want, held := true, false, false
+	for shard, kind := range kinds {
+		switch kind {
+		case "":
+			want, held = want || expected[shard], held || expected[shard]
+			continue
+		case replicator.Dead:
+			continue
+		case replicator.Missing:
+			want = true
+		case replicator.Extra:
+			held = true
+		case replicator.Stale:
+			want, held = true, true
+		}
+		dead = false
+	}
+	if dead { // what is expected is of the entity's other cells
+		return replicator.Dead
+	}
+	return judge.Difference(want, held, false)
 }
 
 // belongs names what is compared as a whole: a cell's contribution to a view or, where several cells make one, an

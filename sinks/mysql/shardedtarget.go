@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // shardedTarget is some views of one source, open in every shard that they live in.
@@ -65,7 +66,7 @@ func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
 
 // Versions implements replicator.Target. A view whose key leads to one shard has no states in the others.
 func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
-	by := make([][]int64, len(t.shards))
+	by := make([]judge.Versions, len(t.shards))
 	err := t.each(func(shard int, target *Target) (err error) {
 		by[shard], err = target.versions(ctx, cells, func(c replicator.Cell, k *keeper) bool {
 			if k.shardOn == nil || !k.shardOn.inKey {
@@ -79,16 +80,13 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	if err != nil {
 		return nil, err
 	}
-	versions := make([]int64, len(cells))
-	for i := range versions {
-		versions[i] = noView
-		for _, some := range by {
-			if some != nil {
-				versions[i] = min(versions[i], some[i])
-			}
+	versions := judge.NewVersions(len(cells))
+	for _, some := range by {
+		for i, version := range some {
+			versions.Add(i, version)
 		}
 	}
-	return known(versions), nil
+	return versions.Lowest(), nil
 }
 
 // Mark implements replicator.Target. All that the standing says has been applied in all shards.
@@ -164,24 +162,27 @@ func (t *shardedTarget) Tidy(ctx context.Context, view int, strays []replicator.
 	return mended, nil
 }
 
-// page pages through one shard after the other. A place is the shard's number, a colon, and the place there.
+// page pages through one shard after the other.
 func page[T any](t *shardedTarget, after string, read func(shard int, after string) ([]T, string, error)) ([]T, string, error) {
-	number, rest, _ := strings.Cut(after, ":")
-	shard := 0
-	if after != "" {
-		var err error
-		if shard, err = strconv.Atoi(number); err != nil || shard < 0 || shard >= len(t.shards) {
-			return nil, "", fmt.Errorf("a page of sink %s begins at a place that it never named", t.sink.name)
-		}
+	var at struct {
+		Shard int
+		After string
 	}
-	some, next, err := read(shard, rest)
-	switch {
-	case err != nil:
-		return nil, "", t.sink.in(shard, err)
-	case next != "":
-		next = strconv.Itoa(shard) + ":" + next
-	case shard+1 < len(t.shards):
-		next = strconv.Itoa(shard+1) + ":"
+	if err := judge.At(after, &at); err != nil {
+		return nil, "", err
 	}
-	return some, next, nil
+	if at.Shard < 0 || at.Shard >= len(t.shards) {
+		return nil, "", fmt.Errorf("a page of sink %s begins at a place that it never named", t.sink.name)
+	}
+	some, next, err := read(at.Shard, at.After)
+	if err != nil {
+		return nil, "", t.sink.in(at.Shard, err)
+	}
+	if at.After = next; next == "" {
+		at.Shard++
+	}
+	if at.Shard == len(t.shards) {
+		return some, "", nil
+	}
+	return some, judge.Cursor(at), nil
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"replicator"
+	"replicator/internal/wire"
+	"replicator/sinks/judge"
 )
 
 // stateFormat is the first byte of a stored state. The form that follows, integers as varints:
@@ -26,7 +28,7 @@ type viewState struct {
 	view   uint32
 	state  replicator.State
 	digest uint64 // of the contribution; noDigest if it is none, deadDigest if it could not be computed or held
-	kept   []byte // the contribution itself, where other cells' contributions need it
+	kept   string // the contribution itself, where other cells' contributions need it
 }
 
 // What no contribution's digest is.
@@ -35,11 +37,13 @@ const (
 	deadDigest = 1
 )
 
-// contributes reports whether the cell has something in the view. It may be asked of nil.
-func (v *viewState) contributes() bool { return v != nil && v.digest > deadDigest }
-
-// dead reports whether the cell has nothing in the view because it is a dead letter. It may be asked of nil.
-func (v *viewState) dead() bool { return v != nil && v.digest == deadDigest }
+// known is what is known of the cell in the view. It may be asked of nil.
+func (v *viewState) known() judge.Known {
+	if v == nil {
+		return judge.Unseen
+	}
+	return judge.Known{State: v.state, Shown: v.digest > deadDigest, Dead: v.digest == deadDigest}
+}
 
 // find returns the state of a view; nil if it never saw the cell.
 func (c cellState) find(view uint32) *viewState {
@@ -65,18 +69,14 @@ func (c cellState) append(b []byte) []byte {
 				n++
 			}
 		}
-		b = binary.AppendUvarint(b, uint64(s.Version+1))
-		b = binary.AppendUvarint(b, uint64(s.Order))
-		b = binary.AppendUvarint(b, uint64(s.AsOf))
-		b = binary.AppendUvarint(b, uint64(n))
+		b = binary.AppendUvarint(judge.AppendState(b, s), uint64(n))
 		for _, v := range c[i:] {
 			if v.state != s {
 				continue
 			}
 			b = binary.AppendUvarint(b, uint64(v.view))
 			b = binary.BigEndian.AppendUint64(b, v.digest)
-			b = binary.AppendUvarint(b, uint64(len(v.kept)))
-			b = append(b, v.kept...)
+			b = wire.AppendText(b, v.kept)
 		}
 	}
 	return b
@@ -94,83 +94,37 @@ func (c cellState) seen(i int) bool {
 
 var errState = errors.New("the stored state is damaged")
 
-// parseState reads the stored form. What is kept points into b.
-func parseState(b []byte) (cellState, error) {
-	if len(b) == 0 || b[0] != stateFormat {
+// parseState reads the stored form. What is kept points into it.
+func parseState(stored string) (cellState, error) {
+	r := wire.NewReader(stored)
+	if r.Byte() != stateFormat {
 		return nil, fmt.Errorf("%w, or of a newer version of this program", errState)
 	}
-	r := reader{b: b[1:]}
 	var c cellState
-	for len(r.b) > 0 && !r.bad {
-		version, order, asOf := r.uvarint(), r.uvarint(), r.uvarint()
-		if version > math.MaxInt64 || order > math.MaxInt64 || asOf > math.MaxInt64 {
-			return nil, errState
-		}
-		s := replicator.State{Version: int64(version) - 1, Order: int64(order), AsOf: int64(asOf)}
-		for n := r.uvarint(); n > 0 && !r.bad; n-- {
-			v := viewState{state: s}
-			id := r.uvarint()
+	for r.More() {
+		state := judge.ReadState(&r)
+		for n := r.Uvarint(); n > 0 && !r.Bad(); n-- {
+			id := r.Uvarint()
 			if id > math.MaxUint32 || c.find(uint32(id)) != nil {
 				return nil, errState
 			}
-			v.view, v.digest = uint32(id), r.uint64()
-			v.kept = r.bytes(r.uvarint())
-			c = append(c, v)
+			c = append(c, viewState{view: uint32(id), state: state, digest: r.Uint64(), kept: r.Text()})
 		}
 	}
-	if r.bad {
+	if r.Bad() {
 		return nil, errState
 	}
 	return c, nil
 }
 
-// reader reads what append wrote; once something is missing it is bad and gives zeroes.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) uint64() uint64 {
-	b := r.bytes(8)
-	if len(b) < 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(b)
-}
-
-func (r *reader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	b := r.b[:n:n]
-	r.b = r.b[n:]
-	if n == 0 {
-		return nil
-	}
-	return b
-}
-
 // entityID is where the cells of an entity stand in the table of states: all of them side by side.
 func entityID(source string, key replicator.Key) string {
-	b := binary.AppendUvarint(make([]byte, 0, len(source)+len(key)+2), uint64(len(source)))
-	return string(append(append(b, source...), key...))
+	return string(append(wire.AppendText(make([]byte, 0, len(source)+len(key)+2), source), key...))
 }
 
 // cellID tells the cells of an entity apart.
 func cellID(c replicator.Cell) string {
-	b := binary.AppendUvarint(make([]byte, 0, len(c.Table)+len(c.Column)+2), uint64(len(c.Table)))
-	return string(append(append(b, c.Table...), c.Column...))
+	return string(append(wire.AppendText(make([]byte, 0, len(c.Table)+len(c.Column)+2), c.Table), c.Column...))
 }
 
 // The longest that the table of states takes. InnoDB indexes 3,072 bytes.
@@ -180,17 +134,11 @@ const (
 )
 
 // parseCell is the inverse of entityID and cellID.
-func parseCell(source string, entity, cell []byte) (replicator.Cell, error) {
-	r := reader{b: entity}
-	name := r.bytes(r.uvarint())
-	if r.bad || string(name) != source {
+func parseCell(source, entity, cell string) (replicator.Cell, error) {
+	e, c := wire.NewReader(entity), wire.NewReader(cell)
+	name, table := e.Text(), c.Text()
+	if e.Bad() || c.Bad() || name != source {
 		return replicator.Cell{}, errState
 	}
-	key := replicator.Key(r.b)
-	r = reader{b: cell}
-	table := r.bytes(r.uvarint())
-	if r.bad {
-		return replicator.Cell{}, errState
-	}
-	return replicator.Cell{Table: string(table), Key: key, Column: string(r.b)}, nil
+	return replicator.Cell{Table: table, Key: replicator.Key(e.Rest()), Column: c.Rest()}, nil
 }

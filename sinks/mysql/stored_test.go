@@ -19,7 +19,7 @@ func TestStoredFormsStayAsTheyAre(t *testing.T) {
 	state := cellState{
 		{view: 1, state: seen, digest: 5},
 		{view: 300, state: replicator.Unseen, digest: noDigest},
-		{view: 2, state: seen, digest: 1 << 63, kept: rows},
+		{view: 2, state: seen, digest: 1 << 63, kept: string(rows)},
 	}
 	same(t, "a state", string(state.append(nil)), "01"+
 		"ad020705"+"02"+"01"+"0000000000000005"+"00"+"02"+"8000000000000000"+"29"+storedRows+

@@ -3,10 +3,10 @@ package mysql
 import (
 	"context"
 	"math"
-	"strconv"
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 var _ replicator.Tidier = (*Target)(nil)
@@ -19,17 +19,15 @@ func (t *Target) Strays(ctx context.Context, view int, after string, _ int) (str
 		return nil, "", nil
 	}
 	s := everyGroup()
-	if after != "" {
-		if s.from, err = strconv.ParseUint(after, 16, 64); err != nil {
-			return nil, "", errState
-		}
+	if err := judge.At(after, &s.from); err != nil {
+		return nil, "", err
 	}
 	wrong, end, err := t.wrongSums(ctx, k, s)
 	for _, s := range wrong {
 		strays = append(strays, replicator.Stray{Name: s.name(k), At: s.id, Kind: s.kind})
 	}
 	if err == nil && end < s.to {
-		next = strconv.FormatUint(end+1, 16)
+		next = judge.Cursor(end + 1)
 	}
 	return strays, next, classify(err, "view "+k.view.Name+": comparing the sums with what was added")
 }

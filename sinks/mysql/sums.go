@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // wrongSum is a group whose sum in the table is not that of the ledger.
@@ -160,7 +160,7 @@ func eachState(ctx context.Context, q querier, query string, args []any, f func(
 		if err := rows.Scan(&entity, &cell, &blob); err != nil {
 			return err
 		}
-		state, err := parseState(bytes.Clone(blob))
+		state, err := parseState(string(blob))
 		if err != nil {
 			return fmt.Errorf("table %s: %w", stateTable, err)
 		}
@@ -176,7 +176,7 @@ func eachState(ctx context.Context, q querier, query string, args []any, f func(
 func (c *comparison) add(state cellState) (strangers []row, err error) {
 	collates := slices.ContainsFunc(c.k.group(), (*column).collates)
 	for _, v := range state {
-		if len(v.kept) == 0 || !c.ids[v.view] {
+		if v.kept == "" || !c.ids[v.view] {
 			continue
 		}
 		kept, err := parseRows(v.kept)
@@ -264,20 +264,13 @@ func (c *comparison) wrong() (wrong []wrongSum) {
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
 		g := c.groups[id]
 		lacks := new(big.Rat).Set(g.added)
-		w := wrongSum{id: id}
-		switch {
-		case g.stored == nil && g.added.Sign() == 0:
+		held := g.stored != nil
+		kind := judge.Difference(g.added.Sign() != 0, held, held && g.added.Cmp(g.stored) == 0) // a sum of 0 is no row
+		if kind == "" {
 			continue
-		case g.stored == nil:
-			w.kind = replicator.Missing
-		case g.added.Sign() == 0: // nothing is to be there, not even a 0
-			w.kind = replicator.Extra
-		case g.added.Cmp(g.stored) == 0:
-			continue
-		default:
-			w.kind = replicator.Stale
 		}
-		if g.stored != nil {
+		w := wrongSum{id: id, kind: kind}
+		if held {
 			lacks.Sub(lacks, g.stored)
 		}
 		w.lacks = append(slices.Clone(g.group), replicator.Number(c.k.amount().sumText(lacks)))

@@ -11,6 +11,7 @@ import (
 
 	"replicator"
 	"replicator/internal/uuid"
+	"replicator/sinks/judge"
 )
 
 // Unclaimed implements replicator.Tidier. It pages through the target by its key columns. Where a key's cells could be
@@ -78,7 +79,7 @@ func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.
 	for i := range keys {
 		for j, o := range owners {
 			for _, state := range states[entities[i*len(owners)+j]] {
-				claimed[i] = claimed[i] || state.find(o.id).contributes()
+				claimed[i] = claimed[i] || state.find(o.id).known().Shown
 			}
 		}
 	}
@@ -118,7 +119,11 @@ func (t *Target) pageKeys(ctx context.Context, k *keeper, after string, limit in
 	list := strings.Join(names, ", ")
 	where, args := "", []any(nil)
 	if after != "" {
-		last, err := parseRows([]byte(after))
+		var stored []byte
+		if err := judge.At(after, &stored); err != nil {
+			return nil, "", err
+		}
+		last, err := parseRows(string(stored))
 		if err != nil || len(last) != 1 || len(last[0]) != len(k.keys) {
 			return nil, "", errState
 		}
@@ -145,7 +150,7 @@ func (t *Target) pageKeys(ctx context.Context, k *keeper, after string, limit in
 		for i, v := range keys[limit-1] {
 			last[i] = k.keys[i].place(v.String)
 		}
-		next = string(appendRows(nil, []row{last}))
+		next = judge.Cursor(appendRows(nil, []row{last}))
 	}
 	return keys, next, rows.Err()
 }
@@ -227,17 +232,17 @@ func (c *SourceColumn) keyKind() any {
 func (t *Target) knownKinds(ctx context.Context, table string) ([]any, error) {
 	from, to := sourceRange(t.source)
 	cell := cellID(replicator.Cell{Table: table})
-	var entity, id []byte
+	var known cellPlace
 	row := t.sink.db.QueryRowContext(ctx, "SELECT entity, cell FROM "+stateTable+" WHERE entity >= ? AND entity < ? AND cell >= ? AND cell < ? LIMIT 1",
 		from, to, []byte(cell), after([]byte(cell)))
-	switch err := row.Scan(&entity, &id); err {
+	switch err := row.Scan(&known.Entity, &known.Cell); err {
 	case nil:
 	case sql.ErrNoRows:
 		return nil, nil
 	default:
 		return nil, err
 	}
-	c, err := parseCell(t.source, entity, id)
+	c, err := known.cell(t.source)
 	if err != nil {
 		return nil, err
 	}
@@ -329,60 +334,63 @@ func withDigitsAs(text, other string) string {
 
 // Outdated implements replicator.Target. It pages through the states of the source's cells.
 func (t *Target) Outdated(ctx context.Context, before int64, from string, limit int) ([]replicator.Cell, string, error) {
-	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return t.shows(state, before) })
+	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool {
+		return slices.ContainsFunc(t.kept, func(k *keeper) bool { return state.find(k.id).known().Outdated(before) })
+	})
 	return cells, next, classify(err, "looking for cells that a fill did not confirm")
+}
+
+// cellPlace is a cell's place in the tables of states and of the dead.
+type cellPlace struct{ Entity, Cell []byte }
+
+// beyondCell is the condition for cells after a place. It takes the entity twice, and the cell.
+const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
+
+// cellAt reads a cursor. The beginning is before all cells of an entity.
+func cellAt(cursor string, entity []byte) (cellPlace, error) {
+	p := cellPlace{Entity: entity, Cell: []byte{}}
+	return p, judge.At(cursor, &p)
+}
+
+func (p cellPlace) cell(source string) (replicator.Cell, error) {
+	return parseCell(source, string(p.Entity), string(p.Cell))
 }
 
 // cells pages through the states of the source's cells and returns those that are wanted.
 func (t *Target) cells(ctx context.Context, from string, limit int, wanted func(cellState) bool) (cells []replicator.Cell, next string, err error) {
 	first, end := sourceRange(t.source)
-	where, args := "entity >= ?", []any{first}
-	if from != "" {
-		last, err := parseRows([]byte(from))
-		if err != nil || len(last) != 1 || len(last[0]) != 2 {
-			return nil, "", errState
-		}
-		where, args = "(entity > ? OR (entity = ? AND cell > ?))", []any{last[0][0], last[0][0], last[0][1]}
+	last, err := cellAt(from, first)
+	if err != nil {
+		return nil, "", err
 	}
-	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+where+" AND entity < ? ORDER BY entity, cell LIMIT "+
-		strconv.Itoa(limit), append(args, end)...)
+	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+beyondCell+
+		" AND entity < ? ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), last.Entity, last.Entity, last.Cell, end)
 	if err != nil {
 		return nil, "", err
 	}
 	defer rows.Close()
 	n := 0
 	for rows.Next() {
-		var entity, id, blob []byte
-		if err := rows.Scan(&entity, &id, &blob); err != nil {
+		var blob sql.RawBytes
+		if err := rows.Scan(&last.Entity, &last.Cell, &blob); err != nil {
 			return nil, "", err
 		}
-		state, err := parseState(blob)
+		state, err := parseState(string(blob))
 		if err != nil {
 			return nil, "", fmt.Errorf("table %s: %w", stateTable, err)
 		}
 		if wanted(state) {
-			c, err := parseCell(t.source, entity, id)
+			c, err := last.cell(t.source)
 			if err != nil {
 				return nil, "", err
 			}
 			cells = append(cells, c)
 		}
 		if n++; n == limit {
-			next = string(appendRows(nil, []row{{entity, id}}))
+			next = judge.Cursor(last)
 		}
 	}
 	return cells, next, rows.Err()
-}
-
-// shows reports whether a view of the target shows something of a cell, or knows a version of it, to which nothing was
-// applied since an order.
-func (t *Target) shows(state cellState, before int64) bool {
-	for _, k := range t.kept {
-		if v := state.find(k.id); v != nil && (v.contributes() || v.state.Version != replicator.NoVersion) && max(v.state.Order, v.state.AsOf) < before {
-			return true
-		}
-	}
-	return false
 }
 
 // sourceRange is where the entities of a source lie: from the first, to before the second.

@@ -2,10 +2,9 @@ package mysql
 
 import (
 	"context"
-	"math"
-	"sync"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // Target is some views of one source, open. It is safe for concurrent use.
@@ -19,9 +18,7 @@ type Target struct {
 	epoch  int64 // of the sink, when the target was opened: see shadow.go
 
 	retired map[uint32]bool // ids of views that are no more
-
-	mu     sync.Mutex
-	marked []replicator.Standing // by view, as this target saw or marked it last
+	marks   *judge.Marks
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -32,24 +29,11 @@ type salt = []byte
 // Versions implements replicator.Target.
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
 	versions, err := t.versions(ctx, cells, func(replicator.Cell, *keeper) bool { return true })
-	return known(versions), err
+	return versions.Lowest(), err
 }
 
-// noView is higher than any version: that of a cell that feeds no view.
-const noView int64 = math.MaxInt64
-
-// known makes NoVersion of the versions of cells that feed no view.
-func known(versions []int64) []int64 {
-	for i, v := range versions {
-		if v == noView {
-			versions[i] = replicator.NoVersion
-		}
-	}
-	return versions
-}
-
-// versions returns the version that each cell stands at, the lowest over the views that it feeds and that count.
-func (t *Target) versions(ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool) ([]int64, error) {
+// versions are those that the cells stand at in the views that count.
+func (t *Target) versions(ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool) (judge.Versions, error) {
 	entities := make([]string, len(cells))
 	for i, c := range cells {
 		entities[i] = entityID(t.source, c.Key)
@@ -58,19 +42,13 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell, counts f
 	if err != nil {
 		return nil, classify(err, "reading versions from table "+stateTable)
 	}
-	versions := make([]int64, len(cells))
+	versions := judge.NewVersions(len(cells))
 	for i, c := range cells {
-		versions[i] = noView
 		state := states[entities[i]][cellID(c)]
 		for _, k := range t.kept {
-			if !k.view.Feeds(c) || !counts(c, k) {
-				continue
+			if k.view.Feeds(c) && counts(c, k) {
+				versions.Add(i, state.find(k.id).known().State.Version)
 			}
-			version := replicator.NoVersion
-			if v := state.find(k.id); v != nil {
-				version = v.state.Version
-			}
-			versions[i] = min(versions[i], version)
 		}
 	}
 	return versions, nil

@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -115,7 +114,7 @@ func oneOf(columns []*column, n int) string {
 
 // insert inserts rows, as many in a statement as the server takes.
 func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) error {
-	one := "(" + marks(len(k.fields)+len(k.keys)+versionColumns(k)) + "),"
+	one := "(" + placeholders(len(k.fields)+len(k.keys)+versionColumns(k)) + "),"
 	for len(rows) > 0 {
 		w.args = w.args[:0]
 		n, size := 0, 0
@@ -219,9 +218,9 @@ func readStates(ctx context.Context, q querier, entities []string, cells []strin
 			args = append(args, []byte(e))
 		}
 		entities = entities[n:]
-		st := "SELECT entity, cell, state FROM " + stateTable + " WHERE entity IN (" + marks(n) + ")"
+		st := "SELECT entity, cell, state FROM " + stateTable + " WHERE entity IN (" + placeholders(n) + ")"
 		if len(cells) > 0 {
-			st += " AND cell IN (" + marks(len(cells)) + ")"
+			st += " AND cell IN (" + placeholders(len(cells)) + ")"
 			for _, c := range cells {
 				args = append(args, []byte(c))
 			}
@@ -244,7 +243,7 @@ func readStatesInto(ctx context.Context, q querier, states map[string]map[string
 		if err := rows.Scan(&entity, &cell, &blob); err != nil {
 			return err
 		}
-		state, err := parseState(bytes.Clone(blob))
+		state, err := parseState(string(blob))
 		if err != nil {
 			return fmt.Errorf("table %s: %w", stateTable, err)
 		}
