@@ -424,36 +424,6 @@ func (p *Pipeline) place(v *replicator.View, c *replicator.Checkpoint, m *replic
 		"`replicator checkpoint reset %s` fills it anew, on_lost = \"rebuild\" does so by itself: %w", p.Name, v.Name, err))
 }
 
-// Foresee returns, by view, why Run would refuse it, given what the store remembers. It changes nothing, and another
-// process may run the views meanwhile: the store was read before the marks are, so that what moves in between is no
-// loss.
-func (p *Pipeline) Foresee(ctx context.Context, saved []replicator.Checkpoint) (map[string]error, error) {
-	p.setDefaults()
-	marks, err := p.Sink.Marks(ctx, p.Source.Name())
-	if err != nil {
-		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
-	}
-	if err := p.identify(ctx, p.Views, saved, marks); err != nil {
-		return nil, err
-	}
-	refused := map[string]error{}
-	for _, v := range p.Views {
-		c, m := find(saved, marks, v.Name, p.Source.Name())
-		others, err := p.sameKeys(ctx, v)
-		if err != nil {
-			return nil, err
-		}
-		if others != nil {
-			refused[v.Name] = others
-			continue
-		}
-		if _, err := p.place(v, c, m); err != nil && !errors.Is(err, errChanged) {
-			refused[v.Name] = err
-		}
-	}
-	return refused, nil
-}
-
 // known are all positions that the sink or the store remember of a source.
 func known(saved []replicator.Checkpoint, marks []replicator.Mark, source string) (at []replicator.Position) {
 	for _, c := range saved {

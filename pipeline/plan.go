@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"replicator"
+)
+
+// Outcome is what Run would do with a view at first.
+type Outcome int
+
+const (
+	Continues Outcome = iota // it goes on from where it stands, also where a fill of it is under way
+	Begins                   // nothing is known of it, or it was reset: it begins as StartAt says
+	Refills                  // the sink lost it: it is filled anew
+	Rebuilds                 // its definition changed, and it says that it is then to be rebuilt
+	Refused                  // it does not run
+)
+
+// Planned is what Run would do with a view.
+type Planned struct {
+	Outcome
+	Filling bool  // a fill of it is under way, and goes on
+	Err     error // why it is refused
+}
+
+// Plan returns, by view, what Run would do, given what the store remembers. It changes nothing, and another process may
+// run the views meanwhile: the store was read before the marks are, so that what moves in between is no loss.
+func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map[string]Planned, error) {
+	p.setDefaults()
+	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
+	}
+	if err := p.identify(ctx, p.Views, saved, marks); err != nil {
+		return nil, err
+	}
+	plan := map[string]Planned{}
+	for _, v := range p.Views {
+		others, err := p.sameKeys(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		if others != nil {
+			plan[v.Name] = Planned{Outcome: Refused, Err: others}
+			continue
+		}
+		c, m := find(saved, marks, v.Name, p.Source.Name())
+		at, err := p.place(v, c, m)
+		plan[v.Name] = planned(v, c, m, at, err)
+	}
+	return plan, nil
+}
+
+// planned is what comes of a view's place.
+func planned(v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark, at *replicator.Checkpoint, err error) Planned {
+	changed := c != nil && !replicator.SameDefinition(c.Fingerprint, v.Fingerprint) || m != nil && !replicator.SameDefinition(m.Fingerprint, v.Fingerprint)
+	switch {
+	case errors.Is(err, errChanged), err == nil && at == nil && changed:
+		return Planned{Outcome: Rebuilds}
+	case err != nil:
+		return Planned{Outcome: Refused, Err: err}
+	case at != nil:
+		return Planned{Outcome: Continues, Filling: at.Filling()}
+	case c == nil && (m == nil || m.Position.IsZero() || m.IsAnew()):
+		return Planned{Outcome: Begins}
+	}
+	return Planned{Outcome: Refills}
+}
+
+// Foresee returns, by view, why Run would refuse it, given what the store remembers.
+func (p *Pipeline) Foresee(ctx context.Context, saved []replicator.Checkpoint) (map[string]error, error) {
+	plan, err := p.Plan(ctx, saved)
+	refused := map[string]error{}
+	for name, planned := range plan {
+		if planned.Err != nil {
+			refused[name] = planned.Err
+		}
+	}
+	return refused, err
+}
