@@ -1,0 +1,241 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/config"
+	"replicator/pipeline"
+	"replicator/server"
+)
+
+// PlannedView is what would become of one view.
+type PlannedView struct {
+	View    string  `json:"view"`
+	Sink    string  `json:"sink"`
+	Kind    string  `json:"kind"`
+	Action  string  `json:"action"`
+	Rows    int64   `json:"rows"`    // to be scanned: an estimate
+	Seconds float64 `json:"seconds"` // that takes
+	Reason  string  `json:"reason"`
+}
+
+// What may become of a view. Of one with several sources, what comes last here is said.
+const (
+	PlanUnchanged = "unchanged"
+	PlanResume    = "resume"
+	PlanStart     = "start"
+	PlanFill      = "fill"
+	PlanRebuild   = "rebuild"
+	PlanRefused   = "refused"
+	PlanUnknown   = "unknown" // a server does not answer
+	PlanEnd       = "end"
+)
+
+func graver(a, b string) bool {
+	order := []string{PlanUnchanged, PlanResume, PlanStart, PlanFill, PlanRebuild, PlanRefused, PlanUnknown}
+	return slices.Index(order, a) > slices.Index(order, b)
+}
+
+// Scans reports whether the view is to be filled.
+func (v PlannedView) Scans() bool { return v.Action == PlanFill || v.Action == PlanRebuild }
+
+// statedRate is how many rows a second a fill is taken to write where nobody says: less than each sink manages on the
+// source's own machine.
+const statedRate = 20_000
+
+// PlannedRate is how many rows a second fills are taken to write: what is asked for, or else the stated rate, or
+// [rebuild] rate where that is lower.
+func PlannedRate(cfg *config.Config, asked int) int {
+	switch {
+	case asked > 0:
+		return asked
+	case cfg.Rebuild.Rate > 0:
+		return min(statedRate, cfg.Rebuild.Rate)
+	}
+	return statedRate
+}
+
+// Plan says what becomes of each view of the file once the process that runs reloads it, or, if none runs, once it is
+// started; and of those that are not in the file any more. It changes nothing. rate is how many rows a second fills are
+// taken to write.
+func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
+	p := &planner{Setup: setup, rate: rate, views: map[string]*PlannedView{}}
+	return p.plan(ctx)
+}
+
+// planner finds out what becomes of views.
+type planner struct {
+	Setup
+	rate    int
+	saved   []replicator.Checkpoint
+	running map[string]replicator.ViewStatus // nil: no process runs
+	views   map[string]*PlannedView
+}
+
+func (p *planner) plan(ctx context.Context) ([]PlannedView, error) {
+	running, err := Client(p.Config).Status(ctx)
+	switch {
+	case err == nil:
+		p.running = map[string]replicator.ViewStatus{}
+		for _, v := range running {
+			p.running[v.View] = v
+		}
+	case !errors.Is(err, server.ErrNotRunning):
+		return nil, err
+	}
+	if p.saved, err = Checkpoints(ctx, p.Config); err != nil {
+		return nil, err
+	}
+	for _, shard := range p.Config.Source.Shards {
+		if err := p.addShard(ctx, shard); err != nil {
+			return nil, err
+		}
+	}
+	var all []PlannedView
+	for _, v := range p.Config.Views {
+		all = append(all, *p.views[v.Name])
+	}
+	return append(all, p.ended()...), nil
+}
+
+// addShard finds out what becomes of the views with one source.
+func (p *planner) addShard(ctx context.Context, shard config.Shard) (err error) {
+	tables, err := tablesOf(p.Config, shard, p.Config.Views)
+	if err != nil {
+		return err
+	}
+	source, err := p.source(shard, tables)
+	if err != nil {
+		return InvalidError{err}
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	for i := range p.Config.Sinks {
+		if err := p.addSink(ctx, source, p.Config.Sinks[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *planner) addSink(ctx context.Context, source *canal.Source, name string) (err error) {
+	views := ViewsOf(p.Config, name)
+	if len(views) == 0 {
+		return nil
+	}
+	sink, err := p.sink(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	e := pipeline.Pipeline{Name: name, Source: source, Sink: sink, Views: clones(views), OnLost: p.Config.Source.OnLost}
+	planned, err := e.Plan(ctx, p.saved)
+	for _, v := range views {
+		one := PlannedView{View: v.Name, Sink: v.Sink, Kind: v.Kind, Action: PlanUnknown}
+		if err != nil {
+			one.Reason = err.Error()
+		} else {
+			p.describe(&one, v, planned[v.Name])
+		}
+		if one.Scans() {
+			if one.Rows, err = p.rows(ctx, source, v); err != nil {
+				one.Action, one.Reason = PlanUnknown, err.Error()
+			}
+			one.Seconds = float64(one.Rows) / float64(p.rate)
+		}
+		p.add(one)
+	}
+	return nil
+}
+
+// describe says what a pipeline's plan means for a view.
+func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipeline.Planned) {
+	_, runs := p.running[v.Name]
+	switch planned.Outcome {
+	case pipeline.Begins:
+		one.Action, one.Reason = PlanFill, "new"
+		if start := p.Config.Source.Start; start != "snapshot" {
+			one.Action = PlanStart
+			one.Reason = fmt.Sprintf("new: it begins at the %s place in the binlog, as [source] start says", start)
+		}
+	case pipeline.Refills:
+		one.Action, one.Reason = PlanFill, "its sink holds nothing of it any more"
+	case pipeline.Rebuilds:
+		one.Action, one.Reason = PlanRebuild, "its definition changed"
+	case pipeline.Refused:
+		one.Action, one.Reason = PlanRefused, strings.TrimPrefix(planned.Err.Error(), "view "+v.Name+": ")
+		if p.running != nil { // the rebuild is the running program's, which has to know the file
+			one.Reason = "after SIGHUP: " + one.Reason
+		}
+	default:
+		one.Action = PlanUnchanged
+		if p.running != nil && !runs {
+			one.Action, one.Reason = PlanResume, "it goes on from where it stood when it was removed"
+		}
+		if planned.Filling {
+			one.Reason = "a fill of it is under way, and goes on"
+		}
+	}
+}
+
+// rows is about how many rows a fill of a view scans.
+func (p *planner) rows(ctx context.Context, source *canal.Source, v *replicator.View) (rows int64, err error) {
+	at, err := source.Latest(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	reader, err := source.Open(ctx, []replicator.Position{at}, replicator.TablesOf([]*replicator.View{v})...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	for _, table := range replicator.TablesOf([]*replicator.View{v}) {
+		n, err := reader.Estimate(ctx, table)
+		if err != nil {
+			return 0, err
+		}
+		rows += n
+	}
+	return rows, nil
+}
+
+// add adds what becomes of a view with one more source: these are filled side by side.
+func (p *planner) add(one PlannedView) {
+	known := p.views[one.View]
+	if known == nil {
+		p.views[one.View] = &one
+		return
+	}
+	known.Rows, known.Seconds = known.Rows+one.Rows, max(known.Seconds, one.Seconds)
+	if graver(one.Action, known.Action) {
+		known.Action, known.Reason = one.Action, one.Reason
+	}
+}
+
+// ended are the views that are not in the file any more: of what runs, or else of what was saved.
+func (p *planner) ended() (ended []PlannedView) {
+	names := map[string]PlannedView{}
+	for name, v := range p.running {
+		names[name] = PlannedView{View: name, Sink: v.Sink, Kind: v.Kind}
+	}
+	if p.running == nil {
+		for _, c := range p.saved {
+			if !strings.HasSuffix(c.View, replicator.ShadowSuffix) {
+				names[c.View] = PlannedView{View: c.View}
+			}
+		}
+	}
+	for name, one := range names {
+		if p.Config.View(name) == nil {
+			one.Action, one.Reason = PlanEnd, "not in the file: its writes stop, what is stored stays"
+			ended = append(ended, one)
+		}
+	}
+	slices.SortFunc(ended, func(a, b PlannedView) int { return strings.Compare(a.View, b.View) })
+	return ended
+}
