@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -220,6 +219,10 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 	return fields
 }
 
+// maxDepth is how deeply a value may be nested: the server's parser stops at 1000, and a merged document holds values two
+// levels deeper.
+const maxDepth = 500
+
 // contribution converts an entry's fields; an error says what can't be stored.
 func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 	fields := make([][]byte, len(e.Fields))
@@ -228,7 +231,7 @@ func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 		if v == nil {
 			continue
 		}
-		if err := storable(v, 0); err != nil {
+		if err := judge.FitsJSON(v, maxDepth); err != nil {
 			return nil, fmt.Errorf("field %s: %w", k.view.Fields[i].Name, err)
 		}
 		fields[i] = replicator.AppendJSON(nil, v)
@@ -238,39 +241,6 @@ func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 		return nil, errTooLarge(size)
 	}
 	return fields, nil
-}
-
-// storable reports what JSON, or Elasticsearch's parser, would not take as it is. Nothing is changed to make it fit.
-func storable(v any, depth int) error {
-	if depth > 500 { // the server's parser stops at 1000, and a merged document holds values two levels deeper
-		return errors.New("it is nested more than 500 deep")
-	}
-	switch v := v.(type) {
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("it is not a finite number, which JSON can't say")
-		}
-	case string:
-		if !replicator.ValidText(v) {
-			return errors.New("it is text that is not valid UTF-8")
-		}
-	case []any:
-		for _, e := range v {
-			if err := storable(e, depth+1); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for name, e := range v {
-			if !replicator.ValidText(name) {
-				return errors.New("it has a member whose name is not valid UTF-8")
-			}
-			if err := storable(e, depth+1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // render appends the document's source, a JSON object on one line: the merged fields, then the state.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/sinks/judge"
 )
 
 // hashText is a field's text in a hash: numbers in full, text as it is, binary values as hexadecimal digits (as
@@ -29,42 +30,12 @@ func hashText(v any) (string, error) {
 
 var errNotFinite = errors.New("the number is not finite")
 
-// jsonText is a value's JSON.
+// jsonText is a value's JSON. It is a string to Redis, so it may be nested as deeply as it likes.
 func jsonText(v any) (string, error) {
-	if err := fitsJSON(v); err != nil {
+	if err := judge.FitsJSON(v, math.MaxInt); err != nil {
 		return "", err
 	}
 	return string(replicator.AppendJSON(nil, v)), nil
-}
-
-// fitsJSON refuses what JSON could only hold changed.
-func fitsJSON(v any) error {
-	switch v := v.(type) {
-	case nil, bool, int64, uint64, []byte, replicator.Number, replicator.RawJSON:
-	case string:
-		if !replicator.ValidText(v) {
-			return errors.New("the text is not valid UTF-8, which JSON can't hold")
-		}
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errNotFinite
-		}
-	case []any:
-		for _, e := range v {
-			if err := fitsJSON(e); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for _, e := range v {
-			if err := fitsJSON(e); err != nil {
-				return err
-			}
-		}
-	default:
-		return fmt.Errorf("a %T is nothing that JSON can hold", v)
-	}
-	return nil
 }
 
 // maxPlaces bounds how many digits an exponent may stand for.
