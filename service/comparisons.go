@@ -13,13 +13,26 @@ import (
 // comparisons compares views with a table that was renamed into a watched one's place, and repairs what differs, while
 // they go on. What is still to be compared stands in the checkpoints: a restart goes on with it.
 type comparisons struct {
-	service *Service
-	open    map[comparison]*comparing
+	lines  []line
+	log    *slog.Logger
+	verify func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error)
+	open   map[comparison]*comparing
+}
+
+// comparisons are those of the service's views. A person asked for none of them: they keep to the rate of a rebuild.
+func (s *Service) comparisons() *comparisons {
+	settings := config.Verify{Sample: 1, Rate: s.Config.Rebuild.Rate, Repair: true}
+	return &comparisons{
+		lines: s.lines, log: s.Log, open: map[comparison]*comparing{},
+		verify: func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error) {
+			return watch{Service: s, line: l, view: s.Config.View(view), settings: settings}.verify(ctx, at)
+		},
+	}
 }
 
 // comparison is one view of one source, since the place where the table was replaced.
 type comparison struct {
-	line int // of the service's
+	line int // its place among the lines
 	view string
 	at   int64
 }
@@ -40,7 +53,7 @@ func (c *comparisons) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for i, l := range c.service.lines {
+		for i, l := range c.lines {
 			for name, at := range l.Swapped() {
 				c.compare(ctx, comparison{i, name, at})
 			}
@@ -58,11 +71,9 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 	if time.Now().Before(at.retryAt) {
 		return
 	}
-	l, cfg := c.service.lines[one.line], c.service.Config
-	w := watch{Service: c.service, line: l, view: cfg.View(one.view),
-		settings: config.Verify{Sample: 1, Rate: cfg.Rebuild.Rate, Repair: true}}
-	result, err := w.verify(ctx, &at.place)
-	log := c.service.Log.With("view", one.view, "source", l.source.Name())
+	l := c.lines[one.line]
+	result, err := c.verify(ctx, l, one.view, &at.place)
+	log := c.log.With("view", one.view, "source", l.source.Name())
 	switch {
 	case ctx.Err() != nil, errors.Is(err, verify.ErrNotNow):
 	case err != nil:

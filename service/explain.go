@@ -192,7 +192,8 @@ func (e *Explanation) reason() {
 		e.Why = "not in the view: a dead letter: " + e.deadBecause()
 	case e.Problem != "":
 		e.Why = "the view should hold nothing of the cell, which can't be computed (" + e.Problem + "), but holds " +
-			"something: it is behind (`replicator status` tells the lag), or it was changed by hand (`replicator verify --repair`)"
+			"something: it is behind (`replicator status` tells the lag), or it was changed by hand " +
+			"(`replicator verify --repair`)"
 	case e.Holds == AsExpected && e.spelt != "":
 		e.Why = "the source takes the key for " + e.spelt + ", which is how its newest row is spelt: the view is to hold " +
 			"nothing under this spelling, and doesn't"

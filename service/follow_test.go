@@ -30,7 +30,9 @@ func TestARebuildIsFollowedToTheEndOfTheViewsThatAreWell(t *testing.T) {
 
 // A rebuild of a view that was paused meanwhile is not done: it goes on when the view is resumed.
 func TestARebuildThatIsFollowedIsNotDoneWhileItsViewIsPaused(t *testing.T) {
-	states := []string{replicator.StateRebuilding, replicator.StatePaused, replicator.StateRebuilding, replicator.StateRunning}
+	states := []string{
+		replicator.StateRebuilding, replicator.StatePaused, replicator.StateRebuilding, replicator.StateRunning,
+	}
 	status := func(context.Context) ([]replicator.ViewStatus, error) {
 		now := states[0]
 		states = states[1:]

@@ -94,7 +94,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	if s.rounds != nil {
 		waiting.Go(func() { s.rounds.Run(stop) })
 	}
-	waiting.Go(func() { (&comparisons{service: s, open: map[comparison]*comparing{}}).run(stop) })
+	waiting.Go(func() { s.comparisons().run(stop) })
 	if r.UntilCaughtUp {
 		waiting.Go(func() {
 			if caughtUp = s.CatchUp(stop); caughtUp == nil {

@@ -1,0 +1,85 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/verify"
+)
+
+func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		first error // what the first tries end with
+		waits bool  // longer than until the next look
+		says  string
+	}{
+		{"at once", nil, false, `level=INFO msg="a view was compared`},
+		{"one that fails", errors.New("the sink is away"), true, "level=ERROR"},
+		{"one of a view that is being filled, say", verify.ErrNotNow, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, f := keeping("main", "", "emails")
+				f.swapped = map[string]int64{"emails": 9}
+				var log strings.Builder
+				began, tries := time.Now(), 0
+				ctx, cancel := context.WithCancel(t.Context())
+				s := &Service{lines: []line{l}}
+				one := &comparisons{
+					lines: s.lines, log: slog.New(slog.NewTextHandler(&log, nil)), open: map[comparison]*comparing{},
+					verify: func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
+						if tries++; tries == 1 {
+							return verify.Result{}, c.first
+						}
+						return verify.Result{View: view}, nil
+					},
+				}
+				done := make(chan struct{})
+				go func() { one.run(ctx); close(done) }()
+				if err := s.compared(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				took := time.Since(began)
+				cancel()
+				<-done
+				asked(t, "the pipeline", f, "compared emails")
+				if took > compareAgain != c.waits || !strings.Contains(log.String(), c.says) {
+					t.Errorf("after %s, %d tries; the log:\n%s", took, tries, log.String())
+				}
+				if len(one.open) > 0 {
+					t.Error("it is remembered still")
+				}
+			})
+		})
+	}
+}
+
+func TestWhoStopsBeforeEveryViewWasComparedIsTold(t *testing.T) {
+	l, f := keeping("main", "", "emails")
+	f.swapped = map[string]int64{"emails": 9}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&Service{lines: []line{l}}).compared(ctx); err == nil {
+		t.Error("it says that every view was compared")
+	}
+}
+
+func TestAViewIsVerifiedOnlyWhileItIsKeptUp(t *testing.T) {
+	for _, state := range []string{replicator.StateStarting, replicator.StateFilling, replicator.StateRebuilding,
+		replicator.StatePaused, replicator.StateRetrying, replicator.StateFailed, replicator.StateRunning} {
+		l, f := keeping("main", "", "phones", "emails")
+		f.views[1].State = state
+		err := watch{line: l, view: &replicator.View{Name: "emails"}}.mayGoOn()
+		running := state == replicator.StateRunning
+		if running != (err == nil) || !running && !errors.Is(err, verify.ErrNotNow) {
+			t.Errorf("%s: %v", state, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/pipeline"
+	"replicator/server"
+)
+
+// asked is what a pipeline was asked, a request a line.
+func asked(t *testing.T, name string, f *fakeEngine, want ...string) {
+	t.Helper()
+	if !slices.Equal(f.asked, want) {
+		t.Errorf("%s was asked %q, not %q", name, f.asked, want)
+	}
+}
+
+func TestAFenceIsWaitedForByThePipelinesThatItConcerns(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		fence               server.Fence
+		views               []string
+		east, west, eastern []string // the last is the other sink's pipeline of the shard east
+	}{
+		{"of one shard, all views", server.Fence{At: "f:4", Source: "east"}, nil,
+			[]string{"wait f:4"}, nil, []string{"wait f:4"}},
+		{"of one shard, one view", server.Fence{At: "f:4", Source: "west"}, []string{"phones"},
+			nil, []string{"wait f:4 phones"}, nil},
+		{"views of two sinks", server.Fence{At: "f:4", Source: "east"}, []string{"profile", "emails"},
+			[]string{"wait f:4 emails"}, nil, []string{"wait f:4 profile"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, east := keeping("main", "east", "emails", "phones")
+			m, west := keeping("main", "west", "emails", "phones")
+			n, eastern := keeping("cache", "east", "profile")
+			s := serving(t, configured(t, twoShards), l, m, n)
+			if err := s.Wait(t.Context(), c.fence, c.views); err != nil {
+				t.Fatal(err)
+			}
+			asked(t, "east", east, c.east...)
+			asked(t, "west", west, c.west...)
+			asked(t, "eastern", eastern, c.eastern...)
+		})
+	}
+}
+
+func TestAFenceThatMakesNoSenseIsTheRequestsFault(t *testing.T) {
+	l, east := keeping("main", "east", "emails")
+	m, west := keeping("cache", "east", "profile")
+	s := serving(t, configured(t, twoShards), l, m)
+	if err := s.Wait(t.Context(), server.Fence{At: "f:4"}, nil); !errors.Is(err, server.ErrInvalid) ||
+		!strings.Contains(err.Error(), "--source east") {
+		t.Errorf("without a shard: %v", err)
+	}
+	sensible := server.Fence{At: "f:4", Source: "east"}
+	if err := s.Wait(t.Context(), sensible, []string{"nobody"}); !errors.Is(err, server.ErrUnknown) {
+		t.Errorf("of no view: %v", err)
+	}
+	asked(t, "before a sensible request, the pipeline", east)
+	east.fails = fmt.Errorf("nonsense: %w", canal.ErrFence)
+	if err := s.Wait(t.Context(), server.Fence{At: "nonsense", Source: "east"}, nil); !errors.Is(err, server.ErrInvalid) {
+		t.Errorf("of no place: %v", err)
+	}
+	asked(t, "what would say the same", west)
+}
+
+func TestASourceIsKnownByItsShards(t *testing.T) {
+	one, two := configured(t, cellViews), configured(t, twoShards)
+	for _, c := range []struct {
+		name string
+		err  error
+		says string
+	}{
+		{"no shards, none named", KnowsSource(one, ""), ""},
+		{"no shards, one named", KnowsSource(one, "east"), "the source has no shards: leave out --source east"},
+		{"one of two", KnowsSource(two, "west"), ""},
+		{"none of two", KnowsSource(two, ""), "the shards east, west: name the one you mean, as in --source east"},
+		{"another one", KnowsSource(two, "south"), "no shard south; it has east, west"},
+	} {
+		if says := fmt.Sprint(c.err); c.says == "" && c.err != nil || !strings.Contains(says, c.says) {
+			t.Errorf("%s: %v, not %q", c.name, c.err, c.says)
+		}
+	}
+}
+
+func TestARebuildGoesToThePipelinesOfItsViews(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		how          server.Rebuild
+		main, cache  string
+	}{
+		{"beside the live views", cellViews, server.Rebuild{}, "rebuild emails+phones by swap ", "rebuild profile by swap "},
+		{"in place", cellViews, server.Rebuild{InPlace: true},
+			"rebuild emails+phones in place ", "rebuild profile in place "},
+		{"from an offset", cellViews, server.Rebuild{From: "9"},
+			"rebuild emails+phones in place " + canal.Offset("9"), "rebuild profile in place " + canal.Offset("9")},
+		{"of several sources, which could not swap one target each", twoShards, server.Rebuild{},
+			"rebuild emails+phones in place ", "rebuild profile in place "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, main := keeping("main", "", "emails", "phones")
+			m, cache := keeping("cache", "", "profile")
+			s := serving(t, configured(t, c.config), l, m)
+			if err := s.Rebuild(t.Context(), "emails,profile,phones", c.how); err != nil {
+				t.Fatal(err)
+			}
+			asked(t, "main", main, c.main)
+			asked(t, "cache", cache, c.cache)
+		})
+	}
+}
+
+func TestARebuildThatCanNotBeginSaysWhoseFaultThatIs(t *testing.T) {
+	l, f := keeping("main", "", "emails")
+	s := serving(t, configured(t, cellViews), l)
+	if err := s.Rebuild(t.Context(), "emails,nobody", server.Rebuild{From: "9"}); !errors.Is(err, server.ErrUnknown) {
+		t.Errorf("of no view: %v", err)
+	}
+	asked(t, "before every view is known, the pipeline", f)
+	l.source.(*fakeSource).offset = canal.ErrOffset
+	if err := s.Rebuild(t.Context(), "emails", server.Rebuild{From: "x"}); !errors.Is(err, server.ErrInvalid) {
+		t.Errorf("from no offset: %v", err)
+	}
+	for _, busy := range []error{pipeline.ErrRebuilding, pipeline.ErrPaused} {
+		f.fails = busy
+		err := s.Rebuild(t.Context(), "emails", server.Rebuild{})
+		if !errors.Is(err, server.ErrBusy) || !errors.Is(err, busy) {
+			t.Errorf("%v: %v", busy, err)
+		}
+	}
+}
+
+func TestAViewIsPausedInEveryPipelineThatKeepsIt(t *testing.T) {
+	l, east := keeping("main", "east", "emails")
+	m, west := keeping("main", "west", "emails")
+	n, other := keeping("cache", "east", "profile")
+	s := serving(t, configured(t, twoShards), l, m, n)
+	if err := errors.Join(s.Pause(t.Context(), "emails"), s.Resume(t.Context(), "emails")); err != nil {
+		t.Fatal(err)
+	}
+	asked(t, "east", east, "pause emails", "resume emails")
+	asked(t, "west", west, "pause emails", "resume emails")
+	asked(t, "another sink's", other)
+	if err := s.Pause(t.Context(), "nobody"); !errors.Is(err, server.ErrUnknown) {
+		t.Errorf("of no view: %v", err)
+	}
+}
+
+// bury puts dead letters into a service's store, VIEW KEY each, and returns their ids.
+func bury(t *testing.T, s *Service, source string, letters ...[2]string) (ids []string) {
+	t.Helper()
+	for _, l := range letters {
+		key, err := replicator.MakeKey(l[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.store.Bury(t.Context(), []replicator.DeadLetter{{View: l[0], Source: source,
+			Cell: replicator.Cell{Table: "cell", Column: "users", Key: key}, Reason: "too long"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for l, err := range s.store.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, l.ID)
+	}
+	return ids
+}
+
+func TestARetryLooksAtTheCellsInTheirShard(t *testing.T) {
+	l, east := keeping("main", "east", "emails", "phones")
+	m, west := keeping("main", "west", "emails", "phones")
+	s := serving(t, configured(t, twoShards), l, m)
+	bury(t, s, "east", [2]string{"emails", "a"}, [2]string{"emails", "b"}, [2]string{"phones", "a"})
+	bury(t, s, "west", [2]string{"emails", "z"})
+	tried, left, err := s.Retry(t.Context(), server.Selection{View: "emails"})
+	if err != nil || tried != 3 || left != 3 { // nothing was applied: this pipeline only notes what it is asked
+		t.Errorf("%d tried, %d left, %v", tried, left, err)
+	}
+	asked(t, "east", east, "renew emails", "look emails a b")
+	asked(t, "west", west, "renew emails", "look emails z")
+}
+
+func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
+	l, f := keeping("main", "", "emails", "phones")
+	s := serving(t, configured(t, cellViews), l)
+	ids := bury(t, s, "",
+		[2]string{"emails", "a"}, [2]string{"emails", "b"}, [2]string{"phones", "a"}, [2]string{"gone", "a"})
+	if _, _, err := s.Retry(t.Context(), server.Selection{IDs: []string{ids[0], "nobody"}}); err == nil ||
+		!strings.Contains(err.Error(), `no dead letter "nobody"`) {
+		t.Errorf("an id that there is none of: %v", err)
+	}
+	if _, err := s.Drop(t.Context(), server.Selection{IDs: []string{"nobody", ids[0]}}); err == nil {
+		t.Error("it dropped some of what was named")
+	}
+	asked(t, "the pipeline", f)
+	if _, _, err := s.Retry(t.Context(), server.Selection{View: "gone"}); err == nil ||
+		!strings.Contains(err.Error(), "not in the configuration") {
+		t.Errorf("of a view that was removed: %v", err)
+	}
+	for _, c := range []struct {
+		which   server.Selection
+		dropped int
+	}{
+		{server.Selection{IDs: []string{ids[1]}}, 1}, {server.Selection{View: "phones"}, 1}, {server.Selection{All: true}, 2},
+	} {
+		if n, err := s.Drop(t.Context(), c.which); err != nil || n != c.dropped {
+			t.Errorf("%+v: %d dropped, %v", c.which, n, err)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package service
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+func TestAnExplanationSaysWhy(t *testing.T) {
+	version := func(n int64) *int64 { return &n }
+	for _, c := range []struct {
+		name string
+		e    Explanation
+		says string
+	}{
+		{"right", Explanation{Holds: AsExpected, Exists: true}, "the view is right"},
+		{"rightly nothing", Explanation{Holds: AsExpected}, "the source has no such cell, and the view holds nothing of it"},
+		{"another spelling", Explanation{Holds: AsExpected, spelt: "ANN"}, "the source takes the key for ANN"},
+		{"dead, it can't be computed", Explanation{Holds: "dead", Problem: "not JSON"}, "a dead letter: not JSON"},
+		{"dead, refused by the sink", Explanation{Holds: "dead", Letters: []Letter{{Reason: "too long"}}},
+			"a dead letter: too long"},
+		{"dead, by another state", Explanation{Holds: "dead"}, "a dead letter: the sink refused it"},
+		{"not to be computed, and there", Explanation{Holds: "extra", Problem: "not JSON"}, "holds something: it is behind"},
+		{"planted", Explanation{Holds: "extra"}, "somebody else put it there"},
+		{"never applied", Explanation{Holds: "missing", Exists: true}, "not filled yet, or was emptied"},
+		{"behind", Explanation{Holds: "stale", Exists: true, Version: version(2), Applied: version(1)},
+			"an older version was applied last"},
+		{"behind or changed", Explanation{Holds: "stale", Exists: true, Version: version(2), Applied: version(1), placed: true},
+			"behind (`replicator status`"},
+		{"changed", Explanation{Holds: "stale", Exists: true, Version: version(2), Applied: version(2)},
+			"the sink has applied this version"},
+	} {
+		if c.e.reason(); !strings.Contains(c.e.Why, c.says) {
+			t.Errorf("%s: %q doesn't say %q", c.name, c.e.Why, c.says)
+		}
+	}
+}
+
+func TestAnEntityIsExplainedByTheShardsThatKnowIt(t *testing.T) {
+	one := int64(1)
+	for _, c := range []struct {
+		name string
+		all  []Explanation
+		want []string
+	}{
+		{"none knows it", []Explanation{{Source: "a"}, {Source: "b"}}, []string{"a", "b"}},
+		{"one has it", []Explanation{{Source: "a"}, {Source: "b", Exists: true}}, []string{"b"}},
+		{"one had it", []Explanation{{Source: "a", Applied: &one}, {Source: "b"}}, []string{"a"}},
+		{"one has one of its cells", []Explanation{{Source: "a", Exists: true}, {Source: "a"}, {Source: "b"}},
+			[]string{"a", "a"}},
+	} {
+		var got []string
+		for _, e := range ofShards(c.all) {
+			got = append(got, e.Source)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, not %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAKeyIsReadByItsColumnsType(t *testing.T) {
+	for _, c := range []struct {
+		typ, text string
+		want      any
+	}{
+		{"bigint", "-5", int64(-5)},
+		{"bigint unsigned", "18446744073709551615", uint64(18446744073709551615)},
+		{"int(11)", "five", nil},
+		{"binary(16)", "00000000-0000-0000-0000-0000000000ff", append(make([]byte, 15), 0xff)},
+		{"varbinary(4)", "ff", []byte{0xff}},
+		{"binary(16)", "zz", nil},
+		{"varchar(9)", "5", "5"},
+		{"char(36)", "00000000-0000-0000-0000-0000000000ff", "00000000-0000-0000-0000-0000000000ff"},
+	} {
+		got, err := keyValue(c.typ, c.text)
+		if !reflect.DeepEqual(got, c.want) || (err != nil) != (c.want == nil) {
+			t.Errorf("%s %q: %#v, %v", c.typ, c.text, got, err)
+		}
+	}
+}
+
+func TestARowIsShownDecodedOrAsItIsStored(t *testing.T) {
+	b, err := newBodies([]replicator.Table{{Name: "cell", Body: "body", Codec: "json"}, {Name: "plain"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		row  replicator.Row
+		want map[string]any
+	}{
+		{"a body", replicator.Row{Cell: replicator.Cell{Table: "cell"}, Body: []byte(`{"a": "b"}`)},
+			map[string]any{"body": map[string]any{"a": "b"}}},
+		{"no body", replicator.Row{Cell: replicator.Cell{Table: "cell"}}, map[string]any{"body": nil}},
+		{"columns", replicator.Row{Cell: replicator.Cell{Table: "plain"}, Names: []string{"a"}, Columns: []any{int64(1)}},
+			map[string]any{"body": map[string]any{"a": int64(1)}}},
+	} {
+		line := map[string]any{}
+		if b.show(line, &c.row); !reflect.DeepEqual(line, c.want) {
+			t.Errorf("%s: %#v", c.name, line)
+		}
+	}
+	line := map[string]any{}
+	b.show(line, &replicator.Row{Cell: replicator.Cell{Table: "cell"}, Body: []byte("{")})
+	if line["raw"] != "ew==" || line["error"] == nil || len(line) != 2 {
+		t.Errorf("what can't be decoded: %v", line)
+	}
+}
