@@ -4,7 +4,8 @@
 //
 // The engine is package pipeline. Sources (canal), bodies (codec), view definitions (view), sinks (sinks/…), stores
 // (checkpoint) and the survey of a new source (survey) stand in packages of their own that import this one and never
-// each other. Package service makes them one program, and cmd/replicator is its command line.
+// each other, but that sinks read their own settings by package config. Package service makes them one program, and
+// cmd/replicator is its command line.
 //
 // # One idea
 //

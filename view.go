@@ -1,6 +1,9 @@
 package replicator
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Feed is what a view is made from: the cells of a table, or only those of one column value.
 type Feed struct {
@@ -22,22 +25,15 @@ type View struct {
 	From   []Feed  // one, or several that are merged: the first that has a field gives it
 	Fields []Field // in the order of Entry.Fields; for a counter the group's columns, then the sum
 
-	Key     string  // redis: template of the key; elastic: of the document's id ("": the cell's key)
-	Member  string  // redis: template of the member ("": the cell's key); elastic: of the routing
-	Where   string  // expression; "": every cell
-	Sum     string  // counter, ranking: path of the amount; "": cells are counted
-	KeyFrom []Field // mysql: the target's key columns, each made of one of the table's key columns ("$row_key")
+	Key    string // template of what Entry.Key holds; "": nothing
+	Member string // template of what Entry.Member holds; "": nothing
+	Where  string // expression; "": every cell
+	Sum    string // counter, ranking: path of the amount; "": cells are counted
 
-	Table         string            // mysql
-	VersionColumn string            // mysql: the target's column that takes the version; "" if it has none
-	ShardOn       string            // mysql: the column whose value decides the shard; "": the view lives in the first
-	Shards        []string          // mysql: the names of the sink's shards, in order, that ShardOn counts; nil: it has one
-	Create        bool              // mysql: create the table if it is missing
-	Types         map[string]string // mysql: column types for Create
-	Unique        bool              // redis index: one key a value
-	Index         string            // elastic: the alias
-	Mapping       string            // elastic: JSON
-	Settings      string            // elastic: JSON
+	// Settings are what else the sink has to know: a value of a type of the sink's package, plain data that is never
+	// changed. As JSON it is an object, whose members are part of the fingerprint: their names and order must stay, and
+	// what is added later must be left out where it is empty. nil: there are none.
+	Settings any
 
 	Shadows string // the view that this one stands in for while that is rebuilt; "": it is no shadow
 
@@ -55,12 +51,22 @@ type Field struct {
 	Path string
 }
 
+// MarshalJSON writes a field as [NAME, PATH], as fingerprints have it.
+func (f Field) MarshalJSON() ([]byte, error) { return json.Marshal([2]string{f.Name, f.Path}) }
+
 // ShownAs is the name of the view in metrics: a shadow's work is done for the view that it stands in for.
 func (v *View) ShownAs() string {
 	if v.Shadows != "" {
 		return v.Shadows
 	}
 	return v.Name
+}
+
+// Spread reports whether the view is kept in several databases, as its settings say: one that doesn't know the view has
+// lost it, or never had it.
+func (v *View) Spread() bool {
+	s, is := v.Settings.(interface{ Spread() bool })
+	return is && s.Spread()
 }
 
 // Feeds reports whether the cell feeds the view.

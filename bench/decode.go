@@ -14,6 +14,7 @@ import (
 	"replicator/canal"
 	"replicator/codec"
 	"replicator/config"
+	"replicator/sinks"
 	"replicator/view"
 )
 
@@ -116,7 +117,7 @@ func (l *lab) newDecoding(ctx context.Context, tables []table) (*decoding, error
 	if _, err := l.sinkDB.ExecContext(ctx, "DROP DATABASE "+s.database); err != nil { // no sink here
 		return nil, err
 	}
-	cfg, err := config.Load(filepath.Join(s.dir, "replicator.toml"), os.LookupEnv)
+	cfg, err := config.Load(filepath.Join(s.dir, "replicator.toml"), os.LookupEnv, sinks.Types())
 	if err != nil {
 		return nil, err
 	}

@@ -38,14 +38,6 @@ func (c *Config) Line(view, key string) int {
 	return c.lines[view]
 }
 
-// Shard is one server of a source or a sink. One that is not sharded has a single shard, without a name.
-type Shard struct {
-	Name     string
-	DSN      Secret // go-sql-driver's form; it was parsed once and is known to be good
-	Address  string // HOST:PORT, for messages
-	Database string // the DSN's; "" if it has none
-}
-
 // Source is what is replicated.
 type Source struct {
 	Shards   []Shard // at least one, in the order of the file
@@ -86,35 +78,6 @@ type Verify struct {
 	Rate   int           // cells a second; 0: as fast as source and sink allow
 	Sample float64       // share of the entities that is looked at, above 0, at most 1
 	Repair bool          // put right what differs
-}
-
-// Sink is one place where views are kept. What does not belong to its type is empty.
-type Sink struct {
-	Name string
-	Type string // mysql, redis or elastic
-
-	Shards []Shard // mysql: at least one, in the order of the file: a view's shard_on counts them
-
-	URLs     []Secret // redis: one; of a cluster's nodes, or of the sentinels, one or more
-	Cluster  bool     // redis
-	Sentinel string   // redis: the name of the master that the sentinels watch; "": no sentinels
-
-	Addresses []string // elastic: without user and password
-
-	Username string // redis (ACL), elastic
-	Password Secret
-	APIKey   Secret // elastic
-	TLS      TLS    // redis, elastic
-
-	Timeout time.Duration // after how long without an answer a connection is lost; what a MySQL DSN says of it wins
-}
-
-// TLS says how a sink's certificate is checked and which one is shown to it. The zero value: the system's authorities.
-type TLS struct {
-	CACert     string // file of the authorities to trust
-	Cert       string // file of the certificate to show
-	Key        string // file of its key
-	ServerName string // the name to expect, if it is not the address
 }
 
 // Table returns the table of that name; nil if there is none.

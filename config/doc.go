@@ -22,4 +22,6 @@
 //
 // The file is parsed into an ordered tree (tree.go), sections of it are read key by key (section.go), and what was read
 // is looked at as a whole (view.go). What a section was asked for is what it knows: there is no second list of keys.
+//
+// What belongs to one type of sink is read by that sink's package, which a SinkType leads to (sinktype.go).
 package config

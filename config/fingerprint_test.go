@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"replicator/config"
+	"replicator/sinks"
 	"replicator/view"
 )
 
@@ -21,7 +22,7 @@ func TestFingerprintsOfConfigurationsNeverChange(t *testing.T) {
 	const golden = "testdata/fingerprints.txt"
 	var got bytes.Buffer
 	for _, file := range configurations(t) {
-		c, err := config.Load(file, someServers)
+		c, err := config.Load(file, someServers, sinks.Types())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,11 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/config"
+	"replicator/sinks"
+	"replicator/sinks/elastic"
+	"replicator/sinks/mysql"
+	"replicator/sinks/redis"
 )
 
 // base is a small good file that tests add to.
@@ -42,17 +47,17 @@ func environment(vars map[string]string) func(string) (string, bool) {
 }
 
 // read loads a text as the file f.toml, with files beside it.
-func read(text string, vars, files map[string]string) (*Config, error) {
-	l := &loader{file: "f.toml", dir: "/etc/replicator", env: environment(vars), readFile: func(path string) ([]byte, error) {
+func read(text string, vars, files map[string]string) (*config.Config, error) {
+	c, _, err := config.Read("f.toml", "/etc/replicator", text, environment(vars), sinks.Types(), func(path string) ([]byte, error) {
 		if data, ok := files[path]; ok {
 			return []byte(data), nil
 		}
 		return nil, &os.PathError{Op: "open", Path: path, Err: os.ErrNotExist}
-	}}
-	return l.load([]byte(text))
+	})
+	return c, err
 }
 
-func mustRead(t *testing.T, text string, vars, files map[string]string) *Config {
+func mustRead(t *testing.T, text string, vars, files map[string]string) *config.Config {
 	t.Helper()
 	c, err := read(text, vars, files)
 	if err != nil {
@@ -62,7 +67,7 @@ func mustRead(t *testing.T, text string, vars, files map[string]string) *Config 
 }
 
 func TestExampleLoadsAndKeepsTheOrderOfTheFile(t *testing.T) {
-	c, err := Load("../config.example.toml", environment(map[string]string{"DB_PASSWORD": "hunter2"}))
+	c, err := config.Load("../config.example.toml", environment(map[string]string{"DB_PASSWORD": "hunter2"}), sinks.Types())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,24 +85,22 @@ func TestExampleLoadsAndKeepsTheOrderOfTheFile(t *testing.T) {
 	equal(t, "cell", *c.Table("cell"), replicator.Table{Name: "cell", Database: "jogchat", Table: "cell", Key: []string{"row_key"},
 		Column: "column_name", Version: "ref_key", Offset: []string{"added_at"}, Body: "body", Codec: "json"})
 	equal(t, "users", *c.View("users"), replicator.View{Name: "users", Sink: "main", Kind: "row", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Table: "users",
-		KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}},
+		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Settings: mysql.Settings{Table: "users", KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}}},
 		Fields: []replicator.Field{{Name: "username", Path: "username"}, {Name: "email", Path: "email"}, {Name: "phone", Path: "phone"},
 			{Name: "password", Path: "password"}, {Name: "activate", Path: "activate"}}})
 	equal(t, "index", *c.View("index_users_email"), replicator.View{Name: "index_users_email", Sink: "main", Kind: "index", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Table: "index_users_email",
-		KeyFrom: []replicator.Field{{Name: "row_key", Path: "$row_key"}}, Fields: []replicator.Field{{Name: "email", Path: "email"}}})
+		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Settings: mysql.Settings{Table: "index_users_email", KeyFrom: []replicator.Field{{Name: "row_key", Path: "$row_key"}}}, Fields: []replicator.Field{{Name: "email", Path: "email"}}})
 	equal(t, "counter", *c.View("favorite_counter"), replicator.View{Name: "favorite_counter", Sink: "main", Kind: "counter", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "favorite"}}, Table: "favorite_counter", Sum: "cnt",
+		From: []replicator.Feed{{Table: "favorite"}}, Settings: mysql.Settings{Table: "favorite_counter"}, Sum: "cnt",
 		Fields: []replicator.Field{{Name: "object_id", Path: "object_id"}, {Name: "cnt", Path: "cnt"}}})
 	equal(t, "hash", *c.View("user_cache"), replicator.View{Name: "user_cache", Sink: "cache", Kind: "hash", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}, {Table: "cell", Column: "profile"}}, Key: "user:{row_key}",
+		From: []replicator.Feed{{Table: "cell", Column: "users"}, {Table: "cell", Column: "profile"}}, Key: "user:{row_key}", Settings: redis.Settings{},
 		Fields: []replicator.Field{{Name: "name", Path: "username"}, {Name: "city", Path: "address.city"}, {Name: "mail", Path: "=lower(email)"}}})
 	equal(t, "ranking", *c.View("favorite_ranking"), replicator.View{Name: "favorite_ranking", Sink: "cache", Kind: "ranking", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "favorite"}}, Key: "most_favorite", Member: "{object_id}", Sum: "cnt",
+		From: []replicator.Feed{{Table: "favorite"}}, Key: "most_favorite", Member: "{object_id}", Sum: "cnt", Settings: redis.Settings{},
 		Fields: []replicator.Field{{Name: "sum", Path: "cnt"}}})
 	equal(t, "document", *c.View("user_search"), replicator.View{Name: "user_search", Sink: "search", Kind: "document", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Index: "users", Where: "activate == true",
+		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Settings: elastic.Settings{Index: "users"}, Where: "activate == true",
 		Fields: []replicator.Field{{Name: "username", Path: "username"}, {Name: "email", Path: "email"}}})
 }
 
@@ -113,8 +116,9 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &loader{file: "config.example.toml", dir: t.TempDir(), env: environment(map[string]string{"DB_PASSWORD": "x"}), readFile: os.ReadFile}
-	if _, err := l.load(data); err != nil {
+	_, known, err := config.Read("config.example.toml", t.TempDir(), string(data), environment(map[string]string{"DB_PASSWORD": "x"}),
+		sinks.Types(), os.ReadFile)
+	if err != nil {
 		t.Fatal(err)
 	}
 	// A section of the example reaches to the next header of another one; [views.a] and [views.b] are both views.*.
@@ -130,7 +134,7 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 		}
 		sections[at] += line + "\n"
 	}
-	for shape, keys := range l.keys {
+	for shape, keys := range known {
 		for _, key := range keys {
 			if shape == "" || key == "shards" { // headers
 				if !strings.Contains(string(data), "["+key) && !strings.Contains(string(data), "."+key+"]") {
@@ -147,9 +151,9 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 
 func TestDefaultsAreFilledIn(t *testing.T) {
 	c := mustRead(t, base, nil, nil)
-	equal(t, "checkpoint", c.Checkpoint, Checkpoint{Store: "file", Path: "/etc/replicator/replicator-state", Interval: time.Second})
-	equal(t, "http", c.HTTP, HTTP{Listen: "127.0.0.1:9190"})
-	equal(t, "limits", c.Limits, Limits{Memory: 64 << 20})
+	equal(t, "checkpoint", c.Checkpoint, config.Checkpoint{Store: "file", Path: "/etc/replicator/replicator-state", Interval: time.Second})
+	equal(t, "http", c.HTTP, config.HTTP{Listen: "127.0.0.1:9190"})
+	equal(t, "limits", c.Limits, config.Limits{Memory: 64 << 20})
 	if c.Source.Start != "snapshot" || c.Source.OnLost != "stop" || len(c.Source.Shards) != 1 || c.Source.Shards[0].Name != "" {
 		t.Errorf("source is %+v", c.Source)
 	}
@@ -206,8 +210,8 @@ kind = "counter"
 group = "object"
 sum = { total = "a.amount" }
 `, nil, nil)
-	equal(t, "key", c.Views[0].KeyFrom, []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "i", Path: "$id"}})
-	equal(t, "key", c.Views[1].KeyFrom, []replicator.Field{{Name: "i", Path: "$id"}, {Name: "u", Path: "$user_id"}})
+	equal(t, "key", c.Views[0].Settings.(mysql.Settings).KeyFrom, []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "i", Path: "$id"}})
+	equal(t, "key", c.Views[1].Settings.(mysql.Settings).KeyFrom, []replicator.Field{{Name: "i", Path: "$id"}, {Name: "u", Path: "$user_id"}})
 	equal(t, "count", c.Views[2].Fields, []replicator.Field{{Name: "o", Path: "object"}, {Name: "cnt", Path: "=1"}})
 	equal(t, "sum", c.Views[3].Fields, []replicator.Field{{Name: "object", Path: "object"}, {Name: "total", Path: "a.amount"}})
 	if c.Views[2].Sum != "" || c.Views[3].Sum != "a.amount" {
@@ -245,11 +249,11 @@ fields = ["user_id"]
 	if s := c.Source.Shards; s[0].Name != "b" || s[1].Name != "a" || s[1].DSN.Reveal() != "u:hunter2@tcp(10.0.0.2:3306)/app1" {
 		t.Errorf("shards are %+v", s)
 	}
-	if s := c.Sinks[0].Shards; s[0].Name != "z" || s[1].Name != "y" {
+	if s := c.Sinks[0].Settings.(mysql.Connection).Shards; s[0].Name != "z" || s[1].Name != "y" {
 		t.Errorf("the sink's shards are %+v", s)
 	}
-	equal(t, "a sharded view's shards", c.Views[0].Shards, []string{"z", "y"})
-	equal(t, "a view's without shard_on", c.Views[1].Shards, []string{})
+	equal(t, "a sharded view's shards", c.Views[0].Settings.(mysql.Settings).Shards, []string{"z", "y"})
+	equal(t, "a view's without shard_on", c.Views[1].Settings.(mysql.Settings).Shards, []string{})
 	for i, want := range []string{"app0", "app1"} {
 		tables := c.ShardTables(c.Source.Shards[i])
 		if tables[0].Database != want || tables[1].Database != "elsewhere" {
@@ -295,58 +299,16 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	}
 }
 
-func TestEveryConfigurationOfTheRepositoryLoads(t *testing.T) {
-	files := []string{"../config.example.toml"}
-	for _, pattern := range []string{"../examples/*/*.toml", "../deploy/*.toml"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(data), "[source") {
-			continue // TOML of another kind
-		}
-		env := func(name string) (string, bool) {
-			switch {
-			case strings.HasSuffix(name, "DSN"):
-				return "u:p@tcp(127.0.0.1:3306)/app", true
-			case strings.Contains(name, "SHARD"):
-				return "u:p@tcp(127.0.0.1:3306)/" + name, true
-			case strings.HasSuffix(name, "REDIS"):
-				return "redis://127.0.0.1:6379/0", true
-			case strings.HasSuffix(name, "ELASTIC"):
-				return "http://127.0.0.1:9200", true
-			}
-			return "", false
-		}
-		withPasswords := func(name string) (string, bool) {
-			if strings.HasSuffix(name, "PASSWORD") || strings.HasSuffix(name, "TOKEN") {
-				return "hunter2", true
-			}
-			return env(name)
-		}
-		if _, err := Load(file, withPasswords); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestURLsOfAFileAreOneALine(t *testing.T) {
 	c := mustRead(t, strings.Replace(base, `url = "redis://:hunter2@127.0.0.1:6379/0"`, "urls_file = \"urls\"\ncluster = true", 1), nil,
 		map[string]string{"/etc/replicator/urls": "redis://:a@10.0.0.1:6379\nrediss://:b@10.0.0.2:6379\n"})
-	if u := c.Sink("cache").URLs; len(u) != 2 || u[1].Reveal() != "rediss://:b@10.0.0.2:6379" {
+	if u := c.Sink("cache").Settings.(redis.Connection).URLs; len(u) != 2 || u[1].Reveal() != "rediss://:b@10.0.0.2:6379" {
 		t.Errorf("%d URLs", len(u))
 	}
 }
 
 func TestMissingFileSaysHowToGetOne(t *testing.T) {
-	_, err := Load(filepath.Join(t.TempDir(), "none.toml"), os.LookupEnv)
+	_, err := config.Load(filepath.Join(t.TempDir(), "none.toml"), os.LookupEnv, sinks.Types())
 	if err == nil || !strings.Contains(err.Error(), "replicator init") {
 		t.Errorf("error is %v", err)
 	}
@@ -354,7 +316,7 @@ func TestMissingFileSaysHowToGetOne(t *testing.T) {
 
 func TestAllProblemsAreReportedInTheOrderOfTheFile(t *testing.T) {
 	_, err := read(base+"[http]\nlisten = \"0.0.0.0:80\"\n[limits]\nmemroy = 1\n[views.v]\nform = \"cell\"\n", nil, nil)
-	var first *Problem
+	var first *config.Problem
 	if !errors.As(err, &first) || first.Key != "http.listen" || first.File != "f.toml" || first.Line != 21 {
 		t.Errorf("first problem is %+v", first)
 	}

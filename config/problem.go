@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sort"
 	"strings"
-
-	"replicator/internal/nearest"
 )
 
 // Problem is one thing that is wrong with the file. Load returns all of them joined; errors.As finds the first.
@@ -39,16 +37,4 @@ func join(problems []*Problem) error {
 		errs[i] = p
 	}
 	return errors.Join(errs...)
-}
-
-// meant is the end of an error about a word that is not known.
-func meant(written string, words []string) string {
-	switch len(words) {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf("; did you mean %q?", words[0])
-	}
-	word, _ := nearest.Word(written, words)
-	return fmt.Sprintf("; did you mean %q? (known: %s)", word, strings.Join(words, ", "))
 }

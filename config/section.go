@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"replicator/internal/nearest"
 )
 
 // section is a table of the file being read. Every method that reads a key makes it known; done reports the others.
-type section struct {
+type Section struct {
 	l     *loader
 	at    *node
 	path  string // "views.users"
@@ -19,144 +21,152 @@ type section struct {
 	known []string
 }
 
-// pair is one name and value of a table or, with equal name and value, of a list.
-type pair struct {
-	name, text string
+// Pair is one name and value of a table or, with equal name and value, of a list.
+type Pair struct {
+	Name, Text string
 	line       int
 }
 
-func (s *section) has(key string) bool { return s.at.fields[key] != nil }
+// Has reports whether a key is given, whatever it holds.
+func (s *Section) Has(key string) bool { return s.at.fields[key] != nil }
 
 // line is where a key stands, or where the section does if the key is missing.
-func (s *section) line(key string) int {
+func (s *Section) line(key string) int {
 	if n := s.at.fields[key]; n != nil {
 		return n.line
 	}
 	return s.at.line
 }
 
-func (s *section) problem(key, format string, args ...any) {
+// Problem notes what is wrong with a key, at its line.
+func (s *Section) Problem(key, format string, args ...any) {
 	s.l.problem(s.line(key), under(s.path, key), format, args...)
 }
 
+// ProblemAt notes what is wrong with one item of a key's list or table, at the item's line.
+func (s *Section) ProblemAt(item Pair, key, format string, args ...any) {
+	s.l.problem(item.line, under(s.path, key), format, args...)
+}
+
 // get makes a key known and returns its value if it has one of the given kind; nil otherwise.
-func (s *section) get(key string, want kind, example string) *node {
+func (s *Section) get(key string, want kind, example string) *node {
 	s.knows(key)
 	n := s.at.fields[key]
 	if n == nil || n.kind == unusable {
 		return nil
 	}
 	if n.kind != want {
-		s.problem(key, "expected %s, such as %s, and found %s", want, example, n.kind)
+		s.Problem(key, "expected %s, such as %s, and found %s", want, example, n.kind)
 		return nil
 	}
 	return n
 }
 
-func (s *section) knows(key string) {
+func (s *Section) knows(key string) {
 	if !slices.Contains(s.known, key) {
 		s.known = append(s.known, key)
 		s.l.knows(s.shape, key)
 	}
 }
 
-// need reports a key that must be given.
-func (s *section) need(key, example string) {
+// Need reports a key that must be given.
+func (s *Section) Need(key, example string) {
 	s.knows(key)
-	if !s.has(key) {
+	if !s.Has(key) {
 		s.l.problem(s.at.line, s.path, "%s is missing; say for example %s = %s", key, key, example)
 	}
 }
 
 // text reads a string; fallback if it is not given. Empty strings are given on purpose.
-func (s *section) text(key, fallback, example string) string {
+func (s *Section) text(key, fallback, example string) string {
 	if n := s.get(key, aText, example); n != nil {
 		return n.text
 	}
 	return fallback
 }
 
-// name reads a string that must not be empty.
-func (s *section) name(key, fallback, example string) string {
+// Name reads a string that must not be empty.
+func (s *Section) Name(key, fallback, example string) string {
 	text := s.text(key, fallback, example)
-	if text == "" && s.has(key) && s.at.fields[key].kind == aText {
-		s.problem(key, "is empty; say for example %s", example)
+	if text == "" && s.Has(key) && s.at.fields[key].kind == aText {
+		s.Problem(key, "is empty; say for example %s", example)
 	}
 	return text
 }
 
 // choice reads one of some words; the first is the default.
-func (s *section) choice(key string, words ...string) string {
+func (s *Section) choice(key string, words ...string) string {
 	n := s.get(key, aText, strconv.Quote(words[0]))
 	if n == nil {
 		return words[0]
 	}
 	if !slices.Contains(words, n.text) {
-		s.problem(key, "%q is not known%s", n.text, meant(n.text, words))
+		s.Problem(key, "%q is not known%s", n.text, nearest.Meant(n.text, words))
 		return words[0]
 	}
 	return n.text
 }
 
-// secret reads KEY, or the file that KEY_file names.
-func (s *section) secret(key, example string) Secret {
+// Secret reads KEY, or the file that KEY_file names.
+func (s *Section) Secret(key, example string) Secret {
 	text := Secret(s.text(key, "", example))
-	if s.has(key) && s.has(key+"_file") {
+	if s.Has(key) && s.Has(key+"_file") {
 		s.knows(key + "_file")
-		s.problem(key+"_file", "%s is given as well; give one of the two", key)
+		s.Problem(key+"_file", "%s is given as well; give one of the two", key)
 		return text
 	}
-	if file := s.secretFile(key); file != "" {
+	if file := s.SecretFile(key); file != "" {
 		return file
 	}
 	return text
 }
 
-// secretFile reads the file that KEY_file names, if it is given.
-func (s *section) secretFile(key string) Secret {
+// SecretFile reads the file that KEY_file names, if it is given.
+func (s *Section) SecretFile(key string) Secret {
 	key += "_file"
-	file := s.name(key, "", `"/run/secrets/`+key+`"`)
+	file := s.Name(key, "", `"/run/secrets/`+key+`"`)
 	if file == "" {
 		return ""
 	}
 	data, err := s.l.readFile(s.l.resolve(file))
 	if err != nil {
 		if !s.l.leavesOut(under(s.path, key)) {
-			s.problem(key, "can't be read: %v", err)
+			s.Problem(key, "can't be read: %v", err)
 		}
 		return ""
 	}
 	content := strings.TrimRight(string(data), "\r\n")
 	if content == "" {
-		s.problem(key, "%s is empty", file)
+		s.Problem(key, "%s is empty", file)
 	}
 	return Secret(content)
 }
 
-// given reports whether a secret stands there, by itself or as a file.
-func (s *section) given(key string) bool { return s.has(key) || s.has(key+"_file") }
+// Given reports whether a secret stands there, by itself or as a file.
+func (s *Section) Given(key string) bool { return s.Has(key) || s.Has(key+"_file") }
 
-func (s *section) boolean(key string) bool {
+// Bool reads true or false; false if it is not given.
+func (s *Section) Bool(key string) bool {
 	n := s.get(key, aBoolean, "true")
 	return n != nil && n.text == "true"
 }
 
 // integer reads an integer between two bounds.
-func (s *section) integer(key string, fallback, low, high int64) int64 {
+func (s *Section) integer(key string, fallback, low, high int64) int64 {
 	n := s.get(key, aNumber, strconv.FormatInt(max(low, 1000), 10))
 	if n == nil {
 		return fallback
 	}
 	v, err := strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 0, 64)
 	if err != nil || v < low || v > high {
-		s.problem(key, "expected an integer from %d to %d, and found %s", low, high, n.text)
+		s.Problem(key, "expected an integer from %d to %d, and found %s", low, high, n.text)
 		return fallback
 	}
 	return v
 }
 
 // duration reads a duration between two bounds; where low is 0, "0" turns something off.
-func (s *section) duration(key string, fallback, low, high time.Duration) time.Duration {
+func (s *Section) duration(key string, fallback, low, high time.Duration) time.Duration {
 	n := s.get(key, aText, strconv.Quote(shown(max(fallback, time.Second))))
 	if n == nil {
 		return fallback
@@ -164,9 +174,9 @@ func (s *section) duration(key string, fallback, low, high time.Duration) time.D
 	d, err := time.ParseDuration(n.text)
 	switch {
 	case err != nil:
-		s.problem(key, `expected a duration, such as "500ms", "1s" or "24h", and found %q`, n.text)
+		s.Problem(key, `expected a duration, such as "500ms", "1s" or "24h", and found %q`, n.text)
 	case d < low || d > high:
-		s.problem(key, "expected a duration from %s to %s, and found %s", shown(low), shown(high), n.text)
+		s.Problem(key, "expected a duration from %s to %s, and found %s", shown(low), shown(high), n.text)
 	default:
 		return d
 	}
@@ -186,7 +196,7 @@ func shown(d time.Duration) string {
 }
 
 // size reads a number of bytes, at least low.
-func (s *section) size(key string, fallback, low int64) int64 {
+func (s *Section) size(key string, fallback, low int64) int64 {
 	s.knows(key)
 	n := s.at.fields[key]
 	if n == nil || n.kind == unusable {
@@ -198,9 +208,9 @@ func (s *section) size(key string, fallback, low int64) int64 {
 	}
 	switch {
 	case !ok:
-		s.problem(key, `expected a size, such as "64MiB" (B, KiB, MiB, GiB, kB, MB, GB)`)
+		s.Problem(key, `expected a size, such as "64MiB" (B, KiB, MiB, GiB, kB, MB, GB)`)
 	case v < low:
-		s.problem(key, "expected at least %s", formatSize(low))
+		s.Problem(key, "expected at least %s", formatSize(low))
 	default:
 		return v
 	}
@@ -228,8 +238,8 @@ func formatSize(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// list reads a string or a list of strings, none of them empty and none twice.
-func (s *section) list(key, example string) []pair {
+// List reads a string or a list of strings, none of them empty and none twice.
+func (s *Section) List(key, example string) []Pair {
 	s.knows(key)
 	n := s.at.fields[key]
 	if n == nil {
@@ -239,7 +249,7 @@ func (s *section) list(key, example string) []pair {
 	if n.kind == aList {
 		items = n.items
 	}
-	var list []pair
+	var list []Pair
 	for i, item := range items {
 		switch {
 		case item.kind == unusable:
@@ -247,25 +257,25 @@ func (s *section) list(key, example string) []pair {
 			s.l.problem(item.line, under(s.path, key), "expected a string or a list of strings, such as %s, and found %s", example, item.kind)
 		case item.text == "":
 			s.l.problem(item.line, under(s.path, key), "item %d is empty", i+1)
-		case slices.ContainsFunc(list, func(p pair) bool { return p.text == item.text }):
+		case slices.ContainsFunc(list, func(p Pair) bool { return p.Text == item.text }):
 			s.l.problem(item.line, under(s.path, key), "item %d is a duplicate", i+1)
 		default:
-			list = append(list, pair{name: item.text, text: item.text, line: item.line})
+			list = append(list, Pair{Name: item.text, Text: item.text, line: item.line})
 		}
 	}
 	if n.kind == aList && len(n.items) == 0 {
-		s.problem(key, "is empty; say for example %s", example)
+		s.Problem(key, "is empty; say for example %s", example)
 	}
 	return list
 }
 
-// table reads name = "text" pairs in the order of the file.
-func (s *section) table(key, example string) []pair {
+// Table reads name = "text" pairs in the order of the file.
+func (s *Section) Table(key, example string) []Pair {
 	n := s.get(key, aTable, example)
 	if n == nil {
 		return nil
 	}
-	var list []pair
+	var list []Pair
 	for _, name := range n.names {
 		value := n.fields[name]
 		switch {
@@ -275,37 +285,38 @@ func (s *section) table(key, example string) []pair {
 		case name == "" || value.text == "":
 			s.l.problem(value.line, under(under(s.path, key), name), "names and values must not be empty")
 		default:
-			list = append(list, pair{name: name, text: value.text, line: value.line})
+			list = append(list, Pair{Name: name, Text: value.text, line: value.line})
 		}
 	}
 	if len(n.names) == 0 {
-		s.problem(key, "is empty; say for example %s", example)
+		s.Problem(key, "is empty; say for example %s", example)
 	}
 	return list
 }
 
-// isTable reports whether a key holds a table.
-func (s *section) isTable(key string) bool { return s.has(key) && s.at.fields[key].kind == aTable }
+// IsTable reports whether a key holds a table.
+func (s *Section) IsTable(key string) bool { return s.Has(key) && s.at.fields[key].kind == aTable }
 
-func texts(list []pair) []string {
+// Texts are the texts of a list.
+func Texts(list []Pair) []string {
 	var all []string
 	for _, p := range list {
-		all = append(all, p.text)
+		all = append(all, p.Text)
 	}
 	return all
 }
 
 // sub opens a section inside this one; an empty one if it is not there.
-func (s *section) sub(key string) *section {
+func (s *Section) sub(key string) *Section {
 	n := s.get(key, aTable, "["+under(s.path, key)+"]")
 	if n == nil {
 		n = newTable(s.at.line)
 	}
-	return &section{l: s.l, at: n, path: under(s.path, key), shape: under(s.shape, key)}
+	return &Section{l: s.l, at: n, path: under(s.path, key), shape: under(s.shape, key)}
 }
 
 // named opens the sections of a table whose names the user chose, in the order of the file.
-func (s *section) named(key string) (names []string, sections []*section) {
+func (s *Section) named(key string) (names []string, sections []*Section) {
 	n := s.get(key, aTable, "["+under(s.path, key)+".NAME]")
 	if n == nil {
 		return nil, nil
@@ -322,7 +333,7 @@ func (s *section) named(key string) (names []string, sections []*section) {
 			continue
 		}
 		names = append(names, name)
-		sections = append(sections, &section{l: s.l, at: at, path: path, shape: under(under(s.shape, key), "*")})
+		sections = append(sections, &Section{l: s.l, at: at, path: path, shape: under(under(s.shape, key), "*")})
 	}
 	return names, sections
 }
@@ -346,10 +357,22 @@ func badName(name string) string {
 }
 
 // done reports the keys that nobody asked for.
-func (s *section) done() {
+func (s *Section) done() {
 	for _, key := range s.at.names {
 		if !slices.Contains(s.known, key) {
-			s.problem(key, "unknown key%s", meant(key, s.known))
+			s.Problem(key, "unknown key%s", nearest.Meant(key, s.known))
+		}
+	}
+}
+
+// ReadFile reads a file that the section names, by a path that may be relative.
+func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
+
+// only reports the known keys that what is described does not have.
+func (s *Section) only(keys []string, what string) {
+	for _, key := range s.at.names {
+		if slices.Contains(s.known, key) && !slices.Contains(keys, key) {
+			s.Problem(key, "does not belong to %s, which has: %s", what, strings.Join(keys, ", "))
 		}
 	}
 }

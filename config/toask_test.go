@@ -1,10 +1,13 @@
-package config
+package config_test
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"replicator/config"
+	"replicator/sinks"
 )
 
 // everySecret is a file whose every secret comes from outside.
@@ -51,10 +54,10 @@ func TestWhatOnlyAsksNeedsNoSecrets(t *testing.T) {
 	}
 	env := environment(map[string]string{"LISTEN": "127.0.0.1:9190"})
 	write(everySecret)
-	if _, err := Load(path, env); err == nil || !strings.Contains(err.Error(), "NOPE") || !strings.Contains(err.Error(), "/nowhere/token") {
+	if _, err := config.Load(path, env, sinks.Types()); err == nil || !strings.Contains(err.Error(), "NOPE") || !strings.Contains(err.Error(), "/nowhere/token") {
 		t.Errorf("Load: %v", err)
 	}
-	c, err := LoadToAsk(path, env)
+	c, err := config.LoadToAsk(path, env, sinks.Types())
 	if err != nil || !c.Partial || c.HTTP.Listen != "127.0.0.1:9190" || len(c.Views) != 1 {
 		t.Fatalf("LoadToAsk: %+v, %v", c, err)
 	}
@@ -64,11 +67,11 @@ func TestWhatOnlyAsksNeedsNoSecrets(t *testing.T) {
 		{`key = "row_key"`, `key = "row_key`, "f.toml:"},
 	} {
 		write(strings.Replace(everySecret, wrong.old, wrong.new, 1))
-		if _, err := LoadToAsk(path, env); err == nil || !strings.Contains(err.Error(), wrong.says) {
+		if _, err := config.LoadToAsk(path, env, sinks.Types()); err == nil || !strings.Contains(err.Error(), wrong.says) {
 			t.Errorf("%s: %v", wrong.new, err)
 		}
 	}
-	whole, err := LoadToAsk("../config.example.toml", environment(map[string]string{"DB_PASSWORD": "x"}))
+	whole, err := config.LoadToAsk("../config.example.toml", environment(map[string]string{"DB_PASSWORD": "x"}), sinks.Types())
 	if err != nil || whole.Partial {
 		t.Errorf("a whole file: %+v, %v", whole, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"replicator/canal"
 	"replicator/config"
 	"replicator/pipeline"
+	"replicator/sinks"
 	"replicator/sinks/sinktest"
 )
 
@@ -183,7 +184,7 @@ func load(t *testing.T, file, text string) (*config.Config, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load(file, os.LookupEnv)
+	cfg, err := config.Load(file, os.LookupEnv, sinks.Types())
 	if err != nil {
 		return nil, err
 	}

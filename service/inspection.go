@@ -103,7 +103,7 @@ func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	switch {
 	case i >= 0 && !replicator.SameDefinition(marks[i].Fingerprint, v.Fingerprint):
 		return fmt.Errorf("%w: %w", verify.ErrUnverifiable, replicator.Redefined(v, marks[i].Fingerprint, v.Fingerprint))
-	case i < 0 && len(v.Shards) > 1:
+	case i < 0 && v.Spread():
 		return fmt.Errorf("view %s: %w: it was never filled, or a shard of its sink lost it", v.Name, verify.ErrUnverifiable)
 	case i < 0 && v.Kind == "counter":
 		return fmt.Errorf("view %s: %w: it was never filled", v.Name, verify.ErrUnverifiable)

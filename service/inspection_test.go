@@ -8,6 +8,11 @@ import (
 	"replicator/verify"
 )
 
+// spread are the settings of a view in several databases.
+type spread struct{}
+
+func (spread) Spread() bool { return true }
+
 func TestVerifyOpensNothingThatOpeningWouldBeginAnew(t *testing.T) {
 	marks := []replicator.Mark{{View: "other", Fingerprint: "2"}, {View: "v", Fingerprint: "1"}}
 	for _, c := range []struct {
@@ -20,8 +25,7 @@ func TestVerifyOpensNothingThatOpeningWouldBeginAnew(t *testing.T) {
 		{"a view that was defined anew", replicator.View{Name: "v", Kind: "index", Fingerprint: "2"}, marks, true},
 		{"a row that was never filled", replicator.View{Name: "v", Kind: "row", Fingerprint: "1"}, nil, false},
 		{"a row that some shard does not know",
-			replicator.View{Name: "v", Kind: "row", Fingerprint: "1", ShardOn: "id", Shards: []string{"a", "b"}},
-			marks[:1], true},
+			replicator.View{Name: "v", Kind: "row", Fingerprint: "1", Settings: spread{}}, marks[:1], true},
 		{"a counter that was never filled", replicator.View{Name: "v", Kind: "counter", Fingerprint: "1"}, marks[:1], true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

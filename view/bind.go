@@ -105,26 +105,4 @@ func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	return t, nil
 }
 
-// keyFrom checks the target's key columns of a MySQL view: each is one key column of the table, and none is left out.
-func (b *binder) keyFrom(fields []replicator.Field) error {
-	var used []string
-	for _, f := range fields {
-		p, err := parsePath(f.Path)
-		if err != nil {
-			return fmt.Errorf("key.%s: %w", f.Name, err)
-		}
-		if len(p.step) > 0 || (!p.own && b.table.Body != "") || !slices.Contains(b.table.Key, p.root) {
-			return fmt.Errorf("key.%s: the key is made of the table's key alone, or it could move; %s is no key column of table %s%s; to find cells by a property use an index",
-				f.Name, f.Path, b.table.Name, didYouMean(p.root, b.table.Key))
-		}
-		used = append(used, p.root)
-	}
-	for _, column := range b.table.Key {
-		if !slices.Contains(used, column) {
-			return fmt.Errorf("key: it must hold all key columns of table %s, or entities would share one; $%s is left out", b.table.Name, column)
-		}
-	}
-	return nil
-}
-
 var errNullBody = errors.New("the body is NULL")

@@ -80,9 +80,6 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 			err = f.at("where", err)
 		}
 	}
-	if err == nil && len(v.KeyFrom) > 0 {
-		err = b.keyFrom(v.KeyFrom)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("view %s: %w", v.Name, err)
 	}

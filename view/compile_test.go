@@ -53,9 +53,6 @@ func TestWhatCannotWorkIsRefusedWithTheFix(t *testing.T) {
 		{replicator.View{Kind: "hash", From: users, Key: "{row_key"}, "key: a { in the template is not closed by }; write {{ for the character itself"},
 		{replicator.View{Kind: "hash", From: users, Key: "row_key}"}, "key: a } in the template closes nothing; write }} for the character itself"},
 		{replicator.View{Kind: "hash", From: users, Key: "{}"}, "key: path : a name is empty; write names with odd characters in double quotes"},
-		{replicator.View{Kind: "row", From: users, KeyFrom: fields("email")}, "key.f0: the key " + move + "email is no key column of table cell; to find cells by a property use an index"},
-		{replicator.View{Kind: "row", From: users, KeyFrom: fields("row_key")}, "key.f0: the key " + move + "row_key is no key column of table cell (did you mean row_key?); to find cells by a property use an index"},
-		{replicator.View{Kind: "row", From: order, KeyFrom: fields("$id")}, "key: it must hold all key columns of table order, or entities would share one; $tenant is left out"},
 
 		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "b"), Sum: "c"}, "fields.f1: the last field of a counter is its sum"},
 		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "l[].b"), Sum: "l[].b"}, `sum: a cell has one amount; write an expression over the list instead, such as "=sum(lines, .qty)"`},
@@ -71,8 +68,6 @@ func TestWhatCannotWorkIsRefusedWithTheFix(t *testing.T) {
 
 func TestKeysThatHoldTheWholeKeyAreAccepted(t *testing.T) {
 	mustCompile(t,
-		&replicator.View{Name: "row", Kind: "row", From: from("order", ""), KeyFrom: fields("$id", "$tenant")},
-		&replicator.View{Name: "row", Kind: "row", From: from("favorite", ""), KeyFrom: fields("object_id", "$user_id")},
 		&replicator.View{Name: "hash", Kind: "hash", From: from("order", ""), Key: "{{o}}:{$id}/{tenant:hex}"},
 		&replicator.View{Name: "routed", Kind: "document", From: from("order", ""), Key: "{tenant}:{id}", Member: "{tenant}"},
 	)

@@ -5,35 +5,25 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"replicator"
 )
 
 // definition is what a fingerprint covers. Its JSON is hashed, and the hash is kept in stores and sinks: names and
 // order must never change. What is added later must be left out when it is empty, so that old definitions keep their
-// hash.
+// hash. The members of the view's settings follow.
 type definition struct {
-	Format        int               `json:"format"`
-	Name          string            `json:"name"`
-	Sink          string            `json:"sink"`
-	Kind          string            `json:"kind"`
-	From          []feedDefinition  `json:"from"`
-	Fields        [][2]string       `json:"fields,omitempty"`
-	Key           string            `json:"key,omitempty"`
-	Member        string            `json:"member,omitempty"`
-	Where         string            `json:"where,omitempty"`
-	Sum           string            `json:"sum,omitempty"`
-	KeyFrom       [][2]string       `json:"key_from,omitempty"`
-	Table         string            `json:"table,omitempty"`
-	VersionColumn string            `json:"version_column,omitempty"`
-	ShardOn       string            `json:"shard_on,omitempty"`
-	Create        bool              `json:"create,omitempty"`
-	Types         map[string]string `json:"types,omitempty"`
-	Unique        bool              `json:"unique,omitempty"`
-	Index         string            `json:"index,omitempty"`
-	Mapping       string            `json:"mapping,omitempty"`
-	Settings      string            `json:"settings,omitempty"`
-	Shards        []string          `json:"shards,omitempty"`
+	Format int                `json:"format"`
+	Name   string             `json:"name"`
+	Sink   string             `json:"sink"`
+	Kind   string             `json:"kind"`
+	From   []feedDefinition   `json:"from"`
+	Fields []replicator.Field `json:"fields,omitempty"`
+	Key    string             `json:"key,omitempty"`
+	Member string             `json:"member,omitempty"`
+	Where  string             `json:"where,omitempty"`
+	Sum    string             `json:"sum,omitempty"`
 }
 
 // feedDefinition is a feed with the roles of its table. The offset is left out: it says how the table is scanned, not
@@ -56,10 +46,8 @@ const fingerprintFormat = 1
 // Fingerprint is a hash of what the view holds: its definition, without OnChange, and the roles of its tables.
 func Fingerprint(v *replicator.View, tables []replicator.Table) string {
 	d := definition{
-		Format: fingerprintFormat, Name: v.Name, Sink: v.Sink, Kind: v.Kind, Fields: pairs(v.Fields), Key: v.Key, Member: v.Member,
-		Where: v.Where, Sum: v.Sum, KeyFrom: pairs(v.KeyFrom), Table: v.Table, VersionColumn: v.VersionColumn, ShardOn: v.ShardOn,
-		Create: v.Create, Types: v.Types, Unique: v.Unique, Index: v.Index, Mapping: v.Mapping, Settings: v.Settings,
-		Shards: v.Shards,
+		Format: fingerprintFormat, Name: v.Name, Sink: v.Sink, Kind: v.Kind, Fields: v.Fields, Key: v.Key, Member: v.Member,
+		Where: v.Where, Sum: v.Sum,
 	}
 	for _, from := range v.From {
 		f := feedDefinition{Table: from.Table, Column: from.Column}
@@ -71,18 +59,22 @@ func Fingerprint(v *replicator.View, tables []replicator.Table) string {
 		}
 		d.From = append(d.From, f)
 	}
-	text, err := json.Marshal(d)
-	if err != nil {
-		panic(fmt.Sprintf("a definition is plain text: %v", err)) // strings, booleans and maps of strings always marshal
-	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(joined(marshal(d), marshal(v.Settings)))
 	return hex.EncodeToString(sum[:16])
 }
 
-func pairs(fields []replicator.Field) [][2]string {
-	var list [][2]string
-	for _, f := range fields {
-		list = append(list, [2]string{f.Name, f.Path})
+func marshal(definition any) []byte {
+	text, err := json.Marshal(definition)
+	if err != nil {
+		panic(fmt.Sprintf("a definition is plain data: %v", err)) // strings, booleans and maps of strings always marshal
 	}
-	return list
+	return text
+}
+
+// joined is one JSON object with the members of two; more may be null, or have none.
+func joined(object, more []byte) []byte {
+	if string(more) == "null" || string(more) == "{}" {
+		return object
+	}
+	return slices.Concat(object[:len(object)-1], []byte(","), more[1:])
 }

@@ -6,10 +6,19 @@ import (
 	"replicator"
 )
 
+// settings are those of some sink.
+type settings struct {
+	KeyFrom []replicator.Field `json:"key_from,omitempty"`
+	Table   string             `json:"table,omitempty"`
+	Types   map[string]string  `json:"types,omitempty"`
+}
+
 func fingerprinted() (*replicator.View, []replicator.Table) {
 	return &replicator.View{
-		Name: "users", Sink: "main", Kind: "row", From: from("cell", "users"), Fields: fields("username", "email"),
-		KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}}, Table: "users", Types: map[string]string{"a": "INT", "b": "TEXT"}, OnChange: "refuse",
+		Name: "users", Sink: "main", Kind: "row", From: from("cell", "users"), Fields: fields("username", "email"), OnChange: "refuse",
+		Settings: settings{
+			KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}}, Table: "users", Types: map[string]string{"a": "INT", "b": "TEXT"},
+		},
 	}, testTables()
 }
 
@@ -29,6 +38,7 @@ func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
 		"offset":           func(_ *replicator.View, t []replicator.Table) { t[0].Offset = []string{"added_at"} },
 		"columns":          func(_ *replicator.View, t []replicator.Table) { t[0].Columns = []string{"x"} },
 		"another table":    func(_ *replicator.View, t []replicator.Table) { t[1].Codec = "msgpack" },
+		"shadows":          func(v *replicator.View, _ []replicator.Table) { v.Shadows = "x" },
 		"the stored value": func(v *replicator.View, _ []replicator.Table) { v.Fingerprint = "x" },
 	}
 	for name, change := range same {
@@ -38,35 +48,26 @@ func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
 		}
 	}
 	other := map[string]func(*replicator.View, []replicator.Table){
-		"name":           func(v *replicator.View, _ []replicator.Table) { v.Name = "x" },
-		"sink":           func(v *replicator.View, _ []replicator.Table) { v.Sink = "x" },
-		"kind":           func(v *replicator.View, _ []replicator.Table) { v.Kind = "x" },
-		"from":           func(v *replicator.View, _ []replicator.Table) { v.From[0].Column = "x" },
-		"field":          func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Name = "x" },
-		"path":           func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Path = "x" },
-		"order":          func(v *replicator.View, _ []replicator.Table) { v.Fields[0], v.Fields[1] = v.Fields[1], v.Fields[0] },
-		"key":            func(v *replicator.View, _ []replicator.Table) { v.Key = "x" },
-		"member":         func(v *replicator.View, _ []replicator.Table) { v.Member = "x" },
-		"where":          func(v *replicator.View, _ []replicator.Table) { v.Where = "x" },
-		"sum":            func(v *replicator.View, _ []replicator.Table) { v.Sum = "x" },
-		"key columns":    func(v *replicator.View, _ []replicator.Table) { v.KeyFrom[0].Name = "x" },
-		"target":         func(v *replicator.View, _ []replicator.Table) { v.Table = "x" },
-		"version column": func(v *replicator.View, _ []replicator.Table) { v.VersionColumn = "x" },
-		"shard":          func(v *replicator.View, _ []replicator.Table) { v.ShardOn = "x" },
-		"shards":         func(v *replicator.View, _ []replicator.Table) { v.Shards = []string{"a", "b"} },
-		"create":         func(v *replicator.View, _ []replicator.Table) { v.Create = true },
-		"types":          func(v *replicator.View, _ []replicator.Table) { v.Types["a"] = "x" },
-		"unique":         func(v *replicator.View, _ []replicator.Table) { v.Unique = true },
-		"index":          func(v *replicator.View, _ []replicator.Table) { v.Index = "x" },
-		"mapping":        func(v *replicator.View, _ []replicator.Table) { v.Mapping = "x" },
-		"settings":       func(v *replicator.View, _ []replicator.Table) { v.Settings = "x" },
-		"database":       func(_ *replicator.View, t []replicator.Table) { t[0].Database = "x" },
-		"table":          func(_ *replicator.View, t []replicator.Table) { t[0].Table = "x" },
-		"key role":       func(_ *replicator.View, t []replicator.Table) { t[0].Key = []string{"x"} },
-		"column role":    func(_ *replicator.View, t []replicator.Table) { t[0].Column = "x" },
-		"version role":   func(_ *replicator.View, t []replicator.Table) { t[0].Version = "x" },
-		"body":           func(_ *replicator.View, t []replicator.Table) { t[0].Body = "x" },
-		"codec":          func(_ *replicator.View, t []replicator.Table) { t[0].Codec = "x" },
+		"name":         func(v *replicator.View, _ []replicator.Table) { v.Name = "x" },
+		"sink":         func(v *replicator.View, _ []replicator.Table) { v.Sink = "x" },
+		"kind":         func(v *replicator.View, _ []replicator.Table) { v.Kind = "x" },
+		"from":         func(v *replicator.View, _ []replicator.Table) { v.From[0].Column = "x" },
+		"field":        func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Name = "x" },
+		"path":         func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Path = "x" },
+		"order":        func(v *replicator.View, _ []replicator.Table) { v.Fields[0], v.Fields[1] = v.Fields[1], v.Fields[0] },
+		"key":          func(v *replicator.View, _ []replicator.Table) { v.Key = "x" },
+		"member":       func(v *replicator.View, _ []replicator.Table) { v.Member = "x" },
+		"where":        func(v *replicator.View, _ []replicator.Table) { v.Where = "x" },
+		"sum":          func(v *replicator.View, _ []replicator.Table) { v.Sum = "x" },
+		"settings":     func(v *replicator.View, _ []replicator.Table) { v.Settings = settings{Table: "x"} },
+		"no settings":  func(v *replicator.View, _ []replicator.Table) { v.Settings = nil },
+		"database":     func(_ *replicator.View, t []replicator.Table) { t[0].Database = "x" },
+		"table":        func(_ *replicator.View, t []replicator.Table) { t[0].Table = "x" },
+		"key role":     func(_ *replicator.View, t []replicator.Table) { t[0].Key = []string{"x"} },
+		"column role":  func(_ *replicator.View, t []replicator.Table) { t[0].Column = "x" },
+		"version role": func(_ *replicator.View, t []replicator.Table) { t[0].Version = "x" },
+		"body":         func(_ *replicator.View, t []replicator.Table) { t[0].Body = "x" },
+		"codec":        func(_ *replicator.View, t []replicator.Table) { t[0].Codec = "x" },
 	}
 	seen := map[string]string{base: "nothing"}
 	for name, change := range other {
@@ -77,5 +78,14 @@ func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
 			t.Errorf("changing %s gives the fingerprint of changing %s", name, as)
 		}
 		seen[fp] = name
+	}
+}
+
+func TestSettingsThatSayNothingDoNotCount(t *testing.T) {
+	v, tables := fingerprinted()
+	v.Settings = nil
+	none := Fingerprint(v, tables)
+	if v.Settings = (settings{}); Fingerprint(v, tables) != none {
+		t.Error("settings that are all empty change the fingerprint")
 	}
 }

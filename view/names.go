@@ -14,14 +14,16 @@ import (
 // Names knows the names in Redis that the keys of views make. It is safe for concurrent use.
 type Names struct{ views map[string]*names }
 
-// NewNames makes the Names of views. A view whose key can't be read is an error.
-func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, error) {
+// NewNames makes the Names of views; stored is the type of value that the sink has under a view's names. A view whose
+// key can't be read is an error.
+func NewNames(views []*replicator.View, tables []replicator.Table, stored func(*replicator.View) string) (*Names, error) {
 	all := &Names{views: map[string]*names{}}
 	for _, v := range views {
 		n, err := namesOf(v, tables)
 		if err != nil {
 			return nil, err
 		}
+		n.stored = stored(v)
 		all.views[v.Name] = n
 	}
 	return all, nil
@@ -61,7 +63,7 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 // names is what is known of the names of one view.
 type names struct {
 	template *template
-	stored   string  // the type that Redis has for it
+	stored   string  // the type of value under its names
 	keys     [][]int // for each table, the part of the template that shows each of its key columns; nil: names are of no entity
 }
 
@@ -70,15 +72,7 @@ func namesOf(v *replicator.View, tables []replicator.Table) (*names, error) {
 	if err != nil {
 		return nil, fmt.Errorf("view %s: key: %w", v.Name, err)
 	}
-	n := &names{template: t, stored: "string"}
-	switch {
-	case v.Kind == "hash":
-		n.stored = "hash"
-	case v.Kind == "ranking":
-		n.stored = "zset"
-	case v.Kind == "index" && !v.Unique:
-		n.stored = "set"
-	}
+	n := &names{template: t}
 	if v.Kind != "hash" && v.Kind != "json" {
 		return n, nil
 	}

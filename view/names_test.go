@@ -8,11 +8,19 @@ import (
 	"replicator"
 )
 
+// stored tells views apart as Redis does.
+func stored(v *replicator.View) string {
+	if v.Name == "unique" {
+		return "string"
+	}
+	return v.Kind
+}
+
 // What a key makes must be found again, and so must the entity.
 func TestANameLeadsBackToItsEntity(t *testing.T) {
 	for _, template := range []string{"o:{tenant}:{id}", "o/{id}/{tenant}/x", "o{{:{tenant:hex}-{id:uuid}", "o:{tenant:base64}.{id}", "o:{tenant}0:{id}"} {
 		v := hashOfOrders(template)
-		found, err := NewNames([]*replicator.View{v}, testTables())
+		found, err := NewNames([]*replicator.View{v}, testTables(), stored)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +46,7 @@ func TestNamesThatMayBeSomethingElseAreLeftAlone(t *testing.T) {
 	hash := func(name, key string) *replicator.View {
 		return &replicator.View{Name: name, Kind: "hash", From: from("cell", "users"), Key: key}
 	}
-	unique := &replicator.View{Name: "unique", Kind: "index", From: from("cell", "users"), Key: "user:{email}", Unique: true}
+	unique := &replicator.View{Name: "unique", Kind: "index", From: from("cell", "users"), Key: "user:{email}"}
 	set := &replicator.View{Name: "set", Kind: "index", From: from("cell", "users"), Key: "user:{email}"}
 	user := hash("user", "user:{row_key}")
 	tests := []struct {
@@ -59,7 +67,7 @@ func TestNamesThatMayBeSomethingElseAreLeftAlone(t *testing.T) {
 		{"not that name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}}, "bests", false},
 	}
 	for _, tt := range tests {
-		found, err := NewNames(tt.views, testTables())
+		found, err := NewNames(tt.views, testTables(), stored)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +80,7 @@ func TestNamesThatMayBeSomethingElseAreLeftAlone(t *testing.T) {
 func TestNamesBeginWithWhatStandsBeforeTheFirstValue(t *testing.T) {
 	for template, want := range map[string]string{"o:{tenant}:{id}": "o:", "o{{:{tenant:hex}-{id:uuid}": "o{:", "{tenant}:{id}": ""} {
 		v := hashOfOrders(template)
-		found, err := NewNames([]*replicator.View{v}, testTables())
+		found, err := NewNames([]*replicator.View{v}, testTables(), stored)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +89,7 @@ func TestNamesBeginWithWhatStandsBeforeTheFirstValue(t *testing.T) {
 		}
 	}
 	best := &replicator.View{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}
-	if found, err := NewNames([]*replicator.View{best}, testTables()); err != nil || found.Begins(best) != "best" {
+	if found, err := NewNames([]*replicator.View{best}, testTables(), stored); err != nil || found.Begins(best) != "best" {
 		t.Errorf("a key without a value begins with %q, %v", found.Begins(best), err)
 	}
 }

@@ -251,9 +251,9 @@ func TestEvaluationsDoNotDisturbEachOther(t *testing.T) {
 func seedViews() []*replicator.View {
 	var views []*replicator.View
 	for _, name := range []string{"id", "username", "email", "phone", "password", "activate"} {
-		views = append(views, &replicator.View{Name: "index_users_" + name, Kind: "index", From: from("cell", "users"), Fields: fields(name), KeyFrom: fields("$row_key")})
+		views = append(views, &replicator.View{Name: "index_users_" + name, Kind: "index", From: from("cell", "users"), Fields: fields(name)})
 	}
-	return append(views, &replicator.View{Name: "users", Kind: "row", From: from("cell", "users"), KeyFrom: fields("$row_key"),
+	return append(views, &replicator.View{Name: "users", Kind: "row", From: from("cell", "users"),
 		Fields: fields("username", "email", "phone", "password", "activate")})
 }
 

@@ -20,6 +20,7 @@ import (
 	"replicator/examples/jogchat"
 	"replicator/internal/servers"
 	"replicator/service"
+	"replicator/sinks"
 )
 
 func demoCommand(*options) *cobra.Command {
@@ -115,7 +116,7 @@ func (d *demo) config(dir, dsn string) (*config.Config, error) {
 		return nil, err
 	}
 	env := map[string]string{"JOGCHAT_DSN": dsn, "JOGCHAT_STATE": filepath.Join(dir, "state"), "JOGCHAT_LISTEN": ""}
-	return config.Load(file, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	return config.Load(file, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, sinks.Types())
 }
 
 // show runs writer and program until the time is up or a person has seen enough, then verifies.

@@ -13,6 +13,7 @@ import (
 
 	"replicator/config"
 	"replicator/service"
+	"replicator/sinks"
 )
 
 // options are the flags that every command has.
@@ -28,7 +29,7 @@ func (o *options) load() (*config.Config, error) { return o.loadBy(config.Load) 
 // loadToAsk reads it for a command that only asks the running process: it needs none of the file's secrets.
 func (o *options) loadToAsk() (*config.Config, error) { return o.loadBy(config.LoadToAsk) }
 
-func (o *options) loadBy(load func(string, func(string) (string, bool)) (*config.Config, error)) (*config.Config, error) {
+func (o *options) loadBy(load func(string, func(string) (string, bool), []config.SinkType) (*config.Config, error)) (*config.Config, error) {
 	path := o.config
 	if path == "" {
 		path = os.Getenv("REPLICATOR_CONFIG")
@@ -40,7 +41,7 @@ func (o *options) loadBy(load func(string, func(string) (string, bool)) (*config
 				"name the file with -c, or write one with `replicator init --source DSN > replicator.toml`")}
 		}
 	}
-	c, err := load(path, os.LookupEnv)
+	c, err := load(path, os.LookupEnv, sinks.Types())
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"replicator"
-	"replicator/config"
 	"replicator/service"
-	"replicator/sinks/mysql"
 )
 
 // schemer is a sink that can say the DDL of targets that are missing.
@@ -57,25 +53,4 @@ func schema(ctx context.Context, o *options, out io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// sourceColumns asks a shard of the source (the first if none is named: they are alike) for the columns of a table, for
-// the targets that have to tell apart what these do. It connects when it is asked.
-func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source, table string) ([]mysql.SourceColumn, error) {
-	return func(ctx context.Context, source, table string) ([]mysql.SourceColumn, error) {
-		shard := cfg.Source.Shards[0]
-		if i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == source }); i >= 0 {
-			shard = cfg.Source.Shards[i]
-		}
-		from, err := service.NewSource(shard, cfg.ShardTables(shard), log, 0)
-		if err != nil {
-			return nil, err
-		}
-		found, err := from.Columns(ctx, table)
-		columns := make([]mysql.SourceColumn, len(found))
-		for i, c := range found {
-			columns[i] = mysql.SourceColumn{Name: c.Name, Type: c.Type, Charset: c.Charset, Collation: c.Collation}
-		}
-		return columns, errors.Join(err, from.Close())
-	}
 }

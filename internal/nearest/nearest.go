@@ -1,7 +1,10 @@
 // Package nearest finds the word that somebody meant.
 package nearest
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Word is the word that is nearest to what was written, whatever the letters' case, and how many letters they differ
 // by; "" if there are no words.
@@ -12,6 +15,19 @@ func Word(written string, words []string) (word string, distance int) {
 		}
 	}
 	return word, distance
+}
+
+// Meant is the end of an error about a word that is not known: the nearest word that is, and all of them; "" if there
+// are none.
+func Meant(written string, words []string) string {
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("; did you mean %q?", words[0])
+	}
+	word, _ := Word(written, words)
+	return fmt.Sprintf("; did you mean %q? (known: %s)", word, strings.Join(words, ", "))
 }
 
 // letters counts the letters to insert, remove, replace or swap with their neighbour to get from a to b.

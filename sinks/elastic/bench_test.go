@@ -11,6 +11,7 @@ import (
 
 	"replicator"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/elastic"
 )
 
 const (
@@ -82,8 +83,8 @@ func BenchmarkApply(b *testing.B) {
 		b.Run(kind+"/sink", func(b *testing.B) {
 			c := newCluster(b, url)
 			v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "email", "city", "n")
-			v.Settings = `{"number_of_shards": 1, "number_of_replicas": 0}`
-			b.Cleanup(func() { c.drop(v.Index) })
+			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: `{"number_of_shards": 1, "number_of_replicas": 0}`}
+			b.Cleanup(func() { c.drop(indexOf(v)) })
 			sink := newSink(b, url)
 			defer sink.Close()
 			target, err := sink.Open(b.Context(), "", []*replicator.View{v})

@@ -18,7 +18,7 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 	well, closed := view(servertest.Name(), users, "name"), view(servertest.Name(), users, "name")
 	views := []*replicator.View{well, closed}
 	for _, v := range views {
-		t.Cleanup(func() { c.drop(v.Index) })
+		t.Cleanup(func() { c.drop(indexOf(v)) })
 	}
 	sink := newSink(t, c.url, views...)
 	defer sink.Close()
@@ -44,7 +44,7 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 	if err := target.Mark(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
-	c.do("POST", "/"+closed.Index+"-r1/_close", "")
+	c.do("POST", "/"+indexOf(closed)+"-r1/_close", "")
 	applied, applying := target.Apply(t.Context(), both(2, "second")) // it remembers the documents: they are written and not read
 	if len(applied.Rejected) > 0 {
 		t.Errorf("dead letters: %+v", applied.Rejected)
@@ -70,7 +70,7 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 	if err := alone.Mark(t.Context(), at); err != nil {
 		t.Error(err)
 	}
-	c.do("POST", "/"+closed.Index+"-r1/_open", "")
+	c.do("POST", "/"+indexOf(closed)+"-r1/_open", "")
 	if a, err := open(views...).Apply(t.Context(), both(3, "third")); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
 		t.Errorf("once it is open again: %+v, %v", a, err)
 	}

@@ -8,7 +8,7 @@ import (
 // An index from before states told of dead letters gets what finds them when it is opened.
 func TestAnOlderIndexFindsDeadLetters(t *testing.T) {
 	b := newBench(t, `{"properties": {"n": {"type": "integer"}}}`)
-	index := b.view.Index + "-r1"
+	index := indexOf(b.view) + "-r1"
 	var found map[string]struct {
 		Aliases  map[string]json.RawMessage `json:"aliases"`
 		Mappings map[string]json.RawMessage `json:"mappings"`

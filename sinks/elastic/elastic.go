@@ -108,7 +108,7 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	switch {
 	case v.Kind != "document":
 		return nil, replicator.Fatal(fmt.Errorf("an Elasticsearch sink keeps no views of kind %q; it has document", v.Kind))
-	case v.Index == "":
+	case settingsOf(v).Index == "":
 		return nil, replicator.Fatal(fmt.Errorf("it names no index"))
 	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
 		return nil, replicator.Fatal(fmt.Errorf("nothing makes ids of its template"))
@@ -134,7 +134,7 @@ func (s *Sink) ours(ctx context.Context) ([]*generation, error) {
 	}
 	return slices.DeleteFunc(all, func(g *generation) bool {
 		return !slices.ContainsFunc(s.config.Views, func(v *replicator.View) bool {
-			return v.Name == strings.TrimSuffix(g.view, replicator.ShadowSuffix) && v.Index == g.alias()
+			return v.Name == strings.TrimSuffix(g.view, replicator.ShadowSuffix) && settingsOf(v).Index == g.alias()
 		})
 	}), err
 }

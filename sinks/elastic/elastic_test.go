@@ -24,6 +24,15 @@ var tables = []replicator.Table{
 	{Name: "fav", Key: []string{"object_id", "user_id"}},
 }
 
+// indexOf is the alias that shows a view.
+func indexOf(v *replicator.View) string { return v.Settings.(elastic.Settings).Index }
+
+func setMapping(v *replicator.View, mapping string) {
+	s := v.Settings.(elastic.Settings)
+	s.Mapping = mapping
+	v.Settings = s
+}
+
 func fields(paths ...string) []replicator.Field {
 	var out []replicator.Field
 	for _, p := range paths {
@@ -118,7 +127,7 @@ func (c *cluster) drop(alias string) {
 const oneShard = `{"number_of_shards": 1, "number_of_replicas": 0, "translog.durability": "async"}`
 
 func view(name string, from []replicator.Feed, paths ...string) *replicator.View {
-	return &replicator.View{Name: name, Kind: "document", Index: name, From: from, Fields: fields(paths...), Settings: oneShard, Fingerprint: "1"}
+	return &replicator.View{Name: name, Kind: "document", Settings: elastic.Settings{Index: name, IndexSettings: oneShard}, From: from, Fields: fields(paths...), Fingerprint: "1"}
 }
 
 func newSink(t testing.TB, url string, views ...*replicator.View) *elastic.Sink {
@@ -142,11 +151,11 @@ func TestConformance(t *testing.T) {
 		view(name+"-favorites", []replicator.Feed{{Table: "fav"}}, "email"),
 	}
 	for i, v := range views { // a bad value must be bad in every view that has it
-		v.Mapping = `{"properties": {"email": {"type": "keyword"}}}`
+		setMapping(v, `{"properties": {"email": {"type": "keyword"}}}`)
 		if i == 1 {
-			v.Mapping = `{"mappings": {"dynamic": "strict", "properties": {"email": {"type": "keyword"}, "city": {"type": "keyword"}}}}`
+			setMapping(v, `{"mappings": {"dynamic": "strict", "properties": {"email": {"type": "keyword"}, "city": {"type": "keyword"}}}}`)
 		}
-		t.Cleanup(func() { c.drop(v.Index) })
+		t.Cleanup(func() { c.drop(indexOf(v)) })
 	}
 	looks := &shown{cluster: c, views: views, ids: map[string]bool{}}
 	sinktest.Run(t, sinktest.Subject{
@@ -229,23 +238,23 @@ func (s *shown) read(t testing.TB, v *replicator.View) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known != nil {
-		return s.known[v.Index]
+		return s.known[indexOf(v)]
 	}
 	if s.known = map[string]map[string]string{}; s.marked {
 		s.search(t)
 	} else {
 		s.get(t)
 	}
-	return s.known[v.Index]
+	return s.known[indexOf(v)]
 }
 
 func (s *shown) search(t testing.TB) {
 	t.Helper()
 	empty := true
 	for _, v := range s.views {
-		s.known[v.Index] = map[string]string{}
-		for id, source := range s.cluster.search(v.Index) {
-			s.known[v.Index][id], empty = rowText(t, v, source), false
+		s.known[indexOf(v)] = map[string]string{}
+		for id, source := range s.cluster.search(indexOf(v)) {
+			s.known[indexOf(v)][id], empty = rowText(t, v, source), false
 		}
 	}
 	if empty {
@@ -257,9 +266,9 @@ func (s *shown) get(t testing.TB) {
 	t.Helper()
 	var docs []map[string]string
 	for _, v := range s.views {
-		s.known[v.Index] = map[string]string{}
+		s.known[indexOf(v)] = map[string]string{}
 		for id := range s.ids {
-			docs = append(docs, map[string]string{"_index": v.Index, "_id": id})
+			docs = append(docs, map[string]string{"_index": indexOf(v), "_id": id})
 		}
 	}
 	if len(docs) == 0 {
@@ -282,7 +291,7 @@ func (s *shown) get(t testing.TB) {
 	for i, d := range found.Docs {
 		v := s.views[i/len(s.ids)]
 		if d.Found && !bytes.Contains(d.Source, []byte(`"hidden":true`)) {
-			s.known[v.Index][d.ID] = rowText(t, v, d.Source)
+			s.known[indexOf(v)][d.ID] = rowText(t, v, d.Source)
 		}
 	}
 }
@@ -303,7 +312,7 @@ func rowText(t testing.TB, v *replicator.View, source []byte) string {
 // setMark changes a view's stored mark by plain HTTP.
 func (c *cluster) setMark(v *replicator.View, source string, at *replicator.Standing) {
 	c.t.Helper()
-	for _, index := range c.indexes(v.Index) {
+	for _, index := range c.indexes(indexOf(v)) {
 		path := "/" + index + "/_doc/replicator:marks"
 		status, answer := c.ask("GET", path, "")
 		if status == http.StatusNotFound {

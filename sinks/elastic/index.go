@@ -134,11 +134,11 @@ func newest(all []*generation) []*generation {
 
 // settle finds the generation that a view goes on in, or makes one.
 func (s *Sink) settle(ctx context.Context, k *keeper) error {
-	if err := s.ownsAlias(ctx, k.view.Index); err != nil {
+	if err := s.ownsAlias(ctx, settingsOf(k.view).Index); err != nil {
 		return err
 	}
 	for range 5 {
-		all, err := s.generations(ctx, k.view.Index)
+		all, err := s.generations(ctx, settingsOf(k.view).Index)
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 		number = older[n-1].number + 1
 	}
 	g := &generation{
-		index: k.view.Index + "-r" + strconv.Itoa(number), number: number, view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
+		index: settingsOf(k.view).Index + "-r" + strconv.Itoa(number), number: number, view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
 	}
 	g.write = g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
 	design, err := s.design(ctx, k.view, g)
@@ -238,7 +238,7 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (m
 }
 
 func misdesigned(v *replicator.View, err error) error {
-	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w", v.Index, err))
+	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w", settingsOf(v).Index, err))
 }
 
 // flag is the mapping of what is only searched for.
@@ -266,11 +266,11 @@ func filter() map[string]any {
 
 // creation is the body of the request that creates an index.
 func creation(v *replicator.View, g *generation) (map[string]any, error) {
-	mapping, err := jsonObject(v.Mapping, "mappings")
+	mapping, err := jsonObject(settingsOf(v).Mapping, "mappings")
 	if err != nil {
 		return nil, fmt.Errorf("mapping_file: %w", err)
 	}
-	settings, err := jsonObject(v.Settings, "settings")
+	settings, err := jsonObject(settingsOf(v).IndexSettings, "settings")
 	if err != nil {
 		return nil, fmt.Errorf("settings_file: %w", err)
 	}
@@ -293,7 +293,7 @@ func creation(v *replicator.View, g *generation) (map[string]any, error) {
 	maps.Copy(meta, g.meta())
 	aliases := map[string]any{g.write: map[string]any{"is_hidden": true}}
 	if g.shown {
-		aliases[v.Index] = map[string]any{"filter": filter()}
+		aliases[settingsOf(v).Index] = map[string]any{"filter": filter()}
 	}
 	return map[string]any{"settings": settings, "mappings": mapping, "aliases": aliases}, nil
 }

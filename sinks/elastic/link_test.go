@@ -99,7 +99,7 @@ func TestConformanceOverALinkThatBreaks(t *testing.T) {
 		view(name+"-people", []replicator.Feed{profile, users}, "email", "city"),
 	}
 	for _, v := range views {
-		t.Cleanup(func() { c.drop(v.Index) })
+		t.Cleanup(func() { c.drop(indexOf(v)) })
 	}
 	looks := &shown{cluster: c, views: views, ids: map[string]bool{}}
 	sinktest.RunHistories(t, sinktest.Subject{

@@ -91,7 +91,7 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 			defer sink.Close()
 			v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
 			plain := newCluster(t, servertest.Elasticsearch(t))
-			t.Cleanup(func() { plain.drop(v.Index) })
+			t.Cleanup(func() { plain.drop(indexOf(v)) })
 			target, err := sink.Open(t.Context(), "", []*replicator.View{v})
 			if c.fails == "" {
 				if err != nil {
@@ -100,7 +100,7 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 				if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, strings.Repeat("long ", 500))}); err != nil {
 					t.Fatal(err)
 				}
-				if got := len(plain.search(v.Index)); got != 1 || g.packed.Load() == 0 {
+				if got := len(plain.search(indexOf(v))); got != 1 || g.packed.Load() == 0 {
 					t.Errorf("%d documents are there, %d requests came compressed", got, g.packed.Load())
 				}
 				return

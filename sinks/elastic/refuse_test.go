@@ -6,6 +6,7 @@ import (
 
 	"replicator"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/elastic"
 	"replicator/sinks/sinktest"
 )
 
@@ -19,16 +20,18 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		want  string
 	}{
 		{"another kind", func(v *replicator.View) { v.Kind = "hash" }, "hash"},
-		{"an index of the alias's name", func(v *replicator.View) { c.do("PUT", "/"+v.Index, `{"settings": `+oneShard+`}`) }, "DELETE /"},
-		{"a type that there is none of", func(v *replicator.View) { v.Mapping = `{"properties": {"name": {"type": "txet"}}}` }, "mapping_file"},
-		{"a mapping that is no JSON", func(v *replicator.View) { v.Mapping = `{"properties": ` }, "mapping_file"},
-		{"an analyzer that there is none of", func(v *replicator.View) { v.Mapping = `{"properties": {"name": {"type": "text", "analyzer": "a"}}}` }, "mapping_file"},
-		{"a setting that makes no sense", func(v *replicator.View) { v.Settings = `{"number_of_shards": "many"}` }, "settings_file"},
+		{"an index of the alias's name", func(v *replicator.View) { c.do("PUT", "/"+indexOf(v), `{"settings": `+oneShard+`}`) }, "DELETE /"},
+		{"a type that there is none of", func(v *replicator.View) { setMapping(v, `{"properties": {"name": {"type": "txet"}}}`) }, "mapping_file"},
+		{"a mapping that is no JSON", func(v *replicator.View) { setMapping(v, `{"properties": `) }, "mapping_file"},
+		{"an analyzer that there is none of", func(v *replicator.View) { setMapping(v, `{"properties": {"name": {"type": "text", "analyzer": "a"}}}`) }, "mapping_file"},
+		{"a setting that makes no sense", func(v *replicator.View) {
+			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: `{"number_of_shards": "many"}`}
+		}, "settings_file"},
 		{"the field of the state", func(v *replicator.View) { v.Fields = fields("_replicator") }, "rename"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			well, bad, worse := view(servertest.Name(), users, "name"), view(servertest.Name(), users, "name"), view(servertest.Name(), users, "name")
-			t.Cleanup(func() { c.drop(well.Index); c.ask("DELETE", "/"+bad.Index, "") })
+			t.Cleanup(func() { c.drop(indexOf(well)); c.ask("DELETE", "/"+indexOf(bad), "") })
 			r.spoil(bad)
 			worse.Kind = "row"
 			views := []*replicator.View{well, bad, worse}

@@ -200,7 +200,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.Refresh(ctx); err != nil {
 		return err
 	}
-	all, err := t.sink.generations(ctx, k.view.Index)
+	all, err := t.sink.generations(ctx, settingsOf(k.view).Index)
 	if err != nil {
 		return err
 	}

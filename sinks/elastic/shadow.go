@@ -38,7 +38,7 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 	var add, remove []*generation
 	var refused []error
 	for _, v := range views {
-		all, err := s.generations(ctx, v.Index)
+		all, err := s.generations(ctx, settingsOf(v).Index)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func shadowOf(all []*generation, v *replicator.View) *generation {
 func (s Shadowing) Discard(ctx context.Context, views []*replicator.View) error {
 	var errs []error
 	for _, v := range views {
-		all, err := s.generations(ctx, v.Index)
+		all, err := s.generations(ctx, settingsOf(v).Index)
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 	}
 	b.apply(op(cellOf(t, "users", 1), 1, "old", nil))
 	mark(b.target, 5)
-	b.do("PUT", "/"+b.view.Index+"-r1/_doc/strange?refresh=true", `{"name": "by hand"}`)
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/strange?refresh=true", `{"name": "by hand"}`)
 
 	for range 2 { // the second takes the place of one that was given up
 		if err := sink.Discard(t.Context(), views); err != nil {
@@ -45,14 +45,14 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 		b.apply(op(cellOf(t, "users", 2), 6, "live", nil)) // the live view goes on
 		b.open()
 		mark(b.target, 6)
-		if got := len(b.search(b.view.Index)); got != 3 {
+		if got := len(b.search(indexOf(b.view))); got != 3 {
 			t.Errorf("%d documents are shown before the swap", got)
 		}
 	}
 	if err := sink.Swap(t.Context(), "", views); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(b.search(b.view.Index)); got != 1 {
+	if got := len(b.search(indexOf(b.view))); got != 1 {
 		t.Errorf("%d documents are shown after the swap", got)
 	}
 	b.shows("1", `{"name":"new"`)
@@ -80,7 +80,7 @@ func TestAShadowTakesThePlaceOfTheLiveViewWithItsStatesAndMarks(t *testing.T) {
 	if err := b.sink.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left := b.indexes(b.view.Index); len(left) != 1 {
+	if left := b.indexes(indexOf(b.view)); len(left) != 1 {
 		t.Errorf("in the end there are the indexes %v", left)
 	}
 }
@@ -99,7 +99,7 @@ func TestASearchDuringASwapFindsEverything(t *testing.T) {
 	}
 	b.apply(users...)
 	filled(b.target)
-	b.do("POST", "/"+b.view.Index+"/_refresh", "")
+	b.do("POST", "/"+indexOf(b.view)+"/_refresh", "")
 
 	swaps := func() {
 		for range 10 {
@@ -117,7 +117,7 @@ func TestASearchDuringASwapFindsEverything(t *testing.T) {
 		}
 	}
 	look := func(context.Context) (string, error) {
-		status, answer := b.ask("GET", "/"+b.view.Index+"/_count", "")
+		status, answer := b.ask("GET", "/"+indexOf(b.view)+"/_count", "")
 		return fmt.Sprintf("%d %s", status, answer), nil
 	}
 	looks := lab.Watch(t, look, func(seen string) error {
@@ -141,8 +141,8 @@ func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
 	}
 	ops[4] = reset(ops[4].Cell, replicator.NoVersion, 5) // extra
 	ops = append(ops, reset(cellOf(t, "users", 9), replicator.NoVersion, 5))
-	b.do("DELETE", "/"+b.view.Index+"-r1/_doc/1", "")
-	b.do("PUT", "/"+b.view.Index+"-r1/_doc/2", `{"name": "b"}`)
+	b.do("DELETE", "/"+indexOf(b.view)+"-r1/_doc/1", "")
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/2", `{"name": "b"}`)
 	want := map[int]replicator.DifferenceKind{1: replicator.Missing, 2: replicator.Stale, 4: replicator.Extra}
 	compare := func(want map[int]replicator.DifferenceKind) {
 		t.Helper()
@@ -176,8 +176,8 @@ func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "")
 			other := *b.view
-			other.Name, other.Index = servertest.Name(), servertest.Name()
-			t.Cleanup(func() { b.drop(other.Index) })
+			other.Name, other.Settings = servertest.Name(), elastic.Settings{Index: servertest.Name(), IndexSettings: oneShard}
+			t.Cleanup(func() { b.drop(indexOf(&other)) })
 			sink := elastic.Shadowing{Sink: newSink(t, b.url, b.view, &other)}
 			defer sink.Close()
 			views := []*replicator.View{b.view, &other}
@@ -192,12 +192,12 @@ func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 					}
 				}
 			}
-			breaks(b, other.Index+"-r2")
+			breaks(b, indexOf(&other)+"-r2")
 			err := sink.Swap(t.Context(), "", views)
 			if sinktest.Refuses(t, err, views, other.Name); !replicator.IsFatal(err) {
 				t.Errorf("the swap says %v", err)
 			}
-			if left := b.indexes(b.view.Index); len(left) != 2 {
+			if left := b.indexes(indexOf(b.view)); len(left) != 2 {
 				t.Errorf("the other view was swapped: %v", left)
 			}
 			if err := sink.Swap(t.Context(), "", views[:1]); err != nil {

@@ -12,9 +12,9 @@ func TestDocumentsOfNoCellAreFoundAndRemovedAndNothingElseIs(t *testing.T) {
 	gone := cellOf(t, "users", 3)
 	b.apply(op(cellOf(t, "users", 1), 1, "a", nil), op(cellOf(t, "users", 2), 1, "b", nil), op(gone, 1, "c", nil))
 	b.apply(reset(gone, replicator.NoVersion, 5))
-	b.do("PUT", "/"+b.view.Index+"-r1/_doc/ghost", `{"name": "by hand"}`)
-	b.do("PUT", "/"+b.view.Index+"-r1/_doc/a%2Fb%20c?routing=r%26r", `{"name": "by hand"}`)
-	b.do("PUT", "/"+b.view.Index+"-r1/_doc/2", `{"name": "in a cell's place"}`)
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/ghost", `{"name": "by hand"}`)
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/a%2Fb%20c?routing=r%26r", `{"name": "by hand"}`)
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/2", `{"name": "in a cell's place"}`)
 
 	tidier := b.target.(replicator.Tidier)
 	look := func() (found []replicator.Stray, names string) {
@@ -46,7 +46,7 @@ func TestDocumentsOfNoCellAreFoundAndRemovedAndNothingElseIs(t *testing.T) {
 	}
 	b.shows("1", `{"name":"a"`)
 	b.shows("2", `{"name":"b"`)
-	if got := len(b.search(b.view.Index)); got != 2 {
+	if got := len(b.search(indexOf(b.view))); got != 2 {
 		t.Errorf("%d documents are left", got)
 	}
 }

@@ -32,11 +32,11 @@ func newBench(t *testing.T, mapping string, from ...string) *bench {
 		feeds = append(feeds, replicator.Feed{Table: "cell", Column: column})
 	}
 	b := &bench{cluster: newCluster(t, servertest.Elasticsearch(t)), view: view(servertest.Name(), feeds, "name", "n")}
-	b.view.Mapping = mapping
+	setMapping(b.view, mapping)
 	b.sink = newSink(t, b.url)
 	b.open()
 	t.Cleanup(func() {
-		b.drop(b.view.Index)
+		b.drop(indexOf(b.view))
 		if err := b.sink.Close(); err != nil {
 			t.Error(err)
 		}
@@ -90,7 +90,7 @@ func (b *bench) apply(ops ...replicator.Op) replicator.Applied {
 // source is the source of the document that the alias shows, without the state, as it stands there.
 func (b *bench) source(id string) string {
 	b.t.Helper()
-	text := string(b.search(b.view.Index)[id])
+	text := string(b.search(indexOf(b.view))[id])
 	i := strings.Index(text, `"_replicator"`)
 	if i < 0 {
 		return text
@@ -221,7 +221,7 @@ func TestAnAliasThatIsNotOursIsFatalWithTheWayOut(t *testing.T) {
 func TestARemovedIndexIsALossAndNotMadeByAWrite(t *testing.T) {
 	b := newBench(t, "")
 	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
-	b.do("DELETE", "/"+b.view.Index+"-r1", "")
+	b.do("DELETE", "/"+indexOf(b.view)+"-r1", "")
 	if _, err := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 2), 1, "a", nil)}); !errors.Is(err, replicator.ErrSinkLost) {
 		t.Errorf("Apply says %v", err)
 	}
@@ -231,7 +231,7 @@ func TestARemovedIndexIsALossAndNotMadeByAWrite(t *testing.T) {
 	if _, err := b.target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)}); !errors.Is(err, replicator.ErrSinkLost) {
 		t.Errorf("Versions says %v", err)
 	}
-	if found := b.indexes(b.view.Index); len(found) > 0 {
+	if found := b.indexes(indexOf(b.view)); len(found) > 0 {
 		t.Errorf("there are %v", found)
 	}
 	if marks, err := b.sink.Marks(t.Context(), ""); err != nil {
@@ -255,19 +255,20 @@ func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
 	}
 	b.apply(op(cellOf(t, "users", 1), 1, "old", nil), op(cellOf(t, "users", 2), 1, "old", nil))
 	filled()
-	b.do("PUT", "/"+b.view.Index+"-r1/_doc/strange?refresh=true", `{"name": "by hand"}`)
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/strange?refresh=true", `{"name": "by hand"}`)
 
 	changed := *b.view
-	changed.Fingerprint, changed.Mapping = "2", `{"properties": {"n": {"type": "long"}}}`
+	changed.Fingerprint = "2"
+	setMapping(&changed, `{"properties": {"n": {"type": "long"}}}`)
 	b.view = &changed
 	b.open()
 	b.apply(op(cellOf(t, "users", 1), 1, "new", int64(5)))
-	if got := len(b.search(b.view.Index)); got != 3 {
+	if got := len(b.search(indexOf(b.view))); got != 3 {
 		t.Errorf("while it is filled, %d documents are shown", got)
 	}
 	b.shows("1", `{"name":"old"`)
 	filled()
-	if got := len(b.search(b.view.Index)); got != 1 {
+	if got := len(b.search(indexOf(b.view))); got != 1 {
 		t.Errorf("once it is filled, %d documents are shown", got)
 	}
 	b.shows("1", `{"name":"new","n":5`)
@@ -275,7 +276,7 @@ func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
 	if err := b.sink.Close(); err != nil { // the index that was shown before goes by then
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(b.indexes(b.view.Index)); got != "["+b.view.Index+"-r2]" {
+	if got := fmt.Sprint(b.indexes(indexOf(b.view))); got != "["+indexOf(b.view)+"-r2]" {
 		t.Errorf("there are the indexes %s", got)
 	}
 }
@@ -287,7 +288,7 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
-	defer c.drop(v.Index)
+	defer c.drop(indexOf(v))
 	fill := func(source string, n int64) {
 		t.Helper()
 		target, err := sink.Open(t.Context(), source, []*replicator.View{v})
@@ -307,14 +308,14 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill("a", 1)
-	if got := fmt.Sprint(c.indexes(v.Index)); len(c.search(v.Index)) != 2 || !strings.Contains(got, "-r1") {
+	if got := fmt.Sprint(c.indexes(indexOf(v))); len(c.search(indexOf(v))) != 2 || !strings.Contains(got, "-r1") {
 		t.Errorf("after one of two: %s", got)
 	}
 	fill("b", 2)
 	if err := sink.Close(); err != nil { // the index that was shown before goes by then
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(c.indexes(v.Index)); len(c.search(v.Index)) != 2 || strings.Contains(got, "-r1 ") {
+	if got := fmt.Sprint(c.indexes(indexOf(v))); len(c.search(indexOf(v))) != 2 || strings.Contains(got, "-r1 ") {
 		t.Errorf("after both: %s", got)
 	}
 }
@@ -322,7 +323,7 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 func TestWhatWasChangedByHandIsPutRight(t *testing.T) {
 	b := newBench(t, "")
 	c := cellOf(t, "users", 1)
-	index := "/" + b.view.Index + "-r1"
+	index := "/" + indexOf(b.view) + "-r1"
 	b.apply(op(c, 5, "right", nil))
 	b.do("PUT", index+"/_doc/1?version=9000000000000000000&version_type=external", `{"name": "wrong"}`)
 	b.apply(reset(c, 5, 6, "right", nil))
@@ -345,7 +346,7 @@ func TestACellThatIsGoneIsFoundByItsTemplate(t *testing.T) {
 	}
 	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
 	v.Key, v.Member = "user-{row_key}", "everyone"
-	defer c.drop(v.Index)
+	defer c.drop(indexOf(v))
 	target, err := sink.Open(t.Context(), "", []*replicator.View{v})
 	if err != nil {
 		t.Fatal(err)
@@ -354,7 +355,7 @@ func TestACellThatIsGoneIsFoundByItsTemplate(t *testing.T) {
 	if _, err := target.Apply(t.Context(), []replicator.Op{op(cell, 5, "a")}); err != nil {
 		t.Fatal(err)
 	}
-	if found := c.search(v.Index); found["user-7"] == nil {
+	if found := c.search(indexOf(v)); found["user-7"] == nil {
 		t.Errorf("it shows %s", found)
 	}
 	if got, err := target.Versions(t.Context(), []replicator.Cell{cell}); err != nil || got[0] != 5 {
@@ -363,7 +364,7 @@ func TestACellThatIsGoneIsFoundByItsTemplate(t *testing.T) {
 	if _, err := target.Apply(t.Context(), []replicator.Op{reset(cell, replicator.NoVersion, 6)}); err != nil {
 		t.Fatal(err)
 	}
-	if found := c.search(v.Index); len(found) > 0 {
+	if found := c.search(indexOf(v)); len(found) > 0 {
 		t.Errorf("after it was deleted it shows %s", found)
 	}
 }
@@ -371,7 +372,7 @@ func TestACellThatIsGoneIsFoundByItsTemplate(t *testing.T) {
 func TestABlockedIndexIsTemporary(t *testing.T) {
 	b := newBench(t, "")
 	block := func(on string) {
-		b.do("PUT", "/"+b.view.Index+"-r1/_settings", `{"index.blocks.read_only_allow_delete": `+on+`}`)
+		b.do("PUT", "/"+indexOf(b.view)+"-r1/_settings", `{"index.blocks.read_only_allow_delete": `+on+`}`)
 	}
 	block("true")
 	_, err := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, "a", nil)})
@@ -441,12 +442,12 @@ func TestMarksTellOfTheSinksOwnViewsOnly(t *testing.T) {
 
 func TestSearchesSeeWhatARefreshIncludes(t *testing.T) {
 	b := newBench(t, "")
-	b.do("PUT", "/"+b.view.Index+"-r1/_settings", `{"index.refresh_interval": "-1"}`)
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_settings", `{"index.refresh_interval": "-1"}`)
 	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
 	if err := b.target.(replicator.Refresher).Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	status, answer := b.ask(http.MethodGet, "/"+b.view.Index+"/_search", "")
+	status, answer := b.ask(http.MethodGet, "/"+indexOf(b.view)+"/_search", "")
 	var result struct {
 		Hits struct {
 			Hits []json.RawMessage `json:"hits"`

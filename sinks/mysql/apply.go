@@ -178,7 +178,7 @@ func (t *Target) explain(err error) error {
 	var at *viewError
 	if errors.As(err, &at) && at.view != allViews {
 		v := t.views[at.view]
-		said := classify(at.err, fmt.Sprintf("view %s, table %s", v.Name, v.Table))
+		said := classify(at.err, fmt.Sprintf("view %s, table %s", v.Name, settingsOf(v).Table))
 		if ofTable(at.err) {
 			return replicator.OfView(said, v.Name)
 		}

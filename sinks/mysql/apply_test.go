@@ -35,7 +35,7 @@ func userOp(n int, version int64, views int, values ...any) replicator.Op {
 }
 
 func view(kind, table, field string) *replicator.View {
-	return &replicator.View{Name: table, Kind: kind, From: from("cell.users"), Fields: fields(field), KeyFrom: rowKey("id"), Table: table, Fingerprint: "1"}
+	return &replicator.View{Name: table, Kind: kind, From: from("cell.users"), Fields: fields(field), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: table}, Fingerprint: "1"}
 }
 
 func openTarget(t testing.TB, sink *mysql.Sink, views ...*replicator.View) replicator.Target {
@@ -179,8 +179,7 @@ func TestSweeperFindsWhatNobodyPutThere(t *testing.T) {
 		db, dsn := database(t, s,
 			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))",
 			"CREATE TABLE fav (o BIGINT, u VARCHAR(20), email VARCHAR(20), PRIMARY KEY (u, o))")
-		fav := &replicator.View{Name: "fav", Kind: "row", From: from("fav"), Fields: fields("email"), Table: "fav", Fingerprint: "1",
-			KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}
+		fav := &replicator.View{Name: "fav", Kind: "row", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "fav", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}, Fingerprint: "1"}
 		for i := range 25 {
 			exec(t, db, "INSERT INTO i VALUES ('old', ?)", fmt.Appendf(nil, "user %-11d", i))
 			exec(t, db, "INSERT INTO fav VALUES (?, ?, 'old')", i-5, fmt.Sprint("u", i%3))
@@ -368,9 +367,9 @@ func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
 			"CREATE TABLE total (email VARCHAR(20) CHARACTER SET latin1, city VARCHAR(20), n BIGINT, UNIQUE (email, city))")
 		keys := []replicator.Field{{Name: "o", Path: "$object_id"}, {Name: "u", Path: "$user_id"}}
 		views := []*replicator.View{
-			{Name: "row", Kind: "row", From: from("fav"), Fields: fields("email"), Table: "fav", Fingerprint: "1", KeyFrom: keys},
-			{Name: "index", Kind: "index", From: from("fav"), Fields: fields("email"), Table: "by_email", Fingerprint: "1", KeyFrom: keys},
-			{Name: "count", Kind: "counter", From: from("fav"), Table: "total", Fingerprint: "1", Sum: "n",
+			{Name: "row", Kind: "row", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "fav", KeyFrom: keys}, Fingerprint: "1"},
+			{Name: "index", Kind: "index", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "by_email", KeyFrom: keys}, Fingerprint: "1"},
+			{Name: "count", Kind: "counter", From: from("fav"), Settings: mysql.Settings{Table: "total"}, Fingerprint: "1", Sum: "n",
 				Fields: []replicator.Field{{Name: "email", Path: "email"}, {Name: "city", Path: "city"}, {Name: "n", Path: "n"}}},
 		}
 		sink := newSink(t, dsn)

@@ -12,6 +12,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 // seedViews are the seven views of the seed's users cell, and seedDDL their tables.
@@ -22,11 +23,11 @@ var seedViews, seedDDL = func() ([]*replicator.View, []string) {
 	}
 	ddl := []string{"CREATE TABLE users (id BINARY(16) PRIMARY KEY, username VARCHAR(20), email VARCHAR(254), phone INT(10), password TEXT, activate boolean)"}
 	views := []*replicator.View{{Name: "users", Kind: "row", From: from("cell.users"), Fields: fields("username", "email", "phone", "password", "activate"),
-		KeyFrom: rowKey("id"), Table: "users", Fingerprint: "1"}}
+		Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users"}, Fingerprint: "1"}}
 	for _, c := range columns {
 		name := "index_users_" + c.name
 		ddl = append(ddl, fmt.Sprintf("CREATE TABLE %s (%s %s, row_key BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (%s, row_key)) ENGINE=InnoDB", name, c.name, c.typ, c.key))
-		views = append(views, &replicator.View{Name: name, Kind: "index", From: from("cell.users"), Fields: fields(c.name), KeyFrom: rowKey("row_key"), Table: name, Fingerprint: "1"})
+		views = append(views, &replicator.View{Name: name, Kind: "index", From: from("cell.users"), Fields: fields(c.name), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: name}, Fingerprint: "1"})
 	}
 	return views, ddl
 }()

@@ -98,9 +98,9 @@ func (s *Sink) inShard() string {
 
 // checkView looks at one view's table.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins) replicator.Finding {
-	f := replicator.Finding{What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + v.Table}
-	if v.Create {
-		switch sh, err := s.readShape(ctx, v.Table); {
+	f := replicator.Finding{What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + settingsOf(v).Table}
+	if settingsOf(v).Create {
+		switch sh, err := s.readShape(ctx, settingsOf(v).Table); {
 		case err != nil:
 			f.Level, f.Detail = replicator.Fail, err.Error()
 			return f

@@ -182,7 +182,7 @@ func (o *origins) column(ctx context.Context, t replicator.Table, path string) (
 // confuses says which of the columns that make the view's rows can't tell apart what the source's columns do: those of
 // its key, or of a counter's group.
 func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string, error) {
-	fields, columns := k.view.KeyFrom, k.keys
+	fields, columns := settingsOf(k.view).KeyFrom, k.keys
 	if k.ledger {
 		fields, columns = k.view.Fields[:len(k.view.Fields)-1], k.group()
 	}

@@ -79,7 +79,10 @@ func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 				defer sink.Close()
 				views := []*replicator.View{view("row", "r", "email"), view("index", "i", "email"), view("index", "loose", "email")}
 				for _, v := range views {
-					v.From, v.KeyFrom = from("fav"), []replicator.Field{{Name: "o", Path: "$object_id"}, {Name: "u", Path: "$user_id"}}
+					v.From = from("fav")
+					set(v, func(s *mysql.Settings) {
+						s.KeyFrom = []replicator.Field{{Name: "o", Path: "$object_id"}, {Name: "u", Path: "$user_id"}}
+					})
 				}
 				target := openTarget(t, sink, views...)
 				for _, batch := range batches {
@@ -89,8 +92,8 @@ func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 				}
 				for _, v := range views {
 					var all string
-					if err := db.QueryRow("SELECT GROUP_CONCAT(CONCAT(o, u, email)) FROM " + v.Table).Scan(&all); err != nil || all != "ABC É7x" {
-						t.Errorf("%s holds %q (%v)", v.Table, all, err)
+					if err := db.QueryRow("SELECT GROUP_CONCAT(CONCAT(o, u, email)) FROM " + settings(v).Table).Scan(&all); err != nil || all != "ABC É7x" {
+						t.Errorf("%s holds %q (%v)", settings(v).Table, all, err)
 					}
 				}
 				if d, err := target.Compare(t.Context(), []replicator.Op{renamed}); err != nil || len(d) > 0 {
@@ -147,7 +150,8 @@ func TestTablesThatTakeTwoKeysForOneAreRefused(t *testing.T) {
 			name := fmt.Sprintf("v%d", i)
 			ddl = append(ddl, "CREATE TABLE "+name+" (id "+p.target+" PRIMARY KEY, email TEXT)")
 			v := view("row", name, "email")
-			v.From, v.KeyFrom = from(name), []replicator.Field{{Name: "id", Path: "$key"}}
+			v.From = from(name)
+			set(v, func(s *mysql.Settings) { s.KeyFrom = []replicator.Field{{Name: "id", Path: "$key"}} })
 			views = append(views, v)
 		}
 		db, dsn := database(t, s, ddl...)
@@ -199,7 +203,8 @@ func TestTypesThatOnlyMariaDBHasAreCreatedAsTextsElsewhere(t *testing.T) {
 		var views []*replicator.View
 		for _, typ := range types {
 			v := view("row", "of_"+typ, "email")
-			v.From, v.KeyFrom, v.Create = from(typ), []replicator.Field{{Name: "id", Path: "$key"}}, true
+			v.From = from(typ)
+			set(v, func(s *mysql.Settings) { s.KeyFrom, s.Create = []replicator.Field{{Name: "id", Path: "$key"}}, true })
 			views = append(views, v)
 			c.Tables = append(c.Tables, replicator.Table{Name: typ, Table: typ, Key: []string{"key"}})
 		}

@@ -9,6 +9,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 func TestCompareFindsWhatWasChangedByHand(t *testing.T) {
@@ -87,7 +88,8 @@ func TestCompareMergedViews(t *testing.T) {
 		sink := newSink(t, dsn)
 		defer sink.Close()
 		v := view("row", "people", "email")
-		v.From, v.VersionColumn = from("cell.profile", "cell.users"), "version"
+		v.From = from("cell.profile", "cell.users")
+		set(v, func(s *mysql.Settings) { s.VersionColumn = "version" })
 		target := openTarget(t, sink, v)
 		users, profile := userOp(1, 1, 1, "users"), userOp(1, 7, 1, nil)
 		profile.Cell.Column = "profile"

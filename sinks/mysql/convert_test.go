@@ -10,6 +10,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 const uuidText = "71f0c4d2-2918-44cc-a2df-6f486e96e37c"
@@ -106,7 +107,7 @@ func TestConversion(t *testing.T) {
 		for i, c := range conversions {
 			name := fmt.Sprintf("c%d", i)
 			ddl = append(ddl, fmt.Sprintf("CREATE TABLE %s (id BINARY(16) PRIMARY KEY, v %s) COLLATE utf8mb4_general_ci", name, c.column))
-			views = append(views, &replicator.View{Name: name, Kind: "row", From: from("cell.users"), Fields: fields("v"), KeyFrom: rowKey("id"), Table: name, Fingerprint: "1"})
+			views = append(views, &replicator.View{Name: name, Kind: "row", From: from("cell.users"), Fields: fields("v"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: name}, Fingerprint: "1"})
 			op.Values = append(op.Values, replicator.Value{View: i, Entries: []replicator.Entry{{Fields: []any{c.value}}}})
 		}
 		op.Cell, op.Version, op.Order = replicator.Cell{Table: "cell", Column: "users", Key: key}, 1, 1

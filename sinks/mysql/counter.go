@@ -178,7 +178,7 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 		if slices.ContainsFunc(some, func(r row) bool { return !held[id(r)] }) {
 			c := k.loose[0]
 			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: two groups are one row, since its column %s, %s, takes values for one that the "+
-				"view tells apart: %s, and then `replicator verify --repair %s`", k.view.Name, k.view.Table, c.name, c.collation, k.alter, k.view.Name)), k.view.Name)
+				"view tells apart: %s, and then `replicator verify --repair %s`", k.view.Name, settingsOf(k.view).Table, c.name, c.collation, k.alter, k.view.Name)), k.view.Name)
 		}
 	}
 	return nil

@@ -13,11 +13,12 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 // counter is a view of sums by city.
 func counter(table string) *replicator.View {
-	return &replicator.View{Name: table, Kind: "counter", From: from("cell.users"), Fields: fields("city", "amount"), Sum: "amount", Table: table, Fingerprint: "1"}
+	return &replicator.View{Name: table, Kind: "counter", From: from("cell.users"), Fields: fields("city", "amount"), Sum: "amount", Settings: mysql.Settings{Table: table}, Fingerprint: "1"}
 }
 
 // amountOp makes a cell contribute an amount to a city; none if the city is "".

@@ -16,7 +16,7 @@ func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, 
 	var out []string
 	from := s.origins("").orNone(s.log)
 	for _, v := range views {
-		sh, err := s.readShape(ctx, v.Table)
+		sh, err := s.readShape(ctx, settingsOf(v).Table)
 		if err != nil {
 			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}
@@ -33,7 +33,7 @@ func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, 
 
 // createTarget creates a view's table if it is missing.
 func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origins) error {
-	sh, err := s.readShape(ctx, v.Table)
+	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
 		return replicator.Fatal(classify(err, creating(v)))
 	}
-	s.log.Info("created a table", "sink", s.name, "view", v.Name, "table", v.Table)
+	s.log.Info("created a table", "sink", s.name, "view", v.Name, "table", settingsOf(v).Table)
 	return nil
 }
 
@@ -60,7 +60,7 @@ const (
 // ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values
 // apart; who wants it otherwise says so in `types`.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (string, error) {
-	database, table := split(v.Table, s.database)
+	database, table := split(settingsOf(v).Table, s.database)
 	name := sqlname.Quote(table)
 	if database != s.database {
 		name = sqlname.Quote(database) + "." + name
@@ -70,8 +70,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	if v.Kind == "row" {
 		fieldsNull = " NULL"
 	}
-	keys := make([]string, 0, len(v.KeyFrom))
-	for _, f := range v.KeyFrom {
+	keys := make([]string, 0, len(settingsOf(v).KeyFrom))
+	for _, f := range settingsOf(v).KeyFrom {
 		keys = append(keys, sqlname.Quote(f.Name))
 	}
 	if v.Kind == "row" {
@@ -90,8 +90,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	if v.Kind != "row" {
 		d.keys(ctx)
 	}
-	if v.VersionColumn != "" {
-		d.column(ctx, replicator.Field{Name: v.VersionColumn}, guessedVersion, " NOT NULL")
+	if settingsOf(v).VersionColumn != "" {
+		d.column(ctx, replicator.Field{Name: settingsOf(v).VersionColumn}, guessedVersion, " NOT NULL")
 	}
 	switch v.Kind {
 	case "row":
@@ -122,7 +122,7 @@ type declarer struct {
 }
 
 func (d *declarer) keys(ctx context.Context) {
-	for _, f := range d.view.KeyFrom {
+	for _, f := range settingsOf(d.view).KeyFrom {
 		d.column(ctx, f, guessedKey, " NOT NULL")
 	}
 }
@@ -130,7 +130,7 @@ func (d *declarer) keys(ctx context.Context) {
 // column declares a column: by the type that the configuration names, else by that of the source's column, else by a
 // guess.
 func (d *declarer) column(ctx context.Context, f replicator.Field, guess, null string) {
-	typ, note := d.view.Types[f.Name], ""
+	typ, note := settingsOf(d.view).Types[f.Name], ""
 	if typ == "" && d.err == nil {
 		typ, d.err = d.sink.sourceType(ctx, d.view, f, d.from)
 	}
@@ -183,7 +183,7 @@ func indexKeys(v *replicator.View, keys []string) []string {
 	long := false
 	for _, f := range v.Fields {
 		q := sqlname.Quote(f.Name)
-		if isLong(v.Types[f.Name]) {
+		if isLong(settingsOf(v).Types[f.Name]) {
 			q, long = q+"(191)", true
 		}
 		parts = append(parts, q)

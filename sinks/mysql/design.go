@@ -24,7 +24,7 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 	}
 	if len(problems) > 0 {
 		return "", replicator.Fatal(fmt.Errorf("a table %s can't hold it: %s; leave them out, or give them another type with `types`",
-			v.Table, strings.Join(problems, "; ")))
+			settingsOf(v).Table, strings.Join(problems, "; ")))
 	}
 	return statement, nil
 }
@@ -55,11 +55,11 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 	case err != nil:
 		return replicator.Fatal(classify(err, doing))
 	}
-	_, err = conn.ExecContext(ctx, "DROP TEMPORARY TABLE "+s.tableName(v.Table))
+	_, err = conn.ExecContext(ctx, "DROP TEMPORARY TABLE "+s.tableName(settingsOf(v).Table))
 	return classify(err, doing)
 }
 
 // creating is what was being done when a view's table was refused.
 func creating(v *replicator.View) string {
-	return fmt.Sprintf("creating table %s from its types", v.Table)
+	return fmt.Sprintf("creating table %s from its types", settingsOf(v).Table)
 }

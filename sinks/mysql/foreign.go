@@ -14,7 +14,7 @@ import (
 // the application keeps in columns of its own is in no cell. Triggers are seen only by an account that has TRIGGER on
 // the table.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
-	sh, err := s.readShape(ctx, v.Table)
+	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
 		return "", err
 	}

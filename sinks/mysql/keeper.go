@@ -107,19 +107,19 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		}
 		k.keyOf = order
 	}
-	for _, f := range v.KeyFrom {
+	for _, f := range settingsOf(v).KeyFrom {
 		k.keys = append(k.keys, take(f.Name))
 	}
 	for _, f := range v.Fields {
 		k.fields = append(k.fields, take(f.Name))
 	}
-	if v.VersionColumn != "" {
-		k.version = take(v.VersionColumn)
+	if settingsOf(v).VersionColumn != "" {
+		k.version = take(settingsOf(v).VersionColumn)
 	}
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if s.shard != "" && v.ShardOn != "" {
+	if s.shard != "" && settingsOf(v).ShardOn != "" {
 		problems = k.findShardColumn()
 	}
 	k.inserted = k.columnList()
@@ -177,7 +177,7 @@ func (s *Sink) keyOrder(v *replicator.View) ([]int, error) {
 			return nil, fmt.Errorf("the view is made from a table %s that is not configured", f.Table)
 		}
 		var here []int
-		for _, kf := range v.KeyFrom {
+		for _, kf := range settingsOf(v).KeyFrom {
 			i := slices.Index(t.Key, strings.TrimPrefix(kf.Path, "$"))
 			if i < 0 {
 				return nil, fmt.Errorf("its key column %s is made of %s, which is no key column of table %s", kf.Name, kf.Path, t.Name)

@@ -47,7 +47,7 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 	}
 	k := t.kept[at.view]
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: without an amount that goes, column %s can't hold the sum (%s): widen the column; "+
-		"if the table was changed by hand, rebuild the view", k.view.Name, k.view.Table, k.amount().name, dataReason(err))), k.view.Name)
+		"if the table was changed by hand, rebuild the view", k.view.Name, settingsOf(k.view).Table, k.amount().name, dataReason(err))), k.view.Name)
 }
 
 // registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all
@@ -65,7 +65,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		var own, fellows, known int
 		row := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(name = ? AND fingerprint = ? AND source = ?), 0), COALESCE(SUM(name = ? AND fingerprint = ? AND source <> ?), 0), "+
 			"COUNT(*) FROM "+viewsTable+" WHERE name = ? OR target = ?",
-			k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Table)
+			k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Fingerprint, source, k.view.Name, settingsOf(k.view).Table)
 		if err := row.Scan(&own, &fellows, &known); err != nil {
 			return err
 		}

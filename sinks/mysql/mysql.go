@@ -131,7 +131,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 // openView finds or makes a view's table, and registers the view.
 func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	s := t.sink
-	if v.Create {
+	if settingsOf(v).Create {
 		if err := s.createTarget(ctx, shadowed(v), from); err != nil {
 			return nil, fmt.Errorf("view %s: %w", shadowed(v).Name, err)
 		}
@@ -161,7 +161,7 @@ func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins
 func (s *Sink) distinctTables(views []*replicator.View) error {
 	owner := map[string]string{}
 	for _, v := range views {
-		database, table := split(v.Table, s.database)
+		database, table := split(settingsOf(v).Table, s.database)
 		name := strings.ToLower(database + "." + table)
 		if other, ok := owner[name]; ok {
 			return replicator.OfView(replicator.Fatal(fmt.Errorf("views %s and %s are kept in one table, %s.%s: give each its own",

@@ -24,6 +24,19 @@ var tables = []replicator.Table{
 	{Name: "fav", Table: "favorite", Key: []string{"object_id", "user_id"}},
 }
 
+// settings are those of a view, none if it has none.
+func settings(v *replicator.View) mysql.Settings {
+	s, _ := v.Settings.(mysql.Settings)
+	return s
+}
+
+// set changes the settings of a view.
+func set(v *replicator.View, change func(s *mysql.Settings)) {
+	s := settings(v)
+	change(&s)
+	v.Settings = s
+}
+
 func fields(paths ...string) []replicator.Field {
 	var out []replicator.Field
 	for _, p := range paths {
@@ -48,22 +61,18 @@ func from(columns ...string) []replicator.Feed {
 // suiteViews are views of every shape that a MySQL sink keeps, and suiteDDL their tables: as the seed has them, without
 // a UNIQUE key on the entity, with a version, merged, with composite keys.
 var suiteViews = []*replicator.View{
-	{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), KeyFrom: rowKey("row_key"), Table: "by_email", Fingerprint: "1"},
-	{Name: "by_tag", Kind: "index", From: from("cell.users"), Fields: fields("tags[]", "city"), KeyFrom: rowKey("row_key"), Table: "by_tag", Fingerprint: "1"},
-	{Name: "by_city", Kind: "index", From: from("cell.users", "cell.profile"), Fields: fields("city"), KeyFrom: rowKey("entity"), Table: "by_city",
-		VersionColumn: "version", Fingerprint: "1"},
-	{Name: "users", Kind: "row", From: from("cell.users"), Fields: fields("email", "city"), KeyFrom: rowKey("id"), Table: "users", Fingerprint: "1"},
-	{Name: "people", Kind: "row", From: from("cell.profile", "cell.users"), Fields: fields("email", "city"), KeyFrom: rowKey("id"), Table: "people",
-		VersionColumn: "version", Fingerprint: "1"},
-	{Name: "everything", Kind: "row", From: from("cell"), Fields: fields("city"), KeyFrom: rowKey("id"), Table: "everything", Fingerprint: "1"},
-	{Name: "favorites", Kind: "row", From: from("fav"), Fields: fields("email"), Table: "favorites", Fingerprint: "1",
-		KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}},
-	{Name: "city_total", Kind: "counter", From: from("cell.users", "cell.profile"), Fields: fields("city", "amount"), Sum: "amount", Table: "city_total", Fingerprint: "1"},
+	{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_email"}, Fingerprint: "1"},
+	{Name: "by_tag", Kind: "index", From: from("cell.users"), Fields: fields("tags[]", "city"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_tag"}, Fingerprint: "1"},
+	{Name: "by_city", Kind: "index", From: from("cell.users", "cell.profile"), Fields: fields("city"), Settings: mysql.Settings{KeyFrom: rowKey("entity"), Table: "by_city", VersionColumn: "version"}, Fingerprint: "1"},
+	{Name: "users", Kind: "row", From: from("cell.users"), Fields: fields("email", "city"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users"}, Fingerprint: "1"},
+	{Name: "people", Kind: "row", From: from("cell.profile", "cell.users"), Fields: fields("email", "city"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "people", VersionColumn: "version"}, Fingerprint: "1"},
+	{Name: "everything", Kind: "row", From: from("cell"), Fields: fields("city"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "everything"}, Fingerprint: "1"},
+	{Name: "favorites", Kind: "row", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "favorites", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}, Fingerprint: "1"},
+	{Name: "city_total", Kind: "counter", From: from("cell.users", "cell.profile"), Fields: fields("city", "amount"), Sum: "amount", Settings: mysql.Settings{Table: "city_total"}, Fingerprint: "1"},
 	{Name: "tag_count", Kind: "counter", From: from("cell.users"), Fields: []replicator.Field{{Name: "tags", Path: "tags[]"}, {Name: "city", Path: "city"}, {Name: "cnt"}},
-		Table: "tag_count", Fingerprint: "1"},
-	{Name: "fav_total", Kind: "counter", From: from("fav"), Fields: fields("city", "amount"), Sum: "amount", Table: "fav_total", Fingerprint: "1"},
-	{Name: "fav_by_city", Kind: "index", From: from("fav"), Fields: fields("city"), Table: "fav_by_city", Fingerprint: "1",
-		KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}},
+		Settings: mysql.Settings{Table: "tag_count"}, Fingerprint: "1"},
+	{Name: "fav_total", Kind: "counter", From: from("fav"), Fields: fields("city", "amount"), Sum: "amount", Settings: mysql.Settings{Table: "fav_total"}, Fingerprint: "1"},
+	{Name: "fav_by_city", Kind: "index", From: from("fav"), Fields: fields("city"), Settings: mysql.Settings{Table: "fav_by_city", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}, Fingerprint: "1"},
 }
 
 var suiteDDL = []string{
@@ -115,13 +124,13 @@ func read(t testing.TB, db *sql.DB, v *replicator.View) map[string]string {
 	}
 	table := map[string]replicator.Table{"cell": tables[0], "fav": tables[1]}[v.From[0].Table]
 	for _, part := range table.Key { // in the order of the cell's key
-		for _, f := range v.KeyFrom {
+		for _, f := range settings(v).KeyFrom {
 			if f.Path == "$"+part {
 				names = append(names, "`"+f.Name+"`")
 			}
 		}
 	}
-	rows, err := db.Query("SELECT " + strings.Join(names, ", ") + " FROM `" + v.Table + "`")
+	rows, err := db.Query("SELECT " + strings.Join(names, ", ") + " FROM `" + settings(v).Table + "`")
 	if err != nil {
 		t.Fatal(err)
 	}

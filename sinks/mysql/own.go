@@ -141,7 +141,7 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 		}
 		if k.ledger {
 			if emptied, err = s.registerLedger(ctx, source, k); err != nil {
-				return false, classify(err, "view "+k.view.Name+": emptying table "+k.view.Table)
+				return false, classify(err, "view "+k.view.Name+": emptying table "+settingsOf(k.view).Table)
 			}
 			continue
 		}
@@ -163,7 +163,7 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 	salt := make([]byte, 16)
 	rand.Read(salt)
 	_, err := e.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
-		source, k.view.Name, k.view.Fingerprint, salt, replicator.PhaseFilling, k.view.Table)
+		source, k.view.Name, k.view.Fingerprint, salt, replicator.PhaseFilling, settingsOf(k.view).Table)
 	return err
 }
 

@@ -35,16 +35,15 @@ var refusals = []struct {
 	{"a type without conversion", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email POINT)", replicator.View{Kind: "row"}, "point"},
 	{"a view", "CREATE VIEW v AS SELECT 1 AS id, 2 AS email", replicator.View{Kind: "row"}, "not a table"},
 	{"half a key", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)",
-		replicator.View{Kind: "row", From: from("fav"), KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}, "leaves out user_id"},
+		replicator.View{Kind: "row", From: from("fav"), Settings: mysql.Settings{KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}}, "leaves out user_id"},
 	{"a counter without a key on its group", "CREATE TABLE v (email VARCHAR(50), n INT, KEY (email))", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "exactly the group"},
 	{"a counter with another unique key", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n INT UNIQUE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "unique key n"},
 	{"a counter that is not exact", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n DOUBLE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "DECIMAL"},
 	{"a table to be created with a type without conversion", "",
-		replicator.View{Kind: "row", Create: true, Types: map[string]string{"email": "GEOMETRY"}}, "geometry"},
+		replicator.View{Kind: "row", Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "GEOMETRY"}}}, "geometry"},
 	{"a table to be created with a type that there is none of", "",
-		replicator.View{Kind: "row", Create: true, Types: map[string]string{"email": "VARCAR(20)"}}, "creating table v from its types"},
-	{"a table to be created with a key that is too long", "", replicator.View{Kind: "index", Create: true, Fields: fields("email", "city"),
-		Types: map[string]string{"email": "VARCHAR(450)", "city": "VARCHAR(450)"}}, "creating table v from its types"},
+		replicator.View{Kind: "row", Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "VARCAR(20)"}}}, "creating table v from its types"},
+	{"a table to be created with a key that is too long", "", replicator.View{Kind: "index", Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "VARCHAR(450)", "city": "VARCHAR(450)"}}, Fields: fields("email", "city")}, "creating table v from its types"},
 	{"another kind", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)", replicator.View{Kind: "hash"}, "hash"},
 }
 
@@ -57,9 +56,11 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 					exec(t, db, r.ddl)
 				}
 				v := r.view
-				v.Name, v.Table, v.Fingerprint = "view", "v", "1"
+				v.Name, v.Fingerprint = "view", "1"
+				set(&v, func(s *mysql.Settings) { s.Table = "v" })
 				if v.From == nil {
-					v.From, v.KeyFrom = from("cell.users"), rowKey("id")
+					v.From = from("cell.users")
+					set(&v, func(s *mysql.Settings) { s.KeyFrom = rowKey("id") })
 				}
 				if v.Fields == nil {
 					v.Fields = fields("email")
@@ -67,9 +68,10 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 				sink := newSink(t, dsn)
 				defer sink.Close()
 				exec(t, db, "CREATE TABLE well (id BINARY(16) PRIMARY KEY, email VARCHAR(100) COLLATE utf8mb4_bin) CHARACTER SET utf8mb4")
-				well := replicator.View{Name: "well", Kind: "row", Table: "well", Fingerprint: "1", From: from("cell.users"), KeyFrom: rowKey("id"), Fields: fields("email")}
+				well := replicator.View{Name: "well", Kind: "row", Settings: mysql.Settings{Table: "well", KeyFrom: rowKey("id")}, Fingerprint: "1", From: from("cell.users"), Fields: fields("email")}
 				missing := well
-				missing.Name, missing.Table = "missing", "missing"
+				missing.Name = "missing"
+				set(&missing, func(s *mysql.Settings) { s.Table = "missing" })
 				views := []*replicator.View{&well, &v, &missing}
 				_, err := sink.Open(t.Context(), "", views)
 				sinktest.Refuses(t, err, views, "view", "missing")
@@ -126,11 +128,9 @@ func TestCreateAndSchema(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s)
 		views := []*replicator.View{
-			{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), KeyFrom: rowKey("row_key"), Table: "by_email", Fingerprint: "1", Create: true,
-				Types: map[string]string{"email": "VARCHAR(254)", "row_key": "BINARY(16)"}},
-			{Name: "by_link", Kind: "index", From: from("cell.users"), Fields: fields("link[]"), KeyFrom: rowKey("row_key"), Table: "by_link", Fingerprint: "1", Create: true,
-				Types: map[string]string{"link": "TEXT"}, VersionColumn: "version"},
-			{Name: "users", Kind: "row", From: from("cell.users", "cell.profile"), Fields: fields("email"), KeyFrom: rowKey("id"), Table: "users", Fingerprint: "1", Create: true},
+			{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_email", Create: true, Types: map[string]string{"email": "VARCHAR(254)", "row_key": "BINARY(16)"}}, Fingerprint: "1"},
+			{Name: "by_link", Kind: "index", From: from("cell.users"), Fields: fields("link[]"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_link", Create: true, Types: map[string]string{"link": "TEXT"}, VersionColumn: "version"}, Fingerprint: "1"},
+			{Name: "users", Kind: "row", From: from("cell.users", "cell.profile"), Fields: fields("email"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users", Create: true}, Fingerprint: "1"},
 		}
 		sink := newSink(t, dsn)
 		defer sink.Close()

@@ -37,8 +37,9 @@ const (
 
 // Shadow implements replicator.Shadower.
 func (s *Sink) Shadow(v *replicator.View) *replicator.View {
-	shadow := *v
-	shadow.Name, shadow.Shadows, shadow.Table = v.Name+replicator.ShadowSuffix, v.Name, v.Table+shadowTable
+	shadow, settings := *v, settingsOf(v)
+	settings.Table += shadowTable
+	shadow.Name, shadow.Shadows, shadow.Settings = v.Name+replicator.ShadowSuffix, v.Name, settings
 	return &shadow
 }
 
@@ -47,8 +48,9 @@ func shadowed(v *replicator.View) *replicator.View {
 	if v.Shadows == "" {
 		return v
 	}
-	live := *v
-	live.Name, live.Shadows, live.Table = v.Shadows, "", strings.TrimSuffix(v.Table, shadowTable)
+	live, settings := *v, settingsOf(v)
+	settings.Table = strings.TrimSuffix(settings.Table, shadowTable)
+	live.Name, live.Shadows, live.Settings = v.Shadows, "", settings
 	return &live
 }
 
@@ -64,8 +66,8 @@ func needsMore(err error, doing string) error {
 // createShadow creates a shadow's table, like the live one. It is renamed there and back, so that a right that the swap
 // will need is missed now: a swap that has begun must be completed, and holds up the live view until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
-	live := strings.TrimSuffix(v.Table, shadowTable)
-	sh, err := s.readShape(ctx, v.Table)
+	live := strings.TrimSuffix(settingsOf(v).Table, shadowTable)
+	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil {
 		return err
 	}
@@ -77,13 +79,13 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 	if _, table := split(live, s.database); len([]rune(table+oldTable)) > maxName {
 		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place", v.Shadows, live))
 	}
-	shadow, aside := s.tableName(v.Table), s.tableName(v.Table+"_")
+	shadow, aside := s.tableName(settingsOf(v).Table), s.tableName(settingsOf(v).Table+"_")
 	for _, statement := range []string{
 		"CREATE TABLE IF NOT EXISTS " + shadow + " LIKE " + s.tableName(live),
 		"RENAME TABLE " + shadow + " TO " + aside + ", " + aside + " TO " + shadow,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return needsMore(err, "view "+v.Shadows+": making the table "+v.Table)
+			return needsMore(err, "view "+v.Shadows+": making the table "+settingsOf(v).Table)
 		}
 	}
 	return nil
@@ -130,7 +132,7 @@ func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View
 
 func noShadow(v *replicator.View) error {
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in, or the shadow's table %s is gone: rebuild it once more",
-		v.Name, v.Table+shadowTable)), v.Name)
+		v.Name, settingsOf(v).Table+shadowTable)), v.Name)
 }
 
 // trySwaps finds the views that can't be swapped in: each by itself, before anybody is shut out for the sake of all.
@@ -151,7 +153,7 @@ func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	}
 	var refused []error
 	for _, v := range views {
-		b := swapping{name: v.Name, table: v.Table + shadowTable}
+		b := swapping{name: v.Name, table: settingsOf(v).Table + shadowTable}
 		all, err := s.renames(ctx, b)
 		if err == nil && all == nil {
 			refused = append(refused, noShadow(v))
@@ -354,8 +356,8 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 		return err
 	}
 	for _, v := range views {
-		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(v.Table+shadowTable)); err != nil {
-			return needsMore(err, "view "+v.Name+": removing the table "+v.Table+shadowTable)
+		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(settingsOf(v).Table+shadowTable)); err != nil {
+			return needsMore(err, "view "+v.Name+": removing the table "+settingsOf(v).Table+shadowTable)
 		}
 		if err := s.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 			return err

@@ -191,12 +191,12 @@ func (s *Sink) readIndexes(ctx context.Context, tx *sql.Tx, sh *shape) error {
 
 // keep finds out how a view is kept in its table, and refuses a table in which it can't be.
 func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
-	sh, err := s.readShape(ctx, v.Table)
+	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil {
 		return nil, err
 	}
 	if sh == nil {
-		database, table := split(v.Table, s.database)
+		database, table := split(settingsOf(v).Table, s.database)
 		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it; `replicator schema` prints its DDL, "+
 			"and create = true in the view creates it", database, table, s.name))
 	}

@@ -53,14 +53,14 @@ func (c *column) shardOf(bound any, n int) int {
 
 // findShardColumn finds the column that shards the view, or says why it can't.
 func (k *keeper) findShardColumn() (problems []string) {
-	named := func(c *column) bool { return strings.EqualFold(c.name, k.view.ShardOn) }
+	named := func(c *column) bool { return strings.EqualFold(c.name, settingsOf(k.view).ShardOn) }
 	on := &shardColumn{place: slices.IndexFunc(k.keys, named)}
 	if on.inKey = on.place >= 0; on.inKey {
 		on.column = k.keys[on.place]
 	} else if on.place = slices.IndexFunc(k.fields, named); on.place >= 0 {
 		on.column = k.fields[on.place]
 	} else {
-		return []string{fmt.Sprintf("its shard_on, %s, is no column of the view", k.view.ShardOn)}
+		return []string{fmt.Sprintf("its shard_on, %s, is no column of the view", settingsOf(k.view).ShardOn)}
 	}
 	switch _, isRow := k.kind.(rowKind); {
 	case k.ledger && on.place == len(k.fields)-1:

@@ -45,7 +45,7 @@ func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, e
 		s.shards, s.names = append(s.shards, sink), append(s.names, shard.Name)
 	}
 	for _, v := range views {
-		if v.ShardOn != "" {
+		if settingsOf(v).ShardOn != "" {
 			s.spread[v.Name] = true
 		}
 	}
@@ -82,7 +82,7 @@ func viewsIn(shard int, views []*replicator.View) []*replicator.View {
 	if shard == 0 {
 		return views
 	}
-	return slices.DeleteFunc(slices.Clone(views), func(v *replicator.View) bool { return v.ShardOn == "" })
+	return slices.DeleteFunc(slices.Clone(views), func(v *replicator.View) bool { return settingsOf(v).ShardOn == "" })
 }
 
 // Open implements replicator.Sink.
@@ -105,7 +105,7 @@ func (s *Sharded) Open(ctx context.Context, source string, views []*replicator.V
 	t.place()
 	var refused []error
 	for _, v := range views {
-		if v.ShardOn == "" {
+		if settingsOf(v).ShardOn == "" {
 			continue
 		}
 		if err := s.alike(v, t.keepers(v)); err != nil {

@@ -29,10 +29,14 @@ func sharded(views ...*replicator.View) []*replicator.View {
 	var out []*replicator.View
 	for _, v := range views {
 		v := *v
-		v.ShardOn = shardOn[v.Name]
+		shardBy(&v, shardOn[v.Name])
 		out = append(out, &v)
 	}
 	return out
+}
+
+func shardBy(v *replicator.View, column string) {
+	set(v, func(s *mysql.Settings) { s.ShardOn = column })
 }
 
 // shards are the databases of a sharded sink.
@@ -96,11 +100,11 @@ func (m *shards) read(t testing.TB, v *replicator.View) map[string]string {
 func (m *shards) home(v *replicator.View, id string) int {
 	fields, _, _ := strings.Cut(id, " → ")
 	switch {
-	case v.ShardOn == "":
+	case settings(v).ShardOn == "":
 		return 0
-	case v.ShardOn == "id":
+	case settings(v).ShardOn == "id":
 		return bytesHome(id, len(m.dbs))
-	case v.ShardOn == "o": // the first part of the key
+	case settings(v).ShardOn == "o": // the first part of the key
 		object, _, _ := strings.Cut(id, ":")
 		return bytesHome(object, len(m.dbs))
 	}

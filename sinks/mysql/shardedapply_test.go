@@ -29,7 +29,8 @@ var movingDDL = []string{
 // movingViews are those of movingDDL: sharded on the property, and on the key.
 func movingViews() []*replicator.View {
 	i, r := view("index", "i", "email"), view("row", "r", "email")
-	i.ShardOn, r.ShardOn = "email", "id"
+	shardBy(i, "email")
+	shardBy(r, "id")
 	return []*replicator.View{i, r}
 }
 
@@ -256,7 +257,8 @@ func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
 			"CREATE TABLE tags (tag VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag), CHECK (tag <> 'no'))",
 			movingDDL[1])
 		tags, row := view("index", "tags", "tag"), view("row", "r", "email")
-		tags.Fields[0].Path, tags.ShardOn = "tags[]", "tag"
+		tags.Fields[0].Path = "tags[]"
+		shardBy(tags, "tag")
 		target := m.open(t, tags, row)
 		op := func(version int64, values ...any) replicator.Op {
 			op := userOp(1, version, 2, values...)
@@ -308,7 +310,7 @@ func TestARowWithoutAShardIsRejected(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3, movingDDL[1])
 		v := view("row", "r", "email")
-		v.ShardOn = "email"
+		shardBy(v, "email")
 		target := m.open(t, v)
 		for version, email := range []any{"a", "b", nil, "c", "d", "e", nil} {
 			applied, err := target.Apply(t.Context(), []replicator.Op{userOp(1, int64(version+1), 1, email)})

@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 // everyPage reads all pages of cells.
@@ -33,7 +35,8 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3, append([]string{"CREATE TABLE tags (tag VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))"}, movingDDL...)...)
 		tags := view("index", "tags", "tag")
-		tags.Fields[0].Path, tags.ShardOn = "tags[]", "tag"
+		tags.Fields[0].Path = "tags[]"
+		shardBy(tags, "tag")
 		views := append(movingViews(), tags)
 		target := m.open(t, views...)
 		var ops []replicator.Op
@@ -65,11 +68,11 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 		for shard, db := range m.dbs {
 			for _, v := range views[:2] {
 				var here int
-				if err := db.QueryRow("SELECT COUNT(*) FROM "+v.Table+" WHERE id = ?", id(3)).Scan(&here); err != nil {
+				if err := db.QueryRow("SELECT COUNT(*) FROM "+settings(v).Table+" WHERE id = ?", id(3)).Scan(&here); err != nil {
 					t.Fatal(err)
 				}
 				if here == 0 {
-					exec(t, db, "INSERT INTO "+v.Table+" (id, email) VALUES (?, 'user3')", id(3)) // beside the right one
+					exec(t, db, "INSERT INTO "+settings(v).Table+" (id, email) VALUES (?, 'user3')", id(3)) // beside the right one
 				}
 			}
 			exec(t, db, "DELETE FROM i WHERE id = ?", id(4))
@@ -122,7 +125,7 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 		for round, n := range []int{2, 4, 3} {
 			m := &shards{dbs: all.dbs[:n], dsns: all.dsns[:n]}
 			views := append(movingViews(), counter("c"))
-			views[2].ShardOn = "city"
+			shardBy(views[2], "city")
 			for _, v := range views {
 				v.Fingerprint = fmt.Sprint(n)
 			}
@@ -166,7 +169,7 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 				}
 				total := 0
 				for _, db := range m.dbs {
-					total += count(t, db, v.Table)
+					total += count(t, db, settings(v).Table)
 				}
 				if total != len(ops) {
 					t.Errorf("%d shards: view %s has %d rows", n, v.Name, total)
@@ -243,8 +246,8 @@ func TestOpenAndCheckRefuseWhatCannotBeSharded(t *testing.T) {
 		{"a DOUBLE", typed("DOUBLE"), replicator.View{Kind: "index"}, []string{"view view", "email", "double"}},
 		{"a DATETIME", typed("DATETIME"), replicator.View{Kind: "index"}, []string{"view view", "email", "datetime"}},
 		{"a SET", typed("SET('a','b')"), replicator.View{Kind: "index"}, []string{"view view", "email", "set('a','b')"}},
-		{"another column", typed("INT"), replicator.View{Kind: "index", ShardOn: "phone"}, []string{"view view", "phone, is no column"}},
-		{"a sum", [2]string{sum, sum}, replicator.View{Kind: "counter", ShardOn: "n", Fields: fields("email", "n")}, []string{"view view", "n, is the sum"}},
+		{"another column", typed("INT"), replicator.View{Kind: "index", Settings: mysql.Settings{ShardOn: "phone"}}, []string{"view view", "phone, is no column"}},
+		{"a sum", [2]string{sum, sum}, replicator.View{Kind: "counter", Settings: mysql.Settings{ShardOn: "n"}, Fields: fields("email", "n")}, []string{"view view", "n, is the sum"}},
 		{"a merged row", [2]string{row, row}, replicator.View{Kind: "row", From: from("cell.users", "cell.profile")}, []string{"view view", "no part of the key"}},
 		{"types that differ", [2]string{fmt.Sprintf(index, "VARCHAR(50)"), fmt.Sprintf(index, "VARCHAR(60)")}, replicator.View{Kind: "index"},
 			[]string{"view view", "email", "varchar(50)", "varchar(60)", "s0", "s1", "alike"}},
@@ -261,18 +264,18 @@ func TestOpenAndCheckRefuseWhatCannotBeSharded(t *testing.T) {
 					}
 				}
 				v := c.view
-				v.Name, v.Table, v.Fingerprint = "view", "v", "1"
-				if v.ShardOn == "" {
-					v.ShardOn = "email"
-				}
+				v.Name, v.Fingerprint = "view", "1"
+				set(&v, func(s *mysql.Settings) {
+					s.Table, s.ShardOn = "v", cmp.Or(s.ShardOn, "email")
+					if v.Kind != "counter" {
+						s.KeyFrom = rowKey("id")
+					}
+				})
 				if v.From == nil {
 					v.From = from("cell.users")
 				}
 				if v.Fields == nil {
 					v.Fields = fields("email")
-				}
-				if v.Kind != "counter" {
-					v.KeyFrom = rowKey("id")
 				}
 				sink := m.sink(t, &v)
 				defer sink.Close()
@@ -312,7 +315,9 @@ func TestShardedSchemaAndCreateNameEveryShard(t *testing.T) {
 			t.Fatalf("Schema: %q, %v", ddl, err)
 		}
 		for _, v := range views {
-			v.Create, v.Types = true, map[string]string{"email": "VARCHAR(100)", "id": "BINARY(16)"}
+			set(v, func(s *mysql.Settings) {
+				s.Create, s.Types = true, map[string]string{"email": "VARCHAR(100)", "id": "BINARY(16)"}
+			})
 		}
 		for _, f := range sink.Check(t.Context(), views) {
 			if f.Level == replicator.Fail {

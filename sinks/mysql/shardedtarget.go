@@ -32,7 +32,7 @@ func (t *shardedTarget) place() {
 		local, global := make([]int, len(t.views)), []int{}
 		for i, v := range t.views {
 			local[i] = absent
-			if target != nil && (shard == 0 || v.ShardOn != "") {
+			if target != nil && (shard == 0 || settingsOf(v).ShardOn != "") {
 				local[i] = len(global)
 				global = append(global, i)
 			}

@@ -56,8 +56,8 @@ func kinds() map[string][]*replicator.View {
 			{Name: "cities", Kind: "index", From: from(users, profile), Fields: paths("email", "city"), Key: "cities:{email}", Member: "{city}"},
 		},
 		"unique": {
-			{Name: "one", Kind: "index", From: from(users), Fields: paths("email"), Key: "one:{email}", Unique: true},
-			{Name: "any", Kind: "index", From: from(users, profile), Fields: paths("city"), Key: "any:{city}", Unique: true},
+			{Name: "one", Kind: "index", From: from(users), Fields: paths("email"), Key: "one:{email}", Settings: Settings{Unique: true}},
+			{Name: "any", Kind: "index", From: from(users, profile), Fields: paths("city"), Key: "any:{city}", Settings: Settings{Unique: true}},
 		},
 		"counter": {
 			{Name: "count", Kind: "counter", From: from(fav), Fields: []replicator.Field{{Name: "city", Path: "city"}, count}, Key: "count:{city}"},
@@ -165,7 +165,7 @@ func readKey(t testing.TB, rdb redis.UniversalClient, v *replicator.View, key st
 		err = json.Unmarshal(text, &values)
 		out[key] = row(values)
 		return err
-	case v.Kind == "index" && v.Unique:
+	case v.Kind == "index" && settingsOf(v).Unique:
 		// Which of those that claim the value shows is for the sink to choose. So the suite is told who claims it, and that
 		// somebody else shows would be one too many.
 		shown, err := rdb.Get(ctx, key).Result()

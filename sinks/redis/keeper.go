@@ -40,7 +40,7 @@ func newKeeper(v *replicator.View, place int) (*keeper, error) {
 		k.kind = kindJSON
 	case "index":
 		switch {
-		case v.Unique:
+		case settingsOf(v).Unique:
 			k.kind = kindUnique
 		case v.Member != "":
 			k.kind = kindMembers

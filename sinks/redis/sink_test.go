@@ -145,7 +145,7 @@ func TestForeignFieldsStay(t *testing.T) {
 
 func TestUniqueShowsOneOfThoseThatClaim(t *testing.T) {
 	v := view("u", "index", "u:{email}")
-	v.Unique = true
+	v.Settings = Settings{Unique: true}
 	f := open(t, v)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	claims := map[string]string{}
@@ -178,7 +178,7 @@ func TestUniqueShowsOneOfThoseThatClaim(t *testing.T) {
 
 func TestAnotherTypeAtTheKeyIsRejected(t *testing.T) {
 	unique := view("u", "index", "u:{email}")
-	unique.Unique = true
+	unique.Settings = Settings{Unique: true}
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"), view("s", "index", "s:{a}"), unique,
 		view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n")}
 	f := open(t, views...)
@@ -234,7 +234,7 @@ func TestWhatWasChangedByHandIsPutRightByALookOrARewrite(t *testing.T) {
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"), view("s", "index", "s:{a}"),
 		view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n")}
 	unique := view("u", "index", "u:{a}")
-	unique.Unique = true
+	unique.Settings = Settings{Unique: true}
 	members := view("m", "index", "m:{a}")
 	members.Member = "{a}"
 	views = append(views, unique, members)

@@ -27,7 +27,7 @@ func strayViews() []*replicator.View {
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"), view("s", "index", "s:{a}"),
 		view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n")}
 	unique, members := view("u", "index", "u:{a}"), view("m", "index", "m:{a}")
-	unique.Unique = true
+	unique.Settings = Settings{Unique: true}
 	members.Member = "{a}"
 	return append(views, unique, members)
 }

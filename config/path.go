@@ -1,0 +1,76 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator/internal/keytemplate"
+	"replicator/internal/nearest"
+)
+
+// PathName is the name of what a path leads to: the last of its names, without quotes. It is "" if a name is empty.
+func PathName(path string) string {
+	name := ""
+	for rest := strings.TrimPrefix(path, "$"); ; {
+		var at int
+		name, at = cutName(rest)
+		rest = rest[at:]
+		for strings.HasPrefix(rest, "[") {
+			end := strings.Index(rest, "]")
+			if end < 0 {
+				return ""
+			}
+			rest = rest[end+1:]
+		}
+		if name == "" || rest == "" {
+			return name
+		}
+		if rest[0] != '.' {
+			return ""
+		}
+		rest = rest[1:]
+	}
+}
+
+// cutName takes a name, which may stand in double quotes, from the start of s; at is where it ends.
+func cutName(s string) (name string, at int) {
+	if !strings.HasPrefix(s, `"`) {
+		if at = strings.IndexAny(s, `.["]`); at < 0 {
+			at = len(s)
+		}
+		return s[:at], at
+	}
+	var b strings.Builder
+	for at = 1; at < len(s); at++ {
+		switch s[at] {
+		case '"':
+			return b.String(), at + 1
+		case '\\':
+			if at++; at == len(s) {
+				return "", len(s)
+			}
+		}
+		b.WriteByte(s[at])
+	}
+	return "", len(s)
+}
+
+// references returns the paths that a template refers to.
+func references(template string) ([]string, error) {
+	parts, _, err := keytemplate.Parse(template)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range parts {
+		if formats := keytemplate.Forms(); p.Form != "" && !slices.Contains(formats, p.Form) {
+			return nil, fmt.Errorf("%q is not a format of a template%s", p.Form, nearest.Meant(p.Form, formats))
+		}
+		if PathName(p.Path) == "" {
+			return nil, fmt.Errorf("%s names no path; templates are made of text and {path}, {path:uuid}, {path:hex} or {path:base64}", p)
+		}
+		names = append(names, p.Path)
+	}
+	return names, nil
+}

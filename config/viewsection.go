@@ -1,0 +1,134 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// ViewSection is the section of a view whose kind is known, with what else the file says: what a SinkType reads a view
+// from.
+type ViewSection struct {
+	*Section
+	View   *replicator.View // what every view has is read already
+	Sink   *Sink            // where the view is kept
+	Config *Config          // the source, the tables and the sinks
+}
+
+// Fields reads what is kept: a list of paths, or a table of names and paths.
+func (s *ViewSection) Fields(key, example string) []replicator.Field {
+	example += ` or { name = "path" }`
+	var fields []replicator.Field
+	if s.IsTable(key) {
+		for _, p := range s.Table(key, example) {
+			s.path(key, p)
+			fields = append(fields, replicator.Field{Name: p.Name, Path: p.Text})
+		}
+		return fields
+	}
+	for _, p := range s.List(key, example) {
+		if strings.HasPrefix(p.Text, "=") {
+			s.ProblemAt(p, key, "an expression has no name of its own; say { NAME = %q }", p.Text)
+			continue
+		}
+		s.path(key, p)
+		fields = append(fields, replicator.Field{Name: PathName(p.Text), Path: p.Text})
+	}
+	return fields
+}
+
+// path checks the form of a path; what an expression means is for who compiles it.
+func (s *ViewSection) path(key string, p Pair) {
+	if strings.HasPrefix(p.Text, "=") {
+		if strings.TrimSpace(p.Text) == "=" {
+			s.ProblemAt(p, key, "an expression must follow the =")
+		}
+		return
+	}
+	if PathName(p.Text) == "" {
+		s.ProblemAt(p, key, `%q is not a path; paths are "email", "address.city", "tags[]", "$column" or "=expression"`, p.Text)
+	}
+}
+
+// Amount is the last field of a counter or ranking, of the path that its key sum holds. Counting cells, without a path,
+// is summing ones.
+func (s *ViewSection) Amount(sum, name string) replicator.Field {
+	if sum == "" {
+		return replicator.Field{Name: name, Path: "=1"}
+	}
+	s.path("sum", Pair{Text: sum, line: s.line("sum")})
+	return replicator.Field{Name: name, Path: sum}
+}
+
+// Template reads a template and checks its form: {path} or {path:format}.
+func (s *ViewSection) Template(key string) string {
+	text := s.Name(key, "", TemplateExample)
+	if _, err := references(text); err != nil {
+		s.Problem(key, "%v", err)
+	}
+	return text
+}
+
+// Covers checks that a template, which a key held, is made of the table's key. An empty one is: it stands for the key.
+func (s *ViewSection) Covers(key, template string) {
+	if template == "" {
+		return
+	}
+	names, err := references(template)
+	if err != nil {
+		return // said already
+	}
+	s.MadeOfKey(key, names)
+}
+
+// MadeOfKey checks that what a view's key is made of is exactly the key of every table that feeds the view.
+func (s *ViewSection) MadeOfKey(key string, paths []string) {
+	columns := make([]string, len(paths))
+	for i, path := range paths {
+		columns[i] = strings.TrimPrefix(path, "$")
+	}
+	done := map[string]bool{}
+	for _, f := range s.View.From {
+		table := s.Config.Table(f.Table)
+		if done[table.Name] || len(table.Key) == 0 { // that a key is missing was said
+			continue
+		}
+		done[table.Name] = true
+		for _, column := range columns {
+			if !slices.Contains(table.Key, column) {
+				s.Problem(key, "%q is not in the key of the table %s (%s): a %s's key is made of the table's key alone, so that it can't move; to find cells by a property use an index",
+					column, table.Name, strings.Join(table.Key, ", "), s.View.Kind)
+				return
+			}
+		}
+		for _, column := range table.Key {
+			if !slices.Contains(columns, column) {
+				s.Problem(key, "lacks %q of the key of the table %s (%s): cells that differ only there would overwrite each other",
+					column, table.Name, strings.Join(table.Key, ", "))
+				return
+			}
+		}
+	}
+}
+
+// distinct reports names that stand twice at the target.
+func (s *ViewSection) distinct(target Target) {
+	names, fold := target.Names, target.Fold
+	if names == nil {
+		for _, f := range s.View.Fields {
+			names = append(names, TargetName{"fields", f.Name})
+		}
+	}
+	if fold == nil {
+		fold = strings.Clone
+	}
+	seen := map[string]bool{}
+	for _, n := range names {
+		same := fold(n.Name)
+		if seen[same] {
+			s.Problem(n.Key, "the target's name %q occurs twice; rename one: { other_name = \"path\" }", n.Name)
+		}
+		seen[same] = true
+	}
+}

@@ -1,0 +1,141 @@
+package elastic
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"replicator"
+	"replicator/config"
+)
+
+// Settings are what the definition of a view in Elasticsearch says besides what every view's does. The names and the
+// order of its JSON are part of fingerprints: they never change.
+type Settings struct {
+	Index         string `json:"index,omitempty"`    // the alias
+	Mapping       string `json:"mapping,omitempty"`  // JSON
+	IndexSettings string `json:"settings,omitempty"` // JSON
+}
+
+func settingsOf(v *replicator.View) Settings {
+	s, _ := v.Settings.(Settings)
+	return s
+}
+
+// Connection is where a cluster is and how to get in.
+type Connection struct {
+	Addresses []string // without user and password
+	APIKey    config.Secret
+	Login     config.Login
+}
+
+// Type is this type of sink.
+func Type() config.SinkType {
+	return config.SinkType{
+		Name: "elastic",
+		Keys: []string{"addresses", "username", "password", "password_file", "api_key", "api_key_file",
+			"ca_cert", "cert", "cert_key", "server_name"},
+		Kinds: []config.Kind{
+			{Name: "document", Need: []config.Key{{Name: "fields", Example: config.FieldsExample}},
+				May: []string{"id", "routing", "index", "mapping_file", "settings_file"}},
+		},
+		Read:     readConnection,
+		ReadView: readView,
+		Open:     openSink,
+	}
+}
+
+const addressesExample = `["http://127.0.0.1:9200"]`
+
+func readConnection(s *config.Section) any {
+	c := Connection{APIKey: s.Secret("api_key", `"${API_KEY}"`)}
+	addresses := s.List("addresses", addressesExample)
+	s.Need("addresses", addressesExample)
+	for _, a := range addresses {
+		u, err := url.Parse(a.Text)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			s.ProblemAt(a, "addresses", "holds what is not an address; it has the form http://HOST:PORT or https://HOST:PORT")
+		case u.User != nil:
+			s.ProblemAt(a, "addresses", "holds a user; say username and password (or password_file) instead")
+		default:
+			c.Addresses = append(c.Addresses, strings.TrimRight(a.Text, "/"))
+		}
+	}
+	c.Login = s.Login()
+	if c.APIKey != "" && (c.Login.Username != "" || c.Login.Password != "") {
+		s.Problem("api_key", "username and password are given as well; give one or the other")
+	}
+	if c.Login.Password != "" && c.Login.Username == "" {
+		s.Problem("password", "needs a username, too")
+	}
+	return c
+}
+
+func readView(s *config.ViewSection) config.Target {
+	v := s.View
+	v.Key = s.Template("id")
+	v.Member = s.Template("routing")
+	index := s.Name("index", v.Name, `"users"`)
+	if problem := badIndex(index); problem != "" {
+		s.Problem("index", "%s", problem)
+	}
+	v.Settings = Settings{Index: index, Mapping: jsonFile(s, "mapping_file"), IndexSettings: jsonFile(s, "settings_file")}
+	s.Covers("id", v.Key)
+	target := config.Target{Key: "index"}
+	if index != "" {
+		target.Places = []string{v.Sink + "\x00" + index}
+	}
+	return target
+}
+
+// badIndex says what Elasticsearch would refuse in an index's name.
+func badIndex(name string) string {
+	switch {
+	case name != strings.ToLower(name):
+		return "Elasticsearch needs index names in lower case; say index = \"" + strings.ToLower(name) + "\""
+	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"), strings.HasPrefix(name, "-"), strings.HasPrefix(name, "_"),
+		strings.HasPrefix(name, "+"), name == ".", name == "..":
+		return "Elasticsearch does not allow this name of an index: it must not contain \\ / * ? \" < > | , # : or space, " +
+			"nor begin with - _ +"
+	case len(name) > 200:
+		return "the name of an index has at most 200 bytes, because the program adds to it"
+	}
+	return ""
+}
+
+// jsonFile reads a file of JSON.
+func jsonFile(s *config.ViewSection, key string) string {
+	path := s.Name(key, "", `"users.json"`)
+	if path == "" {
+		return ""
+	}
+	data, err := s.ReadFile(path)
+	var object map[string]any
+	if err != nil {
+		s.Problem(key, "can't be read: %v", err)
+	} else if err := json.Unmarshal(data, &object); err != nil {
+		s.Problem(key, "%s does not hold a JSON object: %v", path, err)
+	}
+	return string(data)
+}
+
+func openSink(o config.Opening) (replicator.Sink, error) {
+	entities, err := o.Entities()
+	if err != nil {
+		return nil, err
+	}
+	at := o.Sink.Settings.(Connection)
+	s, err := New(Config{
+		Name: o.Sink.Name, Addresses: at.Addresses, Username: at.Login.Username, Password: at.Login.Password.Reveal(), APIKey: at.APIKey.Reveal(),
+		TLS: TLS(at.Login.TLS), Tables: o.Tables, Views: o.Views, Sources: o.Sources, DocumentID: entities, Logger: o.Log,
+		Timeout: o.Sink.Timeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Sources) > 1 {
+		return s, nil
+	}
+	return Shadowing{Sink: s}, nil
+}

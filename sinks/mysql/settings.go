@@ -1,0 +1,312 @@
+package mysql
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/config"
+	"replicator/internal/nearest"
+)
+
+// Settings are what the definition of a view in MySQL says besides what every view's does. The names and the order of
+// its JSON are part of fingerprints: they never change.
+type Settings struct {
+	// KeyFrom are the target's key columns, each made of one of the source table's key columns ("$row_key").
+	KeyFrom []replicator.Field `json:"key_from,omitempty"`
+
+	Table         string            `json:"table,omitempty"`          // TABLE, or DATABASE.TABLE
+	VersionColumn string            `json:"version_column,omitempty"` // takes the version; "": no column does
+	ShardOn       string            `json:"shard_on,omitempty"`       // the column whose value decides the shard; "": the view lives in the first
+	Create        bool              `json:"create,omitempty"`         // create the table if it is missing
+	Types         map[string]string `json:"types,omitempty"`          // of columns, for Create
+	Shards        []string          `json:"shards,omitempty"`         // the sink's, in order, that ShardOn counts; nil: it has one
+}
+
+// Spread reports whether the view is kept in several shards.
+func (s Settings) Spread() bool { return len(s.Shards) > 1 }
+
+func settingsOf(v *replicator.View) Settings {
+	s, _ := v.Settings.(Settings)
+	return s
+}
+
+// Connection is where a sink's databases are.
+type Connection struct {
+	Shards []config.Shard // at least one, in the order of the file: a view's shard_on counts them
+}
+
+// Type is this type of sink.
+func Type() config.SinkType {
+	fields := []config.Key{{Name: "fields", Example: config.FieldsExample}}
+	columns := []string{"table", "key", "key_column", "version_column", "shard_on", "create", "types"}
+	return config.SinkType{
+		Name: "mysql",
+		Keys: []string{"dsn", "dsn_file", "shards"},
+		Kinds: []config.Kind{
+			{Name: "index", Need: fields, May: columns},
+			{Name: "row", Need: fields, May: columns},
+			{Name: "counter", Need: []config.Key{{Name: "group", Example: groupExample}}, May: []string{"sum", "table", "shard_on", "create", "types"}},
+		},
+		Read:     readConnection,
+		ReadView: readView,
+		Open:     openSink,
+	}
+}
+
+const (
+	groupExample = `["object_id"]`
+
+	// countColumn takes the number of cells in a counter that sums nothing.
+	countColumn = "cnt"
+)
+
+func readConnection(s *config.Section) any {
+	c := Connection{Shards: s.Shards()}
+	for i, shard := range c.Shards {
+		if shard.DSN != "" && shard.Database == "" {
+			s.Problem("dsn", "names no database; end it with /DATABASE")
+		}
+		for _, other := range c.Shards[:i] {
+			if shard.DSN != "" && shard.Address == other.Address && shard.Database == other.Database {
+				s.Problem("shards", "%s and %s are one database, %s at %s; give each shard its own", other.Name, shard.Name, shard.Database, shard.Address)
+			}
+		}
+	}
+	return c
+}
+
+// open makes a sink: one of several shards if there are several.
+func openSink(o config.Opening) (replicator.Sink, error) {
+	c := Config{Name: o.Sink.Name, Tables: o.Tables, Logger: o.Log, Timeout: o.Sink.Timeout}
+	c.Columns = func(ctx context.Context, source, table string) ([]SourceColumn, error) {
+		found, err := o.Columns(ctx, source, table)
+		columns := make([]SourceColumn, len(found))
+		for i, column := range found {
+			columns[i] = SourceColumn(column)
+		}
+		return columns, err
+	}
+	databases := o.Sink.Settings.(Connection).Shards
+	if len(databases) == 1 {
+		c.DSN = databases[0].DSN.Reveal()
+		return New(c)
+	}
+	var shards []Shard
+	for _, s := range databases {
+		shards = append(shards, Shard{Name: s.Name, DSN: s.DSN.Reveal()})
+	}
+	return NewSharded(c, shards, o.Views)
+}
+
+// viewReader reads what is said of a view in MySQL.
+type viewReader struct {
+	*config.ViewSection
+	shards   []config.Shard // of the sink
+	settings Settings
+}
+
+func readView(s *config.ViewSection) config.Target {
+	r := &viewReader{ViewSection: s, shards: s.Sink.Settings.(Connection).Shards}
+	r.settings.Table = s.Name("table", s.View.Name, `"`+s.View.Name+`"`)
+	if s.View.Kind == "counter" {
+		r.counter()
+	} else {
+		r.settings.KeyFrom = r.keyFrom()
+		r.settings.VersionColumn = s.Name("version_column", "", `"version"`)
+	}
+	var columns []string
+	for _, f := range slices.Concat(r.settings.KeyFrom, s.View.Fields) {
+		columns = append(columns, f.Name)
+	}
+	r.shardOn(columns)
+	r.create(columns)
+	r.loop()
+	s.View.Settings = r.settings
+	return config.Target{Key: "table", Places: r.places(), Names: r.names(), Fold: strings.ToLower}
+}
+
+func (r *viewReader) counter() {
+	v := r.View
+	v.Fields = r.Fields("group", groupExample)
+	name := countColumn
+	if r.IsTable("sum") {
+		switch list := r.Table("sum", `"cnt" or { total = "cnt" }`); len(list) {
+		case 0:
+		case 1:
+			name, v.Sum = list[0].Name, list[0].Text
+		default:
+			r.Problem("sum", "a counter has one amount")
+		}
+	} else if v.Sum = r.Name("sum", "", `"cnt" or { total = "cnt" }`); strings.HasPrefix(v.Sum, "=") {
+		r.Problem("sum", "an expression has no name of its own; say sum = { NAME = %q }", v.Sum)
+	} else if v.Sum != "" {
+		name = config.PathName(v.Sum)
+	}
+	v.Fields = append(v.Fields, r.Amount(v.Sum, name))
+}
+
+// keyFrom says which of the target's columns hold the key: key = { id = "$row_key" }, key_column = "entity_id", or the
+// columns of the table's own key. Every column of the table's key must be there, else two cells would share a row.
+func (r *viewReader) keyFrom() []replicator.Field {
+	if r.Has("key") {
+		if r.Has("key_column") {
+			r.Problem("key_column", "key is given as well; give one of the two")
+		}
+		var from []replicator.Field
+		var paths []string
+		for _, p := range r.Table("key", `{ id = "$row_key" }`) {
+			from = append(from, replicator.Field{Name: p.Name, Path: "$" + strings.TrimPrefix(p.Text, "$")})
+			paths = append(paths, from[len(from)-1].Path)
+		}
+		if len(from) > 0 {
+			r.MadeOfKey("key", paths)
+		}
+		return from
+	}
+	renamed := config.Texts(r.List("key_column", `"entity_id"`))
+	if len(r.View.From) == 0 {
+		return nil
+	}
+	first := r.Config.Table(r.View.From[0].Table)
+	for _, f := range r.View.From[1:] {
+		if other := r.Config.Table(f.Table); !slices.Equal(other.Key, first.Key) {
+			r.Problem("from", "the tables %s and %s have different keys (%s; %s), so they can't be merged",
+				first.Name, other.Name, strings.Join(first.Key, ", "), strings.Join(other.Key, ", "))
+		}
+	}
+	if len(renamed) > 0 && len(renamed) != len(first.Key) {
+		r.Problem("key_column", "names %d columns, but the key of %s has %d: %s", len(renamed), first.Name, len(first.Key), strings.Join(first.Key, ", "))
+		return nil
+	}
+	var from []replicator.Field
+	for i, column := range first.Key {
+		name := column
+		if len(renamed) > 0 {
+			name = renamed[i]
+		}
+		from = append(from, replicator.Field{Name: name, Path: "$" + column})
+	}
+	return from
+}
+
+// shardOn reads which column's value decides the shard. The shards' names, in order, belong to the view's definition:
+// with others its entries are elsewhere.
+func (r *viewReader) shardOn(columns []string) {
+	on := r.Name("shard_on", "", `"user_id"`)
+	r.settings.ShardOn = on
+	inKey := slices.ContainsFunc(r.settings.KeyFrom, func(f replicator.Field) bool { return f.Name == on })
+	switch {
+	case on == "":
+		return
+	case !slices.Contains(columns, on):
+		r.Problem("shard_on", "%q is not a column of the view%s", on, nearest.Meant(on, columns))
+	case r.View.Kind == "counter" && on == r.View.Fields[len(r.View.Fields)-1].Name:
+		r.Problem("shard_on", "%q is the sum, which changes all the time: name a column of the group", on)
+	case r.View.Kind == "row" && !inKey && r.mergesCells():
+		r.Problem("shard_on", "%q is not a column of the key: the row is made of several cells, which would not meet in one shard; name a column of the key", on)
+	}
+	if len(r.shards) > 1 {
+		for _, shard := range r.shards {
+			r.settings.Shards = append(r.settings.Shards, shard.Name)
+		}
+	}
+}
+
+// mergesCells reports whether several cells of one key can feed the view.
+func (r *viewReader) mergesCells() bool {
+	from := r.View.From
+	return len(from) > 1 || len(from) == 1 && from[0].Column == "" && r.Config.Table(from[0].Table).Column != ""
+}
+
+// create reads create and types.
+func (r *viewReader) create(columns []string) {
+	create := r.Bool("create")
+	r.settings.Create = create
+	types := r.Table("types", `{ email = "VARCHAR(254)" }`)
+	if r.Has("types") && !create {
+		r.Problem("types", "says how to create the table; say create = true beside it")
+	}
+	if r.settings.VersionColumn != "" {
+		columns = append(columns, r.settings.VersionColumn)
+	}
+	for _, t := range types {
+		if !slices.Contains(columns, t.Name) {
+			r.ProblemAt(t, "types", "%q is not a column of the view%s", t.Name, nearest.Meant(t.Name, columns))
+			continue
+		}
+		if r.settings.Types == nil {
+			r.settings.Types = map[string]string{}
+		}
+		r.settings.Types[t.Name] = t.Text
+	}
+	if !create {
+		return
+	}
+	for _, f := range r.View.Fields {
+		if r.settings.Types[f.Name] == "" {
+			r.Problem("create", `the type of the column %s is missing; say types = { %s = "VARCHAR(254)" }`, f.Name, f.Name)
+		}
+	}
+}
+
+// loop reports a view that would be kept in a table it is made from: every write would cause the next.
+func (r *viewReader) loop() {
+	for _, from := range r.Config.Source.Shards {
+		for _, to := range r.shards {
+			if from.Address == "" || from.Address != to.Address {
+				continue
+			}
+			database, table := split(r.settings.Table, to.Database)
+			for _, t := range r.Config.ShardTables(from) {
+				if t.Database == database && t.Table == table {
+					r.Problem("table", "%s.%s is the source table [tables.%s]: a view can't be kept in it", database, table, t.Name)
+					return
+				}
+			}
+		}
+	}
+}
+
+// places are the tables that hold the view: in each shard one, or only in the first. Two sinks may lead to one database.
+func (r *viewReader) places() []string {
+	var places []string
+	for i, to := range r.shards {
+		if i > 0 && r.settings.ShardOn == "" {
+			break
+		}
+		table := r.settings.Table
+		if !strings.Contains(table, ".") {
+			table = to.Database + "." + table
+		}
+		place := to.Address + "\x00" + table
+		if slices.Contains(places, place) {
+			r.Problem("table", "%q is one table for several shards of the sink; leave the database out, so that each has its own", r.settings.Table)
+			break
+		}
+		places = append(places, place)
+	}
+	return places
+}
+
+// names are the columns that the sink writes. MySQL's names of columns don't tell upper from lower case.
+func (r *viewReader) names() (names []config.TargetName) {
+	key, fields := "key_column", "fields"
+	if r.Has("key") {
+		key = "key"
+	}
+	if r.Has("group") {
+		fields = "group"
+	}
+	for _, f := range r.settings.KeyFrom {
+		names = append(names, config.TargetName{Key: key, Name: f.Name})
+	}
+	for _, f := range r.View.Fields {
+		names = append(names, config.TargetName{Key: fields, Name: f.Name})
+	}
+	if r.settings.VersionColumn != "" {
+		names = append(names, config.TargetName{Key: "version_column", Name: r.settings.VersionColumn})
+	}
+	return names
+}

@@ -1,0 +1,154 @@
+package redis
+
+import (
+	"net/url"
+	"strings"
+
+	"replicator"
+	"replicator/config"
+)
+
+// Settings are what the definition of a view in Redis says besides what every view's does. The names and the order of
+// its JSON are part of fingerprints: they never change.
+type Settings struct {
+	Unique bool `json:"unique,omitempty"` // of an index: one key a value, which holds one member
+}
+
+func settingsOf(v *replicator.View) Settings {
+	s, _ := v.Settings.(Settings)
+	return s
+}
+
+// Connection is where a server, a cluster or a server's sentinels are, and how to get in.
+type Connection struct {
+	URLs     []config.Secret // of the server; of a cluster's nodes, or of the sentinels, one or more
+	Cluster  bool
+	Sentinel string // the name of the master that the sentinels watch; "": no sentinels
+	Login    config.Login
+}
+
+// Type is this type of sink.
+func Type() config.SinkType {
+	key := config.Key{Name: "key", Example: config.TemplateExample}
+	fields := config.Key{Name: "fields", Example: config.FieldsExample}
+	return config.SinkType{
+		Name: "redis",
+		Keys: []string{"url", "url_file", "urls", "urls_file", "cluster", "sentinel", "username", "password", "password_file",
+			"ca_cert", "cert", "cert_key", "server_name"},
+		Kinds: []config.Kind{
+			{Name: "hash", Need: []config.Key{key, fields}},
+			{Name: "json", Need: []config.Key{key, fields}},
+			{Name: "index", Need: []config.Key{key}, May: []string{"member", "unique"}},
+			{Name: "counter", Need: []config.Key{key}, May: []string{"sum"}},
+			{Name: "ranking", Need: []config.Key{key}, May: []string{"member", "sum"}},
+		},
+		Read:     readConnection,
+		ReadView: readView,
+		Open:     openSink,
+	}
+}
+
+const urlExample = `"redis://127.0.0.1:6379/0"`
+
+func readConnection(s *config.Section) any {
+	const many = `["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"]`
+	one := s.Secret("url", urlExample)
+	c := Connection{Cluster: s.Bool("cluster"), Sentinel: s.Name("sentinel", "", `"mymaster"`)}
+	key := "url"
+	switch {
+	case s.Given("url") && s.Given("urls"):
+		s.Problem("urls", "url is given as well; give one of the two")
+	case s.Has("urls"):
+		key = "urls"
+		for _, u := range s.List(key, many) {
+			c.URLs = append(c.URLs, config.Secret(u.Text))
+		}
+	case s.Has("urls_file"):
+		key = "urls_file"
+		for _, u := range strings.Fields(s.SecretFile("urls").Reveal()) {
+			c.URLs = append(c.URLs, config.Secret(u))
+		}
+	case s.Given("url"):
+		if !s.Has(key) {
+			key = "url_file"
+		}
+		if one != "" {
+			c.URLs = []config.Secret{one}
+		}
+	default:
+		s.Need("url", urlExample)
+	}
+	for _, u := range c.URLs {
+		checkURL(s, key, u)
+	}
+	if c.Cluster && c.Sentinel != "" {
+		s.Problem("sentinel", "cluster = true is given as well; a server has one or the other")
+	}
+	if len(c.URLs) > 1 && !c.Cluster && c.Sentinel == "" {
+		s.Problem("urls", "several servers need cluster = true, or sentinel = \"MASTER\"")
+	}
+	c.Login = s.Login()
+	return c
+}
+
+// checkURL checks a URL without ever showing it.
+func checkURL(s *config.Section, key string, secret config.Secret) {
+	const form = "redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, or unix:///PATH"
+	u, err := url.Parse(secret.Reveal())
+	switch {
+	case err != nil:
+		s.Problem(key, "is not a URL (it is not shown, for the password's sake); it has the form %s", form)
+	case u.Scheme == "unix" && u.Path != "":
+	case u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "":
+		s.Problem(key, "is not a Redis URL; it has the form %s", form)
+	}
+}
+
+func readView(s *config.ViewSection) config.Target {
+	v := s.View
+	v.Key = s.Template("key")
+	v.Member = s.Template("member")
+	v.Settings = Settings{Unique: s.Bool("unique")}
+	switch v.Kind {
+	case "hash", "json":
+		s.Covers("key", v.Key)
+	case "counter", "ranking":
+		v.Sum = s.Name("sum", "", `"cnt"`)
+		v.Fields = []replicator.Field{s.Amount(v.Sum, "sum")}
+	}
+	target := config.Target{Key: "key"}
+	if v.Key != "" {
+		target.Places = []string{v.Sink + "\x00" + v.Key}
+	}
+	return target
+}
+
+func openSink(o config.Opening) (replicator.Sink, error) {
+	at := o.Sink.Settings.(Connection)
+	tls := at.Login.TLS
+	c := Config{Name: o.Sink.Name, Cluster: at.Cluster, Sentinel: at.Sentinel,
+		Username: at.Login.Username, Password: at.Login.Password.Reveal(),
+		CACert: tls.CACert, Cert: tls.Cert, Key: tls.Key, ServerName: tls.ServerName, Timeout: o.Sink.Timeout, Logger: o.Log}
+	for _, u := range at.URLs {
+		c.URLs = append(c.URLs, u.Reveal())
+	}
+	names, err := o.Names(storedAs)
+	if err != nil {
+		return nil, err
+	}
+	c.Names = names
+	return New(c)
+}
+
+// storedAs is the type that Redis has for what a view keeps.
+func storedAs(v *replicator.View) string {
+	switch {
+	case v.Kind == "hash":
+		return "hash"
+	case v.Kind == "ranking":
+		return "zset"
+	case v.Kind == "index" && !settingsOf(v).Unique:
+		return "set"
+	}
+	return "string"
+}

@@ -1,0 +1,18 @@
+// Package sinks lists the types of sink that the program has. A new one is a package beside the others, and a line here.
+package sinks
+
+import (
+	"replicator/config"
+	"replicator/sinks/elastic"
+	"replicator/sinks/mysql"
+	"replicator/sinks/redis"
+)
+
+// Types are all types of sink, in the order in which messages name them.
+func Types() []config.SinkType {
+	return []config.SinkType{
+		mysql.Type(),
+		redis.Type(),
+		elastic.Type(),
+	}
+}
