@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"replicator"
@@ -22,9 +23,30 @@ const (
 // binlog where the sink is on the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
 
-// keepSaving advances the checkpoint once an interval, until done is closed or ctx is done.
-func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
-	tick := time.NewTicker(s.run.pipeline.Interval)
+// saver moves the position that a session has applied, and writes it down. Its mutex lets one caller at a time do that:
+// Reader.Position wants orders that never fall.
+type saver struct {
+	cfg      *Config
+	progress *progress
+	notes    *notes
+	meter    *meter
+	reader   replicator.Reader
+	target   replicator.Target
+	lanes    *lanes
+	reach    *reach
+	goesOn   func() // told each interval that the session does what it is there for
+
+	mu        sync.Mutex
+	proved    bool                // the place where reading began was asked for since it was read
+	marked    replicator.Position // the last position marked in the sink by this session
+	markedAt  time.Time
+	saved     replicator.Position
+	markedRun int64 // changes applied when it was marked
+}
+
+// run advances the checkpoint once an interval, until done is closed or ctx is done.
+func (s *saver) run(ctx context.Context, done <-chan struct{}) error {
+	tick := time.NewTicker(s.cfg.Interval)
 	defer tick.Stop()
 	for {
 		asked := time.Now()
@@ -32,10 +54,7 @@ func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
 		if err != nil {
 			return fmt.Errorf("asking the source for its position: %w", err)
 		}
-		if s.latest.Store(latest.Order); latest.Order <= s.committed.Load() {
-			s.caughtUp.Store(asked.UnixNano())
-		}
-		s.asked.Store(asked.UnixNano())
+		s.reach.end(latest, asked)
 		select {
 		case <-tick.C:
 		case <-done:
@@ -46,38 +65,39 @@ func (s *session) keepSaving(ctx context.Context, done <-chan struct{}) error {
 		if err := s.advance(ctx, saveDue); err != nil {
 			return err
 		}
-		s.run.tick()
-		if s.heard.Load() {
-			s.run.goesOn()
+		s.meter.tick()
+		if s.reach.heard.Load() {
+			s.goesOn()
 		}
 	}
 }
 
 // advance moves the run's applied position to the low water, and writes it down as urgency says. It is the only place
 // that marks and saves positions.
-func (s *session) advance(ctx context.Context, u urgency) error {
-	s.advancing.Lock()
-	defer s.advancing.Unlock()
-	applied := s.run.totalApplied() // before low: what is counted is applied
-	at := s.run.position()
-	if low := s.low(); low > at.Order || u == saveNow || !s.proved && s.heard.Load() {
+func (s *saver) advance(ctx context.Context, u urgency) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	applied := s.meter.total() // before low: what is counted is applied
+	at := s.progress.position()
+	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
 		// The place where reading began is told anew, too: what proves it later may be known only since it was read.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
-		s.run.moveTo(at)
+		s.progress.moveTo(at)
 	}
 	moved := at != s.marked
-	idle := applied == s.markedRun && !s.run.progressed()
+	idle := applied == s.markedRun && !s.progress.filledMore() && !s.notes.changed()
 	switch {
 	case u == saveNothing, u == saveNow && !moved && idle:
 		return nil
-	case u == saveDue && idle && (!moved || !s.run.filling()) && time.Since(s.markedAt) < idleMark:
-		if !s.run.pipeline.SavesIdle || at == s.saved {
+	case u == saveDue && idle && (!moved || !s.progress.filling()) && time.Since(s.markedAt) < idleMark:
+		if !s.cfg.SavesIdle || at == s.saved {
 			return nil
 		}
 		return s.saveAhead(ctx, at)
 	case !moved && idle:
-		_, err := s.mark(ctx) // once more: while the source is idle nothing else tells whether the sink still holds what was marked
+		// Once more: while the source is idle nothing else tells whether the sink still holds what was marked.
+		_, err := s.mark(ctx)
 		return err
 	}
 	s.markedRun = applied
@@ -85,19 +105,20 @@ func (s *session) advance(ctx context.Context, u urgency) error {
 }
 
 // save marks in the sink how far the views have come, then saves that in the store.
-func (s *session) save(ctx context.Context) error {
+func (s *saver) save(ctx context.Context) error {
 	now, err := s.mark(ctx)
 	if err != nil {
 		return err
 	}
-	return s.saveCheckpoints(ctx, s.run.marked(now), now.Position)
+	return s.saveCheckpoints(ctx, s.progress.mark(now, s.notes), now.Position)
 }
 
 // mark marks in the sink how far the views have come.
-func (s *session) mark(ctx context.Context) (replicator.Standing, error) {
-	now := s.run.standing()
+func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
+	now := s.progress.standing()
+	now.Swapped = s.notes.lastSwap()
 	if err := s.target.Mark(ctx, now); err != nil {
-		return now, fmt.Errorf("sink %s: marking the position: %w", s.run.pipeline.Name, err)
+		return now, fmt.Errorf("sink %s: marking the position: %w", s.cfg.Name, err)
 	}
 	s.marked, s.markedAt = now.Position, time.Now()
 	return now, nil
@@ -105,19 +126,21 @@ func (s *session) mark(ctx context.Context) (replicator.Standing, error) {
 
 // saveAhead saves a position that is not marked: nothing was applied up to there since the last mark. After a restart
 // the mark counts.
-func (s *session) saveAhead(ctx context.Context, at replicator.Position) error {
-	checkpoints := s.run.stood()
+func (s *saver) saveAhead(ctx context.Context, at replicator.Position) error {
+	checkpoints := s.progress.checkpoints()
 	for i := range checkpoints {
 		checkpoints[i].Position = at
 	}
 	return s.saveCheckpoints(ctx, checkpoints, at)
 }
 
-func (s *session) saveCheckpoints(ctx context.Context, checkpoints []replicator.Checkpoint, at replicator.Position) error {
-	if err := s.run.pipeline.Store.Save(ctx, checkpoints); err != nil {
+func (s *saver) saveCheckpoints(
+	ctx context.Context, checkpoints []replicator.Checkpoint, at replicator.Position,
+) error {
+	if err := s.cfg.Store.Save(ctx, checkpoints); err != nil {
 		return fmt.Errorf("saving the checkpoint: %w", err)
 	}
 	s.saved = at
-	s.run.savedAt.Store(time.Now().UnixNano())
+	s.meter.savedAt.Store(time.Now().UnixNano())
 	return nil
 }

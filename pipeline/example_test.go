@@ -46,8 +46,9 @@ func Example() {
 	}
 	defer store.Close()
 
-	p := &pipeline.Pipeline{
-		Name: "cache", Source: source, Sink: sink, Views: []*replicator.View{profile}, Store: store, StartAt: "snapshot", OnLost: "stop",
+	p := pipeline.New(pipeline.Config{
+		Name: "cache", Source: source, Sink: sink, Views: []*replicator.View{profile}, Store: store,
+		StartAt: "snapshot", OnLost: "stop",
 		Compile: func(views []*replicator.View) (replicator.Evaluator, error) {
 			return view.Compile(views, tables, view.Codecs{
 				JSON: codec.JSON,
@@ -61,7 +62,7 @@ func Example() {
 			})
 		},
 		Log: slog.Default(),
-	}
+	})
 	stop, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
 	if err := p.Run(context.Background(), stop); err != nil {

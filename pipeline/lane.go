@@ -12,10 +12,13 @@ import (
 // A lane owns some partitions of the keys: it keeps the newest pending change of each of their cells, and has at most
 // one batch in flight. So changes of one cell are applied in order, and a cell that changes often costs one write a
 // batch.
+//
+// Its goroutine alone has the batch in flight; what is pending is guarded by a mutex.
 type lane struct {
-	session *session
-	apply   func(ctx context.Context, batch []*pending) error
-	wake    chan struct{} // holds one token when there is something pending
+	budget *budget
+	reach  *reach
+	apply  func(ctx context.Context, batch []*pending) error
+	wake   chan struct{} // holds one token when there is something pending
 
 	mu      sync.Mutex
 	pending map[replicator.Cell]*pending
@@ -48,12 +51,13 @@ type waiter struct {
 	done  chan struct{}
 }
 
-func newLane(s *session, at int64, apply func(context.Context, []*pending) error) *lane {
-	return &lane{session: s, apply: apply, wake: make(chan struct{}, 1), pending: map[replicator.Cell]*pending{}, at: at}
+func newLane(b *budget, r *reach, apply func(context.Context, []*pending) error) *lane {
+	return &lane{budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), pending: map[replicator.Cell]*pending{},
+		at: r.committed.Load()}
 }
 
-// add makes c pending; size was taken from the budget for it. It returns what of the budget is no longer needed.
-func (l *lane) add(c *replicator.Change, size int64) (spare int64) {
+// add makes c pending; size was taken from the budget for it, and what of that is no longer needed is given back.
+func (l *lane) add(c *replicator.Change, size int64) {
 	l.mu.Lock()
 	p := l.pending[c.Cell]
 	if p == nil {
@@ -65,7 +69,7 @@ func (l *lane) add(c *replicator.Change, size int64) (spare int64) {
 	}
 	p.size += size
 	p.rewrite = p.rewrite || c.Rewrite
-	spare = l.session.budget.cost(p.merge(c))
+	spare := l.budget.cost(p.merge(c))
 	p.size -= spare
 	l.added++
 	l.mu.Unlock()
@@ -73,7 +77,9 @@ func (l *lane) add(c *replicator.Change, size int64) (spare int64) {
 	case l.wake <- struct{}{}:
 	default:
 	}
-	return spare
+	if spare > 0 {
+		l.budget.give(spare)
+	}
 }
 
 // merge takes a change into account, by the same reasons as State.Next: of puts the newer counts; a delete of a lower
@@ -121,10 +127,15 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 // retry.
 const look int64 = math.MaxInt64
 
+// lookAt is the change that has a cell looked at, and written again whatever the sink holds.
+func lookAt(c replicator.Cell) *replicator.Change {
+	return &replicator.Change{Kind: replicator.Delete, Cell: c, Version: look, Rewrite: true}
+}
+
 // take hands over what is pending as the batch in flight. reached is the order that the lane will stand at once it is
 // applied: it was read before the map, and whatever the reader delivered before it is in the map.
 func (l *lane) take() (batch []*pending, reached int64, added uint64) {
-	reached = l.session.committed.Load()
+	reached = l.reach.committed.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	batch = make([]*pending, 0, len(l.pending))

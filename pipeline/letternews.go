@@ -12,6 +12,7 @@ import (
 // letterNews tells of dead letters in the log: of the first of a kind at once, then how many more there were, once a
 // minute. A kind that there was none of for a minute is news again. A mutex guards it.
 type letterNews struct {
+	cfg  *Config
 	mu   sync.Mutex
 	told map[letterKind]*toldLetters
 }
@@ -25,10 +26,14 @@ type toldLetters struct {
 	more int // since then
 }
 
+func newLetterNews(cfg *Config) *letterNews {
+	return &letterNews{cfg: cfg, told: map[letterKind]*toldLetters{}}
+}
+
 const tellLettersEach = time.Minute
 
 // add counts a dead letter. What it holds is not for the log.
-func (n *letterNews) add(p *Pipeline, view, by string, l replicator.DeadLetter) {
+func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	kind := letterKind{view, by}
@@ -36,22 +41,19 @@ func (n *letterNews) add(p *Pipeline, view, by string, l replicator.DeadLetter) 
 		told.more++
 		return
 	}
-	if n.told == nil {
-		n.told = map[letterKind]*toldLetters{}
-	}
 	n.told[kind] = &toldLetters{at: time.Now()}
-	p.Log.Warn("a change became a dead letter, and the view goes on without it: see `replicator deadletters list`",
-		"sink", p.Name, "view", view, "kind", by, "table", l.Cell.Table, "key", l.Cell.Key.String(), "column", l.Cell.Column,
+	n.cfg.Log.Warn("a change became a dead letter, and the view goes on without it: see `replicator deadletters list`",
+		"sink", n.cfg.Name, "view", view, "kind", by, "table", l.Cell.Table, "key", l.Cell.Key.String(), "column", l.Cell.Column,
 		"position", l.Position, "reason", l.Reason)
 }
 
 // tell says how many more there were of the kinds whose minute is over.
-func (n *letterNews) tell(p *Pipeline) { n.tellThose(p, tellLettersEach) }
+func (n *letterNews) tell() { n.tellThose(tellLettersEach) }
 
 // tellAll says it of all kinds.
-func (n *letterNews) tellAll(p *Pipeline) { n.tellThose(p, 0) }
+func (n *letterNews) tellAll() { n.tellThose(0) }
 
-func (n *letterNews) tellThose(p *Pipeline, least time.Duration) {
+func (n *letterNews) tellThose(least time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var due []letterKind
@@ -60,15 +62,17 @@ func (n *letterNews) tellThose(p *Pipeline, least time.Duration) {
 			due = append(due, kind)
 		}
 	}
-	slices.SortFunc(due, func(a, b letterKind) int { return cmp.Or(cmp.Compare(a.view, b.view), cmp.Compare(a.by, b.by)) })
+	slices.SortFunc(due, func(a, b letterKind) int {
+		return cmp.Or(cmp.Compare(a.view, b.view), cmp.Compare(a.by, b.by))
+	})
 	for _, kind := range due {
 		told := n.told[kind]
 		if told.more == 0 {
 			delete(n.told, kind)
 			continue
 		}
-		p.Log.Warn("more changes became dead letters", "sink", p.Name, "view", kind.view, "kind", kind.by, "count", told.more,
-			"since", time.Since(told.at).Round(time.Second))
+		n.cfg.Log.Warn("more changes became dead letters", "sink", n.cfg.Name, "view", kind.view, "kind", kind.by,
+			"count", told.more, "since", time.Since(told.at).Round(time.Second))
 		told.at, told.more = time.Now(), 0
 	}
 }

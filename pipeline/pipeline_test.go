@@ -47,10 +47,10 @@ func fakeView(name string) *replicator.View {
 }
 
 func newPipeline(source replicator.Source, sink replicator.Sink, store replicator.Store, views ...string) *pipeline.Pipeline {
-	p := &pipeline.Pipeline{
+	p := pipeline.New(pipeline.Config{
 		Name: "sink", Source: source, Sink: sink, Store: store, Memory: 8 << 10, Interval: 100 * time.Millisecond, SavesIdle: true,
 		Compile: func(vs []*replicator.View) (replicator.Evaluator, error) { return bodyEvaluator{vs}, nil },
-	}
+	})
 	for _, v := range views {
 		p.Views = append(p.Views, fakeView(v))
 	}

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"replicator"
 )
@@ -29,17 +28,17 @@ type Planned struct {
 // Plan returns, by view, what Run would do, given what the store remembers. It changes nothing, and another process may
 // run the views meanwhile: the store was read before the marks are, so that what moves in between is no loss.
 func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map[string]Planned, error) {
-	p.setDefaults()
-	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	known, err := p.planner.marks(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.Name, err)
+		return nil, err
 	}
-	if err := p.identify(ctx, p.Views, saved, marks); err != nil {
+	known.saved = saved
+	if err := p.planner.definitions.load(ctx, p.Views, known); err != nil {
 		return nil, err
 	}
 	plan := map[string]Planned{}
 	for _, v := range p.Views {
-		others, err := p.sameKeys(ctx, v)
+		others, err := sameKeys(ctx, p.Source, v)
 		if err != nil {
 			return nil, err
 		}
@@ -47,16 +46,19 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 			plan[v.Name] = Planned{Outcome: Refused, Err: others}
 			continue
 		}
-		c, m := find(saved, marks, v.Name, p.Source.Name())
-		at, err := p.place(v, c, m)
+		c, m := known.of(v.Name)
+		at, err := p.planner.place(v, c, m)
 		plan[v.Name] = planned(v, c, m, at, err)
 	}
 	return plan, nil
 }
 
 // planned is what comes of a view's place.
-func planned(v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark, at *replicator.Checkpoint, err error) Planned {
-	changed := c != nil && !replicator.SameDefinition(c.Fingerprint, v.Fingerprint) || m != nil && !replicator.SameDefinition(m.Fingerprint, v.Fingerprint)
+func planned(
+	v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark, at *replicator.Checkpoint, err error,
+) Planned {
+	changed := c != nil && !replicator.SameDefinition(c.Fingerprint, v.Fingerprint) ||
+		m != nil && !replicator.SameDefinition(m.Fingerprint, v.Fingerprint)
 	switch {
 	case errors.Is(err, errChanged), err == nil && at == nil && changed:
 		return Planned{Outcome: Rebuilds}

@@ -20,8 +20,18 @@ import (
 // found, all spellings of the key are looked at anew. Like a lane's, the keys that were not asked for yet hold back the
 // position: none is forgotten in a crash.
 
-// spelt has the key of a change that is handed to its lane looked up, unless it is known to be the only spelling.
-func (s *session) spelt(ctx context.Context, c *replicator.Change) error {
+// spellings has them looked up. It has no state but what it remembers in alone, and may be used by several goroutines;
+// its lane's goroutine asks the source.
+type spellings struct {
+	views  viewSet
+	reader replicator.Reader
+	budget *budget
+	lanes  *lanes
+	alone  *alone
+}
+
+// ask has the key of a change that is handed to its lane looked up, unless it is known to be the only spelling.
+func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
 	if !s.reader.MixesSpellings(cell.Table) || !s.alone.ask(cell, c.Kind == replicator.Delete) {
 		return nil
@@ -30,15 +40,15 @@ func (s *session) spelt(ctx context.Context, c *replicator.Change) error {
 	if err := s.budget.take(ctx, size); err != nil {
 		return err
 	}
-	s.spellings.add(&replicator.Change{Kind: replicator.Delete, Cell: cell, Version: look, Time: c.Time}, size)
+	s.lanes.spellings.add(&replicator.Change{Kind: replicator.Delete, Cell: cell, Version: look, Time: c.Time}, size)
 	return nil
 }
 
 // keyOverhead is about what a key costs that waits to be asked for.
 const keyOverhead = 200
 
-// respell asks the source for the other spellings of keys, and has all of them looked at where there are any.
-func (s *session) respell(ctx context.Context, batch []*pending) error {
+// apply asks the source for the other spellings of keys, and has all of them looked at where there are any.
+func (s *spellings) apply(ctx context.Context, batch []*pending) error {
 	keys := map[string][]replicator.Key{}
 	size := int64(0)
 	for _, p := range batch {
@@ -53,8 +63,8 @@ func (s *session) respell(ctx context.Context, batch []*pending) error {
 		}
 		s.alone.answered(table, some, mixed)
 		for _, cells := range mixed {
-			cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !s.run.feeds(c) })
-			if err := s.unmerged(ctx, cells); err != nil {
+			cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !s.views.feeds(c) })
+			if err := s.checkMerged(ctx, cells); err != nil {
 				return err
 			}
 			for _, c := range cells {
@@ -63,22 +73,22 @@ func (s *session) respell(ctx context.Context, batch []*pending) error {
 		}
 	}
 	for _, c := range changes {
-		s.add(c, 0)
+		s.lanes.add(c, 0)
 	}
 	s.budget.give(size)
 	if len(changes) == 0 {
 		return nil
 	}
-	return appliedBy(s.lanes...)(ctx) // to the lanes, what they look at has no place in the log that they have yet to reach
+	return appliedBy(s.lanes.shares)(ctx) // to the lanes, what they look at has no place in the log that they have yet to reach
 }
 
-// unmerged fails for views that merge cells of one key which is spelt in one way in some of them and in another in
+// checkMerged fails for views that merge cells of one key which is spelt in one way in some of them and in another in
 // others: what they keep of it has no one key.
-func (s *session) unmerged(ctx context.Context, cells []replicator.Cell) error {
+func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) error {
 	several := func(v *replicator.View) bool {
 		return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
 	}
-	views := slices.DeleteFunc(slices.Clone(s.run.views), several)
+	views := slices.DeleteFunc(slices.Clone(s.views), several)
 	if len(views) == 0 || len(cells) == 0 {
 		return nil
 	}
@@ -94,8 +104,9 @@ func (s *session) unmerged(ctx context.Context, cells []replicator.Cell) error {
 			case first == nil:
 				first = row
 			case first.Cell.Key != row.Cell.Key:
-				return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s merges cells whose key the source takes for one, and which are spelt in two ways: %s "+
-					"and %s. Spell the key of their newest rows one way, or give the key's columns a binary collation", v.Name, first.Cell, row.Cell)), v.Name)
+				return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s merges cells whose key the source takes for one, "+
+					"and which are spelt in two ways: %s and %s. Spell the key of their newest rows one way, "+
+					"or give the key's columns a binary collation", v.Name, first.Cell, row.Cell)), v.Name)
 			}
 		}
 	}

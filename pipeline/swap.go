@@ -10,46 +10,84 @@ import (
 	"replicator"
 )
 
+// swapper ends rebuilds: it puts shadows that have caught up in the place of the live views, and finds out what became
+// of a swap that failed. The supervisor's goroutine alone uses it.
+type swapper struct {
+	cfg         *Config
+	planner     *planner
+	composition *composition
+	rebuilds    *rebuilds
+	stopped     *stopped
+}
+
+// finish ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are
+// swapped in.
+func (s *swapper) finish(ctx context.Context) error {
+	for _, b := range s.rebuilds.all() {
+		done, err := s.finishOne(ctx, b)
+		if err != nil {
+			return err
+		}
+		if !done {
+			continue
+		}
+		s.rebuilds.remove(b)
+		s.cfg.Log.Info("rebuilt", "sink", s.cfg.Name, "views", b.views.names())
+	}
+	return nil
+}
+
+// finishOne takes a rebuild to its end, if it is so far, and reports whether it is.
+func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
+	switch {
+	case b.run.progress.filling():
+		return false, nil
+	case len(b.shadows) == 0:
+		return true, nil
+	case b.unsettled != nil:
+		return s.settle(ctx, b)
+	case slices.ContainsFunc(b.views, s.stopped.isPaused):
+		return false, nil // nothing is written to it, and a swap is more than that
+	}
+	session := b.run.current()
+	if session == nil || time.Now().Before(b.retryAt) {
+		return false, nil
+	}
+	if lag, known := session.lag(); !known || lag > joinable {
+		return false, nil
+	}
+	return s.swap(ctx, b)
+}
+
 // swap stops the live views, lets the shadows pass the place where those stopped, so that no reader sees a step back,
 // and puts the shadows in their place. It reports whether it did; where the sink fails the live views go on, and it
 // tries again later.
-func (p *Pipeline) swap(ctx context.Context, b *rebuild) (bool, error) {
-	live, err := p.takeOut(ctx, b.views)
+func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
+	live, err := s.composition.takeOut(ctx, b.views)
 	if err != nil {
 		return false, err
 	}
-	reached := p.pass(ctx, b.run, live)
-	if err := p.end(ctx, b.run); err != nil {
+	reached := s.pass(ctx, b.run, live)
+	if err := s.composition.end(ctx, b.run); err != nil {
 		return false, err
 	}
-	checkpoints := b.run.stood()
+	checkpoints := b.run.progress.checkpoints()
 	if reached == nil {
-		reached = p.Sink.(replicator.Shadower).Swap(ctx, p.Source.Name(), b.views)
+		reached = s.cfg.Sink.(replicator.Shadower).Swap(ctx, s.cfg.Source.Name(), b.views)
 	}
 	if reached == nil {
-		reached = p.swapped(ctx, b.views, checkpoints)
+		reached = s.swapped(ctx, b.views, checkpoints)
 	}
 	if reached == nil {
 		return true, nil
 	}
-	p.Log.Error("rebuilt views can't be swapped in yet", "sink", p.Name, "views", names(b.views), "error", reached)
-	return false, errors.Join(p.setBack(b, checkpoints, reached), p.launchAt(live))
+	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(), "error", reached)
+	return false, errors.Join(s.setBack(b, checkpoints, reached), s.composition.launchAt(live))
 }
 
 // setBack lets a rebuild go on whose swap failed. Views that it failed for by themselves part from it, so that the
 // others needn't wait for them: their shadows are what they were. Of the others it has to be found out.
-func (p *Pipeline) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
-	p.dropRebuild(b)
-	part := func(of []*replicator.View, reason error) (*rebuild, []replicator.Checkpoint) {
-		part, at := &rebuild{run: b.run, err: reason}, []replicator.Checkpoint(nil)
-		for i, v := range b.views {
-			if slices.Contains(of, v) {
-				part.views, part.shadows, at = append(part.views, v), append(part.shadows, b.shadows[i]), append(at, shadows[i])
-			}
-		}
-		part.retryLater()
-		return part, at
-	}
+func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason
 	if groups != nil {
@@ -57,182 +95,119 @@ func (p *Pipeline) setBack(b *rebuild, shadows []replicator.Checkpoint, reason e
 	} else if replicator.IsOfViews(reason) {
 		groups, others = [][]*replicator.View{b.views}, nil
 	}
+	var parts []*rebuild
 	for _, views := range groups {
-		if err := p.launchShadows(part(views, reason)); err != nil {
+		part := b.of(views)
+		part.failed(reason)
+		if err := s.prepare(part, checkpointsOf(part.shadows, shadows)); err != nil {
 			return err
 		}
+		parts = append(parts, part)
 	}
 	if len(others) > 0 {
-		left, at := part(others, rest)
-		left.unsettled = at
-		p.mu.Lock()
-		p.rebuilds = append(p.rebuilds, left)
-		p.mu.Unlock()
+		left := b.of(others)
+		left.failed(rest)
+		left.run, left.unsettled = b.run, checkpointsOf(left.shadows, shadows)
+		parts = append(parts, left)
+	}
+	s.rebuilds.replace(b, parts...)
+	for _, part := range parts {
+		if part.unsettled == nil {
+			s.composition.launch(part.run)
+		}
 	}
 	return nil
 }
 
-// retryLater lets a rebuild wait before its next swap, where the one before failed.
-func (b *rebuild) retryLater() {
-	switch {
-	case replicator.IsFatal(b.err):
-		b.retryAt = time.Now().Add(fatalPause)
-	case b.err != nil:
-		b.retryAt = time.Now().Add(retryPause)
-	}
+// prepare makes a run of the shadows of a rebuild, from their checkpoints.
+func (s *swapper) prepare(b *rebuild, from []replicator.Checkpoint) (err error) {
+	b.run, err = s.composition.newRun(b.shadows, from)
+	return err
 }
 
-// stuck reports whether a rebuild can't go on until somebody acts, so that another one may take its place.
-func (b *rebuild) stuck() bool {
-	state, _ := b.run.trouble()
-	return b.unsettled == nil && (state == replicator.StateFailed || replicator.IsFatal(b.err))
-}
-
-// settleSwap finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it
+// settle finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it
 // since may have completed it. A shadow without a mark is in its view's place. To run it again would begin another one,
 // empty and taken for filled. It reports whether all are in their places; those that are not go on.
-func (p *Pipeline) settleSwap(ctx context.Context, b *rebuild) (bool, error) {
+func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.settleAt) {
 		return false, nil
 	}
 	b.settleAt = time.Now().Add(retryPause)
-	marks, err := p.Sink.Marks(ctx, p.Source.Name())
+	known, err := s.planner.marks(ctx)
 	if err != nil {
-		p.Log.Error("what became of a swap is not known yet", "sink", p.Name, "views", names(b.views), "error", err)
+		s.cfg.Log.Error("what became of a swap is not known yet", "sink", s.cfg.Name, "views", b.views.names(), "error", err)
 		return false, nil
 	}
-	var views, shadows, done []*replicator.View
+	var waiting, done []*replicator.View
 	var left, moved []replicator.Checkpoint
 	for i, c := range b.unsettled {
-		if _, m := find(nil, marks, c.View, c.Source); m != nil {
-			views, shadows, left = append(views, b.views[i]), append(shadows, b.shadows[i]), append(left, c)
+		if _, m := known.of(c.View); m != nil {
+			waiting, left = append(waiting, b.views[i]), append(left, c)
 		} else {
 			done, moved = append(done, b.views[i]), append(moved, c)
 		}
 	}
-	if err := p.swapped(ctx, done, moved); err != nil {
-		p.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", p.Name, "views", names(done), "error", err)
+	if err := s.swapped(ctx, done, moved); err != nil {
+		s.cfg.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", s.cfg.Name, "views", viewSet(done).names(), "error", err)
 		return false, nil
 	}
 	if len(left) == 0 {
 		return true, nil
 	}
-	p.mu.Lock()
-	b.views, b.shadows, b.unsettled = views, shadows, nil
-	p.mu.Unlock()
-	b.retryLater()
-	return false, p.launchShadows(b, left)
+	again := b.of(waiting)
+	again.failed(b.err)
+	if err := s.prepare(again, left); err != nil {
+		return false, err
+	}
+	s.rebuilds.replace(b, again)
+	s.composition.launch(again.run)
+	return false, nil
 }
 
 // swapped ends the rebuild of views that have been swapped in, at the checkpoints of their shadows. Those that run
 // already, from where they stood before the swap, go on there: what they repeat is stale.
-func (p *Pipeline) swapped(ctx context.Context, views []*replicator.View, shadows []replicator.Checkpoint) error {
+func (s *swapper) swapped(ctx context.Context, views []*replicator.View, shadows []replicator.Checkpoint) error {
 	var at []replicator.Checkpoint
 	for i, v := range views {
-		if !p.keptUp(v) {
+		if s.composition.runs.of(v.Name) == nil {
 			c := shadows[i]
 			c.View = v.Name
 			at = append(at, c)
 		}
 	}
 	if len(at) > 0 { // else the runs save
-		if err := p.Store.Save(ctx, at); err != nil {
+		if err := s.cfg.Store.Save(ctx, at); err != nil {
 			return fmt.Errorf("saving the checkpoints of rebuilt views: %w", err)
 		}
 	}
 	for _, v := range views {
-		if err := p.inherit(ctx, v); err != nil {
+		if err := inherit(ctx, s.cfg.Store, v); err != nil {
 			return err
 		}
 	}
-	p.mu.Lock()
 	for _, v := range views {
-		delete(p.failed, v.Name)
+		s.stopped.setFailed(v.Name, nil)
 	}
-	running := at[:0]
+	var running []replicator.Checkpoint
 	for _, c := range at {
-		if _, paused := p.paused[c.View]; paused {
-			p.paused[c.View] = c
-		} else {
+		if !s.stopped.move(c) {
 			running = append(running, c)
 		}
 	}
-	p.mu.Unlock()
-	return p.launchAt(running)
-}
-
-// inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says
-// until then that this has to be done.
-func (p *Pipeline) inherit(ctx context.Context, v *replicator.View) error {
-	shadow := v.Name + replicator.ShadowSuffix
-	gone, err := p.takeLetters(ctx, v, shadow)
-	if err == nil && len(gone) > 0 {
-		_, err = p.Store.Drop(ctx, gone)
-	}
-	if err == nil {
-		err = p.Store.Forget(ctx, shadow)
-	}
-	if err != nil {
-		return fmt.Errorf("view %s: taking over what its rebuild left in the store: %w", v.Name, err)
-	}
-	return nil
-}
-
-// lettersAtOnce is how many bytes of dead letters are read before they are buried.
-const lettersAtOnce = 1 << 20
-
-// takeLetters buries the dead letters of a view's shadow as the view's own. It returns the ids of those that are
-// obsolete: the shadow's, and the view's of cells that the shadow has none of.
-func (p *Pipeline) takeLetters(ctx context.Context, v *replicator.View, shadow string) (gone []string, err error) {
-	cells := map[replicator.Cell]bool{}
-	var some []replicator.DeadLetter // each call of Bury waits for a disk
-	size := 0
-	bury := func() error {
-		if len(some) == 0 {
-			return nil
-		}
-		err := p.Store.Bury(ctx, some)
-		some, size = nil, 0
-		return err
-	}
-	for l, err := range p.Store.List(ctx, shadow) {
-		if err != nil {
-			return nil, err
-		}
-		gone = append(gone, l.ID)
-		cells[l.Cell] = true
-		l.View, l.ID = v.Name, ""
-		if some, size = append(some, l), size+len(l.Raw)+replicator.RowOverhead; size > lettersAtOnce {
-			if err := bury(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := bury(); err != nil {
-		return nil, err
-	}
-	for l, err := range p.Store.List(ctx, v.Name) {
-		if err != nil {
-			return nil, err
-		}
-		if !cells[l.Cell] {
-			gone = append(gone, l.ID)
-		}
-	}
-	return gone, nil
+	return s.composition.launchAt(running)
 }
 
 // passTime is how long shadows may take to pass the place where the live views were stopped.
 const passTime = 30 * time.Second
 
 // pass waits until a run has applied everything up to where the live views stopped.
-func (p *Pipeline) pass(ctx context.Context, r *run, live []replicator.Checkpoint) error {
+func (s *swapper) pass(ctx context.Context, r *run, live []replicator.Checkpoint) error {
 	ctx, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
 	for _, c := range live {
-		for r.position().Order < c.Position.Order {
-			if s := r.current(); s != nil {
-				if err := s.advance(ctx, saveNothing); err != nil {
+		for r.progress.position().Order < c.Position.Order {
+			if session := r.current(); session != nil {
+				if err := session.saver.advance(ctx, saveNothing); err != nil {
 					return err
 				}
 			}

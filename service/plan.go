@@ -133,7 +133,9 @@ func (p *planner) addSink(ctx context.Context, source *canal.Source, name string
 		return err
 	}
 	defer func() { err = errors.Join(err, sink.Close()) }()
-	e := pipeline.Pipeline{Name: name, Source: source, Sink: sink, Views: clones(views), OnLost: p.Config.Source.OnLost}
+	e := pipeline.New(pipeline.Config{
+		Name: name, Source: source, Sink: sink, Views: clones(views), OnLost: p.Config.Source.OnLost,
+	})
 	planned, err := e.Plan(ctx, p.saved)
 	for _, v := range views {
 		one := PlannedView{View: v.Name, Sink: v.Sink, Kind: v.Kind, Action: PlanUnknown}

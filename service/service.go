@@ -109,7 +109,7 @@ func (s *Service) add(sink *config.Sink) error {
 			return err
 		}
 		own := clones(views)
-		s.lines = append(s.lines, line{sink: sink.Name, source: from, views: own, engine: &pipeline.Pipeline{
+		s.lines = append(s.lines, line{sink: sink.Name, source: from, views: own, engine: pipeline.New(pipeline.Config{
 			Name: sink.Name, Source: from, Sink: opened, Views: own, Store: s.store,
 			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
 			StartAt:  s.Config.Source.Start,
@@ -120,7 +120,7 @@ func (s *Service) add(sink *config.Sink) error {
 			Interval:  s.Config.Checkpoint.Interval,
 			Rate:      s.Config.Rebuild.Rate,
 			SavesIdle: s.Config.Checkpoint.Store != "mysql",
-		}})
+		})})
 	}
 	return nil
 }

@@ -1,0 +1,225 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"replicator"
+)
+
+// composition decides which views run together: it launches, ends, parts and joins runs. The supervisor's goroutine
+// alone uses it.
+type composition struct {
+	cfg      *Config
+	planner  *planner
+	shown    *shown
+	news     *letterNews
+	runs     *runs
+	rebuilds *rebuilds
+
+	lifetime context.Context // of the runs: they end at once when it is done
+	running  sync.WaitGroup
+}
+
+// newRun makes a run of views from their checkpoints, without launching it.
+func (c *composition) newRun(views viewSet, from []replicator.Checkpoint) (*run, error) {
+	evaluator, err := c.cfg.Compile(views)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		cfg: c.cfg, planner: c.planner, shown: c.shown, news: c.news, views: views, evaluator: evaluator,
+		progress: newProgress(views, from), notes: newNotes(from), meter: newMeter(len(views), c.cfg.Interval),
+		done: make(chan struct{}), state: replicator.StateStarting,
+	}
+	r.stopping, r.stop = context.WithCancel(context.Background())
+	return r, nil
+}
+
+func (c *composition) launch(r *run) {
+	c.runs.add(r)
+	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs what ends a session; what ends the loop is ours
+}
+
+// launchAt runs views of the configuration together from their checkpoints.
+func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
+	if len(checkpoints) == 0 {
+		return nil
+	}
+	var views viewSet
+	for _, at := range checkpoints {
+		views = append(views, c.cfg.view(at.View))
+	}
+	r, err := c.newRun(views, checkpoints)
+	if err == nil {
+		c.launch(r)
+	}
+	return err
+}
+
+// launchGrouped runs views of the configuration from their checkpoints, those together that can be.
+func (c *composition) launchGrouped(checkpoints []replicator.Checkpoint) error {
+	for _, group := range together(checkpoints) {
+		if err := c.launchAt(group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop tells every run to drain, and waits until all have ended.
+func (c *composition) stop() {
+	for _, r := range c.runs.all() {
+		r.stop()
+	}
+	c.running.Wait()
+}
+
+// end drains a run and waits until it has ended; it is then no longer one of the pipeline's.
+func (c *composition) end(ctx context.Context, r *run) error {
+	r.stop()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	c.runs.remove(r)
+	return nil
+}
+
+// takeOut ends the runs that have any of the views and starts them again with the rest of theirs. It returns where the
+// views stood.
+func (c *composition) takeOut(ctx context.Context, views []*replicator.View) ([]replicator.Checkpoint, error) {
+	var out []replicator.Checkpoint
+	for _, r := range c.runs.all() {
+		rest := r.views.without(views)
+		if len(rest) == len(r.views) {
+			continue
+		}
+		if err := c.end(ctx, r); err != nil {
+			return nil, err
+		}
+		stood := r.progress.checkpoints()
+		out = append(out, checkpointsOf(views, stood)...)
+		if len(rest) == 0 {
+			c.rebuilds.follow(r)
+			continue
+		}
+		left, err := c.newRun(rest, checkpointsOf(rest, stood))
+		if err != nil {
+			return nil, err
+		}
+		c.rebuilds.follow(r, left)
+		c.launch(left)
+	}
+	return out, nil
+}
+
+// part ends runs of which only some views failed, and lets each group of their views go on by itself. Those that failed
+// are tried again until somebody acts, and join the others when they have caught up.
+func (c *composition) part(ctx context.Context) error {
+	for _, r := range c.runs.all() {
+		groups := r.parts()
+		if groups == nil {
+			continue
+		}
+		if err := c.end(ctx, r); err != nil {
+			return err
+		}
+		_, reason := r.trouble()
+		stood := r.progress.checkpoints()
+		var parted []*run
+		for _, views := range groups {
+			c.cfg.Log.Warn("views part from the others of their sink", "sink", c.cfg.Name, "views", viewSet(views).names(),
+				"reason", reason)
+			next, err := c.newRun(views, checkpointsOf(views, stood))
+			if err != nil {
+				return err
+			}
+			parted = append(parted, next)
+		}
+		c.rebuilds.follow(r, parted...)
+		for _, next := range parted {
+			c.launch(next)
+		}
+	}
+	return nil
+}
+
+// joinable is the lag below which two runs are taken to stand at the same place. A session has to last as long: what
+// ended the one before has shown again by then.
+const joinable = 2 * time.Second
+
+// join makes one of two runs that have caught up, if there are two.
+func (c *composition) join(ctx context.Context) error {
+	var ready []*run
+	for _, r := range c.runs.all() {
+		s := r.current()
+		if s == nil || r.progress.filling() || r.views.areShadows() || time.Since(s.began) < joinable {
+			continue
+		}
+		if lag, known := s.lag(); known && lag < joinable {
+			ready = append(ready, r)
+		}
+	}
+	if len(ready) < 2 {
+		return nil
+	}
+	a, b := ready[0], ready[1]
+	a.stop() // both at once: neither waits for the other
+	b.stop()
+	if err := c.end(ctx, a); err != nil {
+		return err
+	}
+	if err := c.end(ctx, b); err != nil {
+		return err
+	}
+	var union []replicator.Checkpoint
+	stood := append(a.progress.checkpoints(), b.progress.checkpoints()...)
+	for _, v := range c.cfg.Views { // in the configuration's order
+		union = append(union, checkpointsOf([]*replicator.View{v}, stood)...)
+	}
+	c.cfg.Log.Info("views join", "sink", c.cfg.Name, "views", append(a.views.names(), b.views.names()...))
+	return c.launchAt(union)
+}
+
+// near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together: what the
+// farther one has applied is repeated, which costs it a little and changes nothing.
+const near = 16 << 20
+
+// together groups checkpoints into those that can run together: at about the same place, and filled, or in one fill.
+func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
+	ordered := slices.Clone(checkpoints)
+	slices.SortStableFunc(ordered, func(a, b replicator.Checkpoint) int {
+		return cmp.Compare(a.Position.Order, b.Position.Order)
+	})
+	var groups [][]replicator.Checkpoint
+	for _, c := range ordered {
+		i := slices.IndexFunc(groups, func(g []replicator.Checkpoint) bool {
+			lowest := g[0]
+			sameFill := lowest.Filling() == c.Filling() && (!c.Filling() || lowest.Epoch == c.Epoch) &&
+				lowest.FillFrom == c.FillFrom && lowest.Repair == c.Repair
+			return sameFill && c.Position.Order-lowest.Position.Order < near
+		})
+		if i < 0 {
+			groups = append(groups, []replicator.Checkpoint{c})
+		} else {
+			groups[i] = append(groups[i], c)
+		}
+	}
+	return groups
+}
+
+// checkpointsOf are those of some views, in their order.
+func checkpointsOf(views []*replicator.View, all []replicator.Checkpoint) (of []replicator.Checkpoint) {
+	for _, v := range views {
+		i := slices.IndexFunc(all, func(c replicator.Checkpoint) bool { return c.View == v.Name })
+		if i >= 0 {
+			of = append(of, all[i])
+		}
+	}
+	return of
+}

@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"replicator"
+)
+
+// Config is what a pipeline is made from. It is not to be changed once the pipeline runs.
+type Config struct {
+	Name    string // the sink's name
+	Source  replicator.Source
+	Sink    replicator.Sink
+	Views   []*replicator.View
+	Compile func(views []*replicator.View) (replicator.Evaluator, error)
+	Store   replicator.Store
+	StartAt string // snapshot, earliest or latest: for a view without a checkpoint
+	OnLost  string // stop or rebuild
+	OnSwap  string // verify, rebuild or stop: where another table is renamed into a watched one's place; default verify
+
+	Observer replicator.Observer
+	Log      *slog.Logger
+	Lanes    int           // default 2
+	Memory   int64         // bytes of rows in flight; default 64 MiB
+	Interval time.Duration // between checkpoints; default 1 s
+	Drain    time.Duration // the longest that a stop waits for what is in flight; default 20 s
+	Rate     int           // rows a second of a fill; 0: no limit
+
+	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that writes
+	// to the source itself: its writes would move the position.
+	SavesIdle bool
+}
+
+// SwapVerify goes on with a table that was renamed into a watched one's place, and has the views that read it compared.
+const SwapVerify = "verify"
+
+// setDefaults fills in what was left out.
+func (c *Config) setDefaults() {
+	if c.Observer == nil {
+		c.Observer = nopObserver{}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	set(&c.Lanes, 2)
+	set(&c.Memory, 64<<20)
+	set(&c.Interval, time.Second)
+	set(&c.OnSwap, SwapVerify)
+	set(&c.Drain, 20*time.Second)
+}
+
+func set[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+// view is the view of that name; nil if there is none.
+func (c *Config) view(name string) *replicator.View {
+	for _, v := range c.Views {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// ofShard names the source in an error, where it is one of several.
+func (c *Config) ofShard(err error) error {
+	if name := c.Source.Name(); name != "" && err != nil {
+		return fmt.Errorf("source %s: %w", name, err)
+	}
+	return err
+}
+
+// logRecovery says that trouble is over that began at a time; zero: there was none.
+func (c *Config) logRecovery(since time.Time, views viewSet) {
+	if !since.IsZero() {
+		c.Log.Info("pipeline recovered", "sink", c.Name, "views", views.names(),
+			"after", time.Since(since).Round(time.Millisecond))
+	}
+}
+
+// ofSink names the sink in an error.
+func (c *Config) ofSink(err error) error { return fmt.Errorf("sink %s: %w", c.Name, err) }
+
+// swaps reports whether rebuilt views can be swapped in: several sources fill one target, and can't do that each.
+func (c *Config) swaps() bool {
+	_, ok := c.Sink.(replicator.Shadower)
+	return ok && c.Source.Name() == ""
+}
+
+// unread is why the mark of a view can't be read.
+func (c *Config) unread(m *replicator.Mark) error {
+	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, m.Err), m.View)
+}

@@ -1,0 +1,164 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+)
+
+// due are the rebuilds that begin, or go on, without anybody asking: those that were under way when the program ended,
+// and those of views whose definition changed. The supervisor's goroutine alone uses it.
+type due struct {
+	rebuilder *rebuilder
+	changed   []string  // views that are to be rebuilt because their definition changed
+	begun     bool      // rebuilds that were under way go on, and those of changed views have begun
+	retryAt   time.Time // when that is tried again
+}
+
+// add has views rebuilt whose definition changed.
+func (d *due) add(views ...string) {
+	if len(views) > 0 {
+		d.changed, d.begun = append(d.changed, views...), false
+	}
+}
+
+// begin goes on with the rebuilds that were under way, and begins those of views whose definition changed. Where that
+// fails the other views go on, and it is tried again.
+func (d *due) begin(ctx context.Context) error {
+	if d.begun || time.Now().Before(d.retryAt) {
+		return nil
+	}
+	err := d.resume(ctx)
+	changed := slices.DeleteFunc(slices.Clone(d.changed), func(name string) bool {
+		b := d.rebuilder.rebuilds.of(name)
+		return b != nil && !b.run.redefined()
+	})
+	refused := map[string]error{}
+	if err == nil {
+		refused = d.rebuild(ctx, changed)
+		err = errors.Join(slices.Collect(maps.Values(refused))...)
+	} else {
+		for _, name := range changed {
+			refused[name] = err
+		}
+	}
+	switch {
+	case err == nil:
+		d.begun = true
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		d.retryAt = time.Now().Add(retryPause)
+		d.rebuilder.cfg.Log.Error("rebuilds can't go on or begin yet", "sink", d.rebuilder.cfg.Name, "retry_in", retryPause,
+			"error", err)
+	}
+	for _, name := range d.changed {
+		reason := refused[name]
+		if !replicator.IsFatal(reason) {
+			reason = nil
+		}
+		d.rebuilder.stopped.setFailed(name, reason)
+	}
+	if d.begun {
+		d.changed = nil
+	}
+	return nil
+}
+
+// rebuild begins to rebuild views in one scan, each by itself where one of them can't be. It returns what is
+// wrong, by view.
+func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
+	refused := map[string]error{}
+	if len(views) == 0 {
+		return refused
+	}
+	err := d.rebuilder.begin(ctx, views, BySwap, "")
+	for _, name := range views {
+		if replicator.IsFatal(err) && len(views) > 1 {
+			maps.Copy(refused, d.rebuild(ctx, []string{name}))
+		} else if err != nil {
+			refused[name] = err
+		}
+	}
+	return refused
+}
+
+// resume goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a
+// mark was swapped in, or discarded, before the checkpoint could be removed.
+func (d *due) resume(ctx context.Context) error {
+	cfg := d.rebuilder.cfg
+	shadower, ok := cfg.Sink.(replicator.Shadower)
+	if !ok {
+		return nil
+	}
+	known, err := d.rebuilder.planner.remember(ctx)
+	if err != nil {
+		return err
+	}
+	var shadows []replicator.Checkpoint
+	for _, c := range known.saved {
+		name, is := strings.CutSuffix(c.View, replicator.ShadowSuffix)
+		v := cfg.view(name)
+		if !is || v == nil || c.Source != cfg.Source.Name() || d.rebuilder.rebuilds.of(name) != nil {
+			continue
+		}
+		_, m := known.of(c.View)
+		switch {
+		case m == nil:
+			err = inherit(ctx, cfg.Store, v)
+		case !replicator.SameDefinition(c.Fingerprint, v.Fingerprint):
+			err = errors.Join(shadower.Discard(ctx, []*replicator.View{v}), cfg.Store.Forget(ctx, c.View))
+		default:
+			shadows = append(shadows, c)
+		}
+		if err != nil {
+			return fmt.Errorf("sink %s: removing what is left of a rebuild of view %s: %w", cfg.Name, name, err)
+		}
+	}
+	for _, group := range together(shadows) {
+		b := &rebuild{}
+		for _, c := range group {
+			v := cfg.view(strings.TrimSuffix(c.View, replicator.ShadowSuffix))
+			b.views, b.shadows = append(b.views, v), append(b.shadows, shadower.Shadow(v))
+		}
+		if err := d.rebuilder.launchShadows(b, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findRedefined has those views rebuilt whose tables have become something else while they ran, where their on_change
+// says so. The others stay failed until somebody acts.
+func (d *due) findRedefined(ctx context.Context) {
+	var candidates []*replicator.View
+	for _, r := range d.rebuilder.composition.runs.all() {
+		if !r.redefined() {
+			continue
+		}
+		for _, v := range d.rebuilder.cfg.Views {
+			runs := func(own *replicator.View) bool { return own.Name == v.Name || own.Shadows == v.Name }
+			if v.OnChange == "rebuild" && !slices.Contains(d.changed, v.Name) && slices.ContainsFunc(r.views, runs) {
+				candidates = append(candidates, v)
+			}
+		}
+	}
+	if len(candidates) == 0 {
+		return
+	}
+	now, err := d.rebuilder.planner.definitions.current(ctx, candidates)
+	if err != nil {
+		return // the run says why it doesn't go on; it is asked again in a moment
+	}
+	for i, v := range candidates {
+		if replicator.Redefined(v, v.Fingerprint, now[i]) != nil {
+			d.add(v.Name)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"replicator"
+)
+
+// intake is where changes are taken in: of the tail, of a scan, and those that stand for a look. They take their size
+// from the memory budget, which blocks who brings them while it is full, and go to the lane of their key. It has no
+// state of its own, and may be used by several goroutines.
+type intake struct {
+	views     viewSet
+	budget    *budget
+	lanes     *lanes
+	spellings *spellings
+	over      context.Context // done once nothing that is handed to a lane is applied any more
+}
+
+// add hands a change to its lane when the budget has room for it, and has its key's spellings looked up.
+func (in *intake) add(ctx context.Context, c *replicator.Change) error {
+	size := int64(replicator.RowOverhead)
+	if c.Row != nil {
+		size = c.Row.Size()
+	}
+	size = in.budget.cost(size)
+	if err := in.budget.take(ctx, size); err != nil {
+		return err
+	}
+	in.lanes.add(c, size)
+	return in.spellings.ask(ctx, c)
+}
+
+// put takes in a scanned row.
+func (in *intake) put(ctx context.Context, row *replicator.Row) error {
+	if !in.views.feeds(row.Cell) {
+		return nil
+	}
+	return in.add(ctx, &replicator.Change{
+		Kind: replicator.Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row,
+	})
+}
+
+// look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It
+// fails where the session ends before that is done.
+func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(in.over, func() { cancel(replicator.ErrNotServing) })()
+	for _, c := range cells {
+		if !in.views.feeds(c) {
+			continue
+		}
+		size := in.budget.cost(replicator.RowOverhead)
+		if err := in.budget.take(ctx, size); err != nil {
+			return err
+		}
+		in.lanes.add(lookAt(c), size)
+	}
+	return in.lanes.applied()(ctx)
+}
+
+// tail takes in what the reader brings. It implements replicator.Handler, and the reader's goroutine alone uses it.
+type tail struct {
+	cfg    *Config
+	views  viewSet
+	notes  *notes
+	reader replicator.Reader
+	intake *intake
+	reach  *reach
+	window *window
+}
+
+var _ replicator.Handler = (*tail)(nil)
+
+// Change implements replicator.Handler.
+func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
+	if !t.views.feeds(c.Cell) {
+		return nil
+	}
+	t.window.touch(c)
+	return t.intake.add(ctx, c)
+}
+
+// Commit implements replicator.Handler.
+func (t *tail) Commit(order int64, at time.Time) {
+	t.reach.commit(order, at)
+	t.window.reached(order)
+}
+
+// Unlogged implements replicator.Handler. Where another table was renamed into a watched one's place it goes on with
+// that one, if it is configured so, and notes that the views which read it have to be compared with the source: before
+// anything behind that place can be applied and saved, so that no crash forgets it. Everything else ends the session.
+func (t *tail) Unlogged(table string, order int64, err error) error {
+	if t.cfg.OnSwap != SwapVerify || !errors.Is(err, replicator.ErrSwapped) {
+		return err
+	}
+	of := t.views.reading(table)
+	t.notes.setSwapped(of, order)
+	t.cfg.Log.Warn("another table was renamed into a watched one's place: going on with it; "+
+		"its views are compared with it and repaired", "sink", t.cfg.Name, "source", t.cfg.Source.Name(), "table", table,
+		"position", t.reader.Locate(order), "views", of.names())
+	return nil
+}

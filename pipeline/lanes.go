@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"replicator"
+)
+
+// lanes are those of a session: one for each share of the keys, and one behind them, of the keys whose other spellings
+// the source is asked for. Set up before they run, and not changed; each guards itself.
+type lanes struct {
+	reach     *reach
+	shares    []*lane
+	spellings *lane
+}
+
+// add makes a change pending in the lane of its key; size was taken from the budget.
+func (ls *lanes) add(c *replicator.Change, size int64) {
+	ls.shares[c.Cell.Key.Partition()%len(ls.shares)].add(c, size)
+}
+
+// all are the lanes, and what works behind them as they do.
+func (ls *lanes) all() []*lane { return append(slices.Clip(ls.shares), ls.spellings) }
+
+// low is the low water: the order up to which everything has been applied.
+func (ls *lanes) low() int64 {
+	committed := ls.reach.committed.Load()
+	low := committed
+	for _, l := range ls.all() {
+		low = min(low, l.low(committed))
+	}
+	return low
+}
+
+// oldest is when the oldest change that is not applied yet was committed; zero if there is none.
+func (ls *lanes) oldest() (at time.Time) {
+	for _, l := range ls.all() {
+		at = earlier(at, l.oldest())
+	}
+	return at
+}
+
+// applied returns a function that waits until everything that was added so far has been applied.
+func (ls *lanes) applied() func(ctx context.Context) error { return appliedBy(ls.all()) }
+
+// appliedBy returns a function that waits until lanes have applied all that they were given so far.
+func appliedBy(some []*lane) func(ctx context.Context) error {
+	var all []<-chan struct{}
+	for _, l := range some {
+		if applied := l.applied(); applied != nil {
+			all = append(all, applied)
+		}
+	}
+	return func(ctx context.Context) error {
+		for _, applied := range all {
+			select {
+			case <-applied:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	}
+}

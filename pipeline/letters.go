@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"replicator"
+)
+
+// letters keeps the store's dead letters as the sink is. It has no state, and is used by each lane's goroutine.
+type letters struct {
+	cfg    *Config
+	news   *letterNews
+	views  viewSet
+	notes  *notes
+	reader replicator.Reader
+	target replicator.Target
+	intake *intake
+}
+
+// update buries what could not be computed or written, and raises the dead letters that something newer made obsolete:
+// both before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead
+// letter.
+func (l *letters) update(ctx context.Context, ops []replicator.Op, rows []*replicator.Row, applied replicator.Applied) error {
+	type place struct{ op, view int }
+	bad, dead := map[place]bool{}, map[place]bool{}
+	var buried []replicator.DeadLetter
+	stale := map[int]bool{}
+	for _, i := range applied.Stale {
+		stale[i] = true
+	}
+	for _, d := range applied.Dead {
+		dead[place{d.Op, d.View}] = true
+	}
+	bury := func(i, view int, reason string, err error) {
+		bad[place{i, view}] = true
+		buried = append(buried, l.deadLetter(ops[i], rows[i], view, err))
+		l.cfg.Observer.DeadLetter(l.views[view].ShownAs(), reason)
+		l.news.add(l.views[view].ShownAs(), reason, buried[len(buried)-1])
+	}
+	for i, op := range ops {
+		for _, v := range op.Values {
+			late := op.AsOf != 0 && dead[place{i, v.View}] // a look that another replicator's overtook: both found this
+			if v.Err != nil && (!stale[i] || late) {
+				reason := "evaluate"
+				if rows[i] != nil && rows[i].Err != nil {
+					reason = "row"
+				}
+				bury(i, v.View, reason, v.Err)
+			}
+		}
+	}
+	for _, r := range applied.Rejected {
+		if !bad[place{r.Op, r.View}] {
+			bury(r.Op, r.View, "rejected", r.Err)
+		}
+	}
+	if len(buried) > 0 {
+		if err := l.cfg.Store.Bury(ctx, buried); err != nil {
+			return fmt.Errorf("saving %d dead letters: %w", len(buried), err)
+		}
+	}
+	if err := l.lookAtUnburied(ctx, ops, rows, applied.Dead); err != nil {
+		return err
+	}
+	good := make([][]replicator.Cell, len(l.views))
+	for i, op := range ops {
+		for _, v := range op.Values { // of a stale one, too: what another replicator put there instead is not dead
+			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
+				good[v.View] = append(good[v.View], op.Cell)
+			}
+		}
+	}
+	for i, v := range l.views {
+		if len(good[i]) == 0 {
+			continue
+		}
+		if err := l.cfg.Store.Raise(ctx, v.Name, good[i]); err != nil {
+			return fmt.Errorf("removing obsolete dead letters of view %s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// deadLetter is the dead letter of one op and view.
+func (l *letters) deadLetter(op replicator.Op, row *replicator.Row, view int, err error) replicator.DeadLetter {
+	d := replicator.DeadLetter{
+		View: l.views[view].Name, Source: l.cfg.Source.Name(), Cell: op.Cell, Version: op.Version,
+		Order: op.Order, Reason: err.Error(), Time: time.Now().UTC(),
+	}
+	if d.Order == 0 {
+		d.Order = op.AsOf
+	}
+	d.Position = l.reader.Locate(d.Order)
+	if row != nil {
+		d.Raw = rawRow(row)
+	}
+	return d
+}
+
+// rawRow is what of a row is kept in a dead letter: the body as stored, or the columns as JSON.
+func rawRow(row *replicator.Row) []byte {
+	if row.Body != nil {
+		if row.Text != nil {
+			if text, err := row.Text(row.Body); err == nil {
+				return text
+			}
+		}
+		return row.Body
+	}
+	columns := make(map[string]string, len(row.Columns))
+	for i, v := range row.Columns {
+		if v != nil && i < len(row.Names) {
+			columns[row.Names[i]] = replicator.FormatValue(v)
+		}
+	}
+	raw, _ := json.Marshal(columns) // a map of strings can always be marshalled
+	return raw
+}
+
+// lookAtUnburied looks at the cells of stale ops that the view knows to be dead and the store has no letter of: another
+// replicator was told first. Not at those that were looked at just now: that would find the same.
+func (l *letters) lookAtUnburied(ctx context.Context, ops []replicator.Op, rows []*replicator.Row, dead []replicator.ValueAt) error {
+	for _, d := range dead {
+		op, v := ops[d.Op], l.views[d.View]
+		if op.AsOf != 0 || rows[d.Op] == nil {
+			continue
+		}
+		known, err := l.cfg.Store.Known(ctx, v.Name, op.Cell)
+		if err != nil {
+			return err
+		}
+		if !known {
+			l.intake.lanes.add(lookAt(op.Cell), 0)
+		}
+	}
+	return nil
+}

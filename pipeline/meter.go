@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// meter counts the changes of a run that were applied, by view, and says how many that are a second. What is counted are
+// atomics, the rates are guarded by a mutex.
+type meter struct {
+	applied  []atomic.Int64
+	interval time.Duration // between ticks
+	savedAt  atomic.Int64  // when the checkpoint was saved last, Unix nanoseconds; 0: not yet
+
+	mu     sync.Mutex // the rates, over the last few ticks
+	at     time.Time
+	counts []int64
+	rates  []float64
+}
+
+func newMeter(views int, interval time.Duration) *meter {
+	return &meter{
+		applied: make([]atomic.Int64, views), interval: interval, counts: make([]int64, views), rates: make([]float64, views),
+	}
+}
+
+// add counts changes that were applied to the i-th view.
+func (m *meter) add(i, n int) { m.applied[i].Add(int64(n)) }
+
+func (m *meter) total() (n int64) {
+	for i := range m.applied {
+		n += m.applied[i].Load()
+	}
+	return n
+}
+
+// tick updates the rates; it is called about once a second.
+func (m *meter) tick() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	seconds := now.Sub(m.at).Seconds()
+	for i := range m.applied {
+		n := m.applied[i].Load()
+		if !m.at.IsZero() && seconds > 0 {
+			m.rates[i] = 0.5*m.rates[i] + 0.5*float64(n-m.counts[i])/seconds
+			if m.rates[i] < 0.01 {
+				m.rates[i] = 0
+			}
+		}
+		m.counts[i] = n
+	}
+	m.at = now
+}
+
+// rate is that of the i-th view: nothing if no tick came for so long that what is saved must hang.
+func (m *meter) rate(i int) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.at) > max(5*time.Second, 3*m.interval) {
+		return 0
+	}
+	return m.rates[i]
+}

@@ -1,0 +1,253 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"replicator"
+)
+
+// planner says where views begin or go on, from what the store and the sink remember of them and what the source has.
+// Its only state is the highest epoch, an atomic.
+type planner struct {
+	cfg         *Config
+	definitions *definitions
+	epoch       atomic.Int64 // the highest of a fill
+}
+
+// remembered is what the store and the sink know of the views of a source.
+type remembered struct {
+	source string
+	saved  []replicator.Checkpoint // of all sources
+	marks  []replicator.Mark
+}
+
+// of are the checkpoint and the mark of a view; nil where there is none.
+func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Mark) {
+	i := slices.IndexFunc(r.saved, func(c replicator.Checkpoint) bool { return c.View == view && c.Source == r.source })
+	if i >= 0 {
+		c = &r.saved[i]
+	}
+	if i := slices.IndexFunc(r.marks, func(m replicator.Mark) bool { return m.View == view }); i >= 0 {
+		m = &r.marks[i]
+	}
+	return c, m
+}
+
+// positions are all that are remembered.
+func (r *remembered) positions() (at []replicator.Position) {
+	for _, c := range r.saved {
+		if c.Source == r.source {
+			at = append(at, c.Position)
+		}
+	}
+	for _, m := range r.marks {
+		at = append(at, m.Position)
+	}
+	return at
+}
+
+// remember reads what the sink and the store know of views. The sink is asked first: what it says it holds is what it
+// holds.
+func (p *planner) remember(ctx context.Context) (*remembered, error) {
+	known, err := p.marks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known.saved, err = p.cfg.Store.Checkpoints(ctx); err != nil {
+		return nil, fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	for _, m := range known.marks {
+		p.sawEpoch(m.Epoch)
+	}
+	for _, c := range known.saved {
+		p.sawEpoch(c.Epoch)
+	}
+	return known, nil
+}
+
+// marks reads what the sink knows of views.
+func (p *planner) marks(ctx context.Context) (*remembered, error) {
+	source := p.cfg.Source.Name()
+	marks, err := p.cfg.Sink.Marks(ctx, source)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.cfg.Name, err)
+	}
+	return &remembered{source: source, marks: marks}, nil
+}
+
+// plan says where views go on.
+type plan struct {
+	views   []*replicator.View // all that it is for
+	at      []replicator.Checkpoint
+	changed []string           // to be rebuilt because their definition changed; what they show stays until then
+	unread  []*replicator.View // whose marks can't be read: where they go on is not known yet
+	failed  map[string]error   // by view: why it does not run
+}
+
+// plan decides for each of the views where it goes on: at the lower of its checkpoint and its mark in the sink; from a
+// fill where it has neither.
+func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, error) {
+	known, err := p.remember(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.definitions.load(ctx, views, known); err != nil {
+		return nil, err
+	}
+	next := &plan{views: views, failed: map[string]error{}}
+	var added, unfilled, reset []*replicator.View
+	for _, v := range views {
+		c, m := known.of(v.Name)
+		at, err := p.place(v, c, m)
+		if m != nil && m.Err != nil {
+			next.unread = append(next.unread, v)
+		}
+		switch {
+		case errors.Is(err, errChanged):
+			next.changed = append(next.changed, v.Name)
+		case err != nil:
+			next.failed[v.Name] = p.cfg.ofShard(err)
+			p.cfg.Log.Error("view does not run", "sink", p.cfg.Name, "view", v.Name, "error", err)
+		case at == nil && c == nil && (m == nil || m.Position.IsZero()):
+			added = append(added, v)
+		case at == nil && c == nil && m.IsAnew():
+			reset = append(reset, v)
+		case at == nil:
+			unfilled = append(unfilled, v)
+		default:
+			if c != nil && (at.Position.Order < c.Position.Order || at.Filling() != c.Filling()) {
+				p.cfg.Log.Info("the sink stands before the checkpoint: reading begins there", "sink", p.cfg.Name,
+					"view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order, "filling", at.Filling())
+			}
+			next.at = append(next.at, *at)
+		}
+	}
+	for _, begin := range []struct {
+		views []*replicator.View
+		at    func(context.Context, []*replicator.View, []replicator.Position) (replicator.Checkpoint, error)
+	}{{added, p.first}, {unfilled, p.fill}, {reset, p.afterReset}} {
+		if len(begin.views) == 0 {
+			continue
+		}
+		c, err := begin.at(ctx, begin.views, known.positions())
+		if err != nil {
+			return nil, err
+		}
+		next.at = append(next.at, eachAt(begin.views, c)...)
+	}
+	return next, nil
+}
+
+// errChanged: the view's definition changed, and it is to be rebuilt.
+var errChanged = errors.New("its definition changed")
+
+// place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if
+// it has to be rebuilt.
+func (p *planner) place(v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark) (*replicator.Checkpoint, error) {
+	if m != nil && m.Err != nil {
+		return nil, p.cfg.unread(m)
+	}
+	same := func(fingerprint string) bool { return replicator.SameDefinition(fingerprint, v.Fingerprint) }
+	marked := m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
+	sameSaved, sameMark := c == nil || same(c.Fingerprint), m == nil || same(m.Fingerprint)
+	changed := !sameSaved || !sameMark
+	atMark := func() *replicator.Checkpoint {
+		return &replicator.Checkpoint{View: v.Name, Source: p.cfg.Source.Name(), Fingerprint: v.Fingerprint, Standing: m.Standing}
+	}
+	switch {
+	case changed && sameMark && marked:
+		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save that.
+		return atMark(), nil
+	case changed && v.OnChange == "rebuild" && m != nil && p.cfg.swaps():
+		return nil, errChanged // what it shows stays until the new one is filled
+	case changed && v.OnChange == "rebuild":
+		return nil, nil
+	case !sameSaved:
+		return nil, replicator.Redefined(v, c.Fingerprint, v.Fingerprint)
+	case !sameMark:
+		return nil, replicator.Redefined(v, m.Fingerprint, v.Fingerprint)
+	case c == nil && !marked:
+		return nil, nil
+	case c == nil:
+		return atMark(), nil
+	}
+	at := *c
+	at.Fingerprint = v.Fingerprint
+	var err error
+	if at.Standing, err = beginning(*c, m); err == nil {
+		at.Read = later(c.Position, c.Read)
+		return &at, nil
+	}
+	if p.cfg.OnLost == "rebuild" {
+		p.cfg.Log.Warn("the sink holds nothing of the view any more: it is filled anew", "sink", p.cfg.Name, "view", v.Name)
+		return nil, nil
+	}
+	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more, but its checkpoint says that it "+
+		"was kept there; `replicator checkpoint reset %s` fills it anew, on_lost = \"rebuild\" does so by itself: %w",
+		p.cfg.Name, v.Name, err))
+}
+
+// first is the checkpoint of views that there was nothing of before, as StartAt says.
+func (p *planner) first(ctx context.Context, views []*replicator.View, known []replicator.Position) (c replicator.Checkpoint, err error) {
+	c.Source, c.Unmarked = p.cfg.Source.Name(), true
+	switch p.cfg.StartAt {
+	case "earliest":
+		c.Position, err = p.cfg.Source.Oldest(ctx, known)
+	case "latest":
+		c.Position, err = p.cfg.Source.Latest(ctx, known)
+	default:
+		return p.fill(ctx, views, known)
+	}
+	return c, ofPosition(err)
+}
+
+// afterReset is the checkpoint of views that were reset: they begin as StartAt says, and a fill rewrites what they hold.
+func (p *planner) afterReset(ctx context.Context, views []*replicator.View, known []replicator.Position) (replicator.Checkpoint, error) {
+	c, err := p.first(ctx, views, known)
+	if c.Repair = c.Filling(); !c.Repair {
+		c.Epoch = p.nextEpoch() // the mark that says so counts until there is a later one
+	}
+	return c, err
+}
+
+// fill is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or
+// that changed, too: StartAt says only where new ones begin.
+func (p *planner) fill(ctx context.Context, views []*replicator.View, known []replicator.Position) (c replicator.Checkpoint, err error) {
+	c.Source, c.Unmarked = p.cfg.Source.Name(), true
+	c.Position, err = p.cfg.Source.Latest(ctx, known)
+	c.Fill, c.FillFrom, c.Epoch = map[string]replicator.Progress{}, c.Position.Order, p.nextEpoch()
+	for _, table := range replicator.TablesOf(views) {
+		c.Fill[table] = replicator.Progress{}
+	}
+	return c, ofPosition(err)
+}
+
+func ofPosition(err error) error {
+	if err != nil {
+		err = fmt.Errorf("asking the source for its position: %w", err)
+	}
+	return err
+}
+
+// nextEpoch is the epoch of a fill that begins now, above those of all that are known: the clock may have been ahead.
+func (p *planner) nextEpoch() int64 {
+	for {
+		last := p.epoch.Load()
+		next := max(last+1, time.Now().UnixMicro())
+		if p.epoch.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// sawEpoch says that there was a fill of an epoch.
+func (p *planner) sawEpoch(epoch int64) {
+	for last := p.epoch.Load(); last < epoch && !p.epoch.CompareAndSwap(last, epoch); {
+		last = p.epoch.Load()
+	}
+}

@@ -1,0 +1,96 @@
+package pipeline
+
+import (
+	"slices"
+	"time"
+
+	"replicator"
+)
+
+// Status returns the status of every view of the pipeline, in their order. deadLetters are the store's counts.
+func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
+	all := make([]replicator.ViewStatus, 0, len(p.Views))
+	for _, v := range p.Views {
+		st := replicator.ViewStatus{
+			View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, Definition: p.planner.definitions.of(v),
+			State: replicator.StateStarting, DeadLetters: deadLetters[v.Name],
+		}
+		if err := p.stopped.reason(v.Name); err != nil {
+			st.State, st.Error = stateBy(err), err.Error()
+		}
+		var filling time.Time // since when
+		for _, r := range p.runs.all() {
+			if i := slices.Index(r.views, v); i >= 0 {
+				filling = r.describe(i, &st)
+			}
+		}
+		if b := p.rebuilds.of(v.Name); b != nil {
+			b.describe(&st)
+			filling = time.Time{} // what it holds is kept up, or is what an earlier fill came to
+		}
+		if at, paused := p.stopped.pausedAt(v); paused {
+			st.State, st.Applied = replicator.StatePaused, at
+		}
+		if st.ReadLag == nil {
+			st.ReadLag = p.shown.lag(v, st.State)
+		}
+		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // it lacks what was committed before, too
+			st.LagSeconds = secondsSince(filling)
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+func secondsSince(at time.Time) *float64 {
+	seconds := max(0, time.Since(at).Seconds())
+	return &seconds
+}
+
+// stateBy is the state of a view that does not run because of an error.
+func stateBy(err error) string {
+	if replicator.IsFatal(err) {
+		return replicator.StateFailed
+	}
+	return replicator.StateRetrying
+}
+
+// describe fills in what the run knows of its i-th view, and returns since when the view is being filled; zero: it is
+// filled.
+func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
+	filling = r.progress.describe(st)
+	state, err := r.trouble()
+	if state == replicator.StateRunning && !filling.IsZero() {
+		state = replicator.StateFilling
+	}
+	st.State, st.Applied = state, r.progress.position()
+	if err != nil {
+		st.Error = err.Error()
+	}
+	if s := r.current(); s != nil {
+		if lag, known := s.lag(); known {
+			seconds := lag.Seconds()
+			st.ReadLag = &seconds
+		}
+		st.Position, st.Rate = s.reader.Locate(st.Applied.Order), r.meter.rate(i)
+	}
+	if saved := r.meter.savedAt.Load(); saved != 0 {
+		st.Checkpoint = time.Since(time.Unix(0, saved)).Seconds()
+	}
+	return filling
+}
+
+// describe says of a view that it is being rebuilt, and how far that is.
+func (b *rebuild) describe(st *replicator.ViewStatus) {
+	st.State, st.Error = replicator.StateRebuilding, "" // why the live view doesn't run is being mended
+	_, err := b.run.trouble()
+	switch {
+	case b.err != nil: // the live view is kept up
+		st.State, st.Error = stateBy(b.err), b.err.Error()
+	case replicator.IsFatal(err):
+		st.State, st.Error = replicator.StateFailed, err.Error()
+	case err != nil:
+		st.Error = err.Error()
+	}
+	b.run.progress.describe(st)
+}

@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"sync"
+
+	"replicator"
+)
+
+// stopped are the views of a pipeline that don't run, and why. Guarded by its mutex: the supervisor's goroutine writes
+// it, anybody may read it.
+type stopped struct {
+	mu       sync.Mutex
+	paused   map[string]replicator.Checkpoint // where they go on
+	failed   map[string]error
+	starting error // why the pipeline has not started yet
+}
+
+func newStopped() *stopped {
+	return &stopped{paused: map[string]replicator.Checkpoint{}, failed: map[string]error{}}
+}
+
+// pause says that views were taken out of their runs, at their checkpoints.
+func (s *stopped) pause(at []replicator.Checkpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range at {
+		s.paused[c.View] = c
+	}
+}
+
+// resume says that a view is paused no more, and returns where it goes on; nothing if it was not paused.
+func (s *stopped) resume(view string) []replicator.Checkpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, paused := s.paused[view]
+	if !paused {
+		return nil
+	}
+	delete(s.paused, view)
+	return []replicator.Checkpoint{c}
+}
+
+// move lets a view that is paused go on elsewhere, and reports whether it is.
+func (s *stopped) move(to replicator.Checkpoint) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, paused := s.paused[to.View]
+	if paused {
+		s.paused[to.View] = to
+	}
+	return paused
+}
+
+// pausedAt is where a view goes on that is paused; false if it is not.
+func (s *stopped) pausedAt(v *replicator.View) (replicator.Position, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, paused := s.paused[v.Name]
+	return c.Position, paused
+}
+
+func (s *stopped) isPaused(v *replicator.View) bool {
+	_, paused := s.pausedAt(v)
+	return paused
+}
+
+// setFailed says why a view doesn't run; nil: nothing is wrong with it.
+func (s *stopped) setFailed(view string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed[view] = err; err == nil {
+		delete(s.failed, view)
+	}
+}
+
+// setStarting says why the pipeline has not started yet; nil: it has.
+func (s *stopped) setStarting(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting = err
+}
+
+// reason is why a view doesn't run; nil if nothing is wrong with it.
+func (s *stopped) reason(view string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.starting != nil {
+		return s.starting
+	}
+	return s.failed[view]
+}

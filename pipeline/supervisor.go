@@ -1,0 +1,154 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"replicator"
+)
+
+// supervisor is a pipeline that runs: it has views begin, and sees to what becomes due. It and its parts (composition,
+// rebuilder, swapper, due) belong to the goroutine of Pipeline.Run alone.
+type supervisor struct {
+	cfg         *Config
+	planner     *planner
+	stopped     *stopped
+	shown       *shown
+	news        *letterNews
+	composition *composition
+	rebuilder   *rebuilder
+	swapper     *swapper
+	due         *due
+
+	unread   []*replicator.View // whose marks can't be read: where they go on is not known yet
+	unreadAt time.Time          // when that is tried again
+}
+
+func newSupervisor(p *Pipeline) *supervisor {
+	c := &composition{
+		cfg: &p.Config, planner: p.planner, shown: p.shown, news: newLetterNews(&p.Config), runs: p.runs, rebuilds: p.rebuilds,
+	}
+	b := &rebuilder{cfg: &p.Config, planner: p.planner, composition: c, rebuilds: p.rebuilds, stopped: p.stopped}
+	return &supervisor{
+		cfg: &p.Config, planner: p.planner, stopped: p.stopped, shown: p.shown, news: c.news, composition: c, rebuilder: b,
+		swapper: &swapper{cfg: &p.Config, planner: p.planner, composition: c, rebuilds: p.rebuilds, stopped: p.stopped},
+		due:     &due{rebuilder: b},
+	}
+}
+
+// run runs until stop is done (then it drains and returns nil) or ctx is done (it returns at once).
+func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
+	s.shown.start()
+	defer s.news.tellAll()
+	first, err := s.start(ctx, stop)
+	if err != nil || first == nil {
+		return err
+	}
+	s.composition.lifetime = ctx
+	if err = s.follow(first); err == nil {
+		err = s.due.begin(ctx)
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for err == nil {
+		select {
+		case <-tick.C:
+			s.news.tell()
+			err = s.tend(ctx)
+		case ask := <-asks:
+			ask.answer <- ask.do(ctx, s)
+		case <-stop.Done():
+			s.composition.stop()
+			return nil
+		case <-ctx.Done():
+			s.composition.running.Wait()
+			return context.Cause(ctx)
+		}
+	}
+	s.composition.stop()
+	return err
+}
+
+// start plans where each view goes on, trying until the sink and the source answer. It returns nil once stop is done.
+func (s *supervisor) start(ctx, stop context.Context) (*plan, error) {
+	wait, began := backoff{}, time.Time{} // of trouble
+	for {
+		first, err := s.planner.plan(ctx, s.cfg.Views)
+		if err == nil {
+			s.cfg.logRecovery(began, s.cfg.Views)
+			s.stopped.setStarting(nil)
+			return first, nil
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		delay := wait.next(0)
+		if replicator.IsFatal(err) {
+			delay = fatalPause
+		}
+		err = s.cfg.ofShard(err)
+		s.stopped.setStarting(err)
+		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "retry_in", delay.Round(time.Millisecond), "error", err)
+		select {
+		case <-time.After(delay):
+		case <-stop.Done():
+			return nil, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// follow runs views as a plan says.
+func (s *supervisor) follow(next *plan) error {
+	for _, v := range next.views {
+		s.stopped.setFailed(v.Name, next.failed[v.Name])
+	}
+	if s.unread = next.unread; len(s.unread) > 0 {
+		s.unreadAt = time.Now().Add(retryPause)
+	}
+	s.due.add(next.changed...)
+	return s.composition.launchGrouped(next.at)
+}
+
+// tend does what has become due: views whose marks can be read now, rebuilds that are to begin or can be swapped in,
+// runs that must part, runs that can join.
+func (s *supervisor) tend(ctx context.Context) error {
+	if err := s.readAgain(ctx); err != nil {
+		return err
+	}
+	s.due.findRedefined(ctx)
+	for _, do := range []func(context.Context) error{
+		s.due.begin, s.swapper.finish, s.composition.part, s.composition.join,
+	} {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAgain lets views go on whose marks could not be read before, and now can be.
+func (s *supervisor) readAgain(ctx context.Context) error {
+	s.unread = slices.DeleteFunc(s.unread, func(v *replicator.View) bool {
+		return s.rebuilder.rebuilds.of(v.Name) != nil || s.composition.runs.of(v.Name) != nil
+	})
+	if len(s.unread) == 0 || time.Now().Before(s.unreadAt) {
+		return nil
+	}
+	next, err := s.planner.plan(ctx, s.unread)
+	if err != nil {
+		s.unreadAt = time.Now().Add(retryPause)
+		s.cfg.Log.Error("where views go on is not known yet", "sink", s.cfg.Name, "views", viewSet(s.unread).names(),
+			"retry_in", retryPause, "error", err)
+		return nil
+	}
+	return s.follow(next)
+}
+
+// retryPause is how long it takes until something is tried again that a sink or the store refused between two sessions.
+const retryPause = 10 * time.Second
+
+// fatalPause is how long it takes until that is tried again which a person has to mend.
+const fatalPause = 30 * time.Second

@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+
+	"replicator"
+)
+
+// sweeper looks, after a fill, at whatever the target holds that the fill has not confirmed: entries from before the
+// program kept the view, and cells whose last row was deleted while nobody read the source's log. The filler's goroutine
+// alone uses it.
+type sweeper struct {
+	cfg      *Config
+	views    viewSet
+	progress *progress
+	reader   replicator.Reader
+	target   replicator.Target
+	intake   *intake
+}
+
+func (s *sweeper) sweep(ctx context.Context) error {
+	page := func(read func(after string) ([]replicator.Cell, string, error)) error {
+		for after := ""; ; {
+			cells, next, err := read(after)
+			if err != nil {
+				return err
+			}
+			if err := s.intake.look(ctx, cells); err != nil {
+				return err
+			}
+			if after = next; after == "" {
+				return nil
+			}
+		}
+	}
+	const limit = 500
+	if tidier, ok := s.target.(replicator.Tidier); ok {
+		for i := range s.views {
+			unclaimed := func(after string) ([]replicator.Cell, string, error) {
+				cells, next, err := tidier.Unclaimed(ctx, i, after, limit)
+				return cells, next, s.ofView(i, err)
+			}
+			if err := page(unclaimed); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.sweepLetters(ctx, limit); err != nil {
+		return err
+	}
+	var renamed []replicator.Cell // the page's before
+	err := page(func(after string) ([]replicator.Cell, string, error) {
+		if err := s.lookAtRenamed(ctx, renamed); err != nil {
+			return nil, "", err
+		}
+		cells, next, err := s.target.Outdated(ctx, s.progress.fillStart(), after, limit)
+		renamed = cells
+		return cells, next, err
+	})
+	if err == nil {
+		err = s.lookAtRenamed(ctx, renamed)
+	}
+	if err != nil || !s.progress.repairing() {
+		return err
+	}
+	return s.tidy(ctx, limit)
+}
+
+// sweepLetters looks at the cells of dead letters from before the fill, which may be gone from the source by now.
+func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
+	p := s.cfg
+	var cells []replicator.Cell
+	for _, v := range s.views {
+		for l, err := range p.Store.List(ctx, v.Name) {
+			if err != nil {
+				return err
+			}
+			if l.Source != p.Source.Name() || l.Order >= s.progress.fillStart() {
+				continue
+			}
+			if cells = append(cells, l.Cell); len(cells) < limit {
+				continue
+			}
+			if err := s.intake.look(ctx, cells); err != nil {
+				return err
+			}
+			cells = nil
+		}
+	}
+	return s.intake.look(ctx, cells)
+}
+
+// lookAtRenamed has the entities written again whose keys were others before an ALTER (the number 1, and now the text
+// '1'): where both are shown in one place, what was taken away there with the old cell is the new one's.
+func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
+	keys := map[string][]replicator.Key{}
+	for _, c := range gone {
+		if !slices.Contains(keys[c.Table], c.Key) {
+			keys[c.Table] = append(keys[c.Table], c.Key)
+		}
+	}
+	for table, old := range keys {
+		cells, err := s.reader.Siblings(ctx, table, old)
+		if err != nil {
+			return err
+		}
+		cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return slices.Contains(old, c.Key) })
+		if err := s.intake.look(ctx, cells); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidy removes from views that are rebuilt in place what came from no cell.
+func (s *sweeper) tidy(ctx context.Context, limit int) error {
+	tidier, ok := s.target.(replicator.Tidier)
+	if !ok {
+		return nil
+	}
+	for i := range s.views {
+		for after := ""; ; {
+			strays, next, err := tidier.Strays(ctx, i, after, limit)
+			if err == nil {
+				_, err = tidier.Tidy(ctx, i, strays)
+			}
+			if err != nil {
+				return s.ofView(i, err)
+			}
+			if after = next; after == "" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// ofView is an error of what was asked of one view.
+func (s *sweeper) ofView(i int, err error) error { return replicator.OfView(err, s.views[i].Name) }

@@ -1,0 +1,58 @@
+package pipeline
+
+import (
+	"slices"
+
+	"replicator"
+)
+
+// viewSet are views that run together, in a fixed order.
+type viewSet []*replicator.View
+
+func (vs viewSet) names() []string {
+	names := make([]string, len(vs))
+	for i, v := range vs {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// areShadows reports whether the views are shadows of others; all are, or none.
+func (vs viewSet) areShadows() bool { return vs[0].Shadows != "" }
+
+// feeds reports whether a cell is one that any of the views is made of.
+func (vs viewSet) feeds(c replicator.Cell) bool {
+	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return v.Feeds(c) })
+}
+
+// reading are those that read a table.
+func (vs viewSet) reading(table string) (of viewSet) {
+	for _, v := range vs {
+		if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
+			of = append(of, v)
+		}
+	}
+	return of
+}
+
+// columns are the column values that the views want of a table; empty for all.
+func (vs viewSet) columns(table string) []string {
+	var columns []string
+	for _, v := range vs {
+		for _, f := range v.From {
+			switch {
+			case f.Table != table:
+			case f.Column == "":
+				return nil
+			case !slices.Contains(columns, f.Column):
+				columns = append(columns, f.Column)
+			}
+		}
+	}
+	return columns
+}
+
+// without are the views that are none of others.
+func (vs viewSet) without(others []*replicator.View) viewSet {
+	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return slices.Contains(others, v) })
+}

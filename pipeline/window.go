@@ -1,0 +1,89 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"replicator"
+)
+
+// window notes which cells the tail touches while a chunk of a scan is read. While the chunk is on its way that may be
+// any; once it is here only its own cells matter, and only what stands behind its Low: a tail that comes from far
+// behind would else have the window hold all that it passes.
+type window struct {
+	active  atomic.Bool
+	mu      sync.Mutex
+	touched map[replicator.Cell]int64 // the latest order
+	cells   map[replicator.Cell]bool  // of the chunk; nil: it is not here yet
+	low     int64
+	high    int64         // 0: not known yet
+	passed  chan struct{} // closed once the tail has passed high
+}
+
+func (w *window) open() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touched, w.cells, w.high, w.passed = map[replicator.Cell]int64{}, nil, 0, make(chan struct{})
+	w.active.Store(true)
+}
+
+func (w *window) close() {
+	w.active.Store(false)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touched, w.cells, w.passed = nil, nil, nil
+}
+
+// touch is called by the tail for every change.
+func (w *window) touch(c *replicator.Change) {
+	if !w.active.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.touched == nil || w.cells != nil && (c.Order <= w.low || !w.cells[c.Cell]) {
+		return
+	}
+	w.touched[c.Cell] = max(w.touched[c.Cell], c.Order)
+}
+
+// reached is called by the tail for every transaction end.
+func (w *window) reached(order int64) {
+	if !w.active.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.passed != nil && w.high != 0 && order >= w.high {
+		close(w.passed)
+		w.passed = nil
+	}
+}
+
+// wait returns which of a chunk's cells the tail, which stands at committed, touched after low, once it has passed
+// high.
+func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator.Cell]bool, committed *atomic.Int64) (
+	map[replicator.Cell]bool, error,
+) {
+	w.mu.Lock()
+	w.low, w.high, w.cells = low, high, cells
+	passed := w.passed
+	maps.DeleteFunc(w.touched, func(c replicator.Cell, order int64) bool { return order <= low || !cells[c] })
+	w.mu.Unlock()
+	if committed.Load() < high { // read after high was set: the tail either stands there already, or will see high
+		select {
+		case <-passed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	touched := make(map[replicator.Cell]bool, len(w.touched))
+	for c := range w.touched {
+		touched[c] = true
+	}
+	return touched, nil
+}

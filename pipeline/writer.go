@@ -1,0 +1,217 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"replicator"
+)
+
+// writer is what all lanes of a session do with their batches: it has no state, and is used by each lane's goroutine.
+type writer struct {
+	cfg       *Config
+	views     viewSet
+	evaluator replicator.Evaluator
+	progress  *progress
+	meter     *meter
+	reader    replicator.Reader
+	target    replicator.Target
+	budget    *budget
+	letters   *letters
+	lanes     *lanes
+}
+
+// apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns
+// nil.
+//
+// What bodies come to was not charged when they were read: compressed ones, and pickles that name one value many times,
+// may be a thousand times their size. So a batch is cut where its contributions become too large.
+func (w *writer) apply(ctx context.Context, batch []*pending) error {
+	looks, err := w.looks(ctx, batch)
+	if err != nil {
+		return err
+	}
+	b := &opBatch{
+		ops: make([]replicator.Op, 0, len(batch)), rows: make([]*replicator.Row, 0, len(batch)),
+		changes: make([]*pending, 0, len(batch)),
+	}
+	for _, p := range batch {
+		switch {
+		case looks[p.cell] != nil:
+			continue
+		case p.put != nil:
+			op := replicator.Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}
+			w.evaluate(b, p, op, p.put)
+		case p.goneAt != 0:
+			op := replicator.Op{Cell: p.cell, Version: replicator.NoVersion, AsOf: p.goneAt, Rewrite: p.rewrite}
+			w.evaluate(b, p, op, nil)
+		default:
+			b.changes = append(b.changes, p) // an archived version: nothing changes
+		}
+		if err := w.writeFull(ctx, b); err != nil {
+			return err
+		}
+	}
+	if len(looks) > 0 {
+		if err := w.applyLooks(ctx, b, looks); err != nil {
+			return err
+		}
+	}
+	return w.write(ctx, b)
+}
+
+// opBatch is what goes into one call of Target.Apply.
+type opBatch struct {
+	ops     []replicator.Op
+	rows    []*replicator.Row // of each op; nil where the cell is gone
+	changes []*pending        // that the ops are made of, with those that come to nothing
+	size    int64             // of the ops' contributions, and of rows that a look read: what was not taken from the budget
+}
+
+// evaluate adds an op with what its row contributes.
+func (w *writer) evaluate(b *opBatch, p *pending, op replicator.Op, row *replicator.Row) {
+	// In a repair what the tail brings is written, too: the scan's row of the cell will be stale.
+	op.Rewrite = op.Rewrite || w.progress.repairing()
+	op.Values = w.evaluator.Evaluate(op.Cell, row)
+	for _, v := range op.Values {
+		b.size += v.Size()
+	}
+	b.ops, b.rows, b.changes = append(b.ops, op), append(b.rows, row), append(b.changes, p)
+}
+
+// applyLooks reads what remains of cells from the source, no more at a time than a batch has room for.
+func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicator.Cell]*pending) error {
+	cells := slices.Collect(maps.Keys(looks))
+	for len(cells) > 0 {
+		newest, asOf, err := w.reader.Newest(ctx, cells, w.share()-b.size)
+		if err != nil {
+			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
+		}
+		for i, row := range newest {
+			p := looks[cells[i]]
+			op := replicator.Op{Cell: cells[i], Version: replicator.NoVersion, AsOf: asOf, Rewrite: p.rewrite}
+			if row != nil {
+				op.Version = row.Version
+				b.size += row.Size()
+			}
+			w.evaluate(b, p, op, row)
+			if err := w.writeFull(ctx, b); err != nil {
+				return err
+			}
+		}
+		cells = cells[len(newest):]
+	}
+	return nil
+}
+
+// share is what a lane's batch may come to beside what was taken from the budget: of all lanes, half as much again.
+func (w *writer) share() int64 { return max(w.budget.total/int64(2*len(w.lanes.shares)), 1) }
+
+// writeFull writes a batch that has become too large to gather more of it.
+func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
+	if b.size < w.share() {
+		return nil
+	}
+	return w.write(ctx, b)
+}
+
+// write applies a batch, and empties it.
+func (w *writer) write(ctx context.Context, b *opBatch) error {
+	if len(b.ops) > 0 {
+		began := time.Now()
+		applied, err := w.target.Apply(ctx, b.ops)
+		if err != nil {
+			return fmt.Errorf("sink %s: %w", w.cfg.Name, err)
+		}
+		w.cfg.Observer.Batch(w.cfg.Name, len(b.ops), time.Since(began))
+		if err := w.letters.update(ctx, b.ops, b.rows, applied); err != nil {
+			return err
+		}
+		w.count(b.changes, b.ops, applied)
+	}
+	var size int64
+	for _, p := range b.changes {
+		size += p.size
+		p.put = nil // the lane has the change until all that it took is applied
+	}
+	*b = opBatch{}
+	w.budget.give(size)
+	return nil
+}
+
+// looks returns the cells that must be read from the source: those of which a version was deleted that the sink may
+// stand at.
+func (w *writer) looks(ctx context.Context, batch []*pending) (map[replicator.Cell]*pending, error) {
+	var cells []replicator.Cell
+	var asked []*pending
+	for _, p := range batch {
+		if p.deleted != replicator.NoVersion {
+			cells, asked = append(cells, p.cell), append(asked, p)
+		}
+	}
+	if len(cells) == 0 {
+		return nil, nil
+	}
+	versions, err := w.target.Versions(ctx, cells)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: %w", w.cfg.Name, err)
+	}
+	looks := map[replicator.Cell]*pending{}
+	for i, p := range asked {
+		if p.deleted >= versions[i] {
+			looks[p.cell] = p
+		}
+	}
+	return looks, nil
+}
+
+// count tells the observer what a batch did.
+func (w *writer) count(batch []*pending, ops []replicator.Op, applied replicator.Applied) {
+	stale := map[int]bool{}
+	for _, i := range applied.Stale {
+		stale[i] = true
+	}
+	views := len(w.views)
+	puts, resets, old := make([]int, views), make([]int, views), make([]int, views)
+	for i, op := range ops {
+		for _, v := range op.Values {
+			switch {
+			case stale[i]:
+				old[v.View]++
+			case op.AsOf != 0:
+				resets[v.View]++
+			default:
+				puts[v.View]++
+			}
+		}
+	}
+	now := time.Now()
+	for i, v := range w.views {
+		w.meter.add(i, puts[i]+resets[i])
+		for _, c := range []struct {
+			n  int
+			do func(int)
+		}{
+			{puts[i], func(n int) { w.cfg.Observer.Applied(v.ShownAs(), "put", n) }},
+			{resets[i], func(n int) { w.cfg.Observer.Applied(v.ShownAs(), "reset", n) }},
+			{old[i], func(n int) { w.cfg.Observer.Stale(v.ShownAs(), n) }},
+		} {
+			if c.n > 0 {
+				c.do(c.n)
+			}
+		}
+	}
+	for _, p := range batch {
+		if p.since.IsZero() {
+			continue
+		}
+		for _, v := range w.views {
+			if v.Feeds(p.cell) {
+				w.cfg.Observer.Visible(v.ShownAs(), now.Sub(p.since))
+			}
+		}
+	}
+}
