@@ -50,8 +50,11 @@ func violation(pkg, imported string) string {
 		if helper {
 			return "test helpers are for tests"
 		}
-		if from == "service" && strings.HasPrefix(to, "sinks/") {
+		switch {
+		case from == "service" && strings.HasPrefix(to, "sinks/"):
 			return "the service is given its sinks by the program"
+		case from == "service" && strings.HasPrefix(imported, module+"/internal/servers"):
+			return "servers are for tests and the demo"
 		}
 		return "" // the demo and the benchmark run an example as it stands
 	case isProgram(to):
@@ -134,6 +137,7 @@ func TestViolation(t *testing.T) {
 		{module + "/bench", module + "/canal", true},
 		{module + "/service", module + "/canal", true},
 		{module + "/service", module + "/sinks/redis", false},
+		{module + "/service", module + "/internal/servers", false},
 		{module + "/cmd/replicator", module + "/service", true},
 		{module + "/server", module + "/service", false},
 		{module + "/config", module + "/cmd/replicator", false},
