@@ -1,4 +1,4 @@
-package codec
+package replicator_test
 
 import (
 	"math"
@@ -33,7 +33,7 @@ func TestAppendJSONIsExactAndSorted(t *testing.T) {
 		{map[string]any{"b": int64(1), "a": map[string]any{}}, `{"a":{},"b":1}`},
 	}
 	for _, tt := range tests {
-		if got := string(AppendJSON([]byte("~"), tt.value)); got != "~"+tt.want {
+		if got := string(replicator.AppendJSON([]byte("~"), tt.value)); got != "~"+tt.want {
 			t.Errorf("AppendJSON(%#v) = %s, want %s", tt.value, got, tt.want)
 		}
 	}

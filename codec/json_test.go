@@ -249,7 +249,7 @@ func FuzzJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		out := AppendJSON(nil, got)
+		out := replicator.AppendJSON(nil, got)
 		if !json.Valid(out) || !utf8.Valid(out) {
 			t.Fatalf("AppendJSON wrote %q", out)
 		}

@@ -241,7 +241,7 @@ func FuzzPickle(f *testing.F) {
 // checkModel fails unless v is made of the values that a decoder may give.
 func checkModel(t *testing.T, v any) {
 	t.Helper()
-	out := AppendJSON(nil, v)
+	out := replicator.AppendJSON(nil, v)
 	if !json.Valid(out) {
 		t.Fatalf("%#v has the JSON text %q", v, out)
 	}

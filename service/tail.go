@@ -9,7 +9,6 @@ import (
 
 	"replicator"
 	"replicator/canal"
-	"replicator/codec"
 )
 
 // Where a Tail may begin.
@@ -120,7 +119,7 @@ func (t *Tail) Change(_ context.Context, c *replicator.Change) error {
 	} else if c.Row != nil {
 		t.bodies.show(line, c.Row)
 	}
-	if _, err := t.out.Write(append(codec.AppendJSON(nil, line), '\n')); err != nil {
+	if _, err := t.out.Write(append(replicator.AppendJSON(nil, line), '\n')); err != nil {
 		return err
 	}
 	if t.lines++; t.Limit > 0 && t.lines >= t.Limit {

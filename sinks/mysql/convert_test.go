@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -95,6 +96,8 @@ var conversions = []struct {
 	{"JSON", map[string]any{"n": int64(9007199254740993), "a": []any{nil, true, "é\"<"}}, `{"a": [null, true, "é\"<"], "n": 9007199254740993}`},
 	{"JSON", "text", `"text"`}, {"JSON", []any{}, "[]"}, {"JSON", replicator.RawJSON(`{"k": 1}`), `{"k": 1}`}, {"JSON", "\xff", bad},
 	{"JSON", replicator.Number("0.1"), "0.1"}, {"JSON", []any{replicator.Number("12345678901234567890123")}, exactOnMariaDB},
+	{"JSON", []any{3.0, 1234567.0, 1.5}, "[3, 1234567, 1.5]"}, {"JSON", math.Inf(1), bad},
+	{"JSON", []any{replicator.RawJSON("{")}, bad}, {"JSON", replicator.RawJSON("{"), bad},
 }
 
 // What fits is stored unchanged, what doesn't is rejected; and nothing is left to the server that it would change.
