@@ -8,8 +8,8 @@ import (
 	"replicator"
 )
 
-// SinkType is a type of sink: what the file can say of such a sink and of its views, and how one is made. Each stands in
-// the sink's own package.
+// SinkType is a type of sink: what the file can say of such a sink and of its views, and how one is made. Each stands
+// in the sink's own package.
 type SinkType struct {
 	Name  string   // as the file has it: type = "NAME"
 	Keys  []string // of [sinks.*], besides type and timeout

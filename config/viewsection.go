@@ -97,7 +97,8 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 		done[table.Name] = true
 		for _, column := range columns {
 			if !slices.Contains(table.Key, column) {
-				s.Problem(key, "%q is not in the key of the table %s (%s): a %s's key is made of the table's key alone, so that it can't move; to find cells by a property use an index",
+				s.Problem(key, "%q is not in the key of the table %s (%s): a %s's key is made of the table's key alone, so that "+
+					"it can't move; to find cells by a property use an index",
 					column, table.Name, strings.Join(table.Key, ", "), s.View.Kind)
 				return
 			}

@@ -1,4 +1,5 @@
-// Package sinks lists the types of sink that the program has. A new one is a package beside the others, and a line here.
+// Package sinks lists the types of sink that the program has. A new one is a package beside the others, and a line
+// here.
 package sinks
 
 import (

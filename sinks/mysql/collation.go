@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/config"
 )
 
 // What is one key is what the source's own column takes for one. A target has to tell apart what the source does: where
@@ -15,11 +16,8 @@ import (
 // each change of one takes the other's away. So tables are created with binary collations, and one that somebody else
 // made is refused where its columns can't tell.
 
-// SourceColumn is a column of a source's table as information_schema shows it.
-type SourceColumn struct {
-	Name, Type         string // "id", "binary(16)"
-	Charset, Collation string // of text, ENUM and SET; else ""
-}
+// SourceColumn is a column of a source's table.
+type SourceColumn config.Column
 
 // kind is the type's name alone.
 func (c *SourceColumn) kind() string {

@@ -18,10 +18,10 @@ type Settings struct {
 
 	Table         string            `json:"table,omitempty"`          // TABLE, or DATABASE.TABLE
 	VersionColumn string            `json:"version_column,omitempty"` // takes the version; "": no column does
-	ShardOn       string            `json:"shard_on,omitempty"`       // the column whose value decides the shard; "": the view lives in the first
+	ShardOn       string            `json:"shard_on,omitempty"`       // whose value decides the shard; "": all is in the first
 	Create        bool              `json:"create,omitempty"`         // create the table if it is missing
 	Types         map[string]string `json:"types,omitempty"`          // of columns, for Create
-	Shards        []string          `json:"shards,omitempty"`         // the sink's, in order, that ShardOn counts; nil: it has one
+	Shards        []string          `json:"shards,omitempty"`         // that ShardOn counts, in order; nil: there is one
 }
 
 // Spread reports whether the view is kept in several shards.
@@ -47,7 +47,8 @@ func Type() config.SinkType {
 		Kinds: []config.Kind{
 			{Name: "index", Need: fields, May: columns},
 			{Name: "row", Need: fields, May: columns},
-			{Name: "counter", Need: []config.Key{{Name: "group", Example: groupExample}}, May: []string{"sum", "table", "shard_on", "create", "types"}},
+			{Name: "counter", Need: []config.Key{{Name: "group", Example: groupExample}},
+				May: []string{"sum", "table", "shard_on", "create", "types"}},
 		},
 		Read:     readConnection,
 		ReadView: readView,
@@ -70,7 +71,8 @@ func readConnection(s *config.Section) any {
 		}
 		for _, other := range c.Shards[:i] {
 			if shard.DSN != "" && shard.Address == other.Address && shard.Database == other.Database {
-				s.Problem("shards", "%s and %s are one database, %s at %s; give each shard its own", other.Name, shard.Name, shard.Database, shard.Address)
+				s.Problem("shards", "%s and %s are one database, %s at %s; give each shard its own",
+					other.Name, shard.Name, shard.Database, shard.Address)
 			}
 		}
 	}
@@ -177,7 +179,8 @@ func (r *viewReader) keyFrom() []replicator.Field {
 		}
 	}
 	if len(renamed) > 0 && len(renamed) != len(first.Key) {
-		r.Problem("key_column", "names %d columns, but the key of %s has %d: %s", len(renamed), first.Name, len(first.Key), strings.Join(first.Key, ", "))
+		r.Problem("key_column", "names %d columns, but the key of %s has %d: %s",
+			len(renamed), first.Name, len(first.Key), strings.Join(first.Key, ", "))
 		return nil
 	}
 	var from []replicator.Field
@@ -205,7 +208,8 @@ func (r *viewReader) shardOn(columns []string) {
 	case r.View.Kind == "counter" && on == r.View.Fields[len(r.View.Fields)-1].Name:
 		r.Problem("shard_on", "%q is the sum, which changes all the time: name a column of the group", on)
 	case r.View.Kind == "row" && !inKey && r.mergesCells():
-		r.Problem("shard_on", "%q is not a column of the key: the row is made of several cells, which would not meet in one shard; name a column of the key", on)
+		r.Problem("shard_on", "%q is not a column of the key: the row is made of several cells, which would not meet in one "+
+			"shard; name a column of the key", on)
 	}
 	if len(r.shards) > 1 {
 		for _, shard := range r.shards {
@@ -246,7 +250,8 @@ func (r *viewReader) create(columns []string) {
 	}
 	for _, f := range r.View.Fields {
 		if r.settings.Types[f.Name] == "" {
-			r.Problem("create", `the type of the column %s is missing; say types = { %s = "VARCHAR(254)" }`, f.Name, f.Name)
+			r.Problem("create", `the type of the column %s is missing; say types = { %s = "VARCHAR(254)" }`,
+				f.Name, f.Name)
 		}
 	}
 }
@@ -269,7 +274,8 @@ func (r *viewReader) loop() {
 	}
 }
 
-// places are the tables that hold the view: in each shard one, or only in the first. Two sinks may lead to one database.
+// places are the tables that hold the view: in each shard one, or only in the first. Two sinks may lead to one
+// database.
 func (r *viewReader) places() []string {
 	var places []string
 	for i, to := range r.shards {
@@ -282,7 +288,8 @@ func (r *viewReader) places() []string {
 		}
 		place := to.Address + "\x00" + table
 		if slices.Contains(places, place) {
-			r.Problem("table", "%q is one table for several shards of the sink; leave the database out, so that each has its own", r.settings.Table)
+			r.Problem("table", "%q is one table for several shards of the sink; leave the database out, so that each has its own",
+				r.settings.Table)
 			break
 		}
 		places = append(places, place)

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"replicator"
+	"replicator/config"
 )
 
 // Config is what a Sink is made of.
@@ -32,18 +32,8 @@ type Config struct {
 
 	Timeout time.Duration // after how long without an answer a connection is lost; 0: the constant Timeout
 
-	Names  Names        // finds what somebody else put into a view; nil: it is not looked for
+	Names  config.Names // finds what somebody else put into a view; nil: it is not looked for
 	Logger *slog.Logger // nil: none
-}
-
-// Names knows the names that the keys of views make.
-type Names interface {
-	// Begins is what all names of a view begin with; "" if that is nothing in particular.
-	Begins(v *replicator.View) string
-
-	// Entities says whether a name can be one that the view's key makes, and, of a hash or JSON view, whose it is then, in
-	// the form of replicator.Key.String.
-	Entities(v *replicator.View, name string) (entities []string, ok bool)
 }
 
 // Timeout is after how long without an answer a connection is lost, unless Config.Timeout says otherwise. A script

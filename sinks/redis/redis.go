@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/config"
 	"replicator/sinks/judge"
 )
 
@@ -24,7 +25,7 @@ type Sink struct {
 	tags    []string // where the copies of the marks stand in a cluster
 	log     *slog.Logger
 	rdb     redis.UniversalClient
-	names   Names // nil: strays are not looked for
+	names   config.Names // nil: strays are not looked for
 
 	apply, swapMarks, swapRecord, push script
 }

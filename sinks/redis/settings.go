@@ -132,11 +132,10 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	for _, u := range at.URLs {
 		c.URLs = append(c.URLs, u.Reveal())
 	}
-	names, err := o.Names(storedAs)
-	if err != nil {
+	var err error
+	if c.Names, err = o.Names(storedAs); err != nil {
 		return nil, err
 	}
-	c.Names = names
 	return New(c)
 }
 
