@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/checkpoint"
 	"replicator/config"
 	"replicator/internal/pause"
 	"replicator/pipeline"
@@ -29,22 +30,18 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 	if err := Define(setup.Config); err != nil {
 		return err
 	}
-	c := Client(setup.Config)
-	err := runsAsWritten(ctx, c, setup.Config, names)
-	if errors.Is(err, server.ErrUnknown) {
-		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file, then rebuild; "+
-			"with on_change = \"rebuild\" the reload rebuilds a view that changed", err)
-	}
-	if err == nil {
-		err = c.Rebuild(ctx, strings.Join(names, ","), how)
-	}
-	if errors.Is(err, server.ErrBusy) && how == (server.Rebuild{}) { // the same as is under way: that one is followed
-		err = rebuildOthers(ctx, c, names, how)
-	}
-	if errors.Is(err, server.ErrNotRunning) {
+	err := rebuildByOther(ctx, setup.Config, names, how, show)
+	for end := time.Now().Add(lockPatience); errors.Is(err, server.ErrNotRunning); {
 		err = rebuildAlone(ctx, setup, names, how, show)
-	} else if err == nil {
-		err = follow(ctx, show, names, c.Status)
+		if !errors.Is(err, checkpoint.ErrLocked) || time.Now().After(end) || pause.For(ctx, 100*time.Millisecond) != nil {
+			break
+		}
+		// Another one holds the store, and doesn't answer: it begins to listen just now, or ends.
+		if by := rebuildByOther(ctx, setup.Config, names, how, show); !errors.Is(by, server.ErrNotRunning) {
+			err = by
+		} else {
+			err = errors.Join(by, err)
+		}
 	}
 	if errors.Is(err, server.ErrInvalid) {
 		return InvalidError{err}
@@ -52,61 +49,68 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 	return err
 }
 
-// rebuildAlone runs the program for as long as the rebuild takes: what keeps other sinks' views is none of its
-// business, and may be down.
-func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
-	setup.Config = sinksOf(setup.Config, names)
-	s, err := New(ctx, setup, nil)
+// lockPatience is how long a rebuild waits for who holds the store to answer, or to let go of it.
+const lockPatience = 3 * time.Second
+
+// rebuildByOther has the process that runs rebuild views, and follows it. What is under way there is followed, too.
+func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how server.Rebuild, show Display) error {
+	c := Client(cfg)
+	err := runsAsWritten(ctx, c, cfg, names)
+	if errors.Is(err, server.ErrUnknown) {
+		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file, then rebuild; "+
+			"with on_change = \"rebuild\" the reload rebuilds a view that changed", err)
+	}
 	if err != nil {
 		return err
 	}
-	if err := s.checkFrom(ctx, names, how.From); err != nil {
-		return errors.Join(err, s.Close())
-	}
-	stop, stopNow := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(context.WithoutCancel(ctx), stop) }()
-	err = s.beginRebuild(ctx, names, how)
-	if errors.Is(err, pipeline.ErrRebuilding) {
-		show.Say("an interrupted rebuild continues where it stopped; " +
-			"what was changed by hand since then may need another one")
-		err = rebuildOthers(ctx, s, names, how)
-	}
-	if err == nil {
-		err = follow(ctx, show, names, s.Status)
-	}
-	if err == nil {
-		err = s.CatchUp(ctx, names...)
-	}
-	stopNow()
-	return errors.Join(err, <-done, s.Close())
-}
-
-// sinksOf is a configuration with no sinks but those of the named views.
-func sinksOf(cfg *config.Config, names []string) *config.Config {
-	some := *cfg
-	some.Sinks = slices.DeleteFunc(slices.Clone(cfg.Sinks), func(s config.Sink) bool {
-		return !slices.ContainsFunc(names, func(name string) bool { return cfg.View(name).Sink == s.Name })
-	})
-	return &some
-}
-
-// beginRebuild begins a rebuild of a program that is just starting. It gives up if a sink, or the source, does not
-// answer.
-func (s *Service) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
-	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
-	defer cancel()
-	err := s.Rebuild(patient, strings.Join(names, ","), how)
-	if patient.Err() == nil || ctx.Err() != nil {
+	before, err := Checkpoints(ctx, cfg)
+	if err != nil {
 		return err
 	}
-	views, statusErr := s.Status(ctx)
-	for _, v := range views {
-		if slices.Contains(names, v.View) && v.Error != "" {
-			return fmt.Errorf("view %s: %s", v.View, v.Error)
+	err = c.Rebuild(ctx, strings.Join(names, ","), how)
+	if errors.Is(err, server.ErrBusy) && how == (server.Rebuild{}) { // the same as is under way: that one is followed
+		err = rebuildOthers(ctx, c, names, how)
+	}
+	if err != nil {
+		return err
+	}
+	err = follow(ctx, show, names, func(ctx context.Context) ([]replicator.ViewStatus, error) {
+		views, err := c.Status(ctx)
+		var refused *server.AnswerError
+		if err != nil && !errors.As(err, &refused) && pause.For(ctx, 200*time.Millisecond) == nil {
+			views, err = c.Status(ctx) // a process that ends may cut off whoever asks at that moment
+		}
+		return views, err
+	})
+	if !errors.Is(err, server.ErrNotRunning) {
+		return err
+	}
+	after, err := Checkpoints(ctx, cfg)
+	switch {
+	case err != nil:
+		return err
+	case rebuilt(before, after, names):
+		show.Say("rebuilt: " + strings.Join(names, ", "))
+		return nil
+	}
+	return errors.New("the process that rebuilt has ended before that was done: " +
+		"`replicator run`, or `replicator rebuild` once more, goes on with it")
+}
+
+// rebuilt reports whether what was saved before and after says that views were rebuilt in between.
+func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
+	for _, now := range after {
+		name, shadow := strings.CutSuffix(now.View, replicator.ShadowSuffix)
+		if !slices.Contains(names, name) {
+			continue
+		}
+		i := slices.IndexFunc(before, func(c replicator.Checkpoint) bool { return c.View == name && c.Source == now.Source })
+		filled := i < 0 || before[i].Filling() || before[i].Epoch != now.Epoch
+		if shadow || now.Filling() || !filled {
+			return false
 		}
 	}
-	return errors.Join(err, statusErr)
+	return true
 }
 
 // rebuilder rebuilds views, in this process or in the one that runs.

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"replicator"
@@ -80,7 +81,9 @@ func (v Verification) shard(ctx context.Context, shard config.Shard,
 // fence waits for the running process, if there is one.
 func (v Verification) fence(ctx context.Context, o *inspection) func(context.Context) error {
 	c := Client(v.Config)
-	if _, err := c.Status(ctx); errors.Is(err, server.ErrNotRunning) {
+	running, err := c.Status(ctx)
+	kept := slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
+	if errors.Is(err, server.ErrNotRunning) || err == nil && !kept { // it may be there for a rebuild of another view
 		return nil
 	}
 	return func(ctx context.Context) error {

@@ -292,6 +292,31 @@ fields = ["username"]
 	}
 }
 
+// Asked again while it runs, the command follows the one that runs: also where that one does it by itself.
+func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	for i := range 60 {
+		l.put(string(rune('A'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
+	}
+	l.must("run", "--until-caught-up")
+	l.configure(cellViews, "[rebuild]\nrate = 60\n")
+	first := l.start("rebuild", "index_users_email", "-c", l.file())
+	again := l.start("rebuild", "index_users_email", "-c", l.file())
+	l.reaches("index_users_email", "rebuilding") // either may be the one that does it
+	third := l.run("rebuild", "index_users_email")
+	if code := first.wait(); code != 0 || again.wait() != 0 || third.code != 0 {
+		t.Errorf("exit status %d, %d and %d:\n%s%s%s", code, again.wait(), third.code, first.log.String(), again.log.String(), third.errors)
+	}
+	if n := len(l.rows("SHOW TABLES LIKE 'index_users_email%'")); n != 1 {
+		t.Errorf("%d tables", n)
+	}
+	for _, c := range []*process{first, again} {
+		if !strings.Contains(c.log.String(), "rebuilt: index_users_email") {
+			t.Errorf("it did not follow to the end:\n%s", c.log.String())
+		}
+	}
+}
+
 // A process that refused a changed file would rebuild what the file no longer says, and the next start would refuse it
 // again.
 func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {

@@ -1,0 +1,112 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+	"replicator/config"
+	"replicator/pipeline"
+	"replicator/server"
+)
+
+// rebuildAlone runs the program for as long as the rebuild takes: what keeps other sinks' views is none of its
+// business, and may be down.
+func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
+	setup.Config = sinksOf(setup.Config, names)
+	s, err := New(ctx, setup, nil)
+	if err != nil {
+		return err
+	}
+	if err := s.checkFrom(ctx, names, how.From); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	hangUp := s.listen()
+	stop, stopNow := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(context.WithoutCancel(ctx), stop) }()
+	err = s.beginRebuild(ctx, names, how)
+	if errors.Is(err, pipeline.ErrRebuilding) {
+		show.Say("an interrupted rebuild continues where it stopped; " +
+			"what was changed by hand since then may need another one")
+		err = rebuildOthers(ctx, s, names, how)
+	}
+	if err == nil {
+		err = follow(ctx, show, names, s.Status)
+	}
+	if err == nil {
+		err = s.CatchUp(ctx, names...)
+	}
+	if err == nil {
+		err = s.followOthers(ctx, show)
+	}
+	stopNow()
+	ended := <-done
+	hangUp()
+	return errors.Join(err, ended, s.Close())
+}
+
+// followOthers follows what others asked for meanwhile to its end.
+func (s *Service) followOthers(ctx context.Context, show Display) error {
+	views, err := s.Status(ctx)
+	var others []string
+	for _, v := range views {
+		if v.State == replicator.StateRebuilding {
+			others = append(others, v.View)
+		}
+	}
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	return follow(ctx, show, others, s.Status)
+}
+
+// listen lets the service be asked as one that runs for good is: whoever asks for the same rebuild meanwhile follows
+// this one. It returns how that ends. Where the address is taken, the work is done all the same.
+func (s *Service) listen() (hangUp func()) {
+	as := s.Config.HTTP
+	if as.Listen == "" {
+		return func() {}
+	}
+	h, err := server.Listen(as.Listen, as.Token.Reveal(), s, s.metrics)
+	if err != nil {
+		s.Log.Warn("the rebuild can't be asked for its status", "error", err)
+		return func() {}
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = h.Close(ctx) // what is still under way is cut off
+	}
+}
+
+// sinksOf is a configuration with no sinks but those of the named views.
+func sinksOf(cfg *config.Config, names []string) *config.Config {
+	some := *cfg
+	some.Sinks = slices.DeleteFunc(slices.Clone(cfg.Sinks), func(s config.Sink) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return cfg.View(name).Sink == s.Name })
+	})
+	return &some
+}
+
+// beginRebuild begins a rebuild of a program that is just starting. It gives up if a sink, or the source, does not
+// answer.
+func (s *Service) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
+	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
+	defer cancel()
+	err := s.Rebuild(patient, strings.Join(names, ","), how)
+	if patient.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	views, statusErr := s.Status(ctx)
+	for _, v := range views {
+		if slices.Contains(names, v.View) && v.Error != "" {
+			return fmt.Errorf("view %s: %s", v.View, v.Error)
+		}
+	}
+	return errors.Join(err, statusErr)
+}
