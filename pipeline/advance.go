@@ -26,15 +26,12 @@ const idleMark = time.Minute
 // saver moves the position that a session has applied, and writes it down. Its mutex lets one caller at a time do that:
 // Reader.Position wants orders that never fall.
 type saver struct {
-	cfg      *Config
-	progress *progress
-	notes    *notes
-	meter    *meter
-	reader   replicator.Reader
-	target   replicator.Target
-	lanes    *lanes
-	reach    *reach
-	goesOn   func() // told each interval that the session does what it is there for
+	*group
+	reader replicator.Reader
+	target replicator.Target
+	lanes  *lanes
+	reach  *reach
+	goesOn func() // told each interval that the session does what it is there for
 
 	mu        sync.Mutex
 	proved    bool                // the place where reading began was asked for since it was read

@@ -30,7 +30,8 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing
 	case c.Unmarked && (!known || m.Epoch < c.Epoch):
 		return c.Standing, nil
 	case m != nil && !same:
-		return c.Standing, fmt.Errorf("view %s: another definition of it is kept there now: %w", c.View, replicator.ErrSinkLost)
+		return c.Standing,
+			fmt.Errorf("view %s: another definition of it is kept there now: %w", c.View, replicator.ErrSinkLost)
 	case !known:
 		return c.Standing, fmt.Errorf("view %s: its mark is gone: %w", c.View, replicator.ErrSinkLost)
 	}

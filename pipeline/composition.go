@@ -13,13 +13,7 @@ import (
 // composition decides which views run together: it launches, ends, parts and joins runs. The supervisor's goroutine
 // alone uses it.
 type composition struct {
-	cfg      *Config
-	planner  *planner
-	shown    *shown
-	news     *letterNews
-	runs     *runs
-	rebuilds *rebuilds
-
+	*shared
 	lifetime context.Context // of the runs: they end at once when it is done
 	running  sync.WaitGroup
 }
@@ -31,8 +25,10 @@ func (c *composition) newRun(views viewSet, from []replicator.Checkpoint) (*run,
 		return nil, err
 	}
 	r := &run{
-		cfg: c.cfg, planner: c.planner, shown: c.shown, news: c.news, views: views, evaluator: evaluator,
-		progress: newProgress(views, from), notes: newNotes(from), meter: newMeter(len(views), c.cfg.Interval),
+		group: &group{
+			shared: c.shared, views: views, evaluator: evaluator,
+			progress: newProgress(views, from), notes: newNotes(from), meter: newMeter(len(views), c.cfg.Interval),
+		},
 		done: make(chan struct{}), state: replicator.StateStarting,
 	}
 	r.stopping, r.stop = context.WithCancel(context.Background())
@@ -133,8 +129,8 @@ func (c *composition) part(ctx context.Context) error {
 		stood := r.progress.checkpoints()
 		var parted []*run
 		for _, views := range groups {
-			c.cfg.Log.Warn("views part from the others of their sink", "sink", c.cfg.Name, "views", viewSet(views).names(),
-				"reason", reason)
+			c.cfg.Log.Warn("views part from the others of their sink", "sink", c.cfg.Name,
+				"views", viewSet(views).names(), "reason", reason)
 			next, err := c.newRun(views, checkpointsOf(views, stood))
 			if err != nil {
 				return err

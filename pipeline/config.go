@@ -28,8 +28,8 @@ type Config struct {
 	Drain    time.Duration // the longest that a stop waits for what is in flight; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit
 
-	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that writes
-	// to the source itself: its writes would move the position.
+	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that
+	// writes to the source itself: its writes would move the position.
 	SavesIdle bool
 }
 

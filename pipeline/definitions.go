@@ -36,9 +36,9 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	return now, nil
 }
 
-// load gives views the fingerprints that they have with what their tables are now. One that the sink or the store
+// update gives views the fingerprints that they have with what their tables are now. One that the sink or the store
 // knows, and that means the same, is kept as they know it.
-func (d *definitions) load(ctx context.Context, views []*replicator.View, known *remembered) error {
+func (d *definitions) update(ctx context.Context, views []*replicator.View, known *remembered) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
 		return err

@@ -4,24 +4,25 @@
 //
 // # A row's way
 //
-//		Reader.Read ─► tail ─► intake ─► lane ─► writer: Evaluate ─► Target.Apply ─► low water ─► saver: Target.Mark, Store.Save
+//	Reader.Read ─► tail, intake ─► lane ─► writer: Evaluate, Target.Apply ─► saver: low water, Target.Mark, Store.Save
 //
-//	  - A Pipeline owns the views of one sink that run together, for one source: a reader, lanes, a position in the log.
-//	    Pipelines share nothing, so a sink that is down, slow or full delays no other.
-//	  - The reader's goroutine hands changes to lanes by the hash of their key. A full memory budget blocks it.
-//	  - A lane keeps the newest pending change of each cell and has one batch in flight: as soon as one returns the next is
-//	    taken. Bodies are decoded after this coalescing.
-//	  - The lowest position that all lanes have reached is the applied position. Once a second it is marked in the sink,
-//	    then saved in the store. There is no other place that saves positions.
+// A Pipeline owns the views of one sink that run together, for one source: a reader, lanes, a position in the log.
+// Pipelines share nothing, so a sink that is down, slow or full delays no other.
+//
+// The reader's goroutine hands changes to lanes by the hash of their key. A full memory budget blocks it. A lane keeps
+// the newest pending change of each cell and has one batch in flight: as soon as one returns the next is taken. Bodies
+// are decoded after this coalescing. The lowest position that all lanes have reached is the applied position. Once a
+// second it is marked in the sink, then saved in the store. There is no other place that saves positions.
 //
 // # Who owns what
 //
-//   - The supervisor, which only Pipeline.Run's goroutine uses, makes, ends, parts and joins runs (composition) and takes
-//     rebuilds through their life (due, rebuilder, swapper). What others ask of it (Pause, Rebuild, …) is queued.
-//   - What others may see meanwhile (runs, rebuilds, stopped, shown) are lists that guard themselves.
+//   - The supervisor belongs to the goroutine of Pipeline.Run. With its parts it makes, ends, parts and joins runs
+//     (composition) and takes rebuilds through their life (due, rebuilder, swapper). What others ask of it (Pause,
+//     Rebuild, …) is queued.
+//   - What all goroutines of a pipeline share (runs, rebuilds, stopped, shown, …) guards itself by a mutex.
 //   - A run is a set of views that share a reader; its goroutine opens one session after another until it is ended. How
-//     far its views are outlives sessions (progress, notes, meter).
-//   - A session lives until its first error. It owns its goroutines (one reader, one that fills, one that compares dead
+//     far its views are outlives sessions (group).
+//   - A session lives until its first error. It owns its goroutines (one reader, one that fills, one that checks dead
 //     letters, the lanes, one that advances the checkpoint) and waits for them.
 //
 // # Where a run begins

@@ -15,28 +15,29 @@ import (
 // due are the rebuilds that begin, or go on, without anybody asking: those that were under way when the program ended,
 // and those of views whose definition changed. The supervisor's goroutine alone uses it.
 type due struct {
+	*shared
 	rebuilder *rebuilder
 	changed   []string  // views that are to be rebuilt because their definition changed
-	begun     bool      // rebuilds that were under way go on, and those of changed views have begun
+	done      bool      // those that were under way go on, and those of changed views have begun
 	retryAt   time.Time // when that is tried again
 }
 
 // add has views rebuilt whose definition changed.
 func (d *due) add(views ...string) {
 	if len(views) > 0 {
-		d.changed, d.begun = append(d.changed, views...), false
+		d.changed, d.done = append(d.changed, views...), false
 	}
 }
 
 // begin goes on with the rebuilds that were under way, and begins those of views whose definition changed. Where that
 // fails the other views go on, and it is tried again.
 func (d *due) begin(ctx context.Context) error {
-	if d.begun || time.Now().Before(d.retryAt) {
+	if d.done || time.Now().Before(d.retryAt) {
 		return nil
 	}
 	err := d.resume(ctx)
 	changed := slices.DeleteFunc(slices.Clone(d.changed), func(name string) bool {
-		b := d.rebuilder.rebuilds.of(name)
+		b := d.rebuilds.of(name)
 		return b != nil && !b.run.redefined()
 	})
 	refused := map[string]error{}
@@ -50,22 +51,21 @@ func (d *due) begin(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		d.begun = true
+		d.done = true
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
 		d.retryAt = time.Now().Add(retryPause)
-		d.rebuilder.cfg.Log.Error("rebuilds can't go on or begin yet", "sink", d.rebuilder.cfg.Name, "retry_in", retryPause,
-			"error", err)
+		d.cfg.Log.Error("rebuilds can't go on or begin yet", "sink", d.cfg.Name, "retry_in", retryPause, "error", err)
 	}
 	for _, name := range d.changed {
 		reason := refused[name]
 		if !replicator.IsFatal(reason) {
 			reason = nil
 		}
-		d.rebuilder.stopped.setFailed(name, reason)
+		d.stopped.setFailed(name, reason)
 	}
-	if d.begun {
+	if d.done {
 		d.changed = nil
 	}
 	return nil
@@ -92,39 +92,38 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 // resume goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a
 // mark was swapped in, or discarded, before the checkpoint could be removed.
 func (d *due) resume(ctx context.Context) error {
-	cfg := d.rebuilder.cfg
-	shadower, ok := cfg.Sink.(replicator.Shadower)
+	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {
 		return nil
 	}
-	known, err := d.rebuilder.planner.remember(ctx)
+	known, err := d.planner.remember(ctx)
 	if err != nil {
 		return err
 	}
 	var shadows []replicator.Checkpoint
 	for _, c := range known.saved {
 		name, is := strings.CutSuffix(c.View, replicator.ShadowSuffix)
-		v := cfg.view(name)
-		if !is || v == nil || c.Source != cfg.Source.Name() || d.rebuilder.rebuilds.of(name) != nil {
+		v := d.cfg.view(name)
+		if !is || v == nil || c.Source != d.cfg.Source.Name() || d.rebuilds.of(name) != nil {
 			continue
 		}
 		_, m := known.of(c.View)
 		switch {
 		case m == nil:
-			err = inherit(ctx, cfg.Store, v)
+			err = inherit(ctx, d.cfg.Store, v)
 		case !replicator.SameDefinition(c.Fingerprint, v.Fingerprint):
-			err = errors.Join(shadower.Discard(ctx, []*replicator.View{v}), cfg.Store.Forget(ctx, c.View))
+			err = errors.Join(shadower.Discard(ctx, []*replicator.View{v}), d.cfg.Store.Forget(ctx, c.View))
 		default:
 			shadows = append(shadows, c)
 		}
 		if err != nil {
-			return fmt.Errorf("sink %s: removing what is left of a rebuild of view %s: %w", cfg.Name, name, err)
+			return fmt.Errorf("sink %s: removing what is left of a rebuild of view %s: %w", d.cfg.Name, name, err)
 		}
 	}
 	for _, group := range together(shadows) {
 		b := &rebuild{}
 		for _, c := range group {
-			v := cfg.view(strings.TrimSuffix(c.View, replicator.ShadowSuffix))
+			v := d.cfg.view(strings.TrimSuffix(c.View, replicator.ShadowSuffix))
 			b.views, b.shadows = append(b.views, v), append(b.shadows, shadower.Shadow(v))
 		}
 		if err := d.rebuilder.launchShadows(b, group); err != nil {
@@ -138,11 +137,11 @@ func (d *due) resume(ctx context.Context) error {
 // says so. The others stay failed until somebody acts.
 func (d *due) findRedefined(ctx context.Context) {
 	var candidates []*replicator.View
-	for _, r := range d.rebuilder.composition.runs.all() {
+	for _, r := range d.runs.all() {
 		if !r.redefined() {
 			continue
 		}
-		for _, v := range d.rebuilder.cfg.Views {
+		for _, v := range d.cfg.Views {
 			runs := func(own *replicator.View) bool { return own.Name == v.Name || own.Shadows == v.Name }
 			if v.OnChange == "rebuild" && !slices.Contains(d.changed, v.Name) && slices.ContainsFunc(r.views, runs) {
 				candidates = append(candidates, v)
@@ -152,7 +151,7 @@ func (d *due) findRedefined(ctx context.Context) {
 	if len(candidates) == 0 {
 		return
 	}
-	now, err := d.rebuilder.planner.definitions.current(ctx, candidates)
+	now, err := d.planner.definitions.current(ctx, candidates)
 	if err != nil {
 		return // the run says why it doesn't go on; it is asked again in a moment
 	}

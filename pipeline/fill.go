@@ -13,14 +13,12 @@ import (
 // their chunk was read, so that whatever the tail brings later is judged against them by State.Next like everything
 // else. One goroutine alone uses it.
 type filler struct {
-	cfg      *Config
-	views    viewSet
-	progress *progress
-	reader   replicator.Reader
-	intake   *intake
-	reach    *reach
-	window   *window
-	sweeper  *sweeper
+	*group
+	reader  replicator.Reader
+	intake  *intake
+	reach   *reach
+	window  *window
+	sweeper *sweeper
 }
 
 // fill takes the fill to its end, and reports whether there was one to end.

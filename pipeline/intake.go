@@ -12,7 +12,7 @@ import (
 // from the memory budget, which blocks who brings them while it is full, and go to the lane of their key. It has no
 // state of its own, and may be used by several goroutines.
 type intake struct {
-	views     viewSet
+	*group
 	budget    *budget
 	lanes     *lanes
 	spellings *spellings
@@ -64,9 +64,7 @@ func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 
 // tail takes in what the reader brings. It implements replicator.Handler, and the reader's goroutine alone uses it.
 type tail struct {
-	cfg    *Config
-	views  viewSet
-	notes  *notes
+	*group
 	reader replicator.Reader
 	intake *intake
 	reach  *reach
@@ -100,7 +98,7 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	of := t.views.reading(table)
 	t.notes.setSwapped(of, order)
 	t.cfg.Log.Warn("another table was renamed into a watched one's place: going on with it; "+
-		"its views are compared with it and repaired", "sink", t.cfg.Name, "source", t.cfg.Source.Name(), "table", table,
-		"position", t.reader.Locate(order), "views", of.names())
+		"its views are compared with it and repaired", "sink", t.cfg.Name, "source", t.cfg.Source.Name(),
+		"table", table, "position", t.reader.Locate(order), "views", of.names())
 	return nil
 }

@@ -35,8 +35,8 @@ type pending struct {
 	since time.Time       // when the oldest change was committed; zero for rows of a scan
 	size  int64           // taken from the budget
 
-	// A delete of a version that may have been the newest: the cell must be looked at. deleted is the highest such version
-	// (NoVersion: none), deletedAt the place of the latest such delete.
+	// A delete of a version that may have been the newest: the cell must be looked at. deleted is the highest such
+	// version (NoVersion: none), deletedAt the place of the latest such delete.
 	deleted   int64
 	deletedAt int64
 
@@ -52,8 +52,10 @@ type waiter struct {
 }
 
 func newLane(b *budget, r *reach, apply func(context.Context, []*pending) error) *lane {
-	return &lane{budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), pending: map[replicator.Cell]*pending{},
-		at: r.committed.Load()}
+	return &lane{
+		budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1),
+		pending: map[replicator.Cell]*pending{}, at: r.committed.Load(),
+	}
 }
 
 // add makes c pending; size was taken from the budget for it, and what of that is no longer needed is given back.

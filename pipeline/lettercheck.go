@@ -21,7 +21,8 @@ func (l *letters) compare(ctx context.Context) error {
 			continue
 		}
 		if err := l.compareView(ctx, i); err != nil {
-			return fmt.Errorf("view %s: comparing its dead letters with what sink %s knows of them: %w", v.Name, l.cfg.Name, err)
+			return fmt.Errorf("view %s: comparing its dead letters with what sink %s knows of them: %w",
+				v.Name, l.cfg.Name, err)
 		}
 		l.notes.setLettersKnown(v.Name)
 	}

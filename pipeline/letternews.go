@@ -43,8 +43,8 @@ func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 	}
 	n.told[kind] = &toldLetters{at: time.Now()}
 	n.cfg.Log.Warn("a change became a dead letter, and the view goes on without it: see `replicator deadletters list`",
-		"sink", n.cfg.Name, "view", view, "kind", by, "table", l.Cell.Table, "key", l.Cell.Key.String(), "column", l.Cell.Column,
-		"position", l.Position, "reason", l.Reason)
+		"sink", n.cfg.Name, "view", view, "kind", by, "table", l.Cell.Table, "key", l.Cell.Key.String(),
+		"column", l.Cell.Column, "position", l.Position, "reason", l.Reason)
 }
 
 // tell says how many more there were of the kinds whose minute is over.

@@ -11,10 +11,7 @@ import (
 
 // letters keeps the store's dead letters as the sink is. It has no state, and is used by each lane's goroutine.
 type letters struct {
-	cfg    *Config
-	news   *letterNews
-	views  viewSet
-	notes  *notes
+	*group
 	reader replicator.Reader
 	target replicator.Target
 	intake *intake
@@ -23,7 +20,9 @@ type letters struct {
 // update buries what could not be computed or written, and raises the dead letters that something newer made obsolete:
 // both before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead
 // letter.
-func (l *letters) update(ctx context.Context, ops []replicator.Op, rows []*replicator.Row, applied replicator.Applied) error {
+func (l *letters) update(
+	ctx context.Context, ops []replicator.Op, rows []*replicator.Row, applied replicator.Applied,
+) error {
 	type place struct{ op, view int }
 	bad, dead := map[place]bool{}, map[place]bool{}
 	var buried []replicator.DeadLetter
@@ -122,7 +121,9 @@ func rawRow(row *replicator.Row) []byte {
 
 // lookAtUnburied looks at the cells of stale ops that the view knows to be dead and the store has no letter of: another
 // replicator was told first. Not at those that were looked at just now: that would find the same.
-func (l *letters) lookAtUnburied(ctx context.Context, ops []replicator.Op, rows []*replicator.Row, dead []replicator.ValueAt) error {
+func (l *letters) lookAtUnburied(
+	ctx context.Context, ops []replicator.Op, rows []*replicator.Row, dead []replicator.ValueAt,
+) error {
 	for _, d := range dead {
 		op, v := ops[d.Op], l.views[d.View]
 		if op.AsOf != 0 || rows[d.Op] == nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// meter counts the changes of a run that were applied, by view, and says how many that are a second. What is counted are
-// atomics, the rates are guarded by a mutex.
+// meter counts the changes of a run that were applied, by view, and says how many that are a second. What is counted
+// are atomics, the rates are guarded by a mutex.
 type meter struct {
 	applied  []atomic.Int64
 	interval time.Duration // between ticks
@@ -21,7 +21,8 @@ type meter struct {
 
 func newMeter(views int, interval time.Duration) *meter {
 	return &meter{
-		applied: make([]atomic.Int64, views), interval: interval, counts: make([]int64, views), rates: make([]float64, views),
+		applied: make([]atomic.Int64, views), interval: interval,
+		counts: make([]int64, views), rates: make([]float64, views),
 	}
 }
 

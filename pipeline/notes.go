@@ -11,7 +11,7 @@ import (
 // mutex, which may be taken while that of a progress is held.
 type notes struct {
 	mu      sync.Mutex
-	swapped map[string]int64 // by view: where a table of its was replaced by another one, until it is compared with the source
+	swapped map[string]int64 // by view: where a table of its was replaced by another one, until the two are compared
 	letters map[string]bool  // by view: the store was told which cells the sink knows to be dead letters
 	dirty   bool             // they changed since they were marked last
 }
@@ -34,8 +34,8 @@ func (n *notes) addTo(c *replicator.Checkpoint) {
 	c.Swapped, c.Letters = n.swapped[c.View], n.letters[c.View]
 }
 
-// lastSwap is the latest place of a swap that a view is to be compared for, as it is to be marked: there is one mark for
-// all, and where the store is lost a view may be compared for nothing.
+// lastSwap is the latest place of a swap that a view is to be compared for, as it is to be marked: there is one mark
+// for all, and where the store is lost a view may be compared for nothing.
 func (n *notes) lastSwap() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,8 +61,8 @@ func (n *notes) setSwapped(views viewSet, order int64) {
 	}
 }
 
-// swapsInto adds the views that are to be compared with the source to others.
-func (n *notes) swapsInto(all map[string]int64) {
+// addSwaps adds the views that are to be compared with the source to others.
+func (n *notes) addSwaps(all map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.Copy(all, n.swapped)

@@ -12,32 +12,40 @@ import (
 // behind, runs by itself until it has caught up and joins the others: both are drained, and the union starts at the
 // lower of their positions, where repeating a little does no harm.
 //
-// It is what others ask things of; its methods may be called from any goroutine. What they want changed is queued for
-// the supervisor, which Run's goroutine owns. What they want to know is in the other fields: each guards itself.
+// Its methods may be called from any goroutine. What they are to change is queued for the supervisor, which Run's
+// goroutine owns; what they are to tell is in shared.
 type Pipeline struct {
 	Config
+	*shared
+	asks chan ask
+}
 
+// shared is what the goroutines of a pipeline share: its configuration, which is not changed, and what guards itself.
+type shared struct {
+	cfg      *Config
 	planner  *planner
 	runs     *runs
 	rebuilds *rebuilds
 	stopped  *stopped
 	shown    *shown
-	asks     chan ask
+	news     *letterNews
 }
 
 // New makes a pipeline, which does nothing until Run is called.
 func New(c Config) *Pipeline {
 	c.setDefaults()
-	p := &Pipeline{
-		Config: c, runs: &runs{}, rebuilds: &rebuilds{}, stopped: newStopped(), shown: newShown(), asks: make(chan ask),
+	p := &Pipeline{Config: c, asks: make(chan ask)}
+	cfg := &p.Config
+	p.shared = &shared{
+		cfg: cfg, planner: &planner{cfg: cfg, definitions: &definitions{cfg: cfg}},
+		runs: &runs{}, rebuilds: &rebuilds{}, stopped: newStopped(), shown: newShown(), news: newLetterNews(cfg),
 	}
-	p.planner = &planner{cfg: &p.Config, definitions: &definitions{cfg: &p.Config}}
 	return p
 }
 
 // Run runs until stop is done (then it drains and returns nil) or ctx is done (it returns at once).
 func (p *Pipeline) Run(ctx, stop context.Context) error {
-	return newSupervisor(p).run(ctx, stop, p.asks)
+	return newSupervisor(p.shared).run(ctx, stop, p.asks)
 }
 
 // ask is a request to the goroutine that owns the supervisor.
@@ -69,8 +77,8 @@ func (p *Pipeline) Keeps(view string) bool { return p.view(view) != nil }
 type RebuildMode int
 
 const (
-	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up. A view whose target has
-	// what is not the view's is rebuilt in place, which keeps that.
+	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up. A view whose target
+	// has what is not the view's is rebuilt in place, which keeps that.
 	BySwap RebuildMode = iota
 	// InPlace puts every row into the live view, whatever it is believed to hold, and then looks at whatever was not
 	// confirmed.
@@ -90,7 +98,9 @@ var (
 // from is where the scan of each table begins: a Chunk's Next, "" for offset zero. Only a rebuild in place can begin
 // later: what stands before is kept as it is, as far as the source confirms it.
 func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
-	return p.ask(ctx, func(ctx context.Context, s *supervisor) error { return s.rebuilder.begin(ctx, names, mode, from) })
+	return p.ask(ctx, func(ctx context.Context, s *supervisor) error {
+		return s.rebuilder.begin(ctx, names, mode, from)
+	})
 }
 
 // Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it. A rebuild in
@@ -122,7 +132,7 @@ func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {
 		if !r.views.areShadows() {
-			r.notes.swapsInto(all)
+			r.notes.addSwaps(all)
 		}
 	}
 	return all

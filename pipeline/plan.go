@@ -33,7 +33,7 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 		return nil, err
 	}
 	known.saved = saved
-	if err := p.planner.definitions.load(ctx, p.Views, known); err != nil {
+	if err := p.planner.definitions.update(ctx, p.Views, known); err != nil {
 		return nil, err
 	}
 	plan := map[string]Planned{}

@@ -96,7 +96,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	if err != nil {
 		return nil, err
 	}
-	if err := p.definitions.load(ctx, views, known); err != nil {
+	if err := p.definitions.update(ctx, views, known); err != nil {
 		return nil, err
 	}
 	next := &plan{views: views, failed: map[string]error{}}
@@ -148,7 +148,9 @@ var errChanged = errors.New("its definition changed")
 
 // place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if
 // it has to be rebuilt.
-func (p *planner) place(v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark) (*replicator.Checkpoint, error) {
+func (p *planner) place(
+	v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark,
+) (*replicator.Checkpoint, error) {
 	if m != nil && m.Err != nil {
 		return nil, p.cfg.unread(m)
 	}
@@ -157,7 +159,9 @@ func (p *planner) place(v *replicator.View, c *replicator.Checkpoint, m *replica
 	sameSaved, sameMark := c == nil || same(c.Fingerprint), m == nil || same(m.Fingerprint)
 	changed := !sameSaved || !sameMark
 	atMark := func() *replicator.Checkpoint {
-		return &replicator.Checkpoint{View: v.Name, Source: p.cfg.Source.Name(), Fingerprint: v.Fingerprint, Standing: m.Standing}
+		return &replicator.Checkpoint{
+			View: v.Name, Source: p.cfg.Source.Name(), Fingerprint: v.Fingerprint, Standing: m.Standing,
+		}
 	}
 	switch {
 	case changed && sameMark && marked:
@@ -184,16 +188,19 @@ func (p *planner) place(v *replicator.View, c *replicator.Checkpoint, m *replica
 		return &at, nil
 	}
 	if p.cfg.OnLost == "rebuild" {
-		p.cfg.Log.Warn("the sink holds nothing of the view any more: it is filled anew", "sink", p.cfg.Name, "view", v.Name)
+		p.cfg.Log.Warn("the sink holds nothing of the view any more: it is filled anew", "sink", p.cfg.Name,
+			"view", v.Name)
 		return nil, nil
 	}
-	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more, but its checkpoint says that it "+
-		"was kept there; `replicator checkpoint reset %s` fills it anew, on_lost = \"rebuild\" does so by itself: %w",
-		p.cfg.Name, v.Name, err))
+	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more, but its checkpoint says that "+
+		"it was kept there; `replicator checkpoint reset %s` fills it anew, on_lost = \"rebuild\" does so by itself: "+
+		"%w", p.cfg.Name, v.Name, err))
 }
 
 // first is the checkpoint of views that there was nothing of before, as StartAt says.
-func (p *planner) first(ctx context.Context, views []*replicator.View, known []replicator.Position) (c replicator.Checkpoint, err error) {
+func (p *planner) first(
+	ctx context.Context, views []*replicator.View, known []replicator.Position,
+) (c replicator.Checkpoint, err error) {
 	c.Source, c.Unmarked = p.cfg.Source.Name(), true
 	switch p.cfg.StartAt {
 	case "earliest":
@@ -206,8 +213,11 @@ func (p *planner) first(ctx context.Context, views []*replicator.View, known []r
 	return c, ofPosition(err)
 }
 
-// afterReset is the checkpoint of views that were reset: they begin as StartAt says, and a fill rewrites what they hold.
-func (p *planner) afterReset(ctx context.Context, views []*replicator.View, known []replicator.Position) (replicator.Checkpoint, error) {
+// afterReset is the checkpoint of views that were reset: they begin as StartAt says, and a fill rewrites what they
+// hold.
+func (p *planner) afterReset(
+	ctx context.Context, views []*replicator.View, known []replicator.Position,
+) (replicator.Checkpoint, error) {
 	c, err := p.first(ctx, views, known)
 	if c.Repair = c.Filling(); !c.Repair {
 		c.Epoch = p.nextEpoch() // the mark that says so counts until there is a later one
@@ -217,7 +227,9 @@ func (p *planner) afterReset(ctx context.Context, views []*replicator.View, know
 
 // fill is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or
 // that changed, too: StartAt says only where new ones begin.
-func (p *planner) fill(ctx context.Context, views []*replicator.View, known []replicator.Position) (c replicator.Checkpoint, err error) {
+func (p *planner) fill(
+	ctx context.Context, views []*replicator.View, known []replicator.Position,
+) (c replicator.Checkpoint, err error) {
 	c.Source, c.Unmarked = p.cfg.Source.Name(), true
 	c.Position, err = p.cfg.Source.Latest(ctx, known)
 	c.Fill, c.FillFrom, c.Epoch = map[string]replicator.Progress{}, c.Position.Order, p.nextEpoch()

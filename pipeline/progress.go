@@ -17,7 +17,7 @@ type progress struct {
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: what was marked last. The next session begins there, and nowhere else
 	now    replicator.Standing     // of all together, with what was applied since
-	read   replicator.Position     // the latest place that was applied up to, with what was read beyond it; zero if that is not known
+	read   replicator.Position     // the latest place applied up to, with what was read beyond it; zero: not known
 	dirty  bool                    // the fill has moved since the last mark
 }
 
@@ -117,8 +117,7 @@ func (p *progress) standing() replicator.Standing {
 	return now
 }
 
-// mark says that a standing was marked, and that the views' notes are what goes with it. It returns the checkpoints that
-// may now be saved.
+// mark says that a standing was marked, and returns the checkpoints that may now be saved, with the views' notes.
 func (p *progress) mark(at replicator.Standing, notes *notes) []replicator.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,11 +11,8 @@ import (
 
 // rebuilder begins rebuilds, and gives up those that can't go on. The supervisor's goroutine alone uses it.
 type rebuilder struct {
-	cfg         *Config
-	planner     *planner
+	*shared
 	composition *composition
-	rebuilds    *rebuilds
-	stopped     *stopped
 }
 
 // begin begins to rebuild views; Pipeline.Rebuild says how.
@@ -149,9 +146,9 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 	if err != nil {
 		return err
 	}
-	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between, and
-	// a scan's rows are older than those. The scan waits until the tail has come to the end (filler.reachStart). Where that
-	// can't be read any more, the sweep looks at all that the scan does not confirm.
+	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between,
+	// and a scan's rows are older than those. The scan waits until the tail has come to the end (filler.reachStart).
+	// Where that can't be read any more, the sweep looks at all that the scan does not confirm.
 	for _, c := range taken {
 		if c.Position.Order < first.Position.Order && r.readable(ctx, c.Position) {
 			first.Position = c.Position
@@ -182,7 +179,7 @@ func (r *rebuilder) everKnown(ctx context.Context) ([]replicator.Position, error
 		return nil, err
 	}
 	at := known.positions()
-	for _, other := range r.composition.runs.all() {
+	for _, other := range r.runs.all() {
 		at = append(at, other.progress.position())
 	}
 	return at, nil

@@ -17,8 +17,8 @@ type rebuild struct {
 	err     error     // why the swap failed, until it is made; nil: it did not
 	retryAt time.Time // after a swap that failed
 
-	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow runs
-	// then.
+	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow
+	// runs then.
 	unsettled []replicator.Checkpoint
 	settleAt  time.Time // when that is asked for again
 }

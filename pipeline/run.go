@@ -14,20 +14,9 @@ import (
 )
 
 // A run keeps some views of a pipeline together: one session after another, until it is stopped. Its goroutine alone
-// opens sessions. What outlives them is in progress, notes and meter, which guard themselves; what others may see of the
-// run itself, or ask of it, is guarded by its mutex.
+// opens sessions. What others may see of it, or ask of it, is guarded by its mutex.
 type run struct {
-	cfg     *Config
-	planner *planner
-	shown   *shown
-	news    *letterNews
-
-	views     viewSet
-	evaluator replicator.Evaluator
-	progress  *progress
-	notes     *notes
-	meter     *meter
-
+	*group
 	stop     context.CancelFunc
 	stopping context.Context
 	done     chan struct{}
@@ -38,6 +27,17 @@ type run struct {
 	err     error
 	since   time.Time            // when what now keeps sessions from going on began; zero: nothing does
 	parting [][]*replicator.View // what is to be made of the run: groups that run by themselves; nil: it stays together
+}
+
+// group are views that run together, with what outlives the sessions of their run: progress, notes and meter, which
+// guard themselves.
+type group struct {
+	*shared
+	views     viewSet
+	evaluator replicator.Evaluator
+	progress  *progress
+	notes     *notes
+	meter     *meter
 }
 
 // loop runs sessions until the run is stopped (nil) or ctx is done.
@@ -210,7 +210,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 		return errors.Join(err, ferr)
 	}
 	r.progress.refill(c)
-	return errors.New(err.Error() + "; the views are filled anew") // what it was is mended: it is neither Fatal nor a loss any more
+	// What it was is mended: it is neither Fatal nor a loss any more.
+	return errors.New(err.Error() + "; the views are filled anew")
 }
 
 // backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together.

@@ -14,7 +14,7 @@ import (
 // or a stop. It owns its goroutines (the reader, the fill, the check of letters, the lanes, the saver) and waits for
 // them. Its parts are put together when it is opened and not changed; each says by whom it is used.
 type session struct {
-	run    *run
+	*group
 	began  time.Time
 	reader replicator.Reader
 	target replicator.Target
@@ -45,7 +45,8 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err != nil {
 		return nil, unproven(r.cfg.ofSink(err))
 	}
-	if err := r.goBack(ctx); err != nil { // once more: opening a sink may show that what it knew of a view is worth nothing
+	// Once more: opening a sink may show that what it knew of a view is worth nothing.
+	if err := r.goBack(ctx); err != nil {
 		return nil, err
 	}
 	reader, err := r.cfg.Source.Open(ctx, r.progress.positions(), replicator.TablesOf(r.views)...)
@@ -65,35 +66,24 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 
 // newSession puts the parts of a session together.
 func newSession(r *run, reader replicator.Reader, target replicator.Target) *session {
-	s := &session{run: r, began: time.Now(), reader: reader, target: target, reach: &reach{}, lanes: &lanes{}}
+	s := &session{group: r.group, began: time.Now(), reader: reader, target: target, reach: &reach{}}
 	s.renewed, s.renew = context.WithCancel(context.Background())
 	over, end := context.WithCancel(context.Background())
 	s.end = end
 	s.reach.committed.Store(reader.Start().Order)
-	s.lanes.reach = s.reach
 	budget, window := newBudget(r.cfg.Memory), &window{}
-
-	spellings := &spellings{views: r.views, reader: reader, budget: budget, lanes: s.lanes, alone: newAlone()}
-	s.intake = &intake{views: r.views, budget: budget, lanes: s.lanes, spellings: spellings, over: over}
-	s.tail = &tail{
-		cfg: r.cfg, views: r.views, notes: r.notes, reader: reader, intake: s.intake, reach: s.reach, window: window,
-	}
+	s.lanes = &lanes{reach: s.reach}
+	spellings := &spellings{group: r.group, reader: reader, budget: budget, lanes: s.lanes, alone: newAlone()}
+	s.intake = &intake{group: r.group, budget: budget, lanes: s.lanes, spellings: spellings, over: over}
+	s.tail = &tail{group: r.group, reader: reader, intake: s.intake, reach: s.reach, window: window}
+	sweeper := &sweeper{group: r.group, reader: reader, target: target, intake: s.intake}
 	s.filler = &filler{
-		cfg: r.cfg, views: r.views, progress: r.progress, reader: reader, intake: s.intake, reach: s.reach, window: window,
-		sweeper: &sweeper{
-			cfg: r.cfg, views: r.views, progress: r.progress, reader: reader, target: target, intake: s.intake,
-		},
+		group: r.group, reader: reader, intake: s.intake, reach: s.reach, window: window, sweeper: sweeper,
 	}
-	s.letters = &letters{
-		cfg: r.cfg, news: r.news, views: r.views, notes: r.notes, reader: reader, target: target, intake: s.intake,
-	}
+	s.letters = &letters{group: r.group, reader: reader, target: target, intake: s.intake}
+	s.saver = &saver{group: r.group, reader: reader, target: target, lanes: s.lanes, reach: s.reach, goesOn: r.goesOn}
 	writer := &writer{
-		cfg: r.cfg, views: r.views, evaluator: r.evaluator, progress: r.progress, meter: r.meter, reader: reader,
-		target: target, budget: budget, letters: s.letters, lanes: s.lanes,
-	}
-	s.saver = &saver{
-		cfg: r.cfg, progress: r.progress, notes: r.notes, meter: r.meter, reader: reader, target: target, lanes: s.lanes,
-		reach: s.reach, goesOn: r.goesOn,
+		group: r.group, reader: reader, target: target, budget: budget, letters: s.letters, lanes: s.lanes,
 	}
 	for range r.cfg.Lanes {
 		s.lanes.shares = append(s.lanes.shares, newLane(budget, s.reach, writer.apply))
@@ -135,7 +125,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 
 	feeders.Wait()
 	// Phase two of a stop: nothing comes in any more, what is pending is applied within the drain time.
-	limit := s.run.cfg.Drain
+	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("not drained within %s", limit)) })
 	close(unfed)
 	asker.Wait()
@@ -185,7 +175,7 @@ func (s *session) refresh(ctx context.Context) error {
 		return nil
 	}
 	if err := r.Refresh(ctx); err != nil {
-		return s.run.cfg.ofSink(err)
+		return s.cfg.ofSink(err)
 	}
 	return nil
 }
@@ -200,7 +190,7 @@ func (s *session) lag() (time.Duration, bool) {
 }
 
 // answers is how long the source may take to say where it stands before that counts as not known.
-func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.run.cfg.Interval) }
+func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
 // shown is the time up to which the views show all that was committed.
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.oldest) }

@@ -25,7 +25,7 @@ func (n *shown) remember(s *session) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, v := range s.run.views {
+	for _, v := range s.views {
 		n.at[v.Name] = at
 	}
 }

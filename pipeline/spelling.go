@@ -23,7 +23,7 @@ import (
 // spellings has them looked up. It has no state but what it remembers in alone, and may be used by several goroutines;
 // its lane's goroutine asks the source.
 type spellings struct {
-	views  viewSet
+	*group
 	reader replicator.Reader
 	budget *budget
 	lanes  *lanes
@@ -79,7 +79,8 @@ func (s *spellings) apply(ctx context.Context, batch []*pending) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	return appliedBy(s.lanes.shares)(ctx) // to the lanes, what they look at has no place in the log that they have yet to reach
+	// To the lanes, what they look at has no place in the log that they have yet to reach.
+	return appliedBy(s.lanes.shares)(ctx)
 }
 
 // checkMerged fails for views that merge cells of one key which is spelt in one way in some of them and in another in
@@ -104,8 +105,8 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 			case first == nil:
 				first = row
 			case first.Cell.Key != row.Cell.Key:
-				return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s merges cells whose key the source takes for one, "+
-					"and which are spelt in two ways: %s and %s. Spell the key of their newest rows one way, "+
+				return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s merges cells whose key the source takes "+
+					"for one, and which are spelt in two ways: %s and %s. Spell the key of their newest rows one way, "+
 					"or give the key's columns a binary collation", v.Name, first.Cell, row.Cell)), v.Name)
 			}
 		}

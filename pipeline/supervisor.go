@@ -11,11 +11,7 @@ import (
 // supervisor is a pipeline that runs: it has views begin, and sees to what becomes due. It and its parts (composition,
 // rebuilder, swapper, due) belong to the goroutine of Pipeline.Run alone.
 type supervisor struct {
-	cfg         *Config
-	planner     *planner
-	stopped     *stopped
-	shown       *shown
-	news        *letterNews
+	*shared
 	composition *composition
 	rebuilder   *rebuilder
 	swapper     *swapper
@@ -25,15 +21,12 @@ type supervisor struct {
 	unreadAt time.Time          // when that is tried again
 }
 
-func newSupervisor(p *Pipeline) *supervisor {
-	c := &composition{
-		cfg: &p.Config, planner: p.planner, shown: p.shown, news: newLetterNews(&p.Config), runs: p.runs, rebuilds: p.rebuilds,
-	}
-	b := &rebuilder{cfg: &p.Config, planner: p.planner, composition: c, rebuilds: p.rebuilds, stopped: p.stopped}
+func newSupervisor(s *shared) *supervisor {
+	c := &composition{shared: s}
+	b := &rebuilder{shared: s, composition: c}
 	return &supervisor{
-		cfg: &p.Config, planner: p.planner, stopped: p.stopped, shown: p.shown, news: c.news, composition: c, rebuilder: b,
-		swapper: &swapper{cfg: &p.Config, planner: p.planner, composition: c, rebuilds: p.rebuilds, stopped: p.stopped},
-		due:     &due{rebuilder: b},
+		shared: s, composition: c, rebuilder: b, swapper: &swapper{shared: s, composition: c},
+		due: &due{shared: s, rebuilder: b},
 	}
 }
 
@@ -46,7 +39,7 @@ func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 		return err
 	}
 	s.composition.lifetime = ctx
-	if err = s.follow(first); err == nil {
+	if err = s.carryOut(first); err == nil {
 		err = s.due.begin(ctx)
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -89,7 +82,8 @@ func (s *supervisor) start(ctx, stop context.Context) (*plan, error) {
 		}
 		err = s.cfg.ofShard(err)
 		s.stopped.setStarting(err)
-		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "retry_in", delay.Round(time.Millisecond), "error", err)
+		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "retry_in", delay.Round(time.Millisecond),
+			"error", err)
 		select {
 		case <-time.After(delay):
 		case <-stop.Done():
@@ -100,8 +94,8 @@ func (s *supervisor) start(ctx, stop context.Context) (*plan, error) {
 	}
 }
 
-// follow runs views as a plan says.
-func (s *supervisor) follow(next *plan) error {
+// carryOut runs views as a plan says.
+func (s *supervisor) carryOut(next *plan) error {
 	for _, v := range next.views {
 		s.stopped.setFailed(v.Name, next.failed[v.Name])
 	}
@@ -115,7 +109,7 @@ func (s *supervisor) follow(next *plan) error {
 // tend does what has become due: views whose marks can be read now, rebuilds that are to begin or can be swapped in,
 // runs that must part, runs that can join.
 func (s *supervisor) tend(ctx context.Context) error {
-	if err := s.readAgain(ctx); err != nil {
+	if err := s.retryUnread(ctx); err != nil {
 		return err
 	}
 	s.due.findRedefined(ctx)
@@ -129,10 +123,10 @@ func (s *supervisor) tend(ctx context.Context) error {
 	return nil
 }
 
-// readAgain lets views go on whose marks could not be read before, and now can be.
-func (s *supervisor) readAgain(ctx context.Context) error {
+// retryUnread lets views go on whose marks could not be read before, and now can be.
+func (s *supervisor) retryUnread(ctx context.Context) error {
 	s.unread = slices.DeleteFunc(s.unread, func(v *replicator.View) bool {
-		return s.rebuilder.rebuilds.of(v.Name) != nil || s.composition.runs.of(v.Name) != nil
+		return s.rebuilds.of(v.Name) != nil || s.runs.of(v.Name) != nil
 	})
 	if len(s.unread) == 0 || time.Now().Before(s.unreadAt) {
 		return nil
@@ -144,7 +138,7 @@ func (s *supervisor) readAgain(ctx context.Context) error {
 			"retry_in", retryPause, "error", err)
 		return nil
 	}
-	return s.follow(next)
+	return s.carryOut(next)
 }
 
 // retryPause is how long it takes until something is tried again that a sink or the store refused between two sessions.

@@ -13,11 +13,8 @@ import (
 // swapper ends rebuilds: it puts shadows that have caught up in the place of the live views, and finds out what became
 // of a swap that failed. The supervisor's goroutine alone uses it.
 type swapper struct {
-	cfg         *Config
-	planner     *planner
+	*shared
 	composition *composition
-	rebuilds    *rebuilds
-	stopped     *stopped
 }
 
 // finish ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are
@@ -81,7 +78,8 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	if reached == nil {
 		return true, nil
 	}
-	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(), "error", reached)
+	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(),
+		"error", reached)
 	return false, errors.Join(s.setBack(b, checkpoints, reached), s.composition.launchAt(live))
 }
 
@@ -135,7 +133,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	b.settleAt = time.Now().Add(retryPause)
 	known, err := s.planner.marks(ctx)
 	if err != nil {
-		s.cfg.Log.Error("what became of a swap is not known yet", "sink", s.cfg.Name, "views", b.views.names(), "error", err)
+		s.cfg.Log.Error("what became of a swap is not known yet", "sink", s.cfg.Name, "views", b.views.names(),
+			"error", err)
 		return false, nil
 	}
 	var waiting, done []*replicator.View
@@ -148,7 +147,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 		}
 	}
 	if err := s.swapped(ctx, done, moved); err != nil {
-		s.cfg.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", s.cfg.Name, "views", viewSet(done).names(), "error", err)
+		s.cfg.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", s.cfg.Name,
+			"views", viewSet(done).names(), "error", err)
 		return false, nil
 	}
 	if len(left) == 0 {
@@ -169,7 +169,7 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 func (s *swapper) swapped(ctx context.Context, views []*replicator.View, shadows []replicator.Checkpoint) error {
 	var at []replicator.Checkpoint
 	for i, v := range views {
-		if s.composition.runs.of(v.Name) == nil {
+		if s.runs.of(v.Name) == nil {
 			c := shadows[i]
 			c.View = v.Name
 			at = append(at, c)

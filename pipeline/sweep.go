@@ -8,15 +8,13 @@ import (
 )
 
 // sweeper looks, after a fill, at whatever the target holds that the fill has not confirmed: entries from before the
-// program kept the view, and cells whose last row was deleted while nobody read the source's log. The filler's goroutine
-// alone uses it.
+// program kept the view, and cells whose last row was deleted while nobody read the source's log. The filler's
+// goroutine alone uses it.
 type sweeper struct {
-	cfg      *Config
-	views    viewSet
-	progress *progress
-	reader   replicator.Reader
-	target   replicator.Target
-	intake   *intake
+	*group
+	reader replicator.Reader
+	target replicator.Target
+	intake *intake
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {

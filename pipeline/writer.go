@@ -12,16 +12,12 @@ import (
 
 // writer is what all lanes of a session do with their batches: it has no state, and is used by each lane's goroutine.
 type writer struct {
-	cfg       *Config
-	views     viewSet
-	evaluator replicator.Evaluator
-	progress  *progress
-	meter     *meter
-	reader    replicator.Reader
-	target    replicator.Target
-	budget    *budget
-	letters   *letters
-	lanes     *lanes
+	*group
+	reader  replicator.Reader
+	target  replicator.Target
+	budget  *budget
+	letters *letters
+	lanes   *lanes
 }
 
 // apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns
@@ -68,7 +64,7 @@ type opBatch struct {
 	ops     []replicator.Op
 	rows    []*replicator.Row // of each op; nil where the cell is gone
 	changes []*pending        // that the ops are made of, with those that come to nothing
-	size    int64             // of the ops' contributions, and of rows that a look read: what was not taken from the budget
+	size    int64             // of the ops' contributions, and of rows that looks read: not taken from the budget
 }
 
 // evaluate adds an op with what its row contributes.
