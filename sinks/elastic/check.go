@@ -86,7 +86,8 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 	f := replicator.Finding{What: "sink " + s.name + ": privileges", Level: replicator.OK}
 	var names []string
 	for _, v := range views {
-		names = append(names, settingsOf(v).Index, settingsOf(v).Index+"-r1")
+		alias := settingsOf(v).Index
+		names = append(names, alias, alias+"-r1")
 	}
 	if len(names) == 0 {
 		f.Detail = "no views"
@@ -111,11 +112,12 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 	}
 	var findings []replicator.Finding
 	for _, v := range views {
-		for _, index := range []string{settingsOf(v).Index, settingsOf(v).Index + "-r1"} {
+		alias := settingsOf(v).Index
+		for _, index := range []string{alias, alias + "-r1"} {
 			if lacks := without(answer.Index[index]); len(lacks) > 0 {
 				findings = append(findings, replicator.Finding{What: "view " + v.Name + ": privileges", Level: replicator.Fail,
 					Detail: fmt.Sprintf("the sink's user lacks the privileges %s on %s", strings.Join(lacks, ", "), index),
-					Fix:    fmt.Sprintf("grant the index privileges manage, read and write on %s and %s-r*", settingsOf(v).Index, settingsOf(v).Index)})
+					Fix:    fmt.Sprintf("grant the index privileges manage, read and write on %s and %s-r*", alias, alias)})
 			}
 		}
 	}
@@ -143,28 +145,29 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	if _, err := s.keep(v, ""); err != nil {
 		return []replicator.Finding{failed(f.What, err, "correct the view's definition")}
 	}
-	if err := s.ownsAlias(ctx, settingsOf(v).Index); err != nil {
+	alias := settingsOf(v).Index
+	if err := s.ownsAlias(ctx, alias); err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
 	}
-	all, err := s.generations(ctx, settingsOf(v).Index)
+	all, err := s.generations(ctx, alias)
 	if err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
 	}
 	if !slices.ContainsFunc(all, func(g *generation) bool { return g.holds(v) }) {
-		if _, err := s.design(ctx, v, &generation{index: settingsOf(v).Index + "-r1"}); err != nil {
+		if _, err := s.design(ctx, v, &generation{index: alias + "-r1"}); err != nil {
 			return []replicator.Finding{failed(f.What, err, "correct the file")}
 		}
 	}
 	if len(all) == 0 {
-		f.Detail = fmt.Sprintf("the alias %s and the index %s-r1 will be made", settingsOf(v).Index, settingsOf(v).Index)
+		f.Detail = fmt.Sprintf("the alias %s and the index %s-r1 will be made", alias, alias)
 		return []replicator.Finding{f}
 	}
 	var findings []replicator.Finding
 	for _, g := range all {
 		g := g
-		one := replicator.Finding{What: f.What, Level: replicator.OK, Detail: g.index + " is filled to take the alias " + settingsOf(v).Index}
+		one := replicator.Finding{What: f.What, Level: replicator.OK, Detail: g.index + " is filled to take the alias " + alias}
 		if g.shown {
-			one.Detail = fmt.Sprintf("%s shows %s", settingsOf(v).Index, g.index)
+			one.Detail = fmt.Sprintf("%s shows %s", alias, g.index)
 		}
 		findings = append(findings, one)
 		if blocks := s.blocks(ctx, g.index); len(blocks) > 0 {

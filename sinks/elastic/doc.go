@@ -14,8 +14,8 @@
 //
 // # What is stored
 //
-// View.Index is an alias. Behind it stands an index of ours, INDEX-r1, with the mapping and the settings of the view's
-// files. The object _replicator in each document, of which nothing is indexed but whether the document is hidden, holds
+// Settings.Index is an alias. Behind it stands an index of ours, INDEX-r1, with the mapping and the settings of the
+// view's files. The object _replicator in each document, of which nothing is indexed but whether the document is hidden, holds
 // by cell (TABLE.COLUMN, and @SOURCE of a shard) its key (k), version (v), order (o), as-of (a) and, where several
 // cells may share a document, the fields that it contributes (f). A cell that is gone leaves that state behind; a
 // document without a contribution is hidden by the alias's filter. (GET INDEX/_doc/ID does not apply filters: it finds

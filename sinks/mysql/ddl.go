@@ -60,7 +60,8 @@ const (
 // ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values
 // apart; who wants it otherwise says so in `types`.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (string, error) {
-	database, table := split(settingsOf(v).Table, s.database)
+	settings := settingsOf(v)
+	database, table := split(settings.Table, s.database)
 	name := sqlname.Quote(table)
 	if database != s.database {
 		name = sqlname.Quote(database) + "." + name
@@ -70,8 +71,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	if v.Kind == "row" {
 		fieldsNull = " NULL"
 	}
-	keys := make([]string, 0, len(settingsOf(v).KeyFrom))
-	for _, f := range settingsOf(v).KeyFrom {
+	keys := make([]string, 0, len(settings.KeyFrom))
+	for _, f := range settings.KeyFrom {
 		keys = append(keys, sqlname.Quote(f.Name))
 	}
 	if v.Kind == "row" {
@@ -90,8 +91,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	if v.Kind != "row" {
 		d.keys(ctx)
 	}
-	if settingsOf(v).VersionColumn != "" {
-		d.column(ctx, replicator.Field{Name: settingsOf(v).VersionColumn}, guessedVersion, " NOT NULL")
+	if settings.VersionColumn != "" {
+		d.column(ctx, replicator.Field{Name: settings.VersionColumn}, guessedVersion, " NOT NULL")
 	}
 	switch v.Kind {
 	case "row":

@@ -113,8 +113,8 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 	for _, f := range v.Fields {
 		k.fields = append(k.fields, take(f.Name))
 	}
-	if settingsOf(v).VersionColumn != "" {
-		k.version = take(settingsOf(v).VersionColumn)
+	if name := settingsOf(v).VersionColumn; name != "" {
+		k.version = take(name)
 	}
 	if len(problems) > 0 {
 		return nil, problems

@@ -66,8 +66,9 @@ func needsMore(err error, doing string) error {
 // createShadow creates a shadow's table, like the live one. It is renamed there and back, so that a right that the swap
 // will need is missed now: a swap that has begun must be completed, and holds up the live view until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
-	live := strings.TrimSuffix(settingsOf(v).Table, shadowTable)
-	sh, err := s.readShape(ctx, settingsOf(v).Table)
+	name := settingsOf(v).Table
+	live := strings.TrimSuffix(name, shadowTable)
+	sh, err := s.readShape(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -79,13 +80,13 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 	if _, table := split(live, s.database); len([]rune(table+oldTable)) > maxName {
 		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place", v.Shadows, live))
 	}
-	shadow, aside := s.tableName(settingsOf(v).Table), s.tableName(settingsOf(v).Table+"_")
+	shadow, aside := s.tableName(name), s.tableName(name+"_")
 	for _, statement := range []string{
 		"CREATE TABLE IF NOT EXISTS " + shadow + " LIKE " + s.tableName(live),
 		"RENAME TABLE " + shadow + " TO " + aside + ", " + aside + " TO " + shadow,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return needsMore(err, "view "+v.Shadows+": making the table "+settingsOf(v).Table)
+			return needsMore(err, "view "+v.Shadows+": making the table "+name)
 		}
 	}
 	return nil
