@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -32,9 +33,10 @@ func (m storedMark) at(at replicator.Standing) storedMark {
 	return m
 }
 
-// begun is the mark of a view that was opened and never marked.
-func begun(fingerprint string, generation uint64) storedMark {
-	return storedMark{Fingerprint: fingerprint, Generation: generation, StoredStanding: replicator.StoredStanding{Phase: replicator.PhaseFilling}}
+// opened is the mark of a view that was opened and never marked.
+func opened(fingerprint string, generation uint64) storedMark {
+	return storedMark{Fingerprint: fingerprint, Generation: generation,
+		StoredStanding: replicator.StoredStanding{Phase: replicator.PhaseFilling}}
 }
 
 // sourcesKey is the set of sources that have marks.
@@ -64,6 +66,20 @@ type viewMark struct {
 	damaged error // why what stands there is no mark
 }
 
+func newViewMark(n int) *viewMark {
+	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
+}
+
+// with is the mark with another one in every copy.
+func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
+	changed := newViewMark(len(m.marks))
+	for i, one := range m.marks {
+		changed.marks[i] = next(one)
+		changed.raw[i] = changed.marks[i].encode()
+	}
+	return changed
+}
+
 // whole is what the copies say together; false if one is missing or forgotten, or is of another generation than the
 // others.
 func (m *viewMark) whole() (storedMark, bool) {
@@ -76,6 +92,15 @@ func (m *viewMark) whole() (storedMark, bool) {
 		lowest = lowest.Least(one.Standing())
 	}
 	return first.at(lowest), true
+}
+
+// generation is a new one: above every earlier one, also those that were forgotten. It is the time.
+func (m *viewMark) generation() uint64 {
+	g := uint64(time.Now().UnixMilli())
+	for _, one := range m.marks {
+		g = max(g, one.Generation+1)
+	}
+	return g
 }
 
 // readMarks reads all marks of a source.
@@ -99,8 +124,8 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 				marks[view] = m
 			}
 			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
-				m.damaged = replicator.Fatal(fmt.Errorf("its mark in %s is damaged: stop the program, forget the view with "+
-					"`replicator checkpoint forget %s`, and start: it is filled anew", keys[i], view))
+				m.damaged = replicator.Fatal(fmt.Errorf("its mark in %s is damaged: stop the program, forget the view "+
+					"with `replicator checkpoint forget %s`, and start: it is filled anew", keys[i], view))
 			}
 			m.raw[i] = raw
 		}
@@ -108,17 +133,40 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 	return marks, nil
 }
 
-func newViewMark(n int) *viewMark {
-	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
+// newMark takes the place of a view's mark.
+type newMark struct {
+	view     string
+	old, new *viewMark
 }
 
-// swap replaces the marks of views in every copy that still is as it was read. It reports whether all were.
-func (s *Sink) swap(ctx context.Context, source string, views []string, old []*viewMark, next func(view, copy int) string) (bool, error) {
+// changeMarks replaces marks of a source in every copy, if those are still what change was given; else it is asked
+// again.
+func (s *Sink) changeMarks(
+	ctx context.Context, source string, change func(known map[string]*viewMark) ([]newMark, error),
+) error {
+	for range maxTries {
+		known, err := s.readMarks(ctx, source)
+		if err != nil {
+			return err
+		}
+		marks, err := change(known)
+		if err != nil || len(marks) == 0 {
+			return err
+		}
+		if done, err := s.swap(ctx, source, marks); err != nil || done {
+			return err
+		}
+	}
+	return errors.New("other replicators write the same marks all the time")
+}
+
+// swap replaces marks in every copy that still is as it was read. It reports whether all were.
+func (s *Sink) swap(ctx context.Context, source string, marks []newMark) (bool, error) {
 	var calls []call
 	for i, key := range s.markKeys(source) {
 		c := newCall([]string{key})
-		for n, v := range views {
-			c = append(c, v, old[n].raw[i], next(n, i))
+		for _, m := range marks {
+			c = append(c, m.view, m.old.raw[i], m.new.raw[i])
 		}
 		calls = append(calls, c)
 	}
@@ -152,55 +200,29 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 		return nil, classify(err, "registering the source")
 	}
 	marked := make([]replicator.Standing, len(keepers))
-	for range maxTries {
-		known, err := s.readMarks(ctx, source)
-		if err != nil {
-			return nil, err
-		}
-		var names []string
-		var old []*viewMark
-		var fresh []string
+	err := s.changeMarks(ctx, source, func(known map[string]*viewMark) (begin []newMark, err error) {
 		var refused []error
 		for i, k := range keepers {
-			m := known[k.view.Name]
-			if m == nil {
-				m = newViewMark(len(s.markKeys(source)))
-			}
+			m := cmp.Or(known[k.view.Name], newViewMark(len(s.markKeys(source))))
 			if m.damaged != nil {
-				refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, m.damaged), k.view.Name))
+				refused = append(refused, k.damaged(m))
 				continue
 			}
-			if mark, ok := m.whole(); ok && mark.Fingerprint == k.view.Fingerprint {
-				k.generation, marked[i] = mark.Generation, mark.Standing()
-				continue
+			mark, ok := m.whole()
+			if !ok || mark.Fingerprint != k.view.Fingerprint {
+				mark = opened(k.view.Fingerprint, m.generation())
+				begin = append(begin, newMark{k.view.Name, m, m.with(func(storedMark) storedMark { return mark })})
 			}
-			k.generation = newGeneration(m)
-			mark := begun(k.view.Fingerprint, k.generation)
-			marked[i] = mark.Standing()
-			names, old = append(names, k.view.Name), append(old, m)
-			fresh = append(fresh, mark.encode())
+			k.generation, marked[i] = mark.Generation, mark.Standing()
 		}
-		if len(refused) > 0 {
-			return nil, errors.Join(refused...)
-		}
-		if len(names) == 0 {
-			return marked, nil
-		}
-		done, err := s.swap(ctx, source, names, old, func(view, _ int) string { return fresh[view] })
-		if err != nil || done {
-			return marked, err
-		}
-	}
-	return nil, errors.New("other replicators register the views at the same time")
+		return begin, errors.Join(refused...)
+	})
+	return marked, err
 }
 
-// newGeneration is above every earlier one, also those that were forgotten: it is the time.
-func newGeneration(m *viewMark) uint64 {
-	g := uint64(time.Now().UnixMilli())
-	for _, one := range m.marks {
-		g = max(g, one.Generation+1)
-	}
-	return g
+// damaged is the error for a view whose mark can't be read.
+func (k *keeper) damaged(m *viewMark) error {
+	return replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, m.damaged), k.view.Name)
 }
 
 // Marks implements replicator.Sink.
@@ -217,7 +239,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 			found = append(found, replicator.Mark{View: view, Fingerprint: mark.Fingerprint, Standing: mark.Standing()})
 		}
 	}
-	slices.SortFunc(found, func(a, b replicator.Mark) int { return compare(a.View, b.View) })
+	slices.SortFunc(found, func(a, b replicator.Mark) int { return cmp.Compare(a.View, b.View) })
 	return found, nil
 }
 
@@ -238,57 +260,35 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 }
 
 func (s *Sink) forget(ctx context.Context, source, view string) error {
-	for range maxTries {
-		known, err := s.readMarks(ctx, source)
-		if err != nil || known[view] == nil {
-			return err
+	return s.changeMarks(ctx, source, func(known map[string]*viewMark) ([]newMark, error) {
+		m := known[view]
+		if m == nil {
+			return nil, nil
 		}
-		stub := storedMark{Generation: newGeneration(known[view]) - 1, Forgotten: true}.encode()
-		done, err := s.swap(ctx, source, []string{view}, []*viewMark{known[view]}, func(int, int) string { return stub })
-		if err != nil || done {
-			return err
-		}
-	}
-	return errors.New("other replicators write its marks all the time")
+		stub := storedMark{Generation: m.generation() - 1, Forgotten: true}
+		return []newMark{{view, m, m.with(func(storedMark) storedMark { return stub })}}, nil
+	})
 }
 
 // Mark implements replicator.Target.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.marks.Mark(at, func(marking *judge.Marking) error {
-		for range maxTries {
-			if done, err := t.mark(ctx, marking); err != nil || done {
-				return err
+		return t.sink.changeMarks(ctx, t.source, func(known map[string]*viewMark) (raise []newMark, err error) {
+			for i, k := range t.keepers {
+				m := known[k.view.Name]
+				if err := k.check(m, marking, i); err != nil {
+					return nil, err
+				}
+				raised := m.with(func(one storedMark) storedMark { return one.at(one.Standing().Raise(at)) })
+				mark, _ := raised.whole()
+				marking.Note(i, mark.Standing())
+				if !slices.Equal(raised.raw, m.raw) {
+					raise = append(raise, newMark{k.view.Name, m, raised})
+				}
 			}
-		}
-		return errors.New("other replicators write the same marks all the time")
+			return raise, nil
+		})
 	})
-}
-
-// mark reads the views' marks and raises them. It reports whether all were still as they were read.
-func (t *Target) mark(ctx context.Context, marking *judge.Marking) (done bool, err error) {
-	known, err := t.sink.readMarks(ctx, t.source)
-	if err != nil {
-		return false, err
-	}
-	var names []string
-	var old []*viewMark
-	var next [][]string
-	for i, k := range t.keepers {
-		m := known[k.view.Name]
-		if err := k.check(m, marking, i); err != nil {
-			return false, err
-		}
-		raised := m.raise(marking.At())
-		mark, _ := raised.whole()
-		marking.Note(i, mark.Standing())
-		if !slices.Equal(raised.raw, m.raw) {
-			names, old, next = append(names, k.view.Name), append(old, m), append(next, raised.raw)
-		}
-	}
-	if len(names) == 0 {
-		return true, nil
-	}
-	return t.sink.swap(ctx, t.source, names, old, func(view, copy int) string { return next[view][copy] })
 }
 
 // check says why a view's mark can't be raised.
@@ -297,7 +297,7 @@ func (k *keeper) check(m *viewMark, marking *judge.Marking, view int) error {
 		return marking.Gone(view)
 	}
 	if m.damaged != nil {
-		return replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, m.damaged), k.view.Name)
+		return k.damaged(m)
 	}
 	mark, ok := m.whole()
 	switch {
@@ -307,14 +307,4 @@ func (k *keeper) check(m *viewMark, marking *judge.Marking, view int) error {
 		return fmt.Errorf("view %s: %w", k.view.Name, errors.Join(errNewer, replicator.ErrSinkLost))
 	}
 	return marking.Check(view, mark.Standing())
-}
-
-// raise is the mark after a standing was marked.
-func (m *viewMark) raise(at replicator.Standing) *viewMark {
-	raised := newViewMark(len(m.marks))
-	for i, one := range m.marks {
-		raised.marks[i] = one.at(one.Standing().Raise(at))
-		raised.raw[i] = raised.marks[i].encode()
-	}
-	return raised
 }

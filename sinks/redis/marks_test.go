@@ -69,7 +69,7 @@ func TestAMarkNeverFalls(t *testing.T) {
 func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
-	ahead := begun(v.Fingerprint, uint64(time.Now().Add(time.Hour).UnixMilli()))
+	ahead := opened(v.Fingerprint, uint64(time.Now().Add(time.Hour).UnixMilli()))
 	if err := f.rdb.HSet(t.Context(), f.sink.markKeys("")[0], v.Name, ahead.encode()).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,77 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// script is a Lua script with the name that a server knows it by.
+type script struct{ source, sha string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// call is one call of a script, as a command has it: EVALSHA and the script's name, which run fills in, the number of
+// keys, the keys, the arguments.
+type call []any
+
+// newCall makes a call of a few arguments.
+func newCall(keys []string, args ...any) call {
+	c := make(call, 3, 3+len(keys)+len(args))
+	c[2] = len(keys)
+	for _, key := range keys { // texts, not pointers to them: a cluster's client looks for the first
+		c = append(c, key)
+	}
+	return append(c, args...)
+}
+
+// command is the call as a command: by the script's name, or with its source.
+func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
+	c[0], c[1] = name, script
+	cmd := redis.NewCmd(ctx, c...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// run calls a script several times in one round trip. A server that does not know the script (it was restarted, took
+// over, or was told to forget its scripts) is given it.
+func (s *Sink) run(ctx context.Context, script script, calls []call) ([]*redis.Cmd, error) {
+	cmds := make([]*redis.Cmd, len(calls))
+	for round := 0; ; round++ {
+		unknown := false
+		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, c := range calls {
+				switch {
+				case cmds[i] == nil:
+					cmds[i] = c.command(ctx, "evalsha", script.sha)
+				case redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT"):
+					cmds[i] = c.command(ctx, "eval", script.source)
+				default:
+					continue
+				}
+				if err := p.Process(ctx, cmds[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			return cmds, nil
+		}
+		for _, cmd := range cmds {
+			if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+				unknown = true
+			} else if cmd.Err() != nil {
+				return nil, cmd.Err()
+			}
+		}
+		if !unknown || round > 0 {
+			return nil, err
+		}
+	}
+}
