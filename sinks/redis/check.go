@@ -11,62 +11,76 @@ import (
 	"replicator"
 )
 
+// report collects findings.
+type report []replicator.Finding
+
+func (r *report) add(what string, level replicator.Level, detail, fix string) {
+	*r = append(*r, replicator.Finding{What: what, Level: level, Detail: detail, Fix: fix})
+}
+
 // Check looks at what the views need of the server: its version, its memory and disk settings, permissions, and the
 // views' definitions.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
+	var found report
 	what := func(name string) string { return "sink " + s.name + ": " + name }
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
-		return []replicator.Finding{{What: what("connection"), Level: replicator.Fail, Detail: classify(err, "connecting").Error(),
-			Fix: "correct url, username, password or TLS settings of the sink, or start the server"}}
+		found.add(what("connection"), replicator.Fail, classify(err, "connecting").Error(),
+			"correct url, username, password or TLS settings of the sink, or start the server")
+		return found
 	}
-	findings := []replicator.Finding{{What: what("connection"), Level: replicator.OK, Detail: "it answers"}}
+	found.add(what("connection"), replicator.OK, "it answers", "")
 	nodes, err := s.nodes(ctx)
 	if err != nil {
-		return append(findings, replicator.Finding{What: what("cluster"), Level: replicator.Fail, Detail: err.Error(), Fix: "look at CLUSTER INFO"})
+		found.add(what("cluster"), replicator.Fail, err.Error(), "look at CLUSTER INFO")
+		return found
 	}
 	for i, n := range nodes {
-		name := func(part string) string {
+		s.checkNode(ctx, n, func(part string, level replicator.Level, detail, fix string) {
 			if len(nodes) > 1 {
-				return what(fmt.Sprintf("node %d: %s", i+1, part))
+				part = fmt.Sprintf("node %d: %s", i+1, part)
 			}
-			return what(part)
-		}
-		findings = append(findings, s.checkNode(ctx, n, name)...)
+			found.add(what(part), level, detail, fix)
+		})
 	}
 	may := s.asksPermissions(ctx)
-	findings = append(findings, may.own(ctx).findings(what("permissions"))...)
-	for i, v := range views {
-		findings = append(findings, s.checkView(ctx, v, i, may)...)
+	switch d := may.own(ctx); {
+	case d.level() != replicator.OK:
+		found.add(what("permissions"), d.level(), d.detail(), d.fix())
+	case !d.unasked:
+		found.add(what("permissions"), replicator.OK, "user "+d.user+" may do all that is needed", "")
 	}
-	return findings
+	for i, v := range views {
+		s.checkView(ctx, v, i, may, &found)
+	}
+	return found
 }
 
-func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, name func(string) string) []replicator.Finding {
-	var findings []replicator.Finding
-	add := func(part string, level replicator.Level, detail, fix string) {
-		findings = append(findings, replicator.Finding{What: name(part), Level: level, Detail: detail, Fix: fix})
-	}
+// adder adds a finding about a part of a server.
+type adder func(part string, level replicator.Level, detail, fix string)
+
+func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	if text, err := node.Info(ctx).Result(); err != nil {
-		add("INFO", replicator.Warn, classify(err, "INFO").Error(), "let the user run INFO, so that version and settings can be looked at")
+		add("INFO", replicator.Warn, classify(err, "INFO").Error(),
+			"let the user run INFO, so that version and settings can be looked at")
 	} else {
 		checkInfo(parseInfo(text), s.cluster, add)
 	}
-	if s.cluster {
-		text, err := node.ClusterInfo(ctx).Result()
-		switch info := parseInfo(text); {
-		case err != nil:
-			add("cluster", replicator.Warn, classify(err, "CLUSTER INFO").Error(), "let the user run CLUSTER INFO")
-		case info["cluster_state"] != "ok":
-			add("cluster", replicator.Fail, "cluster_state is "+info["cluster_state"], "look at CLUSTER INFO and CLUSTER SHARDS")
-		default:
-			add("cluster", replicator.OK, info["cluster_slots_assigned"]+" slots assigned", "")
-		}
+	if !s.cluster {
+		return
 	}
-	return findings
+	text, err := node.ClusterInfo(ctx).Result()
+	switch info := parseInfo(text); {
+	case err != nil:
+		add("cluster", replicator.Warn, classify(err, "CLUSTER INFO").Error(), "let the user run CLUSTER INFO")
+	case info["cluster_state"] != "ok":
+		add("cluster", replicator.Fail, "cluster_state is "+info["cluster_state"], "look at CLUSTER INFO and CLUSTER SHARDS")
+	default:
+		add("cluster", replicator.OK, info["cluster_slots_assigned"]+" slots assigned", "")
+	}
 }
 
 // checkInfo looks at what INFO says.
-func checkInfo(info map[string]string, cluster bool, add func(part string, level replicator.Level, detail, fix string)) {
+func checkInfo(info map[string]string, cluster bool, add adder) {
 	server, version := "Redis", info["redis_version"]
 	if v := info["valkey_version"]; v != "" {
 		server, version = "Valkey", v
@@ -80,20 +94,22 @@ func checkInfo(info map[string]string, cluster bool, add func(part string, level
 	case info["role"] == "slave":
 		add("role", replicator.Fail, "the server is a replica, which takes no writes", "name the master, or set sentinel")
 	case (info["redis_mode"] == "cluster") != cluster:
-		add("mode", replicator.Fail, "the server's mode is "+info["redis_mode"], "set cluster = true for a cluster, and for nothing else")
+		add("mode", replicator.Fail, "the server's mode is "+info["redis_mode"],
+			"set cluster = true for a cluster, and for nothing else")
 	}
 	policy := info["maxmemory_policy"]
 	if limit := info["maxmemory"]; limit == "0" || policy == "noeviction" {
 		add("maxmemory", replicator.OK, "nothing is evicted", "")
 	} else {
-		add("maxmemory", replicator.Warn, "maxmemory_policy is "+policy+": entries and what is remembered of them vanish when memory is short",
-			"CONFIG SET maxmemory-policy noeviction")
+		add("maxmemory", replicator.Warn, "maxmemory_policy is "+policy+": entries and what is remembered of them vanish "+
+			"when memory is short", "CONFIG SET maxmemory-policy noeviction")
 	}
-	if info["aof_enabled"] == "0" && info["rdb_last_save_time"] != "" && info["rdb_saves"] == "0" && info["connected_slaves"] == "0" {
-		add("persistence", replicator.Warn, "no append-only file, no snapshot since it was started, no replica: a restart would empty it, and the views would have to be filled anew",
-			"CONFIG SET appendonly yes")
-	} else {
+	saved := info["aof_enabled"] != "0" || info["rdb_last_save_time"] == "" || info["rdb_saves"] != "0"
+	if saved || info["connected_slaves"] != "0" {
 		add("persistence", replicator.OK, "aof_enabled is "+info["aof_enabled"]+", "+info["connected_slaves"]+" replicas", "")
+	} else {
+		add("persistence", replicator.Warn, "no append-only file, no snapshot since it was started, no replica: a restart "+
+			"would empty it, and the views would have to be filled anew", "CONFIG SET appendonly yes")
 	}
 }
 
@@ -117,8 +133,8 @@ func parseInfo(text string) map[string]string {
 }
 
 // keep makes a keeper of a view, or says why it can't be kept.
-func (s *Sink) keep(ctx context.Context, v *replicator.View, place int, may permissions) (*keeper, error) {
-	k, err := newKeeper(v, place)
+func (s *Sink) keep(ctx context.Context, v *replicator.View, index int, may permissions) (*keeper, error) {
+	k, err := newKeeper(v, index)
 	if err == nil {
 		err = may.view(ctx, k).refusal()
 	}
@@ -129,14 +145,16 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, place int, may perm
 }
 
 // checkView finds why a view can't be kept, or perhaps can't.
-func (s *Sink) checkView(ctx context.Context, v *replicator.View, place int, may permissions) []replicator.Finding {
+func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may permissions, found *report) {
 	what := "view " + v.Name
-	k, err := newKeeper(v, place)
+	k, err := newKeeper(v, index)
 	if err != nil {
-		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: "correct the view's definition"}}
+		found.add(what, replicator.Fail, err.Error(), "correct the view's definition")
+		return
 	}
-	if found := may.view(ctx, k).findings(what + ": permissions"); len(found) > 0 && found[0].Level != replicator.OK {
-		return found
+	if d := may.view(ctx, k); d.level() != replicator.OK {
+		found.add(what+": permissions", d.level(), d.detail(), d.fix())
+		return
 	}
-	return []replicator.Finding{{What: what, Level: replicator.OK, Detail: "keys " + v.Key}}
+	found.add(what, replicator.OK, "keys "+v.Key, "")
 }

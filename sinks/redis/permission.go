@@ -21,8 +21,11 @@ var commandsOf = map[byte][][]string{
 }
 
 // ownCommands are what the sink runs on its own keys.
-var ownCommands = [][]string{{"GET"}, {"MGET"}, {"SET", "v"}, {"GETRANGE", "0", "7"}, {"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"HGETALL"},
-	{"HEXISTS", "f"}, {"HRANDFIELD"}, {"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SSCAN", "0"}, {"DEL"}, {"TYPE"}}
+var ownCommands = [][]string{
+	{"GET"}, {"MGET"}, {"SET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
+	{"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"HGETALL"}, {"HEXISTS", "f"}, {"HRANDFIELD"},
+	{"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SSCAN", "0"},
+}
 
 // permissions asks the server what the user may do, without doing it.
 type permissions struct {
@@ -34,7 +37,7 @@ type permissions struct {
 type denied struct {
 	user     string
 	commands []string // that are not permitted
-	keys     []string // that are not accessible: of a view's key made up here, which a narrow pattern may rightly leave out
+	keys     []string // that are not accessible: one is made up for a view, which a narrow pattern may rightly leave out
 	unasked  bool     // the server did not answer some questions
 }
 
@@ -80,9 +83,10 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 		switch {
 		case err != nil:
 			d.unasked = true
+		case answer == "OK" || slices.Contains(d.commands, answer) || slices.Contains(d.keys, answer):
 		case strings.Contains(answer, "access"):
 			d.keys = append(d.keys, answer)
-		case answer != "OK":
+		default:
 			d.commands = append(d.commands, answer)
 		}
 	}
@@ -98,27 +102,26 @@ func (d denied) refusal() error {
 }
 
 func (d denied) detail() string {
-	return strings.Join(distinctTexts(append(d.commands, d.keys...)), "; ")
+	return strings.Join(slices.Concat(d.commands, d.keys), "; ")
 }
 
 func (d denied) fix() string {
+	const patterns = " ~" + prefix + "* and ~PATTERN for the views' keys"
 	if len(d.commands) == 0 {
-		return "ACL SETUSER " + d.user + " ~" + prefix + "* and ~PATTERN for the views' keys, unless those that it may access are all that the views have"
+		return "ACL SETUSER " + d.user + patterns + ", unless those that it may access are all that the views have"
 	}
-	return "ACL SETUSER " + d.user + " +@read +@write +@scripting +@keyspace ~" + prefix + "* and ~PATTERN for the views' keys"
+	return "ACL SETUSER " + d.user + " +@read +@write +@scripting +@keyspace" + patterns
 }
 
-// findings say the same; none if the server can't be asked.
-func (d denied) findings(what string) []replicator.Finding {
+// level is how bad that is.
+func (d denied) level() replicator.Level {
 	switch {
 	case len(d.commands) > 0:
-		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: d.detail(), Fix: d.fix()}}
+		return replicator.Fail
 	case len(d.keys) > 0:
-		return []replicator.Finding{{What: what, Level: replicator.Warn, Detail: d.detail(), Fix: d.fix()}}
-	case d.unasked:
-		return nil
+		return replicator.Warn
 	}
-	return []replicator.Finding{{What: what, Level: replicator.OK, Detail: "user " + d.user + " may do all that is needed"}}
+	return replicator.OK
 }
 
 func withKey(command []string, key string) []any {
@@ -127,16 +130,4 @@ func withKey(command []string, key string) []any {
 		args = append(args, a)
 	}
 	return args
-}
-
-func distinctTexts(texts []string) []string {
-	var once []string
-	seen := map[string]bool{}
-	for _, t := range texts {
-		if !seen[t] {
-			seen[t] = true
-			once = append(once, t)
-		}
-	}
-	return once
 }
