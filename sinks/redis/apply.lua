@@ -1,17 +1,19 @@
 -- Replaces the records of entities and changes what users read accordingly: each entity whole or not at all.
 --
--- KEYS  for each entity its record, then for each change its key, and what is remembered beside it if the kind needs that
+-- KEYS  for each entity its record, then for each change its key, and what is remembered beside it if the kind needs
+--       that
 -- ARGV  the nonces of the records that were read, 8 bytes each: zeros where there was none;
---       the number of shapes, and for each: the number of changes, and for each of these: kind, 1 if a key of another type is an
---       error and 0 if it is left alone, the number of its arguments, and each of them: '=' and its text, or '?' if each entity
---       has its own;
+--       the number of shapes, and for each: the number of changes, and for each of these: kind, 1 if a key of another
+--       type is an error and 0 if it is left alone, the number of its arguments, and each of them: '=' and its text, or
+--       '?' if each entity has its own;
 --       for each entity: the number of its shape, its new record, its own arguments
 --
 -- What many entities have in common is said once: an argument costs as much as a field of a hash.
 --
--- Returns what was not applied, three values each: the entity's number, and 0 and '' if its record is not the one that was
--- read, or the number of a change and the type that its key has.
-local KEYS, ARGV, call, try, sub, type, pcall, unpack = KEYS, ARGV, redis.call, redis.pcall, string.sub, type, pcall, unpack
+-- Returns what was not applied, three values each: the entity's number, and 0 and '' if its record is not the one that
+-- was read, or the number of a change and the type that its key has.
+local KEYS, ARGV, call, try, sub = KEYS, ARGV, redis.call, redis.pcall, string.sub
+local type, pcall, unpack = type, pcall, unpack
 local none = string.rep('\0', 8)
 local undone = {}
 local entity = 0
@@ -20,12 +22,13 @@ local function refuse(i, found)
   undone[#undone + 1] = entity; undone[#undone + 1] = i; undone[#undone + 1] = found
 end
 
--- A hash and a set tell by themselves that a key is of another type, and nothing is done then. So it is only looked at a key
--- beforehand if something else may have been done by the time that it tells.
+-- A hash and a set tell by themselves that a key is of another type, and nothing is done then. So it is only looked at
+-- a key beforehand if something else may have been done by the time that it tells.
 local tells = { h = true, s = true }
 
--- command is what the only command of a change begins with, its key left open: of a set, and of a hash from which nothing is
--- removed and that has no more fields than one command takes. Else nil. ARGV[a] is the change's first argument.
+-- command is what the only command of a change begins with, its key left open: of a set, and of a hash from which
+-- nothing is removed and that has no more fields than one command takes. Else nil. ARGV[a] is the change's first
+-- argument.
 local function command(kind, a, n)
   if kind == 's' and n == 2 then return sub(ARGV[a + 1], 1, 2) == '=-' and 'SREM' or 'SADD' end
   if kind == 'h' and n > 1 and n <= MOST and n == 1 + 2 * tonumber(sub(ARGV[a], 2)) then return 'HSET' end
@@ -37,12 +40,14 @@ local function parse(a)
   local n = tonumber(ARGV[a])
   a = a + 1
   for i = 1, n do
-    local c = { number = i, kind = ARGV[a], strict = ARGV[a + 1] == '1', at = shape.keys, args = {}, n = tonumber(ARGV[a + 2]) }
+    local c = { number = i, kind = ARGV[a], strict = ARGV[a + 1] == '1', n = tonumber(ARGV[a + 2]), args = {} }
+    c.at = shape.keys
     c.make, c.type = change[c.kind], types[c.kind]
     shape.keys = shape.keys + keys[c.kind]
     a = a + 3
     c.args[1] = command(c.kind, a, c.n)
-    c.whole = c.args[1] ~= nil -- args are the command, with one more in front: the key stands where a hash has its number of fields
+    -- args are the command, with one more in front: the key stands where a hash has its number of fields
+    c.whole = c.args[1] ~= nil
     local shift = not c.whole and 0 or c.kind == 'h' and 1 or 2
     for j = 1, c.n do
       if ARGV[a] == '?' then
@@ -124,7 +129,8 @@ while k <= last do
   local old = call('SET', record, ARGV[a + 1], 'GET') -- put back if it was another than expected
   local own, into, places = shape.own, shape.into, shape.places
   a = a + 2
-  local done, ran, err = sub(nonces, 8 * entity + 1, 8 * entity + 8) == (old and old ~= '' and sub(old, 1, 8) or none), true, nil
+  local nonce = old and old ~= '' and sub(old, 1, 8) or none
+  local done, ran, err = nonce == sub(nonces, 8 * entity + 1, 8 * entity + 8), true, nil
   if not done then
     refuse(0, '')
   else

@@ -19,10 +19,13 @@ import (
 
 // Config is what a Sink is made of.
 type Config struct {
-	Name     string   // the sink's name in the configuration, for messages
-	URLs     []string // redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, unix:///PATH: the server, or nodes of a cluster, or sentinels
-	Cluster  bool     // the URLs are of a cluster's nodes
-	Sentinel string   // the name of the master that the sentinels at URLs watch; "": there are none
+	Name string // the sink's name in the configuration, for messages
+
+	// URLs are of the server, or of nodes of a cluster, or of sentinels: redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss://
+	// for TLS, unix:///PATH.
+	URLs     []string
+	Cluster  bool   // the URLs are of a cluster's nodes
+	Sentinel string // the name of the master that the sentinels at URLs watch; "": there are none
 
 	Username string // of the server; wins over the URL's
 	Password string
@@ -63,7 +66,8 @@ func connect(c Config) (redis.UniversalClient, error) {
 	for i, u := range c.URLs {
 		o, err := redis.ParseURL(u)
 		if err != nil {
-			return nil, fmt.Errorf("url %d can't be read: it is redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, or unix:///PATH", i+1)
+			return nil, fmt.Errorf("url %d can't be read: it is redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, "+
+				"or unix:///PATH", i+1)
 		}
 		all = append(all, o)
 	}
@@ -74,7 +78,8 @@ func connect(c Config) (redis.UniversalClient, error) {
 		// A command that failed may have been done: the session decides anew, on what the records then say. MaxRetries counts
 		// MOVED and ASK in a cluster, too, which are not failures.
 		MaxRetries: -1, MaxRedirects: 8,
-		DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, ContextTimeoutEnabled: true,
+		DialTimeout: dialTimeout, DialerRetries: 1,
+		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, ContextTimeoutEnabled: true,
 		ConnMaxIdleTime: 5 * time.Minute, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

@@ -4,7 +4,7 @@
 //
 //	hash      a hash per key, a field per field; fields that somebody else put into it stay
 //	json      a string per key, a JSON object with the fields in the view's order
-//	index     a set per value, of the cells' keys or of the view's member; with Unique a string, one of those that claim it
+//	index     a set per value, of the cells' keys or of the view's member; with Unique a string, one that claims it
 //	counter   a string, the sum in decimal digits
 //	ranking   a sorted set; a score is the double nearest to the exact sum, 0 too: a member stays while a cell claims it
 //
@@ -17,18 +17,18 @@
 //	replicator:entity:SOURCE:KEY   the entity's record: states and contributions of all its cells and all views (record)
 //	replicator:marks:SOURCE        a hash: the mark of each view; 64 of them in a cluster, so that every node has one
 //	replicator:sources             the set of sources
-//	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: for each member how many claim it, and the sum
+//	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: each member's, and how many claim it
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
 //	replicator:dead:SOURCE:VIEW    the set of entities of which the view does not show a cell because it is a dead letter
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision
 //
 // # How a batch is applied
 //
-// The records of the batch's entities are read, State.Next decides in Go, and one script replaces each record and
-// changes what its contributions say, if the record is still the one that was decided on; else the entity is read and
-// decided again. So the rule stands in one place, no version is ever a Lua number, and any number of writers may work
-// at once. On one server an entity's record and its keys change in one script, all views together. In a cluster they
-// live in different slots: see push.go for the steps that make up for it.
+// The records of the batch's entities are read, package judge says which ops count, and one script replaces each record
+// and changes what its contributions say, if the record is still the one that was decided on; else the entity is read
+// and decided again. So the rule is in Go and stands in one place, no version is ever a Lua number, and any number of
+// writers may work at once. On one server an entity's record and its keys change in one script, all views together. In
+// a cluster they live in different slots: see push.go for the steps that make up for it.
 //
 // The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
 // for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
@@ -44,4 +44,17 @@
 // what is left.
 //
 // Records of cells that are gone are kept for ever: they are what tells a late change from a new one.
+//
+// # What is where
+//
+// redis.go Sink, New, Open · connect.go Config, the client · link.go connections that went silent · script.go calls of
+// scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
+// record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
+// its keys · write.go the call that does so · push.go the steps in a cluster · slot.go which keys share a slot ·
+// marks.go marks and generations · walk.go pages of cells · compare.go what keys really hold · stray.go what came from
+// no cell · value.go texts of values · check.go, permission.go findings · errors.go what failed, said without values.
+//
+// lib.lua stands before apply.lua and push.lua, which change users' keys; swap.lua replaces a record, marks.lua a mark.
+//
+// What every sink decides alike is in package judge.
 package redis

@@ -18,11 +18,12 @@ var plainErrors = map[string]struct {
 	fatal bool
 	hint  string
 }{
-	"NOAUTH":      {true, "the server wants a password: set password (and username) of the sink, or put them in its url"},
-	"WRONGPASS":   {true, "the server refuses user or password: correct username and password of the sink"},
-	"NOPERM":      {true, "the user lacks a permission: `replicator check` says which"},
-	"NOPROTO":     {true, "the server is too old"},
-	"WRONGTYPE":   {true, "one of the keys that begin with \"" + prefix + "\" was overwritten by something else: delete it and fill the views anew"},
+	"NOAUTH":    {true, "the server wants a password: set password (and username) of the sink, or put them in its url"},
+	"WRONGPASS": {true, "the server refuses user or password: correct username and password of the sink"},
+	"NOPERM":    {true, "the user lacks a permission: `replicator check` says which"},
+	"NOPROTO":   {true, "the server is too old"},
+	"WRONGTYPE": {true, "one of the keys that begin with \"" + prefix + "\" was overwritten by something else: " +
+		"delete it and fill the views anew"},
 	"OOM":         {false, "the server has used up maxmemory: give it more"},
 	"READONLY":    {false, "the server is a replica"},
 	"MISCONF":     {false, "the server can't save to its disk and takes no writes until it can"},
@@ -64,7 +65,8 @@ func classify(err error, doing string) error {
 	}
 	if !ok {
 		if strings.Contains(text, "AUTH") && strings.Contains(text, "called without any password") {
-			return replicator.Fatal(fmt.Errorf("%s: a password is configured, but the server has none for this user: remove password of the sink", doing))
+			return replicator.Fatal(fmt.Errorf("%s: a password is configured, but the server has none for this user: "+
+				"remove password of the sink", doing))
 		}
 		return fmt.Errorf("%s: %s", doing, quoted.ReplaceAllString(text, "…"))
 	}

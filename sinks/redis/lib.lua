@@ -1,7 +1,7 @@
 -- What stands in front of every script: exact decimal sums, and how a contribution changes what users read.
 
--- Nothing that must stay exact goes through a Lua number, which is a double: sums are decimal text. Only texts of at most 15
--- characters without a fraction, far below 2^53, are added as numbers.
+-- Nothing that must stay exact goes through a Lua number, which is a double: sums are decimal text. Only texts of at
+-- most 15 characters without a fraction, far below 2^53, are added as numbers.
 local function split(s)
   local negative = string.sub(s, 1, 1) == '-'
   if negative then s = string.sub(s, 2) end
@@ -49,9 +49,10 @@ end
 -- How many of a command's arguments are unpacked at once: Lua's stack takes 8,000.
 local MOST = 4000
 
--- change has a function for each kind of contribution. They change what users read at key and what is remembered beside it,
--- by args[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone. Those of hashes
--- and sets return an error that Redis answers with: if it is that the key has another type, nothing was changed.
+-- change has a function for each kind of contribution. They change what users read at key and what is remembered beside
+-- it, by args[from … upto]. Where shown is false, key holds somebody else's value of another type and is left alone.
+-- Those of hashes and sets return an error that Redis answers with: if it is that the key has another type, nothing was
+-- changed.
 local change = {}
 
 -- hash: the number of fields set, their names and values, then the names of fields that are gone.
@@ -74,8 +75,9 @@ change.j = function(key, _, args, from, upto, shown)
   if from <= upto then redis.call('SET', key, args[from]) else redis.call('DEL', key) end
 end
 
--- The other kinds take pairs of a member and an amount that is added to what is claimed for it; a ranking's amount has a letter in
--- front of it, see there. What users read is written first: if that is not permitted, what is remembered stays as it was.
+-- The other kinds take pairs of a member and an amount that is added to what is claimed for it; a ranking's amount has
+-- a letter in front of it, see there. What users read is written first: if that is not permitted, what is remembered
+-- stays as it was.
 
 -- set: nobody else can claim the member, so nothing need be remembered.
 change.s = function(key, _, args, from, upto, shown)
@@ -141,9 +143,9 @@ local function negated(s)
   return '-' .. s
 end
 
--- ranking: the score is the double nearest to the exact sum. A member stays as long as somebody claims it, whatever its sum: 0 is a
--- score. So claims are counted beside the sum ('2 -1.5'): + before an amount is one more, - one that is taken back, = shows again
--- what is remembered.
+-- ranking: the score is the double nearest to the exact sum. A member stays as long as somebody claims it, whatever its
+-- sum: 0 is a score. So claims are counted beside the sum ('2 -1.5'): + before an amount is one more, - one that is
+-- taken back, = shows again what is remembered.
 change.z = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
     local member, what, amount = args[i], string.sub(args[i + 1], 1, 1), string.sub(args[i + 1], 2)

@@ -14,8 +14,10 @@ import (
 // and would each be waited for.
 type links struct{ lost atomic.Int64 }
 
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // over makes a dialer's connections known to the links.
-func (l *links) over(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+func (l *links) over(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		at := l.lost.Load()
 		c, err := dial(ctx, network, address)

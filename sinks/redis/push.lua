@@ -1,8 +1,8 @@
--- Makes one key show all that one entity contributes to it through one view, unless it shows something later already: in a
--- cluster, where the key and the entity's record live apart and commands may arrive late.
+-- Makes one key show all that one entity contributes to it through one view, unless it shows something later already:
+-- in a cluster, where the key and the entity's record live apart and commands may arrive late.
 --
--- KEYS  the key; the hash of who contributes what to it; what remembers for a day who was taken back; what is remembered
---       beside the key if the kind needs that
+-- KEYS  the key; the hash of who contributes what to it; what remembers for a day who was taken back; what is
+--       remembered beside the key if the kind needs that
 -- ARGV  who contributes, the revision of its record in 20 digits, kind, 1 if a key of another type is an error, 1 if
 --       nothing is contributed any more, then what is contributed: as the kind takes it, but amounts in full
 --
