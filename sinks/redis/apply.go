@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -99,7 +98,7 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 
 // wrongType is why a claim can't be held.
 func wrongType(key, found string) error {
-	return fmt.Errorf("the key %s holds a %s that something else put there: delete or rename it, then retry", strconv.Quote(key), found)
+	return fmt.Errorf("the key %q holds a %s that something else put there: delete or rename it, then retry", key, found)
 }
 
 // Versions implements replicator.Target.

@@ -25,7 +25,7 @@ func (e *entity) changes(after *record, moves []move, whole bool) ([]change, err
 		all, moves = c.out, moves[n:]
 	}
 	for i := range all {
-		if _, is := e.blocked[all[i].target]; is {
+		if _, is := e.blocked[all[i].viewKey]; is {
 			all[i].strict = false
 		}
 	}
@@ -37,9 +37,9 @@ type changer struct {
 	entity *entity
 	after  *record
 	moves  []move
-	whole  bool           // amounts are all that the entity claims; else what is to be added
-	first  int            // the view's first change in out
-	places map[target]int // in out; nil while they are few
+	whole  bool            // amounts are all that the entity claims; else what is to be added
+	first  int             // the view's first change in out
+	places map[viewKey]int // in out; nil while they are few
 	out    []change
 	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
 	one    [1]cellClaims
@@ -55,7 +55,7 @@ func (c *changer) run() error {
 	for _, m := range c.moves {
 		for _, list := range [][]claim{m.old, m.new} {
 			for i := range list {
-				t := target{id, list[i].kind, list[i].key}
+				t := viewKey{id, list[i].kind, list[i].key}
 				var err error
 				switch t.kind {
 				case kindHash, kindJSON:
@@ -80,9 +80,9 @@ func (c *changer) run() error {
 }
 
 // wholeAmounts lists all that the entity's cells claim at a key.
-func (c *changer) wholeAmounts(t target) error {
-	ch, fresh := c.at(t)
-	if !fresh {
+func (c *changer) wholeAmounts(t viewKey) error {
+	ch, isNew := c.at(t)
+	if !isNew {
 		return nil
 	}
 	cells, err := c.contributions()
@@ -101,24 +101,24 @@ func (c *changer) wholeAmounts(t target) error {
 }
 
 // at returns the change of a key, which is there once.
-func (c *changer) at(t target) (ch *change, fresh bool) {
+func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	i, known := c.places[t]
 	if c.places == nil {
-		i = slices.IndexFunc(c.out[c.first:], func(ch change) bool { return ch.target == t })
+		i = slices.IndexFunc(c.out[c.first:], func(ch change) bool { return ch.viewKey == t })
 		known = i >= 0
 		i += c.first
 	}
 	if known {
 		return &c.out[i], false
 	}
-	c.out = append(c.out, change{target: t})
+	c.out = append(c.out, change{viewKey: t})
 	switch n := len(c.out) - c.first; {
 	case c.places != nil:
 		c.places[t] = len(c.out) - 1
 	case n > few:
-		c.places = make(map[target]int, 2*n)
+		c.places = make(map[viewKey]int, 2*n)
 		for i := c.first; i < len(c.out); i++ {
-			c.places[c.out[i].target] = i
+			c.places[c.out[i].viewKey] = i
 		}
 	}
 	return &c.out[len(c.out)-1], true
@@ -155,13 +155,13 @@ func (c *changer) contributions() ([]cellClaims, error) {
 }
 
 // setChange keeps the entity in a set as long as one of its cells says so.
-func (c *changer) setChange(t target, m move) error {
+func (c *changer) setChange(t viewKey, m move) error {
 	is := func(x claim) bool { return x.kind == t.kind && x.key == t.key }
 	if !m.rewrite && len(m.old)+len(m.new) <= few && slices.ContainsFunc(m.old, is) && slices.ContainsFunc(m.new, is) {
 		return nil
 	}
-	ch, fresh := c.at(t)
-	if !fresh {
+	ch, isNew := c.at(t)
+	if !isNew {
 		return nil
 	}
 	cells, err := c.contributions()
@@ -181,47 +181,34 @@ const few = 16
 // amountChanges are the changes of keys to which amounts are added: what was claimed is taken back, what is claimed now
 // is added.
 func (c *changer) amountChanges(id viewID, m move) {
-	type place struct {
-		target
-		member, amount string
-	}
-	kept := map[place]int{} // claims that stay as they are
-	for _, x := range m.new {
-		if x.counts() {
-			kept[place{target{id, x.kind, x.key}, x.member, x.amount}]++
-		}
-	}
 	add := func(x claim, amount string) *change {
-		ch, _ := c.at(target{id, x.kind, x.key})
+		ch, _ := c.at(viewKey{id, x.kind, x.key})
 		ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), amount)
 		return ch
 	}
-	again := map[place]int{}
+	added := map[claim]int{} // how often each is claimed that was not before
+	for _, x := range m.new {
+		if x.counts() {
+			added[x]++
+		}
+	}
 	for _, x := range m.old {
-		if !x.counts() {
-			continue
+		switch {
+		case !x.counts():
+		case added[x] > 0:
+			added[x]--
+		default:
+			add(x, x.takenBack())
 		}
-		p := place{target{id, x.kind, x.key}, x.member, x.amount}
-		if kept[p] > 0 {
-			kept[p]--
-			again[p]++
-			continue
-		}
-		add(x, x.takenBack())
 	}
 	for _, x := range m.new {
-		if !x.counts() {
-			continue
-		}
-		p := place{target{id, x.kind, x.key}, x.member, x.amount}
 		switch {
-		case again[p] == 0:
+		case !x.counts():
+		case added[x] > 0:
+			added[x]--
 			add(x, x.added()).strict = true
 		case m.rewrite:
-			again[p]--
 			add(x, x.again()).strict = true
-		default:
-			again[p]--
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Compare implements replicator.Target. What keys hold is read between two readings of the entities' records: an entity
-// whose record changed meanwhile is looked at again.
+// whose record changed meanwhile is compared again.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	var found []replicator.Difference
 	todo := t.entities(ops)
@@ -28,19 +28,17 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 		if err := t.read(ctx, todo); err != nil {
 			return nil, err
 		}
-		looks := make([][]*look, len(todo))
+		before := make([]string, len(todo))
+		compared := make([][]*comparison, len(todo))
 		for i, e := range todo {
 			var err error
-			if looks[i], err = t.looks(e, ops); err != nil {
+			if compared[i], err = t.comparisons(e, ops); err != nil {
 				return nil, fmt.Errorf("entity %s: %w", e.text, err)
 			}
-		}
-		if err := t.sink.look(ctx, slices.Concat(looks...)); err != nil {
-			return nil, classify(err, "reading what the views hold")
-		}
-		before := make([]string, len(todo))
-		for i, e := range todo {
 			before[i] = e.stored
+		}
+		if err := t.sink.show(ctx, slices.Concat(compared...)); err != nil {
+			return nil, classify(err, "reading what the views hold")
 		}
 		if err := t.read(ctx, todo); err != nil {
 			return nil, err
@@ -51,12 +49,8 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 				again = append(again, e)
 				continue
 			}
-			for _, l := range looks[i] {
-				if kind := l.difference(); kind != "" {
-					found = append(found, replicator.Difference{Op: l.op, View: l.k.place, Kind: kind, State: l.state, Held: l.held()})
-				} else {
-					found = append(found, l.dead...)
-				}
+			for _, c := range compared[i] {
+				found = append(found, c.differences()...)
 			}
 		}
 		todo = again
@@ -64,170 +58,149 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	return found, nil
 }
 
-// look is one view's entity under comparison.
-type look struct {
+// comparison is of what one view holds of one entity.
+type comparison struct {
 	k     *keeper
 	op    int // the first of the entity's
 	state replicator.State
 	text  string                  // the entity's key
 	want  []claim                 // what its cells should contribute
 	known []claim                 // what its record says that they do
-	shown []shown                 // by key that is in want or known
+	spots []spot                  // one for each that want or known has
 	dead  []replicator.Difference // its cells of which the view can hold nothing
 }
 
-// shown is what a key shows of the entity.
-type shown struct {
-	kind     byte
-	key      string
-	member   string
-	expected bool
-	right    bool // it shows what is expected
-	some     bool // it shows something of the entity
-	cmds     []redis.Cmder
+// spot is where a view shows a claim: a key, or a member in one.
+type spot struct {
+	claim claim
+	want  *claim // what it should show of the entity; nil: nothing
+	known bool   // the record says that it shows something
+	cmd   redis.Cmder
+	held  bool // it shows something of the entity
+	right bool // it shows what is wanted
 }
 
-// looks says what has to be looked at for an entity: each view once.
-func (t *Target) looks(e *entity, ops []replicator.Op) ([]*look, error) {
+// comparisons says what is to be compared of an entity: each view once.
+func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, error) {
 	r, err := parseRecord(e.stored)
 	if err != nil {
 		return nil, replicator.Fatal(err)
 	}
-	var looks []*look
-	wanted := map[*look][]cellClaims{}
+	var list []*comparison
+	wanted := map[*comparison][]cellClaims{}
 	for _, i := range e.ops {
 		for _, value := range ops[i].Values {
 			k := t.keepers[value.View]
-			at := slices.IndexFunc(looks, func(l *look) bool { return l.k == k })
+			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
-				at = len(looks)
-				looks = append(looks, &look{k: k, op: i, text: e.text, state: replicator.Unseen})
+				at = len(list)
+				list = append(list, &comparison{k: k, op: i, text: e.text, state: replicator.Unseen})
 			}
-			l, v := looks[at], r.find(ops[i].Cell, k.id)
+			c, v := list[at], r.find(ops[i].Cell, k.id)
 			if v != nil && v.contributes() {
 				claims, err := parseClaims(v.claims)
 				if err != nil {
 					return nil, replicator.Fatal(err)
 				}
-				l.known = append(l.known, claims...)
+				c.known = append(c.known, claims...)
 			}
 			known := k.known(v)
-			if l.op == i {
-				l.state = known.State
+			if c.op == i {
+				c.state = known.State
 			}
 			claims, err := k.claims(ops[i].Cell, value)
 			if err = cmp.Or(value.Err, err); err != nil || len(claims) > 0 && known.Refused(ops[i]) {
-				l.dead = append(l.dead, replicator.Difference{
-					Op: i, View: k.place, Kind: replicator.Dead, State: known.State, Err: err,
+				c.dead = append(c.dead, replicator.Difference{
+					Op: i, View: k.index, Kind: replicator.Dead, State: known.State, Err: err,
 				})
 				continue
 			}
-			l.want = append(l.want, claims...)
-			wanted[l] = append(wanted[l], cellClaims{ops[i].Cell, claims})
+			c.want = append(c.want, claims...)
+			wanted[c] = append(wanted[c], cellClaims{ops[i].Cell, claims})
 		}
 	}
-	for _, l := range looks {
-		sortCells(l.k.view, wanted[l])
-		l.merge(wanted[l])
+	for _, c := range list {
+		sortCells(c.k.view, wanted[c])
+		c.merge(wanted[c])
+		c.place()
 	}
-	return looks, nil
+	return list, nil
 }
 
 // merge makes one row of those that several cells should give.
-func (l *look) merge(cells []cellClaims) {
-	if l.k.kind != kindHash && l.k.kind != kindJSON {
+func (c *comparison) merge(cells []cellClaims) {
+	if c.k.kind != kindHash && c.k.kind != kindJSON {
 		return
 	}
 	var rows []claim
-	for _, c := range l.want {
-		if slices.ContainsFunc(rows, func(r claim) bool { return r.key == c.key }) {
+	for _, x := range c.want {
+		if slices.ContainsFunc(rows, func(r claim) bool { return r.key == x.key }) {
 			continue
 		}
-		merged, _, _ := merge(target{l.k.id, c.kind, c.key}, l.k.view.Fields, cells)
-		rows = append(rows, claim{kind: c.kind, key: c.key, row: &merged})
+		merged, _, _ := merge(viewKey{c.k.id, x.kind, x.key}, c.k.names, cells)
+		rows = append(rows, claim{kind: x.kind, key: x.key, row: &merged})
 	}
-	l.want = rows
+	c.want = rows
 }
 
-// look asks what the keys show.
-func (s *Sink) look(ctx context.Context, looks []*look) error {
-	type answer struct {
-		at    *shown
-		l     *look
-		want  *claim
-		cmds  []redis.Cmder
-		known bool
+// place finds the spots where something is wanted, or known to be.
+func (c *comparison) place() {
+	for _, x := range slices.Concat(c.want, c.known) {
+		same := func(o claim) bool { return o.kind == x.kind && o.key == x.key && o.member == x.member }
+		if x.kind != c.k.kind || slices.ContainsFunc(c.spots, func(s spot) bool { return same(s.claim) }) {
+			continue
+		}
+		s := spot{claim: x, known: slices.ContainsFunc(c.known, same)}
+		if i := slices.IndexFunc(c.want, same); i >= 0 {
+			s.want = &c.want[i]
+		}
+		c.spots = append(c.spots, s)
 	}
-	var answers []answer
+}
+
+// show asks what the spots show.
+func (s *Sink) show(ctx context.Context, list []*comparison) error {
+	failed := func(err error) bool { // a key of another type is as good as none
+		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
+	}
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, l := range looks {
-			for _, c := range l.keys() {
-				a := answer{l: l, want: l.find(l.want, c), known: l.find(l.known, c) != nil}
-				a.at = &shown{kind: c.kind, key: c.key, member: c.member, expected: a.want != nil}
-				a.cmds = l.k.ask(ctx, p, c, l.text)
-				answers = append(answers, a)
+		for _, c := range list {
+			for i := range c.spots {
+				c.spots[i].cmd = c.k.ask(ctx, p, c.spots[i].claim, c.text)
 			}
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+	if failed(err) {
 		return err
 	}
-	for _, a := range answers {
-		for _, cmd := range a.cmds {
-			if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+	for _, c := range list {
+		for i := range c.spots {
+			if err := c.spots[i].cmd.Err(); failed(err) {
 				return err
 			}
+			c.judge(&c.spots[i])
 		}
-		a.at.some, a.at.right = a.l.k.judge(a.cmds, a.want, a.known, a.l.text)
-		a.at.cmds = a.cmds
-		a.l.shown = append(a.l.shown, *a.at)
 	}
 	return nil
 }
 
-// keys are the claims, wanted or known, one for each place in Redis.
-func (l *look) keys() []claim {
-	var once []claim
-	for _, c := range slices.Concat(l.want, l.known) {
-		if c.kind == l.k.kind && l.find(once, c) == nil {
-			once = append(once, c)
-		}
-	}
-	return once
-}
-
-func (l *look) find(claims []claim, c claim) *claim {
-	i := slices.IndexFunc(claims, func(x claim) bool { return x.kind == c.kind && x.key == c.key && x.member == c.member })
-	if i < 0 {
-		return nil
-	}
-	return &claims[i]
-}
-
-// ask asks what a key shows.
-func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text string) []redis.Cmder {
-	member := c.member
-	if member == "" {
-		member = text
-	}
+// ask asks what a spot shows.
+func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text string) redis.Cmder {
+	member := cmp.Or(c.member, text)
 	switch k.kind {
 	case kindHash:
-		names := make([]string, len(k.view.Fields))
-		for i, f := range k.view.Fields {
-			names[i] = f.Name
-		}
-		return []redis.Cmder{p.HMGet(ctx, c.key, names...)}
+		return p.HMGet(ctx, c.key, k.names...)
 	case kindSet, kindMembers:
-		return []redis.Cmder{p.SIsMember(ctx, c.key, member)}
+		return p.SIsMember(ctx, c.key, member)
 	case kindUnique:
-		return []redis.Cmder{p.Eval(ctx, holderAndClaims, []string{c.key, beside(k.kind, c.key)})}
+		return p.Eval(ctx, holderAndClaims, []string{c.key, beside(k.kind, c.key)})
 	case kindCounter:
-		return []redis.Cmder{p.Eval(ctx, shownAndSum, []string{c.key, beside(k.kind, c.key)})}
+		return p.Eval(ctx, shownAndSum, []string{c.key, beside(k.kind, c.key)})
 	case kindRanking:
-		return []redis.Cmder{p.Eval(ctx, scoreAndSum, []string{c.key, beside(k.kind, c.key)}, member)}
+		return p.Eval(ctx, scoreAndSum, []string{c.key, beside(k.kind, c.key)}, member)
 	}
-	return []redis.Cmder{p.Get(ctx, c.key)}
+	return p.Get(ctx, c.key)
 }
 
 // What is shown and what is remembered beside it change together, for other entities' sake, too: they are read at one
@@ -244,31 +217,35 @@ end
 	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
 )
 
-// judge says whether the answers show something of the entity, and whether that is what is wanted of it (nil: nothing).
-func (k *keeper) judge(cmds []redis.Cmder, want *claim, known bool, text string) (some, right bool) {
-	switch k.kind {
-	case kindHash:
-		return judgeHash(cmds[0].(*redis.SliceCmd).Val(), k, want)
-	case kindJSON:
-		cmd := cmds[0].(*redis.StringCmd)
-		some = cmd.Err() == nil
-		return some, want != nil && some && cmd.Val() == want.row.json()
-	case kindSet, kindMembers:
-		some = cmds[0].(*redis.BoolCmd).Val() && (want != nil || known)
-		return some, some && want != nil
-	case kindUnique:
-		both, _ := cmds[0].(*redis.Cmd).Slice() // look has seen its error
+// judge says whether a spot shows something of the entity, and whether that is what is wanted.
+func (c *comparison) judge(s *spot) {
+	wanted := s.want != nil
+	switch cmd := s.cmd.(type) {
+	case *redis.SliceCmd:
+		s.held, s.right = c.k.judgeHash(cmd.Val(), s.want)
+	case *redis.StringCmd:
+		s.held = cmd.Err() == nil
+		s.right = wanted && s.held && cmd.Val() == s.want.row.json()
+	case *redis.BoolCmd:
+		s.held = cmd.Val() && (wanted || s.known)
+		s.right = wanted && s.held
+	case *redis.Cmd:
+		both, _ := cmd.Slice() // show has seen its error
+		if c.k.kind != kindUnique {
+			// It is a sum: right if it is shown as it is remembered, and if the record says what is wanted of it.
+			s.held = s.known
+			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
+			return
+		}
 		holder, _ := both[0].(string)
 		claims, _ := both[1].([]any)
-		own := text
-		if want != nil && want.member != "" {
-			own = want.member
+		own := c.text
+		if wanted {
+			own = cmp.Or(s.want.member, own)
 		}
-		return holder == own || known && want == nil, want != nil && slices.Contains(claims, any(own)) && slices.Contains(claims, any(holder))
+		s.held = holder == own || s.known && !wanted
+		s.right = wanted && slices.Contains(claims, any(own)) && slices.Contains(claims, any(holder))
 	}
-	// A counter or a ranking shows a sum: it is right if it shows what is remembered, and the record what is wanted.
-	both, _ := cmds[0].(*redis.Cmd).Slice()
-	return known, want != nil && known && sameSum(k.kind, both[0], both[1])
 }
 
 // sameSum reports whether a sum is shown as it is remembered.
@@ -282,84 +259,83 @@ func sameSum(kind byte, shown, sum any) bool {
 	return err1 == nil && err2 == nil && score == remembered
 }
 
-func judgeHash(values []any, k *keeper, want *claim) (some, right bool) {
-	right = want != nil
+// judgeHash does so for the view's fields of a hash; there are none if the key has another type.
+func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
+	right = want != nil && (len(values) > 0 || len(want.row.fields) == 0)
 	for i, v := range values {
 		text, has := v.(string)
-		some = some || has
+		held = held || has
 		if want == nil {
 			continue
 		}
-		at := slices.IndexFunc(want.row.fields, func(f field) bool { return f.name == k.view.Fields[i].Name })
+		at := want.row.index(k.names[i])
 		if has != (at >= 0) || has && want.row.fields[at].value != text {
 			right = false
 		}
 	}
-	if len(values) == 0 && want != nil && len(want.row.fields) > 0 { // another type
-		right = false
-	}
-	return some, right
+	return held, right
 }
 
-// entry is what a key shows, for people; not of a sum, which is made by others, too.
-func (k *keeper) entry(s shown) replicator.Entry {
-	e := replicator.Entry{Key: s.key, Member: s.member, Fields: make([]any, len(k.view.Fields))}
-	switch k.kind {
-	case kindHash:
-		copy(e.Fields, s.cmds[0].(*redis.SliceCmd).Val())
-	case kindJSON:
+// entry is what a spot shows, for people; not of a sum, which is made by others, too.
+func (k *keeper) entry(s spot) replicator.Entry {
+	e := replicator.Entry{Key: s.claim.key, Member: s.claim.member, Fields: make([]any, len(k.names))}
+	switch cmd := s.cmd.(type) {
+	case *redis.SliceCmd:
+		copy(e.Fields, cmd.Val())
+	case *redis.StringCmd:
 		var values map[string]json.RawMessage
-		text := s.cmds[0].(*redis.StringCmd).Val()
-		if json.Unmarshal([]byte(text), &values) != nil { // somebody else wrote it
-			e.Member = text
+		if json.Unmarshal([]byte(cmd.Val()), &values) != nil { // somebody else wrote it
+			e.Member = cmd.Val()
 			break
 		}
-		for i, f := range k.view.Fields {
-			if v := values[f.Name]; v != nil {
+		for i, name := range k.names {
+			if v := values[name]; v != nil {
 				e.Fields[i] = replicator.RawJSON(v)
 			}
 		}
-	case kindUnique:
-		both, _ := s.cmds[0].(*redis.Cmd).Slice()
+	case *redis.Cmd:
+		both, _ := cmd.Slice()
 		e.Member, _ = both[0].(string)
 	}
 	return e
 }
 
+// sums reports whether the view shows sums, to which several entities add.
+func (k *keeper) sums() bool { return k.kind == kindCounter || k.kind == kindRanking }
+
 // held is what the view shows of the entity; of sums, what was added up for it.
-func (l *look) held() (held []replicator.Entry) {
-	if l.k.kind == kindCounter || l.k.kind == kindRanking {
-		for _, c := range l.known {
-			e := replicator.Entry{Key: c.key, Member: c.member}
-			if len(l.k.view.Fields) > 0 {
-				e.Fields = append(make([]any, len(l.k.view.Fields)-1), replicator.Number(c.counted()))
+func (c *comparison) held() (held []replicator.Entry) {
+	if c.k.sums() {
+		for _, x := range c.known {
+			e := replicator.Entry{Key: x.key, Member: x.member}
+			if len(c.k.names) > 0 {
+				e.Fields = append(make([]any, len(c.k.names)-1), replicator.Number(x.counted()))
 			}
 			held = append(held, e)
 		}
 		return held
 	}
-	for _, s := range l.shown {
-		if s.some {
-			held = append(held, l.k.entry(s))
+	for _, s := range c.spots {
+		if s.held {
+			held = append(held, c.k.entry(s))
 		}
 	}
 	return held
 }
 
-// difference sums up what the keys show; "" if it is as it should be.
-func (l *look) difference() replicator.DifferenceKind {
-	want, held, wrong := false, false, false
-	for _, s := range l.shown {
-		want, held = want || s.expected, held || s.some
-		wrong = wrong || s.expected && !s.right || !s.expected && s.some
+// differences sums up what the spots show.
+func (c *comparison) differences() []replicator.Difference {
+	want, held, right := false, false, !c.k.sums() || sameAmounts(c.want, c.known)
+	for _, s := range c.spots {
+		want, held = want || s.want != nil, held || s.held
+		right = right && (s.want != nil && s.right || s.want == nil && !s.held)
 	}
-	if !wrong && (l.k.kind == kindCounter || l.k.kind == kindRanking) {
-		wrong = !sameAmounts(l.want, l.known)
+	if right { // that a hash without fields is not there is right, too
+		return c.dead
 	}
-	if !wrong { // a hash without fields should be there, and is right where it isn't
-		return ""
-	}
-	return judge.Difference(want, held, false)
+	return []replicator.Difference{{
+		Op: c.op, View: c.k.index, Kind: judge.Difference(want, held, false), State: c.state, Held: c.held(),
+	}}
 }
 
 // sameAmounts reports whether two lists of claims say the same.

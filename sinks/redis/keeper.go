@@ -24,15 +24,19 @@ func idOf(view string) viewID {
 // keeper keeps one view.
 type keeper struct {
 	view       *replicator.View
-	place      int // in Target.Views
+	index      int      // in Target.Views
+	names      []string // of its fields
 	id         viewID
 	generation uint64
 	kind       byte   // of its claims
 	dead       string // the key of the set of entities with a dead letter
 }
 
-func newKeeper(v *replicator.View, place int) (*keeper, error) {
-	k := &keeper{view: v, place: place, id: idOf(v.Name)}
+func newKeeper(v *replicator.View, index int) (*keeper, error) {
+	k := &keeper{view: v, index: index, id: idOf(v.Name)}
+	for _, f := range v.Fields {
+		k.names = append(k.names, f.Name)
+	}
 	switch v.Kind {
 	case "hash":
 		k.kind = kindHash
@@ -52,13 +56,15 @@ func newKeeper(v *replicator.View, place int) (*keeper, error) {
 	case "ranking":
 		k.kind = kindRanking
 	default:
-		return nil, replicator.Fatal(fmt.Errorf("a Redis sink keeps no views of kind %q; it keeps hash, json, index, counter and ranking", v.Kind))
+		return nil, replicator.Fatal(fmt.Errorf("a Redis sink keeps no views of kind %q; "+
+			"it keeps hash, json, index, counter and ranking", v.Kind))
 	}
 	if v.Key == "" {
-		return nil, replicator.Fatal(fmt.Errorf("it has no key: set key to a template"))
+		return nil, replicator.Fatal(errors.New("it has no key: set key to a template"))
 	}
 	if strings.HasPrefix(v.Key, prefix) {
-		return nil, replicator.Fatal(fmt.Errorf("its key begins with %q, as the sink's own keys do: begin it with something else", prefix))
+		return nil, replicator.Fatal(fmt.Errorf("its key begins with %q, as the sink's own keys do: "+
+			"begin it with something else", prefix))
 	}
 	return k, nil
 }
@@ -179,7 +185,7 @@ const (
 	prefix       = "replicator:"
 	entityPrefix = prefix + "entity:"
 	marksPrefix  = prefix + "marks:"
-	sumPrefix    = prefix + "sum:"    // the exact sum of a counter; of each member of a ranking how many claim it, and the exact sum
+	sumPrefix    = prefix + "sum:"    // the exact sum of a counter; each of a ranking's members', and how many claim it
 	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
 	deadPrefix   = prefix + "dead:"   // which entities have a dead letter in a view
 	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what

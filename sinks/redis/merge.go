@@ -9,7 +9,7 @@ import (
 )
 
 // rowChange makes a hash or a JSON object what the entity's cells say together.
-func (c *changer) rowChange(t target) error {
+func (c *changer) rowChange(t viewKey) error {
 	ch, fresh := c.at(t)
 	if !fresh {
 		return nil
@@ -18,8 +18,8 @@ func (c *changer) rowChange(t target) error {
 	if err != nil {
 		return err
 	}
-	fields := c.moves[0].k.view.Fields
-	merged, exists, alone := merge(t, fields, cells)
+	names := c.moves[0].k.names
+	merged, exists, untouched := merge(t, names, cells)
 	if t.kind == kindJSON {
 		ch.strict = exists
 		if exists {
@@ -28,20 +28,17 @@ func (c *changer) rowChange(t target) error {
 		return nil
 	}
 	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0
-	ch.args = make([]string, 1, 1+2*len(fields))
+	ch.args = make([]string, 1, 1+2*len(names))
 	ch.args[0] = strconv.Itoa(len(merged.fields))
 	for _, f := range merged.fields {
 		ch.args = append(ch.args, f.name, f.value)
 	}
-	if len(merged.fields)+len(alone) < len(fields) {
-		for _, f := range fields {
-			if !merged.has(f.Name) && !slices.Contains(alone, f.Name) {
-				ch.args = append(ch.args, f.Name)
+	if len(merged.fields)+len(untouched) < len(names) {
+		for _, name := range names {
+			if !merged.has(name) && !slices.Contains(untouched, name) {
+				ch.args = append(ch.args, name)
 			}
 		}
-	}
-	known := func(name string) bool {
-		return slices.ContainsFunc(fields, func(f replicator.Field) bool { return f.Name == name })
 	}
 	for _, m := range c.moves { // fields of an earlier definition
 		for _, x := range m.old {
@@ -49,7 +46,7 @@ func (c *changer) rowChange(t target) error {
 				continue
 			}
 			for _, f := range x.row.fields {
-				if !known(f.name) {
+				if !slices.Contains(names, f.name) {
 					ch.args = append(ch.args, f.name)
 				}
 			}
@@ -63,9 +60,9 @@ func sortCells(view *replicator.View, cells []cellClaims) {
 	slices.SortFunc(cells, func(a, b cellClaims) int { return judge.Order(view, a.cell, b.cell) })
 }
 
-// merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of other
-// cells whose values aren't at hand stay alone, as they are.
-func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row, exists bool, alone []string) {
+// merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of which only
+// the names are at hand are left untouched.
+func merge(t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {
 		for i := range cell.claims {
@@ -74,38 +71,38 @@ func merge(t target, fields []replicator.Field, cells []cellClaims) (merged row,
 			}
 		}
 	}
-	if len(rows) == 1 && rows[0].whole && rows[0].follows(fields) {
+	if len(rows) == 1 && rows[0].whole && rows[0].follows(names) {
 		return *rows[0], true, nil
 	}
-	merged = row{whole: true, fields: make([]field, 0, len(fields))}
-	for _, f := range fields {
-		giver := judge.Giver(len(rows), func(i int) bool { return rows[i].has(f.Name) })
+	merged = row{whole: true, fields: make([]field, 0, len(names))}
+	for _, name := range names {
+		giver := judge.Giver(len(rows), func(i int) bool { return rows[i].has(name) })
 		switch {
 		case giver < 0:
 		case rows[giver].whole:
-			merged.fields = append(merged.fields, rows[giver].fields[rows[giver].place(f.Name)])
+			merged.fields = append(merged.fields, rows[giver].fields[rows[giver].index(name)])
 		default:
-			alone = append(alone, f.Name)
+			untouched = append(untouched, name)
 		}
 	}
-	return merged, len(rows) > 0, alone
+	return merged, len(rows) > 0, untouched
 }
 
-// follows reports whether the row's fields are all among the given ones, in their order.
-func (r *row) follows(fields []replicator.Field) bool {
+// follows reports whether the row's fields are all among the names, in their order.
+func (r *row) follows(names []string) bool {
 	n := 0
-	for i := range fields {
-		if n < len(r.fields) && r.fields[n].name == fields[i].Name {
+	for _, name := range names {
+		if n < len(r.fields) && r.fields[n].name == name {
 			n++
 		}
 	}
 	return n == len(r.fields)
 }
 
-func (r *row) has(name string) bool { return r.place(name) >= 0 }
+func (r *row) has(name string) bool { return r.index(name) >= 0 }
 
-// place is where a field stands in the row; -1 if it has none of the name.
-func (r *row) place(name string) int {
+// index is where a field stands in the row; -1 if it has none of the name.
+func (r *row) index(name string) int {
 	return slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
 }
 

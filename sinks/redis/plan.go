@@ -13,14 +13,14 @@ type entity struct {
 	text string // its own key, as templates show it
 	ops  []int  // by their place in the batch
 
-	stored  string            // what the record held when it was read; "" if there was none
-	blocked map[target]string // keys that hold another type, and which
+	stored  string             // what the record held when it was read; "" if there was none
+	blocked map[viewKey]string // keys that hold another type, and which
 	plan    plan
 	next    string // the record that is written, in its stored form
 }
 
-// target is a key as one view uses it.
-type target struct {
+// viewKey is a key as one view uses it.
+type viewKey struct {
 	id   viewID
 	kind byte
 	key  string
@@ -35,7 +35,7 @@ type plan struct {
 
 // change is what happens to one key.
 type change struct {
-	target
+	viewKey
 	strict bool // something is added: another type at the key is an error
 	fields int  // of a hash: how many are set
 	args   []string
@@ -143,13 +143,21 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
+// block notes that a key holds another type.
+func (e *entity) block(k viewKey, found string) {
+	if e.blocked == nil {
+		e.blocked = map[viewKey]string{}
+	}
+	e.blocked[k] = found
+}
+
 // blocks says why claims can't be held: one is to a key that holds another type.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil
 	}
 	for _, c := range claims {
-		if found, is := e.blocked[target{k.id, c.kind, c.key}]; is {
+		if found, is := e.blocked[viewKey{k.id, c.kind, c.key}]; is {
 			return wrongType(c.key, found)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 // In a cluster an entity's record and the keys that it contributes to live in different slots, and no script reaches
 // both. So a change goes in steps, each of which may be repeated, by anybody:
 //
-//  1. The record is replaced (if it is the one that was decided on): it says what the entity contributes from now on, and
-//     which keys may not show it yet. It has a new revision.
-//  2. Each of those keys is made to show what the record says, first where something is added, then where something goes:
-//     a reader finds an entity twice for a moment, but never misses it. What a key was told last, and at which revision,
-//     stands beside it: a command that was held up somewhere does nothing once a later one was there.
+//  1. The record is replaced (if it is the one that was decided on): it says what the entity contributes from now on,
+//     and which keys may not show it yet. It has a new revision.
+//  2. Each of those keys is made to show what the record says, first where something is added, then where something
+//     goes: a reader finds an entity twice for a moment, but never misses it. What a key was told last, and at which
+//     revision, stands beside it: a command that was held up somewhere does nothing once a later one was there.
 //  3. The record is replaced again: nothing is pending.
 //
 // A crash between leaves a record that says what is pending. The op that made it was not acknowledged, so it or a later
@@ -36,8 +36,8 @@ const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody'
 func (r *record) intend(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
-		p := pending{id: ch.id, kind: ch.kind, key: ch.key, args: ch.args}
-		i := slices.IndexFunc(r.pending, func(q pending) bool { return q.target() == ch.target })
+		p := pending{ch.viewKey, ch.args}
+		i := slices.IndexFunc(r.pending, func(q pending) bool { return q.viewKey == ch.viewKey })
 		if i < 0 {
 			r.pending = append(r.pending, p)
 		} else {
@@ -45,8 +45,6 @@ func (r *record) intend(changes []change) {
 		}
 	}
 }
-
-func (p *pending) target() target { return target{p.id, p.kind, p.key} }
 
 // empty reports whether the entity contributes nothing to the key any more.
 func (p *pending) empty() bool {
@@ -119,7 +117,7 @@ func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*e
 // pushAll tells keys what the records say: those where something is added, or those where everything goes.
 func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, again map[*entity]bool) error {
 	var calls []call
-	var told []target
+	var told []viewKey
 	var from []*entity
 	for _, e := range entities {
 		if again[e] {
@@ -132,7 +130,7 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 				continue
 			}
 			calls = append(calls, e.tell(p, r.revision))
-			told, from = append(told, p.target()), append(from, e)
+			told, from = append(told, p.viewKey), append(from, e)
 		}
 	}
 	if len(calls) == 0 {
@@ -149,10 +147,7 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 		}
 		if found != "" {
 			again[from[i]] = true
-			if from[i].blocked == nil {
-				from[i].blocked = map[target]string{}
-			}
-			from[i].blocked[told[i]] = found
+			from[i].block(told[i], found)
 		}
 	}
 	return nil
@@ -170,7 +165,7 @@ func (e *entity) tell(p *pending, revision uint64) call {
 	if p.empty() {
 		strict, empty = 0, 1
 	}
-	if _, is := e.blocked[p.target()]; is {
+	if _, is := e.blocked[p.viewKey]; is {
 		strict = 0
 	}
 	c := newCall(keys, who, fmt.Sprintf("%020d", revision), string(rune(p.kind)), strict, empty)

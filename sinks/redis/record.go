@@ -59,9 +59,7 @@ func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 // pending is a change of one key that stands in the record before the key is touched: only in a cluster, where a key
 // and the record live apart.
 type pending struct {
-	id   viewID
-	kind byte
-	key  string
+	viewKey
 	args []string // as the scripts take them
 }
 
@@ -94,7 +92,7 @@ func parseRecord(s string) (*record, error) {
 		r.cells = append(r.cells, c)
 	}
 	for n := in.Count(); n > 0 && !in.Bad(); n-- {
-		p := pending{id: viewID(in.Bytes(viewIDSize)), kind: in.Byte(), key: in.Text()}
+		p := pending{viewKey: viewKey{viewID(in.Bytes(viewIDSize)), in.Byte(), in.Text()}}
 		for n := in.Count(); n > 0 && !in.Bad(); n-- {
 			p.args = append(p.args, in.Text())
 		}

@@ -52,7 +52,7 @@ func randomRecord(r *rand.Rand) *record {
 		rec.cells = append(rec.cells, c)
 	}
 	for range r.IntN(3) {
-		p := pending{id: "abcdef", kind: 's', key: randomText(r)}
+		p := pending{viewKey: viewKey{"abcdef", 's', randomText(r)}}
 		for range r.IntN(3) {
 			p.args = append(p.args, randomText(r))
 		}
@@ -92,7 +92,9 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 			{"view-3", 2, replicator.State{Version: 0, Order: math.MaxInt64}, claims(claim{kind: kindJSON, key: "j", row: &kept},
 				claim{kind: kindRanking, key: "z", member: "m", amount: "-1.5"})},
 		}},
-	}, pending: []pending{{"view-1", kindSet, "s:k", []string{"k", "1"}}, {"view-2", kindCounter, "c", nil}}}
+	}, pending: []pending{
+		{viewKey{"view-1", kindSet, "s:k"}, []string{"k", "1"}}, {viewKey{"view-2", kindCounter, "c"}, nil},
+	}}
 	const stored = "nonce-12\x01\xac\x02\x02" +
 		"\x04cell\x05users\x02k\x00\x02" +
 		"view-1\x01\xc9\x01\x03\x80\x80\x80\x80\x80\x20\x21" + "h\x03h:k0123456789abcdef\x00\x02\x04name\x04city" +

@@ -21,25 +21,39 @@ func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell
 	return nil, "", nil
 }
 
-// trace is one thing that a key shows, and who could have put it there.
-type trace struct {
+// candidate is one thing that a key shows, and who could have put it there.
+type candidate struct {
 	key      string
 	member   string   // of a set or a ranking
 	entities []string // of a hash, a JSON object or a set of keys: whose it would be
 }
 
+// search is for what one view shows though nobody claims it.
+type search struct {
+	sink    *Sink
+	k       *keeper
+	sources []string // all that may claim it
+}
+
+func (t *Target) search(ctx context.Context, view int) (search, error) {
+	sources, err := t.sink.rdb.SMembers(ctx, sourcesKey).Result()
+	return search{sink: t.sink, k: t.keepers[view], sources: sources}, err
+}
+
 // Strays implements replicator.Tidier. It goes through the keys that begin as the view's do. What has another type than
 // the view's is not looked at, nor is a hash without any of the view's fields.
-func (t *Target) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
-	k, doing := t.keepers[view], "looking for what nobody claims"
-	if t.sink.names == nil {
+func (t *Target) Strays(
+	ctx context.Context, view int, after string, limit int,
+) (strays []replicator.Stray, next string, err error) {
+	k, names, doing := t.keepers[view], t.sink.names, "looking for what nobody claims"
+	if names == nil {
 		return nil, "", nil
 	}
-	begins := t.sink.names.Begins(k.view)
+	begins := names.Begins(k.view)
 	if begins == "" {
 		return nil, "", nil
 	}
-	sources, err := t.sink.rdb.SMembers(ctx, sourcesKey).Result()
+	s, err := t.search(ctx, view)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
@@ -47,13 +61,12 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	var strays []replicator.Stray
 	for _, key := range keys {
-		entities, ok := t.sink.names.Entities(k.view, key)
+		entities, ok := names.Entities(k.view, key)
 		if !ok || strings.HasPrefix(key, prefix) {
 			continue
 		}
-		found, err := t.straysAt(ctx, k, trace{key: key, entities: entities}, sources)
+		found, err := s.at(ctx, candidate{key: key, entities: entities})
 		if err != nil {
 			return nil, "", classify(err, doing)
 		}
@@ -78,34 +91,26 @@ func storedType(kind byte) string {
 // memberPage is how many members of a set or a ranking are looked at in one step.
 const memberPage = 500
 
-// straysAt finds the strays at one key.
-func (t *Target) straysAt(ctx context.Context, k *keeper, at trace, sources []string) ([]replicator.Stray, error) {
-	var read func(cursor uint64) *redis.ScanCmd
-	step := 1
-	switch k.kind {
+// at finds the strays at one key.
+func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray, err error) {
+	read, step := s.sink.rdb.SScan, 1
+	switch s.k.kind {
 	case kindSet, kindMembers:
-		read = func(cursor uint64) *redis.ScanCmd { return t.sink.rdb.SScan(ctx, at.key, cursor, "", memberPage) }
 	case kindRanking:
-		read = func(cursor uint64) *redis.ScanCmd { return t.sink.rdb.ZScan(ctx, at.key, cursor, "", memberPage) }
-		step = 2 // members and scores
+		read, step = s.sink.rdb.ZScan, 2 // members and scores
 	default:
-		return t.strange(ctx, k, []trace{at}, sources)
+		return s.among(ctx, []candidate{c})
 	}
-	var strays []replicator.Stray
 	for cursor := uint64(0); ; {
-		list, next, err := read(cursor).Result()
+		list, next, err := read(ctx, c.key, cursor, "", memberPage).Result()
 		if err != nil {
 			return nil, err
 		}
-		var entries []trace
+		var members []candidate
 		for i := 0; i < len(list); i += step {
-			e := trace{key: at.key, member: list[i]}
-			if k.kind == kindSet {
-				e.entities = []string{list[i]}
-			}
-			entries = append(entries, e)
+			members = append(members, s.member(candidate{key: c.key, member: list[i]}))
 		}
-		found, err := t.strange(ctx, k, entries, sources)
+		found, err := s.among(ctx, members)
 		if err != nil {
 			return nil, err
 		}
@@ -116,36 +121,42 @@ func (t *Target) straysAt(ctx context.Context, k *keeper, at trace, sources []st
 	}
 }
 
-// strange returns the traces that are strays: all are looked at together first, and what then seems to be one by
+// member completes a candidate that is a member of a set of keys: it is the entity's own.
+func (s *search) member(c candidate) candidate {
+	if s.k.kind == kindSet {
+		c.entities = []string{c.member}
+	}
+	return c
+}
+
+// among returns the candidates that are strays: all are looked at together first, and what then seems to be one by
 // itself, at one moment.
-func (t *Target) strange(ctx context.Context, k *keeper, entries []trace, sources []string) ([]replicator.Stray, error) {
-	looks := make([]traceLook, len(entries))
-	_, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, e := range entries {
-			looks[i] = t.ask(ctx, p, k, e, sources)
+func (s *search) among(ctx context.Context, candidates []candidate) (strays []replicator.Stray, err error) {
+	probes := make([]probe, len(candidates))
+	_, err = s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, c := range candidates {
+			probes[i] = s.ask(ctx, p, c)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
-	var strays []replicator.Stray
-	for i, e := range entries {
-		stray, err := looks[i].stray()
+	for i, c := range candidates {
+		stray, err := probes[i].stray()
+		if stray && err == nil {
+			stray, err = s.isStray(ctx, s.sink.rdb, c)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if stray {
-			if stray, err = t.isStray(ctx, t.sink.rdb, k, e, sources); err != nil {
-				return nil, err
+			name := c.key
+			if c.member != "" {
+				name += " " + c.member
 			}
-		}
-		if stray {
-			name := e.key
-			if e.member != "" {
-				name += " " + e.member
-			}
-			strays = append(strays, replicator.Stray{Name: name, At: string(wire.AppendText(wire.AppendText(nil, e.key), e.member)), Kind: replicator.Extra})
+			at := wire.AppendText(wire.AppendText(nil, c.key), c.member)
+			strays = append(strays, replicator.Stray{Name: name, At: string(at), Kind: replicator.Extra})
 		}
 	}
 	return strays, nil
@@ -156,105 +167,103 @@ type transactional interface {
 	TxPipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
 }
 
-// isStray looks at one trace in one transaction: a script that applies changes trace and claim together.
-func (t *Target) isStray(ctx context.Context, c transactional, k *keeper, e trace, sources []string) (bool, error) {
-	var l traceLook
-	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		l = t.ask(ctx, p, k, e, sources)
+// isStray looks at one candidate in one transaction: a script that applies changes what is shown and what is claimed
+// together.
+func (s *search) isStray(ctx context.Context, client transactional, c candidate) (bool, error) {
+	var found probe
+	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		found = s.ask(ctx, p, c)
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return false, err
 	}
-	return l.stray()
+	return found.stray()
 }
 
-// traceLook is what was asked of a trace: whether it is there, and whether somebody claims it.
-type traceLook struct {
-	trace
-	kind    byte
-	held    redis.Cmder
-	claimed []redis.Cmder // integers that are 1 if it is claimed, or records
-}
-
-// claimKeys are the keys that say who claims what a trace shows. In a cluster they are in the key's own slot.
-func (t *Target) claimKeys(k *keeper, e trace, sources []string) []string {
-	if other := beside(k.kind, e.key); other != "" {
+// claimKeys are the keys that say who claims what is shown. In a cluster they are in the key's own slot.
+func (s *search) claimKeys(c candidate) []string {
+	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}
 	}
-	if t.sink.cluster {
-		return []string{postPrefix + sameSlot(e.key)}
+	if s.sink.cluster {
+		return []string{postPrefix + sameSlot(c.key)}
 	}
 	var records []string
-	for _, source := range sources {
-		for _, text := range e.entities {
+	for _, source := range s.sources {
+		for _, text := range c.entities {
 			records = append(records, recordKey(source, text))
 		}
 	}
 	return records
 }
 
-func (t *Target) ask(ctx context.Context, p redis.Pipeliner, k *keeper, e trace, sources []string) traceLook {
-	l := traceLook{trace: e, kind: k.kind}
+// probe is what was asked of a candidate: whether it is there, and whether somebody claims it.
+type probe struct {
+	key     string
+	kind    byte
+	held    redis.Cmder
+	claimed []redis.Cmder // integers that are 1 if it is claimed, or records
+}
+
+func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
+	k, cluster, keys := s.k, s.sink.cluster, s.claimKeys(c)
+	found := probe{key: c.key, kind: k.kind}
 	switch k.kind {
 	case kindHash:
-		names := make([]string, len(k.view.Fields))
-		for i, f := range k.view.Fields {
-			names[i] = f.Name
-		}
-		l.held = p.HMGet(ctx, e.key, names...)
+		found.held = p.HMGet(ctx, c.key, k.names...)
 	case kindSet, kindMembers:
-		l.held = p.SIsMember(ctx, e.key, e.member)
+		found.held = p.SIsMember(ctx, c.key, c.member)
 	case kindRanking:
-		l.held = p.ZScore(ctx, e.key, e.member)
+		found.held = p.ZScore(ctx, c.key, c.member)
 	default:
-		l.held = p.Exists(ctx, e.key)
+		found.held = p.Exists(ctx, c.key)
 	}
-	keys := t.claimKeys(k, e, sources)
+	claimed := func(cmd redis.Cmder) { found.claimed = append(found.claimed, cmd) }
 	switch {
 	case k.kind == kindMembers || k.kind == kindRanking:
-		l.claimed = append(l.claimed, p.HExists(ctx, keys[0], e.member))
-	case k.kind == kindUnique || k.kind == kindCounter || t.sink.cluster && k.kind != kindSet:
-		l.claimed = append(l.claimed, p.Exists(ctx, keys[0]))
-	case t.sink.cluster:
-		for _, source := range sources {
-			l.claimed = append(l.claimed, p.HExists(ctx, keys[0], string(k.id)+recordKey(source, e.member)))
+		claimed(p.HExists(ctx, keys[0], c.member))
+	case k.kind == kindUnique || k.kind == kindCounter || cluster && k.kind != kindSet:
+		claimed(p.Exists(ctx, keys[0]))
+	case cluster:
+		for _, source := range s.sources {
+			claimed(p.HExists(ctx, keys[0], string(k.id)+recordKey(source, c.member)))
 		}
 	default:
 		for _, key := range keys {
-			l.claimed = append(l.claimed, p.Get(ctx, key))
+			claimed(p.Get(ctx, key))
 		}
 	}
-	return l
+	return found
 }
 
 // stray judges the answers.
-func (l *traceLook) stray() (bool, error) {
-	for _, cmd := range l.claimed {
+func (p *probe) stray() (bool, error) {
+	for _, cmd := range p.claimed {
+		// A pipeline tells of its first error alone, which may be that another record is not there.
+		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return false, err
+		}
+		claimed := false
 		switch cmd := cmd.(type) {
 		case *redis.BoolCmd:
-			if cmd.Val() {
-				return false, nil
-			}
+			claimed = cmd.Val()
 		case *redis.IntCmd:
-			if cmd.Val() > 0 {
-				return false, nil
+			claimed = cmd.Val() > 0
+		case *redis.StringCmd: // "" where there is no record
+			r, err := parseRecord(cmd.Val())
+			if err == nil {
+				claimed, err = r.claimsKey(p.kind, p.key)
 			}
-		case *redis.StringCmd:
-			if errors.Is(cmd.Err(), redis.Nil) {
-				continue
-			}
-			text := cmd.Val()
-			r, err := parseRecord(text)
 			if err != nil {
 				return false, replicator.Fatal(err)
 			}
-			if claims, err := r.claimsKey(l.kind, l.key); claims || err != nil {
-				return false, err
-			}
+		}
+		if claimed {
+			return false, nil
 		}
 	}
-	switch cmd := l.held.(type) {
+	switch cmd := p.held.(type) {
 	case *redis.SliceCmd:
 		return slices.ContainsFunc(cmd.Val(), func(v any) bool { return v != nil }), nil
 	case *redis.BoolCmd:
@@ -262,7 +271,7 @@ func (l *traceLook) stray() (bool, error) {
 	case *redis.IntCmd:
 		return cmd.Val() > 0, nil
 	}
-	return l.held.Err() == nil, nil // a score
+	return p.held.Err() == nil, nil // a score
 }
 
 // claimsKey reports whether some cell of the entity contributes to the key.
@@ -271,7 +280,7 @@ func (r *record) claimsKey(kind byte, key string) (bool, error) {
 		for _, v := range c.views {
 			claims, err := parseClaims(v.claims)
 			if err != nil {
-				return false, replicator.Fatal(err)
+				return false, err
 			}
 			if slices.ContainsFunc(claims, func(c claim) bool { return c.kind == kind && c.key == key }) {
 				return true, nil
@@ -283,22 +292,19 @@ func (r *record) claimsKey(kind byte, key string) (bool, error) {
 
 // Tidy implements replicator.Tidier. Of a hash the view's fields go.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
-	k, doing := t.keepers[view], "removing what nobody claims"
-	sources, err := t.sink.rdb.SMembers(ctx, sourcesKey).Result()
+	const doing = "removing what nobody claims"
+	s, err := t.search(ctx, view)
 	if err != nil {
 		return 0, classify(err, doing)
 	}
-	for _, s := range strays {
-		at := wire.NewReader(s.At)
-		e := trace{key: at.Text(), member: at.Text()}
+	for _, stray := range strays {
+		at := wire.NewReader(stray.At)
+		c := candidate{key: at.Text(), member: at.Text()}
 		if at.Bad() {
-			return removed, fmt.Errorf("%q is no place in a view", s.At)
+			return removed, fmt.Errorf("%q is no place in a view", stray.At)
 		}
-		e.entities, _ = t.sink.names.Entities(k.view, e.key)
-		if k.kind == kindSet {
-			e.entities = []string{e.member}
-		}
-		gone, err := t.remove(ctx, k, e, sources)
+		c.entities, _ = t.sink.names.Entities(s.k.view, c.key)
+		gone, err := s.remove(ctx, s.member(c))
 		if err != nil {
 			return removed, classify(err, doing)
 		}
@@ -309,33 +315,32 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	return removed, nil
 }
 
-// remove removes an trace if it is a stray, on the condition that nobody touches it or its claims meanwhile.
-func (t *Target) remove(ctx context.Context, k *keeper, e trace, sources []string) (removed bool, err error) {
+// remove removes a candidate if it is a stray, on the condition that nobody touches it or its claims meanwhile.
+func (s *search) remove(ctx context.Context, c candidate) (removed bool, err error) {
 	work := func(tx *redis.Tx) error {
-		if removed, err = t.isStray(ctx, tx, k, e, sources); err != nil || !removed {
+		if removed, err = s.isStray(ctx, tx, c); err != nil || !removed {
 			return err
 		}
 		_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			switch k.kind {
+			switch s.k.kind {
 			case kindHash:
-				for _, f := range k.view.Fields {
-					p.HDel(ctx, e.key, f.Name)
-				}
+				p.HDel(ctx, c.key, s.k.names...)
 			case kindSet, kindMembers:
-				p.SRem(ctx, e.key, e.member)
+				p.SRem(ctx, c.key, c.member)
 			case kindRanking:
-				p.ZRem(ctx, e.key, e.member)
+				p.ZRem(ctx, c.key, c.member)
 			default:
-				p.Del(ctx, e.key)
+				p.Del(ctx, c.key)
 			}
 			return nil
 		})
 		return err
 	}
 	for range maxTries {
-		if err = t.sink.rdb.Watch(ctx, work, append(t.claimKeys(k, e, sources), e.key)...); !errors.Is(err, redis.TxFailedErr) {
+		err = s.sink.rdb.Watch(ctx, work, append(s.claimKeys(c), c.key)...)
+		if !errors.Is(err, redis.TxFailedErr) {
 			return removed, err
 		}
 	}
-	return false, nil // somebody is at it all the time: the next look finds it again
+	return false, nil // somebody is at it all the time: the next search finds it again
 }

@@ -199,10 +199,7 @@ func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) error {
 		e := entities[n]
 		again[e] = true
 		if at > 0 {
-			if e.blocked == nil {
-				e.blocked = map[target]string{}
-			}
-			e.blocked[e.plan.changes[at-1].target] = found
+			e.block(e.plan.changes[at-1].viewKey, found)
 		}
 	}
 	return nil
