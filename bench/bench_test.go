@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"replicator/internal/launch"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -48,10 +49,7 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it five times")
 	}
-	program, err := build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := built(t)
 	l := quickLab(t, servers.MySQL, program)
 	l.stages = slices.DeleteFunc(l.stages, func(s stage) bool { return s.name == "redis" || s.name == "elastic" }) // see below
 	if err := l.run(t.Context()); err != nil {
@@ -275,4 +273,14 @@ func TestCPUTimeOfAProcessGrowsAsItWorks(t *testing.T) {
 	if _, err := processCPU(-1); err == nil {
 		t.Error("a process that is not there has a CPU time")
 	}
+}
+
+// built is the program.
+func built(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "replicator")
+	if err := launch.Build(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -44,7 +44,7 @@ func (l *lab) runProgram(ctx context.Context, start, what string, tables []table
 		return took, 0, err
 	}
 	bar := l.show.bar(what, 0)
-	took, err = l.measureProgram(ctx, s.dir, []string{"run", "--until-caught-up"}, (*program).wait)
+	took, err = l.measureProgram(ctx, s.dir, []string{"run", "--until-caught-up"}, wait)
 	bar.done()
 	if err != nil {
 		return took, 0, err

@@ -17,10 +17,7 @@ func TestHashesAndDocumentsEndAsTheWorkloadSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it four times")
 	}
-	program, err := build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := built(t)
 	for name, entities := range map[string]int{"redis": 1250, "elastic": 500} {
 		t.Run(name, func(t *testing.T) {
 			l := quickLab(t, servers.MySQL, program, "-only", name)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -134,15 +132,4 @@ func (l *lab) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// build builds the program as `make build` does, into dir.
-func build(ctx context.Context, dir string) (string, error) {
-	path := filepath.Join(dir, "replicator")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "replicator/cmd/replicator")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
 }

@@ -41,7 +41,7 @@ func (l *lab) latency(ctx context.Context) error {
 		if err := live.run(ctx, l.sourceDB, l.sinkDB, p, bar); err != nil {
 			return err
 		}
-		return p.stop()
+		return p.Stop()
 	})
 	bar.done()
 	if err != nil {
@@ -99,8 +99,8 @@ func (v *live) run(ctx context.Context, source, sink *sql.DB, p *program, bar *b
 	})
 	wg.Go(func() {
 		select {
-		case <-p.done:
-			cancel(errors.Join(errors.New("the program ended before it was asked to"), p.err))
+		case <-p.Done():
+			cancel(errors.Join(errors.New("the program ended before it was asked to"), p.Wait()))
 		case <-ctx.Done():
 		}
 	})

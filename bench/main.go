@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
+	"replicator/internal/launch"
 	"replicator/internal/servers"
 )
 
@@ -133,7 +135,8 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	show := newScreen(progress)
 	building := show.bar("building the program", 0)
-	program, err := build(ctx, dir)
+	program := filepath.Join(dir, "replicator")
+	err = launch.Build(ctx, program)
 	building.done()
 	if err != nil {
 		return err

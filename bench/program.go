@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
+	"sync"
 	"time"
 
-	"replicator/internal/child"
+	"replicator/internal/launch"
 )
 
 // setup is what one run of the program needs: a configuration, a state of its own, empty tables in the sink.
@@ -69,7 +66,7 @@ func (l *lab) configure(dir, source, start, targets string) error {
 		return err
 	}
 	text := fmt.Sprintf(configuration, l.source.DSN(source), start, filepath.Join(dir, "state")) + targets
-	return os.WriteFile(filepath.Join(dir, "replicator.toml"), []byte(text), 0o644)
+	return launch.Program{Dir: dir}.Configure(text)
 }
 
 // check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows
@@ -88,13 +85,10 @@ func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int
 	return rows, err
 }
 
-// program is the program as a child of this process.
+// program is the program as a child of this process, and the most memory that it had.
 type program struct {
-	cmd  *exec.Cmd
-	log  string
-	peak int64         // bytes
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; to be read after done
+	*launch.Process
+	peak int64 // bytes; known when it has ended
 }
 
 // measureProgram runs the program on the configuration in dir while f does; f returns when it has ended.
@@ -103,84 +97,45 @@ func (l *lab) measureProgram(ctx context.Context, dir string, args []string, f f
 	if err != nil {
 		return usage{}, err
 	}
-	p, err := startProgram(ctx, l.program, dir, args)
+	at := launch.Program{Path: l.program, Dir: dir}
+	started, err := at.Start(ctx, append(args, "-c", at.File())...)
 	if err != nil {
 		return usage{}, err
 	}
-	if err := f(p); err != nil {
-		_ = p.cmd.Process.Kill() // it may have ended by itself
-		<-p.done
+	p := &program{Process: started}
+	var watching sync.WaitGroup
+	watching.Go(p.watch)
+	err = f(p)
+	if err != nil {
+		p.Kill()
+	}
+	watching.Wait()
+	if err != nil {
 		return usage{}, err
 	}
 	after, err := l.read()
 	return usage{
 		wall:   after.at.Sub(before.at),
-		client: p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(),
+		client: p.CPU(),
 		source: after.source - before.source,
 		sink:   after.sink - before.sink,
 		peak:   p.peak,
 	}, err
 }
 
-// startProgram starts the program with the configuration in dir. When ctx ends, so does it.
-func startProgram(ctx context.Context, path, dir string, args []string) (*program, error) {
-	p := &program{log: filepath.Join(dir, "log"), done: make(chan struct{})}
-	log, err := os.Create(p.log)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close() // the child has its own
-	p.cmd = exec.CommandContext(ctx, path, append(args, "-c", filepath.Join(dir, "replicator.toml"))...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
-	p.cmd.WaitDelay = 10 * time.Second
-	c, err := child.Start(p.cmd)
-	if err != nil {
-		return nil, err
-	}
-	go p.attend(c)
-	return p, nil
-}
-
-// attend watches the program until it has ended.
-func (p *program) attend(c *child.Child) {
-	p.watch(c.Done())
-	if err := c.Wait(); err != nil {
-		text, _ := os.ReadFile(p.log) // what matters is how it ended
-		p.err = fmt.Errorf("%s: %w\n%s", strings.Join(p.cmd.Args[1:], " "), err, lastLines(string(text), 20))
-	}
-	close(p.done)
-}
-
 // watch looks at the program's memory until it has ended.
-func (p *program) watch(ended <-chan struct{}) {
+func (p *program) watch() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		p.peak = max(p.peak, peakMemory(p.cmd.Process.Pid))
+		p.peak = max(p.peak, peakMemory(p.Pid()))
 		select {
 		case <-tick.C:
-		case <-ended:
+		case <-p.Done():
 			return
 		}
 	}
 }
 
 // wait returns when the program has ended.
-func (p *program) wait() error {
-	<-p.done
-	return p.err
-}
-
-// stop asks the program to end and waits until it has.
-func (p *program) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return p.wait()
-}
-
-func lastLines(s string, n int) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
+func wait(p *program) error { return p.Wait() }

@@ -180,11 +180,11 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 		l.put("b", 1, `{broken`)
 		l.exec("UPDATE cell SET body = '{}' WHERE ref_key = 1", "DELETE FROM cell WHERE ref_key = 1")
 		if code := p.wait(); code != 0 {
-			t.Fatalf("exit status %d: %s", code, p.log.String())
+			t.Fatalf("exit status %d: %s", code, p.Log())
 		}
-		lines := strings.Split(strings.TrimSpace(p.out.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(p.Output()), "\n")
 		if len(lines) != 4 {
-			t.Fatalf("%d lines, want 4:\n%s", len(lines), p.out.String())
+			t.Fatalf("%d lines, want 4:\n%s", len(lines), p.Output())
 		}
 		for _, want := range []string{`"version":9007199254740993`, `"n":18446744073709551615`, `"x":[1,2.50]`, `"op":"insert"`, `"key":"` + keyText("a") + `"`, `"column":"users"`, `"table":"cell"`} {
 			if !strings.Contains(lines[0], want) {
@@ -192,7 +192,7 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 			}
 		}
 		if !strings.Contains(lines[1], `"error"`) || !strings.Contains(lines[2], `"op":"update"`) || !strings.Contains(lines[3], `"op":"delete"`) {
-			t.Errorf("lines are\n%s", p.out.String())
+			t.Errorf("lines are\n%s", p.Output())
 		}
 		var line map[string]any
 		if err := json.Unmarshal([]byte(lines[0]), &line); err != nil {

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"replicator/internal/launch"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -41,32 +41,17 @@ func testMain(m *testing.M) int {
 		defer os.RemoveAll(dir)
 		built = filepath.Join(dir, "replicator")
 		watched = built
-		err = build(built, false)
+		err = launch.Build(context.Background(), built)
 	}
 	if err == nil && raceEnabled {
 		watched += "-race"
-		err = build(watched, true)
+		err = launch.Build(context.Background(), watched, "-race")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return servertest.Run(m)
-}
-
-func build(path string, race bool) error {
-	args := []string{"build", "-o", path}
-	if race {
-		args = append(args, "-race")
-	}
-	cmd := exec.Command("go", append(args, ".")...)
-	if !race {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	}
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the program: %w\n%s", err, text)
-	}
-	return nil
 }
 
 // lab is a configured program, and the database that it reads and writes.
@@ -146,12 +131,12 @@ func freeAddress(t *testing.T) string {
 // configure writes the configuration: the parts one after another.
 func (l *lab) configure(parts ...string) {
 	l.t.Helper()
-	if err := os.WriteFile(l.file(), []byte(strings.Join(parts, "\n")), 0o600); err != nil {
+	if err := l.launched().Configure(parts...); err != nil {
 		l.t.Fatal(err)
 	}
 }
 
-func (l *lab) file() string { return filepath.Join(l.dir, "replicator.toml") }
+func (l *lab) file() string { return l.launched().File() }
 
 // exec runs statements as root.
 func (l *lab) exec(statements ...string) { l.t.Helper(); execAll(l.t, l.db, statements...) }
@@ -279,7 +264,7 @@ func (l *lab) command(args ...string) result {
 	l.t.Helper()
 	p := l.start(args...)
 	code := p.wait()
-	return result{code, p.out.String(), p.log.String()}
+	return result{code, p.Output(), p.Log()}
 }
 
 // must runs a command that has to succeed, and returns what it prints.

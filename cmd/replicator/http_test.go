@@ -49,8 +49,8 @@ func TestHTTPTellsTheState(t *testing.T) {
 		l.put("a", 1, `{"email": "a@x.org", "phone": 4155550100}`)
 		p := l.running()
 		l.caughtUp()
-		if n := strings.Count(p.log.String(), "a change became a dead letter"); n != 2 || !strings.Contains(p.log.String(), `"level":"WARN"`) {
-			t.Errorf("the log tells %d times of the dead letters of two views:\n%s", n, p.log.String())
+		if n := strings.Count(p.Log(), "a change became a dead letter"); n != 2 || !strings.Contains(p.Log(), `"level":"WARN"`) {
+			t.Errorf("the log tells %d times of the dead letters of two views:\n%s", n, p.Log())
 		}
 		eventually(t, func() error {
 			code, text := l.get("/readyz")

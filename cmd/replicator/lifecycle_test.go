@@ -23,7 +23,7 @@ func TestASecondProcessOnTheSameStateIsRefused(t *testing.T) {
 			l.put("a", 1, `{"email": "a@x.org"}`)
 			p := l.running()
 			if store == "file" {
-				says = strconv.Itoa(p.cmd.Process.Pid)
+				says = strconv.Itoa(p.Pid())
 			}
 			l.caughtUp()
 			l.env["LISTEN"] = freeAddress(t)
@@ -82,7 +82,7 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	eventually(t, func() error { // until the first is understood, the second may be taken for it
 		p.signal(syscall.SIGTERM)
-		return as(p.ended(), "the program has ended")
+		return as(p.Ended(), "the program has ended")
 	})
 	if code := p.wait(); code != -1 {
 		t.Errorf("exit status %d, want the signal's", code)

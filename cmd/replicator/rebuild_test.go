@@ -72,7 +72,7 @@ func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 		t.Errorf("the same rebuild once more: %+v", r)
 	}
 	if code := first.wait(); code != 0 {
-		t.Errorf("the first one: exit status %d\n%s", code, first.log.String())
+		t.Errorf("the first one: exit status %d\n%s", code, first.Log())
 	}
 	l.rebuilt(800)
 	p.stop()
@@ -133,8 +133,8 @@ func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
 			if err := s.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if code := r.wait(); code != 0 && !strings.Contains(r.log.String(), down) {
-				t.Errorf("rebuild: exit status %d\n%s", code, r.log.String())
+			if code := r.wait(); code != 0 && !strings.Contains(r.Log(), down) {
+				t.Errorf("rebuild: exit status %d\n%s", code, r.Log())
 			}
 			eventually(t, func() error {
 				st := l.status("users")
@@ -160,14 +160,14 @@ func TestDDLDuringARebuild(t *testing.T) {
 		l.exec("ALTER TABLE cell ADD COLUMN note VARCHAR(20) NULL FIRST")
 		l.put("a", 2, `{"username": "a", "email": "a@x.org"}`)
 		if code := r.wait(); code != 0 {
-			t.Errorf("with a column added: exit status %d\n%s", code, r.log.String())
+			t.Errorf("with a column added: exit status %d\n%s", code, r.Log())
 		}
 		l.rebuilt(800)
 
 		r = l.rebuilding()
 		l.exec("ALTER TABLE cell CHANGE body content LONGBLOB")
-		if code := r.wait(); code != exitFailed || !strings.Contains(r.log.String(), "body") || !strings.Contains(r.log.String(), "cell") {
-			t.Errorf("without the body: exit status %d\n%s", code, r.log.String())
+		if code := r.wait(); code != exitFailed || !strings.Contains(r.Log(), "body") || !strings.Contains(r.Log(), "cell") {
+			t.Errorf("without the body: exit status %d\n%s", code, r.Log())
 		}
 		l.expect("SELECT COUNT(*) FROM users", "800")
 		l.exec("ALTER TABLE cell CHANGE content body LONGBLOB")
@@ -383,8 +383,8 @@ func TestAViewThatLosesItsShadowHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 		return as(marked[0] == "1", "some of the rebuild is marked")
 	})
 	l.exec("DROP TABLE users__rebuild")
-	if code := r.wait(); code != exitFailed || !strings.Contains(r.log.String(), "view users") {
-		t.Errorf("exit status %d\n%s", code, r.log.String())
+	if code := r.wait(); code != exitFailed || !strings.Contains(r.Log(), "view users") {
+		t.Errorf("exit status %d\n%s", code, r.Log())
 	}
 	eventually(t, func() error {
 		return as(l.status("index_users_email").State == "running" && l.status("users").State == "failed", "the one is done, the other failed")

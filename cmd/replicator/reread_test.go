@@ -22,23 +22,23 @@ func (p *process) reread(n int) {
 	p.lab.t.Helper()
 	p.signal(syscall.SIGHUP)
 	eventually(p.lab.t, func() error {
-		if p.ended() {
-			p.lab.t.Fatalf("the program ended:\n%s", p.log.String())
+		if p.Ended() {
+			p.lab.t.Fatalf("the program ended:\n%s", p.Log())
 		}
-		return as(strings.Count(p.log.String(), `"msg":"running"`) >= n, "the program goes on with what the file says")
+		return as(strings.Count(p.Log(), `"msg":"running"`) >= n, "the program goes on with what the file says")
 	})
 }
 
 // refuses has the program read a configuration that it can't use, and waits until it says why.
 func (p *process) refuses(why ...string) {
 	p.lab.t.Helper()
-	before := len(p.log.String())
+	before := len(p.Log())
 	p.signal(syscall.SIGHUP)
 	eventually(p.lab.t, func() error {
-		if p.ended() {
-			p.lab.t.Fatalf("the program ended:\n%s", p.log.String())
+		if p.Ended() {
+			p.lab.t.Fatalf("the program ended:\n%s", p.Log())
 		}
-		for line := range strings.Lines(p.log.String()[before:]) {
+		for line := range strings.Lines(p.Log()[before:]) {
 			if strings.Contains(line, "can't be used: the old one goes on") {
 				for _, w := range why {
 					if !strings.Contains(line, w) {
@@ -120,7 +120,7 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 	}
 	l.t = t
 	l.configure(source, program, mainSink, emailView)
-	before := strings.Count(p.log.String(), `"msg":"running"`)
+	before := strings.Count(p.Log(), `"msg":"running"`)
 	p.reread(before + 1)
 	if _, text := l.get("/api/v1/status"); strings.Contains(text, "index_users_phone") {
 		t.Errorf("a good one after all that is not used: %s", text)
@@ -218,6 +218,6 @@ func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
 	}
 	enough()
 	clients.Wait()
-	t.Logf("%d answers, %d configurations", asked, strings.Count(p.log.String(), `"msg":"running"`))
+	t.Logf("%d answers, %d configurations", asked, strings.Count(p.Log(), `"msg":"running"`))
 	p.stop()
 }

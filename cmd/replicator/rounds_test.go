@@ -61,7 +61,7 @@ func TestRunVerifiesTheViewsAgainAndAgain(t *testing.T) {
 				t.Errorf("/metrics lacks a count of replicator_%s", name)
 			}
 		}
-		if strings.Contains(p.log.String(), "planted") || strings.Contains(p.log.String(), "x.org") {
+		if strings.Contains(p.Log(), "planted") || strings.Contains(p.Log(), "x.org") {
 			t.Error("the log shows what a cell holds")
 		}
 
@@ -98,7 +98,7 @@ func TestAViewThatIsPausedIsNotVerifiedAndTheOthersAre(t *testing.T) {
 	l.exec("DELETE FROM users", "DELETE FROM index_users_phone")
 	l.finds("index_users_phone", "what is missing", func(v *replicator.Verification) bool { return v.Missing == 1 })
 	eventually(t, func() error {
-		return as(strings.Contains(p.log.String(), "it is paused"), "the log says why a view was not verified")
+		return as(strings.Contains(p.Log(), "it is paused"), "the log says why a view was not verified")
 	})
 	if v := l.verified("users"); v != nil && v.Missing > 0 {
 		t.Errorf("a paused view was verified: %+v", v)
@@ -145,7 +145,7 @@ func TestVerifyingIsHeldToItsRate(t *testing.T) {
 	for _, line := range jsonLines[struct {
 		Msg  string
 		Took float64
-	}](t, p.log.String()) {
+	}](t, p.Log()) {
 		if line.Msg == "verified" {
 			took = line.Took / 1e9
 			break

@@ -285,8 +285,8 @@ func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
 	if took := time.Since(began); took > soon {
 		t.Errorf("verify ended after %s", took)
 	}
-	if said := v.log.String(); code != 0 && (code != 1 || !strings.Contains(said, "no answer within the sink's timeout")) {
-		t.Errorf("exit status %d\n%s%s", code, v.out.String(), said)
+	if said := v.Log(); code != 0 && (code != 1 || !strings.Contains(said, "no answer within the sink's timeout")) {
+		t.Errorf("exit status %d\n%s%s", code, v.Output(), said)
 	}
 	l.must("verify", "--repair")
 	l.must("verify")

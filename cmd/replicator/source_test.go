@@ -92,8 +92,8 @@ func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 			t.Errorf("%d dead letters", n)
 		}
 		p.stop()
-		if n := strings.Count(p.log.String(), "a watched table was altered"); n != 7 {
-			t.Errorf("%d ALTERs were noticed, want the 7 of cell\n%s", n, p.log.String())
+		if n := strings.Count(p.Log(), "a watched table was altered"); n != 7 {
+			t.Errorf("%d ALTERs were noticed, want the 7 of cell\n%s", n, p.Log())
 		}
 	})
 }

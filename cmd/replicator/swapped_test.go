@@ -38,28 +38,28 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 		l.put("c", 2, `{"email": "c2@x.org"}`)
 		l.caughtUp()
 		eventually(t, func() error {
-			return as(strings.Count(p.log.String(), compared) == 3, "every view is compared")
+			return as(strings.Count(p.Log(), compared) == 3, "every view is compared")
 		})
 		l.expect(emails, "b2@x.org b", "c2@x.org c", "d@x.org d", "n@x.org n")
 		l.expect("SELECT email FROM users ORDER BY 1", "b2@x.org", "c2@x.org", "d@x.org", "n@x.org")
 		if l.status("users").State != "running" {
 			t.Errorf("status: %+v", l.status("users"))
 		}
-		if !strings.Contains(p.log.String(), "another table was renamed into a watched one's place") {
-			t.Errorf("the log says nothing of the swap:\n%s", p.log.String())
+		if !strings.Contains(p.Log(), "another table was renamed into a watched one's place") {
+			t.Errorf("the log says nothing of the swap:\n%s", p.Log())
 		}
 		// A swap back, while nothing else is written, and a restart after it.
 		l.exec("RENAME TABLE cell TO away, `_cell_del` TO cell")
 		eventually(t, func() error {
-			return as(strings.Count(p.log.String(), compared) == 6, "every view is compared once more")
+			return as(strings.Count(p.Log(), compared) == 6, "every view is compared once more")
 		})
 		l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c")
 		p.stop()
 		p = l.running()
 		l.caughtUp()
 		p.stop()
-		if strings.Contains(p.log.String(), compared) {
-			t.Errorf("after a restart it is compared again:\n%s", p.log.String())
+		if strings.Contains(p.Log(), compared) {
+			t.Errorf("after a restart it is compared again:\n%s", p.Log())
 		}
 	})
 }
@@ -96,7 +96,7 @@ func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 		return as(strings.Contains(l.must("checkpoint", "show", "--json"), strings.ReplaceAll(at, "\n", "")), "the checkpoint reaches "+at)
 	})
 	p.kill()
-	if strings.Contains(p.log.String(), compared) {
+	if strings.Contains(p.Log(), compared) {
 		t.Fatal("the comparison was over before the crash")
 	}
 	crash(t, l)

@@ -65,7 +65,7 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 
 // joined are the views of the last line of the log that says which run together.
 func joined(p *process) []string {
-	for _, line := range strings.Split(p.log.String(), "\n") {
+	for _, line := range strings.Split(p.Log(), "\n") {
 		if strings.Contains(line, `"views":["index_users_email","users","index_users_phone"]`) {
 			return []string{"index_users_email", "users", "index_users_phone"}
 		}
@@ -146,7 +146,7 @@ func TestASourceOfSeveralServers(t *testing.T) {
 			t.Errorf("status says %+v", st)
 		}
 	}
-	for line := range strings.Lines(p.log.String()) {
+	for line := range strings.Lines(p.Log()) {
 		if strings.Contains(line, `"sink":`) && !strings.Contains(line, `"source":"a"`) && !strings.Contains(line, `"source":"b"`) {
 			t.Errorf("a line of the log does not say of which shard it is: %s", line)
 		}
@@ -207,7 +207,7 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 				}
 			}
 			l.expect("SELECT COUNT(*) FROM index_users_email", strconv.Itoa(rows))
-			peak := peakMemory(t, p.cmd.Process.Pid)
+			peak := peakMemory(t, p.Pid())
 			t.Logf("a transaction of %d MiB: %d MiB resident at most", size>>20, peak>>20)
 			if peak > most {
 				t.Errorf("%d MiB resident for a transaction of %d MiB", peak>>20, size>>20)

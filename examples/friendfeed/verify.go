@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"replicator/internal/lab"
+	"replicator/internal/launch"
 )
 
 // Verify compares every index table of every shard with what expected.py, run by python, makes of the entities. Nobody
@@ -54,7 +55,7 @@ func expected(ctx context.Context, python string, source lab.MySQL, shards int) 
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("expected.py: %w", err), errors.New(lab.LastLines(complaint.String(), 5)))
+		return nil, errors.Join(fmt.Errorf("expected.py: %w", err), errors.New(launch.LastLines(complaint.String(), 5)))
 	}
 	rows := map[string][][]string{}
 	for line := range strings.Lines(string(out)) {

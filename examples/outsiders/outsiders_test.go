@@ -13,6 +13,7 @@ import (
 
 	"replicator/examples/outsiders"
 	"replicator/internal/lab"
+	"replicator/internal/launch"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -108,7 +109,7 @@ func (s sysbench) write(scripts ...string) (stop func()) {
 			_ = cmd.Process.Kill() // it has no other end; Wait says if it had ended before
 			var exit *exec.ExitError
 			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 || !strings.Contains(said[i].String(), "tps:") {
-				s.t.Errorf("sysbench ended by itself, or did nothing: %v\n%s", err, lab.LastLines(said[i].String(), 10))
+				s.t.Errorf("sysbench ended by itself, or did nothing: %v\n%s", err, launch.LastLines(said[i].String(), 10))
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func TestTypesAreStoredAsDocumented(t *testing.T) {
 	b.db, dsn = lab.Prepare(t, server, "types", "")
 	b.create()
 	p := lab.Build(t, "TYPES", b.config(), "TYPES_DSN="+dsn, "TYPES_REDIS="+b.redis.Server.DSN("0"), "TYPES_ELASTIC="+b.elastic.URL)
-	p.File("mapping.json", `{"dynamic": false}`) // one property is of many types here
+	p.Beside("mapping.json", `{"dynamic": false}`) // one property is of many types here
 	p.CatchUp()
 
 	text, err := os.ReadFile(page)

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"replicator/internal/launch"
 	"replicator/internal/servers"
 )
 
@@ -104,7 +105,7 @@ func (r Redis) Do(ctx context.Context, commands ...string) ([]any, error) {
 	for range commands {
 		var v any
 		if err := d.Decode(&v); err != nil {
-			return nil, fmt.Errorf("redis-cli: reply %d of %d: %w: %s", len(replies)+1, len(commands), err, LastLines(string(out), 3))
+			return nil, fmt.Errorf("redis-cli: reply %d of %d: %w: %s", len(replies)+1, len(commands), err, launch.LastLines(string(out), 3))
 		}
 		replies = append(replies, v)
 	}

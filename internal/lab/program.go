@@ -2,17 +2,15 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"replicator/internal/child"
+	"replicator/internal/launch"
 )
 
 // patience is how long anything may take that ends by itself.
@@ -20,12 +18,12 @@ const patience = 2 * time.Minute
 
 // Program is the built program with a configuration and a state directory of its own.
 type Program struct {
-	t      testing.TB
-	binary string
-	name   string // of the example, as its environment variables begin
-	config string
-	env    []string
-	dir    string
+	launch.Program
+	t       testing.TB
+	name    string // of the example, as its environment variables begin
+	config  string
+	env     []string
+	started []*launch.Process
 }
 
 // Main runs a package's tests, as servertest.Run does, with one build of the program for all of them, and exits.
@@ -35,7 +33,10 @@ func Main(run func() int) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	shared = sync.OnceValues(func() (string, error) { return build(dir) })
+	shared = sync.OnceValues(func() (string, error) {
+		binary := filepath.Join(dir, "replicator")
+		return binary, launch.Build(context.Background(), binary)
+	})
 	code := run()
 	if err := os.RemoveAll(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -46,14 +47,6 @@ func Main(run func() int) {
 
 // shared builds the program for all tests of a package, whose TestMain is Main. A build links for seconds.
 var shared func() (binary string, err error)
-
-func build(dir string) (binary string, err error) {
-	binary = filepath.Join(dir, "replicator")
-	if out, err := exec.Command("go", "build", "-o", binary, "replicator/cmd/replicator").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return binary, nil
-}
 
 // Binary is the program, built by the first test that asks.
 func Binary(t testing.TB) string {
@@ -73,7 +66,7 @@ func Binary(t testing.TB) string {
 // package sets, and what env says.
 func Build(t testing.TB, name, config string, env ...string) *Program {
 	t.Helper()
-	p := &Program{t: t, binary: Binary(t), name: name, config: config, env: env}
+	p := &Program{Program: launch.Program{Path: Binary(t)}, t: t, name: name, config: config, env: env}
 	return p.WithNewState()
 }
 
@@ -81,28 +74,21 @@ func Build(t testing.TB, name, config string, env ...string) *Program {
 func (p *Program) WithNewState() *Program {
 	p.t.Helper()
 	other := *p
-	other.dir = p.t.TempDir()
-	if err := os.WriteFile(other.file(), []byte(p.config), 0o644); err != nil {
+	other.Dir, other.started = p.t.TempDir(), nil
+	other.Env = append(append(os.Environ(), p.env...),
+		p.name+"_STATE="+filepath.Join(other.Dir, "state"), p.name+"_LISTEN=127.0.0.1:0")
+	if err := other.Configure(p.config); err != nil {
 		p.t.Fatal(err)
 	}
 	return &other
 }
 
-// File writes a file that the configuration names, beside it.
-func (p *Program) File(name, text string) {
+// Beside writes a file that the configuration names, beside it.
+func (p *Program) Beside(name, text string) {
 	p.t.Helper()
-	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(text), 0o644); err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-func (p *Program) file() string { return filepath.Join(p.dir, "replicator.toml") }
-func (p *Program) log() string  { return filepath.Join(p.dir, "log") }
-
-func (p *Program) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, p.binary, append(args, "-c", p.file())...)
-	cmd.Env = append(append(os.Environ(), p.env...), p.name+"_STATE="+filepath.Join(p.dir, "state"), p.name+"_LISTEN=127.0.0.1:0")
-	return cmd
 }
 
 // Run runs a command to its end, which must be a good one, and returns what it printed.
@@ -110,17 +96,21 @@ func (p *Program) Run(args ...string) string {
 	p.t.Helper()
 	out, err := p.Try(args...)
 	if err != nil {
-		p.t.Fatalf("replicator %s: %v\n%s", strings.Join(args, " "), err, LastLines(out, 20))
+		p.t.Fatalf("replicator %s: %v\n%s", strings.Join(args, " "), err, launch.LastLines(out, 20))
 	}
 	return out
 }
 
-// Try runs a command to its end, good or bad.
+// Try runs a command to its end, good or bad. It returns what it printed, and then what it logged.
 func (p *Program) Try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
-	out, err := p.command(ctx, args...).CombinedOutput()
-	return string(out), err
+	command, err := p.Program.Start(ctx, append(args, "-c", p.Program.File())...)
+	if err != nil {
+		return "", err
+	}
+	err = command.Wait()
+	return command.Output() + command.Log(), err
 }
 
 // CatchUp runs the program until every view includes all that is committed now.
@@ -145,44 +135,37 @@ func (p *Program) Replay(from string) time.Duration {
 
 // Running is a program that runs until it is killed.
 type Running struct {
-	p    *Program
-	cmd  *exec.Cmd
-	tied *child.Child
+	*launch.Process
+	t testing.TB
 }
 
 // Start starts the program.
 func (p *Program) Start() *Running {
 	p.t.Helper()
-	output, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	started, err := p.Program.Start(context.WithoutCancel(p.t.Context()), "run", "-c", p.Program.File())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer output.Close() // the program has its own
-	cmd := p.command(p.t.Context(), "run")
-	cmd.Stdout, cmd.Stderr = output, output
-	tied, err := child.Start(cmd)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { _ = cmd.Process.Kill() }) // where a test fails before it kills it
-	return &Running{p: p, cmd: cmd, tied: tied}
+	p.t.Cleanup(started.Kill) // where a test fails before it kills it
+	p.started = append(p.started, started)
+	return &Running{Process: started, t: p.t}
 }
 
 // Kill is kill -9. A program that ended before is a failure.
 func (r *Running) Kill() {
-	r.p.t.Helper()
-	_ = r.cmd.Process.Kill() // it may have ended by itself; its end says so
-	err := r.tied.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != -1 {
-		r.p.t.Errorf("the program ended before it was killed: %v\n%s", err, r.p.Log(8))
+	r.t.Helper()
+	if r.Process.Kill(); r.Code() != -1 {
+		r.t.Errorf("the program ended before it was killed, with exit status %d\n%s", r.Code(), launch.LastLines(r.Process.Log(), 8))
 	}
 }
 
 // Log is the end of what Start's programs wrote.
 func (p *Program) Log(lines int) string {
-	output, _ := os.ReadFile(p.log())
-	return LastLines(string(output), lines)
+	var all strings.Builder
+	for _, r := range p.started {
+		all.WriteString(r.Output() + r.Log())
+	}
+	return launch.LastLines(all.String(), lines)
 }
 
 // Pause lets time pass in which the program works; what is checked later must not depend on how much it did.
@@ -203,12 +186,6 @@ func Await(t testing.TB, what string, within time.Duration, holds func() bool) {
 		}
 		Pause(t, 20*time.Millisecond)
 	}
-}
-
-// LastLines are the last n lines of a text.
-func LastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // Statements are the statements of a file of DDL.

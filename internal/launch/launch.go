@@ -1,0 +1,173 @@
+// Package launch builds the program and runs it as a child of this process: for tests, examples and measurements.
+//
+// A child does not outlive this process, and what it says is kept apart: what it prints, and what it logs.
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"replicator/internal/child"
+	"replicator/internal/pause"
+)
+
+// Build builds the program at a path, as `make build` does; a flag may be "-race".
+func Build(ctx context.Context, path string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "replicator/cmd/replicator")...)
+	if len(flags) == 0 { // the race detector needs a C compiler
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the program: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Program is the built program with a directory of its own, where it runs and its configuration stands.
+type Program struct {
+	Path string
+	Dir  string
+	Env  []string // nil: that of this process
+}
+
+// File is the configuration's.
+func (p Program) File() string { return filepath.Join(p.Dir, "replicator.toml") }
+
+// Configure writes the configuration: the parts one after another.
+func (p Program) Configure(parts ...string) error {
+	return os.WriteFile(p.File(), []byte(strings.Join(parts, "\n")), 0o600)
+}
+
+// Start starts a command line. When ctx ends, the program is asked to end.
+func (p Program) Start(ctx context.Context, args ...string) (*Process, error) {
+	r := &Process{cmd: exec.CommandContext(ctx, p.Path, args...)}
+	r.cmd.Dir, r.cmd.Env = p.Dir, p.Env
+	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.log
+	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(syscall.SIGTERM) }
+	r.cmd.WaitDelay = 30 * time.Second // longer than a stop drains
+	var err error
+	r.child, err = child.Start(r.cmd)
+	return r, err
+}
+
+// Process is a program that was started.
+type Process struct {
+	cmd      *exec.Cmd
+	child    *child.Child
+	out, log buffer
+}
+
+// Pid is the process's id.
+func (r *Process) Pid() int { return r.cmd.Process.Pid }
+
+// Output is what was printed so far; Log what was logged.
+func (r *Process) Output() string { return r.out.String() }
+
+// Log is what was logged so far.
+func (r *Process) Log() string { return r.log.String() }
+
+// Done is closed when the process has ended, and all that it said is known.
+func (r *Process) Done() <-chan struct{} { return r.child.Done() }
+
+// Ended reports whether it has ended.
+func (r *Process) Ended() bool {
+	select {
+	case <-r.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Code waits for the end and is the exit status; -1 for a signal.
+func (r *Process) Code() int {
+	<-r.Done()
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// CPU is the time that the process, which has ended, had of the processors.
+func (r *Process) CPU() time.Duration {
+	return r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()
+}
+
+// Wait waits for the end. One that is not good is an error, with the last lines that were logged.
+func (r *Process) Wait() error {
+	if err := r.child.Wait(); err != nil {
+		return fmt.Errorf("replicator %s: %w\n%s", strings.Join(r.cmd.Args[1:], " "), err, LastLines(r.Log(), 20))
+	}
+	return nil
+}
+
+// Signal sends a signal; it is no error if nobody is there any more.
+func (r *Process) Signal(s os.Signal) error {
+	err := r.cmd.Process.Signal(s)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// Stop asks the process to end, and waits until it has.
+func (r *Process) Stop() error {
+	if err := r.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return r.Wait()
+}
+
+// Kill ends the process as a crash does, unless it has ended.
+func (r *Process) Kill() {
+	_ = r.cmd.Process.Kill() // it may have ended
+	<-r.Done()
+}
+
+// Ready waits until the process takes connections at an address.
+func (r *Process) Ready(ctx context.Context, address string) error {
+	for {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			return conn.Close()
+		}
+		if r.Ended() {
+			return fmt.Errorf("the program ended:\n%s", LastLines(r.Log(), 20))
+		}
+		if pause.For(ctx, 20*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+// LastLines are the last n lines of a text.
+func LastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// buffer is a bytes.Buffer that may be read while it is written to.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
