@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	goredis "github.com/redis/go-redis/v9"
-
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -19,9 +16,7 @@ import (
 func TestDeadLettersAreKnownFromTheSinks(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
-	redis := servertest.Own(t, servers.Redis7)
-	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	redis, rdb := ownRedis(t)
 	l.env["REDIS"], l.env["ELASTIC"], l.env["INDEX"] = "redis://"+redis.Addr()+"/0", servertest.Elasticsearch(t), servertest.Name()
 	l.exec("CREATE TABLE thing (id INT PRIMARY KEY, name VARCHAR(20) NOT NULL, n VARCHAR(20) NOT NULL)",
 		"CREATE TABLE things (id INT PRIMARY KEY, name VARCHAR(20), CHECK (name <> 'refused'))",

@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -16,9 +13,7 @@ import (
 func TestARedisThatComesBackWithItsLastSnapshotInAFill(t *testing.T) {
 	const users = 600
 	l := newLab(t, servertest.MySQL(t))
-	redis := servertest.Own(t, servers.Redis7, "--appendonly", "no", "--save", "")
-	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	redis, rdb := ownRedis(t, "--appendonly", "no", "--save", "")
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
 	l.session(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
 		"SELECT UNHEX(LPAD(HEX(a.n * 40 + b.n), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', b.n, '@x.org\"}') "+

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"replicator/internal/launch"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
@@ -95,6 +97,21 @@ func (l *lab) connect(s *servers.Server, database string) *sql.DB {
 	}
 	l.t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// ownRedis starts a Redis of the test's own, and connects to it.
+func ownRedis(t *testing.T, args ...string) (*servers.Server, *goredis.Client) {
+	t.Helper()
+	s := servertest.Own(t, servers.Redis7, args...)
+	return s, redisClient(t, s)
+}
+
+// redisClient gives connections to a Redis.
+func redisClient(t *testing.T, s *servers.Server) *goredis.Client {
+	t.Helper()
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // account makes an account with the given rights, dropped at the end.

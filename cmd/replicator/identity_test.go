@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -123,9 +121,7 @@ func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 // are shown as one.
 func TestWhatStoodUnderAnotherTypeOfKeyIsGone(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
-	redis := servertest.Own(t, servers.Redis7)
-	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
 	l.exec("CREATE TABLE item (id INT PRIMARY KEY, n INT)", "CREATE TABLE price (id DECIMAL(10,2) PRIMARY KEY, n INT)",
 		"INSERT INTO item VALUES (1, 10), (2, 10)", "INSERT INTO price VALUES (1, 1), (2, 2)")

@@ -98,9 +98,8 @@ func newKeyTypesLab(t *testing.T, s *servers.Server, types []keyType, searches b
 	// heartbeat.
 	l.exec("SET GLOBAL max_connections = 1000")
 	t.Cleanup(func() { _, _ = l.connect(s, "").Exec("SET GLOBAL max_connections = DEFAULT") }) // the server is others', too
-	cache := servertest.Own(t, servers.Redis7)
-	l.redis = goredis.NewClient(&goredis.Options{Addr: cache.Addr()})
-	t.Cleanup(func() { l.redis.Close() })
+	cache, client := ownRedis(t)
+	l.redis = client
 	l.env["REDIS"] = "redis://" + cache.Addr() + "/0"
 	sinks := mainSink + "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n"
 	if searches {

@@ -16,9 +16,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/verify"
 )
@@ -292,9 +289,7 @@ types = { city = "VARCHAR(50) NOT NULL", points = "BIGINT NOT NULL" }
 }
 
 func inRedis(t *testing.T) *planting {
-	s := servertest.Own(t, servers.Redis7)
-	rdb := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	s, rdb := ownRedis(t)
 	command := func(args ...string) func(*planting, string) {
 		return func(p *planting, key string) {
 			words := make([]any, len(args))

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/server"
@@ -338,9 +336,7 @@ func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 // A repair and a rebuild of a source in which nothing happens stand at one place in its log.
 func TestARebuildInPlaceMendsWhatWasChangedSinceARepair(t *testing.T) {
 	l := newBareLab(t, servertest.Own(t, servers.MySQL))
-	redis := servertest.Own(t, servers.Redis7)
-	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
 	l.exec(cellTable)
 	l.put("a", 1, `{"username": "a"}`)

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	goredis "github.com/redis/go-redis/v9"
-
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -121,9 +118,7 @@ func newRefusals(t *testing.T) *lab {
 	for _, g := range grants {
 		execAll(t, root, "GRANT "+g+" TO "+l.user+"@'%'")
 	}
-	redis := servertest.Own(t, servers.Redis7)
-	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	redis, rdb := ownRedis(t)
 	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-zadd").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -80,8 +80,7 @@ func newResetLab(t *testing.T) *resetLab {
 	redis := servertest.Own(t, servers.Redis7)
 	l := newBareLab(t, servertest.Own(t, servers.MySQL))
 	l.env["REDIS"], l.env["ELASTIC"], l.env["INDEX"] = "redis://"+redis.Addr()+"/0", url, index
-	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	rdb := redisClient(t, redis)
 	l.exec("CREATE TABLE account (id INT PRIMARY KEY, grp VARCHAR(10) NOT NULL, n BIGINT NOT NULL)",
 		"CREATE TABLE sums (grp VARCHAR(10) PRIMARY KEY, n BIGINT NOT NULL)")
 	for i := range 40 {

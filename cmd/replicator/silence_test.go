@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -158,8 +156,7 @@ func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 			link := servertest.NewLink(t, s.Addr())
 			l.env["REDIS"] = "redis://" + link.Address() + "/0"
 			l.configure(source, program, "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n", sinkTimeout, cacheView)
-			rdb := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
-			t.Cleanup(func() { rdb.Close() })
+			rdb := redisClient(t, s)
 			return link, "user_cache", func() (all []string) {
 				for _, key := range []string{"a", "b"} {
 					if email := rdb.HGet(t.Context(), "user:"+keyText(key), "email").Val(); email != "" {

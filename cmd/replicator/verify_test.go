@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	goredis "github.com/redis/go-redis/v9"
-
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/verify"
 )
@@ -19,9 +16,7 @@ import (
 // by. It is repaired as a whole.
 func TestVerifyCountsAnEntityOfSeveralCellsOnceAndRepairsAllOfIt(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
-	redis := servertest.Own(t, servers.Redis7)
-	rdb := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	redis, rdb := ownRedis(t)
 	url, index := servertest.Elasticsearch(t), servertest.Name()
 	l.env["REDIS"], l.env["ELASTIC"], l.env["INDEX"] = "redis://"+redis.Addr()+"/0", url, index
 	l.exec(cellTable)
