@@ -303,14 +303,14 @@ func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
 	l.reaches("index_users_email", "rebuilding") // either may be the one that does it
 	third := l.run("rebuild", "index_users_email")
 	if code := first.wait(); code != 0 || again.wait() != 0 || third.code != 0 {
-		t.Errorf("exit status %d, %d and %d:\n%s%s%s", code, again.wait(), third.code, first.log.String(), again.log.String(), third.errors)
+		t.Errorf("exit status %d, %d and %d:\n%s%s%s", code, again.wait(), third.code, first.Log(), again.Log(), third.errors)
 	}
 	if n := len(l.rows("SHOW TABLES LIKE 'index_users_email%'")); n != 1 {
 		t.Errorf("%d tables", n)
 	}
 	for _, c := range []*process{first, again} {
-		if !strings.Contains(c.log.String(), "rebuilt: index_users_email") {
-			t.Errorf("it did not follow to the end:\n%s", c.log.String())
+		if !strings.Contains(c.Log(), "rebuilt: index_users_email") {
+			t.Errorf("it did not follow to the end:\n%s", c.Log())
 		}
 	}
 }
