@@ -89,15 +89,16 @@ func checkpointSet(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set --pos FILE:POS [VIEW…]",
 		Short: "Go on from another place in the binlog",
-		Long: `Sets the position of the named views (all, if none is named). Everything between the old position and a later new one
-is skipped: rebuild the views afterwards, unless you know that nothing of theirs changed there. An earlier position is
-harmless.
+		Long: `Sets the position of the named views (all, if none is named). Everything between the old position
+and a later new one is skipped: rebuild the views afterwards, unless you know that nothing of theirs
+changed there. An earlier position is harmless.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if pos == "" {
 				return usageError{errors.New("--pos FILE:POS is missing; see `replicator checkpoint set --help`")}
 			}
-			return withSetter(cmd, o, names, yes, "Set the position of %s to "+strings.ReplaceAll(pos, "%", "%%")+"?", func(p *service.Positions, ctx context.Context) error {
+			question := "Set the position of %s to " + strings.ReplaceAll(pos, "%", "%%") + "?"
+			return withPositions(cmd, o, names, yes, question, func(p *service.Positions, ctx context.Context) error {
 				return p.Set(ctx, pos)
 			})
 		},
@@ -113,13 +114,15 @@ func checkpointReset(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset [VIEW…]",
 		Short: "Forget how far views have come: the next run begins as [source] start says",
-		Long: `Forgets the position of the named views (all, if none is named) in the checkpoint store and in the sinks. At the next run
-they begin as [source] start says: filled from offset zero, or from the earliest or the latest place in the binlog. What they
-hold stays, and so does what the sinks know of the versions of their cells: a fill corrects them in place, older versions that
-are replayed change nothing, and readers see no step back.
+		Long: `Forgets the position of the named views (all, if none is named) in the checkpoint store and in the
+sinks. At the next run they begin as [source] start says: filled from offset zero, or from the
+earliest or the latest place in the binlog. What they hold stays, and so does what the sinks know of
+the versions of their cells: a fill corrects them in place, older versions that are replayed change
+nothing, and readers see no step back.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return withSetter(cmd, o, names, yes, "Forget the position of %s, so that the next run begins as [source] start says?", (*service.Positions).Reset)
+			const question = "Forget the position of %s, so that the next run begins as [source] start says?"
+			return withPositions(cmd, o, names, yes, question, (*service.Positions).Reset)
 		},
 	}
 	cmd.ValidArgsFunction = o.completeViews
@@ -132,15 +135,17 @@ func checkpointForget(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget VIEW…",
 		Short: "Forget everything about views: positions, and what the sinks know of their cells",
-		Long: `Forgets the position of the named views, and what the sinks know of the versions of their cells, as if they had never been
-kept. What the views hold stays until it is written again. At the next run they begin as [source] start says. Until they have
-caught up readers may see the past: with start = "earliest" what the binlog says from its beginning, deleted rows included;
-counters begin at zero. To correct a view, use reset. forget is for views of a version or a configuration that must leave no
+		Long: `Forgets the position of the named views, and what the sinks know of the versions of their cells, as
+if they had never been kept. What the views hold stays until it is written again. At the next run
+they begin as [source] start says. Until they have caught up readers may see the past: with
+start = "earliest" what the binlog says from its beginning, deleted rows included; counters begin at zero.
+To correct a view, use reset. forget is for views of a version or a configuration that must leave no
 trace.
 The program must not be running.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return withSetter(cmd, o, names, yes, "Forget all that is known of %s? Readers may see the past at the next run.", (*service.Positions).Forget)
+			const question = "Forget all that is known of %s? Readers may see the past at the next run."
+			return withPositions(cmd, o, names, yes, question, (*service.Positions).Forget)
 		},
 	}
 	cmd.ValidArgsFunction = o.completeViews
@@ -148,8 +153,9 @@ The program must not be running.`,
 	return cmd
 }
 
-// withSetter does something to the checkpoints of views, once somebody has confirmed it.
-func withSetter(cmd *cobra.Command, o *options, names []string, yes bool, question string, do func(*service.Positions, context.Context) error) error {
+// withPositions does something to the positions of views, once somebody has confirmed it.
+func withPositions(cmd *cobra.Command, o *options, names []string, yes bool, question string,
+	do func(*service.Positions, context.Context) error) error {
 	setup, err := o.setup(names...)
 	if err != nil {
 		return err

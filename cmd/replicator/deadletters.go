@@ -18,9 +18,10 @@ func deadLettersCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deadletters",
 		Short: "List, show, retry or drop what could not be decoded or written",
-		Long: `A dead letter is a row that could not be decoded, or whose contribution to a view could not be written. The view goes on
-without it. It is kept until a newer version of the cell applies, or until it is retried or dropped. A dropped one is no longer
-listed, but the view still lacks the cell, and verify continues to count it.`,
+		Long: `A dead letter is a row that could not be decoded, or whose contribution to a view could not be
+written. The view goes on without it. It is kept until a newer version of the cell applies, or until
+it is retried or dropped. A dropped one is no longer listed, but the view still lacks the cell, and
+verify continues to count it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -45,13 +46,15 @@ func deadLettersList(o *options) *cobra.Command {
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), []service.Letter{s})
 				}
-				rows = append(rows, []string{s.ID, s.View, s.Table, s.Key, s.Column, strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason})
+				rows = append(rows, []string{s.ID, s.View, s.Table, s.Key, s.Column,
+					strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason})
 				return nil
 			})
 			if err != nil || asJSON {
 				return err
 			}
-			return printTable(cmd.OutOrStdout(), []string{"id", "view", "table", "key", "column", "version", "position", "time", "reason"}, rows)
+			header := []string{"id", "view", "table", "key", "column", "version", "position", "time", "reason"}
+			return printTable(cmd.OutOrStdout(), header, rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
@@ -91,7 +94,8 @@ func showLetter(out io.Writer, l replicator.DeadLetter, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, []service.Letter{s})
 	}
-	_, err := fmt.Fprintf(out, "id        %s\nview      %s\ncell      %s\nversion   %d\nposition  %s\ntime      %s\nreason    %s\nraw       %s%s\n\n",
+	_, err := fmt.Fprintf(out, "id        %s\nview      %s\ncell      %s\nversion   %d\n"+
+		"position  %s\ntime      %s\nreason    %s\nraw       %s%s\n\n",
 		s.ID, s.View, l.Cell, s.Version, s.Position, s.Time, s.Reason, s.Raw, s.RawBytes)
 	return err
 }

@@ -29,9 +29,10 @@ func demoCommand(*options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See it work: a throwaway server, a writer, indexes being kept",
-		Long: `Starts a database server of its own in a temporary directory, creates the jogchat example in it, and keeps its 17 index
-and row tables while a writer adds, renames, deletes and archives users, companies and schools. After a minute, or when you
-press q, it stops the writer, compares every table with the cells, says so, and removes all it made.`,
+		Long: `Starts a database server of its own in a temporary directory, creates the jogchat example in it, and
+keeps its 17 index and row tables while a writer adds, renames, deletes and archives users,
+companies and schools. After a minute, or when you press q, it stops the writer, compares every
+table with the cells, says so, and removes all it made.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k, err := servers.ParseKind(kind)
@@ -61,7 +62,8 @@ type demo struct {
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
-	server, err := servers.Start(ctx, servers.Options{Kind: d.kind, Small: true, Progress: func(s string) { fmt.Fprintln(d.out, s) }})
+	say := func(s string) { fmt.Fprintln(d.out, s) }
+	server, err := servers.Start(ctx, servers.Options{Kind: d.kind, Small: true, Progress: say})
 	if err != nil {
 		return fmt.Errorf("the demo needs a database server: %w", err)
 	}
@@ -80,7 +82,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.app, err = service.New(ctx, service.Setup{Config: cfg, Log: slog.New(slog.DiscardHandler), OpenSink: openSink}, nil); err != nil {
+	setup := service.Setup{Config: cfg, Log: slog.New(slog.DiscardHandler), OpenSink: openSink}
+	if d.app, err = service.New(ctx, setup, nil); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.app.Close()) }()
@@ -177,7 +180,8 @@ func (d *demo) verify(ctx context.Context) error {
 	if len(report.Differences) > 0 {
 		return fmt.Errorf("tables differ from the cells:\n%s", strings.Join(report.Differences, "\n"))
 	}
-	fmt.Fprintf(d.out, "Verified: %d changes were written; all %d tables (%d rows) hold exactly what the newest cells say.\n",
+	fmt.Fprintf(d.out, "Verified: %d changes were written; all %d tables (%d rows) hold exactly "+
+		"what the newest cells say.\n",
 		d.writer.Written(), report.Tables, report.Rows)
 	fmt.Fprintln(d.out, "The server and its data are removed again. Next: README.md, \"Your own data\".")
 	return nil

@@ -17,9 +17,10 @@ func explainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain VIEW KEY",
 		Short: "Show one entity: its cells, what the view should hold, what the sink holds, and why they differ",
-		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of it, what the sink holds
-instead, which version the sink applied last, and the entity's dead letters. KEY is as listings show it: 32 hexadecimal digits or a
-UUID for 16 bytes; the parts of a key of several columns are joined by ":".`,
+		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of
+it, what the sink holds instead, which version the sink applied last, and the entity's dead letters.
+KEY is as listings show it: 32 hexadecimal digits or a UUID for 16 bytes; the parts of a key of
+several columns are joined by ":".`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			setup, err := o.setup(args[0])

@@ -29,12 +29,14 @@ func initCommand(*options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init --source DSN",
 		Short: "Look at a source and print a commented starter configuration",
-		Long: `Looks at the tables of a database and at a few hundred rows of each, finds out which of them hold cells, events or plain rows, how
-bodies are written and which properties they have, and prints a configuration that works as it stands: each table's roles, an index of
-a likely property, and more views as comments.
+		Long: `Looks at the tables of a database and at a few hundred rows of each, finds out which of them hold
+cells, events or plain rows, how bodies are written and which properties they have, and prints a
+configuration that works as it stands: each table's roles, an index of a likely property, and more
+views as comments.
 
-The DSN has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE; SELECT is enough. ${NAME} in place of the password takes it from the
-environment. The password is not printed: the configuration has ${DB_PASSWORD}, or the ${NAME} that was given.`,
+The DSN has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE; SELECT is enough. ${NAME} in place of
+the password takes it from the environment. The password is not printed: the configuration has
+${DB_PASSWORD}, or the ${NAME} that was given.`,
 		Example: initExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -54,7 +54,8 @@ func (o *options) completeViews(_ *cobra.Command, words []string, _ string) ([]s
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.DeleteFunc(viewNames(cfg), func(name string) bool { return slices.Contains(words, name) }), cobra.ShellCompDirectiveNoFileComp
+	left := slices.DeleteFunc(viewNames(cfg), func(name string) bool { return slices.Contains(words, name) })
+	return left, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeView completes the name of one view.

@@ -17,16 +17,18 @@ func runCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run all pipelines until SIGINT or SIGTERM",
-		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on. A view that can't run fails alone, as
-status shows, and the others go on; with --until-caught-up the exit status is then 1, once the others have caught up.
-The first SIGINT or SIGTERM drains what is in flight and saves. A second one stops at once: nothing is lost, and the next run
-repeats a little. SIGHUP reloads the configuration: new views are filled, removed ones stop, and a file that can't be used
-changes nothing. A view whose definition changed is rebuilt or refused, alone, as at a start (replicator plan says
-beforehand). Requests to the program wait a moment longer meanwhile.`,
+		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on. A view that
+can't run fails alone, as status shows, and the others go on; with --until-caught-up the exit status
+is then 1, once the others have caught up. The first SIGINT or SIGTERM drains what is in flight and
+saves. A second one stops at once: nothing is lost, and the next run repeats a little. SIGHUP
+reloads the configuration: new views are filled, removed ones stop, and a file that can't be used
+changes nothing. A view whose definition changed is rebuilt or refused, alone, as at a start
+(replicator plan says beforehand). Requests to the program wait a moment longer meanwhile.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, untilCaughtUp) },
 	}
-	cmd.Flags().BoolVar(&untilCaughtUp, "until-caught-up", false, "exit 0 once every view includes all that was committed when the command started")
+	cmd.Flags().BoolVar(&untilCaughtUp, "until-caught-up", false,
+		"exit 0 once every view includes all that was committed when the command started")
 	return cmd
 }
 

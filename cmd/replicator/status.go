@@ -21,8 +21,9 @@ func statusCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a row per view: state, position, lag, rate, dead letters",
-		Long:  `Asks the running process how far each view is. If none is running, it prints what is saved, with the state "stopped".`,
-		Args:  cobra.NoArgs,
+		Long: `Asks the running process how far each view is. If none is running, it prints what is saved, with the
+state "stopped".`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return status(cmd.Context(), o, cmd.OutOrStdout(), asJSON)
 		},
@@ -83,9 +84,9 @@ func waitCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait (--gtid SET | --pos FILE:POS) [VIEW…]",
 		Short: "Return once the views include a position: a read-your-writes fence",
-		Long: `Returns once the named views (all, if none is named) include everything that the GTID set, or FILE:POS, names.
-Take the fence from the connection that wrote: MySQL's @@gtid_executed or session tracker, MariaDB's @@last_gtid. If the
-source is sharded, --source names the shard.`,
+		Long: `Returns once the named views (all, if none is named) include everything that the GTID set, or
+FILE:POS, names. Take the fence from the connection that wrote: MySQL's @@gtid_executed or session
+tracker, MariaDB's @@last_gtid. If the source is sharded, --source names the shard.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if (gtid == "") == (pos == "") {
 				return usageError{errors.New("say what to wait for: either --gtid SET or --pos FILE:POS")}

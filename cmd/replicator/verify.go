@@ -23,8 +23,8 @@ func (e differencesError) Error() string {
 		left = append(left, plural(int(e.n), "difference")+" left: repair with --repair, or `replicator rebuild`")
 	}
 	if e.dead > 0 {
-		left = append(left, plural(int(e.dead), "dead letter")+", which no repair can help: `replicator deadletters list` and `replicator explain` say why; "+
-			"write newer versions, or mend what is in the way and `replicator deadletters retry`")
+		left = append(left, plural(int(e.dead), "dead letter")+", which no repair can help: "+
+			"`replicator deadletters list` and `replicator explain` say why; write newer versions, or mend what is in the way and `replicator deadletters retry`")
 	}
 	return strings.Join(left, "; ")
 }
@@ -35,10 +35,11 @@ func verifyCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [VIEW…]",
 		Short: "Compare views with the source; --repair fixes what differs",
-		Long: `Compares what the named views (all, if none is named) really hold with the newest cells of the source. It counts what is
-missing, stale, extra, or dead: absent because it can't be decoded, computed or stored. --repair fixes the first three.
-It may run while the program and the application work: a cell that differs is read again once the view had time to include
-it. Exit status 3 if differences remain, dead ones included.`,
+		Long: `Compares what the named views (all, if none is named) really hold with the newest cells of the
+source. It counts what is missing, stale, extra, or dead: absent because it can't be decoded,
+computed or stored. --repair fixes the first three. It may run while the program and the application
+work: a cell that differs is read again once the view had time to include it. Exit status 3 if
+differences remain, dead ones included.`,
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if v.Setup, err = o.setup(names...); err != nil {
 				return err
@@ -93,7 +94,8 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	var rows, cells [][]string
 	for _, r := range results {
-		rows = append(rows, []string{r.View, count(r.Checked), count(r.Missing), count(r.Stale), count(r.Extra), count(r.Dead), count(r.Repaired)})
+		rows = append(rows, []string{r.View, count(r.Checked),
+			count(r.Missing), count(r.Stale), count(r.Extra), count(r.Dead), count(r.Repaired)})
 		for _, d := range r.Differences {
 			difference := string(d.Kind)
 			if d.Reason != "" {
@@ -102,7 +104,8 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 			cells = append(cells, []string{r.View, d.Key, d.Column, difference})
 		}
 	}
-	if err := printTable(out, []string{"view", "checked", "missing", "stale", "extra", "dead", "repaired"}, rows); err != nil || len(cells) == 0 {
+	header := []string{"view", "checked", "missing", "stale", "extra", "dead", "repaired"}
+	if err := printTable(out, header, rows); err != nil || len(cells) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)

@@ -155,7 +155,8 @@ func (p *Program) Start() *Running {
 func (r *Running) Kill() {
 	r.t.Helper()
 	if r.Process.Kill(); r.Code() != -1 {
-		r.t.Errorf("the program ended before it was killed, with exit status %d\n%s", r.Code(), launch.LastLines(r.Process.Log(), 8))
+		r.t.Errorf("the program ended before it was killed, with exit status %d\n%s",
+			r.Code(), launch.LastLines(r.Process.Log(), 8))
 	}
 }
 
