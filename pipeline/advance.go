@@ -75,7 +75,7 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	applied := s.meter.total() // before low: what is counted is applied
-	at := s.progress.position()
+	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
 		// The place where reading began is told anew, too: what proves it later may be known only since it was read.
 		at = s.reader.Position(max(low, at.Order))
@@ -87,7 +87,7 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	switch {
 	case u == saveNothing, u == saveNow && !moved && idle:
 		return nil
-	case u == saveDue && idle && (!moved || !s.progress.filling()) && time.Since(s.markedAt) < idleMark:
+	case u == saveDue && idle && (!moved || !s.progress.current().Filling()) && time.Since(s.markedAt) < idleMark:
 		if !s.cfg.SavesIdle || at == s.saved {
 			return nil
 		}
@@ -112,7 +112,7 @@ func (s *saver) save(ctx context.Context) error {
 
 // mark marks in the sink how far the views have come.
 func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
-	now := s.progress.standing()
+	now := s.progress.toMark()
 	now.Swapped = s.notes.lastSwap()
 	if err := s.target.Mark(ctx, now); err != nil {
 		return now, fmt.Errorf("sink %s: marking the position: %w", s.cfg.Name, err)

@@ -82,8 +82,26 @@ func (c *composition) end(ctx context.Context, r *run) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	c.runs.remove(r)
+	c.runs.replace(r)
 	return nil
+}
+
+// follow makes of the rebuild that had a run one for each of the runs that take its place. Views that are in none of
+// them are rebuilt no more: what of their fill is to be done yet is in their checkpoints.
+func (c *composition) follow(old *run, by ...*run) {
+	for _, whole := range c.rebuilds.all() {
+		if whole.run != old {
+			continue
+		}
+		var parts []*rebuild
+		for _, r := range by {
+			if b := whole.of(r.views); len(b.views) > 0 {
+				b.run = r
+				parts = append(parts, b)
+			}
+		}
+		c.rebuilds.replace(whole, parts...)
+	}
 }
 
 // takeOut ends the runs that have any of the views and starts them again with the rest of theirs. It returns where the
@@ -101,14 +119,14 @@ func (c *composition) takeOut(ctx context.Context, views []*replicator.View) ([]
 		stood := r.progress.checkpoints()
 		out = append(out, checkpointsOf(views, stood)...)
 		if len(rest) == 0 {
-			c.rebuilds.follow(r)
+			c.follow(r)
 			continue
 		}
 		left, err := c.newRun(rest, checkpointsOf(rest, stood))
 		if err != nil {
 			return nil, err
 		}
-		c.rebuilds.follow(r, left)
+		c.follow(r, left)
 		c.launch(left)
 	}
 	return out, nil
@@ -137,7 +155,7 @@ func (c *composition) part(ctx context.Context) error {
 			}
 			parted = append(parted, next)
 		}
-		c.rebuilds.follow(r, parted...)
+		c.follow(r, parted...)
 		for _, next := range parted {
 			c.launch(next)
 		}
@@ -154,7 +172,7 @@ func (c *composition) join(ctx context.Context) error {
 	var ready []*run
 	for _, r := range c.runs.all() {
 		s := r.current()
-		if s == nil || r.progress.filling() || r.views.areShadows() || time.Since(s.began) < joinable {
+		if s == nil || r.progress.current().Filling() || r.views.areShadows() || time.Since(s.began) < joinable {
 			continue
 		}
 		if lag, known := s.lag(); known && lag < joinable {

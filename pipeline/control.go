@@ -44,13 +44,13 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	if state, err := r.trouble(); state == replicator.StateFailed {
 		return false, fmt.Errorf("view %s has failed: %w", view, err)
 	}
-	if s == nil || r.progress.filling() || !r.notes.lettersKnown(view) || !s.reach.heard.Load() {
+	if s == nil || r.progress.current().Filling() || !r.notes.lettersKnown(view) || !s.reach.heard.Load() {
 		return false, nil
 	}
 	if err := s.saver.advance(ctx, saveNothing); err != nil {
 		return false, err
 	}
-	included, err := s.reader.Includes(ctx, r.progress.position(), fence)
+	included, err := s.reader.Includes(ctx, r.progress.current().Position, fence)
 	if included && err == nil {
 		err = s.refresh(ctx)
 	}

@@ -37,7 +37,7 @@ func (d *due) begin(ctx context.Context) error {
 	}
 	err := d.resume(ctx)
 	changed := slices.DeleteFunc(slices.Clone(d.changed), func(name string) bool {
-		b := d.rebuilds.of(name)
+		b := d.rebuildOf(name)
 		return b != nil && !b.run.redefined()
 	})
 	refused := map[string]error{}
@@ -104,7 +104,7 @@ func (d *due) resume(ctx context.Context) error {
 	for _, c := range known.saved {
 		name, is := strings.CutSuffix(c.View, replicator.ShadowSuffix)
 		v := d.cfg.view(name)
-		if !is || v == nil || c.Source != d.cfg.Source.Name() || d.rebuilds.of(name) != nil {
+		if !is || v == nil || c.Source != d.cfg.Source.Name() || d.rebuildOf(name) != nil {
 			continue
 		}
 		_, m := known.of(c.View)

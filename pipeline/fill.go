@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,12 +27,16 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	if err := f.reachStart(ctx); err != nil {
 		return false, err
 	}
-	for _, table := range f.progress.unfilledTables() {
+	tables := f.progress.current().Fill
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		if tables[table].Done {
+			continue
+		}
 		if err := f.scan(ctx, table); err != nil {
 			return false, fmt.Errorf("filling from table %s: %w", table, err)
 		}
 	}
-	if !f.progress.filling() {
+	if !f.progress.current().Filling() {
 		return false, nil
 	}
 	if err := f.sweeper.sweep(ctx); err != nil {
@@ -47,7 +52,8 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for f.progress.filling() && f.reach.committed.Load() < f.progress.fillStart() {
+	start := f.progress.current().FillFrom // 0 where nothing is filled
+	for f.reach.committed.Load() < start {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -75,7 +81,7 @@ func (f *filler) mostRows() int {
 // the next is read, and nobody waits in between; but progress is what they have applied.
 func (f *filler) scan(ctx context.Context, table string) error {
 	columns := f.views.columns(table)
-	progress := f.progress.table(table)
+	progress := f.progress.current().Fill[table]
 	if progress.Total == 0 {
 		n, err := f.reader.Estimate(ctx, table)
 		if err != nil {

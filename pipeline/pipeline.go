@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"replicator"
 )
@@ -24,11 +25,31 @@ type Pipeline struct {
 type shared struct {
 	cfg      *Config
 	planner  *planner
-	runs     *runs
-	rebuilds *rebuilds
+	runs     list[*run]
+	rebuilds list[*rebuild]
 	stopped  *stopped
 	shown    *shown
 	news     *letterNews
+}
+
+// runOf is the run of a view; nil if it has none.
+func (s *shared) runOf(view string) *run {
+	for _, r := range s.runs.all() {
+		if slices.Contains(r.views.names(), view) {
+			return r
+		}
+	}
+	return nil
+}
+
+// rebuildOf is the rebuild of a view; nil if there is none.
+func (s *shared) rebuildOf(view string) *rebuild {
+	for _, b := range s.rebuilds.all() {
+		if slices.Contains(b.views.names(), view) {
+			return b
+		}
+	}
+	return nil
 }
 
 // New makes a pipeline, which does nothing until Run is called.
@@ -38,7 +59,7 @@ func New(c Config) *Pipeline {
 	cfg := &p.Config
 	p.shared = &shared{
 		cfg: cfg, planner: &planner{cfg: cfg, definitions: &definitions{cfg: cfg}},
-		runs: &runs{}, rebuilds: &rebuilds{}, stopped: newStopped(), shown: newShown(), news: newLetterNews(cfg),
+		stopped: newStopped(), shown: newShown(), news: newLetterNews(cfg),
 	}
 	return p
 }
@@ -145,28 +166,19 @@ func (p *Pipeline) Compared(view string, at int64) {
 	}
 }
 
-// runOf returns the run of a view; nil if it has none yet. A view that is rebuilt before it can run fails with its
-// rebuild.
-func (p *Pipeline) runOf(view string) (*run, error) {
-	if err := p.stopped.reason(view); replicator.IsFatal(err) {
-		return nil, err
-	}
-	if r := p.runs.of(view); r != nil {
-		return r, nil
-	}
-	if b := p.rebuilds.of(view); b != nil {
-		if state, err := b.run.trouble(); state == replicator.StateFailed {
-			return nil, fmt.Errorf("view %s: rebuilding it has failed: %w", view, err)
-		}
-	}
-	return nil, nil
-}
-
-// sessionOf returns the run of a view and its open session; nil where there is none.
+// sessionOf returns the run of a view and its open session; nil where there is none yet. A view that is rebuilt before
+// it can run fails with its rebuild.
 func (p *Pipeline) sessionOf(view string) (*run, *session, error) {
-	r, err := p.runOf(view)
-	if r == nil || err != nil {
+	if err := p.stopped.reason(view); replicator.IsFatal(err) {
 		return nil, nil, err
 	}
-	return r, r.current(), nil
+	if r := p.runOf(view); r != nil {
+		return r, r.current(), nil
+	}
+	if b := p.rebuildOf(view); b != nil {
+		if state, err := b.run.trouble(); state == replicator.StateFailed {
+			return nil, nil, fmt.Errorf("view %s: rebuilding it has failed: %w", view, err)
+		}
+	}
+	return nil, nil, nil
 }

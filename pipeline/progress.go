@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"replicator"
 )
@@ -45,11 +44,12 @@ func (p *progress) refill(c replicator.Checkpoint) {
 	p.read = replicator.Position{}
 }
 
-// position is the place up to which the running session has applied everything, marked or not.
-func (p *progress) position() replicator.Position {
+// current is how far the views are now: up to its position the running session has applied everything, marked or not.
+// Its Fill is not to be written to.
+func (p *progress) current() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.now.Position
+	return p.now
 }
 
 func (p *progress) moveTo(at replicator.Position) {
@@ -107,14 +107,12 @@ func (p *progress) checkpoints() []replicator.Checkpoint {
 	return last
 }
 
-// standing is how far the views have come, as it is to be marked.
-func (p *progress) standing() replicator.Standing {
+// toMark is how far the views have come, as it is to be marked.
+func (p *progress) toMark() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dirty = false
-	now := p.now
-	now.Fill = maps.Clone(now.Fill)
-	return now
+	return p.now
 }
 
 // mark says that a standing was marked, and returns the checkpoints that may now be saved, with the views' notes.
@@ -134,14 +132,6 @@ func (p *progress) mark(at replicator.Standing, notes *notes) []replicator.Check
 	return slices.Clone(p.marked)
 }
 
-// The progress of a fill.
-
-func (p *progress) filling() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now.Filling()
-}
-
 // filledMore reports whether a fill has moved since the last mark.
 func (p *progress) filledMore() bool {
 	p.mu.Lock()
@@ -149,44 +139,14 @@ func (p *progress) filledMore() bool {
 	return p.dirty
 }
 
-// repairing reports whether everything is written whatever the views are believed to hold.
-func (p *progress) repairing() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now.Repair
-}
-
-func (p *progress) fillStart() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now.FillFrom
-}
-
-// unfilledTables are the tables that still have to be scanned, in a fixed order.
-func (p *progress) unfilledTables() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var tables []string
-	for t, of := range p.now.Fill {
-		if !of.Done {
-			tables = append(tables, t)
-		}
-	}
-	slices.Sort(tables)
-	return tables
-}
-
-func (p *progress) table(name string) replicator.Progress {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now.Fill[name]
-}
-
+// setTable says how far the fill from a table is.
 func (p *progress) setTable(name string, to replicator.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now.Filling() {
-		p.now.Fill[name], p.dirty = to, true
+		fill := maps.Clone(p.now.Fill) // others may be reading it
+		fill[name] = to
+		p.now.Fill, p.dirty = fill, true
 	}
 }
 
@@ -195,23 +155,4 @@ func (p *progress) filled() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now.Fill, p.now.FillFrom, p.now.Repair, p.dirty = nil, 0, false, true
-}
-
-// describe fills in how far the fill is, and returns when it began; zero: there is none. Epochs are made of the clock,
-// and never go back.
-func (p *progress) describe(st *replicator.ViewStatus) (began time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var rows, total int64
-	for _, t := range p.now.Fill {
-		rows, total = rows+t.Rows, total+t.Total
-	}
-	st.FilledRows = rows
-	if total > 0 {
-		st.Progress = min(1, float64(rows)/float64(total))
-	}
-	if p.now.Filling() {
-		began = time.UnixMicro(p.now.Epoch)
-	}
-	return began
 }

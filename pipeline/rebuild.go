@@ -5,9 +5,56 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"replicator"
 )
+
+// rebuild is one that is under way. But for settleAt, which is the supervisor's goroutine's, it is not changed once it
+// is listed: another takes its place.
+type rebuild struct {
+	views   viewSet
+	shadows viewSet // none: in place
+	run     *run
+	err     error     // why the swap failed, until it is made; nil: it did not
+	retryAt time.Time // after a swap that failed
+
+	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow
+	// runs then.
+	unsettled []replicator.Checkpoint
+	settleAt  time.Time // when that is asked for again
+}
+
+// of is the part of a rebuild that is of some of its views, or of their shadows.
+func (b *rebuild) of(some []*replicator.View) *rebuild {
+	part := &rebuild{}
+	for i, v := range b.views {
+		switch {
+		case len(b.shadows) == 0 && slices.Contains(some, v):
+			part.views = append(part.views, v)
+		case len(b.shadows) > 0 && (slices.Contains(some, v) || slices.Contains(some, b.shadows[i])):
+			part.views, part.shadows = append(part.views, v), append(part.shadows, b.shadows[i])
+		}
+	}
+	return part
+}
+
+// failed says why a rebuild's swap failed, and lets it wait before the next one.
+func (b *rebuild) failed(reason error) {
+	b.err = reason
+	switch {
+	case replicator.IsFatal(reason):
+		b.retryAt = time.Now().Add(fatalPause)
+	case reason != nil:
+		b.retryAt = time.Now().Add(retryPause)
+	}
+}
+
+// stuck reports whether a rebuild can't go on until somebody acts, so that another one may take its place.
+func (b *rebuild) stuck() bool {
+	state, _ := b.run.trouble()
+	return b.unsettled == nil && (state == replicator.StateFailed || replicator.IsFatal(b.err))
+}
 
 // rebuilder begins rebuilds, and gives up those that can't go on. The supervisor's goroutine alone uses it.
 type rebuilder struct {
@@ -28,7 +75,7 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 		case slices.Contains(b.views, v):
 			continue
 		}
-		if old := r.rebuilds.of(name); old != nil {
+		if old := r.rebuildOf(name); old != nil {
 			if !old.stuck() {
 				return fmt.Errorf("view %s: %w", name, ErrRebuilding)
 			}
@@ -94,13 +141,13 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 // the next rebuild that makes some.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 	if len(b.shadows) == 0 { // its run goes on trying until the views are taken out of it
-		r.rebuilds.remove(b)
+		r.rebuilds.replace(b)
 		return nil
 	}
 	if err := r.composition.end(ctx, b.run); err != nil {
 		return err
 	}
-	r.rebuilds.remove(b)
+	r.rebuilds.replace(b)
 	if err := r.cfg.Sink.(replicator.Shadower).Discard(ctx, b.views); err != nil {
 		r.cfg.Log.Warn("what is left of a rebuild that failed can't be removed", "sink", r.cfg.Name,
 			"views", b.views.names(), "error", err)
@@ -180,7 +227,7 @@ func (r *rebuilder) everKnown(ctx context.Context) ([]replicator.Position, error
 	}
 	at := known.positions()
 	for _, other := range r.runs.all() {
-		at = append(at, other.progress.position())
+		at = append(at, other.progress.current().Position)
 	}
 	return at, nil
 }

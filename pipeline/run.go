@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -56,10 +55,9 @@ func (r *run) loop(ctx context.Context) error {
 			continue
 		}
 		err = r.cfg.ofShard(r.lost(ctx, err))
-		groups, others := replicator.Troubled(r.views, err)
-		next := retries.after(err, time.Since(began), groups != nil, len(others) > 0)
-		if next.part {
-			r.part(groups, others)
+		next := retries.after(r.views, err, time.Since(began))
+		if next.groups != nil {
+			r.part(next.groups)
 		}
 		r.setTrouble(next.state, err)
 		r.cfg.Observer.Retry(r.cfg.Name)
@@ -73,44 +71,6 @@ func (r *run) loop(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// retries decide what follows on the end of a session.
-type retries struct {
-	wait  backoff
-	named int // sessions in a row that an error of some of the views ended
-}
-
-type retry struct {
-	delay time.Duration
-	state string
-	part  bool // those that are in trouble from the others
-}
-
-// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the
-// others. What befalls all of them (a full disk) parts nobody.
-const mayPass = 2
-
-// after is what follows on a session that lasted some time: its error may be one of some views, and not of others.
-func (t *retries) after(err error, lasted time.Duration, ofSome, notOfOthers bool) retry {
-	next := retry{delay: t.wait.next(lasted), state: replicator.StateRetrying}
-	fatal := replicator.IsFatal(err)
-	if fatal {
-		next.delay = fatalPause
-	}
-	switch {
-	case !ofSome:
-		t.named = 0
-	case lasted > time.Minute:
-		t.named = 1
-	default:
-		t.named++
-	}
-	if fatal && t.named == 0 { // else not all of the views have failed
-		next.state = replicator.StateFailed
-	}
-	next.part = t.named > 0 && (fatal || t.named >= mayPass && notOfOthers)
-	return next
 }
 
 // attempt runs one session.
@@ -129,7 +89,7 @@ func (r *run) attempt(ctx context.Context) error {
 	err = s.serve(ctx, r.stopping)
 	r.shown.remember(s)
 	r.setSession(nil)
-	r.progress.readTo(s.reader.Position(r.progress.position().Order))
+	r.progress.readTo(s.reader.Position(r.progress.current().Position.Order))
 	if closeErr := s.close(); closeErr != nil && errors.Is(err, errStopped) {
 		r.cfg.Log.Warn("closing a session", "sink", r.cfg.Name, "error", closeErr)
 	}
@@ -205,24 +165,13 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
 		return replicator.Fatal(err) // only those that lost something are filled anew, by themselves
 	}
-	c, ferr := r.planner.fill(ctx, r.views, []replicator.Position{r.progress.position()})
+	c, ferr := r.planner.fill(ctx, r.views, []replicator.Position{r.progress.current().Position})
 	if ferr != nil {
 		return errors.Join(err, ferr)
 	}
 	r.progress.refill(c)
 	// What it was is mended: it is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + "; the views are filled anew")
-}
-
-// backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together.
-type backoff struct{ last time.Duration }
-
-func (b *backoff) next(lasted time.Duration) time.Duration {
-	if lasted > time.Minute {
-		b.last = 0
-	}
-	b.last = min(max(2*b.last, 100*time.Millisecond), 30*time.Second)
-	return b.last/2 + rand.N(b.last/2)
 }
 
 func (r *run) setTrouble(state string, err error) {
@@ -256,11 +205,8 @@ func (r *run) redefined() bool {
 	return errors.Is(err, replicator.ErrRedefined)
 }
 
-// part asks for the run to be ended, and each group of its views, and the others, to be run by themselves.
-func (r *run) part(groups [][]*replicator.View, others []*replicator.View) {
-	if len(others) > 0 {
-		groups = append(groups, others)
-	}
+// part asks for the run to be ended, and each group of its views to be run by itself.
+func (r *run) part(groups [][]*replicator.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.parting = groups

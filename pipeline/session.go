@@ -179,18 +179,3 @@ func (s *session) refresh(ctx context.Context) error {
 	}
 	return nil
 }
-
-// lag is how long ago the oldest change was committed that the views do not show yet; false if that is not known.
-func (s *session) lag() (time.Duration, bool) {
-	at, caughtUp, known := s.shown()
-	if !known || caughtUp && time.Since(at) < s.answers() {
-		return 0, known
-	}
-	return max(0, time.Since(at)), true
-}
-
-// answers is how long the source may take to say where it stands before that counts as not known.
-func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
-
-// shown is the time up to which the views show all that was committed.
-func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.oldest) }

@@ -24,7 +24,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 				filling = r.describe(i, &st)
 			}
 		}
-		if b := p.rebuilds.of(v.Name); b != nil {
+		if b := p.rebuildOf(v.Name); b != nil {
 			b.describe(&st)
 			filling = time.Time{} // what it holds is kept up, or is what an earlier fill came to
 		}
@@ -58,12 +58,13 @@ func stateBy(err error) string {
 // describe fills in what the run knows of its i-th view, and returns since when the view is being filled; zero: it is
 // filled.
 func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
-	filling = r.progress.describe(st)
+	now := r.progress.current()
+	fillProgress(now, st)
 	state, err := r.trouble()
-	if state == replicator.StateRunning && !filling.IsZero() {
+	if state == replicator.StateRunning && now.Filling() {
 		state = replicator.StateFilling
 	}
-	st.State, st.Applied = state, r.progress.position()
+	st.State, st.Applied = state, now.Position
 	if err != nil {
 		st.Error = err.Error()
 	}
@@ -77,7 +78,22 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	if saved := r.meter.savedAt.Load(); saved != 0 {
 		st.Checkpoint = time.Since(time.Unix(0, saved)).Seconds()
 	}
+	if now.Filling() {
+		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never go back
+	}
 	return filling
+}
+
+// fillProgress fills in how far a fill is.
+func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {
+	var rows, total int64
+	for _, t := range at.Fill {
+		rows, total = rows+t.Rows, total+t.Total
+	}
+	st.FilledRows = rows
+	if total > 0 {
+		st.Progress = min(1, float64(rows)/float64(total))
+	}
 }
 
 // describe says of a view that it is being rebuilt, and how far that is.
@@ -92,5 +108,5 @@ func (b *rebuild) describe(st *replicator.ViewStatus) {
 	case err != nil:
 		st.Error = err.Error()
 	}
-	b.run.progress.describe(st)
+	fillProgress(b.run.progress.current(), st)
 }

@@ -126,7 +126,7 @@ func (s *supervisor) tend(ctx context.Context) error {
 // retryUnread lets views go on whose marks could not be read before, and now can be.
 func (s *supervisor) retryUnread(ctx context.Context) error {
 	s.unread = slices.DeleteFunc(s.unread, func(v *replicator.View) bool {
-		return s.rebuilds.of(v.Name) != nil || s.runs.of(v.Name) != nil
+		return s.rebuildOf(v.Name) != nil || s.runOf(v.Name) != nil
 	})
 	if len(s.unread) == 0 || time.Now().Before(s.unreadAt) {
 		return nil

@@ -28,7 +28,7 @@ func (s *swapper) finish(ctx context.Context) error {
 		if !done {
 			continue
 		}
-		s.rebuilds.remove(b)
+		s.rebuilds.replace(b)
 		s.cfg.Log.Info("rebuilt", "sink", s.cfg.Name, "views", b.views.names())
 	}
 	return nil
@@ -37,7 +37,7 @@ func (s *swapper) finish(ctx context.Context) error {
 // finishOne takes a rebuild to its end, if it is so far, and reports whether it is.
 func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	switch {
-	case b.run.progress.filling():
+	case b.run.progress.current().Filling():
 		return false, nil
 	case len(b.shadows) == 0:
 		return true, nil
@@ -169,7 +169,7 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 func (s *swapper) swapped(ctx context.Context, views []*replicator.View, shadows []replicator.Checkpoint) error {
 	var at []replicator.Checkpoint
 	for i, v := range views {
-		if s.runs.of(v.Name) == nil {
+		if s.runOf(v.Name) == nil {
 			c := shadows[i]
 			c.View = v.Name
 			at = append(at, c)
@@ -205,7 +205,7 @@ func (s *swapper) pass(ctx context.Context, r *run, live []replicator.Checkpoint
 	ctx, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
 	for _, c := range live {
-		for r.progress.position().Order < c.Position.Order {
+		for r.progress.current().Position.Order < c.Position.Order {
 			if session := r.current(); session != nil {
 				if err := session.saver.advance(ctx, saveNothing); err != nil {
 					return err

@@ -52,14 +52,14 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		if err := s.lookAtRenamed(ctx, renamed); err != nil {
 			return nil, "", err
 		}
-		cells, next, err := s.target.Outdated(ctx, s.progress.fillStart(), after, limit)
+		cells, next, err := s.target.Outdated(ctx, s.progress.current().FillFrom, after, limit)
 		renamed = cells
 		return cells, next, err
 	})
 	if err == nil {
 		err = s.lookAtRenamed(ctx, renamed)
 	}
-	if err != nil || !s.progress.repairing() {
+	if err != nil || !s.progress.current().Repair {
 		return err
 	}
 	return s.tidy(ctx, limit)
@@ -74,7 +74,7 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 			if err != nil {
 				return err
 			}
-			if l.Source != p.Source.Name() || l.Order >= s.progress.fillStart() {
+			if l.Source != p.Source.Name() || l.Order >= s.progress.current().FillFrom {
 				continue
 			}
 			if cells = append(cells, l.Cell); len(cells) < limit {

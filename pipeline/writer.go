@@ -70,7 +70,7 @@ type opBatch struct {
 // evaluate adds an op with what its row contributes.
 func (w *writer) evaluate(b *opBatch, p *pending, op replicator.Op, row *replicator.Row) {
 	// In a repair what the tail brings is written, too: the scan's row of the cell will be stale.
-	op.Rewrite = op.Rewrite || w.progress.repairing()
+	op.Rewrite = op.Rewrite || w.progress.current().Repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
 		b.size += v.Size()

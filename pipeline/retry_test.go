@@ -1,0 +1,50 @@
+package pipeline
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"replicator"
+)
+
+// What follows on sessions that end one after another, by what ended them.
+func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
+	a, b := &replicator.View{Name: "a"}, &replicator.View{Name: "b"}
+	views := []*replicator.View{a, b}
+	down := errors.New("the disk is full")
+	ofA := replicator.OfView(down, "a")
+	fatalOfA := replicator.OfView(replicator.Fatal(down), "a")
+	short, long := time.Second, 2*time.Minute
+	type ended struct {
+		err    error
+		lasted time.Duration
+	}
+	for name, c := range map[string]struct {
+		sessions []ended
+		state    string
+		parts    int
+	}{
+		"an error of all":                 {[]ended{{down, short}, {down, short}, {down, short}}, replicator.StateRetrying, 0},
+		"a fatal error of all":            {[]ended{{replicator.Fatal(down), short}}, replicator.StateFailed, 0},
+		"once of one":                     {[]ended{{ofA, short}}, replicator.StateRetrying, 0},
+		"twice of one":                    {[]ended{{ofA, short}, {ofA, short}}, replicator.StateRetrying, 2},
+		"twice of one, long apart":        {[]ended{{ofA, short}, {ofA, long}}, replicator.StateRetrying, 0},
+		"twice of one, of all in between": {[]ended{{ofA, short}, {down, short}, {ofA, short}}, replicator.StateRetrying, 0},
+		"a fatal error of one":            {[]ended{{fatalOfA, short}}, replicator.StateRetrying, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var retries retries
+			var next retry
+			for _, s := range c.sessions {
+				next = retries.after(views, s.err, s.lasted)
+			}
+			if next.state != c.state || len(next.groups) != c.parts {
+				t.Errorf("it is %s, in %d parts, want %s, %d", next.state, len(next.groups), c.state, c.parts)
+			}
+			if fatal := replicator.IsFatal(c.sessions[len(c.sessions)-1].err); fatal != (next.delay == fatalPause) {
+				t.Errorf("it is tried again after %s", next.delay)
+			}
+		})
+	}
+}
