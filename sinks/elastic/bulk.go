@@ -65,7 +65,7 @@ func (c *client) read(ctx context.Context, documents []*document) error {
 		case d.failure.isGone():
 			return gone(d.index)
 		case d.keeper != nil:
-			return ofView(fmt.Errorf("view %s: %w", d.keeper.view.Name, d.failure.classify()), d.keeper.view)
+			return inView(d.keeper.view, d.failure.classify())
 		default:
 			return d.failure
 		}

@@ -19,11 +19,13 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	what := "sink " + s.name
 	version, err := s.version(ctx)
 	if err != nil {
-		return []replicator.Finding{failed(what, err, "start Elasticsearch, or check addresses, ca_cert and who the sink logs in as")}
+		fix := "start Elasticsearch, or check addresses, ca_cert and who the sink logs in as"
+		return []replicator.Finding{failed(what, err, fix)}
 	}
 	findings := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "Elasticsearch " + version}}
 	if !strings.HasPrefix(version, "8.") && !strings.HasPrefix(version, "9.") {
-		findings[0].Level, findings[0].Fix = replicator.Warn, "the program is tested with Elasticsearch 8.19; 8.0 or newer is expected to work"
+		findings[0].Level = replicator.Warn
+		findings[0].Fix = "the program is tested with Elasticsearch 8.19; 8.0 or newer is expected to work"
 	}
 	findings = append(append(findings, s.health(ctx)), s.privileges(ctx, views)...)
 	for _, v := range views {
@@ -47,7 +49,7 @@ func (s *Sink) version(ctx context.Context) (string, error) {
 	if err == nil {
 		return info.Version.Number, nil
 	}
-	if !hasStatus(err, http.StatusMethodNotAllowed) && !hasStatus(err, http.StatusBadRequest) {
+	if !hasStatus(err, http.StatusMethodNotAllowed, http.StatusBadRequest) {
 		return "", err
 	}
 	var nodes struct {
@@ -55,7 +57,8 @@ func (s *Sink) version(ctx context.Context) (string, error) {
 			Version string `json:"version"`
 		} `json:"nodes"`
 	}
-	if err := s.client.call(ctx, esapi.NodesInfoRequest{NodeID: []string{"_local"}, FilterPath: []string{"nodes.*.version"}}, &nodes); err != nil {
+	local := esapi.NodesInfoRequest{NodeID: []string{"_local"}, FilterPath: []string{"nodes.*.version"}}
+	if err := s.client.call(ctx, local, &nodes); err != nil {
 		return "", err
 	}
 	for _, n := range nodes.Nodes {
@@ -75,7 +78,8 @@ func (s *Sink) health(ctx context.Context) replicator.Finding {
 	}
 	f.Detail = fmt.Sprintf("%s, %d shards unassigned", health.Status, health.Shards)
 	if health.Status == "red" {
-		f.Level, f.Fix = replicator.Warn, "primary shards are missing: writes to them wait until they are back; see GET _cluster/allocation/explain"
+		f.Level = replicator.Warn
+		f.Fix = "primary shards are missing: writes to them wait until they are back; see GET _cluster/allocation/explain"
 	}
 	return f
 }
@@ -93,7 +97,8 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 		f.Detail = "no views"
 		return []replicator.Finding{f}
 	}
-	wanted := map[string]any{"cluster": []string{"monitor"}, "index": []any{map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}}}
+	onIndexes := map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}
+	wanted := map[string]any{"cluster": []string{"monitor"}, "index": []any{onIndexes}}
 	var answer struct {
 		All     bool                       `json:"has_all_requested"`
 		Cluster map[string]bool            `json:"cluster"`
@@ -101,7 +106,8 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 	}
 	err := s.client.call(ctx, esapi.SecurityHasPrivilegesRequest{Body: body(wanted)}, &answer)
 	switch {
-	case hasStatus(err, http.StatusBadRequest), hasStatus(err, http.StatusMethodNotAllowed), hasStatus(err, http.StatusNotFound), hasStatus(err, http.StatusInternalServerError):
+	case hasStatus(err, http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotFound,
+		http.StatusInternalServerError):
 		f.Detail = "the cluster has no security turned on"
 		return []replicator.Finding{f}
 	case err != nil:
@@ -122,8 +128,8 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 		}
 	}
 	if len(findings) == 0 || !answer.Cluster["monitor"] {
-		f.Level, f.Detail, f.Fix = replicator.Fail, "the sink's user may not do all that it needs to", "grant the cluster privilege monitor"
-		findings = append(findings, f)
+		all := errors.New("the sink's user may not do all that it needs to")
+		findings = append(findings, failed(f.What, all, "grant the cluster privilege monitor"))
 	}
 	return findings
 }
@@ -142,10 +148,10 @@ func without(has map[string]bool) (lacks []string) {
 // checkView looks at a view's alias and the index behind it.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "view " + v.Name + ": index", Level: replicator.OK}
+	alias := settingsOf(v).Index
 	if _, err := s.keep(v, ""); err != nil {
 		return []replicator.Finding{failed(f.What, err, "correct the view's definition")}
 	}
-	alias := settingsOf(v).Index
 	if err := s.ownsAlias(ctx, alias); err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
 	}
@@ -164,8 +170,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	}
 	var findings []replicator.Finding
 	for _, g := range all {
-		g := g
-		one := replicator.Finding{What: f.What, Level: replicator.OK, Detail: g.index + " is filled to take the alias " + alias}
+		one := replicator.Finding{What: f.What, Level: replicator.OK}
+		one.Detail = fmt.Sprintf("%s is filled to take the alias %s", g.index, alias)
 		if g.shown {
 			one.Detail = fmt.Sprintf("%s shows %s", alias, g.index)
 		}
@@ -173,7 +179,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 		if blocks := s.blocks(ctx, g.index); len(blocks) > 0 {
 			findings = append(findings, replicator.Finding{What: "view " + v.Name + ": blocks", Level: replicator.Fail,
 				Detail: fmt.Sprintf("writes to %s are blocked by %s", g.index, strings.Join(blocks, ", ")),
-				Fix:    "free disk space if that is why, then PUT " + g.index + "/_settings {\"index.blocks.read_only_allow_delete\": null}"})
+				Fix: "free disk space if that is why, then PUT " + g.index +
+					"/_settings {\"index.blocks.read_only_allow_delete\": null}"})
 		}
 	}
 	return findings
@@ -185,7 +192,8 @@ func (s *Sink) blocks(ctx context.Context, index string) []string {
 		Settings map[string]json.RawMessage `json:"settings"`
 	}
 	flat := true
-	request := esapi.IndicesGetSettingsRequest{Index: []string{index}, Name: []string{"index.blocks.*"}, FlatSettings: &flat}
+	request := esapi.IndicesGetSettingsRequest{
+		Index: []string{index}, Name: []string{"index.blocks.*"}, FlatSettings: &flat}
 	if err := s.client.call(ctx, request, &found); err != nil {
 		return nil // said by what follows
 	}

@@ -25,9 +25,9 @@ import (
 // client speaks to the cluster by the requests of Elastic's own client, over its transport; bodies are rendered and
 // answers read here (ADR 8). It tries another node where one can't be reached; all further retries are the pipeline's.
 type client struct {
-	elastic  *elastictransport.Client
-	http     *http.Transport
-	patience time.Duration // how long a request may take in all
+	elastic *elastictransport.Client
+	http    *http.Transport
+	limit   time.Duration // how long a request may take in all
 }
 
 // Timeout is how long an answer is waited for, until it begins, unless Config.Timeout says otherwise. Until all of it
@@ -87,7 +87,7 @@ func newClient(c Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{elastic: e, http: h, patience: 2 * c.Timeout}, nil
+	return &client{elastic: e, http: h, limit: 2 * c.Timeout}, nil
 }
 
 var errNotElasticsearch = errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
@@ -157,7 +157,7 @@ func decode(answer []byte, into any) error {
 
 // send sends a request and returns the answer's body; an answer that is no success is an error, classified.
 func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	res, err := request.Do(ctx, c.elastic)
 	if errors.Is(err, errNotElasticsearch) {

@@ -31,7 +31,7 @@ func TestAnAnswerThatStallsIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	c.patience = 100 * time.Millisecond
+	c.limit = 100 * time.Millisecond
 	ended := make(chan error, 1)
 	go func() { ended <- c.call(t.Context(), esapi.InfoRequest{}, new(map[string]any)) }()
 	select {

@@ -35,7 +35,8 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 // dead is the difference of a change whose cell is known as a dead letter, or must be one.
 func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	v := b.ops[c.op].Values[c.value]
-	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, State: known.State, Err: cmp.Or(v.Err, c.bad)}
+	why := cmp.Or(v.Err, c.bad)
+	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, State: known.State, Err: why}
 }
 
 // compare returns where a document is not what its changes make, all of its cells being among them; or else which of
@@ -71,7 +72,8 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		return differences, nil
 	}
 	first := &d.changes[0]
-	wrong := replicator.Difference{Op: first.op, View: k.place, Kind: kind, State: stands.known(first.slot.name).State, Name: d.id}
+	state := stands.known(first.slot.name).State
+	wrong := replicator.Difference{Op: first.op, View: k.place, Kind: kind, State: state, Name: d.id}
 	if held != nil {
 		wrong.Held = []replicator.Entry{{Key: d.id, Fields: make([]any, len(held))}}
 		for i, f := range held {
@@ -83,8 +85,8 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 	return []replicator.Difference{wrong}, nil
 }
 
-// shown are the fields that a document shows, in the order of the view's; nil if the alias does not show it, or there is
-// none.
+// shown are the fields that a document shows, in the order of the view's; nil if there is none, or none that the alias
+// shows.
 func (k *keeper) shown(source []byte) ([][]byte, error) {
 	if source == nil {
 		return nil, nil

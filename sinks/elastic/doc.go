@@ -3,8 +3,8 @@
 //
 // # Promises
 //
-//   - What decides about a write is replicator.State.Next (judge.Batch), on a state that is kept in the document itself and changes
-//     only with it: any number of replicators may write, and crash between any two requests.
+//   - What decides about a write is replicator.State.Next (judge.Batch), on a state that is kept in the document itself
+//     and changes only with it: any number of replicators may write, and crash between any two requests.
 //   - What Apply returned is durable as the index's translog.durability says (by default: yes).
 //   - Integers and decimals of any size stand in _source digit for digit. A value that can't be stored as it is (text
 //     that is not UTF-8, a number that is not finite, what the index's mapping refuses) is rejected, never changed.

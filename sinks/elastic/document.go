@@ -47,7 +47,8 @@ func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 	case id == registryID:
 		return "", "", fmt.Errorf("the id %s is the program's own: set another id template", registryID)
 	case !replicator.ValidText(id) || !replicator.ValidText(routing):
-		return "", "", errors.New("the document's id or routing would not be valid UTF-8: show the key's bytes with {…:hex} or {…:base64}")
+		return "", "", errors.New("the document's id or routing would not be valid UTF-8: " +
+			"show the key's bytes with {…:hex} or {…:base64}")
 	}
 	return id, routing, nil
 }
@@ -219,8 +220,8 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 	return fields
 }
 
-// maxDepth is how deeply a value may be nested: the server's parser stops at 1000, and a merged document holds values two
-// levels deeper.
+// maxDepth is how deeply a value may be nested: the server's parser stops at 1000, and a merged document holds values
+// two levels deeper.
 const maxDepth = 500
 
 // contribution converts an entry's fields; an error says what can't be stored.

@@ -90,7 +90,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 			err = s.settle(ctx, k)
 		}
 		if err != nil {
-			refused = append(refused, ofView(fmt.Errorf("view %s: %w", v.Name, err), v))
+			refused = append(refused, inView(v, err))
 		}
 		t.kept = append(t.kept, k)
 	}
@@ -117,7 +117,8 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	k.merged = source != "" || judge.Shares(v, s.hasColumn) // cells of several shards may have one key
 	for _, f := range v.Fields {
 		if f.Name == stateField {
-			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name that the program keeps its own state under: rename it", f.Name))
+			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name that the program keeps its own state under: "+
+				"rename it", f.Name))
 		}
 		k.names = append(k.names, append(replicator.AppendJSON(nil, f.Name), ':'))
 	}
@@ -191,7 +192,8 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
 			return fmt.Errorf("forgetting view %s in index %s: %w", view, g.index, err)
 		}
-		if err := s.client.call(ctx, esapi.DeleteRequest{Index: g.index, DocumentID: registryID}, nil); err != nil && !isMissing(err) {
+		marks := esapi.DeleteRequest{Index: g.index, DocumentID: registryID}
+		if err := s.client.call(ctx, marks, nil); err != nil && !isMissing(err) {
 			return fmt.Errorf("forgetting the marks of view %s: %w", view, err)
 		}
 	}

@@ -1,12 +1,14 @@
 package elastic
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"replicator"
@@ -14,10 +16,8 @@ import (
 
 // failure is what Elasticsearch says of a request, or of an item of one, that did not succeed.
 type failure struct {
-	Status int     `json:"-"`
-	Type   string  `json:"type"`
-	Reason string  `json:"reason"`
-	Cause  *reason `json:"caused_by"`
+	Status int `json:"-"`
+	reason
 }
 
 type reason struct {
@@ -26,20 +26,11 @@ type reason struct {
 	Cause  *reason `json:"caused_by"`
 }
 
-func (f *failure) Error() string { return f.describe() }
-
-// describe says what is wrong, without values of the document: Elasticsearch's reasons quote them.
-func (f *failure) describe() string {
-	text := fmt.Sprintf("Elasticsearch answers %d %s", f.Status, f.Type)
-	if f.Type == "" {
-		text = fmt.Sprintf("Elasticsearch answers %d %s", f.Status, http.StatusText(f.Status))
-	}
-	reasons := []reason{{Type: f.Type, Reason: f.Reason}}
-	for c := f.Cause; c != nil; c = c.Cause {
-		reasons = append(reasons, *c)
-	}
+// Error says what is wrong, without values of the document: Elasticsearch's reasons quote them.
+func (f *failure) Error() string {
+	text := fmt.Sprintf("Elasticsearch answers %d %s", f.Status, cmp.Or(f.Type, http.StatusText(f.Status)))
 	for _, say := range []func(typ, text string) string{specific, harmless} { // what lies deeper may say more
-		for _, r := range reasons {
+		for r := &f.reason; r != nil; r = r.Cause {
 			if safe := say(r.Type, r.Reason); safe != "" {
 				return text + ": " + safe
 			}
@@ -50,13 +41,9 @@ func (f *failure) describe() string {
 
 // field is the field that a document was refused for; "" if the reason names none.
 func (f *failure) field() string {
-	reasons := []string{f.Reason}
-	for c := f.Cause; c != nil; c = c.Cause {
-		reasons = append(reasons, c.Reason)
-	}
-	for _, text := range reasons {
+	for r := &f.reason; r != nil; r = r.Cause {
 		for _, form := range []*regexp.Regexp{ofField, ofStrict, ofImmense, ofMixed} {
-			if m := form.FindStringSubmatch(text); m != nil {
+			if m := form.FindStringSubmatch(r.Reason); m != nil {
 				return m[1]
 			}
 		}
@@ -79,9 +66,10 @@ var (
 const asItIs = `map the field as "flattened", or as "object" with "enabled": false`
 
 // aboutServer are types of errors whose reasons speak of the cluster, never of a document.
-var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|resource_already_exists|invalid_index_name|unavailable_shards|` +
-	`master_not_discovered|process_cluster_event_timeout|es_rejected_execution|circuit_breaking|no_shard_available_action|` +
-	`invalid_alias_name|cluster_manager|validation|settings|mapper_parsing_in_mapping)_?`)
+var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|resource_already_exists|` +
+	`invalid_index_name|unavailable_shards|master_not_discovered|process_cluster_event_timeout|es_rejected_execution|` +
+	`circuit_breaking|no_shard_available_action|invalid_alias_name|cluster_manager|validation|settings|` +
+	`mapper_parsing_in_mapping)_?`)
 
 // specific says what is wrong, where the reason has one of the forms that tell it best.
 func specific(_, text string) string {
@@ -89,13 +77,15 @@ func specific(_, text string) string {
 		return fmt.Sprintf("the mapping is strict and has no field [%s]", m[1])
 	}
 	if m := ofImmense.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, which no term may be: set ignore_above, or map it as text", m[1])
+		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, which no term may be: "+
+			"set ignore_above, or map it as text", m[1])
 	}
 	if m := ofMixed.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("field [%s] holds objects and other values, for which there is no mapping; %s", m[1], asItIs)
 	}
 	if ofName.MatchString(text) {
-		return "a member's name is empty, or an empty part of it stands beside a dot, for which there is no mapping; " + asItIs
+		return "a member's name is empty, or an empty part of it stands beside a dot, for which there is no mapping; " +
+			asItIs
 	}
 	return ofLimit.FindString(text)
 }
@@ -131,14 +121,16 @@ func refused(status int, answer []byte) error {
 func (f *failure) classify() error {
 	switch {
 	case f.isClosed():
-		return replicator.Fatal(fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
+		return replicator.Fatal(
+			fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
 	case f.isBlock():
-		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see `GET _cluster/settings` and the index's blocks", f)
+		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see "+
+			"`GET _cluster/settings` and the index's blocks", f)
 	case f.Status == http.StatusUnauthorized:
 		return replicator.Fatal(fmt.Errorf("%w; check the sink's username and password, or api_key", f))
 	case f.Status == http.StatusForbidden:
-		return replicator.Fatal(fmt.Errorf("%w; the sink's user needs the index privileges manage, read and write on the views' indexes, "+
-			"INDEX and INDEX-r*, and the cluster privilege monitor", f))
+		return replicator.Fatal(fmt.Errorf("%w; the sink's user needs the index privileges manage, read and write on the "+
+			"views' indexes, INDEX and INDEX-r*, and the cluster privilege monitor", f))
 	}
 	return f
 }
@@ -158,10 +150,26 @@ func (f *failure) isGone() bool {
 	return f.Type == "index_not_found_exception" || f.Type == "alias_not_found_exception"
 }
 
+// inView says which view an error is about, and that it is the view's own: see ofView.
+func inView(v *replicator.View, err error) error {
+	return ofView(v, fmt.Errorf("view %s: %w", v.Name, err))
+}
+
+// existsAlready reports whether an index could not be created because there is one of that name.
+func existsAlready(err error) bool {
+	f := asFailure(err)
+	return f != nil && f.Type == "resource_already_exists_exception"
+}
+
 // ofView says that an error is the view's own, where it is about the view's index or definition and not about the whole
 // cluster.
-func ofView(err error, v *replicator.View) error {
-	if f := asFailure(err); errors.Is(err, replicator.ErrSinkLost) || f == nil && !replicator.IsFatal(err) || f != nil && f.ofCluster() {
+func ofView(v *replicator.View, err error) error {
+	f := asFailure(err)
+	own := replicator.IsFatal(err)
+	if f != nil {
+		own = !f.ofCluster()
+	}
+	if !own || errors.Is(err, replicator.ErrSinkLost) {
 		return err
 	}
 	return replicator.OfView(err, v.Name)
@@ -195,9 +203,9 @@ func asFailure(err error) *failure {
 	return nil
 }
 
-func hasStatus(err error, status int) bool {
+func hasStatus(err error, any ...int) bool {
 	f := asFailure(err)
-	return f != nil && f.Status == status
+	return f != nil && slices.Contains(any, f.Status)
 }
 
 func isMissing(err error) bool { return hasStatus(err, http.StatusNotFound) }

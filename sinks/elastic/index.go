@@ -78,22 +78,36 @@ type indexInfo struct {
 	} `json:"mappings"`
 }
 
-// described is what of an index is asked for.
-var described = []string{"*.aliases", "*.mappings._meta", "*.mappings.properties." + stateField}
+// describe asks what the indexes are that a name, an alias or a pattern leads to.
+func (s *Sink) describe(ctx context.Context, name string) (found map[string]indexInfo, err error) {
+	err = s.client.call(ctx, esapi.IndicesGetRequest{
+		Index: []string{name}, Features: "aliases,mappings", ExpandWildcards: "all",
+		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings.properties." + stateField},
+	}, &found)
+	if isMissing(err) {
+		return nil, nil
+	}
+	return found, err
+}
 
 // putMeta writes what the index says of itself.
 func (g *generation) putMeta() esapi.Request {
 	return esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: body(map[string]any{"_meta": g.meta()})}
 }
 
-// remove removes an index.
-func remove(index string) esapi.Request { return esapi.IndicesDeleteRequest{Index: []string{index}} }
+// remove removes an index. That there is none any more is no error.
+func (s *Sink) remove(ctx context.Context, index string) error {
+	err := s.client.call(ctx, esapi.IndicesDeleteRequest{Index: []string{index}}, nil)
+	if isMissing(err) {
+		return nil
+	}
+	return err
+}
 
 // generations lists the indexes of ours behind an alias ("*": behind all).
 func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, error) {
-	var found map[string]indexInfo
-	err := s.client.call(ctx, esapi.IndicesGetRequest{Index: []string{alias + "-r*"}, Features: "aliases,mappings", ExpandWildcards: "all", FilterPath: described}, &found)
-	if err != nil && !isMissing(err) {
+	found, err := s.describe(ctx, alias+"-r*")
+	if err != nil {
 		return nil, fmt.Errorf("listing the indexes: %w", err)
 	}
 	var all []*generation
@@ -157,7 +171,7 @@ func (s *Sink) settle(ctx context.Context, k *keeper) error {
 			return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that had it
 		}
 		err = s.create(ctx, k, all, shown || isShadow)
-		if f := asFailure(err); f != nil && f.Type == "resource_already_exists_exception" {
+		if existsAlready(err) {
 			continue // another replicator was quicker
 		}
 		if err != nil {
@@ -171,22 +185,18 @@ func (s *Sink) settle(ctx context.Context, k *keeper) error {
 
 // ownsAlias reports what hinders the alias: an index of that name, or one that is not ours behind it.
 func (s *Sink) ownsAlias(ctx context.Context, alias string) error {
-	var found map[string]indexInfo
-	err := s.client.call(ctx, esapi.IndicesGetRequest{Index: []string{alias}, Features: "aliases,mappings", FilterPath: described}, &found)
-	if isMissing(err) {
-		return nil
-	}
+	found, err := s.describe(ctx, alias)
 	if err != nil {
 		return fmt.Errorf("looking for index %s: %w", alias, err)
 	}
 	for name, info := range found {
 		switch {
 		case name == alias:
-			return replicator.Fatal(fmt.Errorf("%s is an index, and the view needs an alias of that name: remove it with `DELETE /%s` if "+
-				"nothing else uses it, or give the view another index = \"…\"", alias, alias))
+			return replicator.Fatal(fmt.Errorf("%s is an index, and the view needs an alias of that name: remove it with "+
+				"`DELETE /%s` if nothing else uses it, or give the view another index = \"…\"", alias, alias))
 		case info.Mappings.Meta.Replicator.View == "":
-			return replicator.Fatal(fmt.Errorf("the alias %s leads to index %s, which is not this program's: remove the alias with "+
-				"`DELETE /%s/_alias/%s`, or give the view another index = \"…\"", alias, name, name, alias))
+			return replicator.Fatal(fmt.Errorf("the alias %s leads to index %s, which is not this program's: remove the alias "+
+				"with `DELETE /%s/_alias/%s`, or give the view another index = \"…\"", alias, name, name, alias))
 		}
 	}
 	return nil
@@ -207,7 +217,7 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 		return err
 	}
 	err = s.client.call(ctx, esapi.IndicesCreateRequest{Index: g.index, Body: body(design)}, nil)
-	if f := asFailure(err); f != nil && f.Status == http.StatusBadRequest && f.Type != "resource_already_exists_exception" {
+	if hasStatus(err, http.StatusBadRequest) && !existsAlready(err) {
 		return misdesigned(k.view, err)
 	}
 	if err != nil {
@@ -226,8 +236,11 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (m
 	if err != nil {
 		return nil, replicator.Fatal(err)
 	}
-	template := map[string]any{"settings": design["settings"], "mappings": design["mappings"]}
-	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(map[string]any{"index_patterns": []string{g.index}, "template": template})}, nil)
+	template := map[string]any{
+		"index_patterns": []string{g.index},
+		"template":       map[string]any{"settings": design["settings"], "mappings": design["mappings"]},
+	}
+	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template)}, nil)
 	switch f := asFailure(err); {
 	case err != nil && f == nil:
 		return nil, fmt.Errorf("looking at its mapping and settings: %w", err)
@@ -261,7 +274,12 @@ func (s *Sink) mourn(ctx context.Context, g *generation) error {
 
 // filter is what an alias shows: all documents but those that only remember a cell.
 func filter() map[string]any {
-	return map[string]any{"bool": map[string]any{"must_not": map[string]any{"term": map[string]any{stateField + ".hidden": true}}}}
+	return map[string]any{"bool": map[string]any{"must_not": having("hidden")}}
+}
+
+// having finds the documents whose state has a flag.
+func having(flag string) map[string]any {
+	return map[string]any{"term": map[string]any{stateField + "." + flag: true}}
 }
 
 // creation is the body of the request that creates an index.
@@ -321,17 +339,20 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string
 	for _, g := range show {
-		actions = append(actions, map[string]any{"add": map[string]any{"index": g.index, "alias": g.alias(), "filter": filter()}})
+		add := map[string]any{"index": g.index, "alias": g.alias(), "filter": filter()}
+		actions = append(actions, map[string]any{"add": add})
 		names = append(names, g.index)
 	}
 	for _, old := range instead {
 		for _, alias := range []string{old.alias(), old.write} {
 			if alias != "" {
-				actions = append(actions, map[string]any{"remove": map[string]any{"index": old.index, "alias": alias, "must_exist": false}})
+				remove := map[string]any{"index": old.index, "alias": alias, "must_exist": false}
+				actions = append(actions, map[string]any{"remove": remove})
 			}
 		}
 	}
-	if err := s.client.call(ctx, esapi.IndicesUpdateAliasesRequest{Body: body(map[string]any{"actions": actions})}, nil); err != nil {
+	request := esapi.IndicesUpdateAliasesRequest{Body: body(map[string]any{"actions": actions})}
+	if err := s.client.call(ctx, request, nil); err != nil {
 		return fmt.Errorf("letting aliases show %s: %w", strings.Join(names, ", "), err)
 	}
 	for _, g := range show {
@@ -349,7 +370,7 @@ func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 		if g.shown || g.isRetired() {
 			continue
 		}
-		if err := s.client.call(ctx, remove(g.index), nil); err != nil && !isMissing(err) {
+		if err := s.remove(ctx, g.index); err != nil {
 			s.log.Warn("an index that is no longer needed can't be removed", "sink", s.name, "index", g.index, "error", err)
 		}
 	}

@@ -36,7 +36,8 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
 		return 0, d.blame(f)
 	}
-	return 0, ofView(fmt.Errorf("writing a document of view %s: %w", d.keeper.view.Name, f.classify()), d.keeper.view)
+	view := d.keeper.view
+	return 0, ofView(view, fmt.Errorf("writing a document of view %s: %w", view.Name, f.classify()))
 }
 
 // blame finds which cell's contribution a document was refused for. A merged document may show a field of another cell

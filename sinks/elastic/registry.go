@@ -97,7 +97,7 @@ func (t *Target) update(ctx context.Context, change func(view int, r *registry) 
 			case d.failure.isGone():
 				return nil, gone(d.index)
 			default:
-				return nil, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, d.failure.classify()), t.views[i])
+				return nil, inView(t.views[i], d.failure.classify())
 			}
 		}
 		if pending = left; len(pending) == 0 {
@@ -120,7 +120,7 @@ func (t *Target) readRegistries(ctx context.Context, kept []int, documents []*do
 			return nil, gone(documents[n].index)
 		}
 		if err != nil {
-			refused = append(refused, ofView(fmt.Errorf("view %s: %w", t.views[i].Name, err), t.views[i]))
+			refused = append(refused, inView(t.views[i], err))
 		}
 		read[n] = r
 	}

@@ -72,7 +72,7 @@ func (s *Sink) retireSuperseded(older []*generation) {
 // Open finds it again.
 func (s *Sink) removeRetired(ctx context.Context) {
 	for _, index := range s.retired.take() {
-		if err := s.client.call(ctx, remove(index), nil); err != nil && !isMissing(err) {
+		if err := s.remove(ctx, index); err != nil {
 			s.log.Warn("an index whose place another has taken can't be removed", "sink", s.name, "index", index, "error", err)
 		}
 	}

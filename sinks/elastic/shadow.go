@@ -44,11 +44,12 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 		}
 		shadow := shadowOf(all, v)
 		if shadow == nil {
-			refused = append(refused, replicator.OfView(replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in: rebuild it once more", v.Name)), v.Name))
+			none := replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in: rebuild it once more", v.Name))
+			refused = append(refused, replicator.OfView(none, v.Name))
 			continue
 		}
 		if err := s.client.call(ctx, esapi.IndicesRefreshRequest{Index: []string{shadow.write}}, nil); err != nil {
-			refused = append(refused, ofView(fmt.Errorf("view %s: refreshing its shadow: %w", v.Name, err), v))
+			refused = append(refused, inView(v, fmt.Errorf("refreshing its shadow: %w", err)))
 			continue
 		}
 		add = append(add, shadow)
@@ -64,7 +65,7 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 	for i, g := range add {
 		g.view, g.fingerprint = views[i].Name, views[i].Fingerprint
 		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
-			return ofView(fmt.Errorf("view %s: taking over index %s: %w", views[i].Name, g.index, err), views[i])
+			return inView(views[i], fmt.Errorf("taking over index %s: %w", g.index, err))
 		}
 	}
 	return s.show(ctx, add, remove)
@@ -92,7 +93,7 @@ func (s Shadowing) Discard(ctx context.Context, views []*replicator.View) error 
 			if g.view != v.Name+replicator.ShadowSuffix {
 				continue
 			}
-			if err := s.client.call(ctx, remove(g.index), nil); err != nil && !isMissing(err) {
+			if err := s.remove(ctx, g.index); err != nil {
 				errs = append(errs, fmt.Errorf("view %s: removing its shadow %s: %w", v.Name, g.index, err))
 			}
 		}

@@ -21,8 +21,10 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 		return nil, "", err
 	}
 	var suspects []*document
+	write := t.kept[view].generation.write
 	for _, h := range found {
-		if d := (&document{index: t.kept[view].generation.write, id: h.ID, routing: h.Routing, source: h.Source, exists: true}); d.isStray() {
+		d := &document{index: write, id: h.ID, routing: h.Routing, source: h.Source, exists: true}
+		if d.isStray() {
 			suspects = append(suspects, d)
 		}
 	}
@@ -66,7 +68,8 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 			continue
 		}
 		seq, term := int(d.seq), int(d.term)
-		err := t.sink.client.call(ctx, esapi.DeleteRequest{Index: write, DocumentID: url.PathEscape(d.id), // it is not escaped by Do
+		err := t.sink.client.call(ctx, esapi.DeleteRequest{
+			Index: write, DocumentID: url.PathEscape(d.id), // it is not escaped by Do
 			Routing: d.routing, IfSeqNo: &seq, IfPrimaryTerm: &term}, nil)
 		switch f := asFailure(err); {
 		case err == nil:

@@ -36,7 +36,7 @@ func (t *Target) Outdated(
 	if err := judge.At(after, &p); err != nil || p.View >= len(t.kept) {
 		return nil, "", err
 	}
-	either := map[string]any{"bool": map[string]any{"should": []any{filter(), dead()}}}
+	either := map[string]any{"bool": map[string]any{"should": []any{filter(), having("dead")}}}
 	cells, next, err := t.walk(ctx, p.View, either, after, limit, func(k judge.Known) bool { return k.Outdated(before) })
 	if err == nil && next == "" && p.View+1 < len(t.kept) {
 		next = judge.Cursor(page{View: p.View + 1})
@@ -51,12 +51,7 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 
 // Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.walk(ctx, view, dead(), after, limit, func(k judge.Known) bool { return k.Dead })
-}
-
-// dead finds the documents that have a dead letter.
-func dead() map[string]any {
-	return map[string]any{"term": map[string]any{stateField + ".dead": true}}
+	return t.walk(ctx, view, having("dead"), after, limit, func(k judge.Known) bool { return k.Dead })
 }
 
 // walk pages through the documents that a query finds, and returns those cells of theirs that are wanted.
