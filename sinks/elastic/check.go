@@ -97,8 +97,8 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 		f.Detail = "no views"
 		return []replicator.Finding{f}
 	}
-	onIndexes := map[string]any{"names": names, "privileges": []string{"manage", "read", "write"}}
-	wanted := map[string]any{"cluster": []string{"monitor"}, "index": []any{onIndexes}}
+	onIndexes := object{"names": names, "privileges": []string{"manage", "read", "write"}}
+	wanted := object{"cluster": []string{"monitor"}, "index": []any{onIndexes}}
 	var answer struct {
 		All     bool                       `json:"has_all_requested"`
 		Cluster map[string]bool            `json:"cluster"`

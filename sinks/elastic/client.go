@@ -139,6 +139,9 @@ func (c *client) call(ctx context.Context, request esapi.Request, into any) erro
 	return decode(answer, into)
 }
 
+// object is a JSON object that the sink makes.
+type object = map[string]any
+
 // body is what a request sends, as JSON. It is made of the sink's own maps and texts, which can always be marshalled.
 func body(of any) io.Reader {
 	text, err := json.Marshal(of)

@@ -23,6 +23,7 @@ const stateField = "_replicator"
 type keeper struct {
 	view       *replicator.View
 	place      int // in Target.Views
+	alias      string
 	generation *generation
 	merged     bool     // several cells may share a document: it then keeps the fields of each
 	names      [][]byte // the fields' names, quoted, with a colon

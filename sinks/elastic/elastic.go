@@ -87,7 +87,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		k, err := s.keep(v, source)
 		if err == nil {
 			k.place = i
-			err = s.settle(ctx, k)
+			err = s.openGeneration(ctx, k)
 		}
 		if err != nil {
 			refused = append(refused, inView(v, err))
@@ -113,7 +113,7 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
 		return nil, replicator.Fatal(fmt.Errorf("nothing makes ids of its template"))
 	}
-	k := &keeper{view: v, documentID: s.config.DocumentID}
+	k := &keeper{view: v, alias: settingsOf(v).Index, documentID: s.config.DocumentID}
 	k.merged = source != "" || judge.Shares(v, s.hasColumn) // cells of several shards may have one key
 	for _, f := range v.Fields {
 		if f.Name == stateField {
@@ -166,7 +166,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 			return nil, fmt.Errorf("reading marks: %w", err)
 		}
 		mark := replicator.Mark{View: of[i].view, Fingerprint: of[i].fingerprint}
-		m, ok := r.Marks[source]
+		m, ok := r[source]
 		if mark.Standing = m.Standing(); err != nil {
 			mark.Err = fmt.Errorf("index %s: %w", of[i].index, err)
 		}

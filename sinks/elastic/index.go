@@ -1,7 +1,6 @@
 package elastic
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -29,7 +28,7 @@ type generation struct {
 	fingerprint string
 	forgotten   bool // what it holds is shown, but not gone on with
 	shown       bool // the alias shows it
-	mourns      bool // its mapping finds documents with a dead letter
+	flagsDead   bool // its mapping finds documents with a dead letter
 
 	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
 	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It
@@ -46,12 +45,12 @@ func (g *generation) holds(v *replicator.View) bool {
 }
 
 // meta is what the index's mapping says of it: how it is known as ours.
-func (g *generation) meta() map[string]any {
-	own := map[string]any{"view": g.view, "fingerprint": g.fingerprint}
+func (g *generation) meta() object {
+	own := object{"view": g.view, "fingerprint": g.fingerprint}
 	if g.forgotten {
 		own["forgotten"] = true
 	}
-	return map[string]any{"replicator": own}
+	return object{"replicator": own}
 }
 
 // writeSuffix follows an index's name in the alias to write to; random digits follow it.
@@ -92,7 +91,7 @@ func (s *Sink) describe(ctx context.Context, name string) (found map[string]inde
 
 // putMeta writes what the index says of itself.
 func (g *generation) putMeta() esapi.Request {
-	return esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: body(map[string]any{"_meta": g.meta()})}
+	return esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: body(object{"_meta": g.meta()})}
 }
 
 // remove removes an index. That there is none any more is no error.
@@ -122,7 +121,7 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 			continue
 		}
 		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten,
-			mourns: info.Mappings.Properties.State.Properties["dead"] != nil}
+			flagsDead: info.Mappings.Properties.State.Properties["dead"] != nil}
 		_, g.shown = info.Aliases[m[1]]
 		for a := range info.Aliases {
 			if strings.HasPrefix(a, name+writeSuffix) {
@@ -146,13 +145,13 @@ func newest(all []*generation) []*generation {
 	return slices.SortedFunc(maps.Values(last), func(a, b *generation) int { return cmp.Compare(a.view, b.view) })
 }
 
-// settle finds the generation that a view goes on in, or makes one.
-func (s *Sink) settle(ctx context.Context, k *keeper) error {
-	if err := s.ownsAlias(ctx, settingsOf(k.view).Index); err != nil {
+// openGeneration finds the generation that a view goes on in, or makes one.
+func (s *Sink) openGeneration(ctx context.Context, k *keeper) error {
+	if err := s.ownsAlias(ctx, k.alias); err != nil {
 		return err
 	}
 	for range 5 {
-		all, err := s.generations(ctx, settingsOf(k.view).Index)
+		all, err := s.generations(ctx, k.alias)
 		if err != nil {
 			return err
 		}
@@ -161,7 +160,7 @@ func (s *Sink) settle(ctx context.Context, k *keeper) error {
 		own := slices.DeleteFunc(slices.Clone(all), func(g *generation) bool { return g.isShadow() != isShadow })
 		if n := len(own); n > 0 && own[n-1].holds(k.view) {
 			k.generation = own[n-1]
-			if err := s.mourn(ctx, k.generation); err != nil {
+			if err := s.addDeadFlag(ctx, k.generation); err != nil {
 				return err
 			}
 			s.retireSuperseded(own[:n-1])
@@ -209,7 +208,8 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 		number = older[n-1].number + 1
 	}
 	g := &generation{
-		index: settingsOf(k.view).Index + "-r" + strconv.Itoa(number), number: number, view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
+		index: k.alias + "-r" + strconv.Itoa(number), number: number,
+		view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
 	}
 	g.write = g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
 	design, err := s.design(ctx, k.view, g)
@@ -228,130 +228,25 @@ func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, other
 	return nil
 }
 
-// design is the body of the request that creates an index, as far as the cluster takes it: it is asked what it would
-// make of a template with these mappings and settings, which changes nothing. A user who may not ask that learns it
-// when the index is created.
-func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (map[string]any, error) {
-	design, err := creation(v, g)
-	if err != nil {
-		return nil, replicator.Fatal(err)
-	}
-	template := map[string]any{
-		"index_patterns": []string{g.index},
-		"template":       map[string]any{"settings": design["settings"], "mappings": design["mappings"]},
-	}
-	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template)}, nil)
-	switch f := asFailure(err); {
-	case err != nil && f == nil:
-		return nil, fmt.Errorf("looking at its mapping and settings: %w", err)
-	case f != nil && f.Status == http.StatusBadRequest:
-		return nil, misdesigned(v, err)
-	}
-	return design, nil
-}
-
-func misdesigned(v *replicator.View, err error) error {
-	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w", settingsOf(v).Index, err))
-}
-
-// flag is the mapping of what is only searched for.
-func flag() map[string]any { return map[string]any{"type": "boolean", "doc_values": false} }
-
-// mourn makes an index from before states told of dead letters find them.
-func (s *Sink) mourn(ctx context.Context, g *generation) error {
-	if g.mourns {
-		return nil
-	}
-	state := map[string]any{"type": "object", "properties": map[string]any{"dead": flag()}}
-	mapping := body(map[string]any{"properties": map[string]any{stateField: state}})
-	err := s.client.call(ctx, esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: mapping}, nil)
-	if err != nil {
-		return fmt.Errorf("adding a field to the mapping of index %s: %w", g.index, err)
-	}
-	g.mourns = true
-	return nil
-}
-
-// filter is what an alias shows: all documents but those that only remember a cell.
-func filter() map[string]any {
-	return map[string]any{"bool": map[string]any{"must_not": having("hidden")}}
-}
-
-// having finds the documents whose state has a flag.
-func having(flag string) map[string]any {
-	return map[string]any{"term": map[string]any{stateField + "." + flag: true}}
-}
-
-// creation is the body of the request that creates an index.
-func creation(v *replicator.View, g *generation) (map[string]any, error) {
-	mapping, err := jsonObject(settingsOf(v).Mapping, "mappings")
-	if err != nil {
-		return nil, fmt.Errorf("mapping_file: %w", err)
-	}
-	settings, err := jsonObject(settingsOf(v).IndexSettings, "settings")
-	if err != nil {
-		return nil, fmt.Errorf("settings_file: %w", err)
-	}
-	properties, ok := mapping["properties"].(map[string]any)
-	if !ok {
-		properties = map[string]any{}
-		mapping["properties"] = properties
-	}
-	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they
-	// do: states cost no more than their bytes.
-	properties[stateField] = map[string]any{"type": "object", "dynamic": false, "properties": map[string]any{
-		"hidden": flag(), "dead": flag(),
-		"cells": map[string]any{"type": "object", "enabled": false},
-	}}
-	meta, ok := mapping["_meta"].(map[string]any)
-	if !ok {
-		meta = map[string]any{}
-		mapping["_meta"] = meta
-	}
-	maps.Copy(meta, g.meta())
-	aliases := map[string]any{g.write: map[string]any{"is_hidden": true}}
-	if g.shown {
-		aliases[settingsOf(v).Index] = map[string]any{"filter": filter()}
-	}
-	return map[string]any{"settings": settings, "mappings": mapping, "aliases": aliases}, nil
-}
-
-// jsonObject reads a JSON object, or what stands in it under the one name that Elasticsearch's own requests have.
-func jsonObject(text, name string) (map[string]any, error) {
-	object := map[string]any{}
-	if text == "" {
-		return object, nil
-	}
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
-	d.UseNumber()
-	if err := d.Decode(&object); err != nil {
-		return nil, err
-	}
-	if inner, ok := object[name].(map[string]any); ok {
-		return inner, nil
-	}
-	return object, nil
-}
-
 // show makes aliases show these generations in place of others. Nobody can write to these any more from that very step
 // on; they are removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string
 	for _, g := range show {
-		add := map[string]any{"index": g.index, "alias": g.alias(), "filter": filter()}
-		actions = append(actions, map[string]any{"add": add})
+		add := object{"index": g.index, "alias": g.alias(), "filter": filter()}
+		actions = append(actions, object{"add": add})
 		names = append(names, g.index)
 	}
 	for _, old := range instead {
 		for _, alias := range []string{old.alias(), old.write} {
 			if alias != "" {
-				remove := map[string]any{"index": old.index, "alias": alias, "must_exist": false}
-				actions = append(actions, map[string]any{"remove": remove})
+				remove := object{"index": old.index, "alias": alias, "must_exist": false}
+				actions = append(actions, object{"remove": remove})
 			}
 		}
 	}
-	request := esapi.IndicesUpdateAliasesRequest{Body: body(map[string]any{"actions": actions})}
+	request := esapi.IndicesUpdateAliasesRequest{Body: body(object{"actions": actions})}
 	if err := s.client.call(ctx, request, nil); err != nil {
 		return fmt.Errorf("letting aliases show %s: %w", strings.Join(names, ", "), err)
 	}

@@ -18,123 +18,124 @@ import (
 // empties or restores the index takes them along.
 const registryID = "replicator:marks"
 
-// registry is that document: the view's mark for each source.
-type registry struct {
-	Marks map[string]replicator.StoredStanding `json:"marks"`
-}
+// registry is what that document says: the view's mark for each source.
+type registry map[string]replicator.StoredStanding
 
 func registryOf(index string) *document { return &document{index: index, id: registryID} }
+
+// registryState is the state that the document has in place of cells' states.
+type registryState struct {
+	Cells struct {
+		Marks registry `json:"marks"`
+	} `json:"cells"`
+	Hidden bool `json:"hidden"`
+}
 
 // parseRegistry reads the marks of a registry's document that was read; there are none if it does not exist.
 func parseRegistry(d *document) (registry, error) {
 	if d.failure != nil {
-		return registry{}, fmt.Errorf("its marks can't be read: %w", d.failure.classify())
+		return nil, fmt.Errorf("its marks can't be read: %w", d.failure.classify())
 	}
 	var doc struct {
-		State struct {
-			Cells registry `json:"cells"`
-		} `json:"_replicator"`
+		State registryState `json:"_replicator"`
 	}
 	if d.exists {
 		if err := json.Unmarshal(d.source, &doc); err != nil {
-			return registry{}, replicator.Fatal(fmt.Errorf("its marks can't be read: %w; rebuild the view", err))
+			return nil, replicator.Fatal(fmt.Errorf("its marks can't be read: %w; rebuild the view", err))
 		}
 	}
 	if doc.State.Cells.Marks == nil {
-		doc.State.Cells.Marks = map[string]replicator.StoredStanding{}
+		return registry{}, nil
 	}
-	return doc.State.Cells, nil
+	return doc.State.Cells.Marks, nil
 }
 
 // render makes the document, which no alias shows and of which nothing is indexed.
 func (r registry) render() ([]byte, error) {
-	return json.Marshal(map[string]any{stateField: map[string]any{"hidden": true, "cells": r}})
+	state := registryState{Hidden: true}
+	state.Cells.Marks = r
+	return json.Marshal(map[string]registryState{stateField: state})
 }
 
 // errAgain: another replicator wrote marks at the same time.
 var errAgain = errors.New("others write the same marks all the time")
 
-// update changes the marks of all kept views, each on the condition that nobody changed them in between.
-func (t *Target) update(ctx context.Context, change func(view int, r *registry) error) ([]registry, error) {
-	registries := make([]registry, len(t.kept))
-	pending := make([]int, len(t.kept))
-	for i := range pending {
-		pending[i] = i
-	}
+// update changes the marks of all kept views, each on the condition that nobody changed them in between. The change may
+// be made several times, on what it made already, too.
+func (t *Target) update(ctx context.Context, change func(view int, r registry) error) ([]registry, error) {
 	for range maxRounds {
-		documents := make([]*document, len(pending))
-		for n, i := range pending {
-			documents[n] = registryOf(t.kept[i].generation.write)
-		}
-		read, err := t.readRegistries(ctx, pending, documents)
+		documents, registries, err := t.registries(ctx)
 		if err != nil {
 			return nil, err
 		}
 		var changed []*document
-		for n, i := range pending {
-			r := read[n]
-			before := maps.Clone(r.Marks)
-			if err := change(i, &r); err != nil {
+		var of []*replicator.View
+		for i, d := range documents {
+			before := maps.Clone(registries[i])
+			if err := change(i, registries[i]); err != nil {
 				return nil, err
 			}
-			if documents[n].text, err = r.render(); err != nil {
+			if reflect.DeepEqual(before, registries[i]) {
+				continue
+			}
+			if d.text, err = registries[i].render(); err != nil {
 				return nil, fmt.Errorf("view %s: %w", t.views[i].Name, err)
 			}
-			if documents[n].written = reflect.DeepEqual(before, r.Marks); !documents[n].written {
-				changed = append(changed, documents[n])
-			}
-			registries[i] = r
+			changed, of = append(changed, d), append(of, t.views[i])
 		}
 		if err := t.sink.client.write(ctx, changed); err != nil {
 			return nil, err
 		}
-		var left []int
-		for n, i := range pending {
-			switch d := documents[n]; {
+		raced := false
+		for n, d := range changed {
+			switch {
 			case d.written:
 			case d.failure.Status == http.StatusConflict:
-				left = append(left, i)
+				raced = true
 			case d.failure.isGone():
 				return nil, gone(d.index)
 			default:
-				return nil, inView(t.views[i], d.failure.classify())
+				return nil, inView(of[n], d.failure.classify())
 			}
 		}
-		if pending = left; len(pending) == 0 {
+		if !raced {
 			return registries, nil
 		}
 	}
 	return nil, errAgain
 }
 
-// readRegistries reads the registries of some kept views.
-func (t *Target) readRegistries(ctx context.Context, kept []int, documents []*document) ([]registry, error) {
-	if err := t.sink.client.readEach(ctx, documents); err != nil {
-		return nil, err
+// registries reads the registry of each kept view.
+func (t *Target) registries(ctx context.Context) ([]*document, []registry, error) {
+	documents, registries := make([]*document, len(t.kept)), make([]registry, len(t.kept))
+	for i, k := range t.kept {
+		documents[i] = registryOf(k.generation.write)
 	}
-	read := make([]registry, len(documents))
+	if err := t.sink.client.readEach(ctx, documents); err != nil {
+		return nil, nil, err
+	}
 	var refused []error
-	for n, i := range kept {
-		r, err := parseRegistry(documents[n])
+	for i, d := range documents {
+		var err error
+		registries[i], err = parseRegistry(d)
 		if f := asFailure(err); f != nil && f.isGone() {
-			return nil, gone(documents[n].index)
+			return nil, nil, gone(d.index)
 		}
 		if err != nil {
 			refused = append(refused, inView(t.views[i], err))
 		}
-		read[n] = r
 	}
-	return read, errors.Join(refused...)
+	return documents, registries, errors.Join(refused...)
 }
 
 // register gives each view a mark for the source where it has none.
 func (t *Target) register(ctx context.Context) error {
 	at := make([]replicator.Standing, len(t.views))
-	_, err := t.update(ctx, func(view int, r *registry) error {
-		m, ok := r.Marks[t.source]
+	_, err := t.update(ctx, func(view int, r registry) error {
+		m, ok := r[t.source]
 		if !ok {
 			m = replicator.StoredStanding{Phase: replicator.PhaseFilling}
-			r.Marks[t.source] = m
+			r[t.source] = m
 		}
 		at[view] = m.Standing()
 		return nil
@@ -149,13 +150,13 @@ func (t *Target) register(ctx context.Context) error {
 // Mark implements replicator.Target. A view whose every source has now filled it is shown.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
-		registries, err := t.update(ctx, func(view int, r *registry) error {
-			m, ok := r.Marks[t.source]
+		registries, err := t.update(ctx, func(view int, r registry) error {
+			m, ok := r[t.source]
 			if !ok {
 				return marking.Gone(view)
 			}
 			raised, err := marking.Raise(view, m.Standing())
-			r.Marks[t.source] = raised.Stored()
+			r[t.source] = raised.Stored()
 			return err
 		})
 		if err != nil {
@@ -183,13 +184,13 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 
 // isFilled reports whether a view is filled from every source.
 func (t *Target) isFilled(r registry) bool {
-	for _, m := range r.Marks {
+	for _, m := range r {
 		if m.Phase != replicator.PhaseFilled {
 			return false
 		}
 	}
 	return !slices.ContainsFunc(t.sink.config.Sources, func(source string) bool {
-		_, ok := r.Marks[source]
+		_, ok := r[source]
 		return !ok
 	})
 }
@@ -200,7 +201,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.Refresh(ctx); err != nil {
 		return err
 	}
-	all, err := t.sink.generations(ctx, settingsOf(k.view).Index)
+	all, err := t.sink.generations(ctx, k.alias)
 	if err != nil {
 		return err
 	}

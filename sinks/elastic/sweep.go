@@ -36,7 +36,7 @@ func (t *Target) Outdated(
 	if err := judge.At(after, &p); err != nil || p.View >= len(t.kept) {
 		return nil, "", err
 	}
-	either := map[string]any{"bool": map[string]any{"should": []any{filter(), having("dead")}}}
+	either := object{"bool": object{"should": []any{filter(), having("dead")}}}
 	cells, next, err := t.walk(ctx, p.View, either, after, limit, func(k judge.Known) bool { return k.Outdated(before) })
 	if err == nil && next == "" && p.View+1 < len(t.kept) {
 		next = judge.Cursor(page{View: p.View + 1})
@@ -56,7 +56,7 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 
 // walk pages through the documents that a query finds, and returns those cells of theirs that are wanted.
 func (t *Target) walk(
-	ctx context.Context, view int, query map[string]any, after string, limit int, wanted func(judge.Known) bool,
+	ctx context.Context, view int, query object, after string, limit int, wanted func(judge.Known) bool,
 ) ([]replicator.Cell, string, error) {
 	found, next, err := t.hits(ctx, view, query, after, limit)
 	if err != nil {
@@ -88,7 +88,7 @@ type hit struct {
 
 // hits pages through the documents of a view that a query finds.
 func (t *Target) hits(
-	ctx context.Context, view int, query map[string]any, after string, limit int,
+	ctx context.Context, view int, query object, after string, limit int,
 ) (found []hit, next string, err error) {
 	k := t.kept[view]
 	var p page
@@ -113,7 +113,7 @@ func (t *Target) hits(
 		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 	}
 	if len(found) < limit { // the last page
-		end := esapi.ClosePointInTimeRequest{Body: body(map[string]any{"id": p.Point})}
+		end := esapi.ClosePointInTimeRequest{Body: body(object{"id": p.Point})}
 		_ = t.sink.client.call(ctx, end, nil) // it ends by itself, too
 		return found, "", nil
 	}
@@ -121,10 +121,10 @@ func (t *Target) hits(
 }
 
 // page reads the next documents, and moves p on.
-func (t *Target) page(ctx context.Context, query map[string]any, p *page, limit int) ([]hit, error) {
-	search := map[string]any{
+func (t *Target) page(ctx context.Context, query object, p *page, limit int) ([]hit, error) {
+	search := object{
 		"size": limit, "sort": []string{"_shard_doc"}, "track_total_hits": false,
-		"pit":   map[string]any{"id": p.Point, "keep_alive": keepPoint},
+		"pit":   object{"id": p.Point, "keep_alive": keepPoint},
 		"query": query,
 	}
 	if p.After != nil {

@@ -76,7 +76,7 @@ func (t *Target) replaced(ctx context.Context, err error) error {
 		return err
 	}
 	for _, k := range t.kept {
-		all, asked := t.sink.generations(ctx, settingsOf(k.view).Index)
+		all, asked := t.sink.generations(ctx, k.alias)
 		if asked != nil {
 			return asked
 		}

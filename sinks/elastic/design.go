@@ -1,0 +1,121 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
+	"replicator"
+)
+
+// design is the body of the request that creates an index, as far as the cluster takes it: it is asked what it would
+// make of a template with these mappings and settings, which changes nothing. A user who may not ask that learns it
+// when the index is created.
+func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (object, error) {
+	design, err := creation(v, g)
+	if err != nil {
+		return nil, replicator.Fatal(err)
+	}
+	template := object{
+		"index_patterns": []string{g.index},
+		"template":       object{"settings": design["settings"], "mappings": design["mappings"]},
+	}
+	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template)}, nil)
+	switch f := asFailure(err); {
+	case err != nil && f == nil:
+		return nil, fmt.Errorf("looking at its mapping and settings: %w", err)
+	case f != nil && f.Status == http.StatusBadRequest:
+		return nil, misdesigned(v, err)
+	}
+	return design, nil
+}
+
+func misdesigned(v *replicator.View, err error) error {
+	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w",
+		settingsOf(v).Index, err))
+}
+
+// flag is the mapping of what is only searched for.
+func flag() object { return object{"type": "boolean", "doc_values": false} }
+
+// addDeadFlag makes an index from before states told of dead letters find them.
+func (s *Sink) addDeadFlag(ctx context.Context, g *generation) error {
+	if g.flagsDead {
+		return nil
+	}
+	state := object{"type": "object", "properties": object{"dead": flag()}}
+	mapping := body(object{"properties": object{stateField: state}})
+	err := s.client.call(ctx, esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: mapping}, nil)
+	if err != nil {
+		return fmt.Errorf("adding a field to the mapping of index %s: %w", g.index, err)
+	}
+	g.flagsDead = true
+	return nil
+}
+
+// filter is what an alias shows: all documents but those that only remember a cell.
+func filter() object {
+	return object{"bool": object{"must_not": having("hidden")}}
+}
+
+// having finds the documents whose state has a flag.
+func having(flag string) object {
+	return object{"term": object{stateField + "." + flag: true}}
+}
+
+// creation is the body of the request that creates an index.
+func creation(v *replicator.View, g *generation) (object, error) {
+	mapping, err := jsonObject(settingsOf(v).Mapping, "mappings")
+	if err != nil {
+		return nil, fmt.Errorf("mapping_file: %w", err)
+	}
+	settings, err := jsonObject(settingsOf(v).IndexSettings, "settings")
+	if err != nil {
+		return nil, fmt.Errorf("settings_file: %w", err)
+	}
+	properties := member(mapping, "properties")
+	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they
+	// do: states cost no more than their bytes.
+	properties[stateField] = object{"type": "object", "dynamic": false, "properties": object{
+		"hidden": flag(), "dead": flag(),
+		"cells": object{"type": "object", "enabled": false},
+	}}
+	maps.Copy(member(mapping, "_meta"), g.meta())
+	aliases := object{g.write: object{"is_hidden": true}}
+	if g.shown {
+		aliases[settingsOf(v).Index] = object{"filter": filter()}
+	}
+	return object{"settings": settings, "mappings": mapping, "aliases": aliases}, nil
+}
+
+// member is an object's member of a name, which is an object, too. It is made where there is none.
+func member(of object, name string) object {
+	inner, ok := of[name].(object)
+	if !ok {
+		inner = object{}
+		of[name] = inner
+	}
+	return inner
+}
+
+// jsonObject reads a JSON object, or what stands in it under the one name that Elasticsearch's own requests have.
+func jsonObject(text, name string) (object, error) {
+	top := object{}
+	if text == "" {
+		return top, nil
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&top); err != nil {
+		return nil, err
+	}
+	if inner, ok := top[name].(object); ok {
+		return inner, nil
+	}
+	return top, nil
+}
