@@ -139,9 +139,9 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 // decide judges the document's changes and makes what is to be written: nothing, if all are stale. It may find that it
 // must know more of the document; then that is no longer known.
 func (b *batch) decide(d *document) error {
-	if d.read == nil && d.exists {
+	if d.read == nil {
 		var err error
-		if d.read, err = d.keeper.parse(d.source); err != nil {
+		if d.read, err = d.contents(); err != nil {
 			return err
 		}
 	}

@@ -109,15 +109,7 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = append(body, `{"_index":`...)
-		body = replicator.AppendJSON(body, d.index)
-		body = append(body, `,"_id":`...)
-		body = replicator.AppendJSON(body, d.id)
-		if d.routing != "" {
-			body = append(body, `,"routing":`...)
-			body = replicator.AppendJSON(body, d.routing)
-		}
-		body = append(body, '}')
+		body = append(d.appendAddress(append(body, '{')), '}')
 	}
 	answer, err := c.send(ctx, esapi.MgetRequest{Body: bytes.NewReader(append(body, "]}"...))})
 	if err != nil {
@@ -198,21 +190,22 @@ func (c *client) writeSome(ctx context.Context, documents []*document, size int)
 	return results(answer, documents)
 }
 
+// appendAddress appends where the document is.
+func (d *document) appendAddress(b []byte) []byte {
+	b = replicator.AppendJSON(append(b, `"_index":`...), d.index)
+	b = replicator.AppendJSON(append(b, `,"_id":`...), d.id)
+	if d.routing != "" {
+		b = replicator.AppendJSON(append(b, `,"routing":`...), d.routing)
+	}
+	return b
+}
+
 // appendItem appends the lines of one document: created if there was none, else written over what was read.
 func (d *document) appendItem(b []byte) []byte {
-	if d.exists {
-		b = append(b, `{"index":{"_index":`...)
+	if !d.exists {
+		b = d.appendAddress(append(b, `{"create":{`...))
 	} else {
-		b = append(b, `{"create":{"_index":`...)
-	}
-	b = replicator.AppendJSON(b, d.index)
-	b = append(b, `,"_id":`...)
-	b = replicator.AppendJSON(b, d.id)
-	if d.routing != "" {
-		b = append(b, `,"routing":`...)
-		b = replicator.AppendJSON(b, d.routing)
-	}
-	if d.exists {
+		b = d.appendAddress(append(b, `{"index":{`...))
 		b = append(b, `,"if_seq_no":`...)
 		b = strconv.AppendInt(b, d.seq, 10)
 		b = append(b, `,"if_primary_term":`...)

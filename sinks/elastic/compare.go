@@ -43,12 +43,11 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 // them are dead.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
-	var stands, wanted contents
-	if d.exists {
-		if stands, err = k.parse(d.source); err != nil {
-			stands = nil // whatever it is, it is not what it should be
-		}
+	stands, err := d.contents()
+	if err != nil {
+		stands = nil // whatever it is, it is not what it should be
 	}
+	var wanted contents
 	for i := range d.changes {
 		c := &d.changes[i]
 		w, known := &c.slot, stands.known(c.slot.name)

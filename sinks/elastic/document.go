@@ -152,6 +152,14 @@ type storedSlot struct {
 	Fields  map[string]json.RawMessage `json:"f"` // what it contributes, in merged documents
 }
 
+// contents are the cells of a document as it was read; none if it does not exist.
+func (d *document) contents() (contents, error) {
+	if !d.exists {
+		return nil, nil
+	}
+	return d.keeper.parse(d.source)
+}
+
 // parse reads a document's state; what each cell contributes only where several may share a document: see complete.
 func (k *keeper) parse(source []byte) (contents, error) {
 	state, err := readState(source)

@@ -54,12 +54,9 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 		return nil, fmt.Errorf("reading versions: %w", t.replaced(ctx, err))
 	}
 	for n, d := range documents {
-		var stands contents
-		if d.exists {
-			var err error
-			if stands, err = d.keeper.parse(d.source); err != nil {
-				return nil, err
-			}
+		stands, err := d.contents()
+		if err != nil {
+			return nil, err
 		}
 		versions.Add(of[n], stands.known(slotName(t.source, cells[of[n]])).State.Version)
 	}
