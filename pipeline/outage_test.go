@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,24 @@ import (
 	"replicator"
 	"replicator/sinks/sinktest"
 )
+
+// logText is what was logged; it may be read meanwhile.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 func lagged(t *testing.T, st replicator.ViewStatus, want time.Duration) {
 	t.Helper()
@@ -61,7 +80,7 @@ func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
 		made := newPipeline(f, sink, newMemoryStore(), "a")
-		var text bytes.Buffer
+		var text logText
 		made.Log = slog.New(slog.NewTextHandler(&text, nil))
 		p := start(made)
 		p.caughtUp(t, f)
@@ -153,7 +172,7 @@ func TestDeadLettersAreNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSource()
 		made := newPipeline(f, sinktest.NewReference(), newMemoryStore(), "a")
-		var text bytes.Buffer
+		var text logText
 		made.Log = slog.New(slog.NewTextHandler(&text, nil))
 		p := start(made)
 		version := int64(0)
