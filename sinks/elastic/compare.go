@@ -16,7 +16,7 @@ import (
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	b := t.gather(ops)
 	if err := t.sink.client.read(ctx, b.documents); err != nil {
-		return nil, fmt.Errorf("comparing: %w", err)
+		return nil, fmt.Errorf("comparing: %w", t.replaced(ctx, err))
 	}
 	var differences []replicator.Difference
 	for i := range b.unplaced {

@@ -29,7 +29,7 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 		}
 	}
 	if err := t.sink.client.read(ctx, suspects); err != nil { // as they are now
-		return nil, "", fmt.Errorf("view %s: %w", t.views[view].Name, err)
+		return nil, "", fmt.Errorf("view %s: %w", t.views[view].Name, t.replaced(ctx, err))
 	}
 	var strays []replicator.Stray
 	for _, d := range suspects {
@@ -61,7 +61,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		documents = append(documents, &document{index: write, id: at[0], routing: at[1]})
 	}
 	if err := t.sink.client.read(ctx, documents); err != nil {
-		return 0, fmt.Errorf("view %s: %w", t.views[view].Name, err)
+		return 0, fmt.Errorf("view %s: %w", t.views[view].Name, t.replaced(ctx, err))
 	}
 	for _, d := range documents {
 		if !d.isStray() {

@@ -27,8 +27,8 @@ type page struct {
 // keepPoint is how long a point in time is kept between two pages: the cells of one are looked up meanwhile.
 const keepPoint = "15m"
 
-// Outdated implements replicator.Target. It pages through all documents that show something, or would if no cell of
-// theirs were a dead letter, view by view.
+// Outdated implements replicator.Target. It pages through all documents, view by view: also one that shows nothing may
+// know a version.
 func (t *Target) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -36,8 +36,8 @@ func (t *Target) Outdated(
 	if err := judge.At(after, &p); err != nil || p.View >= len(t.kept) {
 		return nil, "", err
 	}
-	either := object{"bool": object{"should": []any{filter(), having("dead")}}}
-	cells, next, err := t.walk(ctx, p.View, either, after, limit, func(k judge.Known) bool { return k.Outdated(before) })
+	all := object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
+	cells, next, err := t.walk(ctx, p.View, all, after, limit, func(k judge.Known) bool { return k.Outdated(before) })
 	if err == nil && next == "" && p.View+1 < len(t.kept) {
 		next = judge.Cursor(page{View: p.View + 1})
 	}

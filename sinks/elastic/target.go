@@ -96,7 +96,7 @@ func (t *Target) Refresh(ctx context.Context) error {
 	}
 	if err := t.sink.client.call(ctx, esapi.IndicesRefreshRequest{Index: indexes}, nil); err != nil {
 		if isMissing(err) {
-			return gone(strings.Join(indexes, ","))
+			return t.replaced(ctx, gone(strings.Join(indexes, ",")))
 		}
 		return fmt.Errorf("refreshing the indexes: %w", err)
 	}
