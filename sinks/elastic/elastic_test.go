@@ -88,6 +88,12 @@ func (c *cluster) do(method, path, body string) []byte {
 func (c *cluster) search(alias string) map[string]json.RawMessage {
 	c.t.Helper()
 	c.do("POST", "/"+alias+"/_refresh", "")
+	return c.hits(alias)
+}
+
+// hits is search without a refresh: what readers see.
+func (c *cluster) hits(alias string) map[string]json.RawMessage {
+	c.t.Helper()
 	var result struct {
 		Hits struct {
 			Hits []struct {
@@ -123,8 +129,8 @@ func (c *cluster) drop(alias string) {
 	}
 }
 
-// oneShard keeps tests small and quick: no test here pulls the plug of the machine.
-const oneShard = `{"number_of_shards": 1, "number_of_replicas": 0, "translog.durability": "async"}`
+// oneShard keeps tests small and quick: no test here pulls the plug of the machine. Readers see nothing new by chance.
+const oneShard = `{"number_of_shards": 1, "number_of_replicas": 0, "translog.durability": "async", "refresh_interval": "-1"}`
 
 func view(name string, from []replicator.Feed, paths ...string) *replicator.View {
 	return &replicator.View{Name: name, Kind: "document", Settings: elastic.Settings{Index: name, IndexSettings: oneShard}, From: from, Fields: fields(paths...), Fingerprint: "1"}
@@ -161,8 +167,8 @@ func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Subject{
 		Tables: tables, Views: views, Histories: 40,
 		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSink(t, url, views...)) },
-		Read: looks.read,
-		Bad:  map[string]any{"email": map[string]any{"an": "object"}},
+		Read: looks.read, Search: looks.reader, Plant: looks.plant, Remove: looks.remove,
+		Bad: map[string]any{"email": map[string]any{"an": "object"}},
 		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
 			for _, v := range views {
 				if v.Name == view {
@@ -200,11 +206,25 @@ func (s *shown) wrote(ops []replicator.Op) {
 	s.known, s.marked = nil, false
 }
 
-func (s *shown) watch(sink *elastic.Sink) replicator.Sink { return watched{sink, s} }
+// changed notes that something else than an op changed what is there: it is searched for.
+func (s *shown) changed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known, s.marked = nil, true
+}
+
+func (s *shown) watch(sink *elastic.Sink) replicator.Sink {
+	return watched{elastic.Shadowing{Sink: sink}, s}
+}
 
 type watched struct {
-	*elastic.Sink
+	elastic.Shadowing
 	shown *shown
+}
+
+func (w watched) Swap(ctx context.Context, source string, views []*replicator.View) error {
+	defer w.shown.changed()
+	return w.Shadowing.Swap(ctx, source, views)
 }
 
 func (w watched) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
@@ -226,11 +246,44 @@ func (w watchedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicat
 }
 
 func (w watchedTarget) Mark(ctx context.Context, at replicator.Standing) error {
-	err := w.Target.Mark(ctx, at)
-	w.shown.mu.Lock()
-	defer w.shown.mu.Unlock()
-	w.shown.known, w.shown.marked = nil, true
-	return err
+	defer w.shown.changed()
+	return w.Target.Mark(ctx, at)
+}
+
+func (w watchedTarget) Tidy(ctx context.Context, view int, strays []replicator.Stray) (int, error) {
+	defer w.shown.changed()
+	return w.Target.Tidy(ctx, view, strays)
+}
+
+// plant puts a document where a view shows a cell's.
+func (s *shown) plant(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+	t.Helper()
+	defer s.changed()
+	values := map[string]any{}
+	for i, f := range v.Fields {
+		values[f.Name] = entries[0].Fields[i]
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cluster.do("PUT", "/"+indexOf(v)+"/_doc/"+c.Key.String(), string(text))
+}
+
+// remove removes the document that a view shows of a cell.
+func (s *shown) remove(_ testing.TB, v *replicator.View, c replicator.Cell, _ []replicator.Entry) {
+	defer s.changed()
+	s.cluster.ask("DELETE", "/"+indexOf(v)+"/_doc/"+c.Key.String(), "") // another cell of its entity may have gone before
+}
+
+// reader is what searches see of a view now.
+func (s *shown) reader(t testing.TB, v *replicator.View) map[string]string {
+	t.Helper()
+	seen := map[string]string{}
+	for id, source := range s.cluster.hits(indexOf(v)) {
+		seen[id] = rowText(t, v, source)
+	}
+	return seen
 }
 
 func (s *shown) read(t testing.TB, v *replicator.View) map[string]string {

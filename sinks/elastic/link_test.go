@@ -105,7 +105,7 @@ func TestConformanceOverALinkThatBreaks(t *testing.T) {
 	sinktest.RunHistories(t, sinktest.Subject{
 		Tables: tables[:1], Views: views, Histories: 25, Read: looks.read,
 		New: func(t testing.TB) replicator.Sink {
-			return stubbornSink{watched{newSink(t, link, views...), looks}, &broken}
+			return stubbornSink{watched{elastic.Shadowing{Sink: newSink(t, link, views...)}, looks}, &broken}
 		},
 	})
 }

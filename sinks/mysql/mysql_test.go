@@ -185,8 +185,13 @@ func TestConformance(t *testing.T) {
 				setMark(t, db, source, view, *at)
 			},
 			DamageMark: func(t testing.TB, source, view string) { damageMark(t, db, source, view) },
+			Plant: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+				plant(t, db, v, c, entries)
+			},
+			Remove: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+				remove(t, db, v, c, entries)
+			},
 		})
-
 	})
 }
 

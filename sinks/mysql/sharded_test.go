@@ -126,6 +126,16 @@ func (m *shards) subject(views []*replicator.View) sinktest.Subject {
 		Read: func(t testing.TB, v *replicator.View) map[string]string { return m.read(t, v) },
 		Bad:  map[string]any{"email": strings.Repeat("é", 300), "amount": replicator.Number("0.5")},
 		New:  func(t testing.TB) replicator.Sink { return m.sink(t, views...) },
+		Plant: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+			for _, e := range entries { // where its value leads to; elsewhere it is planted by tests of shards alone
+				plant(t, m.dbs[m.home(v, shown(v, c, e))], v, c, []replicator.Entry{e})
+			}
+		},
+		Remove: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+			for _, db := range m.dbs {
+				remove(t, db, v, c, entries)
+			}
+		},
 	}
 }
 

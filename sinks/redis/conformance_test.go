@@ -41,12 +41,12 @@ func kinds() map[string][]*replicator.View {
 	amount := replicator.Field{Name: "sum", Path: "amount"}
 	views := map[string][]*replicator.View{
 		"hash": {
-			{Name: "users", Kind: "hash", From: from(users), Fields: paths("email", "city"), Key: "{}"},
+			{Name: "users", Kind: "hash", From: from(users), Fields: paths("email", "city"), Key: "user:{}"},
 			{Name: "people", Kind: "hash", From: from(profile, users), Fields: paths("email", "city"), Key: "person:{}"},
 			{Name: "everything", Kind: "hash", From: from(all), Fields: paths("city"), Key: "every:{}"},
 		},
 		"json": {
-			{Name: "users", Kind: "json", From: from(users), Fields: paths("email", "city"), Key: "{}"},
+			{Name: "users", Kind: "json", From: from(users), Fields: paths("email", "city"), Key: "user:{}"},
 			{Name: "people", Kind: "json", From: from(profile, users), Fields: paths("email", "city"), Key: "person:{}"},
 		},
 		"index": {
@@ -110,7 +110,7 @@ func read(t testing.TB, rdb redis.UniversalClient, v *replicator.View) map[strin
 	out := map[string]string{}
 	name, _, _ := strings.Cut(v.Key, "{")
 	for _, key := range keysLike(t, rdb, name+"*") {
-		if strings.HasPrefix(key, prefix) || name == "" && strings.Contains(key, ":") {
+		if strings.HasPrefix(key, prefix) {
 			continue
 		}
 		if err := readKey(t, rdb, v, key, out); err != nil {
@@ -251,6 +251,7 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 	default:
 		bad = nil
 	}
+	c.Names = namesOfKinds{}
 	return sinktest.Subject{
 		Bad:    bad,
 		Tables: testTables(), Views: views, Histories: 100, Entry: entry,
@@ -258,6 +259,12 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 		Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },
 		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
 			setMark(t, rdb, c.Cluster, source, view, at)
+		},
+		Plant: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+			plant(t, rdb, v, c, entries)
+		},
+		Remove: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+			remove(t, rdb, v, c, entries)
 		},
 		DamageMark: func(t testing.TB, source, view string) {
 			keys := (&Sink{cluster: c.Cluster, tags: spreadTags(copies)}).markKeys(source)

@@ -26,13 +26,21 @@ func contract(t *testing.T, s *Subject) {
 		{"a bad value is rejected alone", testRejected},
 		{"what is dead is known until something newer is applied", testDead},
 		{"versions are the lowest of the views", testVersions},
+		{"what a view holds is walked through in pages", testHeld},
+		{"what nothing was applied to since an order is swept", testOutdated},
+		{"what a view holds is compared with what it should", testCompare},
+		{"what was changed by hand is found and repaired", testByHand},
+		{"what came from no cell is found and removed", testStrays},
 		{"a view that joins later gets what others have", testLateView},
 		{"a mark never falls", testMarks},
 		{"a mark that fell or is gone is a loss", testLost},
 		{"a mark that can't be read is the trouble of its view alone", testDamaged},
 		{"another process finds everything", testReopen},
-		{"a view that was forgotten or defined anew starts anew", testForget},
+		{"a view that was forgotten or defined anew is filled anew", testForget},
 		{"sources do not meet", testSources},
+		{"readers see what was applied after a refresh", testRefresh},
+		{"shadows take the live views' place with their states and marks", testShadow},
+		{"a swap that is cut short is made or not, and is completed", testCutSwap},
 		{"two writers of new cells agree", testTwoWriters},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,24 +53,20 @@ func contract(t *testing.T, s *Subject) {
 
 // fixture is a target and some cells of one test's own.
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	s      *Subject
 	rnd    *rand.Rand
 	source string
 	target replicator.Target
 	base   int64
 	cells  []replicator.Cell
-	now    int64
-	bodies map[replicator.Cell]body // what the target must show
+	texts  map[string]bool // that bodies have which must be unlike
 }
 
-func newFixture(t *testing.T, s *Subject, base int64) *fixture {
-	f := &fixture{t: t, s: s, rnd: rand.New(rand.NewPCG(uint64(base), 1)), base: base, now: 100, bodies: map[replicator.Cell]body{}}
+func newFixture(t testing.TB, s *Subject, base int64) *fixture {
+	f := &fixture{t: t, s: s, rnd: rand.New(rand.NewPCG(uint64(base), 1)), base: base, texts: map[string]bool{}}
 	f.target = open(t, s, f.source, s.Views)
-	feed := s.Views[0].From[0]
-	if s.table(feed.Table).Column != "" && feed.Column == "" {
-		feed.Column = "any"
-	}
+	feed := s.feeds()[0]
 	for i := range 4 {
 		f.cells = append(f.cells, replicator.Cell{Table: feed.Table, Column: feed.Column, Key: keyOf(s.table(feed.Table), base, int64(i))})
 	}
@@ -108,7 +112,6 @@ func (f *fixture) try(ops ...replicator.Op) replicator.Applied {
 // shows compares the views, or some of them, with what the newest bodies make.
 func (f *fixture) shows(when string, newest map[replicator.Cell]body) {
 	f.t.Helper()
-	f.bodies = newest
 	for _, v := range f.s.Views {
 		var from []contribution
 		for c, b := range newest {
@@ -379,49 +382,6 @@ func testReopen(f *fixture) {
 	}
 }
 
-func testForget(f *fixture) {
-	f.source = "forget"
-	f.target = open(f.t, f.s, f.source, f.s.Views)
-	c, b := f.cells[0], f.body()
-	f.apply(f.put(c, 5, 50, b))
-	again := func(views []*replicator.View, what string) {
-		f.t.Helper()
-		f.target = open(f.t, f.s, f.source, views)
-		f.versions(replicator.NoVersion)
-		if m, ok := f.mark(views[0].Name); !ok || m.Position.Order != 0 || m.Fingerprint != views[0].Fingerprint || !m.Filling() {
-			f.t.Fatalf("%s: the mark is %+v", what, m)
-		}
-		older := f.body()
-		f.apply(f.put(c, 2, 20, older)) // it is not known that there was anything newer
-	}
-	sink := f.s.New(f.t)
-	defer sink.Close()
-	if err := f.target.Mark(f.t.Context(), replicator.Standing{Position: replicator.Position{Order: 60, Token: "p"}}); err != nil {
-		f.t.Fatalf("Mark: %v", err)
-	}
-	for _, v := range f.s.Views {
-		if err := sink.Forget(f.t.Context(), v.Name); err != nil {
-			f.t.Fatalf("Forget: %v", err)
-		}
-	}
-	again(f.s.Views, "forgotten")
-	var changed []*replicator.View
-	for _, v := range f.s.Views {
-		v := *v
-		v.Fingerprint += "-anew"
-		changed = append(changed, &v)
-	}
-	again(changed, "defined anew")
-	again(f.s.Views, "as before")
-	f.apply(f.put(c, 5, 50, b))
-	// A sink may fill a shadow, and show it in place of what was there once the fill has ended.
-	if err := f.target.Mark(f.t.Context(), replicator.Standing{Position: replicator.Position{Order: 70, Token: "p"}}); err != nil {
-		f.t.Fatalf("Mark: %v", err)
-	}
-	f.shows("after it was filled again", map[replicator.Cell]body{c: b})
-	f.apply(f.reset(c, replicator.NoVersion, 60, nil))
-}
-
 func testSources(f *fixture) {
 	c := f.cells[0]
 	f.apply(f.put(c, 5, 50, f.body()))
@@ -436,11 +396,8 @@ func testSources(f *fixture) {
 func testTwoWriters(f *fixture) {
 	const rounds, cells = 20, 10
 	f.cells = nil
-	t := f.s.table(f.s.Views[0].From[0].Table)
-	feed := f.s.Views[0].From[0]
-	if t.Column != "" && feed.Column == "" {
-		feed.Column = "any"
-	}
+	feed := f.s.feeds()[0]
+	t := f.s.table(feed.Table)
 	targets := []replicator.Target{f.target, open(f.t, f.s, f.source, f.s.Views)}
 	newest := map[replicator.Cell]body{}
 	for round := range rounds {

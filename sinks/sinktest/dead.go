@@ -32,25 +32,6 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	}
 }
 
-// listed are the cells that are dead in a view, page by page.
-func (f *fixture) listed(view int) (all []replicator.Cell) {
-	f.t.Helper()
-	for after := ""; ; {
-		cells, next, err := f.target.Dead(f.t.Context(), view, after, 2)
-		if err != nil {
-			f.t.Fatalf("Dead: %v", err)
-		}
-		for _, c := range cells {
-			if !slices.Contains(all, c) { // one may come several times
-				all = append(all, c)
-			}
-		}
-		if after = next; after == "" {
-			return all
-		}
-	}
-}
-
 // Whoever opens the sink next knows what is dead, whatever became of the list of letters; a stale op is told what
 // stands there.
 func testDead(f *fixture) {

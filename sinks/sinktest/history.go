@@ -270,7 +270,7 @@ func of(c replicator.Cell, contents map[string]string) map[string]string {
 	key := c.Key.String()
 	out := map[string]string{}
 	for id, text := range contents {
-		if id == key || strings.HasSuffix(id, separator+key) {
+		if strings.HasSuffix(id, key) { // behind a prefix, a value, or nothing
 			out[id] = text
 		}
 	}

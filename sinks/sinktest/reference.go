@@ -213,19 +213,27 @@ func (t *referenceTarget) Held(_ context.Context, view int, after string, limit 
 	return t.page(after, limit, func(p place, known judge.Known) bool { return known.Shown && p.view == t.views[view].Name })
 }
 
-// page gives the cells after one, in an order that is the same at every call.
+// page gives the cells after one that are wanted.
 func (t *referenceTarget) page(after string, limit int, wanted func(place, judge.Known) bool) (cells []replicator.Cell, next string, err error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	for p, known := range t.sink.cells {
 		known.Shown = len(t.sink.held[p]) > 0
-		if p.source == t.source && p.cell.String() > after && wanted(p, known) {
+		if p.source == t.source && wanted(p, known) {
 			cells = append(cells, p.cell)
 		}
 	}
+	cells, next = pageOf(cells, after, limit)
+	return cells, next, nil
+}
+
+// pageOf are the first cells after one, in an order that is the same at every call, and the last of them if there are
+// more.
+func pageOf(cells []replicator.Cell, after string, limit int) (page []replicator.Cell, next string) {
+	cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return c.String() <= after })
 	slices.SortFunc(cells, func(a, b replicator.Cell) int { return cmp.Compare(a.String(), b.String()) })
 	if cells = slices.Compact(cells); len(cells) <= limit {
-		return cells, "", nil
+		return cells, ""
 	}
-	return cells[:limit], cells[limit-1].String(), nil
+	return cells[:limit], cells[limit-1].String()
 }

@@ -2,139 +2,334 @@ package sinktest
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
 
 	"replicator"
-	"replicator/sinks/judge"
 )
 
-var _ replicator.Shadower = (*Reference)(nil)
-
-// Shadow implements replicator.Shadower.
-func (r *Reference) Shadow(v *replicator.View) *replicator.View {
-	shadow := *v
-	shadow.Name, shadow.Shadows = v.Name+replicator.ShadowSuffix, v.Name
-	return &shadow
+// shadowing is a test of views that are rebuilt beside the live ones.
+type shadowing struct {
+	*fixture
+	sink    replicator.Sink
+	builds  replicator.Shadower
+	views   []*replicator.View
+	shadows []*replicator.View
 }
 
-// Foreign implements replicator.Shadower.
-func (r *Reference) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
-
-// Swap implements replicator.Shadower.
-func (r *Reference) Swap(_ context.Context, _ string, views []*replicator.View) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, v := range views {
-		r.drop(v.Name)
-		shadow := v.Name + replicator.ShadowSuffix
-		for p, known := range maps.Clone(r.cells) {
-			if p.view == shadow {
-				to := place{p.source, v.Name, p.cell}
-				if r.cells[to] = known; len(r.held[p]) > 0 {
-					r.held[to] = r.held[p]
-				}
-			}
+// shadowing makes one of some of the subject's views, with their live ones open.
+func (f *fixture) shadowing(views []*replicator.View) *shadowing {
+	f.t.Helper()
+	b := &shadowing{fixture: f, sink: f.s.New(f.t), views: views}
+	f.t.Cleanup(func() {
+		if err := b.sink.Close(); err != nil {
+			f.t.Errorf("closing a sink: %v", err)
 		}
-		for k, m := range maps.Clone(r.marks) {
-			if k.view == shadow {
-				k.view, m.View = v.Name, v.Name
-				r.marks[k] = m
-			}
-		}
-		r.drop(shadow)
+	})
+	var ok bool
+	if b.builds, ok = b.sink.(replicator.Shadower); !ok {
+		f.t.Skip("the sink is no Shadower")
 	}
-	return nil
-}
-
-// Discard implements replicator.Shadower.
-func (r *Reference) Discard(_ context.Context, views []*replicator.View) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for _, v := range views {
-		r.drop(v.Name + replicator.ShadowSuffix)
+		shadow := b.builds.Shadow(v)
+		named := shadow.Name == v.Name+replicator.ShadowSuffix && shadow.Shadows == v.Name
+		if !named || shadow.Kind != v.Kind || shadow.Fingerprint != v.Fingerprint {
+			f.t.Fatalf("the shadow of view %s is %+v", v.Name, shadow)
+		}
+		b.shadows = append(b.shadows, shadow)
+		if _, err := b.builds.Foreign(f.t.Context(), v); err != nil {
+			f.t.Fatalf("Foreign: %v", err)
+		}
 	}
-	return nil
+	return b
 }
 
-// Corrupt removes what a view holds of a cell, or puts something else there, behind the back of the states.
-func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries []replicator.Entry) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := place{source: source, view: view, cell: cell}
-	if delete(r.held, p); len(entries) > 0 {
-		r.held[p] = entries
+func (b *shadowing) open(views []*replicator.View) replicator.Target {
+	b.t.Helper()
+	target, err := b.sink.Open(b.t.Context(), b.source, views)
+	if err != nil {
+		b.t.Fatalf("Open: %v", err)
 	}
-	if _, known := r.cells[p]; !known {
-		r.cells[p] = judge.Unseen
+	return target
+}
+
+// applies has a target apply ops.
+func (b *shadowing) applies(target replicator.Target, ops []replicator.Op) {
+	b.t.Helper()
+	if a, err := target.Apply(b.t.Context(), ops); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
+		b.t.Fatalf("Apply says %+v, %v", a, err)
 	}
 }
 
-// drop removes all of a view.
-func (r *Reference) drop(view string) {
-	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
-	maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.view == view })
-	maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.view == view })
+// marks has a target mark that it is filled.
+func (b *shadowing) marks(target replicator.Target, order, epoch int64) {
+	b.t.Helper()
+	at := replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}, Epoch: epoch}
+	if err := target.Mark(b.t.Context(), at); err != nil {
+		b.t.Fatalf("Mark: %v", err)
+	}
 }
 
-// Read is a Subject's Read.
-func (r *Reference) Read(v *replicator.View) map[string]string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// marked are the shadows that have a mark.
+func (b *shadowing) marked() (names []string) {
+	b.t.Helper()
+	found, err := b.sink.Marks(b.t.Context(), b.source)
+	if err != nil {
+		b.t.Fatalf("Marks: %v", err)
+	}
+	for _, m := range found {
+		if strings.HasSuffix(m.View, replicator.ShadowSuffix) {
+			names = append(names, m.View)
+		}
+	}
+	return names
+}
+
+// testShadow rebuilds all views beside the live ones and swaps them in.
+func testShadow(f *fixture) {
+	b := f.shadowing(f.s.Views)
+	f.spread(5)
+	const same, changed, gone, added, bad = 0, 1, 2, 3, 4
+	bodies := f.fresh(7)
+	live := map[int]body{same: bodies[same], changed: bodies[changed], gone: bodies[gone], bad: bodies[bad]}
+	f.apply(f.puts(5, 50, live)...)
+	b.marks(f.target, 60, 1)
+
+	given := b.open(b.shadows[:1]) // is given up
+	b.applies(given, only(1, f.puts(9, 90, map[int]body{same: bodies[5], added: bodies[added]})))
+	b.marks(given, 95, 2)
+	live[changed] = bodies[6]
+	b.goesOn(f.puts(6, 65, map[int]body{changed: bodies[6]}))
+	f.showsOf("while shadows are filled", live)
+	if err := b.builds.Discard(f.t.Context(), b.views[:1]); err != nil {
+		f.t.Fatalf("Discard: %v", err)
+	}
+	if left := b.marked(); len(left) > 0 {
+		f.t.Fatalf("shadows that were discarded have the marks %v", left)
+	}
+	f.showsOf("after the shadows were discarded", live)
+
+	shadow := b.open(b.shadows)
+	versions, err := shadow.Versions(f.t.Context(), f.cells)
+	if err != nil || slices.Max(versions) != replicator.NoVersion {
+		f.t.Fatalf("a shadow that begins knows the versions %v: %v", versions, err)
+	}
+	dead := maps.Clone(bodies[bad])
+	dead[unreadable] = f.s.Views[0].Name
+	rebuilt := map[int]body{same: bodies[same], changed: bodies[5], added: bodies[added], bad: dead}
+	b.applies(shadow, f.puts(7, 70, map[int]body{same: rebuilt[same], added: rebuilt[added], bad: dead}))
+	live[gone] = nil
+	b.goesOn(f.looks(5, 66, map[int]body{gone: nil}))
+	f.showsOf("while shadows are filled once more", live)
+	b.applies(shadow, f.puts(6, 65, map[int]body{changed: bodies[6]}))
+	shadow = b.open(b.shadows) // after a crash
+	b.applies(shadow, f.puts(8, 80, map[int]body{changed: bodies[5]}))
+	b.marks(shadow, 90, 3)
+	f.showsOf("before the swap", live)
+	if err := b.builds.Swap(f.t.Context(), f.source, b.views); err != nil {
+		f.t.Fatalf("Swap: %v", err)
+	}
+	f.showsOf("after the swap", rebuilt)
+	b.older(f.target, f.puts(9, 91, map[int]body{changed: bodies[5]}))
+
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	f.showsOf("after the views were opened anew", rebuilt)
+	b.stands(90, 3)
+	older := f.puts(7, 75, map[int]body{changed: bodies[6]})
+	if a := f.try(older...); len(a.Stale) != len(older) {
+		f.t.Fatalf("after the swap Apply says %+v of ops that are older than what the shadow had", a)
+	}
+	for _, c := range f.of(bad) {
+		if f.s.Views[0].Feeds(c) && !slices.Contains(f.listed(0), c) {
+			f.t.Fatalf("after the swap %s is no dead letter any more", c)
+		}
+	}
+	rebuilt[bad], rebuilt[gone] = bodies[bad], bodies[gone]
+	f.apply(f.looks(9, 100, rebuilt)...)
+	f.showsOf("after the swap and a look", rebuilt)
+	f.differ("after the swap and a look", f.looks(9, 110, rebuilt), nil)
+	b.without(rebuilt)
+}
+
+// only leaves to ops the values of the first n views.
+func only(n int, ops []replicator.Op) (left []replicator.Op) {
+	for _, op := range ops {
+		op.Values = slices.DeleteFunc(op.Values, func(v replicator.Value) bool { return v.View >= n })
+		if len(op.Values) > 0 {
+			left = append(left, op)
+		}
+	}
+	return left
+}
+
+// goesOn has the live views apply ops while shadows are filled; by a new session, if the sink asks for one.
+func (b *shadowing) goesOn(ops []replicator.Op) {
+	b.t.Helper()
+	_, err := b.target.Apply(b.t.Context(), ops)
+	switch {
+	case errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err):
+		b.t.Fatalf("while shadows are filled the live views say %v", err)
+	case err != nil:
+		b.target = open(b.t, b.s, b.source, b.s.Views)
+		b.apply(ops...)
+	}
+}
+
+// stands checks that the views have the marks that their shadows had, and the shadows none.
+func (b *shadowing) stands(order, epoch int64) {
+	b.t.Helper()
+	for _, v := range b.views {
+		m, ok := b.mark(v.Name)
+		if !ok || m.Position.Order != order || m.Epoch != epoch || m.Filling() || m.Fingerprint != v.Fingerprint {
+			b.t.Fatalf("after the swap view %s has the mark %+v", v.Name, m)
+		}
+	}
+	if left := b.marked(); len(left) > 0 {
+		b.t.Fatalf("after the swap shadows have the marks %v", left)
+	}
+}
+
+// older has a target of before the swap write: it may do so, or have to be opened anew, and takes nothing for lost.
+func (b *shadowing) older(target replicator.Target, ops []replicator.Op) {
+	b.t.Helper()
+	ctx, errs := b.t.Context(), map[string]error{}
+	_, errs["Apply"] = target.Apply(ctx, ops)
+	_, errs["Versions"] = target.Versions(ctx, b.cells)
+	_, errs["Compare"] = target.Compare(ctx, ops)
+	_, _, errs["Outdated"] = target.Outdated(ctx, 50, "", 10)
+	_, _, errs["Held"] = target.Held(ctx, 0, "", 10)
+	_, _, errs["Dead"] = target.Dead(ctx, 0, "", 10)
+	errs["Mark"] = target.Mark(ctx, replicator.Standing{Position: replicator.Position{Order: 85, Token: "p"}, Epoch: 1})
+	if tidier, ok := target.(replicator.Tidier); ok {
+		_, _, errs["Unclaimed"] = tidier.Unclaimed(ctx, 0, "", 10)
+		_, _, errs["Strays"] = tidier.Strays(ctx, 0, "", 10)
+	}
+	if refresher, ok := target.(replicator.Refresher); ok {
+		errs["Refresh"] = refresher.Refresh(ctx)
+	}
+	for call, err := range errs {
+		if errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err) {
+			b.t.Errorf("%s by a target of before the swap: %v", call, err)
+		}
+	}
+}
+
+// without swaps in what is not there: each view is refused by itself, and nothing changes.
+func (b *shadowing) without(shown map[int]body) {
+	b.t.Helper()
+	err := b.builds.Swap(b.t.Context(), b.source, b.views)
+	if Refuses(b.t, err, b.views, names(b.views)...); !replicator.IsFatal(err) {
+		b.t.Fatalf("a swap without shadows says %v", err)
+	}
+	if err := b.builds.Discard(b.t.Context(), b.views); err != nil {
+		b.t.Fatalf("Discard without shadows: %v", err)
+	}
+	b.showsOf("after a swap without shadows", shown)
+}
+
+func names(views []*replicator.View) (names []string) {
+	for _, v := range views {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// testCutSwap cuts a swap short, a little later each time, until it is made: the views change at once, and what was
+// begun is completed.
+func testCutSwap(f *fixture) {
+	b := f.shadowing(f.s.Views[:min(2, len(f.s.Views))])
+	f.spread(2)
+	bodies := f.fresh(3)
+	before, after := map[int]body{0: bodies[0], 1: bodies[1]}, map[int]body{0: bodies[2], 1: nil}
+	f.apply(f.puts(5, 50, before)...)
+	b.marks(f.target, 60, 4)
+	shadow := b.open(b.shadows)
+	b.applies(shadow, only(len(b.views), f.puts(7, 70, map[int]body{0: bodies[2]})))
+	b.marks(shadow, 90, 5)
+	cuts := 0
+	for looks := int64(0); ; looks += 1 + looks/3 {
+		ctx, cancel := newSpent(f.t.Context(), looks)
+		err := b.builds.Swap(ctx, f.source, b.views)
+		cancel()
+		if err == nil {
+			break
+		}
+		cuts++
+		if swapped := b.both(before, after); len(b.marked()) == 0 { // it is made, and only nobody was told
+			f.t.Logf("it was made and said %v; readers saw it: %t", err, swapped)
+			break
+		}
+		if cuts > 200 {
+			f.t.Fatalf("the swap is not made after it was cut short %d times: %v", cuts, err)
+		}
+	}
+	f.t.Logf("it was cut short %d times", cuts)
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	b.marks(open(f.t, f.s, f.source, b.views), 91, 5)
+	if !b.both(before, after) {
+		f.t.Fatal("after the swap was completed, readers see what was there before")
+	}
+	b.stands(91, 5)
+}
+
+// both reports whether both views show what they do after the swap, or fails unless both show what they did before.
+func (b *shadowing) both(before, after map[int]body) bool {
+	b.t.Helper()
+	var seen []bool
+	for range 2 { // the first look may have seen one before the swap, and the other after it
+		seen = nil
+		for _, v := range b.views {
+			got := b.s.Read(b.t, v)
+			now, old := b.contents(v, after), b.contents(v, before)
+			if !maps.Equal(got, now) && !maps.Equal(got, old) {
+				b.t.Fatalf("after a swap that was cut short view %s holds\n%s", v.Name, list(got))
+			}
+			seen = append(seen, maps.Equal(got, now))
+		}
+	}
+	if slices.Contains(seen, true) && slices.Contains(seen, false) {
+		b.t.Fatalf("a swap that was cut short is seen in some views only: %v", seen)
+	}
+	return seen[0]
+}
+
+// contents are what a view shows of bodies.
+func (f *fixture) contents(v *replicator.View, bodies map[int]body) map[string]string {
 	var from []contribution
-	for p, entries := range r.held {
-		if p.view == v.Name {
-			from = append(from, contribution{p.cell, entries})
+	for entity, b := range bodies {
+		for _, c := range f.of(entity) {
+			if v.Feeds(c) {
+				from = append(from, contribution{c, f.s.entries(v, c, b)})
+			}
 		}
 	}
 	return contents(v, from)
 }
 
-// SetMark is a Subject's SetMark.
-func (r *Reference) SetMark(source, view string, at *replicator.Standing) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	k := mark{source, view}
-	if at == nil {
-		delete(r.marks, k)
-		return
-	}
-	m := r.marks[k]
-	m.Standing = *at
-	r.marks[k] = m
+// spent is a context that ends once it was looked at a number of times: so a call is cut short between any two of its
+// steps, at the same one whenever it is repeated.
+type spent struct {
+	context.Context
+	left *atomic.Int64
+	end  context.CancelFunc
 }
 
-// Snapshot remembers all that the sink holds, as a backup or a replica does, and returns what sets it back to that.
-func (r *Reference) Snapshot() (restore func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	cells, held, marks := maps.Clone(r.cells), maps.Clone(r.held), maps.Clone(r.marks)
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.cells, r.held, r.marks = maps.Clone(cells), maps.Clone(held), maps.Clone(marks)
+func newSpent(parent context.Context, looks int64) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(parent)
+	left := new(atomic.Int64)
+	left.Store(looks)
+	return spent{ctx, left, end}, end
+}
+
+func (s spent) look() {
+	if s.left.Add(-1) < 0 {
+		s.end()
 	}
 }
 
-// Empty removes all that the sink holds.
-func (r *Reference) Empty() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.cells)
-	clear(r.held)
-	clear(r.marks)
-}
+func (s spent) Done() <-chan struct{} { s.look(); return s.Context.Done() }
 
-// Refused is a value that the reference can't hold.
-type Refused struct{}
-
-func refused(v replicator.Value) error {
-	for _, e := range v.Entries {
-		for _, f := range e.Fields {
-			if _, ok := f.(Refused); ok {
-				return fmt.Errorf("a made-up value can't be held")
-			}
-		}
-	}
-	return nil
-}
+func (s spent) Err() error { s.look(); return s.Context.Err() }

@@ -45,7 +45,13 @@ func subject(r *Reference) Subject {
 		New:     func(testing.TB) replicator.Sink { return r },
 		Read:    func(_ testing.TB, v *replicator.View) map[string]string { return r.Read(v) },
 		SetMark: func(_ testing.TB, source, view string, at *replicator.Standing) { r.SetMark(source, view, at) },
-		Bad:     map[string]any{"email": Refused{}},
+		Plant: func(_ testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+			r.Plant(v, c, entries)
+		},
+		Remove: func(_ testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+			r.Remove(v, c, entries)
+		},
+		Bad: map[string]any{"email": Refused{}},
 	}
 }
 

@@ -72,21 +72,8 @@ type source struct {
 // newSource makes a source of a few cells. Keys and orders begin at base, so that histories in one target don't meet.
 func newSource(rnd *rand.Rand, s *Subject, base int64, ties bool) *source {
 	src := &source{rnd: rnd, subject: s, ties: ties, now: base}
-	feeds := map[replicator.Feed]bool{}
-	var order []replicator.Feed
-	for _, v := range s.Views {
-		for _, f := range v.From {
-			if s.table(f.Table).Column != "" && f.Column == "" {
-				f.Column = "any"
-			}
-			if !feeds[f] {
-				feeds[f] = true
-				order = append(order, f)
-			}
-		}
-	}
 	for entity := range 1 + rnd.IntN(3) {
-		for _, f := range order {
+		for _, f := range s.feeds() {
 			if rnd.IntN(4) == 0 {
 				continue
 			}

@@ -45,6 +45,15 @@ type Subject struct {
 	// DamageMark makes of what the sink has stored as a view's mark something that is none. A nil func: it is not tried.
 	DamageMark func(t testing.TB, source, view string)
 
+	// Plant puts entries where a view would show them of a cell, and Remove takes away what it shows there, by plain
+	// commands: the sink knows nothing of it. Of a sum that is its group. Where several cells of an entity feed a view
+	// they are called for each, with the same entries. nil: nothing is changed by hand.
+	Plant, Remove func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry)
+
+	// Search returns what a reader sees of a view, in the form of Read, where that is less than what Read returns until
+	// the Target, a Refresher, has been told to refresh. nil: Read is that.
+	Search func(t testing.TB, v *replicator.View) map[string]string
+
 	// Interrupted reports whether an error of Apply left the batch applied in part, or not at all, as a lost connection
 	// does. The replicator then crashes: another may be quicker than its replay. What is seen in between is not judged.
 	// nil: Apply never fails.
@@ -89,6 +98,22 @@ const (
 func (s *Subject) table(name string) *replicator.Table {
 	i := slices.IndexFunc(s.Tables, func(t replicator.Table) bool { return t.Name == name })
 	return &s.Tables[i]
+}
+
+// feeds are what the views are made of, each once: where a view takes the cells of any column, those of one.
+func (s *Subject) feeds() []replicator.Feed {
+	var feeds []replicator.Feed
+	for _, v := range s.Views {
+		for _, f := range v.From {
+			if s.table(f.Table).Column != "" && f.Column == "" {
+				f.Column = "any"
+			}
+			if !slices.Contains(feeds, f) {
+				feeds = append(feeds, f)
+			}
+		}
+	}
+	return feeds
 }
 
 // properties are the names of the properties that any view's field names, sorted.

@@ -1,0 +1,307 @@
+package sinktest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/sinks/judge"
+)
+
+// fault is a sink with one, and the step of the contract that is there to find it.
+type fault struct {
+	step func(*fixture)
+	name string
+	sink func(*Reference) broken
+}
+
+// with is a fault of a target.
+func with(of func(*referenceTarget) faulty) func(*Reference) broken {
+	return func(r *Reference) broken {
+		return broken{Reference: r, open: func(t replicator.Target) replicator.Target {
+			return of(t.(*referenceTarget))
+		}}
+	}
+}
+
+// Each step of the contract finds the faults that it is there for, and none in a sink without.
+func TestStepsFindFaults(t *testing.T) {
+	for _, f := range slices.Concat(walkFaults(), compareFaults(), strayFaults(), forgetFaults(), swapFaults()) {
+		t.Run(f.name, func(t *testing.T) {
+			s := subject(NewReference())
+			if said := fails(t, s, f.step); said != "" {
+				t.Fatalf("the sink in memory has no fault, and the step says %s", said)
+			}
+			r := NewReference()
+			s = subject(r)
+			s.New = func(testing.TB) replicator.Sink { return f.sink(r) }
+			said := fails(t, s, f.step)
+			if said == "" {
+				t.Fatal("not found")
+			}
+			t.Logf("found: %.200s", said)
+		})
+	}
+}
+
+// pages is a fault of the pages of Held.
+func pages(fault func(cells []replicator.Cell, next string) ([]replicator.Cell, string)) func(*Reference) broken {
+	return with(func(t *referenceTarget) faulty { return faulty{referenceTarget: t, held: fault} })
+}
+
+// walkFaults are those of walks in pages.
+func walkFaults() []fault {
+	ctx := context.Background()
+	return []fault{
+		{testHeld, "a page lacks its last cell", pages(
+			func(cells []replicator.Cell, next string) ([]replicator.Cell, string) {
+				return cells[:max(0, len(cells)-1)], next
+			})},
+		{testHeld, "only one page", pages(
+			func(cells []replicator.Cell, _ string) ([]replicator.Cell, string) { return cells, "" })},
+		{testOutdated, "pages are counted, and what was swept is not there any more", tells(
+			func(t *referenceTarget, before int64, after string, limit int) outdated {
+				var skip int
+				if err := judge.At(after, &skip); err != nil {
+					return outdated{err: err}
+				}
+				all, _, err := t.Outdated(ctx, before, "", 1000)
+				page := outdated{cells: all[min(skip, len(all)):min(skip+limit, len(all))], err: err}
+				if skip += limit; skip < len(all) {
+					page.next = judge.Cursor(skip)
+				}
+				return page
+			})},
+		{testOutdated, "the order itself counts as before it", tells(
+			func(t *referenceTarget, before int64, after string, limit int) (p outdated) {
+				p.cells, p.next, p.err = t.Outdated(ctx, before+1, after, limit)
+				return p
+			})},
+		{testOutdated, "only what is shown", tells(
+			func(t *referenceTarget, before int64, after string, limit int) (p outdated) {
+				shown := func(_ place, k judge.Known) bool { return k.Shown && k.Outdated(before) }
+				p.cells, p.next, p.err = t.page(after, limit, shown)
+				return p
+			})},
+	}
+}
+
+// kindFault has Compare tell of what is of one kind as if it were of another; "": not at all.
+func kindFault(was, is replicator.DifferenceKind) func(*Reference) broken {
+	return with(func(t *referenceTarget) faulty {
+		return faulty{referenceTarget: t, compare: func(_ []replicator.Op, all differences) differences {
+			for i := range all {
+				if all[i].Kind == was {
+					all[i].Kind = is
+				}
+			}
+			return slices.DeleteFunc(all, func(d replicator.Difference) bool { return d.Kind == "" })
+		}}
+	})
+}
+
+// byState has Compare believe the states.
+func byState(t *referenceTarget) faulty {
+	return faulty{referenceTarget: t, compare: func(ops []replicator.Op, all differences) differences {
+		known := func(d replicator.Difference) bool { return d.State.Version == ops[d.Op].Version }
+		return slices.DeleteFunc(all, known)
+	}}
+}
+
+// compareFaults are those of comparing and repairing.
+func compareFaults() []fault {
+	return []fault{
+		{testCompare, "what is missing is not told", kindFault(replicator.Missing, "")},
+		{testCompare, "what is stale is told as missing", kindFault(replicator.Stale, replicator.Missing)},
+		{testCompare, "what is too much is not told", kindFault(replicator.Extra, "")},
+		{testCompare, "the states are compared", with(byState)},
+		{testByHand, "the states are compared", with(byState)},
+		{testByHand, "what the state says to be there is not written again", with(func(t *referenceTarget) faulty {
+			return faulty{referenceTarget: t, apply: func(ops []replicator.Op) []replicator.Op {
+				return slices.DeleteFunc(ops, func(op replicator.Op) bool { return op.Rewrite && op.AsOf == 0 })
+			}}
+		})},
+		{testByHand, "a look writes nothing that the state says to be there", with(func(t *referenceTarget) faulty {
+			known := func(op replicator.Op) bool { return op.Rewrite && op.AsOf != 0 && op.Version == 5 }
+			return faulty{referenceTarget: t, apply: func(ops []replicator.Op) []replicator.Op {
+				return slices.DeleteFunc(ops, known)
+			}}
+		})},
+	}
+}
+
+// strayFaults are those of finding and removing what came from no cell.
+func strayFaults() []fault {
+	return []fault{
+		{testStrays, "one is not told of", with(func(t *referenceTarget) faulty {
+			return faulty{referenceTarget: t, strays: func(all []replicator.Stray) []replicator.Stray {
+				return all[:len(all)/2]
+			}}
+		})},
+		{testStrays, "a known cell's is taken for one", with(func(t *referenceTarget) faulty {
+			return faulty{referenceTarget: t, strays: func(all []replicator.Stray) []replicator.Stray {
+				return append(all, replicator.Stray{Name: "known", At: "known"})
+			}}
+		})},
+		{testStrays, "one that a cell has claimed since is removed", with(func(t *referenceTarget) faulty {
+			return faulty{referenceTarget: t,
+				tidy: func(view int, strays []replicator.Stray) (removed int, err error) {
+					t.sink.mu.Lock()
+					defer t.sink.mu.Unlock()
+					maps.DeleteFunc(t.sink.held, func(p place, _ []replicator.Entry) bool {
+						isAt := func(s replicator.Stray) bool { return s.At == p.cell.String() }
+						named := slices.ContainsFunc(strays, isAt)
+						if named = named && p.view == t.views[view].Name; named {
+							removed++
+						}
+						return named
+					})
+					return removed, nil
+				}}
+		})},
+	}
+}
+
+// forgetFaults are those of forgetting views.
+func forgetFaults() []fault {
+	return []fault{
+		{testForget, "the states stay", func(r *Reference) broken {
+			return broken{Reference: r, forget: func(view string) error {
+				maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
+				return nil
+			}}
+		}},
+		{testForget, "the marks stay", func(r *Reference) broken {
+			return broken{Reference: r, forget: func(string) error { return nil }}
+		}},
+		{testForget, "it is forgotten that there are cells, too", func(r *Reference) broken {
+			return broken{Reference: r, forget: func(view string) error {
+				maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
+				maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.view == view })
+				return nil
+			}, open: func(t replicator.Target) replicator.Target {
+				told := func(all []replicator.Stray) []replicator.Stray { return all }
+				return faulty{referenceTarget: t.(*referenceTarget), strays: told}
+			}}
+		}},
+	}
+}
+
+// swapFaults are those of putting shadows in the live views' place.
+func swapFaults() []fault {
+	return []fault{
+		{testShadow, "the marks are lost", swapped(func(r *Reference, v *replicator.View) {
+			k := mark{"", v.Name}
+			never := replicator.Standing{Fill: map[string]replicator.Progress{}}
+			r.marks[k] = replicator.Mark{View: v.Name, Fingerprint: v.Fingerprint, Standing: never}
+		})},
+		{testShadow, "the states are lost", swapped(func(r *Reference, v *replicator.View) {
+			for p := range r.cells {
+				if p.view == v.Name {
+					r.cells[p] = judge.Unseen
+				}
+			}
+		})},
+		{testShadow, "dead letters are lost", swapped(func(r *Reference, v *replicator.View) {
+			for p, known := range r.cells {
+				if p.view == v.Name {
+					known.Dead = false
+					r.cells[p] = known
+				}
+			}
+		})},
+		{testShadow, "it is added to what was there", func(r *Reference) broken {
+			return broken{Reference: r, swap: func(source string, views []*replicator.View) error {
+				before := maps.Clone(r.held)
+				err := r.Swap(context.Background(), source, views)
+				for p, entries := range before {
+					if len(r.held[p]) == 0 && !strings.HasSuffix(p.view, replicator.ShadowSuffix) {
+						r.held[p] = entries
+					}
+				}
+				return err
+			}}
+		}},
+		{testShadow, "a shadow's mark stays", swapped(func(r *Reference, v *replicator.View) {
+			k := mark{"", v.Name + replicator.ShadowSuffix}
+			r.marks[k] = replicator.Mark{View: k.view, Fingerprint: v.Fingerprint}
+		})},
+		{testShadow, "a swap without a shadow empties the view", func(r *Reference) broken {
+			return broken{Reference: r, swap: func(source string, views []*replicator.View) error {
+				if err := r.Swap(context.Background(), source, views); err != nil {
+					for _, v := range views {
+						r.drop(v.Name)
+					}
+				}
+				return nil
+			}}
+		}},
+		{testCutSwap, "one view is swapped, and then the other", func(r *Reference) broken {
+			calls := 0
+			return broken{Reference: r, swap: func(source string, views []*replicator.View) error {
+				if calls++; calls == 1 {
+					return fmt.Errorf("cut: %w", r.Swap(context.Background(), source, views[:1]))
+				}
+				return r.Swap(context.Background(), source, views[1:])
+			}}
+		}},
+		{testCutSwap, "it loses the shadow", func(r *Reference) broken {
+			return broken{Reference: r, swap: func(source string, views []*replicator.View) error {
+				err := r.Discard(context.Background(), views)
+				return fmt.Errorf("cut: %w", err)
+			}}
+		}},
+	}
+}
+
+// swapped is a fault of a swap that is made, but for something.
+func swapped(spoil func(r *Reference, v *replicator.View)) func(*Reference) broken {
+	return func(r *Reference) broken {
+		return broken{Reference: r, swap: func(source string, views []*replicator.View) error {
+			if err := r.Swap(context.Background(), source, views); err != nil {
+				return err
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, v := range views {
+				spoil(r, v)
+			}
+			return nil
+		}}
+	}
+}
+
+// late is a target whose readers see what was applied only after a refresh.
+type late struct {
+	*referenceTarget
+	refresh func()
+}
+
+func (l late) Refresh(context.Context) error { l.refresh(); return nil }
+
+func TestARefreshThatDoesNothingIsFound(t *testing.T) {
+	for _, refreshes := range []bool{true, false} {
+		r := NewReference()
+		s := subject(r)
+		seen := map[string]map[string]string{}
+		s.Search = func(_ testing.TB, v *replicator.View) map[string]string { return seen[v.Name] }
+		s.New = func(testing.TB) replicator.Sink {
+			return broken{Reference: r, open: func(t replicator.Target) replicator.Target {
+				return late{t.(*referenceTarget), func() {
+					for _, v := range s.Views {
+						if refreshes {
+							seen[v.Name] = r.Read(v)
+						}
+					}
+				}}
+			}}
+		}
+		if said := fails(t, s, testRefresh); (said == "") != refreshes {
+			t.Errorf("of a target that refreshes (%t) the step says %q", refreshes, said)
+		}
+	}
+}

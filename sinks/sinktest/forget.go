@@ -1,0 +1,129 @@
+package sinktest
+
+import (
+	"maps"
+	"slices"
+
+	"replicator"
+)
+
+// fill fills views that nothing is known of, as a pipeline does: it puts what the source has, looks at what it did not
+// confirm, and marks the end.
+func (f *fixture) fill(order int64, bodies map[int]body) {
+	f.t.Helper()
+	f.apply(f.puts(2, order, bodies)...) // older than what was there: that is not known
+	look := func(cells []replicator.Cell) {
+		var ops []replicator.Op
+		for _, c := range cells {
+			b := bodies[f.entity(c.Key)]
+			op := f.reset(c, 2, order+5, b)
+			if b == nil {
+				op.Version = replicator.NoVersion
+			}
+			ops = append(ops, op)
+		}
+		f.apply(ops...)
+	}
+	if tidier, ok := f.target.(replicator.Tidier); ok {
+		for i := range f.s.Views {
+			walk(f, "Unclaimed", 2, f.unclaimed(tidier, i), look)
+		}
+	}
+	walk(f, "Outdated", 2, f.outdated(order), look)
+	at := replicator.Standing{Position: replicator.Position{Order: order + 9, Token: "p"}}
+	if err := f.target.Mark(f.t.Context(), at); err != nil {
+		f.t.Fatalf("Mark: %v", err)
+	}
+}
+
+// testForget forgets views, and defines one anew: the next Open knows nothing of them, and a fill takes back what they
+// held.
+func testForget(f *fixture) {
+	f.source = "forget"
+	sink := f.s.New(f.t) // one: closing it may take a while where views are shown anew
+	defer sink.Close()
+	f.spread(3)
+	b := f.fresh(4)
+	shown := map[int]body{0: b[0], 1: b[1], 2: b[2]}
+	fill := func(what string, order int64, views []*replicator.View, anew ...string) {
+		f.t.Helper()
+		var err error
+		if f.target, err = sink.Open(f.t.Context(), f.source, views); err != nil {
+			f.t.Fatalf("Open: %v", err)
+		}
+		f.knows(what, views, anew)
+		f.fill(order, shown)
+		f.showsOf(what+", after a fill", shown)
+	}
+	all := names(f.s.Views)
+	fill("before anything was applied", 50, f.s.Views, all...)
+	forgets := f.s.New(f.t)
+	defer forgets.Close()
+	for _, v := range f.s.Views {
+		if err := forgets.Forget(f.t.Context(), v.Name); err != nil {
+			f.t.Fatalf("Forget: %v", err)
+		}
+		if m, ok := f.mark(v.Name); ok {
+			f.t.Fatalf("a view that was forgotten has the mark %+v", m)
+		}
+	}
+	delete(shown, 2) // nobody sees it go
+	shown[1] = b[3]
+	fill("forgotten", 100, f.s.Views, all...)
+	defined := *f.s.Views[0]
+	defined.Fingerprint += "-anew"
+	delete(shown, 1)
+	fill("one defined anew", 200, append([]*replicator.View{&defined}, f.s.Views[1:]...), all[0])
+	fill("and as before", 300, f.s.Views, all[0])
+}
+
+// knows checks that what an open target knows is nothing of these views, and where they stand of the others.
+func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
+	f.t.Helper()
+	versions, err := f.target.Versions(f.t.Context(), f.cells)
+	if err != nil {
+		f.t.Fatalf("Versions: %v", err)
+	}
+	for i, c := range f.cells {
+		feeds := func(v *replicator.View) bool { return slices.Contains(anew, v.Name) && v.Feeds(c) }
+		if slices.ContainsFunc(views, feeds) && versions[i] != replicator.NoVersion {
+			f.t.Fatalf("%s: %s has version %d", what, c, versions[i])
+		}
+	}
+	for _, v := range views {
+		begins := slices.Contains(anew, v.Name)
+		m, ok := f.mark(v.Name)
+		if !ok || m.Fingerprint != v.Fingerprint || m.Filling() != begins || (m.Position.Order == 0) != begins {
+			f.t.Fatalf("%s: the mark is %+v", what, m)
+		}
+	}
+}
+
+// testRefresh has readers see what was applied.
+func testRefresh(f *fixture) {
+	refresher, ok := f.target.(replicator.Refresher)
+	if !ok {
+		f.t.Skip("the target is no Refresher: its readers see what was applied")
+	}
+	search := f.s.Search
+	if search == nil {
+		search = f.s.Read
+	}
+	f.spread(2)
+	b := f.fresh(3)
+	for i, shown := range []map[int]body{{0: b[0]}, {0: b[1], 1: b[2]}, {1: b[2]}} {
+		ops := f.puts(int64(5+i), int64(50+i), shown)
+		if len(shown) == 1 && i > 0 {
+			ops = f.looks(int64(5+i), int64(50+i), map[int]body{0: nil, 1: b[2]})
+		}
+		f.apply(ops...)
+		if err := refresher.Refresh(f.t.Context()); err != nil {
+			f.t.Fatalf("Refresh: %v", err)
+		}
+		for _, v := range f.s.Views {
+			if got, want := search(f.t, v), f.contents(v, shown); !maps.Equal(got, want) {
+				f.t.Fatalf("after a refresh a reader of view %s sees\n%s\nand not\n%s", v.Name, list(got), list(want))
+			}
+		}
+	}
+}

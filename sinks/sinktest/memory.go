@@ -1,0 +1,221 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"replicator"
+	"replicator/sinks/judge"
+)
+
+// What a sink in memory does besides, and what tests of a pipeline do to it by hand.
+
+var (
+	_ replicator.Shadower = (*Reference)(nil)
+	_ replicator.Tidier   = (*referenceTarget)(nil)
+)
+
+// Shadow implements replicator.Shadower.
+func (r *Reference) Shadow(v *replicator.View) *replicator.View {
+	shadow := *v
+	shadow.Name, shadow.Shadows = v.Name+replicator.ShadowSuffix, v.Name
+	return &shadow
+}
+
+// Foreign implements replicator.Shadower.
+func (r *Reference) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
+
+// Swap implements replicator.Shadower.
+func (r *Reference) Swap(_ context.Context, source string, views []*replicator.View) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var refused []error
+	for _, v := range views {
+		if _, ok := r.marks[mark{source, v.Name + replicator.ShadowSuffix}]; !ok {
+			err := replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in", v.Name))
+			refused = append(refused, replicator.OfView(err, v.Name))
+		}
+	}
+	if len(refused) > 0 {
+		return errors.Join(refused...)
+	}
+	for _, v := range views {
+		r.drop(v.Name)
+		shadow := v.Name + replicator.ShadowSuffix
+		for p, known := range maps.Clone(r.cells) {
+			if p.view == shadow {
+				to := place{p.source, v.Name, p.cell}
+				if r.cells[to] = known; len(r.held[p]) > 0 {
+					r.held[to] = r.held[p]
+				}
+			}
+		}
+		for k, m := range maps.Clone(r.marks) {
+			if k.view == shadow {
+				k.view, m.View = v.Name, v.Name
+				r.marks[k] = m
+			}
+		}
+		r.drop(shadow)
+	}
+	return nil
+}
+
+// Discard implements replicator.Shadower.
+func (r *Reference) Discard(_ context.Context, views []*replicator.View) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range views {
+		r.drop(v.Name + replicator.ShadowSuffix)
+	}
+	return nil
+}
+
+// Unclaimed implements replicator.Tidier.
+func (t *referenceTarget) Unclaimed(
+	_ context.Context, view int, after string, limit int,
+) ([]replicator.Cell, string, error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	var cells []replicator.Cell
+	for p := range t.sink.held {
+		if _, known := t.sink.cells[p]; !known && p.source == t.source && p.view == t.views[view].Name {
+			cells = append(cells, p.cell)
+		}
+	}
+	cells, next := pageOf(cells, after, limit)
+	return cells, next, nil
+}
+
+// Strays implements replicator.Tidier: here they have cells.
+func (t *referenceTarget) Strays(
+	ctx context.Context, view int, after string, limit int,
+) (strays []replicator.Stray, next string, err error) {
+	cells, next, err := t.Unclaimed(ctx, view, after, limit)
+	for _, c := range cells {
+		strays = append(strays, replicator.Stray{Name: c.String(), At: c.String(), Kind: replicator.Extra})
+	}
+	return strays, next, err
+}
+
+// Tidy implements replicator.Tidier.
+func (t *referenceTarget) Tidy(_ context.Context, view int, strays []replicator.Stray) (removed int, err error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	for p := range maps.Clone(t.sink.held) {
+		_, known := t.sink.cells[p]
+		named := slices.ContainsFunc(strays, func(s replicator.Stray) bool { return s.At == p.cell.String() })
+		if named && !known && p.source == t.source && p.view == t.views[view].Name {
+			delete(t.sink.held, p)
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// Plant is a Subject's Plant.
+func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := place{view: v.Name, cell: c}
+	r.held[p] = append(slices.Clone(r.held[p]), entries...)
+}
+
+// Remove is a Subject's Remove.
+func (r *Reference) Remove(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := place{view: v.Name, cell: c}
+	left := slices.DeleteFunc(slices.Clone(r.held[p]), func(e replicator.Entry) bool {
+		return slices.ContainsFunc(entries, func(gone replicator.Entry) bool { return reflect.DeepEqual(e, gone) })
+	})
+	if r.held[p] = left; len(left) == 0 {
+		delete(r.held, p)
+	}
+}
+
+// Corrupt removes what a view holds of a cell, or puts something else there, behind the back of the states.
+func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries []replicator.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := place{source: source, view: view, cell: cell}
+	if delete(r.held, p); len(entries) > 0 {
+		r.held[p] = entries
+	}
+	if _, known := r.cells[p]; !known {
+		r.cells[p] = judge.Unseen
+	}
+}
+
+// drop removes all of a view.
+func (r *Reference) drop(view string) {
+	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
+	maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.view == view })
+	maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.view == view })
+}
+
+// Read is a Subject's Read.
+func (r *Reference) Read(v *replicator.View) map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var from []contribution
+	for p, entries := range r.held {
+		if p.view == v.Name {
+			from = append(from, contribution{p.cell, entries})
+		}
+	}
+	return contents(v, from)
+}
+
+// SetMark is a Subject's SetMark.
+func (r *Reference) SetMark(source, view string, at *replicator.Standing) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := mark{source, view}
+	if at == nil {
+		delete(r.marks, k)
+		return
+	}
+	m := r.marks[k]
+	m.Standing = *at
+	r.marks[k] = m
+}
+
+// Snapshot remembers all that the sink holds, as a backup or a replica does, and returns what sets it back to that.
+func (r *Reference) Snapshot() (restore func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cells, held, marks := maps.Clone(r.cells), maps.Clone(r.held), maps.Clone(r.marks)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cells, r.held, r.marks = maps.Clone(cells), maps.Clone(held), maps.Clone(marks)
+	}
+}
+
+// Empty removes all that the sink holds.
+func (r *Reference) Empty() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.cells)
+	clear(r.held)
+	clear(r.marks)
+}
+
+// Refused is a value that the reference can't hold.
+type Refused struct{}
+
+func refused(v replicator.Value) error {
+	for _, e := range v.Entries {
+		for _, f := range e.Fields {
+			if _, ok := f.(Refused); ok {
+				return fmt.Errorf("a made-up value can't be held")
+			}
+		}
+	}
+	return nil
+}
