@@ -121,14 +121,6 @@ type Login struct {
 	TLS      TLS
 }
 
-// TLS says how a sink's certificate is checked and which one is shown to it. The zero value: the system's authorities.
-type TLS struct {
-	CACert     string // file of the authorities to trust
-	Cert       string // file of the certificate to show
-	Key        string // file of its key
-	ServerName string // the name to expect, if it is not the address
-}
-
 // Login reads username, password, password_file, ca_cert, cert, cert_key and server_name.
 func (s *Section) Login() Login {
 	login := Login{

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -50,15 +48,15 @@ func newClient(c Config) (*client, error) {
 		ip := net.ParseIP(u.Hostname())
 		local = local && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 	}
-	config, err := c.TLS.config()
-	if err != nil {
+	secured := &tls.Config{}
+	if err := c.TLS.Secure(secured); err != nil {
 		return nil, err
 	}
 	if c.Timeout == 0 {
 		c.Timeout = Timeout
 	}
 	h := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured, ForceAttemptHTTP2: true,
 		DialContext:         (&net.Dialer{Timeout: min(c.Timeout, 10*time.Second), KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: min(c.Timeout, 10*time.Second), ResponseHeaderTimeout: c.Timeout,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
@@ -104,28 +102,6 @@ func genuine(next elastictransport.RoundTripFunc) elastictransport.RoundTripFunc
 		}
 		return res, err
 	}
-}
-
-func (t TLS) config() (*tls.Config, error) {
-	c := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
-	if t.CACert != "" {
-		text, err := os.ReadFile(t.CACert)
-		if err != nil {
-			return nil, fmt.Errorf("ca_cert: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("ca_cert: %s holds no certificate in PEM form", t.CACert)
-		}
-	}
-	if t.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("cert and cert_key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

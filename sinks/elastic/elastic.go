@@ -12,6 +12,7 @@ import (
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
+	"replicator/config"
 	"replicator/sinks/judge"
 )
 
@@ -22,7 +23,7 @@ type Config struct {
 
 	Username, Password string
 	APIKey             string // base64 as Elasticsearch shows it; instead of user and password
-	TLS                TLS
+	TLS                config.TLS
 
 	// Tables are the source's tables: they tell whether several cells may share a document.
 	Tables []replicator.Table
@@ -42,13 +43,6 @@ type Config struct {
 	Timeout time.Duration // how long an answer is waited for, until it begins; 0: the constant Timeout
 
 	Logger *slog.Logger // nil: none
-}
-
-// TLS says how the server's certificate is checked and which one is shown to it, by files. The zero value: the system's
-// authorities.
-type TLS struct {
-	CACert, Cert, Key string
-	ServerName        string
 }
 
 // Sink keeps document views in one cluster. It is safe for concurrent use.

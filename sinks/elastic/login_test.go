@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/config"
 	"replicator/internal/servers/servertest"
 	"replicator/sinks/elastic"
 )
@@ -72,7 +73,7 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 		"an API key":           {key, elastic.Config{APIKey: "dGhlLWlkOnRoZS1rZXk="}, "", false},
 		"a wrong password":     {basic, elastic.Config{Username: "replicator", Password: "geraten"}, "check the sink's username and password", true},
 		"no login":             {key, elastic.Config{}, "api_key", true},
-		"an unknown authority": {basic, elastic.Config{Username: "replicator", Password: "geheim", TLS: elastic.TLS{CACert: "none"}}, "certificate", false},
+		"an unknown authority": {basic, elastic.Config{Username: "replicator", Password: "geheim", TLS: config.TLS{CACert: "none"}}, "certificate", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard(t, c.word)

@@ -127,7 +127,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	}
 	at := o.Sink.Settings.(Connection)
 	s, err := New(Config{
-		Name: o.Sink.Name, Addresses: at.Addresses, TLS: TLS(at.Login.TLS), APIKey: at.APIKey.Reveal(),
+		Name: o.Sink.Name, Addresses: at.Addresses, TLS: at.Login.TLS, APIKey: at.APIKey.Reveal(),
 		Username: at.Login.Username, Password: at.Login.Password.Reveal(), Timeout: o.Sink.Timeout,
 		Tables: o.Tables, Views: o.Views, Sources: o.Sources, DocumentID: entities, Logger: o.Log,
 	})

@@ -3,11 +3,9 @@ package redis
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -30,8 +28,7 @@ type Config struct {
 	Username string // of the server; wins over the URL's
 	Password string
 
-	CACert, Cert, Key string // files: the authorities to trust, the certificate to show and its key; "": none
-	ServerName        string // the name that the server's certificate must have; "": its address
+	TLS config.TLS
 
 	Timeout time.Duration // after how long without an answer a connection is lost; 0: the constant Timeout
 
@@ -113,35 +110,14 @@ func connect(c Config) (redis.UniversalClient, error) {
 // secure sets up TLS: a URL that says rediss://, or any of the certificates, turns it on.
 func (c Config) secure(u *redis.UniversalOptions) error {
 	if u.TLSConfig == nil {
-		if c.CACert == "" && c.Cert == "" && c.ServerName == "" {
+		if c.TLS.CACert == "" && c.TLS.Cert == "" && c.TLS.ServerName == "" {
 			return nil
 		}
 		u.TLSConfig = &tls.Config{}
 	}
-	t := u.TLSConfig.Clone()
-	t.MinVersion = tls.VersionTLS12
-	if c.ServerName != "" {
-		t.ServerName = c.ServerName
-	} else if len(u.Addrs) > 1 || u.MasterName != "" {
-		t.ServerName = "" // each node's own address
+	u.TLSConfig = u.TLSConfig.Clone()
+	if len(u.Addrs) > 1 || u.MasterName != "" {
+		u.TLSConfig.ServerName = "" // each node's own address
 	}
-	if c.CACert != "" {
-		pem, err := os.ReadFile(c.CACert)
-		if err != nil {
-			return fmt.Errorf("ca_cert: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("ca_cert: %s holds no certificate in PEM form", c.CACert)
-		}
-	}
-	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
-			return fmt.Errorf("cert and cert_key: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	u.TLSConfig = t
-	return nil
+	return c.TLS.Secure(u.TLSConfig)
 }

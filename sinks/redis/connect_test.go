@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/config"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -73,15 +74,15 @@ func TestTLSIsCheckedFromBothSides(t *testing.T) {
 	servertest.Own(t, servers.Redis7, "--tls-port", strconv.Itoa(port), "--tls-cert-file", server, "--tls-key-file", key,
 		"--tls-ca-cert-file", authority.file, "--tls-auth-clients", "yes")
 	urls := []string{fmt.Sprintf("rediss://127.0.0.1:%d/0", port)}
-	good := Config{URLs: urls, CACert: authority.file, Cert: cert, Key: certKey}
+	good := Config{URLs: urls, TLS: config.TLS{CACert: authority.file, Cert: cert, Key: certKey}}
 	works(t, good)
 
 	other := newAuthority(t, t.TempDir())
 	for name, c := range map[string]Config{
-		"an authority that nobody named":   {URLs: urls, Cert: cert, Key: certKey},
-		"another authority":                {URLs: urls, CACert: other.file, Cert: cert, Key: certKey},
-		"another name":                     {URLs: urls, CACert: authority.file, Cert: cert, Key: certKey, ServerName: "elsewhere"},
-		"no certificate of the client":     {URLs: urls, CACert: authority.file},
+		"an authority that nobody named":   {URLs: urls, TLS: config.TLS{Cert: cert, Key: certKey}},
+		"another authority":                {URLs: urls, TLS: config.TLS{CACert: other.file, Cert: cert, Key: certKey}},
+		"another name":                     {URLs: urls, TLS: config.TLS{CACert: authority.file, Cert: cert, Key: certKey, ServerName: "elsewhere"}},
+		"no certificate of the client":     {URLs: urls, TLS: config.TLS{CACert: authority.file}},
 		"a plain connection to a TLS port": {URLs: []string{fmt.Sprintf("redis://127.0.0.1:%d/0", port)}},
 	} {
 		t.Run(name, func(t *testing.T) {

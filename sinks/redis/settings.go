@@ -125,10 +125,9 @@ func readView(s *config.ViewSection) config.Target {
 
 func openSink(o config.Opening) (replicator.Sink, error) {
 	at := o.Sink.Settings.(Connection)
-	tls := at.Login.TLS
 	c := Config{Name: o.Sink.Name, Cluster: at.Cluster, Sentinel: at.Sentinel,
 		Username: at.Login.Username, Password: at.Login.Password.Reveal(),
-		CACert: tls.CACert, Cert: tls.Cert, Key: tls.Key, ServerName: tls.ServerName, Timeout: o.Sink.Timeout, Logger: o.Log}
+		TLS: at.Login.TLS, Timeout: o.Sink.Timeout, Logger: o.Log}
 	for _, u := range at.URLs {
 		c.URLs = append(c.URLs, u.Reveal())
 	}
