@@ -340,18 +340,14 @@ func (c *comparison) differences() []replicator.Difference {
 
 // sameAmounts reports whether two lists of claims say the same.
 func sameAmounts(a, b []claim) bool {
-	type place struct{ key, member, amount string }
-	count := map[place]int{}
+	count := map[claim]int{}
 	for _, c := range a {
-		count[place{c.key, c.member, c.amount}]++
+		count[c]++
 	}
 	for _, c := range b {
-		count[place{c.key, c.member, c.amount}]--
-	}
-	for _, n := range count {
-		if n != 0 {
+		if count[c]--; count[c] < 0 {
 			return false
 		}
 	}
-	return true
+	return len(a) == len(b)
 }

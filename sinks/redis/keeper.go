@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"replicator"
@@ -121,16 +122,12 @@ func distinct(claims []claim) []claim {
 	if len(claims) < 2 {
 		return claims
 	}
-	type place struct{ key, member string }
-	seen := make(map[place]bool, len(claims))
-	once := claims[:0]
-	for _, c := range claims {
-		if p := (place{c.key, c.member}); !seen[p] {
-			seen[p] = true
-			once = append(once, c)
-		}
-	}
-	return once
+	seen := make(map[claim]bool, len(claims))
+	return slices.DeleteFunc(claims, func(c claim) bool {
+		again := seen[c]
+		seen[c] = true
+		return again
+	})
 }
 
 // row is what a cell gives to a hash or a JSON object: the fields that it has.

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -89,12 +88,10 @@ func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*e
 	if len(entities) == 0 {
 		return nil
 	}
+	store(entities)
 	calls := make([]call, len(entities))
-	nonces := make([]byte, nonceSize*len(entities))
-	rand.Read(nonces)
 	for i, e := range entities {
-		nonce := nonces[i*nonceSize : (i+1)*nonceSize]
-		calls[i] = newCall([]string{e.key}, e.plan.record.nonce, e.plan.record.append(slices.Clone(nonce)))
+		calls[i] = newCall([]string{e.key}, e.plan.record.nonce, e.next)
 	}
 	cmds, err := s.run(ctx, s.swapRecord, calls)
 	if err != nil {
@@ -105,11 +102,11 @@ func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*e
 		if err != nil {
 			return classify(err, "writing records")
 		}
-		if n == 0 {
-			again[entities[i]] = true
-			continue
+		if e := entities[i]; n == 0 {
+			again[e] = true
+		} else {
+			e.plan.record.nonce = e.next[:nonceSize]
 		}
-		entities[i].plan.record.nonce = string(nonces[i*nonceSize : (i+1)*nonceSize])
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (t *Target) Strays(
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	keys, next, err := t.sink.scan(ctx, begins, storedType(k.kind), after, limit)
+	keys, next, err := t.sink.scan(ctx, begins, storedAs(k.view), after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
@@ -73,19 +73,6 @@ func (t *Target) Strays(
 		strays = append(strays, found...)
 	}
 	return strays, next, nil
-}
-
-// storedType is the type that Redis has for what a kind keeps.
-func storedType(kind byte) string {
-	switch kind {
-	case kindHash:
-		return "hash"
-	case kindSet, kindMembers:
-		return "set"
-	case kindRanking:
-		return "zset"
-	}
-	return "string"
 }
 
 // memberPage is how many members of a set or a ranking are looked at in one step.
