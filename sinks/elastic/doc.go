@@ -15,11 +15,11 @@
 // # What is stored
 //
 // Settings.Index is an alias. Behind it stands an index of ours, INDEX-r1, with the mapping and the settings of the
-// view's files. The object _replicator in each document, of which nothing is indexed but whether the document is hidden,
-// holds by cell (TABLE.COLUMN, and @SOURCE of a shard) its key (k), version (v), order (o), as-of (a), whether it is a
-// dead letter (d) and, where several cells may share a document, the fields that it contributes (f). A cell that is gone
-// leaves that state behind; a document without a contribution is hidden by the alias's filter. (GET INDEX/_doc/ID does
-// not apply filters: it finds the hidden ones.)
+// view's files. The object _replicator in each document, of which nothing is indexed but whether the document is hidden
+// or has a dead letter, holds by cell (TABLE.COLUMN, and @SOURCE of a shard) its key (k), version (v), order (o), as-of
+// (a), whether it is a dead letter (d) and, where several cells may share a document, the fields that it contributes
+// (f). A cell that is gone leaves that state behind; a document without a contribution is hidden by the alias's filter.
+// (GET INDEX/_doc/ID does not apply filters: it finds the hidden ones.)
 //
 // The document replicator:marks in each index holds the view's marks, so that whoever removes, empties or restores the
 // index takes them along: Target.Mark then tells of the loss. Writes go through an alias with a random name,
@@ -55,7 +55,7 @@
 //
 // elastic.go Config, New, Open, Marks, Forget · settings.go what the configuration says · target.go an open target ·
 // apply.go a batch · refused.go what follows from a write that failed · document.go a document's form · bulk.go reading
-// and writing many documents · memory.go what was written lately · compare.go what is really held · sweep.go walks ·
+// and writing many documents · memory.go what was written lately · compare.go what is really held · walk.go walks ·
 // stray.go what came from no cell · registry.go marks · index.go generations and aliases · design.go what an index is
 // created with · retired.go indexes that are not needed any more · shadow.go rebuilds · check.go findings · client.go
 // requests · errors.go what failed, said without values.

@@ -62,14 +62,17 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 		stands, want string
 		ops          []replicator.Op
 	}{
-		{name: "a put", want: `{"x":1,"y":{"deep":[1.10]},"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50}}}}`,
-			ops: []replicator.Op{testOp(t, "a", 5, 50, 0, int64(1), map[string]any{"deep": []any{replicator.Number("1.10")}})}},
+		{name: "a put",
+			want: `{"x":1,"y":{"deep":[1.10]},"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50}}}}`,
+			ops:  []replicator.Op{testOp(t, "a", 5, 50, 0, int64(1), map[string]any{"deep": []any{replicator.Number("1.10")}})}},
 		{name: "a look", want: `{"y":true,"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":60,"a":60}}}}`,
 			ops: []replicator.Op{testOp(t, "a", 5, 0, 60, nil, true)}},
-		{name: "a cell that is gone", want: `{"_replicator":{"hidden":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":-1,"o":60,"a":60}}}}`,
-			ops: []replicator.Op{testOp(t, "a", replicator.NoVersion, 0, 60)}},
-		{name: "a dead letter", want: `{"_replicator":{"hidden":true,"dead":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true}}}}`,
-			ops: []replicator.Op{broken}},
+		{name: "a cell that is gone",
+			want: `{"_replicator":{"hidden":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":-1,"o":60,"a":60}}}}`,
+			ops:  []replicator.Op{testOp(t, "a", replicator.NoVersion, 0, 60)}},
+		{name: "a dead letter",
+			want: `{"_replicator":{"hidden":true,"dead":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true}}}}`,
+			ops:  []replicator.Op{broken}},
 		{name: "a look from before what is shown",
 			stands: `{"x":1.50,"y":"\n","_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50}}}}`,
 			want:   `{"x":1.50,"y":"\n","_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"a":40}}}}`,
@@ -103,7 +106,8 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 
 func TestTheStoredFormOfMarks(t *testing.T) {
 	const want = `{"_replicator":{"cells":{"marks":{"":{"order":5,"token":"t","phase":"filled","epoch":3},` +
-		`"west":{"order":4,"token":"u","phase":"filling","fill":{"cell":{"after":"x","rows":9,"total":10}},"fill_from":2,"repair":true}}},"hidden":true}}`
+		`"west":{"order":4,"token":"u","phase":"filling","fill":{"cell":{"after":"x","rows":9,"total":10}},` +
+		`"fill_from":2,"repair":true}}},"hidden":true}}`
 	r := registry{
 		"": replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}, Epoch: 3}.Stored(),
 		"west": replicator.Standing{Position: replicator.Position{Order: 4, Token: "u"}, FillFrom: 2, Repair: true,
