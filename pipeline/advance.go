@@ -18,10 +18,13 @@ const (
 	saveNow                    // a stop: mark and save whatever moved
 )
 
-// idleMark is how long a position that moved without a change for these views may stay unmarked, and how long a session
-// that has nothing to do doesn't ask whether the sink still holds what was marked. A mark is itself an event in the
-// binlog where the sink is on the source's own server: marking each second would never let it idle.
+// idleMark is how long a position that moved without a change for these views may stay unmarked. A mark is itself an
+// event in the binlog where the sink is on the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
+
+// idleAsk is how long a session that has nothing to do doesn't ask whether the sink answers: an outage has to show in the
+// lag, also while nothing is written. To ask is to mark once more what is marked, which writes nothing.
+const idleAsk = 5 * time.Second
 
 // saver moves the position that a session has applied, and writes it down. Its mutex lets one caller at a time do that:
 // Reader.Position wants orders that never fall.
@@ -35,8 +38,9 @@ type saver struct {
 
 	mu        sync.Mutex
 	proved    bool                // the place where reading began was asked for since it was read
-	marked    replicator.Position // the last position marked in the sink by this session
+	marked    replicator.Standing // what this session marked last in the sink
 	markedAt  time.Time
+	askedAt   time.Time // when the sink was asked last whether it holds that
 	saved     replicator.Position
 	markedRun int64 // changes applied when it was marked
 }
@@ -82,20 +86,18 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 		s.proved = true
 		s.progress.moveTo(at)
 	}
-	moved := at != s.marked
+	moved := at != s.marked.Position
 	idle := applied == s.markedRun && !s.progress.filledMore() && !s.notes.changed()
 	switch {
 	case u == saveNothing, u == saveNow && !moved && idle:
 		return nil
 	case u == saveDue && idle && (!moved || !s.progress.current().Filling()) && time.Since(s.markedAt) < idleMark:
-		if !s.cfg.SavesIdle || at == s.saved {
-			return nil
+		if err := s.ask(ctx); err != nil || !s.cfg.SavesIdle || at == s.saved {
+			return err
 		}
 		return s.saveAhead(ctx, at)
 	case !moved && idle:
-		// Once more: while the source is idle nothing else tells whether the sink still holds what was marked.
-		_, err := s.mark(ctx)
-		return err
+		return s.ask(ctx)
 	}
 	s.markedRun = applied
 	return s.save(ctx)
@@ -117,8 +119,20 @@ func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	if err := s.target.Mark(ctx, now); err != nil {
 		return now, fmt.Errorf("sink %s: marking the position: %w", s.cfg.Name, err)
 	}
-	s.marked, s.markedAt = now.Position, time.Now()
+	s.marked, s.markedAt, s.askedAt = now, time.Now(), time.Now()
 	return now, nil
+}
+
+// ask asks the sink whether it answers and still holds what was marked: while nothing is written nothing else tells.
+func (s *saver) ask(ctx context.Context) error {
+	if time.Since(s.askedAt) < idleAsk {
+		return nil
+	}
+	s.askedAt = time.Now()
+	if err := s.target.Mark(ctx, s.marked); err != nil {
+		return fmt.Errorf("sink %s: asking whether it holds what was marked: %w", s.cfg.Name, err)
+	}
+	return nil
 }
 
 // saveAhead saves a position that is not marked: nothing was applied up to there since the last mark. After a restart

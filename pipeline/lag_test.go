@@ -47,6 +47,13 @@ func (t downTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.
 	return t.Target.Apply(ctx, ops)
 }
 
+func (t downTarget) Mark(ctx context.Context, at replicator.Standing) error {
+	if t.sink.down.Load() {
+		return errDown
+	}
+	return t.Target.Mark(ctx, at)
+}
+
 // TestTheLagGrowsThroughAnOutage: it is counted from the oldest change that is not shown, or else from when the source
 // was last known to have no more.
 func TestTheLagGrowsThroughAnOutage(t *testing.T) {

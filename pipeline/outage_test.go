@@ -109,6 +109,26 @@ func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 	})
 }
 
+// TestAnOutageShowsWhileNothingIsWritten: an idle sink is asked whether it answers, and nothing is written by that.
+func TestAnOutageShowsWhileNothingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
+		f.commit(rows(3)...)
+		p := start(newPipeline(f, sink, store, "a"))
+		p.caughtUp(t, f)
+		time.Sleep(time.Hour)
+		sink.down.Store(true)
+		time.Sleep(time.Minute)
+		st := p.Status(nil)[0]
+		if st.State != replicator.StateRetrying || st.LagSeconds == nil || *st.LagSeconds < 50 {
+			t.Errorf("%+v", st)
+		}
+		sink.down.Store(false)
+		p.caughtUp(t, f)
+		p.stopped(t)
+	})
+}
+
 // TestAViewThatIsBeingFilledLags since its fill began, whatever the tail does: it lacks what was committed before.
 func TestAViewThatIsBeingFilledLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
