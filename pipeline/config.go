@@ -31,6 +31,10 @@ type Config struct {
 	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that
 	// writes to the source itself: its writes would move the position.
 	SavesIdle bool
+
+	// LastShown is what Pipeline.Shown said of an earlier pipeline with the same source: an outage's lag is not less because
+	// another configuration took over in it.
+	LastShown map[string]time.Time
 }
 
 // SwapVerify goes on with a table that was renamed into a watched one's place, and has the views that read it compared.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,7 +82,24 @@ type shown struct {
 	at    map[string]time.Time // by view
 }
 
-func newShown() *shown { return &shown{at: map[string]time.Time{}} }
+func newShown(before map[string]time.Time) *shown {
+	n := &shown{at: map[string]time.Time{}}
+	maps.Copy(n.at, before)
+	return n
+}
+
+// of returns by view up to when it showed everything, or since when that is not known.
+func (n *shown) of(views []*replicator.View) map[string]time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := map[string]time.Time{}
+	for _, v := range views {
+		if at[v.Name] = n.began; !n.at[v.Name].IsZero() {
+			at[v.Name] = n.at[v.Name]
+		}
+	}
+	return at
+}
 
 // remember notes up to when the views of a session show everything, as it ends.
 func (n *shown) remember(s *session) {

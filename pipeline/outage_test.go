@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/pipeline"
 	"replicator/sinks/sinktest"
 )
 
@@ -68,6 +69,13 @@ func TestTheLagOfAStartInAnOutage(t *testing.T) {
 					time.Sleep(time.Minute)
 					lagged(t, p.Status(nil)[0], past)
 				}
+				p.stop()
+				<-p.done
+				next := newPipeline(f, sink, store, "a").Config // another configuration is no less behind
+				next.LastShown = p.Shown()
+				p = start(pipeline.New(next))
+				time.Sleep(time.Minute)
+				lagged(t, p.Status(nil)[0], 4*time.Minute)
 				p.stop()
 				<-p.done
 			})

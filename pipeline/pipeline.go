@@ -59,7 +59,7 @@ func New(c Config) *Pipeline {
 	cfg := &p.Config
 	p.shared = &shared{
 		cfg: cfg, planner: &planner{cfg: cfg, definitions: &definitions{cfg: cfg}},
-		stopped: newStopped(), shown: newShown(), news: newLetterNews(cfg),
+		stopped: newStopped(), shown: newShown(c.LastShown), news: newLetterNews(cfg),
 	}
 	return p
 }

@@ -42,6 +42,10 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 	return all
 }
 
+// Shown returns by view up to when it showed all that was committed, or since when that is not known. It is asked once
+// Run has returned.
+func (p *Pipeline) Shown() map[string]time.Time { return p.shown.of(p.Views) }
+
 func secondsSince(at time.Time) *float64 {
 	seconds := max(0, time.Since(at).Seconds())
 	return &seconds

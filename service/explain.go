@@ -19,9 +19,10 @@ type Explanation struct {
 	Key       string            `json:"key"`
 	Column    string            `json:"column"`
 	Exists    bool              `json:"exists"`
-	Version   *int64            `json:"version"`       // of the newest row in the source
-	Row       json.RawMessage   `json:"row,omitempty"` // its body, or its columns
-	Expected  []json.RawMessage `json:"expected"`      // what the view should hold
+	Version   *int64            `json:"version"`           // of the newest row in the source
+	Row       json.RawMessage   `json:"row,omitempty"`     // its body, or its columns
+	Expected  []json.RawMessage `json:"expected"`          // what the view should hold
+	Refused   []json.RawMessage `json:"refused,omitempty"` // what a dead letter would have put there
 	Problem   string            `json:"problem,omitempty"`
 	Holds     string            `json:"holds"`            // as expected, missing, stale, extra, dead
 	Held      []json.RawMessage `json:"held,omitempty"`   // what it holds instead
@@ -188,8 +189,13 @@ func shownEntries(view *replicator.View, entries []replicator.Entry) []json.RawM
 // reason says in a sentence why things are as they are.
 func (e *Explanation) reason() {
 	switch {
-	case e.Holds == string(replicator.Dead):
-		e.Why = "not in the view: a dead letter: " + e.deadBecause()
+	case e.Holds == string(replicator.Dead): // one thing is said of it: what it would have held is no expectation
+		e.Expected, e.Refused = []json.RawMessage{}, e.Expected
+		e.Why = "not in the view: dead letter"
+		if len(e.Letters) > 0 {
+			e.Why += " " + e.Letters[0].ID
+		}
+		e.Why += ": " + e.deadBecause()
 	case e.Problem != "":
 		e.Why = "the view should hold nothing of the cell, which can't be computed (" + e.Problem + "), but holds " +
 			"something: it is behind (`replicator status` tells the lag), or it was changed by hand " +

@@ -75,6 +75,8 @@ func (f *fakeEngine) Swapped() map[string]int64 {
 	return maps.Clone(f.swapped)
 }
 
+func (f *fakeEngine) Shown() map[string]time.Time { return nil }
+
 func (f *fakeEngine) Compared(view string, _ int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

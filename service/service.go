@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -49,6 +50,7 @@ type engine interface {
 	Resume(ctx context.Context, view string) error
 	Swapped() map[string]int64
 	Compared(view string, at int64)
+	Shown() map[string]time.Time
 }
 
 // source is what a pipeline reads, and what is asked of it beside that.
@@ -120,6 +122,7 @@ func (s *Service) add(sink *config.Sink) error {
 			Interval:  s.Config.Checkpoint.Interval,
 			Rate:      s.Config.Rebuild.Rate,
 			SavesIdle: s.Config.Checkpoint.Store != "mysql",
+			LastShown: s.shown[shard.Name],
 		})})
 	}
 	return nil
@@ -187,6 +190,18 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 		return errors.New(strings.Join(slices.Compact(failed), "\n"))
 	}
 	return nil
+}
+
+// shownBy returns by source and view up to when a view showed everything. Run has returned before.
+func (s *Service) shownBy() map[string]map[string]time.Time {
+	by := map[string]map[string]time.Time{}
+	for _, l := range s.lines {
+		if by[l.source.Name()] == nil {
+			by[l.source.Name()] = map[string]time.Time{}
+		}
+		maps.Copy(by[l.source.Name()], l.Shown())
+	}
+	return by
 }
 
 // SourceStats is what metrics show of the sources: one for each pipeline, which reads by itself.

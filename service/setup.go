@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	driver "github.com/go-sql-driver/mysql"
 
@@ -20,6 +21,9 @@ type Setup struct {
 	Config   *config.Config
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
+
+	// shown is what the service of an earlier configuration knew: by source and view up to when it showed everything.
+	shown map[string]map[string]time.Time
 }
 
 // InvalidError: a configuration, or what was asked for, can't be carried out as it is written. Nothing was started.

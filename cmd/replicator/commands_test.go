@@ -146,6 +146,10 @@ func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
 			t.Errorf("nothing is missing, and schema prints\n%s", text)
 		}
 		l.exec("DROP TABLE users, index_users_email")
+		type missing struct{ Sink, DDL string }
+		if all := jsonLines[missing](t, l.must("schema", "--json")); len(all) != 2 || all[0].Sink != "main" || !strings.Contains(all[0].DDL, "CREATE TABLE `") {
+			t.Errorf("%+v", all)
+		}
 		text := l.must("schema")
 		if strings.Count(text, "binary(16) NOT NULL") != 2 || strings.Count(text, "a guess") != 4 {
 			t.Errorf("the keys' types are known from the source, the fields' are not:\n%s", text)

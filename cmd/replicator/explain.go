@@ -62,7 +62,11 @@ func printExplanation(out io.Writer, e service.Explanation) {
 		row = ": " + string(e.Row)
 	}
 	fmt.Fprintf(out, "source    newest version %s%s\n", number(e.Version), row)
-	printEntries(out, "view      "+e.View+" should hold: ", e.Expected)
+	if len(e.Refused) > 0 {
+		printEntries(out, "view      "+e.View+" can't hold: ", e.Refused)
+	} else {
+		printEntries(out, "view      "+e.View+" should hold: ", e.Expected)
+	}
 	holds := e.Holds
 	if len(e.Shards) > 0 {
 		holds += " in shard " + strings.Join(e.Shards, " and in shard ")

@@ -86,6 +86,7 @@ func newRoot() *cobra.Command {
 		Use:           "replicator COMMAND [-c FILE]",
 		Short:         "Keeps indexes and views of schemaless cells, from the binlog",
 		Long:          longHelp,
+		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
@@ -94,6 +95,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 	})
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	o := &options{}
 	root.PersistentFlags().StringVarP(&o.config, "config", "c", "", "configuration `file` (default: $REPLICATOR_CONFIG, then replicator.toml)")

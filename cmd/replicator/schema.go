@@ -18,17 +18,26 @@ type schemer interface {
 }
 
 func schemaCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the DDL of target tables that are missing",
 		Long: `Prints CREATE TABLE statements for the target tables that the configured views need and that are not there yet.
 Nothing is created: read them, adapt them, and run them yourself (or set create = true on a view).`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return schema(cmd.Context(), o, cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return schema(cmd.Context(), o, cmd.OutOrStdout(), asJSON) },
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
+	return cmd
 }
 
-func schema(ctx context.Context, o *options, out io.Writer) error {
+// missingTarget is the DDL of a target that is missing.
+type missingTarget struct {
+	Sink string `json:"sink"`
+	DDL  string `json:"ddl"`
+}
+
+func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	setup, err := o.setup()
 	if err != nil {
 		return err
@@ -45,7 +54,14 @@ func schema(ctx context.Context, o *options, out io.Writer) error {
 				return errors.Join(fmt.Errorf("sink %s: %w", cfg.Sinks[i].Name, err), sink.Close())
 			}
 			for _, statement := range statements {
-				fmt.Fprintf(out, "%s;\n\n", statement)
+				if asJSON {
+					err = printJSON(out, []missingTarget{{cfg.Sinks[i].Name, statement}})
+				} else {
+					_, err = fmt.Fprintf(out, "%s;\n\n", statement)
+				}
+				if err != nil {
+					return errors.Join(err, sink.Close())
+				}
 			}
 		}
 		if err := sink.Close(); err != nil {

@@ -109,6 +109,8 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	}
 	if r := l.command("version"); r.code != 0 || !strings.HasPrefix(r.out, "replicator ") {
 		t.Errorf("version: %+v", r)
+	} else if short := l.command("--version"); short != r {
+		t.Errorf("--version: %+v, and version: %+v", short, r)
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if r := l.command("completion", shell); r.code != 0 || !strings.Contains(r.out, "replicator") {

@@ -17,14 +17,19 @@ func versionCommand(*options) *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at := revision()
-			if at != "" {
-				at = " " + at
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "replicator %s%s %s %s/%s\n", version, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}
+}
+
+// versionText is the version as it is printed: with the commit, if the build knows it.
+func versionText() string {
+	at := revision()
+	if at != "" {
+		at = " " + at
+	}
+	return fmt.Sprintf("replicator %s%s %s %s/%s", version, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // revision is the commit that the program was built from, shortened; "" if the build doesn't know it.
