@@ -47,7 +47,7 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 			continue
 		}
 		c, m := known.of(v.Name)
-		at, err := p.planner.place(v, c, m)
+		at, err := p.planner.resumeAt(v, c, m)
 		plan[v.Name] = planned(v, c, m, at, err)
 	}
 	return plan, nil

@@ -103,7 +103,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	var added, unfilled, reset []*replicator.View
 	for _, v := range views {
 		c, m := known.of(v.Name)
-		at, err := p.place(v, c, m)
+		at, err := p.resumeAt(v, c, m)
 		if m != nil && m.Err != nil {
 			next.unread = append(next.unread, v)
 		}
@@ -146,9 +146,9 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 // errChanged: the view's definition changed, and it is to be rebuilt.
 var errChanged = errors.New("its definition changed")
 
-// place is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if
+// resumeAt is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if
 // it has to be rebuilt.
-func (p *planner) place(
+func (p *planner) resumeAt(
 	v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark,
 ) (*replicator.Checkpoint, error) {
 	if m != nil && m.Err != nil {

@@ -102,7 +102,7 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 	for _, v := range b.views {
 		b.shadows = append(b.shadows, shadower.Shadow(v))
 	}
-	at, err := r.everKnown(ctx)
+	at, err := r.knownPositions(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *rebuilder) launch(b *rebuild, views viewSet, from []replicator.Checkpoi
 
 // inPlace takes the views out of their runs and fills them by themselves, writing every row.
 func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error {
-	at, err := r.everKnown(ctx)
+	at, err := r.knownPositions(ctx)
 	if err != nil {
 		return err
 	}
@@ -219,8 +219,8 @@ func (r *rebuilder) readable(ctx context.Context, at replicator.Position) bool {
 	return err == nil
 }
 
-// everKnown are all positions that anything remembers: of the runs, and of views that don't run.
-func (r *rebuilder) everKnown(ctx context.Context) ([]replicator.Position, error) {
+// knownPositions are all positions that anything remembers: of the runs, and of views that don't run.
+func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, error) {
 	known, err := r.planner.remember(ctx)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func (r *run) attempt(ctx context.Context) error {
 	opening, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.stopping, cancel)()
-	if err := r.goBack(opening); err != nil {
+	if err := r.reposition(opening); err != nil {
 		return err
 	}
 	s, err := openSession(opening, r)
@@ -105,8 +105,8 @@ func unproven(err error) error {
 	return err
 }
 
-// goBack lets the run stand where its next session begins, for each view by the rule.
-func (r *run) goBack(ctx context.Context) error {
+// reposition lets the run stand where its next session begins, for each view by the rule.
+func (r *run) reposition(ctx context.Context) error {
 	known, err := r.planner.marks(ctx)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 		return nil, unproven(r.cfg.ofSink(err))
 	}
 	// Once more: opening a sink may show that what it knew of a view is worth nothing.
-	if err := r.goBack(ctx); err != nil {
+	if err := r.reposition(ctx); err != nil {
 		return nil, err
 	}
 	reader, err := r.cfg.Source.Open(ctx, r.progress.positions(), replicator.TablesOf(r.views)...)
@@ -73,7 +73,7 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	s.reach.committed.Store(reader.Start().Order)
 	budget, window := newBudget(r.cfg.Memory), &window{}
 	s.lanes = &lanes{reach: s.reach}
-	spellings := &spellings{group: r.group, reader: reader, budget: budget, lanes: s.lanes, alone: newAlone()}
+	spellings := &spellings{group: r.group, reader: reader, budget: budget, lanes: s.lanes, lone: newLoneKeys()}
 	s.intake = &intake{group: r.group, budget: budget, lanes: s.lanes, spellings: spellings, over: over}
 	s.tail = &tail{group: r.group, reader: reader, intake: s.intake, reach: s.reach, window: window}
 	sweeper := &sweeper{group: r.group, reader: reader, target: target, intake: s.intake}

@@ -20,20 +20,20 @@ import (
 // found, all spellings of the key are looked at anew. Like a lane's, the keys that were not asked for yet hold back the
 // position: none is forgotten in a crash.
 
-// spellings has them looked up. It has no state but what it remembers in alone, and may be used by several goroutines;
+// spellings has them looked up. It has no state but what it remembers in lone, and may be used by several goroutines;
 // its lane's goroutine asks the source.
 type spellings struct {
 	*group
 	reader replicator.Reader
 	budget *budget
 	lanes  *lanes
-	alone  *alone
+	lone   *loneKeys
 }
 
 // ask has the key of a change that is handed to its lane looked up, unless it is known to be the only spelling.
 func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
-	if !s.reader.MixesSpellings(cell.Table) || !s.alone.ask(cell, c.Kind == replicator.Delete) {
+	if !s.reader.MixesSpellings(cell.Table) || !s.lone.ask(cell, c.Kind == replicator.Delete) {
 		return nil
 	}
 	size := s.budget.cost(keyOverhead + int64(len(cell.Key)))
@@ -61,7 +61,7 @@ func (s *spellings) apply(ctx context.Context, batch []*pending) error {
 		if err != nil {
 			return fmt.Errorf("table %s: asking the source for other spellings of %d keys: %w", table, len(some), err)
 		}
-		s.alone.answered(table, some, mixed)
+		s.lone.answered(table, some, mixed)
 		for _, cells := range mixed {
 			cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !s.views.feeds(c) })
 			if err := s.checkMerged(ctx, cells); err != nil {
@@ -114,10 +114,10 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 	return nil
 }
 
-// alone remembers keys of which the source had no other spelling, so that a cell that changes often is asked for once.
-// It stays true until the key's last row is gone: another spelling that comes later is asked for itself, finds this
-// one, and ends that. A row that goes is a Delete, after which the key is asked for again. Safe for concurrent use.
-type alone struct {
+// loneKeys remembers keys of which the source had no other spelling, so that a cell that changes often is asked for
+// once. It stays true until the key's last row is gone: another spelling that comes later is asked for itself, finds
+// this one, and ends that. A row that goes is a Delete, after which the key is asked for again. Guarded by its mutex.
+type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed
 	keys map[uint64]bool // by hash; false: it was asked for, and the answer is still to come
@@ -126,47 +126,47 @@ type alone struct {
 // rememberedKeys is how many keys are remembered: some 5 MiB.
 const rememberedKeys = 1 << 18
 
-func newAlone() *alone { return &alone{seed: maphash.MakeSeed(), keys: map[uint64]bool{}} }
+func newLoneKeys() *loneKeys { return &loneKeys{seed: maphash.MakeSeed(), keys: map[uint64]bool{}} }
 
-func (a *alone) hash(table string, key replicator.Key) uint64 {
-	return maphash.Comparable(a.seed, replicator.Cell{Table: table, Key: key})
+func (l *loneKeys) hash(table string, key replicator.Key) uint64 {
+	return maphash.Comparable(l.seed, replicator.Cell{Table: table, Key: key})
 }
 
 // ask reports whether the source is to be asked for other spellings of a cell's key.
-func (a *alone) ask(c replicator.Cell, gone bool) bool {
-	h := a.hash(c.Table, c.Key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
+	h := l.hash(c.Table, c.Key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case gone: // an answer that is on its way may be of before
-		delete(a.keys, h)
-	case a.keys[h]:
+		delete(l.keys, h)
+	case l.keys[h]:
 		return false
 	default:
-		for old := range a.keys {
-			if len(a.keys) < rememberedKeys {
+		for old := range l.keys {
+			if len(l.keys) < rememberedKeys {
 				break
 			}
-			delete(a.keys, old)
+			delete(l.keys, old)
 		}
-		a.keys[h] = false
+		l.keys[h] = false
 	}
 	return true
 }
 
 // answered notes the answer: of the keys all are alone but those of mixed cells.
-func (a *alone) answered(table string, keys []replicator.Key, mixed [][]replicator.Cell) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (l *loneKeys) answered(table string, keys []replicator.Key, mixed [][]replicator.Cell) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, cells := range mixed {
 		for _, c := range cells {
-			delete(a.keys, a.hash(c.Table, c.Key))
+			delete(l.keys, l.hash(c.Table, c.Key))
 		}
 	}
 	for _, key := range keys {
-		h := a.hash(table, key)
-		if _, asked := a.keys[h]; asked {
-			a.keys[h] = true
+		h := l.hash(table, key)
+		if _, asked := l.keys[h]; asked {
+			l.keys[h] = true
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // The source is asked once for a key that changes often, and again as soon as another spelling could have come unseen.
 func TestAKeyIsAskedForUntilItIsKnownToBeTheOnlySpelling(t *testing.T) {
-	a := newAlone()
+	a := newLoneKeys()
 	cell := func(text string) replicator.Cell {
 		key, err := replicator.MakeKey(text)
 		if err != nil {
