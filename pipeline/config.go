@@ -32,6 +32,9 @@ type Config struct {
 	// writes to the source itself: its writes would move the position.
 	SavesIdle bool
 
+	// Paused are views that are paused from the start, as they were before: another configuration resumes nothing.
+	Paused []string
+
 	// LastShown is what Pipeline.Shown said of an earlier pipeline with the same source: an outage's lag is not less because
 	// another configuration took over in it.
 	LastShown map[string]time.Time

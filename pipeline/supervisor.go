@@ -103,7 +103,16 @@ func (s *supervisor) carryOut(next *plan) error {
 		s.unreadAt = time.Now().Add(retryPause)
 	}
 	s.due.add(next.changed...)
-	return s.composition.launchGrouped(next.at)
+	var paused, at []replicator.Checkpoint
+	for _, c := range next.at {
+		if slices.Contains(s.cfg.Paused, c.View) {
+			paused = append(paused, c)
+		} else {
+			at = append(at, c)
+		}
+	}
+	s.stopped.pause(paused)
+	return s.composition.launchGrouped(at)
 }
 
 // tend does what has become due: views whose marks can be read now, rebuilds that are to begin or can be swapped in,

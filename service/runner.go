@@ -112,7 +112,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		r.hangUp()
 	}
 	r.front.leave()
-	r.shown = s.shownBy()
+	r.before = s.handOn()
 	if err = errors.Join(err, caughtUp, s.Close()); err == nil && next == nil {
 		r.Log.Info("stopped: all that was in flight is applied and saved")
 	}

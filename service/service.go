@@ -122,7 +122,8 @@ func (s *Service) add(sink *config.Sink) error {
 			Interval:  s.Config.Checkpoint.Interval,
 			Rate:      s.Config.Rebuild.Rate,
 			SavesIdle: s.Config.Checkpoint.Store != "mysql",
-			LastShown: s.shown[shard.Name],
+			LastShown: s.before[shard.Name].shown,
+			Paused:    s.before[shard.Name].paused,
 		})})
 	}
 	return nil
@@ -192,16 +193,23 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	return nil
 }
 
-// shownBy returns by source and view up to when a view showed everything. Run has returned before.
-func (s *Service) shownBy() map[string]map[string]time.Time {
-	by := map[string]map[string]time.Time{}
+// handOn returns by source how the views stand. Run has returned before.
+func (s *Service) handOn() map[string]handedOn {
+	all := map[string]handedOn{}
 	for _, l := range s.lines {
-		if by[l.source.Name()] == nil {
-			by[l.source.Name()] = map[string]time.Time{}
+		of := all[l.source.Name()]
+		if of.shown == nil {
+			of.shown = map[string]time.Time{}
 		}
-		maps.Copy(by[l.source.Name()], l.Shown())
+		maps.Copy(of.shown, l.Shown())
+		for _, v := range l.Status(nil) {
+			if v.State == replicator.StatePaused {
+				of.paused = append(of.paused, v.View)
+			}
+		}
+		all[l.source.Name()] = of
 	}
-	return by
+	return all
 }
 
 // SourceStats is what metrics show of the sources: one for each pipeline, which reads by itself.

@@ -22,8 +22,13 @@ type Setup struct {
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
 
-	// shown is what the service of an earlier configuration knew: by source and view up to when it showed everything.
-	shown map[string]map[string]time.Time
+	before map[string]handedOn // by source: how views stood with the configuration before
+}
+
+// handedOn is what a change of the configuration takes over beside what is saved.
+type handedOn struct {
+	shown  map[string]time.Time // by view: up to when it showed everything
+	paused []string
 }
 
 // InvalidError: a configuration, or what was asked for, can't be carried out as it is written. Nothing was started.

@@ -33,6 +33,13 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 	if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "users") || strings.Contains(text, "phone") {
 		t.Errorf("/readyz: %d %s", code, text)
 	}
+	l.configure(cellViews, strings.ReplaceAll(emailView, "index_users_email", "more"))
+	l.exec("CREATE TABLE more LIKE index_users_email")
+	p.reread(2) // which resumes nothing
+	l.must("wait", "--pos", l.position(), "more", "index_users_phone")
+	asker.reaches("users", "paused")
+	l.expect(emails)
+	l.expect("SELECT email FROM more", "a@x.org")
 	type line struct{ View, Did string }
 	if got := jsonLines[line](t, asker.must("resume", "--json", "users", "index_users_email")); len(got) != 2 || got[0] != (line{"users", "resumed"}) {
 		t.Errorf("%+v", got)
@@ -56,8 +63,8 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 	}
 
 	// What the running process was not told of yet is its refusal, and no wrong use.
-	l.configure(cellViews, strings.ReplaceAll(emailView, "index_users_email", "more"))
-	if r := asker.run("pause", "more"); r.code != 1 || !strings.Contains(r.errors, "SIGHUP") {
+	l.configure(cellViews, strings.ReplaceAll(emailView, "index_users_email", "another"))
+	if r := asker.run("pause", "another"); r.code != 1 || !strings.Contains(r.errors, "SIGHUP") {
 		t.Errorf("a view of the file alone: %+v", r)
 	}
 	p.stop()

@@ -39,7 +39,10 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	}
 	views, err := service.Client(cfg).Status(ctx)
 	if errors.Is(err, server.ErrNotRunning) {
-		if cfg, err = o.load(); err == nil { // now the store is asked
+		if cfg.Checkpoint.Store == "mysql" { // now a server is asked
+			cfg, err = o.load()
+		}
+		if cfg != nil {
 			views, err = service.SavedStatus(ctx, cfg)
 		}
 	}
