@@ -182,6 +182,11 @@ func TestConformance(t *testing.T) {
 			}
 		},
 	})
+	for _, v := range views {
+		if left := c.indexes(indexOf(v)); len(left) != 1 {
+			t.Errorf("of view %s there are the indexes %v in the end", v.Name, left)
+		}
+	}
 }
 
 // shown reads what the aliases show, of all views at once. After a mark, which ends a history, it searches, as a reader

@@ -1,10 +1,8 @@
 package elastic_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -395,37 +393,6 @@ func TestABlockedIndexIsTemporary(t *testing.T) {
 	}
 }
 
-func TestOutdatedPagesThroughWhatIsShown(t *testing.T) {
-	b := newBench(t, "", "profile", "users")
-	var ops []replicator.Op
-	for n := range int64(25) {
-		ops = append(ops, op(cellOf(t, "users", n), 10+n%2*10, "a", nil), op(cellOf(t, "profile", n), 30, "b", nil))
-	}
-	b.apply(ops...)
-	b.apply(reset(cellOf(t, "users", 0), replicator.NoVersion, 12))
-	found := map[replicator.Cell]bool{}
-	for after, pages := "", 0; ; pages++ {
-		cells, next, err := b.target.Outdated(t.Context(), 20, after, 10)
-		if err != nil || pages > 10 {
-			t.Fatal(pages, err)
-		}
-		for _, c := range cells {
-			found[c] = true
-		}
-		if after = next; after == "" {
-			break
-		}
-	}
-	for n := range int64(25) {
-		if want := n%2 == 0 && n > 0; found[cellOf(t, "users", n)] != want {
-			t.Errorf("cell %d: found %v", n, !want)
-		}
-	}
-	if len(found) != 12 {
-		t.Errorf("found %d cells", len(found))
-	}
-}
-
 func TestMarksTellOfTheSinksOwnViewsOnly(t *testing.T) {
 	b := newBench(t, "")
 	for views, want := range map[*replicator.View]int{b.view: 1, view("another", nil): 0} {
@@ -437,23 +404,5 @@ func TestMarksTellOfTheSinksOwnViewsOnly(t *testing.T) {
 		if err := sink.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestSearchesSeeWhatARefreshIncludes(t *testing.T) {
-	b := newBench(t, "")
-	b.do("PUT", "/"+indexOf(b.view)+"-r1/_settings", `{"index.refresh_interval": "-1"}`)
-	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
-	if err := b.target.(replicator.Refresher).Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	status, answer := b.ask(http.MethodGet, "/"+indexOf(b.view)+"/_search", "")
-	var result struct {
-		Hits struct {
-			Hits []json.RawMessage `json:"hits"`
-		} `json:"hits"`
-	}
-	if err := json.Unmarshal(answer, &result); err != nil || len(result.Hits.Hits) != 1 {
-		t.Errorf("%d %s", status, answer)
 	}
 }

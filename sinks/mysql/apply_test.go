@@ -174,77 +174,6 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 	})
 }
 
-func TestSweeperFindsWhatNobodyPutThere(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		db, dsn := database(t, s,
-			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))",
-			"CREATE TABLE fav (o BIGINT, u VARCHAR(20), email VARCHAR(20), PRIMARY KEY (u, o))")
-		fav := &replicator.View{Name: "fav", Kind: "row", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "fav", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}, Fingerprint: "1"}
-		for i := range 25 {
-			exec(t, db, "INSERT INTO i VALUES ('old', ?)", fmt.Appendf(nil, "user %-11d", i))
-			exec(t, db, "INSERT INTO fav VALUES (?, ?, 'old')", i-5, fmt.Sprint("u", i%3))
-		}
-		sink := newSink(t, dsn)
-		defer sink.Close()
-		target := openTarget(t, sink, view("index", "i", "email"), fav)
-		var ops []replicator.Op
-		for i := range 10 {
-			op := userOp(i, int64(i+1), 1, "new")
-			ops = append(ops, op)
-			key, _ := replicator.MakeKey(int64(i-5), fmt.Sprint("u", i%3))
-			ops = append(ops, replicator.Op{Cell: replicator.Cell{Table: "fav", Key: key}, Version: 1, Order: int64(i + 1),
-				Values: []replicator.Value{{View: 1, Entries: []replicator.Entry{{Fields: []any{"new"}}}}}})
-		}
-		if _, err := target.Apply(t.Context(), ops); err != nil {
-			t.Fatal(err)
-		}
-		for view := range 2 {
-			found := map[replicator.Cell]bool{}
-			for after, pages := "", 0; pages == 0 || after != ""; pages++ {
-				cells, next, err := target.(replicator.Tidier).Unclaimed(t.Context(), view, after, 4)
-				if err != nil || pages > 30 {
-					t.Fatal(pages, err)
-				}
-				for _, c := range cells {
-					found[c] = true
-				}
-				after = next
-			}
-			if len(found) != 15 {
-				t.Errorf("view %d: %d cells are unclaimed", view, len(found))
-			}
-			for _, op := range ops {
-				if found[op.Cell] {
-					t.Errorf("%s is claimed", op.Cell)
-				}
-			}
-			var resets []replicator.Op
-			for c := range found {
-				resets = append(resets, replicator.Op{Cell: c, Version: replicator.NoVersion, AsOf: 50, Values: []replicator.Value{{View: view}}})
-			}
-			if _, err := target.Apply(t.Context(), resets); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, table := range []string{"i", "fav"} {
-			if n := count(t, db, table); n != 10 {
-				t.Errorf("%s has %d rows after the sweep", table, n)
-			}
-		}
-		var outdated []replicator.Cell
-		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
-			cells, next, err := target.Outdated(t.Context(), 6, after, 3)
-			if err != nil || pages > 100 {
-				t.Fatal(pages, err)
-			}
-			outdated, after = append(outdated, cells...), next
-		}
-		if len(outdated) != 10 { // orders 1 to 5, in two views; what is gone shows nothing
-			t.Errorf("%d cells are outdated", len(outdated))
-		}
-	})
-}
-
 // Lanes apply at the same time; each row and each state of the target must be what the newest op made it.
 func TestLanesApplyAtTheSameTime(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -411,23 +340,4 @@ func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The version may have been deleted while nobody read the source's log: a scan's rows would then be older than it.
-func TestACellWhoseVersionNobodyConfirmedIsOutdatedThoughItShowsNothing(t *testing.T) {
-	_, dsn := database(t, servertest.MySQL(t), "CREATE TABLE i (email VARCHAR(50), id BINARY(16) UNIQUE)")
-	sink := newSink(t, dsn)
-	defer sink.Close()
-	target := openTarget(t, sink, view("index", "i", "email"))
-	known, gone := userOp(1, 5, 1), userOp(2, 5, 1)
-	gone.Version, gone.Order, gone.AsOf = replicator.NoVersion, 0, 5
-	if _, err := target.Apply(t.Context(), []replicator.Op{known, gone}); err != nil {
-		t.Fatal(err)
-	}
-	for before, want := range map[int64]int{5: 0, 6: 1} {
-		cells, _, err := target.Outdated(t.Context(), before, "", 10)
-		if err != nil || len(cells) != want || want == 1 && cells[0] != known.Cell {
-			t.Errorf("before %d: %v, %v", before, cells, err)
-		}
-	}
 }

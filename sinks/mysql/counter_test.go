@@ -344,27 +344,6 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 	})
 }
 
-func TestCounterIsRebuiltInAShadow(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)")
-		sink := newSink(t, dsn)
-		defer sink.Close()
-		live := openTarget(t, sink, counter("c"))
-		applyAll(t, live, amountOp(1, 1, "Kyiv", int64(5)))
-		exec(t, db, "UPDATE c SET amount = 77")
-		shadow := openTarget(t, sink, sink.Shadow(counter("c")))
-		applyAll(t, live, amountOp(2, 1, "Kyiv", int64(1)))
-		expectSums(t, db, "c", map[string]string{"Kyiv": "78"})
-		applyAll(t, shadow, amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Kyiv", int64(1)))
-		if err := sink.Swap(t.Context(), "", []*replicator.View{counter("c")}); err != nil {
-			t.Fatal(err)
-		}
-		expectSums(t, db, "c", map[string]string{"Kyiv": "6"})
-		applyAll(t, openTarget(t, sink, counter("c")), amountOp(2, 2, "Kyiv", int64(2)))
-		expectSums(t, db, "c", map[string]string{"Kyiv": "7"})
-	})
-}
-
 // Connections are killed at any place of a batch; what was applied without an error counts, and counts once.
 func TestCounterIsExactWhenConnectionsAreKilled(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

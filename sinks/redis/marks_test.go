@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"reflect"
 	"testing"
 	"time"
 
@@ -28,9 +27,6 @@ func TestLossShowsInTheMarks(t *testing.T) {
 			}
 			wait(t, "the server answers", func() error { return f.sink.rdb.Ping(t.Context()).Err() })
 		},
-		"an older state": func(t *testing.T, f *fixture) {
-			setMark(t, f.rdb, false, "", v.Name, &replicator.Standing{Position: at(5)})
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, v)
@@ -42,26 +38,6 @@ func TestLossShowsInTheMarks(t *testing.T) {
 				t.Errorf("Mark returns %v, want that data was lost", err)
 			}
 		})
-	}
-}
-
-func TestAMarkNeverFalls(t *testing.T) {
-	v := view("s", "index", "s:{a}")
-	f := open(t, v)
-	other := f.open(t, v)
-	mark := func(target replicator.Target, order int64, fill map[string]replicator.Progress) {
-		t.Helper()
-		at := replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprint(order)}, Fill: fill}
-		if err := target.Mark(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mark(f.target, 9007199254740993, nil)
-	mark(other, 9007199254740992, map[string]replicator.Progress{"t": {Rows: 1}})
-	got, err := f.sink.Marks(t.Context(), "")
-	want := replicator.Mark{View: "s", Fingerprint: "1", Standing: replicator.Standing{Position: replicator.Position{Order: 9007199254740993, Token: "9007199254740993"}}}
-	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], want) {
-		t.Errorf("the mark is %v (%v), want %v", got, err, want)
 	}
 }
 
@@ -87,58 +63,20 @@ func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// A view that is forgotten, or redefined, is filled anew from nothing that is known, and what stood there before is
-// taken back.
-func TestAForgottenViewIsFilledAnew(t *testing.T) {
-	for name, again := range map[string]func(t *testing.T, f *fixture, v *replicator.View) *replicator.View{
-		"forgotten": func(t *testing.T, f *fixture, v *replicator.View) *replicator.View {
-			if err := f.sink.Forget(t.Context(), v.Name); err != nil {
-				t.Fatal(err)
-			}
-			return v
-		},
-		"redefined": func(_ *testing.T, _ *fixture, v *replicator.View) *replicator.View {
-			other := *v
-			other.Fingerprint = "2"
-			return &other
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := view("c", "counter", "c:{a}", "n")
-			f := open(t, v)
-			a, b := cellOf(t, "cell", "users", "a"), cellOf(t, "cell", "users", "b")
-			five := replicator.Entry{Key: "c", Fields: []any{int64(5)}}
-			apply(t, f.target, put(a, 10, five), put(b, 10, five))
-			target := f.open(t, again(t, f, v))
-			if versions, err := target.Versions(t.Context(), []replicator.Cell{a}); err != nil || versions[0] != replicator.NoVersion {
-				t.Errorf("the version is %v (%v), want none", versions, err)
-			}
-			apply(t, target, put(a, 3, five)) // older than what it was: nothing of that is known
-			if got := f.cli(t, "GET", "c"); got != "10" {
-				t.Errorf("the counter shows %s, want 10", got)
-			}
-			var found []replicator.Cell
-			for after := ""; ; {
-				cells, next, err := target.Outdated(t.Context(), 2, after, 10)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found = append(found, cells...)
-				if after = next; after == "" {
-					break
-				}
-			}
-			if len(found) != 1 || found[0] != b {
-				t.Errorf("outdated are %v, want %v", found, b)
-			}
-			apply(t, target, replicator.Op{Cell: b, Version: replicator.NoVersion, AsOf: 20, Values: []replicator.Value{{}}})
-			if got := f.cli(t, "GET", "c"); got != "5" {
-				t.Errorf("the counter shows %s, want 5", got)
-			}
-			if _, err := f.target.Apply(t.Context(), []replicator.Op{put(a, 11, five)}); err == nil {
-				t.Error("a target of the earlier generation goes on writing")
-			}
-		})
+// What is known of a view that was forgotten, or redefined, belongs to another generation than what an open target knows.
+func TestATargetOfAnEarlierGenerationWritesNothing(t *testing.T) {
+	v := view("c", "counter", "c:{a}", "n")
+	f := open(t, v)
+	cell, five := cellOf(t, "cell", "users", "a"), replicator.Entry{Key: "c", Fields: []any{int64(5)}}
+	apply(t, f.target, put(cell, 10, five))
+	redefined := *v
+	redefined.Fingerprint = "2"
+	apply(t, f.open(t, &redefined), put(cell, 3, five))
+	if _, err := f.target.Apply(t.Context(), []replicator.Op{put(cell, 11, five)}); err == nil {
+		t.Error("a target of the earlier generation goes on writing")
+	}
+	if got := f.cli(t, "GET", "c"); got != "5" {
+		t.Errorf("the counter shows %s, want 5", got)
 	}
 }
 

@@ -230,85 +230,6 @@ func TestAnotherTypeAtTheKeyIsRejected(t *testing.T) {
 	}
 }
 
-func TestWhatWasChangedByHandIsPutRightByALookOrARewrite(t *testing.T) {
-	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"), view("s", "index", "s:{a}"),
-		view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n")}
-	unique := view("u", "index", "u:{a}")
-	unique.Settings = Settings{Unique: true}
-	members := view("m", "index", "m:{a}")
-	members.Member = "{a}"
-	views = append(views, unique, members)
-	f := open(t, views...)
-	differences := func(op replicator.Op) map[string]replicator.DifferenceKind {
-		t.Helper()
-		found, err := f.target.Compare(t.Context(), []replicator.Op{op})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kinds := map[string]replicator.DifferenceKind{}
-		for _, d := range found {
-			kinds[views[d.View].Name] = d.Kind
-		}
-		return kinds
-	}
-	op := replicator.Op{Cell: cellOf(t, "cell", "users", "x"), Version: 1, Order: 1}
-	for i, v := range views {
-		op.Values = append(op.Values, replicator.Value{View: i, Entries: []replicator.Entry{{Key: v.Name, Fields: []any{int64(7)}}}})
-	}
-	op.Values[len(views)-1].Entries[0].Member = "y"
-	if got := differences(op); len(got) != len(views) || got["h"] != replicator.Missing || got["z"] != replicator.Missing {
-		t.Errorf("of what was never applied Compare says %v", got)
-	}
-	apply(t, f.target, op)
-	if got := differences(op); len(got) > 0 {
-		t.Errorf("of what was applied Compare says %v", got)
-	}
-	nothing := replicator.Op{Cell: op.Cell}
-	for i := range views {
-		nothing.Values = append(nothing.Values, replicator.Value{View: i})
-	}
-	if got := differences(nothing); len(got) != len(views) || got["s"] != replicator.Extra || got["c"] != replicator.Extra {
-		t.Errorf("of a cell that is gone Compare says %v", got)
-	}
-	before := map[string]string{}
-	for _, v := range views {
-		before[v.Name] = f.rdb.Dump(t.Context(), v.Name).Val()
-	}
-	for _, spoil := range []func(){
-		func() { f.rdb.Del(t.Context(), "h", "j", "s", "c", "z", "u", "m") },
-		func() {
-			f.rdb.HSet(t.Context(), "h", "a", "spoilt")
-			f.rdb.Set(t.Context(), "j", "spoilt", 0)
-			f.rdb.SRem(t.Context(), "s", "x")
-			f.rdb.SRem(t.Context(), "m", "y")
-			f.rdb.Set(t.Context(), "u", "spoilt", 0)
-			f.rdb.Set(t.Context(), "c", "1", 0)
-			f.rdb.ZAdd(t.Context(), "z", redis.Z{Score: 1, Member: "x"})
-		},
-	} {
-		spoil()
-		if got := differences(op); len(got) != len(views) {
-			t.Errorf("of what was spoilt Compare says %v", got)
-		}
-		rewrite := op
-		rewrite.AsOf, rewrite.Order, rewrite.Rewrite = 0, op.Order+5, true
-		op.AsOf, op.Order = op.AsOf+10, op.Order+10
-		for i, name := range []string{"a rewrite", "a look"} {
-			apply(t, f.target, []replicator.Op{rewrite, op}[i])
-			if got := differences(op); len(got) > 0 {
-				t.Errorf("of what was put right by %s Compare says %v", name, got)
-			}
-			for _, v := range views {
-				if got := f.rdb.Dump(t.Context(), v.Name).Val(); got != before[v.Name] {
-					t.Errorf("view %s is not as it was after %s", v.Name, name)
-				}
-			}
-			spoil()
-		}
-		apply(t, f.target, replicator.Op{Cell: op.Cell, Version: 1, AsOf: op.AsOf, Values: op.Values})
-	}
-}
-
 func TestSumsAreExactDecimals(t *testing.T) {
 	f := open(t)
 	add := redis.NewScript(library + "\nreturn add(ARGV[1], ARGV[2])")
@@ -446,19 +367,5 @@ func TestForgottenScriptsAreGivenAgain(t *testing.T) {
 	}
 	if n := f.rdb.SCard(t.Context(), "s").Val(); n != 3 {
 		t.Errorf("the set has %d members, want 3", n)
-	}
-}
-
-// The version may have been deleted while nobody read the source's log: a scan's rows would then be older than it.
-func TestACellWhoseVersionNobodyConfirmedIsOutdatedThoughItShowsNothing(t *testing.T) {
-	v := view("s", "index", "s:{a}")
-	f := open(t, v)
-	known, gone := cellOf(t, "cell", "users", "known"), cellOf(t, "cell", "users", "gone")
-	apply(t, f.target, put(known, 5), replicator.Op{Cell: gone, Version: replicator.NoVersion, AsOf: 5, Values: []replicator.Value{{}}})
-	for before, want := range map[int64]int{5: 0, 6: 1} {
-		cells, _, err := f.target.Outdated(t.Context(), before, "", 10)
-		if err != nil || len(cells) != want || want == 1 && cells[0] != known {
-			t.Errorf("before %d: %v, %v", before, cells, err)
-		}
 	}
 }

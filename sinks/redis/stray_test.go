@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
-	"replicator/internal/servers"
 )
 
 // namesOfTests takes all keys that begin as a view's do for the view's; whose they are stands behind the colon.
@@ -33,26 +32,9 @@ func strayViews() []*replicator.View {
 }
 
 func TestStraysAreFoundAndRemovedAndNothingElseIs(t *testing.T) {
-	t.Run("one server", func(t *testing.T) {
-		f := open(t)
-		f.sink.names = namesOfTests{}
-		strays(t, f.rdb, f.open(t, strayViews()...))
-	})
-	t.Run("a cluster", func(t *testing.T) {
-		_, rdb, c := startCluster(t, servers.Redis7)
-		c.Names = namesOfTests{}
-		sink := newSink(t, c)
-		t.Cleanup(func() {
-			if err := sink.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		target, err := sink.Open(t.Context(), "", strayViews())
-		if err != nil {
-			t.Fatal(err)
-		}
-		strays(t, rdb, target)
-	})
+	f := open(t)
+	f.sink.names = namesOfTests{}
+	strays(t, f.rdb, f.open(t, strayViews()...))
 }
 
 func strays(t *testing.T, rdb redis.UniversalClient, target replicator.Target) {

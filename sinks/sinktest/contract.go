@@ -327,9 +327,10 @@ func testMarks(f *fixture) {
 		f.t.Fatalf("a mark before the view was opened: %+v", m)
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)
-	first := replicator.Position{Order: 10, Token: "first"}
-	later := replicator.Position{Order: 20, Token: "later"}
-	last := replicator.Position{Order: 30, Token: "last"}
+	const odd = 1<<53 + 1 // no float64 is that
+	first := replicator.Position{Order: odd, Token: "first"}
+	later := replicator.Position{Order: odd + 1, Token: "later"}
+	last := replicator.Position{Order: odd + 2, Token: "last"}
 	filling := func(p replicator.Position, epoch, rows int64) replicator.Standing {
 		fill := map[string]replicator.Progress{"cell": {After: fmt.Sprint("\"ü\\", rows), Rows: rows, Total: 99}, "done": {Done: true, Rows: 5}}
 		return replicator.Standing{Position: p, Fill: fill, FillFrom: 7, Epoch: epoch, Repair: epoch > 1}
@@ -338,7 +339,7 @@ func testMarks(f *fixture) {
 		return replicator.Standing{Position: p, Epoch: epoch}
 	}
 	swapped := filled(last, 2)
-	swapped.Swapped = 25
+	swapped.Swapped = odd + 1
 	for _, step := range []struct{ at, want replicator.Standing }{
 		{filling(first, 1, 8), filling(first, 1, 8)},
 		{filling(later, 1, 6), filling(later, 1, 8)},
