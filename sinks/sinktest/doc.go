@@ -24,6 +24,18 @@
 //
 // # Contract
 //
-// What a single call must do, one test each: stale and rejected ops, versions, marks, reopening, lost marks, values
-// that could not be computed, two writers at once.
+// What a single call must do, one step each, of every method, and of those of replicator.Shadower, Tidier and Refresher
+// where the sink has them. docs/sinks.md lists the steps, and what they do not cover. A step that changes what a view
+// shows by hand asks the Subject to do so (Plant, Remove); without that it is skipped.
+//
+// # What is where
+//
+//	run.go, contract.go   Run; the fixture of a step, and the steps of Apply and Mark
+//	dead.go, loss.go      dead letters; marks that fell
+//	cells.go, walk.go     cells of every view; the steps that go through pages
+//	compare.go, stray.go  comparing and repairing; what came from no cell
+//	forget.go, shadow.go  views that are filled anew; those that are rebuilt beside the live ones
+//	history.go, replica.go, source.go   the histories
+//	subject.go            what is tested, and the model of what it should hold
+//	reference.go, memory.go   the sink in memory, and what it does besides
 package sinktest
