@@ -19,7 +19,7 @@
 //   - The supervisor belongs to the goroutine of Pipeline.Run. With its parts it makes, ends, parts and joins runs
 //     (composition) and takes rebuilds through their life (due, rebuilder, swapper). What others ask of it (Pause,
 //     Rebuild, …) is queued.
-//   - What all goroutines of a pipeline share (runs, rebuilds, stopped, shown, …) guards itself by a mutex.
+//   - What all goroutines of a pipeline share (runs, rebuilds, stopped, shown, …) guards itself.
 //   - A run is a set of views that share a reader; its goroutine opens one session after another until it is ended. How
 //     far its views are outlives sessions (group).
 //   - A session lives until its first error. It owns its goroutines (one reader, one that fills, one that checks dead

@@ -146,8 +146,8 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 // errChanged: the view's definition changed, and it is to be rebuilt.
 var errChanged = errors.New("its definition changed")
 
-// resumeAt is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged if
-// it has to be rebuilt.
+// resumeAt is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged
+// if it has to be rebuilt.
 func (p *planner) resumeAt(
 	v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark,
 ) (*replicator.Checkpoint, error) {
