@@ -68,24 +68,21 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 // mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give
 // it, too.
 func (s *Sink) mayCreate(ctx context.Context) bool {
-	rows, err := s.db.QueryContext(ctx, "SHOW GRANTS")
+	grants, err := texts(ctx, s.db, "SHOW GRANTS")
 	if err != nil {
 		return true // Open will tell
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var g string
-		if rows.Scan(&g) != nil {
-			return true
-		}
-		privileges, on, _ := strings.Cut(g, " ON ")
-		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*") || strings.Contains(on, "%")
+	for _, g := range grants {
+		privileges, on, onSome := strings.Cut(g, " ON ")
+		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(on, "%") ||
+			strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*")
 		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ") // CREATE VIEW is another one
-		if isRole := !strings.Contains(g, " ON "); isRole || everywhere && (slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, "CREATE")) {
+		some := slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, "CREATE")
+		if isRole := !onSome; isRole || everywhere && some {
 			return true
 		}
 	}
-	return rows.Err() != nil
+	return false
 }
 
 // inShard names the sink's shard, where it is one of several.

@@ -107,26 +107,18 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 	for i, w := range wanted {
 		args[i] = w
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN ("+placeholders(len(args))+")", args...)
+	there, err := texts(ctx, s.db, "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN ("+
+		placeholders(len(args))+")", args...)
 	if err != nil {
 		return "", "", classify(err, "asking for the server's collations")
 	}
-	defer rows.Close()
-	there := map[string]bool{}
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return "", "", err
-		}
-		there[name] = true
-	}
 	for _, collation := range wanted {
-		if there[collation] {
+		if slices.Contains(there, collation) {
 			set, _, _ := strings.Cut(collation, "_")
-			return set, collation, rows.Err()
+			return set, collation, nil
 		}
 	}
-	return "utf8mb4", "utf8mb4_bin", rows.Err()
+	return "utf8mb4", "utf8mb4_bin", nil
 }
 
 // origins are the columns of a source's tables, asked for once.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,25 +22,15 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 		cells, next, err := t.heldInLedger(ctx, k, after, limit)
 		return cells, next, classify(err, doing)
 	}
-	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
+	found, next, err := t.pageKeys(ctx, k, after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
-	}
-	keys, next, err := t.pageKeys(ctx, k, after, limit)
-	if err != nil {
-		return nil, "", classify(err, doing)
-	}
-	found := make([]replicator.Key, len(keys))
-	for i, values := range keys {
-		if found[i], err = k.sourceKey(values, kinds); err != nil {
-			return nil, "", fmt.Errorf("%s: %w", doing, err)
-		}
 	}
 	theirs, err := t.elsewhere(ctx, k, found)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	cells := make([]replicator.Cell, 0, len(keys))
+	cells := make([]replicator.Cell, 0, len(found))
 	for i, key := range found {
 		if !theirs[i] {
 			cells = append(cells, replicator.Cell{Table: k.view.From[0].Table, Key: key, Column: k.view.From[0].Column})
@@ -53,7 +42,7 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 // elsewhere reports of each key whether it is for another source's target to tell of: what only that knows; and what
 // none knows, which the first tells of.
 func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
-	owners, err := t.owners(ctx, k.view.Name)
+	owners, err := ownersOf(ctx, t.sink.db, k.view.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -210,35 +199,14 @@ func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]c
 
 // readHeld reads what the view's table holds of the expected keys, in the form that values are bound in.
 func (t *Target) readHeld(ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation) (map[string][]row, error) {
-	held := map[string][]row{}
-	list := selectList(append(slices.Clone(k.keys), k.fields...))
-	for len(expected) > 0 {
-		n := min(len(expected), maxList)
-		var args []any
-		for _, e := range expected[:n] {
-			args = append(args, e.key...)
-		}
-		expected = expected[n:]
-		rows, err := tx.QueryContext(ctx, "SELECT "+list+" FROM "+k.table+" WHERE "+oneOf(k.keys, n), args...)
-		if err != nil {
-			return nil, err
-		}
-		if err := k.collect(rows, held); err != nil {
-			return nil, err
-		}
-	}
-	return held, nil
-}
-
-func (k *keeper) collect(rows *sql.Rows, held map[string][]row) error {
-	defer rows.Close()
 	columns := append(slices.Clone(k.keys), k.fields...)
 	texts := make([]sql.NullString, len(columns))
 	into := make([]any, len(columns))
 	for i := range texts {
 		into[i] = &texts[i]
 	}
-	for rows.Next() {
+	held := map[string][]row{}
+	scan := func(rows *sql.Rows) error {
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
@@ -250,8 +218,19 @@ func (k *keeper) collect(rows *sql.Rows, held map[string][]row) error {
 		}
 		id := string(appendRows(nil, []row{values[:len(k.keys)]}))
 		held[id] = append(held[id], values[len(k.keys):])
+		return nil
 	}
-	return rows.Err()
+	for some := range slices.Chunk(expected, maxList) {
+		var args []any
+		for _, e := range some {
+			args = append(args, e.key...)
+		}
+		err := eachRow(ctx, tx, scan, "SELECT "+selectList(columns)+" FROM "+k.table+" WHERE "+oneOf(k.keys, len(some)), args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
 }
 
 // entries are rows for people.

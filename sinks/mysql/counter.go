@@ -186,14 +186,12 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 
 // onGroups executes a statement that ends in a condition for each of the groups.
 func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
-	for len(groups) > 0 {
-		n := min(len(groups), maxList)
+	for some := range slices.Chunk(groups, maxList) {
 		w.args = w.args[:0]
-		for _, g := range groups[:n] {
+		for _, g := range some {
 			w.args = append(w.args, g...)
 		}
-		groups = groups[n:]
-		if err := w.exec(statement+oneOf(k.group(), n), k); err != nil {
+		if err := w.exec(statement+oneOf(k.group(), len(some)), k); err != nil {
 			return err
 		}
 	}
@@ -205,18 +203,16 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 // end, and wait for every row that another lane holds.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
-	for len(groups) > 0 {
-		n := min(len(groups), maxList)
+	for some := range slices.Chunk(groups, maxList) {
 		var args []any
-		for _, g := range groups[:n] {
+		for _, g := range some {
 			args = append(args, g...)
 		}
-		groups = groups[n:]
-		some, err := readSums(w.ctx, w.tx, k, " WHERE "+k.amount().quoted+" = 0 AND "+oneOf(k.group(), n), args)
+		found, err := readSums(w.ctx, w.tx, k, " WHERE "+k.amount().quoted+" = 0 AND "+oneOf(k.group(), len(some)), args)
 		if err != nil {
 			return &viewError{view: k.place, err: err}
 		}
-		zeroes = append(zeroes, some...)
+		zeroes = append(zeroes, found...)
 	}
 	for _, r := range zeroes {
 		w.args = append(w.args[:0], r[:len(r)-1]...)

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"strconv"
 	"strings"
 
@@ -24,25 +25,19 @@ func (t *Target) dead(ctx context.Context, k *keeper, after string, limit int) (
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell FROM "+deadTable+" WHERE view = ? AND "+beyondCell+
-		" ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), k.id, last.Entity, last.Entity, last.Cell)
-	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = eachRow(ctx, t.sink.db, func(rows *sql.Rows) error {
 		if err := rows.Scan(&last.Entity, &last.Cell); err != nil {
-			return nil, "", err
+			return err
 		}
 		c, err := last.cell(t.source)
-		if err != nil {
-			return nil, "", err
-		}
-		if cells = append(cells, c); len(cells) == limit {
-			next = judge.Cursor(last)
-		}
+		cells = append(cells, c)
+		return err
+	}, "SELECT entity, cell FROM "+deadTable+" WHERE view = ? AND "+beyondCell+" ORDER BY entity, cell LIMIT "+strconv.Itoa(limit),
+		k.id, last.Entity, last.Entity, last.Cell)
+	if err == nil && len(cells) == limit {
+		next = judge.Cursor(last)
 	}
-	return cells, next, rows.Err()
+	return cells, next, err
 }
 
 // writeDead makes the table of the dead say what the items' states do. Of the dead themselves it does so whatever it
@@ -97,14 +92,4 @@ func (s *Sink) forgetDead(ctx context.Context, retired map[uint32]bool) error {
 	}
 	_, err := s.db.ExecContext(ctx, "DELETE FROM "+deadTable+" WHERE view IN ("+placeholders(len(ids))+")", ids...)
 	return classify(err, "table "+deadTable)
-}
-
-// Dead implements replicator.Target.
-func (t *shardedTarget) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
-		if t.local[shard][view] == absent {
-			return nil, "", nil
-		}
-		return t.shards[shard].Dead(ctx, t.local[shard][view], after, limit)
-	})
 }

@@ -37,7 +37,7 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 		{"foreign key of another table", "SELECT DISTINCT CONSTRAINT_NAME FROM information_schema.KEY_COLUMN_USAGE " +
 			"WHERE REFERENCED_TABLE_SCHEMA = ? AND REFERENCED_TABLE_NAME = ? ORDER BY 1"},
 	} {
-		names, err := s.texts(ctx, of.query, sh.database, sh.table)
+		names, err := texts(ctx, s.db, of.query, sh.database, sh.table)
 		if err != nil {
 			return "", classify(err, fmt.Sprintf("view %s: looking for what else table %s has", v.Name, sh.name()))
 		}
@@ -49,22 +49,4 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 		return "", nil
 	}
 	return fmt.Sprintf("table %s has what is not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
-}
-
-// texts are the values that a query of one column gives.
-func (s *Sink) texts(ctx context.Context, query string, args ...any) ([]string, error) {
-	rows, err := s.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []string
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		all = append(all, text)
-	}
-	return all, rows.Err()
 }

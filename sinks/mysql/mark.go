@@ -121,22 +121,16 @@ func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (map[uint32]storedMa
 	for i, k := range t.kept {
 		ids[i] = int64(k.id)
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT id, mark_order, mark_token, phase FROM "+viewsTable+
-		" WHERE name IS NOT NULL AND id IN ("+placeholders(len(ids))+") ORDER BY id FOR UPDATE", ids...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	found := map[uint32]storedMark{}
-	for rows.Next() {
+	err := eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var id uint32
 		var m storedMark
-		if err := rows.Scan(&id, &m.order, &m.token, &m.phase); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&id, &m.order, &m.token, &m.phase)
 		found[id] = m
-	}
-	return found, rows.Err()
+		return err
+	}, "SELECT id, mark_order, mark_token, phase FROM "+viewsTable+
+		" WHERE name IS NOT NULL AND id IN ("+placeholders(len(ids))+") ORDER BY id FOR UPDATE", ids...)
+	return found, err
 }
 
 // lost is err, or what really happened where marks are missed because another replicator swapped in rebuilt views:

@@ -97,25 +97,14 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 	for _, t := range tables {
 		args = append(args, t)
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME IN ("+
+	names, err := texts(ctx, s.db, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME IN ("+
 		placeholders(len(tables))+")", args...)
-	if err != nil {
-		return nil, classify(err, "looking for tables")
-	}
-	defer rows.Close()
 	found := map[string]bool{}
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
+	for _, name := range names {
 		found[name] = true
 	}
-	return found, classify(rows.Err(), "looking for tables")
+	return found, classify(err, "looking for tables")
 }
-
-// placeholders are those of n values.
-func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
 // register gives the view its id and salt: those it has, if it is known by this fingerprint. emptied says that a
 // counter's table was emptied for it, which raises the epoch.
@@ -154,11 +143,6 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 	return false, errors.New("another replicator with another definition of the view registers it at the same time")
 }
 
-// execer is a pool or a transaction.
-type execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
 func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keeper) error {
 	salt := make([]byte, 16)
 	rand.Read(salt)
@@ -170,20 +154,14 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 // retiredIDs are the ids of views that were forgotten or defined anew. What states say of them is dropped when they are
 // written next.
 func retiredIDs(ctx context.Context, q querier) (map[uint32]bool, error) {
-	rows, err := q.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name IS NULL")
-	if err != nil {
-		return nil, classify(err, "table "+viewsTable)
-	}
-	defer rows.Close()
 	ids := map[uint32]bool{}
-	for rows.Next() {
+	err := eachRow(ctx, q, func(rows *sql.Rows) error {
 		var id uint32
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&id)
 		ids[id] = true
-	}
-	return ids, classify(rows.Err(), "table "+viewsTable)
+		return err
+	}, "SELECT id FROM "+viewsTable+" WHERE name IS NULL")
+	return ids, classify(err, "table "+viewsTable)
 }
 
 // Marks implements replicator.Sink.
@@ -191,26 +169,22 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	if err := s.completeSwaps(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
+	var found []replicator.Mark
+	err := eachRow(ctx, s.db, func(rows *sql.Rows) error {
+		var m replicator.Mark
+		var stored storedMark
+		if err := rows.Scan(&m.View, &m.Fingerprint, &stored.order, &stored.token, &stored.phase); err != nil {
+			return err
+		}
+		m.Standing, m.Err = stored.standing()
+		found = append(found, m)
+		return nil
+	}, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
 		" WHERE source = ? AND name IS NOT NULL ORDER BY id", source)
 	if is(err, noTable, noDatabase) {
 		return nil, nil // nothing was ever kept here, or all of it is gone
 	}
-	if err != nil {
-		return nil, classify(err, "table "+viewsTable)
-	}
-	defer rows.Close()
-	var found []replicator.Mark
-	for rows.Next() {
-		var m replicator.Mark
-		var stored storedMark
-		if err := rows.Scan(&m.View, &m.Fingerprint, &stored.order, &stored.token, &stored.phase); err != nil {
-			return nil, err
-		}
-		m.Standing, m.Err = stored.standing()
-		found = append(found, m)
-	}
-	return found, classify(rows.Err(), "table "+viewsTable)
+	return found, classify(err, "table "+viewsTable)
 }
 
 // Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id:

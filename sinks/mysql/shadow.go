@@ -267,24 +267,18 @@ func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
 }
 
 func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT id, source, name, target FROM "+viewsTable+" WHERE phase = ? AND name IS NOT NULL ORDER BY id", phaseSwapping)
+	var begun []swapping
+	err := eachRow(ctx, s.db, func(rows *sql.Rows) error {
+		var b swapping
+		err := rows.Scan(&b.id, &b.source, &b.name, &b.table)
+		b.name = strings.TrimSuffix(b.name, replicator.ShadowSuffix)
+		begun = append(begun, b)
+		return err
+	}, "SELECT id, source, name, target FROM "+viewsTable+" WHERE phase = ? AND name IS NOT NULL ORDER BY id", phaseSwapping)
 	if is(err, noTable, noDatabase) {
 		return nil, nil // nothing was ever kept here
 	}
-	if err != nil {
-		return nil, classify(err, "table "+viewsTable)
-	}
-	defer rows.Close()
-	var begun []swapping
-	for rows.Next() {
-		var b swapping
-		if err := rows.Scan(&b.id, &b.source, &b.name, &b.table); err != nil {
-			return nil, err
-		}
-		b.name = strings.TrimSuffix(b.name, replicator.ShadowSuffix)
-		begun = append(begun, b)
-	}
-	return begun, classify(rows.Err(), "table "+viewsTable)
+	return begun, classify(err, "table "+viewsTable)
 }
 
 // renaming is a table that takes another name; both are quoted.
@@ -365,18 +359,6 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 		}
 	}
 	return nil
-}
-
-// transaction runs do in a transaction.
-func (s *Sink) transaction(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := do(tx); err != nil {
-		return rollback(tx, err)
-	}
-	return tx.Commit()
 }
 
 // errSwapped: the views were swapped, or are being swapped, since the target was opened; or a counter was begun anew.

@@ -105,35 +105,32 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 }
 
 func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
-	rows, err := tx.QueryContext(ctx, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'YES', COALESCE(CHARACTER_MAXIMUM_LENGTH, 0),
-		COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0), COALESCE(DATETIME_PRECISION, 0),
-		COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''), COLUMN_DEFAULT IS NOT NULL, EXTRA
-		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`, sh.database, sh.table)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return eachRow(ctx, tx, func(rows *sql.Rows) error {
 		c := &column{}
 		var hasDefault bool
 		var extra string
-		if err := rows.Scan(&c.name, &c.typ, &c.declared, &c.nullable, &c.chars, &c.bytes, &c.precision, &c.scale, &c.fraction,
-			&c.charset, &c.collation, &hasDefault, &extra); err != nil {
-			return err
-		}
+		err := rows.Scan(&c.name, &c.typ, &c.declared, &c.nullable, &c.chars, &c.bytes, &c.precision, &c.scale, &c.fraction,
+			&c.charset, &c.collation, &hasDefault, &extra)
 		extra = strings.ToLower(extra)
+		byDefault := strings.Contains(extra, "default_generated")
 		c.quoted = sqlname.Quote(c.name)
 		c.typ = strings.ToLower(c.typ)
 		c.unsigned = strings.Contains(strings.ToLower(c.declared), "unsigned")
 		c.auto = strings.Contains(extra, "auto_increment")
-		c.generated = strings.Contains(extra, "generated") && !strings.Contains(extra, "default_generated") || strings.Contains(extra, "virtual") || strings.Contains(extra, "persistent")
-		c.optional = c.nullable || hasDefault || c.auto || c.generated || strings.Contains(extra, "default_generated")
+		c.generated = strings.Contains(extra, "generated") && !byDefault || strings.Contains(extra, "virtual") ||
+			strings.Contains(extra, "persistent")
+		c.optional = c.nullable || hasDefault || c.auto || c.generated || byDefault
 		if c.typ == "enum" || c.typ == "set" {
 			c.members = members(c.declared)
 		}
 		sh.columns = append(sh.columns, c)
-	}
-	return rows.Err()
+		return err
+	}, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'YES', COALESCE(CHARACTER_MAXIMUM_LENGTH, 0),
+		COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0),
+		COALESCE(DATETIME_PRECISION, 0), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
+		COLUMN_DEFAULT IS NOT NULL, EXTRA
+		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`,
+		sh.database, sh.table)
 }
 
 // readJSONChecks finds MariaDB's JSON columns: LONGTEXT with a CHECK that the server adds.
@@ -145,34 +142,19 @@ func (s *Sink) readJSONChecks(ctx context.Context, tx *sql.Tx, sh *shape) error 
 	if err != nil || !srv.isMariaDB() {
 		return err
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ?",
-		sh.database, sh.table)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var clause string
-		if err := rows.Scan(&clause); err != nil {
-			return err
-		}
-		for _, c := range sh.columns {
-			if c.typ == "longtext" && strings.EqualFold(clause, "json_valid("+c.quoted+")") {
-				c.typ, c.textual = "json", true
-			}
+	clauses, err := texts(ctx, tx, "SELECT CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS "+
+		"WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ?", sh.database, sh.table)
+	for _, c := range sh.columns {
+		isJSON := func(clause string) bool { return strings.EqualFold(clause, "json_valid("+c.quoted+")") }
+		if c.typ == "longtext" && slices.ContainsFunc(clauses, isJSON) {
+			c.typ, c.textual = "json", true
 		}
 	}
-	return rows.Err()
+	return err
 }
 
 func (s *Sink) readIndexes(ctx context.Context, tx *sql.Tx, sh *shape) error {
-	rows, err := tx.QueryContext(ctx, `SELECT INDEX_NAME, NON_UNIQUE, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL FROM information_schema.STATISTICS
-		WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX`, sh.database, sh.table)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var name string
 		var nonUnique bool
 		var p part
@@ -185,8 +167,10 @@ func (s *Sink) readIndexes(ctx context.Context, tx *sql.Tx, sh *shape) error {
 			last++
 		}
 		sh.indexes[last].parts = append(sh.indexes[last].parts, p)
-	}
-	return rows.Err()
+		return nil
+	}, `SELECT INDEX_NAME, NON_UNIQUE, COALESCE(COLUMN_NAME, ''), SUB_PART IS NOT NULL
+		FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME, SEQ_IN_INDEX`,
+		sh.database, sh.table)
 }
 
 // keep finds out how a view is kept in its table, and refuses a table in which it can't be.

@@ -94,18 +94,10 @@ func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error 
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }
 
-// Unclaimed implements replicator.Tidier.
-func (t *shardedTarget) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
-		if t.local[shard][view] == absent {
-			return nil, "", nil
-		}
-		return t.shards[shard].Unclaimed(ctx, t.local[shard][view], after, limit)
-	})
-}
-
 // Outdated implements replicator.Target.
-func (t *shardedTarget) Outdated(ctx context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
+func (t *shardedTarget) Outdated(
+	ctx context.Context, before int64, after string, limit int,
+) ([]replicator.Cell, string, error) {
 	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.shards[shard] == nil {
 			return nil, "", nil
@@ -116,16 +108,38 @@ func (t *shardedTarget) Outdated(ctx context.Context, before int64, after string
 
 // Held implements replicator.Target.
 func (t *shardedTarget) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.pageCells(ctx, (*Target).Held, view, after, limit)
+}
+
+// Dead implements replicator.Target.
+func (t *shardedTarget) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.pageCells(ctx, (*Target).Dead, view, after, limit)
+}
+
+// Unclaimed implements replicator.Tidier.
+func (t *shardedTarget) Unclaimed(
+	ctx context.Context, view int, after string, limit int,
+) ([]replicator.Cell, string, error) {
+	return t.pageCells(ctx, (*Target).Unclaimed, view, after, limit)
+}
+
+// pageCells pages through what a method says of a view, in each shard that the view lives in.
+func (t *shardedTarget) pageCells(
+	ctx context.Context, of func(*Target, context.Context, int, string, int) ([]replicator.Cell, string, error),
+	view int, after string, limit int,
+) ([]replicator.Cell, string, error) {
 	return page(t, after, func(shard int, after string) ([]replicator.Cell, string, error) {
 		if t.local[shard][view] == absent {
 			return nil, "", nil
 		}
-		return t.shards[shard].Held(ctx, t.local[shard][view], after, limit)
+		return of(t.shards[shard], ctx, t.local[shard][view], after, limit)
 	})
 }
 
 // Strays implements replicator.Tidier.
-func (t *shardedTarget) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
+func (t *shardedTarget) Strays(
+	ctx context.Context, view int, after string, limit int,
+) ([]replicator.Stray, string, error) {
 	return page(t, after, func(shard int, after string) (strays []replicator.Stray, next string, err error) {
 		if t.local[shard][view] == absent {
 			return nil, "", nil

@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"math"
@@ -67,9 +66,13 @@ type comparedGroup struct {
 // wrongSumsIn compares the ledger, of all sources, with the table, from the beginning of a span as far as the bound
 // allows. It returns where it ended.
 func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64) (wrong []wrongSum, end uint64, err error) {
-	c := &comparison{span: s, k: k, q: tx, groups: map[string]*comparedGroup{}, most: most}
-	if c.ids, err = idsOf(ctx, tx, k.view.Name); err != nil {
+	c := &comparison{span: s, k: k, q: tx, ids: map[uint32]bool{}, groups: map[string]*comparedGroup{}, most: most}
+	owners, err := ownersOf(ctx, tx, k.view.Name)
+	if err != nil {
 		return nil, 0, err
+	}
+	for _, o := range owners {
+		c.ids[o.id] = true
 	}
 	last := len(k.fields) - 1
 	err = eachSum(ctx, tx, k, "SELECT 0, "+selectList(k.fields)+" FROM "+k.table, nil, func(_ int, r row) {
@@ -124,19 +127,17 @@ func (c *comparison) addLedger(ctx context.Context) error {
 	for {
 		var strangers []row
 		n := 0
-		query, args := "SELECT entity, cell, state FROM "+stateTable, []any(nil)
+		condition, args := "TRUE", []any(nil)
 		if entity != nil {
-			query += " WHERE entity >= ? AND (entity > ? OR cell > ?)"
-			args = []any{entity, entity, cell}
+			condition, args = beyondCell, []any{entity, entity, cell}
 		}
-		query += " ORDER BY entity, cell LIMIT " + strconv.Itoa(statesRead)
-		err := eachState(ctx, c.q, query, args, func(e, id []byte, state cellState) error {
+		err := eachState(ctx, c.q, func(e, id []byte, state cellState) error {
 			n++
 			entity, cell = append(entity[:0], e...), append(cell[:0], id...)
 			some, err := c.add(state)
 			strangers = append(strangers, some...)
 			return err
-		})
+		}, condition+" ORDER BY entity, cell LIMIT "+strconv.Itoa(statesRead), args...)
 		if err != nil {
 			return err
 		}
@@ -147,28 +148,6 @@ func (c *comparison) addLedger(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-func eachState(ctx context.Context, q querier, query string, args []any, f func(entity, cell []byte, state cellState) error) error {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var entity, cell, blob sql.RawBytes
-		if err := rows.Scan(&entity, &cell, &blob); err != nil {
-			return err
-		}
-		state, err := parseState(string(blob))
-		if err != nil {
-			return fmt.Errorf("table %s: %w", stateTable, err)
-		}
-		if err := f(entity, cell, state); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }
 
 // add adds what a cell contributes to known groups, and returns the rest. Where no column is compared by a collation, a
@@ -282,18 +261,13 @@ func (c *comparison) wrong() (wrong []wrongSum) {
 // eachSum gives f the rows of a counter's table that a query selects behind a number, in the form that they are bound
 // in.
 func eachSum(ctx context.Context, q querier, k *keeper, query string, args []any, f func(n int, r row)) error {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var n int
 	texts := make([]sql.NullString, len(k.fields))
 	into := []any{&n}
 	for i := range texts {
 		into = append(into, &texts[i])
 	}
-	for rows.Next() {
+	return eachRow(ctx, q, func(rows *sql.Rows) error {
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
@@ -304,24 +278,6 @@ func eachSum(ctx context.Context, q querier, k *keeper, query string, args []any
 			}
 		}
 		f(n, values)
-	}
-	return rows.Err()
-}
-
-// idsOf are the ids that a view has, one for each source.
-func idsOf(ctx context.Context, tx *sql.Tx, name string) (map[uint32]bool, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT id FROM "+viewsTable+" WHERE name = ?", name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	ids := map[uint32]bool{}
-	for rows.Next() {
-		var id uint32
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids[id] = true
-	}
-	return ids, rows.Err()
+		return nil
+	}, query, args...)
 }

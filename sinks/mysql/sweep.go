@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,23 +28,11 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 		return nil, "", nil
 	}
 	doing := "view " + k.view.Name + ": looking for entries that nobody claims"
-	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
+	found, next, err := t.pageKeys(ctx, k, after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	keys, next, err := t.pageKeys(ctx, k, after, limit)
-	if err != nil {
-		return nil, "", classify(err, doing)
-	}
-	var found []replicator.Key
-	for _, values := range keys {
-		key, err := k.sourceKey(values, kinds)
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", doing, err)
-		}
-		found = append(found, key)
-	}
-	owners, err := t.owners(ctx, k.view.Name)
+	owners, err := ownersOf(ctx, t.sink.db, k.view.Name)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
@@ -92,29 +81,30 @@ type owner struct {
 	id     uint32
 }
 
-// owners are all sources that feed the view: what another shard of the source put there is not unclaimed.
-func (t *Target) owners(ctx context.Context, view string) ([]owner, error) {
-	rows, err := t.sink.db.QueryContext(ctx, "SELECT source, id FROM "+viewsTable+" WHERE name = ?", view)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []owner
-	for rows.Next() {
+// ownersOf are all sources that feed a view: what another shard of the source put there is not unclaimed.
+func ownersOf(ctx context.Context, q querier, view string) (all []owner, err error) {
+	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var o owner
-		if err := rows.Scan(&o.source, &o.id); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&o.source, &o.id)
 		all = append(all, o)
-	}
-	return all, rows.Err()
+		return err
+	}, "SELECT source, id FROM "+viewsTable+" WHERE name = ?", view)
+	return all, err
 }
 
-// pageKeys reads the next distinct keys of a target, as texts.
-func (t *Target) pageKeys(ctx context.Context, k *keeper, after string, limit int) (keys [][]sql.NullString, next string, err error) {
-	var names []string
-	for _, c := range k.keys {
-		names = append(names, c.quoted)
+// pageKeys reads the next distinct keys of a view's table, as the source has them.
+func (t *Target) pageKeys(
+	ctx context.Context, k *keeper, after string, limit int,
+) (keys []replicator.Key, next string, err error) {
+	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
+	if err != nil {
+		return nil, "", err
+	}
+	names := make([]string, len(k.keys))
+	values := make([]sql.NullString, len(k.keys))
+	into := make([]any, len(k.keys))
+	for i, c := range k.keys {
+		names[i], into[i] = c.quoted, &values[i]
 	}
 	list := strings.Join(names, ", ")
 	where, args := "", []any(nil)
@@ -129,30 +119,22 @@ func (t *Target) pageKeys(ctx context.Context, k *keeper, after string, limit in
 		}
 		where, args = beyond(k.keys, last[0])
 	}
-	rows, err := t.sink.db.QueryContext(ctx, "SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit), args...)
-	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		values := make([]sql.NullString, len(names))
-		into := make([]any, len(names))
-		for i := range values {
-			into[i] = &values[i]
-		}
+	err = eachRow(ctx, t.sink.db, func(rows *sql.Rows) error {
 		if err := rows.Scan(into...); err != nil {
-			return nil, "", err
+			return err
 		}
-		keys = append(keys, values)
-	}
-	if len(keys) == limit {
-		last := make(row, len(names))
-		for i, v := range keys[limit-1] {
+		key, err := k.sourceKey(values, kinds)
+		keys = append(keys, key)
+		return err
+	}, "SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit), args...)
+	if err == nil && len(keys) == limit {
+		last := make(row, len(k.keys))
+		for i, v := range values {
 			last[i] = k.keys[i].place(v.String)
 		}
 		next = judge.Cursor(appendRows(nil, []row{last}))
 	}
-	return keys, next, rows.Err()
+	return keys, next, err
 }
 
 // place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its
@@ -363,34 +345,21 @@ func (t *Target) cells(ctx context.Context, from string, limit int, wanted func(
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+beyondCell+
-		" AND entity < ? ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), last.Entity, last.Entity, last.Cell, end)
-	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close()
 	n := 0
-	for rows.Next() {
-		var blob sql.RawBytes
-		if err := rows.Scan(&last.Entity, &last.Cell, &blob); err != nil {
-			return nil, "", err
+	err = eachState(ctx, t.sink.db, func(entity, cell []byte, state cellState) error {
+		n++
+		last = cellPlace{bytes.Clone(entity), bytes.Clone(cell)}
+		if !wanted(state) {
+			return nil
 		}
-		state, err := parseState(string(blob))
-		if err != nil {
-			return nil, "", fmt.Errorf("table %s: %w", stateTable, err)
-		}
-		if wanted(state) {
-			c, err := last.cell(t.source)
-			if err != nil {
-				return nil, "", err
-			}
-			cells = append(cells, c)
-		}
-		if n++; n == limit {
-			next = judge.Cursor(last)
-		}
+		c, err := last.cell(t.source)
+		cells = append(cells, c)
+		return err
+	}, beyondCell+" AND entity < ? ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), last.Entity, last.Entity, last.Cell, end)
+	if n == limit {
+		next = judge.Cursor(last)
 	}
-	return cells, next, rows.Err()
+	return cells, next, err
 }
 
 // sourceRange is where the entities of a source lie: from the first, to before the second.

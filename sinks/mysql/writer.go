@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -62,20 +61,18 @@ func (w *writer) remove(k *keeper, changes []change) error {
 // removeWhere deletes the rows whose columns hold one of the changes' keys: in each of the lists, the keys' columns or
 // what is made of them.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
-	for len(changes) > 0 {
-		n := min(len(changes), maxList)
+	for some := range slices.Chunk(changes, maxList) {
 		w.args = w.args[:0]
 		var conditions []string
 		for _, columns := range lists {
-			conditions = append(conditions, oneOf(columns, n))
-			for _, c := range changes[:n] {
+			conditions = append(conditions, oneOf(columns, len(some)))
+			for _, c := range some {
 				w.args = append(w.args, c.key...)
 			}
 		}
 		if err := w.exec("DELETE FROM "+k.table+" WHERE "+strings.Join(conditions, " AND "), k); err != nil {
 			return err
 		}
-		changes = changes[n:]
 	}
 	return nil
 }
@@ -177,21 +174,15 @@ func (w *writer) lock(partitions []int) error {
 	for i, p := range partitions {
 		list[i] = "SELECT " + strconv.Itoa(p) + " AS id"
 	}
-	rows, err := w.tx.QueryContext(w.ctx, "SELECT l.epoch FROM ("+strings.Join(list, " UNION ALL ")+") p STRAIGHT_JOIN "+locksTable+
+	var epochs []int64
+	err := eachRow(w.ctx, w.tx, func(rows *sql.Rows) error {
+		var epoch int64
+		err := rows.Scan(&epoch)
+		epochs = append(epochs, epoch)
+		return err
+	}, "SELECT l.epoch FROM ("+strings.Join(list, " UNION ALL ")+") p STRAIGHT_JOIN "+locksTable+
 		" l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE")
 	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var epochs []int64
-	for rows.Next() {
-		var epoch int64
-		if err := rows.Scan(&epoch); err != nil {
-			return err
-		}
-		epochs = append(epochs, epoch)
-	}
-	if err := rows.Err(); err != nil {
 		return err
 	}
 	if !sameEpoch(epochs, w.epoch) {
@@ -203,58 +194,53 @@ func (w *writer) lock(partitions []int) error {
 	return nil
 }
 
-// querier is a pool or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // readStates reads the states of entities: of all their cells, or only of the named ones.
 func readStates(ctx context.Context, q querier, entities []string, cells []string) (map[string]map[string]cellState, error) {
 	states := make(map[string]map[string]cellState, len(entities))
-	for len(entities) > 0 {
-		n := min(len(entities), maxList)
-		args := make([]any, 0, n+len(cells))
-		for _, e := range entities[:n] {
+	for some := range slices.Chunk(entities, maxList) {
+		args := make([]any, 0, len(some)+len(cells))
+		for _, e := range some {
 			args = append(args, []byte(e))
 		}
-		entities = entities[n:]
-		st := "SELECT entity, cell, state FROM " + stateTable + " WHERE entity IN (" + placeholders(n) + ")"
+		condition := "entity IN (" + placeholders(len(some)) + ")"
 		if len(cells) > 0 {
-			st += " AND cell IN (" + placeholders(len(cells)) + ")"
+			condition += " AND cell IN (" + placeholders(len(cells)) + ")"
 			for _, c := range cells {
 				args = append(args, []byte(c))
 			}
 		}
-		if err := readStatesInto(ctx, q, states, st, args); err != nil {
+		err := eachState(ctx, q, func(entity, cell []byte, state cellState) error {
+			of := states[string(entity)]
+			if of == nil {
+				of = map[string]cellState{}
+				states[string(entity)] = of
+			}
+			of[string(cell)] = state
+			return nil
+		}, condition, args...)
+		if err != nil {
 			return nil, err
 		}
 	}
 	return states, nil
 }
 
-func readStatesInto(ctx context.Context, q querier, states map[string]map[string]cellState, st string, args []any) error {
-	rows, err := q.QueryContext(ctx, st, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var entity, cell, blob sql.RawBytes
-	for rows.Next() {
-		if err := rows.Scan(&entity, &cell, &blob); err != nil {
+// eachState gives f the states of the cells that a condition names. The entity and the cell are valid only until it
+// returns.
+func eachState(
+	ctx context.Context, q querier, f func(entity, cell []byte, state cellState) error, condition string, args ...any,
+) error {
+	var entity, cell, stored sql.RawBytes
+	return eachRow(ctx, q, func(rows *sql.Rows) error {
+		if err := rows.Scan(&entity, &cell, &stored); err != nil {
 			return err
 		}
-		state, err := parseState(string(blob))
+		state, err := parseState(string(stored))
 		if err != nil {
 			return fmt.Errorf("table %s: %w", stateTable, err)
 		}
-		of := states[string(entity)]
-		if of == nil {
-			of = map[string]cellState{}
-			states[string(entity)] = of
-		}
-		of[string(cell)] = state
-	}
-	return rows.Err()
+		return f(entity, cell, state)
+	}, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+condition, args...)
 }
 
 // writeStates stores the states of cells that changed.
@@ -279,12 +265,4 @@ func (w *writer) writeStates(changed []*item) error {
 		changed = changed[n:]
 	}
 	return nil
-}
-
-// rollback gives the transaction up. The connection may be gone already.
-func rollback(tx *sql.Tx, err error) error {
-	if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) && err == nil {
-		return rerr
-	}
-	return err
 }
