@@ -269,8 +269,8 @@ func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]
 	}
 }
 
-// changes finds the keys whose contributions to a view changed: those whose digest did, those that the view sees for the
-// first time, and those that were looked at in full, because a repair writes what the state says is there already.
+// changes finds the keys whose contributions to a view changed: those whose digest did, those that the view sees for
+// the first time, and those that were looked at in full, because a repair writes what the state says is there already.
 func (t *Target) changes(k *keeper, items []*item, states map[string]map[string]cellState) ([]change, error) {
 	if k.ledger {
 		return ledgerChanges(k, items)

@@ -34,12 +34,14 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	var flush int
 	if err := s.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit").Scan(&flush); err == nil && flush != 1 {
 		found = append(found, replicator.Finding{What: what + ": innodb_flush_log_at_trx_commit", Level: replicator.Warn,
-			Detail: fmt.Sprintf("it is %d: what was applied may be lost when the machine fails (the loss is noticed, and made good)", flush),
-			Fix:    "SET GLOBAL innodb_flush_log_at_trx_commit = 1"})
+			Detail: fmt.Sprintf("it is %d: what was applied may be lost when the machine fails (the loss is noticed, "+
+				"and made good)", flush),
+			Fix: "SET GLOBAL innodb_flush_log_at_trx_commit = 1"})
 	}
 	if srv.packet < 4<<20 {
 		found = append(found, replicator.Finding{What: what + ": max_allowed_packet", Level: replicator.Warn,
-			Detail: fmt.Sprintf("it is %d bytes: larger values become dead letters", srv.packet), Fix: "SET GLOBAL max_allowed_packet = 67108864"})
+			Detail: fmt.Sprintf("it is %d bytes: larger values become dead letters", srv.packet),
+			Fix:    "SET GLOBAL max_allowed_packet = 67108864"})
 	}
 	return found
 }
@@ -60,7 +62,8 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 		f.Detail = "not all there yet; the next start creates them"
 	default:
 		f.Level, f.Detail = replicator.Fail, "they are missing and the user may not create them"
-		f.Fix = fmt.Sprintf("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", sqlname.Quote(s.database))
+		f.Fix = fmt.Sprintf("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user",
+			sqlname.Quote(s.database))
 	}
 	return f
 }
@@ -95,7 +98,9 @@ func (s *Sink) inShard() string {
 
 // checkView looks at one view's table.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins) replicator.Finding {
-	f := replicator.Finding{What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + settingsOf(v).Table}
+	f := replicator.Finding{
+		What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + settingsOf(v).Table,
+	}
 	if settingsOf(v).Create {
 		switch sh, err := s.readShape(ctx, settingsOf(v).Table); {
 		case err != nil:
@@ -107,7 +112,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 				err = s.uncreatable(ctx, v, statement)
 			}
 			if f.Detail += " is not there yet; the first start creates it"; err != nil {
-				f.Level, f.Detail, f.Fix = replicator.Fail, err.Error(), "correct the view's fields and types, or create the table: `replicator schema` prints its DDL"
+				f.Level, f.Detail = replicator.Fail, err.Error()
+				f.Fix = "correct the view's fields and types, or create the table: `replicator schema` prints its DDL"
 			}
 			return f
 		}
@@ -123,8 +129,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	if len(k.loose) > 0 {
 		c := k.loose[0]
-		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s, %s, takes values for one that the view tells apart: where two such groups meet "+
-			"in one row, the view fails", f.Detail, c.name, c.collation)
+		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s, %s, takes values for one "+
+			"that the view tells apart: where two such groups meet in one row, the view fails", f.Detail, c.name, c.collation)
 		f.Fix = k.alter + ", and then `replicator verify --repair " + v.Name + "`"
 	}
 	return f

@@ -62,7 +62,8 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.exact() {
 		return c.typ != "varchar" && !strings.HasSuffix(c.typ, "text") || keepsSpaces(c.collation) || !from.tellsSpaces()
 	}
-	return asFine(c.collation, from.Collation) && !(mariaDB && strings.Contains(c.collation, "_0900_")) // an alias of a later table of weights
+	later := mariaDB && strings.Contains(c.collation, "_0900_") // an alias of a later table of weights
+	return asFine(c.collation, from.Collation) && !later
 }
 
 // asFine reports whether a collation tells apart whatever another does: it is the same, or the same rules with accents
@@ -81,7 +82,8 @@ func asFine(collation, than string) bool {
 		return slices.IndexFunc(levels, func(l string) bool { return strings.HasSuffix(rules, "_"+l) || rules == l })
 	}
 	fine, coarse := level(rules), level(otherRules)
-	return fine > coarse && coarse >= 0 && strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
+	return fine > coarse && coarse >= 0 &&
+		strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
 }
 
 // byBytes is a character set of the server's and a collation of it that tells apart all texts: of the wanted set,
@@ -200,8 +202,9 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 				return nil, err
 			}
 			theirs := strings.TrimSpace(origin.Type + " " + origin.Collation)
-			problems = append(problems, fmt.Sprintf("its column %s, %s %s, takes values for one that column %s of table %s at the source, %s, "+
-				"tells apart: %s, and then `replicator verify --repair %s`", columns[i].name, columns[i].declared, columns[i].collation, origin.Name,
+			problems = append(problems, fmt.Sprintf("its column %s, %s %s, takes values for one "+
+				"that column %s of table %s at the source, %s, tells apart: %s, and then `replicator verify --repair %s`",
+				columns[i].name, columns[i].declared, columns[i].collation, origin.Name,
 				feed.Table, theirs, alter, k.view.Name))
 			break
 		}
@@ -225,5 +228,6 @@ func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (st
 	if c.nullable {
 		null = " NULL"
 	}
-	return "ALTER TABLE " + k.table + " MODIFY " + c.quoted + " " + c.declared + " CHARACTER SET " + set + " COLLATE " + collation + null, nil
+	return "ALTER TABLE " + k.table + " MODIFY " + c.quoted + " " + c.declared + " CHARACTER SET " + set + " COLLATE " +
+		collation + null, nil
 }

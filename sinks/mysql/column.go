@@ -33,14 +33,16 @@ type column struct {
 
 // converters are the types that values can be converted to.
 var converters = map[string]func(*column, any) (any, error){
-	"tinyint": (*column).integer, "smallint": (*column).integer, "mediumint": (*column).integer, "int": (*column).integer, "bigint": (*column).integer,
-	"decimal": (*column).decimal, "float": (*column).float, "double": (*column).float, "bit": (*column).bit, "year": (*column).year,
+	"tinyint": (*column).integer, "smallint": (*column).integer, "mediumint": (*column).integer,
+	"int": (*column).integer, "bigint": (*column).integer, "year": (*column).year, "bit": (*column).bit,
+	"decimal": (*column).decimal, "float": (*column).float, "double": (*column).float,
 	"char": (*column).text, "varchar": (*column).text,
 	"tinytext": (*column).text, "text": (*column).text, "mediumtext": (*column).text, "longtext": (*column).text,
 	"binary": (*column).binary, "varbinary": (*column).binary,
 	"tinyblob": (*column).binary, "blob": (*column).binary, "mediumblob": (*column).binary, "longblob": (*column).binary,
 	"date": (*column).date, "datetime": (*column).dateTime, "timestamp": (*column).dateTime, "time": (*column).timeOfDay,
-	"enum": (*column).enum, "set": (*column).set, "json": (*column).json, "uuid": (*column).uuid, "inet4": (*column).inet, "inet6": (*column).inet,
+	"enum": (*column).enum, "set": (*column).set, "json": (*column).json,
+	"uuid": (*column).uuid, "inet4": (*column).inet, "inet6": (*column).inet,
 }
 
 // known reports whether there is a way to convert values to the column's type.

@@ -80,7 +80,9 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	return differences, rollback(tx, classify(err, "comparing"))
 }
 
-func (t *Target) compareIn(ctx context.Context, tx *sql.Tx, items []*item, entities []string) ([]replicator.Difference, error) {
+func (t *Target) compareIn(
+	ctx context.Context, tx *sql.Tx, items []*item, entities []string,
+) ([]replicator.Difference, error) {
 	states, err := readStates(ctx, tx, slices.Compact(slices.Sorted(slices.Values(entities))), nil)
 	if err != nil {
 		return nil, err
@@ -165,7 +167,9 @@ func (it *item) isDead(i int, known judge.Known) (why error, dead bool) {
 }
 
 // expect collects what the items make of a view, key by key, and those of which it can hold nothing: dead letters.
-func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]cellState) (out []expectation, dead []deadItem) {
+func (t *Target) expect(
+	k *keeper, items []*item, states map[string]map[string]cellState,
+) (out []expectation, dead []deadItem) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int {
 		return cmp.Or(cmp.Compare(a.entity, b.entity), judge.Order(k.view, a.op.Cell, b.op.Cell))
@@ -198,7 +202,9 @@ func (t *Target) expect(k *keeper, items []*item, states map[string]map[string]c
 }
 
 // readHeld reads what the view's table holds of the expected keys, in the form that values are bound in.
-func (t *Target) readHeld(ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation) (map[string][]row, error) {
+func (t *Target) readHeld(
+	ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation,
+) (map[string][]row, error) {
 	columns := append(slices.Clone(k.keys), k.fields...)
 	texts := make([]sql.NullString, len(columns))
 	into := make([]any, len(columns))
@@ -225,7 +231,8 @@ func (t *Target) readHeld(ctx context.Context, tx *sql.Tx, k *keeper, expected [
 		for _, e := range some {
 			args = append(args, e.key...)
 		}
-		err := eachRow(ctx, tx, scan, "SELECT "+selectList(columns)+" FROM "+k.table+" WHERE "+oneOf(k.keys, len(some)), args...)
+		err := eachRow(ctx, tx, scan, "SELECT "+selectList(columns)+" FROM "+k.table+" WHERE "+oneOf(k.keys, len(some)),
+			args...)
 		if err != nil {
 			return nil, err
 		}

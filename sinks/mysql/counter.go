@@ -40,7 +40,8 @@ func (counterKind) check(k *keeper, sh *shape) []string {
 	}
 	problems := oneRow(k, sh, names, "group")
 	if a := k.amount(); integerBits[a.typ] == 0 && a.typ != "decimal" {
-		problems = append(problems, fmt.Sprintf("its column %s is %s, which adds up nothing exactly: make it a BIGINT or a DECIMAL", a.name, a.declared))
+		problems = append(problems, fmt.Sprintf("its column %s is %s, which adds up nothing exactly: "+
+			"make it a BIGINT or a DECIMAL", a.name, a.declared))
 	}
 	return problems
 }
@@ -138,7 +139,8 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 		return nil
 	}
 	a := k.amount().quoted
-	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE " + a + " = " + k.table + "." + a + " + " + w.server.newRow(a)
+	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE " + a + " = " + k.table + "." + a + " + " +
+		w.server.newRow(a)
 	if err := w.insert(k, rows, make([][]any, len(rows)), suffix); err != nil {
 		return err
 	}
@@ -177,8 +179,10 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 		}
 		if slices.ContainsFunc(some, func(r row) bool { return !held[id(r)] }) {
 			c := k.loose[0]
-			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: two groups are one row, since its column %s, %s, takes values for one that the "+
-				"view tells apart: %s, and then `replicator verify --repair %s`", k.view.Name, settingsOf(k.view).Table, c.name, c.collation, k.alter, k.view.Name)), k.view.Name)
+			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: two groups are one row, "+
+				"since its column %s, %s, takes values for one that the view tells apart: %s, and then "+
+				"`replicator verify --repair %s`",
+				k.view.Name, settingsOf(k.view).Table, c.name, c.collation, k.alter, k.view.Name)), k.view.Name)
 		}
 	}
 	return nil
@@ -216,7 +220,8 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	}
 	for _, r := range zeroes {
 		w.args = append(w.args[:0], r[:len(r)-1]...)
-		if err := w.exec("DELETE FROM "+k.table+" WHERE "+oneOf(k.group(), 1)+" AND "+k.amount().quoted+" = 0", k); err != nil {
+		statement := "DELETE FROM " + k.table + " WHERE " + oneOf(k.group(), 1) + " AND " + k.amount().quoted + " = 0"
+		if err := w.exec(statement, k); err != nil {
 			return err
 		}
 	}
@@ -225,6 +230,7 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 
 // readSums reads rows of a counter's table.
 func readSums(ctx context.Context, q querier, k *keeper, where string, args []any) (sums []row, err error) {
-	err = eachSum(ctx, q, k, "SELECT 0, "+selectList(k.fields)+" FROM "+k.table+where, args, func(_ int, r row) { sums = append(sums, r) })
+	query := "SELECT 0, " + selectList(k.fields) + " FROM " + k.table + where
+	err = eachSum(ctx, q, k, query, args, func(_ int, r row) { sums = append(sums, r) })
 	return sums, err
 }

@@ -110,7 +110,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	if d.err != nil {
 		err = d.err
 	}
-	return "CREATE TABLE " + name + " (\n" + strings.Join(d.lines, ",\n") + "\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
+	return "CREATE TABLE " + name + " (\n" + strings.Join(d.lines, ",\n") + "\n) ENGINE=InnoDB DEFAULT CHARSET=" + set +
+		" COLLATE=" + collation, err
 }
 
 // declarer writes the columns of a view's table, a line each. err is the first error.
@@ -192,7 +193,8 @@ func indexKeys(v *replicator.View, keys []string) []string {
 	byValue := strings.Join(append(slices.Clone(parts), keys...), ", ")
 	byKey := "  KEY (" + strings.Join(keys, ", ") + ")"
 	if long { // a number of its own, because many servers want every table to have a primary key
-		return []string{"  replicator_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY", "  KEY (" + byValue + ")", byKey}
+		return []string{"  replicator_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY", "  KEY (" + byValue + ")",
+			byKey}
 	}
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }

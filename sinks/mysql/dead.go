@@ -20,7 +20,9 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return cells, next, classify(err, "view "+k.view.Name+": listing its dead letters")
 }
 
-func (t *Target) dead(ctx context.Context, k *keeper, after string, limit int) (cells []replicator.Cell, next string, err error) {
+func (t *Target) dead(
+	ctx context.Context, k *keeper, after string, limit int,
+) (cells []replicator.Cell, next string, err error) {
 	last, err := cellAt(after, []byte{})
 	if err != nil {
 		return nil, "", err
@@ -32,7 +34,7 @@ func (t *Target) dead(ctx context.Context, k *keeper, after string, limit int) (
 		c, err := last.cell(t.source)
 		cells = append(cells, c)
 		return err
-	}, "SELECT entity, cell FROM "+deadTable+" WHERE view = ? AND "+beyondCell+" ORDER BY entity, cell LIMIT "+strconv.Itoa(limit),
+	}, "SELECT entity, cell FROM "+deadTable+" WHERE view = ? AND "+beyondCell+inOrder+strconv.Itoa(limit),
 		k.id, last.Entity, last.Entity, last.Cell)
 	if err == nil && len(cells) == limit {
 		next = judge.Cursor(last)
@@ -56,7 +58,8 @@ func (w *writer) writeDead(items []*item) error {
 			}
 		}
 	}
-	if err := w.dead("INSERT IGNORE INTO "+deadTable+" (view, entity, cell) VALUES ", "(?, ?, ?)", ", ", died); err != nil {
+	err := w.dead("INSERT IGNORE INTO "+deadTable+" (view, entity, cell) VALUES ", "(?, ?, ?)", ", ", died)
+	if err != nil {
 		return err
 	}
 	return w.dead("DELETE FROM "+deadTable+" WHERE ", "(view = ? AND entity = ? AND cell = ?)", " OR ", risen)

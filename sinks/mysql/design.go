@@ -23,7 +23,8 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 		}
 	}
 	if len(problems) > 0 {
-		return "", replicator.Fatal(fmt.Errorf("a table %s can't hold it: %s; leave them out, or give them another type with `types`",
+		return "", replicator.Fatal(fmt.Errorf("a table %s can't hold it: %s; leave them out, "+
+			"or give them another type with `types`",
 			settingsOf(v).Table, strings.Join(problems, "; ")))
 	}
 	return statement, nil
@@ -33,7 +34,8 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 var declaredColumn = regexp.MustCompile("(?m)^  `((?:[^`]|``)+)` ([a-zA-Z0-9]+)")
 
 // unconvertible are types that a source's column may have and that no converter is for.
-var unconvertible = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+var unconvertible = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
+	"multipolygon", "geometrycollection",
 	"geomcollection", "vector"}
 
 // uncreatable says what the server has against a table: it is asked to make a temporary one, which nobody else sees and

@@ -5,7 +5,8 @@
 //
 //   - All views of a cell change in one transaction, with what is remembered of the cell: an index and the row it leads
 //     to never disagree, and what Apply returned is durable.
-//   - What decides is replicator.State.Next, on a state that is read under a lock: any number of replicators may write.
+//   - What decides is replicator.State.Next (asked by package judge), on a state that is read under a lock: any number of
+//     replicators may write.
 //   - A value is stored as it is, or rejected with a reason that doesn't show it. The target's own column types say
 //     what fits; they are read at Open, so a changed table needs a restart, or the retry that follows the server's
 //     error.
@@ -63,11 +64,14 @@
 //
 // # What is where
 //
-// mysql.go Config, New, Open · session.go connections and servers · own.go the sink's own tables · shape.go a target's
-// shape · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go what counters rest on ·
-// column.go, number.go, datetime.go, json.go conversion · state.go, rows.go stored forms · apply.go, writer.go a batch
-// · dead.go which cells are dead letters · target.go versions and marks · shard.go the rule of shards · sharded.go,
-// shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go several databases · collation.go which values
-// are one · fresh.go tables that were empty · sweep.go what a fill did not confirm · compare.go what a verify reads ·
-// ddl.go missing tables · check.go what can be known before a start.
+// mysql.go Config, New, Open · settings.go what a view and the sink are configured by · session.go connections and
+// servers · query.go transactions and results · own.go the sink's own tables · shape.go a target's shape · keeper.go a
+// view in its table · index.go, row.go, counter.go the kinds · ledger.go, sums.go, stray.go what counters rest on ·
+// column.go, number.go, datetime.go, json.go conversion · collation.go which values are one · state.go, rows.go stored
+// forms · apply.go, writer.go a batch · dead.go which cells are dead letters · target.go versions · mark.go marks ·
+// shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go
+// several databases · fresh.go tables that were empty · walk.go what pages through cells and keys · sweep.go what a
+// fill did not confirm · compare.go what a verify reads · shadow.go rebuilds beside the live table · foreign.go what
+// they would lose · ddl.go, design.go missing tables · errors.go what servers say · check.go what can be known before a
+// start. What all sinks decide alike is in package judge.
 package mysql

@@ -15,14 +15,15 @@ import (
 // Messages of servers may quote values ("Duplicate entry '…'"), which must not reach a log. Those of these errors
 // don't.
 var plainMessages = map[uint16]bool{
-	1040: true, 1044: true, 1045: true, 1049: true, 1053: true, 1054: true, 1114: true, 1142: true, 1143: true, 1146: true, 1205: true, 1213: true,
-	1227: true, 1290: true, 1317: true, 1364: true, 1370: true, 1665: true, 1698: true, 1792: true, 1820: true, 1836: true, 1862: true, 3118: true, 3024: true,
+	1040: true, 1044: true, 1045: true, 1049: true, 1053: true, 1054: true, 1114: true, 1142: true, 1143: true, 1146: true,
+	1205: true, 1213: true, 1227: true, 1290: true, 1317: true, 1364: true, 1370: true, 1665: true, 1698: true, 1792: true,
+	1820: true, 1836: true, 1862: true, 3118: true, 3024: true,
 }
 
 // fatalErrors are those that last until somebody acts.
 var fatalErrors = map[uint16]bool{
-	1044: true, 1045: true, 1049: true, 1054: true, 1136: true, 1142: true, 1143: true, 1146: true, 1227: true, 1364: true, 1370: true,
-	1665: true, 1698: true, 1820: true, 1862: true, 3118: true,
+	1044: true, 1045: true, 1049: true, 1054: true, 1136: true, 1142: true, 1143: true, 1146: true, 1227: true, 1364: true,
+	1370: true, 1665: true, 1698: true, 1820: true, 1862: true, 3118: true,
 }
 
 // dataErrors are those that a value causes, in words that don't show it.
@@ -90,7 +91,8 @@ func is(err error, numbers ...uint16) bool {
 
 // serverErrors are those that a server answers a statement with whatever the table is: it shuts down, is read-only,
 // full, or gives up a transaction for another one.
-var serverErrors = []uint16{errDeadlock, 1021, 1030, 1040, 1045, 1053, 1114, 1203, 1226, 1290, 1317, 1698, 1792, 1820, 1836, 1862, 1969, 3024, 3118}
+var serverErrors = []uint16{errDeadlock, 1021, 1030, 1040, 1045, 1053, 1114, 1203, 1226, 1290, 1317, 1698, 1792, 1820,
+	1836, 1862, 1969, 3024, 3118}
 
 // ofTable reports whether the server refuses a statement because of the table that it is about.
 func ofTable(err error) bool {
@@ -105,7 +107,8 @@ func classify(err error, doing string) error {
 		return err
 	}
 	if errors.Is(err, mysql.ErrInvalidConn) {
-		return fmt.Errorf("%s: the connection to the server was lost, or there was no answer within the sink's timeout: %w", doing, err)
+		return fmt.Errorf("%s: the connection to the server was lost, or there was no answer within the sink's timeout: %w",
+			doing, err)
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {
@@ -118,7 +121,8 @@ func classify(err error, doing string) error {
 		text = fmt.Errorf("%w: %s", text, reason)
 	}
 	if e.Number == errLockWait {
-		return fmt.Errorf("%w: another session holds the lock: SHOW ENGINE INNODB STATUS and SHOW PROCESSLIST at the sink's server show whose it is", text)
+		return fmt.Errorf("%w: another session holds the lock: SHOW ENGINE INNODB STATUS and SHOW PROCESSLIST at the "+
+			"sink's server show whose it is", text)
 	}
 	if e.Number == 1146 && ownTable(e.Message) { // it was there when the views were opened
 		return fmt.Errorf("%w: %w", text, replicator.ErrSinkLost)

@@ -25,13 +25,15 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	var foreign []string
 	for _, c := range sh.columns {
 		// Entries of an index are removed and inserted, whatever stands beside them; a row stays.
-		own := c.generated || v.Kind == "index" || slices.ContainsFunc(k.managed(), func(m *column) bool { return m.name == c.name })
+		managed := slices.ContainsFunc(k.managed(), func(m *column) bool { return m.name == c.name })
+		own := c.generated || v.Kind == "index" || managed
 		if !own {
 			foreign = append(foreign, "column "+c.name)
 		}
 	}
 	for _, of := range []struct{ what, query string }{
-		{"trigger", "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? ORDER BY 1"},
+		{"trigger", "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS " +
+			"WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? ORDER BY 1"},
 		{"foreign key", "SELECT DISTINCT CONSTRAINT_NAME FROM information_schema.KEY_COLUMN_USAGE " +
 			"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY 1"},
 		{"foreign key of another table", "SELECT DISTINCT CONSTRAINT_NAME FROM information_schema.KEY_COLUMN_USAGE " +

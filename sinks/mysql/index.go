@@ -21,7 +21,8 @@ type indexKind struct{}
 func (indexKind) check(k *keeper, sh *shape) []string {
 	var problems []string
 	names := k.keyNames()
-	several := k.shared || slices.ContainsFunc(k.view.Fields, func(f replicator.Field) bool { return strings.Contains(f.Path, "[]") })
+	isList := func(f replicator.Field) bool { return strings.Contains(f.Path, "[]") }
+	several := k.shared || slices.ContainsFunc(k.view.Fields, isList)
 	indexed := false
 	for i := range sh.indexes {
 		x := &sh.indexes[i]
@@ -35,18 +36,21 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 		case x.exactly(names):
 			k.single = true
 			if several {
-				problems = append(problems, fmt.Sprintf("its unique key %s takes one row a key, but the view may have several: make it a plain key", x.name))
+				problems = append(problems, fmt.Sprintf("its unique key %s takes one row a key, but the view may have several: "+
+					"make it a plain key", x.name))
 			}
 		case !x.whole(names):
-			problems = append(problems, fmt.Sprintf("its unique key %s doesn't hold the whole key (%s), so two entities could not have one value: drop it",
+			problems = append(problems, fmt.Sprintf("its unique key %s doesn't hold the whole key (%s), "+
+				"so two entities could not have one value: drop it",
 				x.name, strings.Join(names, ", ")))
 		case several && slices.ContainsFunc(x.parts, func(p part) bool { return p.prefix }):
-			problems = append(problems, fmt.Sprintf("its unique key %s holds only the beginning of a column, so two values of one key could be taken for one: "+
-				"make it a plain key", x.name))
+			problems = append(problems, fmt.Sprintf("its unique key %s holds only the beginning of a column, "+
+				"so two values of one key could be taken for one: make it a plain key", x.name))
 		}
 	}
 	if !indexed {
-		problems = append(problems, fmt.Sprintf("no index begins with the key, so every write would read the whole table: ALTER TABLE %s ADD KEY (%s)",
+		problems = append(problems, fmt.Sprintf("no index begins with the key, so every write would read the whole table: "+
+			"ALTER TABLE %s ADD KEY (%s)",
 			k.table, k.keys[0].quoted))
 	}
 	return problems

@@ -86,7 +86,8 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		return nil, []string{"it is a view, not a table"}
 	}
 	if !strings.EqualFold(sh.engine, "InnoDB") {
-		problems = append(problems, fmt.Sprintf("its engine is %s, which has no transactions: ALTER TABLE … ENGINE=InnoDB", sh.engine))
+		problems = append(problems, fmt.Sprintf("its engine is %s, which has no transactions: ALTER TABLE … ENGINE=InnoDB",
+			sh.engine))
 	}
 	take := func(name string) *column {
 		c := sh.column(name)
@@ -96,7 +97,8 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		case c.generated:
 			problems = append(problems, fmt.Sprintf("its column %s is generated", name))
 		case !c.known():
-			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", name, c.declared))
+			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", name,
+				c.declared))
 		}
 		return c
 	}
@@ -157,7 +159,8 @@ func unmanaged(k *keeper, sh *shape) []string {
 	var problems []string
 	for _, c := range sh.columns {
 		if !c.optional && !slices.Contains(k.managed(), c) {
-			problems = append(problems, fmt.Sprintf("its column %s is NOT NULL without a default, and the view doesn't fill it", c.name))
+			problems = append(problems, fmt.Sprintf("its column %s is NOT NULL without a default, and the view doesn't fill it",
+				c.name))
 		}
 	}
 	return problems
@@ -180,17 +183,20 @@ func (s *Sink) keyOrder(v *replicator.View) ([]int, error) {
 		for _, kf := range settingsOf(v).KeyFrom {
 			i := slices.Index(t.Key, strings.TrimPrefix(kf.Path, "$"))
 			if i < 0 {
-				return nil, fmt.Errorf("its key column %s is made of %s, which is no key column of table %s", kf.Name, kf.Path, t.Name)
+				return nil, fmt.Errorf("its key column %s is made of %s, which is no key column of table %s", kf.Name, kf.Path,
+					t.Name)
 			}
 			here = append(here, i)
 		}
 		for i, name := range t.Key {
 			if !slices.Contains(here, i) {
-				return nil, fmt.Errorf("its key leaves out %s, a key column of table %s: two entities would share a row", name, t.Name)
+				return nil, fmt.Errorf("its key leaves out %s, a key column of table %s: two entities would share a row", name,
+					t.Name)
 			}
 		}
 		if n > 0 && !slices.Equal(here, order) {
-			return nil, fmt.Errorf("its key is made of differing parts of the keys of tables %s and %s", v.From[0].Table, f.Table)
+			return nil, fmt.Errorf("its key is made of differing parts of the keys of tables %s and %s", v.From[0].Table,
+				f.Table)
 		}
 		order = here
 	}
@@ -227,7 +233,8 @@ func (k *keeper) ofSource(i int, v any) any {
 		ok = k.origin[i].kind() == "decimal"
 	} else {
 		d, isNumber := parseDigits(text)
-		ok = isNumber && k.keys[i].typ == "decimal" && withDigitsAs(d.String(), "."+strings.Repeat("0", k.keys[i].scale)) == text
+		ok = isNumber && k.keys[i].typ == "decimal" &&
+			withDigitsAs(d.String(), "."+strings.Repeat("0", k.keys[i].scale)) == text
 	}
 	if ok && (k.keys[i].typ == "decimal" || integerBits[k.keys[i].typ] != 0) {
 		return replicator.Number(text)

@@ -46,8 +46,9 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 		return err
 	}
 	k := t.kept[at.view]
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: without an amount that goes, column %s can't hold the sum (%s): widen the column; "+
-		"if the table was changed by hand, rebuild the view", k.view.Name, settingsOf(k.view).Table, k.amount().name, dataReason(err))), k.view.Name)
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: without an amount that goes, "+
+		"column %s can't hold the sum (%s): widen the column; if the table was changed by hand, rebuild the view",
+		k.view.Name, settingsOf(k.view).Table, k.amount().name, dataReason(err))), k.view.Name)
 }
 
 // registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all
@@ -63,9 +64,11 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 			return err
 		}
 		var own, fellows, known int
-		row := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(name = ? AND fingerprint = ? AND source = ?), 0), COALESCE(SUM(name = ? AND fingerprint = ? AND source <> ?), 0), "+
-			"COUNT(*) FROM "+viewsTable+" WHERE name = ? OR target = ?",
-			k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Fingerprint, source, k.view.Name, settingsOf(k.view).Table)
+		row := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(name = ? AND fingerprint = ? AND source = ?), 0), "+
+			"COALESCE(SUM(name = ? AND fingerprint = ? AND source <> ?), 0), COUNT(*) FROM "+viewsTable+
+			" WHERE name = ? OR target = ?",
+			k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Fingerprint, source,
+			k.view.Name, settingsOf(k.view).Table)
 		if err := row.Scan(&own, &fellows, &known); err != nil {
 			return err
 		}
@@ -73,7 +76,8 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		case own > 0:
 			return nil // another replicator was quicker
 		case fellows > 0:
-			_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? AND source = ?", k.view.Name, source)
+			_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? AND source = ?", k.view.Name,
+				source)
 			if err != nil {
 				return err
 			}
@@ -87,7 +91,8 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 			return err
 		}
 		if removed > 0 {
-			s.log.Warn("a counter begins anew: the rows that its table held were removed", "sink", s.name, "view", k.view.Name, "rows", removed)
+			s.log.Warn("a counter begins anew: the rows that its table held were removed", "sink", s.name, "view", k.view.Name,
+				"rows", removed)
 		}
 		if raised = removed > 0 || known > 0; raised {
 			if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch + 1 ORDER BY id"); err != nil {
@@ -146,7 +151,9 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 
 // heldInLedger pages through the cells that contribute. Whether the sums are right no cell by itself can show: see
 // Strays.
-func (t *Target) heldInLedger(ctx context.Context, k *keeper, after string, limit int) ([]replicator.Cell, string, error) {
+func (t *Target) heldInLedger(
+	ctx context.Context, k *keeper, after string, limit int,
+) ([]replicator.Cell, string, error) {
 	return t.cells(ctx, after, limit, func(state cellState) bool {
 		return state.find(k.id).known().Shown
 	})
@@ -185,13 +192,16 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wr
 		s.from = end + 1
 	}
 	if n > 0 {
-		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name, "view", k.view.Name, "groups", n)
+		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name,
+			"view", k.view.Name, "groups", n)
 	}
 	return n, nil
 }
 
 // mendSpan is mendSums from the beginning of a span to the returned end, under the locks of all partitions.
-func (t *Target) mendSpan(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, end uint64, err error) {
+func (t *Target) mendSpan(
+	ctx context.Context, k *keeper, s span, mended func(wrongSum) bool,
+) (n int, end uint64, err error) {
 	err = t.sink.transaction(ctx, func(tx *sql.Tx) error {
 		w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
 		all := make([]int, replicator.Partitions)

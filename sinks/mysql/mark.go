@@ -33,8 +33,9 @@ func (m storedMark) standing() (replicator.Standing, error) {
 	var fill storedFill
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &fill); err != nil {
-			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged: rebuild the view, or stop the program and forget the view with "+
-				"`replicator checkpoint forget`, which fills it anew", viewsTable))
+			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged: "+
+				"rebuild the view, or stop the program and forget the view with `replicator checkpoint forget`, "+
+				"which fills it anew", viewsTable))
 		}
 	}
 	phase := replicator.PhaseFilled // as a shadow is that is being swapped in

@@ -61,7 +61,8 @@ var _ replicator.Sink = (*Sink)(nil)
 func New(c Config) (*Sink, error) {
 	dsn, err := mysql.ParseDSN(c.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: its dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE", c.Name) // err may quote it
+		// err may quote it
+		return nil, fmt.Errorf("sink %s: its dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE", c.Name)
 	}
 	if dsn.DBName == "" {
 		return nil, fmt.Errorf("sink %s: its dsn names no database: end it with /DATABASE", c.Name)
@@ -70,8 +71,10 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns, db: db,
-		sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes)}
+	s := &Sink{
+		name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns,
+		db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -164,7 +167,8 @@ func (s *Sink) distinctTables(views []*replicator.View) error {
 		database, table := split(settingsOf(v).Table, s.database)
 		name := strings.ToLower(database + "." + table)
 		if other, ok := owner[name]; ok {
-			return replicator.OfView(replicator.Fatal(fmt.Errorf("views %s and %s are kept in one table, %s.%s: give each its own",
+			return replicator.OfView(replicator.Fatal(fmt.Errorf("views %s and %s are kept in one table, %s.%s: "+
+				"give each its own",
 				other, v.Name, database, table)), other, v.Name)
 		}
 		owner[name] = v.Name

@@ -72,7 +72,8 @@ func (s *Sink) createOwn(ctx context.Context) error {
 	if !existing[viewsTable] || !existing[stateTable] || !existing[locksTable] || !existing[deadTable] {
 		for _, ddl := range ownTables {
 			if _, err := s.db.ExecContext(ctx, ddl); err != nil {
-				return classify(err, fmt.Sprintf("creating the sink's own tables in database %s (the user needs CREATE there)", s.database))
+				return classify(err, fmt.Sprintf("creating the sink's own tables in database %s (the user needs CREATE there)",
+					s.database))
 			}
 		}
 	}
@@ -97,8 +98,8 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 	for _, t := range tables {
 		args = append(args, t)
 	}
-	names, err := texts(ctx, s.db, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME IN ("+
-		placeholders(len(tables))+")", args...)
+	names, err := texts(ctx, s.db, "SELECT TABLE_NAME FROM information_schema.TABLES "+
+		"WHERE TABLE_SCHEMA = ? AND TABLE_NAME IN ("+placeholders(len(tables))+")", args...)
 	found := map[string]bool{}
 	for _, name := range names {
 		found[name] = true
@@ -112,7 +113,8 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 	for range 3 {
 		var fingerprint string
 		var m storedMark
-		row := s.db.QueryRowContext(ctx, "SELECT id, fingerprint, salt, mark_order, mark_token, phase FROM "+viewsTable+" WHERE source = ? AND name = ?",
+		row := s.db.QueryRowContext(ctx, "SELECT id, fingerprint, salt, mark_order, mark_token, phase FROM "+viewsTable+
+			" WHERE source = ? AND name = ?",
 			source, k.view.Name)
 		err = row.Scan(&k.id, &fingerprint, &k.salt, &m.order, &m.token, &m.phase)
 		switch {
@@ -146,7 +148,8 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keeper) error {
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	_, err := e.ExecContext(ctx, "INSERT INTO "+viewsTable+" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
+	_, err := e.ExecContext(ctx, "INSERT INTO "+viewsTable+
+		" (source, name, fingerprint, salt, phase, target, mark_token) VALUES (?, ?, ?, ?, ?, ?, '')",
 		source, k.view.Name, k.view.Fingerprint, salt, replicator.PhaseFilling, settingsOf(k.view).Table)
 	return err
 }

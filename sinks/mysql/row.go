@@ -35,12 +35,13 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 			found = true
 		case !x.whole(names):
 			// INSERT … ON DUPLICATE KEY UPDATE would take the other row with the same value for this one, and change that.
-			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s): two rows with one value would overwrite "+
-				"each other; make it a plain key", x.name, what, strings.Join(names, ", ")))
+			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s): "+
+				"two rows with one value would overwrite each other; make it a plain key", x.name, what, strings.Join(names, ", ")))
 		}
 	}
 	if !found {
-		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the %s: ALTER TABLE %s ADD PRIMARY KEY (%s)",
+		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the %s: "+
+			"ALTER TABLE %s ADD PRIMARY KEY (%s)",
 			what, k.table, strings.Join(names, ", ")))
 	}
 	return problems

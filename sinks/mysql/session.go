@@ -26,15 +26,16 @@ const Timeout = 30 * time.Second
 //     tried again
 //   - the server doesn't wait long for a client in the middle of a statement or of its result, either
 //   - no notes: an UPDATE of many rows would make one for each
-//   - each key of a list is looked up in its index while the statement is planned: beyond eq_range_index_dive_limit keys
-//     both servers go by the index's statistics instead, which lag behind, and read whole tables for some hundred keys
+//   - each key of a list is looked up in its index while the statement is planned: beyond eq_range_index_dive_limit
+//     keys MySQL and MariaDB go by the index's statistics instead, which lag behind, and read whole tables for some
+//     hundred keys
 func settings(silence time.Duration) []string {
 	seconds := func(d time.Duration) int { return int(max(d, time.Second) / time.Second) }
 	return []string{
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-		fmt.Sprintf("SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00', "+
-			"autocommit = 1, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d, net_read_timeout = %d, net_write_timeout = %d, "+
-			"sql_safe_updates = 0, sql_notes = 0, eq_range_index_dive_limit = 0",
+		fmt.Sprintf("SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO', "+
+			"time_zone = '+00:00', autocommit = 1, innodb_lock_wait_timeout = %d, lock_wait_timeout = %d, "+
+			"net_read_timeout = %d, net_write_timeout = %d, sql_safe_updates = 0, sql_notes = 0, eq_range_index_dive_limit = 0",
 			seconds(link.LockWait(silence)), seconds(silence*2/3), seconds(2*silence), seconds(2*silence)),
 	}
 }

@@ -18,7 +18,7 @@ type Settings struct {
 
 	Table         string            `json:"table,omitempty"`          // TABLE, or DATABASE.TABLE
 	VersionColumn string            `json:"version_column,omitempty"` // takes the version; "": no column does
-	ShardOn       string            `json:"shard_on,omitempty"`       // whose value decides the shard; "": all is in the first
+	ShardOn       string            `json:"shard_on,omitempty"`       // whose value decides the shard; "": the first has all
 	Create        bool              `json:"create,omitempty"`         // create the table if it is missing
 	Types         map[string]string `json:"types,omitempty"`          // of columns, for Create
 	Shards        []string          `json:"shards,omitempty"`         // that ShardOn counts, in order; nil: there is one
@@ -288,7 +288,8 @@ func (r *viewReader) places() []string {
 		}
 		place := to.Address + "\x00" + table
 		if slices.Contains(places, place) {
-			r.Problem("table", "%q is one table for several shards of the sink; leave the database out, so that each has its own",
+			r.Problem("table", "%q is one table for several shards of the sink; leave the database out, "+
+				"so that each has its own",
 				r.settings.Table)
 			break
 		}

@@ -19,11 +19,12 @@ import (
 // replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but is no
 // part of a transaction. So it goes in three steps, each of which can be taken up by whoever comes next:
 //
-//  1. in one transaction: the shadows' rows in replicator_views get the phase "swapping", and the epoch of every partition is
-//     raised. That waits for batches under way, and whoever applies with ids of an earlier Open fails from then on.
-//  2. RENAME TABLE live TO old, shadow TO live for every view. Whether it happened is seen by the shadow table's being there.
-//     Where the server refuses it nothing was renamed, and the intent is taken back: else nobody could open any view of the sink
-//     until somebody has acted.
+//  1. in one transaction: the shadows' rows in replicator_views get the phase "swapping", and the epoch of every
+//     partition is raised. That waits for batches under way, and whoever applies with ids of an earlier Open fails from
+//     then on.
+//  2. RENAME TABLE live TO old, shadow TO live for every view. Whether it happened is seen by the shadow table's being
+//     there. Where the server refuses it nothing was renamed, and the intent is taken back: else nobody could open any
+//     view of the sink until somebody has acted.
 //  3. in one transaction: the live rows lose their name, the shadows' rows take it; then the old tables are dropped.
 const phaseSwapping = "swapping"
 
@@ -57,7 +58,8 @@ func shadowed(v *replicator.View) *replicator.View {
 // needsMore says what a rebuild needs, where the server denies it: keeping a view takes less.
 func needsMore(err error, doing string) error {
 	if is(err, 1142, 1044) {
-		return replicator.Fatal(fmt.Errorf("%w; a rebuild needs CREATE, ALTER, DROP and INSERT on the sink's database: grant them, or rebuild --in-place",
+		return replicator.Fatal(fmt.Errorf("%w; a rebuild needs CREATE, ALTER, DROP and INSERT on the sink's database: "+
+			"grant them, or rebuild --in-place",
 			classify(err, doing)))
 	}
 	return classify(err, doing)
@@ -78,7 +80,8 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 		}
 	}
 	if _, table := split(live, s.database); len([]rune(table+oldTable)) > maxName {
-		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place", v.Shadows, live))
+		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place",
+			v.Shadows, live))
 	}
 	shadow, aside := s.tableName(name), s.tableName(name+"_")
 	for _, statement := range []string{
@@ -112,7 +115,8 @@ func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View
 		}
 		var refused []error
 		for _, v := range views {
-			result, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE source = ? AND name = ?", phaseSwapping, source, v.Name+replicator.ShadowSuffix)
+			result, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE source = ? AND name = ?",
+				phaseSwapping, source, v.Name+replicator.ShadowSuffix)
 			if err != nil {
 				return err
 			}
@@ -132,7 +136,8 @@ func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View
 }
 
 func noShadow(v *replicator.View) error {
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in, or the shadow's table %s is gone: rebuild it once more",
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in, "+
+		"or the shadow's table %s is gone: rebuild it once more",
 		v.Name, settingsOf(v).Table+shadowTable)), v.Name)
 }
 
@@ -213,9 +218,12 @@ func (s *Sink) endSwaps(ctx context.Context) (undone, err error) {
 	lock := "replicator swap " + s.database
 	var got sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 30)", lock).Scan(&got); err != nil || got.Int64 != 1 {
-		return nil, errors.Join(classify(err, "completing a swap"), errors.New("another process is completing a swap of this sink's views"))
+		other := errors.New("another process is completing a swap of this sink's views")
+		return nil, errors.Join(classify(err, "completing a swap"), other)
 	}
-	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", lock) }() // it goes with the connection
+	defer func() { // at the latest it goes with the connection
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", lock)
+	}()
 	if begun, err = s.swapsBegun(ctx); err != nil || len(begun) == 0 {
 		return nil, err
 	}
@@ -230,13 +238,16 @@ func (s *Sink) endSwaps(ctx context.Context) (undone, err error) {
 		}
 		begun = slices.DeleteFunc(begun, func(b swapping) bool { return slices.Contains(left, b) })
 	}
-	err = s.transaction(ctx, func(tx *sql.Tx) error { return errors.Join(takeNames(ctx, tx, begun), takeBack(ctx, tx, left)) })
+	err = s.transaction(ctx, func(tx *sql.Tx) error {
+		return errors.Join(takeNames(ctx, tx, begun), takeBack(ctx, tx, left))
+	})
 	if err != nil {
 		return nil, classify(err, "ending a swap")
 	}
 	for _, b := range begun {
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(b.live()+oldTable)); err != nil {
-			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name, "table", b.live()+oldTable, "error", classify(err, "DROP TABLE"))
+			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name, "table", b.live()+oldTable,
+				"error", classify(err, "DROP TABLE"))
 		}
 	}
 	return undone, nil
@@ -259,7 +270,8 @@ func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swappin
 // takeBack makes shadows whose swap was undone what they were before.
 func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
 	for _, b := range left {
-		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", replicator.PhaseFilled, b.id); err != nil {
+		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", replicator.PhaseFilled, b.id)
+		if err != nil {
 			return err
 		}
 	}
@@ -274,7 +286,8 @@ func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
 		b.name = strings.TrimSuffix(b.name, replicator.ShadowSuffix)
 		begun = append(begun, b)
 		return err
-	}, "SELECT id, source, name, target FROM "+viewsTable+" WHERE phase = ? AND name IS NOT NULL ORDER BY id", phaseSwapping)
+	}, "SELECT id, source, name, target FROM "+viewsTable+" WHERE phase = ? AND name IS NOT NULL ORDER BY id",
+		phaseSwapping)
 	if is(err, noTable, noDatabase) {
 		return nil, nil // nothing was ever kept here
 	}
@@ -334,7 +347,8 @@ func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 // takeNames gives the shadows' rows the views' names.
 func takeNames(ctx context.Context, tx *sql.Tx, begun []swapping) error {
 	for _, b := range begun {
-		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE source = ? AND name = ?", b.source, b.name); err != nil {
+		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE source = ? AND name = ?", b.source, b.name)
+		if err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = ?, phase = ?, target = ? WHERE id = ?",
@@ -362,7 +376,8 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 }
 
 // errSwapped: the views were swapped, or are being swapped, since the target was opened; or a counter was begun anew.
-var errSwapped = errors.New("a rebuilt view was swapped in, or a counter begun anew, since the views were opened: they are opened anew")
+var errSwapped = errors.New("a rebuilt view was swapped in, or a counter begun anew, since the views were opened: " +
+	"they are opened anew")
 
 // readEpoch is the number of swaps, and of counters begun anew, that the sink has seen.
 func (s *Sink) readEpoch(ctx context.Context) (epoch int64, err error) {

@@ -87,7 +87,8 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return nil, classify(err, doing)
 	}
-	row := tx.QueryRowContext(ctx, "SELECT ENGINE, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", database, table)
+	row := tx.QueryRowContext(ctx, "SELECT ENGINE, TABLE_TYPE FROM information_schema.TABLES "+
+		"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", database, table)
 	switch err := row.Scan(&engine, &kind); {
 	case err == sql.ErrNoRows:
 		return nil, nil
@@ -181,8 +182,8 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 	}
 	if sh == nil {
 		database, table := split(settingsOf(v).Table, s.database)
-		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it; `replicator schema` prints its DDL, "+
-			"and create = true in the view creates it", database, table, s.name))
+		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it; "+
+			"`replicator schema` prints its DDL, and create = true in the view creates it", database, table, s.name))
 	}
 	k, problems := s.plan(v, sh)
 	if len(problems) == 0 {
@@ -203,7 +204,8 @@ func (s *Sink) probe(ctx context.Context, k *keeper) error {
 
 // probeOwn does the same with the sink's own tables.
 func (s *Sink) probeOwn(ctx context.Context) error {
-	for table, column := range map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", deadTable: "view"} {
+	columns := map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", deadTable: "view"}
+	for table, column := range columns {
 		if err := s.tryOut(ctx, sqlname.Quote(table), column, "the sink needs"); err != nil {
 			return err
 		}

@@ -19,7 +19,8 @@ type shardColumn struct {
 }
 
 // shardable are the types that the rule has an answer for.
-var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum",
+var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text",
+	"mediumtext", "longtext", "enum",
 	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
 
 // shardOf is the shard that a value leads to, 0 ≤ shard < n. The value is one that the column's convert returned, not
@@ -66,10 +67,13 @@ func (k *keeper) findShardColumn() (problems []string) {
 	case k.ledger && on.place == len(k.fields)-1:
 		problems = append(problems, fmt.Sprintf("its shard_on, %s, is the sum: name a column of the group", on.name))
 	case isRow && k.shared && !on.inKey:
-		problems = append(problems, fmt.Sprintf("its shard_on, %s, is no part of the key, and the row is made of several cells: they would not meet in one shard", on.name))
+		problems = append(problems,
+			fmt.Sprintf("its shard_on, %s, is no part of the key, and the row is made of several cells: "+
+				"they would not meet in one shard", on.name))
 	}
 	if !slices.Contains(shardable, on.typ) {
-		problems = append(problems, fmt.Sprintf("its shard_on, %s, is %s: integers, texts and bytes lead to a shard, nothing else does", on.name, on.declared))
+		problems = append(problems, fmt.Sprintf("its shard_on, %s, is %s: integers, texts and bytes lead to a shard, "+
+			"nothing else does", on.name, on.declared))
 	}
 	k.shardOn = on
 	return problems

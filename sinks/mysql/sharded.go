@@ -125,12 +125,14 @@ func (s *Sharded) alike(v *replicator.View, kept []*keeper) error {
 	for shard, k := range kept {
 		for i, c := range k.managed() {
 			if a, b := first[i].takes(), c.takes(); a != b {
-				return fmt.Errorf("view %s: its column %s is %s in table %s of shard %s, but %s in table %s of shard %s: the shards' tables must be alike",
+				return fmt.Errorf("view %s: its column %s is %s in table %s of shard %s, but %s in table %s of shard %s: "+
+					"the shards' tables must be alike",
 					v.Name, c.name, a, kept[0].table, s.names[0], b, k.table, s.names[shard])
 			}
 		}
 		if k.single != kept[0].single {
-			return fmt.Errorf("view %s: table %s of shard %s and table %s of shard %s differ in their unique keys: the shards' tables must be alike",
+			return fmt.Errorf("view %s: table %s of shard %s and table %s of shard %s differ in their unique keys: "+
+				"the shards' tables must be alike",
 				v.Name, kept[0].table, s.names[0], k.table, s.names[shard])
 		}
 	}
@@ -182,7 +184,9 @@ func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, 
 // definition.
 func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 	for _, marks := range others {
-		i := slices.IndexFunc(marks, func(o replicator.Mark) bool { return o.View == m.View && o.Fingerprint == m.Fingerprint })
+		i := slices.IndexFunc(marks, func(o replicator.Mark) bool {
+			return o.View == m.View && o.Fingerprint == m.Fingerprint
+		})
 		if i < 0 {
 			return false
 		}

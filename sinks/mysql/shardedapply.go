@@ -158,6 +158,7 @@ func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected
 			}
 		}
 	}
-	_, err := t.applyRound(ctx, back) // nothing can be rejected of it, and what is stale by now a newer version has replaced
+	// Nothing can be rejected of it, and what is stale by now a newer version has replaced.
+	_, err := t.applyRound(ctx, back)
 	return err
 }

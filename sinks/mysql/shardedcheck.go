@@ -33,7 +33,8 @@ func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicato
 		kept = append(kept, k)
 	}
 	if err := s.alike(v, kept); err != nil {
-		return &replicator.Finding{What: "view " + v.Name, Level: replicator.Fail, Detail: err.Error(), Fix: "make the tables alike: ALTER TABLE"}
+		return &replicator.Finding{What: "view " + v.Name, Level: replicator.Fail, Detail: err.Error(),
+			Fix: "make the tables alike: ALTER TABLE"}
 	}
 	return nil
 }

@@ -107,12 +107,16 @@ func (t *shardedTarget) Outdated(
 }
 
 // Held implements replicator.Target.
-func (t *shardedTarget) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+func (t *shardedTarget) Held(
+	ctx context.Context, view int, after string, limit int,
+) ([]replicator.Cell, string, error) {
 	return t.pageCells(ctx, (*Target).Held, view, after, limit)
 }
 
 // Dead implements replicator.Target.
-func (t *shardedTarget) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+func (t *shardedTarget) Dead(
+	ctx context.Context, view int, after string, limit int,
+) ([]replicator.Cell, string, error) {
 	return t.pageCells(ctx, (*Target).Dead, view, after, limit)
 }
 
@@ -177,7 +181,9 @@ func (t *shardedTarget) Tidy(ctx context.Context, view int, strays []replicator.
 }
 
 // page pages through one shard after the other.
-func page[T any](t *shardedTarget, after string, read func(shard int, after string) ([]T, string, error)) ([]T, string, error) {
+func page[T any](
+	t *shardedTarget, after string, read func(shard int, after string) ([]T, string, error),
+) ([]T, string, error) {
 	var at struct {
 		Shard int
 		After string

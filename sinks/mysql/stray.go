@@ -13,7 +13,9 @@ var _ replicator.Tidier = (*Target)(nil)
 
 // Strays implements replicator.Tidier: the groups of a counter that hold something else than the sum of what was added
 // to them, a span of groups at a time. What somebody put into another kind's table has a key: Held tells of it.
-func (t *Target) Strays(ctx context.Context, view int, after string, _ int) (strays []replicator.Stray, next string, err error) {
+func (t *Target) Strays(
+	ctx context.Context, view int, after string, _ int,
+) (strays []replicator.Stray, next string, err error) {
 	k := t.kept[view]
 	if !k.ledger {
 		return nil, "", nil

@@ -65,7 +65,9 @@ type comparedGroup struct {
 
 // wrongSumsIn compares the ledger, of all sources, with the table, from the beginning of a span as far as the bound
 // allows. It returns where it ended.
-func wrongSumsIn(ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64) (wrong []wrongSum, end uint64, err error) {
+func wrongSumsIn(
+	ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64,
+) (wrong []wrongSum, end uint64, err error) {
 	c := &comparison{span: s, k: k, q: tx, ids: map[uint32]bool{}, groups: map[string]*comparedGroup{}, most: most}
 	owners, err := ownersOf(ctx, tx, k.view.Name)
 	if err != nil {
@@ -137,7 +139,7 @@ func (c *comparison) addLedger(ctx context.Context) error {
 			some, err := c.add(state)
 			strangers = append(strangers, some...)
 			return err
-		}, condition+" ORDER BY entity, cell LIMIT "+strconv.Itoa(statesRead), args...)
+		}, condition+inOrder+strconv.Itoa(statesRead), args...)
 		if err != nil {
 			return err
 		}
@@ -228,7 +230,8 @@ func (c *comparison) recognize(ctx context.Context, contributions []row) error {
 		selects = append(selects, "(SELECT "+strconv.Itoa(n)+", "+one+")")
 		args, groups = append(args, r[:len(r)-1]...), append(groups, r[:len(r)-1])
 	}
-	err := eachSum(ctx, c.q, c.k, strings.Join(selects, " UNION ALL "), args, func(n int, r row) { groups[n] = r[:len(r)-1] })
+	query := strings.Join(selects, " UNION ALL ")
+	err := eachSum(ctx, c.q, c.k, query, args, func(n int, r row) { groups[n] = r[:len(r)-1] })
 	if err != nil {
 		return err
 	}

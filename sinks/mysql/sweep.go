@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,7 +11,6 @@ import (
 
 	"replicator"
 	"replicator/internal/uuid"
-	"replicator/sinks/judge"
 )
 
 // Unclaimed implements replicator.Tidier. It pages through the target by its key columns. Where a key's cells could be
@@ -92,85 +90,6 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// pageKeys reads the next distinct keys of a view's table, as the source has them.
-func (t *Target) pageKeys(
-	ctx context.Context, k *keeper, after string, limit int,
-) (keys []replicator.Key, next string, err error) {
-	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
-	if err != nil {
-		return nil, "", err
-	}
-	names := make([]string, len(k.keys))
-	values := make([]sql.NullString, len(k.keys))
-	into := make([]any, len(k.keys))
-	for i, c := range k.keys {
-		names[i], into[i] = c.quoted, &values[i]
-	}
-	list := strings.Join(names, ", ")
-	where, args := "", []any(nil)
-	if after != "" {
-		var stored []byte
-		if err := judge.At(after, &stored); err != nil {
-			return nil, "", err
-		}
-		last, err := parseRows(string(stored))
-		if err != nil || len(last) != 1 || len(last[0]) != len(k.keys) {
-			return nil, "", errState
-		}
-		where, args = beyond(k.keys, last[0])
-	}
-	err = eachRow(ctx, t.sink.db, func(rows *sql.Rows) error {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		key, err := k.sourceKey(values, kinds)
-		keys = append(keys, key)
-		return err
-	}, "SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit), args...)
-	if err == nil && len(keys) == limit {
-		last := make(row, len(k.keys))
-		for i, v := range values {
-			last[i] = k.keys[i].place(v.String)
-		}
-		next = judge.Cursor(appendRows(nil, []row{last}))
-	}
-	return keys, next, err
-}
-
-// place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its
-// members'.
-func (c *column) place(text string) any {
-	switch c.typ {
-	case "enum":
-		return int64(slices.Index(c.members, text) + 1)
-	case "set":
-		var bits uint64
-		for i, m := range c.members {
-			if slices.Contains(strings.Split(text, ","), m) {
-				bits |= 1 << i
-			}
-		}
-		return bits
-	}
-	return c.asBound(text)
-}
-
-// beyond is the condition for keys after last: a row comparison would use no index.
-func beyond(keys []*column, last row) (where string, args []any) {
-	var ors []string
-	for i := range keys {
-		var ands []string
-		for j := range i {
-			ands = append(ands, keys[j].quoted+" = "+keys[j].mark())
-			args = append(args, last[j])
-		}
-		ands = append(ands, keys[i].quoted+" > "+keys[i].mark())
-		args = append(args, last[i])
-		ors = append(ors, "("+strings.Join(ands, " AND ")+")")
-	}
-	return " WHERE " + strings.Join(ors, " OR "), args
-}
-
 // keyKinds are values of the kinds that the keys of a source's table have: as the source says, or, where it can't be
 // asked, as a cell that is known shows; nil if none is. What is known may be from before the type of a key was changed.
 func (t *Target) keyKinds(ctx context.Context, table string) ([]any, error) {
@@ -215,7 +134,8 @@ func (t *Target) knownKinds(ctx context.Context, table string) ([]any, error) {
 	from, to := sourceRange(t.source)
 	cell := cellID(replicator.Cell{Table: table})
 	var known cellPlace
-	row := t.sink.db.QueryRowContext(ctx, "SELECT entity, cell FROM "+stateTable+" WHERE entity >= ? AND entity < ? AND cell >= ? AND cell < ? LIMIT 1",
+	row := t.sink.db.QueryRowContext(ctx, "SELECT entity, cell FROM "+stateTable+
+		" WHERE entity >= ? AND entity < ? AND cell >= ? AND cell < ? LIMIT 1",
 		from, to, []byte(cell), after([]byte(cell)))
 	switch err := row.Scan(&known.Entity, &known.Cell); err {
 	case nil:
@@ -315,66 +235,11 @@ func withDigitsAs(text, other string) string {
 }
 
 // Outdated implements replicator.Target. It pages through the states of the source's cells.
-func (t *Target) Outdated(ctx context.Context, before int64, from string, limit int) ([]replicator.Cell, string, error) {
+func (t *Target) Outdated(
+	ctx context.Context, before int64, from string, limit int,
+) ([]replicator.Cell, string, error) {
 	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool {
 		return slices.ContainsFunc(t.kept, func(k *keeper) bool { return state.find(k.id).known().Outdated(before) })
 	})
 	return cells, next, classify(err, "looking for cells that a fill did not confirm")
-}
-
-// cellPlace is a cell's place in the tables of states and of the dead.
-type cellPlace struct{ Entity, Cell []byte }
-
-// beyondCell is the condition for cells after a place. It takes the entity twice, and the cell.
-const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
-
-// cellAt reads a cursor. The beginning is before all cells of an entity.
-func cellAt(cursor string, entity []byte) (cellPlace, error) {
-	p := cellPlace{Entity: entity, Cell: []byte{}}
-	return p, judge.At(cursor, &p)
-}
-
-func (p cellPlace) cell(source string) (replicator.Cell, error) {
-	return parseCell(source, string(p.Entity), string(p.Cell))
-}
-
-// cells pages through the states of the source's cells and returns those that are wanted.
-func (t *Target) cells(ctx context.Context, from string, limit int, wanted func(cellState) bool) (cells []replicator.Cell, next string, err error) {
-	first, end := sourceRange(t.source)
-	last, err := cellAt(from, first)
-	if err != nil {
-		return nil, "", err
-	}
-	n := 0
-	err = eachState(ctx, t.sink.db, func(entity, cell []byte, state cellState) error {
-		n++
-		last = cellPlace{bytes.Clone(entity), bytes.Clone(cell)}
-		if !wanted(state) {
-			return nil
-		}
-		c, err := last.cell(t.source)
-		cells = append(cells, c)
-		return err
-	}, beyondCell+" AND entity < ? ORDER BY entity, cell LIMIT "+strconv.Itoa(limit), last.Entity, last.Entity, last.Cell, end)
-	if n == limit {
-		next = judge.Cursor(last)
-	}
-	return cells, next, err
-}
-
-// sourceRange is where the entities of a source lie: from the first, to before the second.
-func sourceRange(source string) (first, end []byte) {
-	first = []byte(entityID(source, ""))
-	return first, after(first)
-}
-
-// after is the first text that no longer begins with b.
-func after(b []byte) []byte {
-	end := append([]byte(nil), b...)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return append([]byte(nil), 0xff, 0xff, 0xff, 0xff)
 }

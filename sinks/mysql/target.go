@@ -33,7 +33,9 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 }
 
 // versions are those that the cells stand at in the views that count.
-func (t *Target) versions(ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool) (judge.Versions, error) {
+func (t *Target) versions(
+	ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool,
+) (judge.Versions, error) {
 	entities := make([]string, len(cells))
 	for i, c := range cells {
 		entities[i] = entityID(t.source, c.Key)

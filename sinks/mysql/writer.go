@@ -124,7 +124,8 @@ func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) erro
 			}
 			n++
 		}
-		st := "INSERT INTO " + k.table + " (" + k.inserted + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, n), ",") + suffix
+		st := "INSERT INTO " + k.table + " (" + k.inserted + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, n), ",") +
+			suffix
 		if err := w.exec(st, k); err != nil {
 			return err
 		}
@@ -195,7 +196,9 @@ func (w *writer) lock(partitions []int) error {
 }
 
 // readStates reads the states of entities: of all their cells, or only of the named ones.
-func readStates(ctx context.Context, q querier, entities []string, cells []string) (map[string]map[string]cellState, error) {
+func readStates(
+	ctx context.Context, q querier, entities []string, cells []string,
+) (map[string]map[string]cellState, error) {
 	states := make(map[string]map[string]cellState, len(entities))
 	for some := range slices.Chunk(entities, maxList) {
 		args := make([]any, 0, len(some)+len(cells))
@@ -257,8 +260,9 @@ func (w *writer) writeStates(changed []*item) error {
 			w.args = append(w.args, []byte(it.entity), []byte(it.cell), blob)
 			n++
 		}
-		st := "INSERT INTO " + stateTable + " (entity, cell, state) VALUES " + strings.TrimSuffix(strings.Repeat("(?,?,?),", n), ",") + w.server.rowAlias() +
-			" ON DUPLICATE KEY UPDATE state = " + w.server.newRow("state")
+		st := "INSERT INTO " + stateTable + " (entity, cell, state) VALUES " +
+			strings.TrimSuffix(strings.Repeat("(?,?,?),", n), ",") + w.server.rowAlias() + " ON DUPLICATE KEY UPDATE state = " +
+			w.server.newRow("state")
 		if _, err := w.tx.ExecContext(w.ctx, st, w.args...); err != nil {
 			return &viewError{view: allViews, err: err}
 		}

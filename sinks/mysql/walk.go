@@ -1,0 +1,154 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"slices"
+	"strconv"
+	"strings"
+
+	"replicator"
+	"replicator/sinks/judge"
+)
+
+// pageKeys reads the next distinct keys of a view's table, as the source has them.
+func (t *Target) pageKeys(
+	ctx context.Context, k *keeper, after string, limit int,
+) (keys []replicator.Key, next string, err error) {
+	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
+	if err != nil {
+		return nil, "", err
+	}
+	names := make([]string, len(k.keys))
+	values := make([]sql.NullString, len(k.keys))
+	into := make([]any, len(k.keys))
+	for i, c := range k.keys {
+		names[i], into[i] = c.quoted, &values[i]
+	}
+	list := strings.Join(names, ", ")
+	where, args := "", []any(nil)
+	if after != "" {
+		var stored []byte
+		if err := judge.At(after, &stored); err != nil {
+			return nil, "", err
+		}
+		last, err := parseRows(string(stored))
+		if err != nil || len(last) != 1 || len(last[0]) != len(k.keys) {
+			return nil, "", errState
+		}
+		where, args = beyond(k.keys, last[0])
+	}
+	err = eachRow(ctx, t.sink.db, func(rows *sql.Rows) error {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		key, err := k.sourceKey(values, kinds)
+		keys = append(keys, key)
+		return err
+	}, "SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit), args...)
+	if err == nil && len(keys) == limit {
+		last := make(row, len(k.keys))
+		for i, v := range values {
+			last[i] = k.keys[i].place(v.String)
+		}
+		next = judge.Cursor(appendRows(nil, []row{last}))
+	}
+	return keys, next, err
+}
+
+// place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its
+// members'.
+func (c *column) place(text string) any {
+	switch c.typ {
+	case "enum":
+		return int64(slices.Index(c.members, text) + 1)
+	case "set":
+		var bits uint64
+		for i, m := range c.members {
+			if slices.Contains(strings.Split(text, ","), m) {
+				bits |= 1 << i
+			}
+		}
+		return bits
+	}
+	return c.asBound(text)
+}
+
+// beyond is the condition for keys after last: a row comparison would use no index.
+func beyond(keys []*column, last row) (where string, args []any) {
+	var ors []string
+	for i := range keys {
+		var ands []string
+		for j := range i {
+			ands = append(ands, keys[j].quoted+" = "+keys[j].mark())
+			args = append(args, last[j])
+		}
+		ands = append(ands, keys[i].quoted+" > "+keys[i].mark())
+		args = append(args, last[i])
+		ors = append(ors, "("+strings.Join(ands, " AND ")+")")
+	}
+	return " WHERE " + strings.Join(ors, " OR "), args
+}
+
+// cellPlace is a cell's place in the tables of states and of the dead.
+type cellPlace struct{ Entity, Cell []byte }
+
+// beyondCell is the condition for cells after a place. It takes the entity twice, and the cell.
+const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
+
+// inOrder is how cells are paged through: behind it stands how many.
+const inOrder = " ORDER BY entity, cell LIMIT "
+
+// cellAt reads a cursor. The beginning is before all cells of an entity.
+func cellAt(cursor string, entity []byte) (cellPlace, error) {
+	p := cellPlace{Entity: entity, Cell: []byte{}}
+	return p, judge.At(cursor, &p)
+}
+
+func (p cellPlace) cell(source string) (replicator.Cell, error) {
+	return parseCell(source, string(p.Entity), string(p.Cell))
+}
+
+// cells pages through the states of the source's cells and returns those that are wanted.
+func (t *Target) cells(
+	ctx context.Context, from string, limit int, wanted func(cellState) bool,
+) (cells []replicator.Cell, next string, err error) {
+	first, end := sourceRange(t.source)
+	last, err := cellAt(from, first)
+	if err != nil {
+		return nil, "", err
+	}
+	n := 0
+	err = eachState(ctx, t.sink.db, func(entity, cell []byte, state cellState) error {
+		n++
+		last = cellPlace{bytes.Clone(entity), bytes.Clone(cell)}
+		if !wanted(state) {
+			return nil
+		}
+		c, err := last.cell(t.source)
+		cells = append(cells, c)
+		return err
+	}, beyondCell+" AND entity < ?"+inOrder+strconv.Itoa(limit), last.Entity, last.Entity, last.Cell, end)
+	if n == limit {
+		next = judge.Cursor(last)
+	}
+	return cells, next, err
+}
+
+// sourceRange is where the entities of a source lie: from the first, to before the second.
+func sourceRange(source string) (first, end []byte) {
+	first = []byte(entityID(source, ""))
+	return first, after(first)
+}
+
+// after is the first text that no longer begins with b.
+func after(b []byte) []byte {
+	end := append([]byte(nil), b...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return append([]byte(nil), 0xff, 0xff, 0xff, 0xff)
+}
