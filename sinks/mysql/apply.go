@@ -109,7 +109,7 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 		c.err = fmt.Errorf("the table takes one row a key, and there are %d", len(c.rows))
 		return
 	}
-	stored := appendRows(nil, c.rows)
+	stored := appendRows(make([]byte, 0, 64), c.rows)
 	if 2*len(stored) > packet {
 		c.err = fmt.Errorf("%d bytes are too much for the server's max_allowed_packet, %d", len(stored), packet)
 		return

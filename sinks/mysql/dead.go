@@ -45,24 +45,24 @@ func (t *Target) dead(
 // writeDead makes the table of the dead say what the items' states do. Of the dead themselves it does so whatever it
 // said before.
 func (w *writer) writeDead(items []*item) error {
-	var died, risen []any
+	var buried, raised []any
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]
 			switch {
 			case !c.applies:
 			case c.digest == deadDigest:
-				died = append(died, c.keeper.id, []byte(it.entity), []byte(it.cell))
+				buried = append(buried, c.keeper.id, []byte(it.entity), []byte(it.cell))
 			case c.old.known().Dead:
-				risen = append(risen, c.keeper.id, []byte(it.entity), []byte(it.cell))
+				raised = append(raised, c.keeper.id, []byte(it.entity), []byte(it.cell))
 			}
 		}
 	}
-	err := w.dead("INSERT IGNORE INTO "+deadTable+" (view, entity, cell) VALUES ", "(?, ?, ?)", ", ", died)
+	err := w.dead("INSERT IGNORE INTO "+deadTable+" (view, entity, cell) VALUES ", "(?, ?, ?)", ", ", buried)
 	if err != nil {
 		return err
 	}
-	return w.dead("DELETE FROM "+deadTable+" WHERE ", "(view = ? AND entity = ? AND cell = ?)", " OR ", risen)
+	return w.dead("DELETE FROM "+deadTable+" WHERE ", "(view = ? AND entity = ? AND cell = ?)", " OR ", raised)
 }
 
 // dead executes a statement about cells, three values each, as few at a time as a statement takes.

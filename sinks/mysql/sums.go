@@ -127,7 +127,7 @@ const statesRead = 1000
 func (c *comparison) addLedger(ctx context.Context) error {
 	var entity, cell []byte
 	for {
-		var strangers []row
+		var unmatched []row
 		n := 0
 		condition, args := "TRUE", []any(nil)
 		if entity != nil {
@@ -137,13 +137,13 @@ func (c *comparison) addLedger(ctx context.Context) error {
 			n++
 			entity, cell = append(entity[:0], e...), append(cell[:0], id...)
 			some, err := c.add(state)
-			strangers = append(strangers, some...)
+			unmatched = append(unmatched, some...)
 			return err
 		}, condition+inOrder+strconv.Itoa(statesRead), args...)
 		if err != nil {
 			return err
 		}
-		if err := c.introduce(ctx, strangers); err != nil {
+		if err := c.match(ctx, unmatched); err != nil {
 			return err
 		}
 		if n < statesRead {
@@ -154,7 +154,7 @@ func (c *comparison) addLedger(ctx context.Context) error {
 
 // add adds what a cell contributes to known groups, and returns the rest. Where no column is compared by a collation, a
 // group outside the span can't be one of those inside.
-func (c *comparison) add(state cellState) (strangers []row, err error) {
+func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	collates := slices.ContainsFunc(c.k.group(), (*column).collates)
 	for _, v := range state {
 		if v.kept == "" || !c.ids[v.view] {
@@ -169,17 +169,17 @@ func (c *comparison) add(state cellState) (strangers []row, err error) {
 			if g := c.groups[id]; g != nil {
 				g.added.Add(g.added, rational(r[len(r)-1]))
 			} else if collates || c.holds(id) {
-				strangers = append(strangers, r)
+				unmatched = append(unmatched, r)
 			}
 		}
 	}
-	return strangers, nil
+	return unmatched, nil
 }
 
-// introduce adds contributions to groups that are not known: to those that the table shows them under, if it does. Most
+// match adds contributions to groups that are not known: to those that the table shows them under, if it does. Most
 // are shown as they are, in another span.
-func (c *comparison) introduce(ctx context.Context, strangers []row) error {
-	for some := range slices.Chunk(strangers, maxList) {
+func (c *comparison) match(ctx context.Context, unmatched []row) error {
+	for some := range slices.Chunk(unmatched, maxList) {
 		var args []any
 		for _, r := range some {
 			args = append(args, r[:len(r)-1]...)
@@ -201,7 +201,7 @@ func (c *comparison) introduce(ctx context.Context, strangers []row) error {
 			}
 		}
 		for few := range slices.Chunk(others, groupsAsked) {
-			if err := c.recognize(ctx, few); err != nil {
+			if err := c.matchByCollation(ctx, few); err != nil {
 				return err
 			}
 		}
@@ -220,8 +220,8 @@ func (c *comparison) count(group, contribution row) {
 // groupsAsked is how many groups are looked up one by one in a statement.
 const groupsAsked = 100
 
-// recognize adds contributions to the groups that the table's collation takes for theirs.
-func (c *comparison) recognize(ctx context.Context, contributions []row) error {
+// matchByCollation adds contributions to the groups that the table's collation takes for theirs.
+func (c *comparison) matchByCollation(ctx context.Context, contributions []row) error {
 	var selects []string
 	var args []any
 	var groups []row
