@@ -35,8 +35,8 @@ type Config struct {
 	// Paused are views that are paused from the start, as they were before: another configuration resumes nothing.
 	Paused []string
 
-	// LastShown is what Pipeline.Shown said of an earlier pipeline with the same source: an outage's lag is not less because
-	// another configuration took over in it.
+	// LastShown is what Pipeline.Shown said of an earlier pipeline with the same source: an outage's lag is not less
+	// because another configuration took over in it.
 	LastShown map[string]time.Time
 }
 

@@ -49,7 +49,9 @@ func (o *options) loadBy(load func(string, func(string) (string, bool), []config
 }
 
 // completeViews completes the names of the file's views that are not among the words yet.
-func (o *options) completeViews(_ *cobra.Command, words []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *options) completeViews(
+	_ *cobra.Command, words []string, _ string,
+) ([]string, cobra.ShellCompDirective) {
 	cfg, err := o.loadToAsk()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -59,7 +61,9 @@ func (o *options) completeViews(_ *cobra.Command, words []string, _ string) ([]s
 }
 
 // completeView completes the name of one view.
-func (o *options) completeView(cmd *cobra.Command, words []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (o *options) completeView(
+	cmd *cobra.Command, words []string, begun string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(words) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -15,16 +15,16 @@ import (
 func pauseCommand(o *options) *cobra.Command {
 	return askingCommand(o, "pause", "paused", server.Client.Pause, &cobra.Command{
 		Short: "Stop writing to views, until they are resumed",
-		Long: `Stops the named views where they are: nothing is written to them until they are resumed, or the program is started again.
-The other views go on. The running process does it (replicator run).`,
+		Long: `Stops the named views where they are: nothing is written to them until they are resumed, or the
+program is started again. The other views go on. The running process does it (replicator run).`,
 	})
 }
 
 func resumeCommand(o *options) *cobra.Command {
 	return askingCommand(o, "resume", "resumed", server.Client.Resume, &cobra.Command{
 		Short: "Let paused views go on from where they stopped",
-		Long: `Lets the named views go on from where they were paused; nothing of what was written meanwhile is missed. One that is not paused
-stays as it is. The running process does it (replicator run).`,
+		Long: `Lets the named views go on from where they were paused; nothing of what was written meanwhile is
+missed. One that is not paused stays as it is. The running process does it (replicator run).`,
 	})
 }
 
@@ -35,7 +35,8 @@ type pausedView struct {
 }
 
 // askingCommand makes cmd a command that asks the running process to do something to each of the named views.
-func askingCommand(o *options, name, did string, ask func(server.Client, context.Context, string) error, cmd *cobra.Command) *cobra.Command {
+func askingCommand(o *options, name, did string, ask func(server.Client, context.Context, string) error,
+	cmd *cobra.Command) *cobra.Command {
 	asJSON := false
 	cmd.Use, cmd.Args, cmd.ValidArgsFunction = name+" VIEW…", cobra.MinimumNArgs(1), o.completeViews
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
@@ -71,7 +72,8 @@ func asked(name, view string, err error) error {
 	case errors.Is(err, server.ErrNotRunning):
 		return fmt.Errorf("%w: %s asks the running process (`replicator run`)", err, name)
 	case errors.Is(err, server.ErrUnknown):
-		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file; if it can't use it, its log says why", err)
+		return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file; "+
+			"if it can't use it, its log says why", err)
 	}
 	return fmt.Errorf("view %s: %w", view, err)
 }

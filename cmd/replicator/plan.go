@@ -17,7 +17,8 @@ func planCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Print what a changed file would do to the running program: fill, rebuild, refuse, end",
-		Long: `Prints for each view what the file would do once the running program reloads it (SIGHUP), or, if none runs, once it is started:
+		Long: `Prints for each view what the file would do once the running program reloads it (SIGHUP), or,
+if none runs, once it is started:
   fill       it is new, or its sink lost it: it is filled from offset zero
   start      it is new, and [source] start is earliest or latest: it begins there in the binlog
   rebuild    its definition changed, and it says on_change = "rebuild"
@@ -25,8 +26,9 @@ func planCommand(o *options) *cobra.Command {
   resume     it was in the file before: it goes on from where it stood
   end        it is not in the file any more: its writes stop, and what is stored stays
   unchanged  it goes on
-with the rows that are to be scanned (the source's estimate) and how long that takes at a rate: --rate, or [rebuild] rate, or
-20,000 rows a second. It starts nothing and writes nothing. What targets need, replicator check says.`,
+with the rows that are to be scanned (the source's estimate) and how long that takes at a rate:
+--rate, or [rebuild] rate, or 20,000 rows a second.
+It starts nothing and writes nothing. What targets need, replicator check says.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rate < 0 {
@@ -74,13 +76,15 @@ func printPlan(out io.Writer, views []service.PlannedView, rate int) error {
 		scanned, took := "-", "-"
 		if v.Scans() {
 			scans = true
-			scanned, took = strconv.FormatInt(v.Rows, 10), time.Duration(v.Seconds*float64(time.Second)).Round(time.Second).String()
+			scanned = strconv.FormatInt(v.Rows, 10)
+			took = time.Duration(v.Seconds * float64(time.Second)).Round(time.Second).String()
 		}
 		rows = append(rows, []string{v.View, v.Sink, v.Kind, v.Action, scanned, took, v.Reason})
 	}
-	if err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "reason"}, rows); err != nil || !scans {
-		return err
+	err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "reason"}, rows)
+	if err == nil && scans {
+		_, err = fmt.Fprintf(out,
+			"\nRows are the source's estimate, the time is at %d rows a second; --rate says another.\n", rate)
 	}
-	_, err := fmt.Fprintf(out, "\nRows are the source's estimate, the time is at %d rows a second; --rate says another.\n", rate)
 	return err
 }

@@ -67,7 +67,8 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		if v.LagSeconds != nil {
 			lag = strconv.FormatFloat(*v.LagSeconds, 'f', 1, 64) + "s"
 		}
-		row := []string{v.View, v.Sink, v.Kind, v.State, v.Position, lag, strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s", strconv.Itoa(v.DeadLetters)}
+		rate := strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s"
+		row := []string{v.View, v.Sink, v.Kind, v.State, v.Position, lag, rate, strconv.Itoa(v.DeadLetters)}
 		if shards {
 			row = slices.Insert(row, 1, v.Source)
 		}
@@ -115,7 +116,8 @@ tracker, MariaDB's @@last_gtid. If the source is sharded, --source names the sha
 			case errors.Is(err, server.ErrNotRunning):
 				return fmt.Errorf("%w: wait asks the running process (`replicator run`)", err)
 			case errors.Is(err, server.ErrUnknown):
-				return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file; if it can't use it, its log says why", err)
+				return fmt.Errorf("the running process: %w: send it SIGHUP to reload the file; "+
+					"if it can't use it, its log says why", err)
 			case errors.Is(err, server.ErrInvalid):
 				return usageError{err}
 			}
