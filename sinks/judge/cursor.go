@@ -6,7 +6,8 @@ import (
 )
 
 // Cursor writes the place where a walk in pages goes on: what a Target returns as next. A cursor means something to the
-// Target that made it, and to no other program.
+// Target that made it, and to no other program. What is no text, as a Key, stands in the place as bytes: a string that
+// is not UTF-8 comes back as another one.
 func Cursor(place any) string {
 	text, err := json.Marshal(place)
 	if err != nil {

@@ -197,7 +197,9 @@ func (t *referenceTarget) Compare(_ context.Context, ops []replicator.Op) ([]rep
 }
 
 // Outdated implements replicator.Target.
-func (t *referenceTarget) Outdated(_ context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
+func (t *referenceTarget) Outdated(
+	_ context.Context, before int64, after string, limit int,
+) ([]replicator.Cell, string, error) {
 	return t.page(after, limit, func(p place, known judge.Known) bool {
 		return known.Outdated(before) && slices.ContainsFunc(t.views, func(v *replicator.View) bool { return v.Name == p.view })
 	})
@@ -214,7 +216,9 @@ func (t *referenceTarget) Held(_ context.Context, view int, after string, limit 
 }
 
 // page gives the cells after one that are wanted.
-func (t *referenceTarget) page(after string, limit int, wanted func(place, judge.Known) bool) (cells []replicator.Cell, next string, err error) {
+func (t *referenceTarget) page(
+	after string, limit int, wanted func(place, judge.Known) bool,
+) (cells []replicator.Cell, next string, err error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	for p, known := range t.sink.cells {
