@@ -69,9 +69,12 @@ func BenchmarkHSET(b *testing.B) {
 // cell.
 func BenchmarkApply(b *testing.B) {
 	users := []replicator.Feed{{Table: "cell", Column: "users"}}
-	hash := &replicator.View{Name: "users", Kind: "hash", From: users, Fields: paths(benchFields...), Key: "user:{}", Fingerprint: "1"}
-	index := &replicator.View{Name: "by_email", Kind: "index", From: users, Fields: paths("email"), Key: "by_email:{email}", Fingerprint: "1"}
-	counter := &replicator.View{Name: "by_city", Kind: "counter", From: users, Fields: paths("sum"), Key: "by_city:{city}", Fingerprint: "1"}
+	hash := &replicator.View{Name: "users", Kind: "hash", From: users, Fields: paths(benchFields...), Key: "user:{}",
+		Fingerprint: "1"}
+	index := &replicator.View{Name: "by_email", Kind: "index", From: users, Fields: paths("email"),
+		Key: "by_email:{email}", Fingerprint: "1"}
+	counter := &replicator.View{Name: "by_city", Kind: "counter", From: users, Fields: paths("sum"),
+		Key: "by_city:{city}", Fingerprint: "1"}
 	for _, c := range []struct {
 		name  string
 		views []*replicator.View
@@ -124,7 +127,8 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkDecide(b *testing.B) {
 	users := []replicator.Feed{{Table: "cell", Column: "users"}}
 	hash := &replicator.View{Name: "users", Kind: "hash", From: users, Fields: paths(benchFields...), Key: "user:{}"}
-	index := &replicator.View{Name: "by_email", Kind: "index", From: users, Fields: paths("email"), Key: "by_email:{email}"}
+	index := &replicator.View{Name: "by_email", Kind: "index", From: users, Fields: paths("email"),
+		Key: "by_email:{email}"}
 	merged := *hash
 	merged.From = []replicator.Feed{{Table: "cell", Column: "users"}, {Table: "cell", Column: "profiles"}}
 	for _, c := range []struct {
@@ -227,7 +231,8 @@ func reportCPU(b *testing.B, rdb *redis.Client) func() {
 }
 
 func benchOp(views []*replicator.View, i uint64, version int64) replicator.Op {
-	op := replicator.Op{Cell: replicator.Cell{Table: "cell", Column: "users", Key: benchKey(i % benchEntities)}, Version: version, Order: int64(i)}
+	op := replicator.Op{Cell: replicator.Cell{Table: "cell", Column: "users", Key: benchKey(i % benchEntities)},
+		Version: version, Order: int64(i)}
 	for n, v := range views {
 		e := replicator.Entry{}
 		switch v.Kind {

@@ -52,7 +52,8 @@ func TestCheck(t *testing.T) {
 				}
 			}
 			for _, args := range [][]any{
-				{"CONFIG", "SET", "maxmemory", "100mb"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}, {"CONFIG", "SET", "appendonly", "no"},
+				{"CONFIG", "SET", "maxmemory", "100mb"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"},
+				{"CONFIG", "SET", "appendonly", "no"},
 				{"ACL", "SETUSER", "poor", "on", ">secret", "~*", "+@all", "-hset"},
 				{"ACL", "SETUSER", "narrow", "on", ">secret", "~h:*", "+@all"},
 				{"ACL", "SETUSER", "other", "on", ">secret", "~replicator:*", "+@all"},
@@ -87,7 +88,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 				}
 			}()
 			_, err := sink.Open(t.Context(), "", []*replicator.View{v})
-			if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "secret") {
+			if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "password") ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -95,7 +97,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Run("no memory", func(t *testing.T) {
 		f := open(t, v)
 		f.cli(t, "CONFIG", "SET", "maxmemory", "1")
-		_, err := f.target.Apply(t.Context(), []replicator.Op{put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "s"})})
+		_, err := f.target.Apply(t.Context(), []replicator.Op{put(cellOf(t, "cell", "users", "x"), 1,
+			replicator.Entry{Key: "s"})})
 		if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "maxmemory") {
 			t.Errorf("the error is %v", err)
 		}
@@ -105,14 +108,16 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Run("a command is not permitted", func(t *testing.T) {
 		f := open(t, v)
 		f.cli(t, "ACL", "SETUSER", "default", "-sadd")
-		_, err := f.target.Apply(t.Context(), []replicator.Op{put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "s"})})
+		_, err := f.target.Apply(t.Context(), []replicator.Op{put(cellOf(t, "cell", "users", "x"), 1,
+			replicator.Entry{Key: "s"})})
 		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "permission") {
 			t.Errorf("the error is %v", err)
 		}
 		if n := f.rdb.Exists(t.Context(), "replicator:entity::x").Val(); n != 0 {
 			t.Error("the record claims what was never done")
 		}
-		if _, err := f.sink.Open(t.Context(), "", []*replicator.View{v}); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "sadd") {
+		if _, err := f.sink.Open(t.Context(), "", []*replicator.View{v}); !replicator.IsFatal(err) ||
+			!strings.Contains(err.Error(), "sadd") {
 			t.Errorf("Open says %v", err)
 		}
 	})
@@ -142,7 +147,8 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 			}
 			sinktest.Refuses(t, err, views, bad.Name, "kind2")
 			for _, f := range sink.Check(t.Context(), views) {
-				if (f.Level == replicator.Fail) != (strings.HasPrefix(f.What, "view "+bad.Name) || strings.HasPrefix(f.What, "view kind2")) {
+				if (f.Level == replicator.Fail) != (strings.HasPrefix(f.What, "view "+bad.Name) ||
+					strings.HasPrefix(f.What, "view kind2")) {
 					t.Errorf("Check says %+v", f)
 				}
 				if f.Level == replicator.Fail && !strings.Contains(err.Error(), f.Detail) {

@@ -138,7 +138,8 @@ func TestCluster(t *testing.T) {
 func nothingLeft(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	for _, key := range keysLike(t, rdb, "*") {
-		if !strings.HasPrefix(key, entityPrefix) && !strings.HasPrefix(key, marksPrefix) && key != sourcesKey && !strings.HasPrefix(key, gonePrefix) {
+		if !strings.HasPrefix(key, entityPrefix) && !strings.HasPrefix(key, marksPrefix) && key != sourcesKey &&
+			!strings.HasPrefix(key, gonePrefix) {
 			t.Errorf("the key %s is left", key)
 		}
 	}

@@ -53,19 +53,26 @@ func kinds() map[string][]*replicator.View {
 			{Name: "by_email", Kind: "index", From: from(users), Fields: paths("email"), Key: "by_email:{email}"},
 			{Name: "by_tag", Kind: "index", From: from(users), Fields: paths("tags[]", "city"), Key: "by_tag:{tags[]}:{city}"},
 			{Name: "by_city", Kind: "index", From: from(users, profile), Fields: paths("city"), Key: "by_city:{city}"},
-			{Name: "cities", Kind: "index", From: from(users, profile), Fields: paths("email", "city"), Key: "cities:{email}", Member: "{city}"},
+			{Name: "cities", Kind: "index", From: from(users, profile), Fields: paths("email", "city"), Key: "cities:{email}",
+				Member: "{city}"},
 		},
 		"unique": {
-			{Name: "one", Kind: "index", From: from(users), Fields: paths("email"), Key: "one:{email}", Settings: Settings{Unique: true}},
-			{Name: "any", Kind: "index", From: from(users, profile), Fields: paths("city"), Key: "any:{city}", Settings: Settings{Unique: true}},
+			{Name: "one", Kind: "index", From: from(users), Fields: paths("email"), Key: "one:{email}",
+				Settings: Settings{Unique: true}},
+			{Name: "any", Kind: "index", From: from(users, profile), Fields: paths("city"), Key: "any:{city}",
+				Settings: Settings{Unique: true}},
 		},
 		"counter": {
-			{Name: "count", Kind: "counter", From: from(fav), Fields: []replicator.Field{{Name: "city", Path: "city"}, count}, Key: "count:{city}"},
-			{Name: "sum", Kind: "counter", From: from(fav, users), Fields: []replicator.Field{{Name: "city", Path: "city"}, amount}, Sum: "amount", Key: "sum:{city}"},
+			{Name: "count", Kind: "counter", From: from(fav), Fields: []replicator.Field{{Name: "city", Path: "city"}, count},
+				Key: "count:{city}"},
+			{Name: "sum", Kind: "counter", From: from(fav, users),
+				Fields: []replicator.Field{{Name: "city", Path: "city"}, amount}, Sum: "amount", Key: "sum:{city}"},
 		},
 		"ranking": {
-			{Name: "top", Kind: "ranking", From: from(fav), Fields: []replicator.Field{{Name: "city", Path: "city"}, amount}, Sum: "amount", Key: "top", Member: "{city}"},
-			{Name: "best", Kind: "ranking", From: from(users), Fields: []replicator.Field{{Name: "city", Path: "city"}, amount}, Sum: "amount", Key: "best:{city}"},
+			{Name: "top", Kind: "ranking", From: from(fav), Fields: []replicator.Field{{Name: "city", Path: "city"}, amount},
+				Sum: "amount", Key: "top", Member: "{city}"},
+			{Name: "best", Kind: "ranking", From: from(users), Fields: []replicator.Field{{Name: "city", Path: "city"}, amount},
+				Sum: "amount", Key: "best:{city}"},
 		},
 	}
 	for _, list := range views {

@@ -57,7 +57,8 @@ func TestASocketLeadsToTheServer(t *testing.T) {
 func TestALoginOfItsOwnIsEnough(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
 	// What docs/operating.md says that the user needs.
-	err := client(t, s).Do(t.Context(), "ACL", "SETUSER", "replicator", "on", ">secret", "~*", "+@read", "+@write", "+@scripting",
+	err := client(t, s).Do(t.Context(), "ACL", "SETUSER", "replicator", "on", ">secret", "~*", "+@read", "+@write",
+		"+@scripting",
 		"+@transaction", "+@connection", "-@dangerous", "+info").Err()
 	if err != nil {
 		t.Fatal(err)
@@ -79,9 +80,10 @@ func TestTLSIsCheckedFromBothSides(t *testing.T) {
 
 	other := newAuthority(t, t.TempDir())
 	for name, c := range map[string]Config{
-		"an authority that nobody named":   {URLs: urls, TLS: config.TLS{Cert: cert, Key: certKey}},
-		"another authority":                {URLs: urls, TLS: config.TLS{CACert: other.file, Cert: cert, Key: certKey}},
-		"another name":                     {URLs: urls, TLS: config.TLS{CACert: authority.file, Cert: cert, Key: certKey, ServerName: "elsewhere"}},
+		"an authority that nobody named": {URLs: urls, TLS: config.TLS{Cert: cert, Key: certKey}},
+		"another authority":              {URLs: urls, TLS: config.TLS{CACert: other.file, Cert: cert, Key: certKey}},
+		"another name": {URLs: urls, TLS: config.TLS{CACert: authority.file, Cert: cert, Key: certKey,
+			ServerName: "elsewhere"}},
 		"no certificate of the client":     {URLs: urls, TLS: config.TLS{CACert: authority.file}},
 		"a plain connection to a TLS port": {URLs: []string{fmt.Sprintf("redis://127.0.0.1:%d/0", port)}},
 	} {
@@ -99,7 +101,8 @@ func TestTLSIsCheckedFromBothSides(t *testing.T) {
 
 func TestSentinelsLeadThroughAFailover(t *testing.T) {
 	master := servertest.Own(t, servers.Redis7)
-	servertest.Own(t, servers.Redis7, "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port), "--repl-diskless-sync-delay", "0")
+	servertest.Own(t, servers.Redis7, "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port), "--repl-diskless-sync-delay",
+		"0")
 	sentinel := startSentinel(t, master)
 	rdb := client(t, master)
 	wait(t, "the replica has joined", func() error {
@@ -194,7 +197,8 @@ func TestAClusterThatLostANodeIsWaitedFor(t *testing.T) {
 	}
 	var ops []replicator.Op
 	for n := range int64(50) {
-		ops = append(ops, put(cellOf(t, "cell", "users", n), 1, replicator.Entry{Key: fmt.Sprint("h:", n), Fields: []any{"1"}}))
+		ops = append(ops, put(cellOf(t, "cell", "users", n), 1,
+			replicator.Entry{Key: fmt.Sprint("h:", n), Fields: []any{"1"}}))
 	}
 	if err := nodes[2].Kill(); err != nil {
 		t.Fatal(err)
@@ -233,7 +237,8 @@ func startSentinel(t *testing.T, master *servers.Server) string {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor cell-cache 127.0.0.1 %d 1\n"+
-		"sentinel down-after-milliseconds cell-cache 500\nsentinel failover-timeout cell-cache 2000\n", port, dir, master.Port)
+		"sentinel down-after-milliseconds cell-cache 500\nsentinel failover-timeout cell-cache 2000\n", port, dir,
+		master.Port)
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +259,8 @@ func knowsReplica(t *testing.T, sentinel string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), cli, "-u", sentinel, "SENTINEL", "CKQUORUM", "cell-cache").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), cli, "-u", sentinel, "SENTINEL", "CKQUORUM",
+		"cell-cache").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -285,8 +291,8 @@ type authority struct {
 func newAuthority(t testing.TB, dir string) *authority {
 	t.Helper()
 	a := &authority{file: filepath.Join(dir, "ca.pem")}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test's authority"}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test's authority"},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(time.Hour)}
 	var err error
 	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		t.Fatal(err)
@@ -310,7 +316,8 @@ func (a *authority) issue(t testing.TB, dir, name string) (cert, key string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &own.PublicKey, a.key)
 	if err != nil {

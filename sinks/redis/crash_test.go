@@ -93,17 +93,23 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return v, err
 }
 
-func (t stubbornTarget) Dead(ctx context.Context, view int, after string, limit int) (cells []replicator.Cell, next string, err error) {
+func (t stubbornTarget) Dead(
+	ctx context.Context, view int, after string, limit int,
+) (cells []replicator.Cell, next string, err error) {
 	err = again(func() error { cells, next, err = t.Target.Dead(ctx, view, after, limit); return err })
 	return cells, next, err
 }
 
-func (t stubbornTarget) Held(ctx context.Context, view int, after string, limit int) (cells []replicator.Cell, next string, err error) {
+func (t stubbornTarget) Held(
+	ctx context.Context, view int, after string, limit int,
+) (cells []replicator.Cell, next string, err error) {
 	err = again(func() error { cells, next, err = t.Target.Held(ctx, view, after, limit); return err })
 	return cells, next, err
 }
 
-func (t stubbornTarget) Outdated(ctx context.Context, before int64, after string, limit int) (cells []replicator.Cell, next string, err error) {
+func (t stubbornTarget) Outdated(
+	ctx context.Context, before int64, after string, limit int,
+) (cells []replicator.Cell, next string, err error) {
 	err = again(func() error { cells, next, err = t.Target.Outdated(ctx, before, after, limit); return err })
 	return cells, next, err
 }

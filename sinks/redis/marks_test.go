@@ -34,7 +34,8 @@ func TestLossShowsInTheMarks(t *testing.T) {
 				t.Fatal(err)
 			}
 			lose(t, f)
-			if err := f.target.Mark(t.Context(), replicator.Standing{Position: at(11)}); !errors.Is(err, replicator.ErrSinkLost) {
+			err := f.target.Mark(t.Context(), replicator.Standing{Position: at(11)})
+			if !errors.Is(err, replicator.ErrSinkLost) {
 				t.Errorf("Mark returns %v, want that data was lost", err)
 			}
 		})
@@ -97,14 +98,16 @@ func TestAFailoverThatLostWrites(t *testing.T) {
 	ops := func(n int64) []replicator.Op {
 		var ops []replicator.Op
 		for i := range int64(20) {
-			ops = append(ops, put(cellOf(t, "cell", "users", i), n, replicator.Entry{Key: fmt.Sprint("c:", (i+n)%3), Fields: []any{n + i}}))
+			ops = append(ops, put(cellOf(t, "cell", "users", i), n,
+				replicator.Entry{Key: fmt.Sprint("c:", (i+n)%3), Fields: []any{n + i}}))
 		}
 		return ops
 	}
 	step := func(target replicator.Target, n int64) {
 		t.Helper()
 		apply(t, target, ops(n)...)
-		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: n, Token: "x"}}); err != nil {
+		at := replicator.Standing{Position: replicator.Position{Order: n, Token: "x"}}
+		if err := target.Mark(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 	}

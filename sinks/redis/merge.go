@@ -10,8 +10,8 @@ import (
 
 // rowChange makes a hash or a JSON object what the entity's cells say together.
 func (c *changer) rowChange(t viewKey) error {
-	ch, fresh := c.at(t)
-	if !fresh {
+	ch, isNew := c.at(t)
+	if !isNew {
 		return nil
 	}
 	cells, err := c.contributions()

@@ -57,14 +57,14 @@ type batch struct {
 	*judge.Batch
 	keepers []*keeper
 	ops     []replicator.Op
-	apart   bool // keys and records live apart: in a cluster
+	cluster bool // keys and records live apart
 
 	moves []move // for decide to use again
 	text  []byte
 }
 
 func (t *Target) newBatch(ops []replicator.Op) *batch {
-	return &batch{Batch: judge.NewBatch(ops), keepers: t.keepers, ops: ops, apart: t.sink.cluster}
+	return &batch{Batch: judge.NewBatch(ops), keepers: t.keepers, ops: ops, cluster: t.sink.cluster}
 }
 
 // decide plans what the batch does to the entity.
@@ -84,8 +84,8 @@ func (e *entity) decide(b *batch) error {
 	if !e.plan.changed {
 		return nil
 	}
-	if e.plan.changes, err = e.changes(r, b.moves, b.apart); err == nil && b.apart {
-		r.intend(e.plan.changes)
+	if e.plan.changes, err = e.changes(r, b.moves, b.cluster); err == nil && b.cluster {
+		r.addPending(e.plan.changes)
 	}
 	return err
 }

@@ -30,9 +30,9 @@ var pushSource string
 
 const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody's contribution was taken back
 
-// intend notes which keys are to be told of changes. The revision is above every earlier one, even if the record was
+// addPending notes which keys are to be told of changes. The revision is above every earlier one, even if the record was
 // lost: it is the time.
-func (r *record) intend(changes []change) {
+func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
 		p := pending{ch.viewKey, ch.args}
@@ -56,8 +56,8 @@ func (p *pending) empty() bool {
 	return len(p.args) == 0
 }
 
-// writeApart is write in a cluster.
-func (s *Sink) writeApart(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
+// writeInCluster is write in a cluster.
+func (s *Sink) writeInCluster(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
 	again = map[*entity]bool{}
 	var decided []*entity
 	for _, e := range entities {
@@ -113,9 +113,12 @@ func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*e
 
 // pushAll tells keys what the records say: those where something is added, or those where everything goes.
 func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, again map[*entity]bool) error {
+	type push struct {
+		entity *entity
+		key    viewKey
+	}
 	var calls []call
-	var told []viewKey
-	var from []*entity
+	var pushes []push
 	for _, e := range entities {
 		if again[e] {
 			continue
@@ -126,8 +129,7 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 			if p.empty() != empty {
 				continue
 			}
-			calls = append(calls, e.tell(p, r.revision))
-			told, from = append(told, p.viewKey), append(from, e)
+			calls, pushes = append(calls, e.push(p, r.revision)), append(pushes, push{e, p.viewKey})
 		}
 	}
 	if len(calls) == 0 {
@@ -143,15 +145,15 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 			return classify(err, "applying")
 		}
 		if found != "" {
-			again[from[i]] = true
-			from[i].block(told[i], found)
+			again[pushes[i].entity] = true
+			pushes[i].entity.block(pushes[i].key, found)
 		}
 	}
 	return nil
 }
 
-// tell is the call that tells a key what the entity contributes.
-func (e *entity) tell(p *pending, revision uint64) call {
+// push is the call that tells a key what the entity contributes.
+func (e *entity) push(p *pending, revision uint64) call {
 	slot := sameSlot(p.key)
 	who := string(p.id) + e.key
 	keys := []string{p.key, postPrefix + slot, gonePrefix + slot + ":" + who}

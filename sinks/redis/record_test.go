@@ -43,7 +43,8 @@ func randomClaims(r *rand.Rand) []claim {
 func randomRecord(r *rand.Rand) *record {
 	rec := &record{nonce: "12345678", revision: r.Uint64()}
 	for range r.IntN(4) {
-		c := cellRecord{cell: replicator.Cell{Table: randomText(r), Column: randomText(r), Key: replicator.Key(randomText(r))}}
+		c := cellRecord{cell: replicator.Cell{Table: randomText(r), Column: randomText(r),
+			Key: replicator.Key(randomText(r))}}
 		for range r.IntN(4) {
 			c.views = append(c.views, viewRecord{id: viewID("view\x00" + string(rune('a'+r.IntN(26)))), generation: r.Uint64(),
 				state:  replicator.State{Version: r.Int64N(math.MaxInt64) - 1, Order: r.Int64(), AsOf: r.Int64()},
@@ -85,7 +86,8 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 	claims := func(c ...claim) string { return string(appendClaims(nil, c)) }
 	r := &record{revision: 300, cells: []cellRecord{
 		{cell: replicator.Cell{Table: "cell", Column: "users", Key: "k\x00"}, views: []viewRecord{
-			{"view-1", 1, replicator.State{Version: 200, Order: 3, AsOf: 1 << 40}, claims(claim{kind: kindHash, key: "h:k", row: row})},
+			{"view-1", 1, replicator.State{Version: 200, Order: 3, AsOf: 1 << 40},
+				claims(claim{kind: kindHash, key: "h:k", row: row})},
 			{"view-2", 128, replicator.Unseen, claims(claim{kind: kindDead, key: "dead"})},
 		}},
 		{cell: replicator.Cell{Table: "plain", Key: "k"}, views: []viewRecord{
@@ -100,7 +102,8 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 		"view-1\x01\xc9\x01\x03\x80\x80\x80\x80\x80\x20\x21" + "h\x03h:k0123456789abcdef\x00\x02\x04name\x04city" +
 		"view-2\x80\x01\x00\x00\x00\x08" + "d\x04dead\x00\x00" +
 		"\x05plain\x00\x01k\x01" +
-		"view-3\x02\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x2e" + "j\x01j0123456789abcdef\x01\x02\x04name\x03Ann\x04city\x00" +
+		"view-3\x02\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x2e" +
+		"j\x01j0123456789abcdef\x01\x02\x04name\x03Ann\x04city\x00" +
 		"z\x01z\x01m\x04-1.5" +
 		"\x02" + "view-1s\x03s:k\x02\x01k\x011" + "view-2c\x01c\x00"
 	if got := string(r.append([]byte("nonce-12"))); got != stored {

@@ -76,7 +76,8 @@ func feed(table, column string) []replicator.Feed {
 }
 
 func view(name, kind, key string, fields ...string) *replicator.View {
-	return &replicator.View{Name: name, Kind: kind, Key: key, From: feed("cell", "users"), Fields: paths(fields...), Fingerprint: "1"}
+	return &replicator.View{Name: name, Kind: kind, Key: key, From: feed("cell", "users"), Fields: paths(fields...),
+		Fingerprint: "1"}
 }
 
 // cli asks the server as a person would.
@@ -90,7 +91,8 @@ func (f *fixture) cli(t testing.TB, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), program, append([]string{"-h", host, "-p", port}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, append([]string{"-h", host, "-p", port},
+		args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("redis-cli %v: %v: %s", args, err, out)
 	}
@@ -98,11 +100,14 @@ func (f *fixture) cli(t testing.TB, args ...string) string {
 }
 
 func TestValuesStayExact(t *testing.T) {
-	values := []any{int64(9007199254740993), uint64(18446744073709551615), replicator.Number("12345678901234567890.123456789"), true,
-		"Grüße\x00", []byte("0123456789abcdef"), 0.1, []any{int64(9007199254740993), "a<b"}, map[string]any{"b": replicator.Number("1.50"), "a": nil}, nil}
+	values := []any{int64(9007199254740993), uint64(18446744073709551615),
+		replicator.Number("12345678901234567890.123456789"), true,
+		"Grüße\x00", []byte("0123456789abcdef"), 0.1, []any{int64(9007199254740993), "a<b"},
+		map[string]any{"b": replicator.Number("1.50"), "a": nil}, nil}
 	names := []string{"int", "uint", "decimal", "bool", "text", "bytes", "float", "list", "object", "missing"}
-	want := map[string]string{"int": "9007199254740993", "uint": "18446744073709551615", "decimal": "12345678901234567890.123456789",
-		"bool": "true", "text": "Grüße\x00", "bytes": "30313233343536373839616263646566", "float": "0.1",
+	want := map[string]string{"int": "9007199254740993", "uint": "18446744073709551615",
+		"decimal": "12345678901234567890.123456789", "bool": "true", "text": "Grüße\x00",
+		"bytes": "30313233343536373839616263646566", "float": "0.1",
 		"list": `[9007199254740993,"a<b"]`, "object": `{"a":null,"b":1.50}`}
 	hash, json := view("h", "hash", "h:{k}", names...), view("j", "json", "j:{k}", names...)
 	f := open(t, hash, json)
@@ -113,7 +118,8 @@ func TestValuesStayExact(t *testing.T) {
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("the hash holds %v (%v)\nwant %v", got, err, want)
 	}
-	wantJSON := `{"int":9007199254740993,"uint":18446744073709551615,"decimal":12345678901234567890.123456789,"bool":true,"text":"Grüße\u0000",` +
+	wantJSON := `{"int":9007199254740993,"uint":18446744073709551615,"decimal":12345678901234567890.123456789,` +
+		`"bool":true,"text":"Grüße\u0000",` +
 		`"bytes":"30313233343536373839616263646566","float":0.1,"list":[9007199254740993,"a<b"],"object":{"a":null,"b":1.50}}`
 	if got := f.cli(t, "GET", "j:x"); got != wantJSON {
 		t.Errorf("the JSON is %s\nwant %s", got, wantJSON)
@@ -179,14 +185,16 @@ func TestUniqueShowsOneOfThoseThatClaim(t *testing.T) {
 func TestAnotherTypeAtTheKeyIsRejected(t *testing.T) {
 	unique := view("u", "index", "u:{email}")
 	unique.Settings = Settings{Unique: true}
-	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"), view("s", "index", "s:{a}"), unique,
+	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"),
+		view("s", "index", "s:{a}"), unique,
 		view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n")}
 	f := open(t, views...)
 	good, bad := cellOf(t, "cell", "users", "good"), cellOf(t, "cell", "users", "bad")
 	op := func(c replicator.Cell, n int64, suffix string) replicator.Op {
 		op := replicator.Op{Cell: c, Version: n, Order: n}
 		for i, v := range views {
-			op.Values = append(op.Values, replicator.Value{View: i, Entries: []replicator.Entry{{Key: v.Name + ":" + suffix, Fields: []any{int64(2)}}}})
+			op.Values = append(op.Values, replicator.Value{View: i,
+				Entries: []replicator.Entry{{Key: v.Name + ":" + suffix, Fields: []any{int64(2)}}}})
 		}
 		return op
 	}
@@ -280,7 +288,8 @@ func TestBigAndDecimalSums(t *testing.T) {
 	op := func(key string, n int64, amount any) replicator.Op {
 		e := replicator.Entry{Key: "c", Fields: []any{amount}}
 		return replicator.Op{Cell: cellOf(t, "cell", "users", key), Version: n, Order: n, Values: []replicator.Value{
-			{View: 0, Entries: []replicator.Entry{e}}, {View: 1, Entries: []replicator.Entry{{Key: "z", Member: "m", Fields: []any{amount}}}}}}
+			{View: 0, Entries: []replicator.Entry{e}},
+			{View: 1, Entries: []replicator.Entry{{Key: "z", Member: "m", Fields: []any{amount}}}}}}
 	}
 	expect := func(sum, score string) {
 		t.Helper()
@@ -313,7 +322,8 @@ func TestAMemberOfARankingStaysWithAScoreOfZero(t *testing.T) {
 		return []replicator.Entry{{Key: "z", Member: "m", Fields: []any{amount}}}
 	}
 	op := func(key string, version int64, entries []replicator.Entry) replicator.Op {
-		return replicator.Op{Cell: cellOf(t, "cell", "users", key), Version: version, Order: version, Values: []replicator.Value{{Entries: entries}}}
+		return replicator.Op{Cell: cellOf(t, "cell", "users", key), Version: version, Order: version,
+			Values: []replicator.Value{{Entries: entries}}}
 	}
 	steps := []struct {
 		what string
@@ -361,7 +371,8 @@ func TestForgottenScriptsAreGivenAgain(t *testing.T) {
 	for n := range int64(3) {
 		f.cli(t, "SCRIPT", "FLUSH")
 		apply(t, f.target, put(cellOf(t, "cell", "users", fmt.Sprint(n)), 1, replicator.Entry{Key: "s"}))
-		if err := f.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: n, Token: "x"}}); err != nil {
+		at := replicator.Standing{Position: replicator.Position{Order: n, Token: "x"}}
+		if err := f.target.Mark(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,7 +23,8 @@ func (namesOfTests) Entities(v *replicator.View, name string) ([]string, bool) {
 
 // strayViews are one of each kind; the value of view v is at the key v:….
 func strayViews() []*replicator.View {
-	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"), view("s", "index", "s:{a}"),
+	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"),
+		view("s", "index", "s:{a}"),
 		view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n")}
 	unique, members := view("u", "index", "u:{a}"), view("m", "index", "m:{a}")
 	unique.Settings = Settings{Unique: true}
@@ -65,8 +66,10 @@ func strays(t *testing.T, rdb redis.UniversalClient, target replicator.Target) {
 		"z": {"z:e1 ghost", "z:ghost y"}, "u": {"u:ghost"}, "m": {"m:e1 ghost", "m:ghost y"},
 	}
 	for _, cmd := range [][]any{
-		{"HSET", "h:ghost", "a", "1", "other", "2"}, {"HSET", "h:beside", "other", "1"}, {"SET", "j:ghost", "{}"}, {"SADD", "s:e1", "ghost"},
-		{"SADD", "s:ghost", "e1", "ghost"}, {"SET", "c:ghost", "5"}, {"ZADD", "z:e1", "1", "ghost"}, {"ZADD", "z:ghost", "1", "y"},
+		{"HSET", "h:ghost", "a", "1", "other", "2"}, {"HSET", "h:beside", "other", "1"}, {"SET", "j:ghost", "{}"},
+		{"SADD", "s:e1", "ghost"},
+		{"SADD", "s:ghost", "e1", "ghost"}, {"SET", "c:ghost", "5"}, {"ZADD", "z:e1", "1", "ghost"},
+		{"ZADD", "z:ghost", "1", "y"},
 		{"SET", "u:ghost", "x"}, {"SADD", "m:e1", "ghost"}, {"SADD", "m:ghost", "y"},
 		{"SET", "h:text", "of another type"}, {"LPUSH", "s:list", "x"}, {"SET", "hidden", "of nobody"},
 	} {
@@ -108,7 +111,8 @@ func strays(t *testing.T, rdb redis.UniversalClient, target replicator.Target) {
 	if !slices.Equal(dump(), before) {
 		t.Error("what the program keeps is not as it was")
 	}
-	for key, n := range map[string]int64{"h:ghost": 1, "h:beside": 1, "h:text": 1, "s:list": 1, "hidden": 1, "s:ghost": 0, "u:ghost": 0} {
+	for key, n := range map[string]int64{"h:ghost": 1, "h:beside": 1, "h:text": 1, "s:list": 1, "hidden": 1, "s:ghost": 0,
+		"u:ghost": 0} {
 		if got := rdb.Exists(ctx, key).Val(); got != n {
 			t.Errorf("of %s there are %d", key, got)
 		}

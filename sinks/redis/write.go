@@ -45,7 +45,7 @@ func (s *Sink) write(ctx context.Context, entities []*entity) (again map[*entity
 	case len(entities) == 0:
 		return nil, nil
 	case s.cluster:
-		return s.writeApart(ctx, entities)
+		return s.writeInCluster(ctx, entities)
 	}
 	store(entities)
 	w := writing{numbers: map[string]int{}}
