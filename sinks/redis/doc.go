@@ -17,7 +17,7 @@
 //	replicator:entity:SOURCE:KEY   the entity's record: states and contributions of all its cells and all views (record)
 //	replicator:marks:SOURCE        a hash: the mark of each view; 64 of them in a cluster, so that every node has one
 //	replicator:sources             the set of sources
-//	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: each member's, and how many claim it
+//	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: each member's and how many claim it
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
 //	replicator:dead:SOURCE:VIEW    the set of entities of which the view does not show a cell because it is a dead letter
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision

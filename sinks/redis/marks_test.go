@@ -64,7 +64,8 @@ func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// What is known of a view that was forgotten, or redefined, belongs to another generation than what an open target knows.
+// What is known of a view that was forgotten, or redefined, belongs to another generation than what an open target
+// knows.
 func TestATargetOfAnEarlierGenerationWritesNothing(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)

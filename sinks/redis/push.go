@@ -30,8 +30,8 @@ var pushSource string
 
 const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody's contribution was taken back
 
-// addPending notes which keys are to be told of changes. The revision is above every earlier one, even if the record was
-// lost: it is the time.
+// addPending notes which keys are to be told of changes. The revision is above every earlier one, even if the record
+// was lost: it is the time.
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
