@@ -27,6 +27,11 @@ type MySQL struct {
 	tables tables
 	index  *index // at: the letter's place in the order of burying
 
+	lease lease
+	end   context.CancelFunc // of the goroutine that gives signs of life
+	ended sync.WaitGroup
+	lost  chan struct{} // closed once another process has the lock
+
 	mu     sync.Mutex // one call at a time: they all share one connection
 	conn   *sql.Conn  // holds the lock; nil after it was lost
 	closed bool
@@ -35,14 +40,21 @@ type MySQL struct {
 // OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints and PREFIX_dead_letters, which
 // are made if they are missing, and takes its lock.
 func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
-	db, t, err := connect(dsn, prefix)
+	return openMySQL(ctx, dsn, prefix, shortLease)
+}
+
+func openMySQL(ctx context.Context, dsn, prefix string, l lease) (*MySQL, error) {
+	db, t, err := connect(dsn, prefix, l)
 	if err != nil {
 		return nil, err
 	}
-	s := &MySQL{db: db, tables: t, index: newIndex()}
+	s := &MySQL{db: db, tables: t, index: newIndex(), lease: l, lost: make(chan struct{})}
 	if err := s.attach(ctx, createTables); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	living, end := context.WithCancel(context.Background())
+	s.end = end
+	s.ended.Go(func() { s.keep(living) })
 	return s, nil
 }
 
@@ -55,7 +67,7 @@ const (
 )
 
 // connect prepares a pool. It sends nothing yet.
-func connect(dsn, prefix string) (*sql.DB, tables, error) {
+func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, tables{}, errors.New("checkpoint: the DSN can't be parsed (it is not shown, for the password's sake)")
@@ -72,8 +84,8 @@ func connect(dsn, prefix string) (*sql.DB, tables, error) {
 	c.Params["time_zone"] = "'+00:00'"
 	c.Params["autocommit"] = "1"
 	c.Logger = &mysql.NopLogger{} // all that it says is in the errors, too
-	db, err := link.Open(c, link.Options{Silence: silence, Idle: lockOutlives, Session: []string{
-		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(link.LockWait(silence).Seconds()))}})
+	db, err := link.Open(c, link.Options{Silence: silence, Idle: l.outlives, Session: append(l.settings(),
+		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(link.LockWait(silence).Seconds())))})
 	if err != nil {
 		return nil, tables{}, errors.New("checkpoint: the DSN can't be used (it is not shown, for the password's sake)")
 	}
@@ -85,10 +97,6 @@ func connect(dsn, prefix string) (*sql.DB, tables, error) {
 // (see package link).
 const silence = longest
 
-// lockOutlives is how long the lock stays where this process and its machine vanish without a word; an idle replicator
-// saves more often.
-const lockOutlives = time.Hour
-
 // attach connects, takes the lock and reads which letters there are.
 func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	conn, err := s.db.Conn(ctx)
@@ -96,6 +104,9 @@ func (s *MySQL) attach(ctx context.Context, missing setup) error {
 		return fmt.Errorf("checkpoint: connecting: %w", err)
 	}
 	if err := s.take(ctx, conn); err != nil {
+		if errors.Is(err, ErrLocked) && !s.isLost() {
+			close(s.lost)
+		}
 		return errors.Join(err, discard(conn))
 	}
 	index := newIndex()
@@ -112,33 +123,6 @@ func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	s.index.replace(index)
 	return nil
 }
-
-// take takes the lock on a connection. It is the server's: GET_LOCK names are global to a server and end with the
-// connection. (Of a Galera cluster each node has its own: there, let the DSN name one node.)
-func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
-	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", s.tables.lock, patience).Scan(&got); err != nil {
-		return fmt.Errorf("checkpoint: taking the lock: %w", err)
-	}
-	if got.Int64 == 1 {
-		return nil
-	}
-	who := "its connection is not known"
-	var id sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&id); err == nil && id.Valid {
-		who = fmt.Sprintf("connection %d", id.Int64)
-		var host string
-		// Needs PROCESS to see other users' connections; ours are always to be seen.
-		if conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?", id.Int64).Scan(&host) == nil {
-			who += " from " + host
-		}
-	}
-	return fmt.Errorf("checkpoint: %s: %w (%s). One replicator writes to a store: stop that one, or give this one a checkpoint.table of its own; "+
-		"if it is gone without a word, KILL its connection at the server", s.tables.checkpoints, ErrLocked, who)
-}
-
-// patience is how many seconds a lock is waited for: the server may not have noticed yet that who held it is gone.
-const patience = 2
 
 // discard closes a connection for good, instead of handing it back to the pool with what it holds.
 func discard(conn *sql.Conn) error {
@@ -180,8 +164,7 @@ func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context,
 	var refused *mysql.MySQLError
 	if !errors.As(err, &refused) {
 		// Not the server's answer: whether it did what was asked is not known, nor whether it still holds the lock.
-		err = errors.Join(err, discard(s.conn))
-		s.conn = nil
+		err = errors.Join(err, s.drop())
 	}
 	return fmt.Errorf("checkpoint: %s: %w", what, err)
 }
@@ -324,6 +307,8 @@ func (s *MySQL) Count(context.Context) (map[string]int, error) { return s.index.
 
 // Close ends the connection, and the lock with it. Closing again does nothing.
 func (s *MySQL) Close() error {
+	s.end()
+	s.ended.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

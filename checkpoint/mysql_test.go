@@ -30,13 +30,16 @@ func killLocked(t *testing.T, s *MySQL, db *sql.DB) {
 	}
 }
 
+// silent is a lease that lasts without any sign of life.
+var silent = lease{beat: time.Hour, outlives: time.Hour}
+
 func TestLostConnectionFailsTheNextSaveAndTheOneAfterTakesTheLockAgain(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, server *servers.Server) {
 		dsn := server.DSN(servertest.Database(t, server))
 		admin, err := sql.Open("mysql", dsn)
 		check(t, err)
 		t.Cleanup(func() { check(t, admin.Close()) })
-		s, err := OpenMySQL(ctx, dsn, "replicator")
+		s, err := openMySQL(ctx, dsn, "replicator", silent)
 		check(t, err)
 		t.Cleanup(func() { check(t, s.Close()) })
 		save := func() error { return s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}) }
@@ -137,7 +140,7 @@ func TestALockWhoseConnectionWentSilentIsTakenAnew(t *testing.T) {
 		c, err := mysql.ParseDSN(server.DSN(servertest.Database(t, server)))
 		check(t, err)
 		c.Net, c.Addr, c.ReadTimeout = "tcp", k.Address(), time.Second
-		s, err := OpenMySQL(ctx, c.FormatDSN(), "replicator")
+		s, err := openMySQL(ctx, c.FormatDSN(), "replicator", silent)
 		check(t, err)
 		t.Cleanup(func() { check(t, s.Close()) })
 		save := func() error { return s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}) }
@@ -147,5 +150,61 @@ func TestALockWhoseConnectionWentSilentIsTakenAnew(t *testing.T) {
 			t.Fatal("saved over a link that is silent")
 		}
 		check(t, save())
+	})
+}
+
+func TestTheLockOfAProcessThatStandsStillIsFree(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, server *servers.Server) {
+		dsn := server.DSN(servertest.Database(t, server))
+		still, err := openMySQL(ctx, dsn, "replicator", lease{beat: time.Hour, outlives: 3 * time.Second})
+		check(t, err)
+		t.Cleanup(func() { check(t, still.Close()) })
+		check(t, still.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}))
+		began := time.Now()
+		other := untilFree(t, func() (replicator.Store, error) { return OpenMySQL(ctx, dsn, "replicator") })
+		t.Cleanup(func() { check(t, other.Close()) })
+		t.Logf("free after %s", time.Since(began))
+		if err := still.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 2)}); err == nil {
+			t.Error("saved without the lock")
+		}
+		still.signOfLife(ctx)
+		select {
+		case <-still.Lost():
+		default:
+			t.Error("a sign of life does not show that another has the lock")
+		}
+		if err := still.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 2)}); !errors.Is(err, ErrLocked) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// An idle store keeps its lock, and one whose session was ended takes it anew, before anybody asks it for anything.
+func TestTheLockOfAProcessThatLivesIsKept(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, server *servers.Server) {
+		dsn := server.DSN(servertest.Database(t, server))
+		admin, err := sql.Open("mysql", dsn)
+		check(t, err)
+		t.Cleanup(func() { check(t, admin.Close()) })
+		s, err := openMySQL(ctx, dsn, "replicator", lease{beat: 100 * time.Millisecond, outlives: 2 * time.Second})
+		check(t, err)
+		t.Cleanup(func() { check(t, s.Close()) })
+		for began := time.Now(); time.Since(began) < 3*time.Second; {
+			if _, err := OpenMySQL(ctx, dsn, "replicator"); !errors.Is(err, ErrLocked) {
+				t.Fatalf("the idle store lost its lock: %v", err)
+			}
+		}
+		var first, now sql.NullInt64
+		check(t, admin.QueryRow("SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&first))
+		if _, err := admin.Exec(fmt.Sprintf("KILL %d", first.Int64)); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); !now.Valid || now == first; {
+			if time.Now().After(deadline) {
+				t.Fatal("the lock was not taken anew")
+			}
+			check(t, admin.QueryRow("SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&now))
+		}
+		check(t, s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}))
 	})
 }

@@ -195,7 +195,7 @@ type mysqlReader struct {
 
 // ReadMySQL opens the store of OpenMySQL for reading, without its lock.
 func ReadMySQL(ctx context.Context, dsn, prefix string) (Reader, error) {
-	db, t, err := connect(dsn, prefix)
+	db, t, err := connect(dsn, prefix, longLease)
 	if err != nil {
 		return nil, err
 	}
