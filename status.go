@@ -14,6 +14,7 @@ const (
 	StatePaused     = "paused"
 	StateRetrying   = "retrying" // a temporary error: tried again soon
 	StateFailed     = "failed"   // somebody must act; tried again every 30 s
+	StateStandby    = "standby"  // another process keeps the view; this one waits to take over
 )
 
 // ViewStatus is what status, the HTTP API and metrics say of one view and one source.

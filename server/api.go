@@ -82,6 +82,8 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusConflict
 	case errors.Is(err, context.DeadlineExceeded):
 		code = http.StatusGatewayTimeout
+	case errors.Is(err, ErrStandby):
+		code = http.StatusServiceUnavailable
 	}
 	fail(w, code, err)
 }

@@ -38,6 +38,7 @@ type Metrics struct {
 
 	build    *prometheus.GaugeVec
 	reloaded prometheus.Gauge
+	standby  prometheus.Gauge
 }
 
 var _ replicator.Observer = (*Metrics)(nil)
@@ -74,9 +75,11 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 			Help: "1; the labels say which build this is."}, []string{"version", "revision", "goversion"}),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: "config_last_reload_successful",
 			Help: "1 if the configuration that was read last is in force, 0 if it could not be used."}),
+		standby: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: "standby",
+			Help: "1 while another process runs on the same checkpoint store and this one waits to take over."}),
 	}
 	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches, m.batchSize, m.retries,
-		m.verified, m.differences, m.repaired, m.verifyErrors, m.build, m.reloaded)
+		m.verified, m.differences, m.repaired, m.verifyErrors, m.build, m.reloaded, m.standby)
 	// By the names that they have in every Go program: dashboards look for those.
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Views(views...)
@@ -186,6 +189,12 @@ func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }
 func (m *Metrics) Build(version, revision string) {
 	m.build.WithLabelValues(version, revision, runtime.Version()).Set(1)
 }
+
+// StandsBy says that this process waits to take over from another one.
+func (m *Metrics) StandsBy() { m.standby.Set(1) }
+
+// Runs says that this process waits for no other one.
+func (m *Metrics) Runs() { m.standby.Set(0) }
 
 // Loaded says that the configuration that was read last is in force.
 func (m *Metrics) Loaded() { m.reloaded.Set(1) }

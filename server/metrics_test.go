@@ -22,7 +22,7 @@ var contract = []string{
 	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`, "replicator_binlog_retention_seconds",
 	`replicator_view_running{view="v"}`, `replicator_verify_cells_total{view="v"}`, `replicator_verify_differences_total{kind="extra",view="v"}`,
 	`replicator_verify_repaired_total{view="v"}`, `replicator_verify_errors_total{view="v"}`,
-	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`, "replicator_config_last_reload_successful",
+	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`, "replicator_config_last_reload_successful", "replicator_standby",
 	// By the names that every Go program has: dashboards look for those.
 	"go_goroutines", "process_start_time_seconds",
 }

@@ -73,6 +73,9 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range merged(views) {
+			if v.State == replicator.StateStandby { // the process that keeps it says how it is
+				continue
+			}
 			if v.LagSeconds != nil {
 				gauge(c.lag, *v.LagSeconds, v.View)
 				oldest = worst(oldest, v.LagSeconds, 1)

@@ -64,6 +64,7 @@ var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
 	ErrInvalid = errors.New("invalid request")            // such as a fence that is neither a GTID set nor FILE:POS
 	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild while one runs
+	ErrStandby = errors.New("this process stands by")     // another one runs
 )
 
 const (

@@ -28,21 +28,29 @@ func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	if err != nil {
 		return nil, err
 	}
-	var views []replicator.ViewStatus
-	for _, v := range cfg.Views {
-		for _, shard := range cfg.Source.Shards {
-			st := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: shard.Name, Kind: v.Kind, State: "stopped",
-				DeadLetters: counts[v.Name]}
-			for _, c := range saved {
-				if c.View == v.Name && c.Source == shard.Name {
-					st.Applied = c.Position
-					st.Position, _ = Place(c.Position)
-				}
+	views := idle(cfg)
+	for i := range views {
+		v := &views[i]
+		v.DeadLetters = counts[v.View]
+		for _, c := range saved {
+			if c.View == v.View && c.Source == v.Source {
+				v.Applied = c.Position
+				v.Position, _ = Place(c.Position)
 			}
-			views = append(views, st)
 		}
 	}
 	return views, nil
+}
+
+// idle is the status of views that this process does not keep.
+func idle(cfg *config.Config) (views []replicator.ViewStatus) {
+	for _, v := range cfg.Views {
+		for _, shard := range cfg.Source.Shards {
+			views = append(views, replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: shard.Name, Kind: v.Kind,
+				State: "stopped"})
+		}
+	}
+	return views
 }
 
 // Wait waits for a fence in the process that runs. A view that stands in the file, and that the process doesn't know

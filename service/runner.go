@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"replicator/checkpoint"
 	"replicator/config"
 	"replicator/server"
 )
@@ -23,17 +24,20 @@ type Runner struct {
 	// UntilCaughtUp ends the run once every view includes all that was committed when it began.
 	UntilCaughtUp bool
 
-	front  *Front
-	http   config.HTTP
-	server *server.Server // nil: off
+	front   *Front
+	store   held // nothing while another process has it
+	storeAt config.Checkpoint
+	http    config.HTTP
+	server  *server.Server // nil: off
 }
 
 // Run runs the pipelines until stop is done and what was in flight is applied.
-func (r *Runner) Run(stop context.Context) error {
+func (r *Runner) Run(stop context.Context) (err error) {
 	r.front = NewFront()
 	r.Metrics.Sources(r.front.SourceStats)
 	r.Metrics.Loaded()
 	defer r.hangUp()
+	defer func() { err = errors.Join(err, r.release()) }()
 	cfg, old := r.Config, (*config.Config)(nil)
 	for {
 		next, err := r.run(stop, cfg)
@@ -45,6 +49,8 @@ func (r *Runner) Run(stop context.Context) error {
 			cfg, old = old, nil
 		case err != nil || next == nil:
 			return err
+		case next == cfg: // it was lost to another process
+			old = nil
 		default:
 			cfg, old = next, cfg
 		}
@@ -57,10 +63,10 @@ type notStartedError struct{ error }
 func (e notStartedError) Unwrap() error { return e.error }
 
 // start makes what runs with a configuration, and lets it be asked.
-func (r *Runner) start(ctx context.Context, cfg *config.Config) (*Service, error) {
+func (r *Runner) start(cfg *config.Config) (*Service, error) {
 	setup := r.Setup
 	setup.Config = cfg
-	s, err := New(ctx, setup, r.Metrics)
+	s, err := newOn(borrowed{r.store}, setup, r.Metrics)
 	if err != nil {
 		return nil, notStartedError{err}
 	}
@@ -72,11 +78,22 @@ func (r *Runner) start(ctx context.Context, cfg *config.Config) (*Service, error
 	return s, nil
 }
 
-// run runs the pipelines of one configuration until stop is done (nil), or until a signal brings another one.
+// run runs the pipelines of one configuration until stop is done (nil), or until a signal brings another one. It
+// returns the same one if another process took the store.
 func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, error) {
+	if err := Define(cfg); err != nil {
+		return nil, notStartedError{err}
+	}
+	if next, err := r.hold(stop, cfg); next != nil || err != nil {
+		return next, err
+	}
+	if r.store.Store == nil {
+		r.Log.Info("stopped: nothing was running")
+		return nil, nil
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s, err := r.start(ctx, cfg)
+	s, err := r.start(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +106,15 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	waiting.Go(func() {
 		if next = r.reread(stop); next != nil {
 			stopNow()
+		}
+	})
+	lost := false
+	waiting.Go(func() {
+		select {
+		case <-r.store.lost:
+			lost = true
+			cancel() // what is in flight is the other one's now
+		case <-stop.Done():
 		}
 	})
 	if s.rounds != nil {
@@ -106,6 +132,14 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	err = s.Run(ctx, stop)
 	stopNow()
 	waiting.Wait()
+	if lost {
+		r.Log.Warn("another process has taken the checkpoint store: the pipelines are stopped")
+		if next == nil && !r.UntilCaughtUp {
+			next, err = cfg, nil
+		} else if next == nil {
+			err = errors.Join(err, checkpoint.ErrLocked)
+		}
+	}
 	if next != nil {
 		caughtUp = nil // it was interrupted by the new configuration, whose run catches up
 	} else {

@@ -68,14 +68,19 @@ func New(ctx context.Context, setup Setup, metrics *server.Metrics) (*Service, e
 	if metrics == nil {
 		metrics = server.NewMetrics()
 	}
-	s := &Service{Setup: setup, metrics: metrics}
-	if err := Define(s.Config); err != nil {
+	if err := Define(setup.Config); err != nil {
 		return nil, err
 	}
-	var err error
-	if s.store, err = openStore(ctx, s.Config); err != nil {
+	store, err := openStore(ctx, setup.Config)
+	if err != nil {
 		return nil, err
 	}
+	return newOn(store, setup, metrics)
+}
+
+// newOn makes the pipelines of a configuration that is defined, on a store that is open.
+func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Service, error) {
+	s := &Service{Setup: setup, metrics: metrics, store: store}
 	for i := range s.Config.Sinks {
 		if err := s.add(&s.Config.Sinks[i]); err != nil {
 			return nil, errors.Join(err, s.Close())

@@ -11,12 +11,46 @@ import (
 
 // openStore opens the checkpoint store for writing: it is then locked.
 func openStore(ctx context.Context, cfg *config.Config) (replicator.Store, error) {
-	c := cfg.Checkpoint
-	if c.Store == "mysql" {
-		return checkpoint.OpenMySQL(ctx, c.DSN.Reveal(), c.Table)
-	}
-	return checkpoint.OpenFile(c.Path)
+	held, err := hold(ctx, cfg)
+	return held.Store, err
 }
+
+// held is a store that is open for writing.
+type held struct {
+	replicator.Store
+	lost <-chan struct{} // closed once another process holds it; nil: that can't be
+}
+
+func (h held) isLost() bool {
+	select {
+	case <-h.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// hold opens the checkpoint store for writing, and tells when it is lost.
+func hold(ctx context.Context, cfg *config.Config) (held, error) {
+	c := cfg.Checkpoint
+	if c.Store != "mysql" {
+		store, err := checkpoint.OpenFile(c.Path)
+		if err != nil {
+			return held{}, err
+		}
+		return held{Store: store}, nil
+	}
+	store, err := checkpoint.OpenMySQL(ctx, c.DSN.Reveal(), c.Table)
+	if err != nil {
+		return held{}, err
+	}
+	return held{Store: store, lost: store.Lost()}, nil
+}
+
+// borrowed is a store that who uses it does not close.
+type borrowed struct{ replicator.Store }
+
+func (borrowed) Close() error { return nil }
 
 // readStore opens it for reading, whether or not a process runs.
 func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, error) {

@@ -23,7 +23,11 @@ is then 1, once the others have caught up. The first SIGINT or SIGTERM drains wh
 saves. A second one stops at once: nothing is lost, and the next run repeats a little. SIGHUP
 reloads the configuration: new views are filled, removed ones stop, and a file that can't be used
 changes nothing. A view whose definition changed is rebuilt or refused, alone, as at a start
-(replicator plan says beforehand). Requests to the program wait a moment longer meanwhile.`,
+(replicator plan says beforehand). Requests to the program wait a moment longer meanwhile.
+
+With [checkpoint] store = "mysql" several processes may run on one store: one does the work, the
+others stand by, as status and /readyz say, and take over within seconds when it ends. With
+--until-caught-up, and with store = "file", a second process fails at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, untilCaughtUp) },
 	}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// sharedStore is cellViews with checkpoints that several processes share.
+var sharedStore = strings.Replace(cellViews, `path = "state"`, "store = \"mysql\"\ndsn = \"${DSN}\"", 1)
+
+// beside is the same program with a directory and an address of its own.
+func (l *lab) beside() *lab {
+	l.t.Helper()
+	other := *l
+	other.dir, other.listen = l.t.TempDir(), freeAddress(l.t)
+	other.env = map[string]string{"DSN": l.env["DSN"], "LISTEN": other.listen}
+	other.configure(sharedStore)
+	return &other
+}
+
+// answer asks the program for a page.
+func (l *lab) answer(path string) (code int, body string) {
+	r, err := http.Get("http://" + l.listen + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return r.StatusCode, string(text)
+}
+
+// ready waits until the program is ready, and returns how long that took.
+func (l *lab) ready() time.Duration {
+	l.t.Helper()
+	began := time.Now()
+	eventually(l.t, func() error {
+		code, body := l.answer("/readyz")
+		return as(code == http.StatusOK, "ready: "+body)
+	})
+	return time.Since(began)
+}
+
+// standsBy waits until the program stands by, and checks all the ways in which it says so.
+func (l *lab) standsBy() {
+	l.t.Helper()
+	l.reaches("users", "standby")
+	for path, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"/healthz":       {http.StatusOK, "alive"},
+		"/readyz":        {http.StatusServiceUnavailable, "another replicator runs"},
+		"/api/v1/status": {http.StatusOK, `"state":"standby"`},
+		"/metrics":       {http.StatusOK, "\nreplicator_standby 1\n"},
+	} {
+		if code, body := l.answer(path); code != want.code || !strings.Contains(body, want.text) {
+			l.t.Errorf("%s of a standby: %d, want %d and %q:\n%s", path, code, want.code, want.text, body)
+		}
+	}
+}
+
+// writes versions of four users until it is told to stop.
+func (l *lab) writes() (stop func()) {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := int64(1); ctx.Err() == nil; i++ {
+			l.put(string(rune('a'+i%4)), i, fmt.Sprintf(`{"username": "%09d", "email": "%d@x.org", "phone": %d}`, i, i, i))
+			time.Sleep(5 * time.Millisecond) // a pace, not a wait
+		}
+	})
+	return func() { cancel(); writing.Wait() }
+}
+
+// neverBack reads the users until it is told to stop, and fails the test if one shows an older version than before.
+func (l *lab) neverBack() (stop func()) {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		shown := map[string]string{}
+		for ctx.Err() == nil {
+			rows, err := tryRows(ctx, l.db, "SELECT HEX(id), username FROM users")
+			if err != nil {
+				continue // it ends, or the last check says so
+			}
+			for _, row := range rows {
+				id, name, _ := strings.Cut(row, " ")
+				if name < shown[id] {
+					l.t.Errorf("user %s steps back from %s to %s", id, shown[id], name)
+				}
+				shown[id] = name
+			}
+		}
+	})
+	return func() { cancel(); reading.Wait() }
+}
+
+// Two processes on one store: whenever the one that runs ends, however it ends, the other takes over.
+func TestAStandbyTakesOver(t *testing.T) {
+	kills := 5
+	if os.Getenv("REPLICATOR_SOAK") != "" {
+		kills = 20
+	}
+	for _, s := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(s), func(t *testing.T) {
+			l := newLab(t, servertest.Shared(t, s))
+			l.configure(sharedStore)
+			active, waiting := l, l.beside()
+			runs := active.running()
+			active.ready()
+			waits := waiting.running()
+			waiting.standsBy()
+			stopWrites, stopReads := l.writes(), l.neverBack()
+			var took []time.Duration
+			for range kills {
+				runs.kill()
+				took = append(took, waiting.ready())
+				active, waiting, runs = waiting, active, waits
+				waits = waiting.running()
+				waiting.standsBy()
+			}
+			slices.Sort(took)
+			t.Logf("%d kills: taken over after %s (p50), %s (max)", kills, took[kills/2], took[kills-1])
+
+			runs.signal(syscall.SIGSTOP) // its machine says nothing more
+			stood := waiting.ready()
+			t.Logf("one that stands still: taken over after %s", stood)
+			runs.signal(syscall.SIGCONT)
+			active.standsBy()
+			active, waiting, runs, waits = waiting, active, waits, runs
+
+			runs.signal(syscall.SIGTERM)
+			left := waiting.ready()
+			t.Logf("one that is told to end: taken over after %s", left)
+			if code := runs.wait(); code != 0 {
+				t.Errorf("exit status %d after SIGTERM", code)
+			}
+			for _, d := range append(took, stood, left) {
+				if d > 5*time.Second {
+					t.Errorf("taken over after %s", d)
+				}
+			}
+			stopWrites()
+			waiting.caughtUp()
+			stopReads()
+			waiting.must("verify")
+			waits.stop()
+		})
+	}
+}
+
+func TestAStandbyEndsAndRereadsItsFileAtOnce(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(sharedStore)
+	p := l.running()
+	l.ready()
+	other := l.beside()
+	other.configure(strings.Replace(sharedStore, mainSink, "\n[sinks.main]\ntype = \"mysql\"\ndsn = \"nobody@tcp(127.0.0.1:1)/app\"\n", 1))
+	waits := other.running()
+	other.standsBy() // it needs no sink
+	other.configure(source, strings.TrimPrefix(strings.TrimSuffix(sharedStore, phoneView), source))
+	waits.signal(syscall.SIGHUP)
+	eventually(t, func() error {
+		_, body := other.answer("/api/v1/status")
+		return as(strings.Contains(body, "standby") && !strings.Contains(body, "index_users_phone"), "the file is read again: "+body)
+	})
+	for _, args := range [][]string{{"pause", "users"}, {"rebuild", "users"}} {
+		if r := other.run(args...); r.code != 1 || !strings.Contains(r.errors, "stands by") {
+			t.Errorf("%v asked of a standby: %+v", args, r)
+		}
+	}
+	p.signal(syscall.SIGHUP) // keeps the store through it
+	eventually(t, func() error { return as(strings.Contains(p.Log(), "configuration reloaded"), "reloaded") })
+	l.ready()
+	other.standsBy()
+	began := time.Now()
+	waits.stop()
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("a standby ended after %s", took)
+	}
+}

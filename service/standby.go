@@ -1,0 +1,173 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"replicator"
+	"replicator/checkpoint"
+	"replicator/config"
+	"replicator/internal/pause"
+	"replicator/server"
+)
+
+// hold makes sure that the runner holds the checkpoint store of a configuration. While another process holds it this
+// one stands by, and needs nothing of source and sinks, until it has the store, stop is done, or a signal brings
+// another configuration, which is returned. A run that is to end by itself does not wait.
+func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
+	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
+		return nil, nil // a reload does not let go of it: another process would take over
+	}
+	err := r.release()
+	if err == nil {
+		err = r.open(stop, cfg)
+	}
+	switch {
+	case err == nil || stop.Err() != nil:
+		return nil, nil
+	case errors.Is(err, checkpoint.ErrLocked) && cfg.Checkpoint.Store == "mysql" && !r.UntilCaughtUp:
+		return r.standBy(stop, cfg, err)
+	}
+	return nil, notStartedError{err}
+}
+
+// placeOf is where a configuration has its checkpoint store.
+func placeOf(cfg *config.Config) config.Checkpoint {
+	place := cfg.Checkpoint
+	place.Interval = 0
+	return place
+}
+
+// open takes a configuration's store, or says who has it.
+func (r *Runner) open(ctx context.Context, cfg *config.Config) (err error) {
+	if r.store, err = hold(ctx, cfg); err != nil {
+		return err
+	}
+	r.storeAt = placeOf(cfg)
+	return nil
+}
+
+// release closes the store, if there is one.
+func (r *Runner) release() error {
+	if r.store.Store == nil {
+		return nil
+	}
+	err := r.store.Close()
+	r.store = held{}
+	return err
+}
+
+// standBy waits for the store as hold says; why is who has it.
+func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
+	if err := r.listen(cfg.HTTP); err != nil {
+		return nil, notStartedError{err}
+	}
+	r.Metrics.Views()
+	r.Metrics.StandsBy()
+	defer r.Metrics.Runs()
+	s := &standby{cfg: cfg}
+	r.front.enter(s)
+	defer r.front.leave()
+	waiting, end := context.WithCancel(stop)
+	defer end()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if next = r.reread(waiting); next != nil {
+			end()
+		}
+	})
+	for err = why; err != nil && waiting.Err() == nil; err = r.open(waiting, cfg) {
+		if s.because(err) {
+			r.Log.Info("standing by: " + s.reason())
+		}
+		if !errors.Is(err, checkpoint.ErrLocked) { // for the lock, the server has waited
+			_ = pause.For(waiting, retakeEvery) // what ends it ends the loop
+		}
+	}
+	end()
+	reading.Wait()
+	if err == nil && next == nil {
+		r.Log.Info("taking over: the checkpoint store is free")
+	}
+	return next, nil
+}
+
+// retakeEvery is how often a standby tries to reach a store that does not answer.
+const retakeEvery = 500 * time.Millisecond
+
+// standby is what is asked of a process that waits to take over.
+type standby struct {
+	cfg *config.Config
+
+	mu  sync.Mutex
+	why string
+}
+
+// because notes why it waits, and reports whether that is news.
+func (s *standby) because(err error) (news bool) {
+	why := "the checkpoint store can't be reached: " + err.Error()
+	var locked *checkpoint.LockedError
+	if errors.As(err, &locked) {
+		why = fmt.Sprintf("another replicator runs and holds %s (%s)", locked.Store, locked.Holder)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news = why != s.why
+	s.why = why
+	return news
+}
+
+func (s *standby) reason() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}
+
+// Status implements server.Controller: how far the views are is what the other process saved. They are listed without
+// it, too.
+func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
+	views, err := SavedStatus(ctx, s.cfg)
+	if err != nil {
+		views = idle(s.cfg)
+	}
+	for i := range views {
+		v := &views[i]
+		v.State, v.Error = replicator.StateStandby, s.reason()
+		v.Definition = s.cfg.View(v.View).Fingerprint
+	}
+	return views, nil
+}
+
+// refused: only the process that runs can do what was asked.
+func (s *standby) refused() error {
+	return fmt.Errorf("%w: %s; ask that one", server.ErrStandby, s.reason())
+}
+
+// Wait implements server.Controller. Once this process has taken over, the front asks what runs then.
+func (s *standby) Wait(ctx context.Context, _ server.Fence, _ []string) error {
+	<-ctx.Done()
+	return fmt.Errorf("%w; %w: %s", context.Cause(ctx), server.ErrStandby, s.reason())
+}
+
+// Retry implements server.Controller.
+func (s *standby) Retry(context.Context, server.Selection) (tried, left int, err error) {
+	return 0, 0, s.refused()
+}
+
+// Drop implements server.Controller.
+func (s *standby) Drop(context.Context, server.Selection) (int, error) { return 0, s.refused() }
+
+// Rebuild implements server.Rebuilder.
+func (s *standby) Rebuild(context.Context, string, server.Rebuild) error { return s.refused() }
+
+// Pause implements server.Pauser.
+func (s *standby) Pause(context.Context, string) error { return s.refused() }
+
+// Resume implements server.Pauser.
+func (s *standby) Resume(context.Context, string) error { return s.refused() }
+
+// SourceStats are none: it reads no source.
+func (s *standby) SourceStats(context.Context) []server.SourceStats { return nil }
