@@ -57,7 +57,8 @@ func Redefined(v *View, was, now string) error {
 	if SameDefinition(was, now) {
 		return nil
 	}
-	wayOut := fmt.Sprintf("`replicator rebuild %s` fills it anew, on_change = \"rebuild\" does so by itself, or restore ", v.ShownAs())
+	wayOut := fmt.Sprintf("`replicator rebuild %s` fills it anew, on_change = \"rebuild\" does so by itself, or restore ",
+		v.ShownAs())
 	_, before, _ := strings.Cut(was, ".")
 	_, after, _ := strings.Cut(now, ".")
 	tables := TablesOf([]*View{v})
@@ -69,9 +70,11 @@ func Redefined(v *View, was, now string) error {
 		if old == "" || old[:identityBytes] == is[:identityBytes] {
 			continue
 		}
-		return OfView(Fatal(fmt.Errorf("view %s: %w: in table %s %s; %sthe table", v.ShownAs(), ErrRedefined, table, altered(old, is), wayOut)), v.Name)
+		return OfView(Fatal(fmt.Errorf("view %s: %w: in table %s %s; %sthe table", v.ShownAs(), ErrRedefined, table,
+			altered(old, is), wayOut)), v.Name)
 	}
-	return OfView(Fatal(fmt.Errorf("view %s: its definition changed since it was filled; %sthe definition", v.ShownAs(), wayOut)), v.Name)
+	return OfView(Fatal(fmt.Errorf("view %s: its definition changed since it was filled; %sthe definition",
+		v.ShownAs(), wayOut)), v.Name)
 }
 
 // RedefinedTable is the error of a Reader that meets an ALTER after which a table has another Identity; nil if it has
@@ -80,8 +83,9 @@ func RedefinedTable(table, was, now string) error {
 	if was == now || was == "" || now == "" { // without one of its columns it can't be read, which is said elsewhere
 		return nil
 	}
-	return OfTable(table, Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild` fills the views that read it anew, on_change = \"rebuild\" does so by "+
-		"itself, or restore the table", ErrRedefined, table, altered(was, now))))
+	return OfTable(table,
+		Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild` fills the views that read it anew, on_change = \"rebuild\" does so by "+
+			"itself, or restore the table", ErrRedefined, table, altered(was, now))))
 }
 
 // altered says what an ALTER did that makes one Identity another.

@@ -72,7 +72,8 @@ type Reader interface {
 	// Cells returns the next cells that a table has rows of, in the order of their keys, after the place that an earlier
 	// call returned as next ("" at first); an empty next is the end. Only cells of the given column values, all if columns
 	// is empty.
-	Cells(ctx context.Context, table string, columns []string, after string, limit int) (cells []Cell, next string, err error)
+	Cells(ctx context.Context, table string, columns []string, after string,
+		limit int) (cells []Cell, next string, err error)
 
 	// Siblings returns the cells, of whatever column and spelling of the key, that a table has rows of with the given
 	// keys.

@@ -8,12 +8,14 @@ import (
 // Standing is how far a view has come with one source. It is kept in three places: in the sink, beside the data (Mark),
 // in the store (Checkpoint) and in memory. Where they differ, beginning says which of them counts.
 type Standing struct {
-	Position Position            `json:"position"`            // everything up to it has been applied
-	Fill     map[string]Progress `json:"fill,omitzero"`       // by table; nil once the view is filled. A table that it lacks has not been begun
+	Position Position `json:"position"` // everything up to it has been applied
+	// by table; nil once the view is filled. A table that it lacks has not been begun
+	Fill     map[string]Progress `json:"fill,omitzero"`
 	FillFrom int64               `json:"fill_from,omitempty"` // the order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites what the view is believed to hold
 	Epoch    int64               `json:"epoch,omitempty"`     // of the last fill, a later one has a higher; 0: not known
-	Swapped  int64               `json:"swapped,omitempty"`   // where another table took the place of one that it reads, and it was not compared since
+	// where another table took the place of one that it reads, and it was not compared since
+	Swapped int64 `json:"swapped,omitempty"`
 }
 
 // StoredStanding is the form in which a sink keeps a Standing as JSON.
@@ -108,7 +110,8 @@ func (s Standing) Raise(next Standing) Standing {
 // Anew is the standing of a view that is to begin anew, as a new one does, while its cells' states stay: the fill
 // rewrites all of it in place. The position only says above what Orders go on.
 func (s Standing) Anew() Standing {
-	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true, Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
+	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true,
+		Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
 }
 
 // IsAnew reports whether s is what Anew made of another one.

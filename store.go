@@ -12,7 +12,8 @@ type Checkpoint struct {
 	Source      string `json:"source,omitempty"` // the shard's name
 	Fingerprint string `json:"fingerprint"`
 	Standing
-	Read    Position `json:"read,omitzero"`     // a later place, up to which the source was read before; some of that may be in the sink
+	// a later place, up to which the source was read before; some of that may be in the sink
+	Read    Position `json:"read,omitzero"`
 	Letters bool     `json:"letters,omitempty"` // the store was told which cells the sink knows to be dead letters
 
 	Unmarked bool `json:"-"` // it says where the view is to begin, and nothing of that has been marked in the sink yet

@@ -51,7 +51,8 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 	}
 	program := built(t)
 	l := quickLab(t, servers.MySQL, program)
-	l.stages = slices.DeleteFunc(l.stages, func(s stage) bool { return s.name == "redis" || s.name == "elastic" }) // see below
+	// see below
+	l.stages = slices.DeleteFunc(l.stages, func(s stage) bool { return s.name == "redis" || s.name == "elastic" })
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,8 @@ func TestBodiesAreJSONOfTheSizeThatWasAskedFor(t *testing.T) {
 		if err := json.Unmarshal(body, &b); err != nil {
 			t.Fatalf("%v: %s", err, body)
 		}
-		if u := w.user(c); b.Username != u.username || b.Email != u.email || b.Password != u.password || b.Phone != u.phone || b.Activate != u.activate {
+		if u := w.user(c); b.Username != u.username || b.Email != u.email || b.Password != u.password || b.Phone != u.phone ||
+			b.Activate != u.activate {
 			t.Fatalf("cell %d says %+v, its body %s", n, u, body)
 		}
 	}
@@ -219,11 +221,14 @@ func TestFlags(t *testing.T) {
 }
 
 func TestReportShowsEveryFigureInItsColumn(t *testing.T) {
-	r := report{Cells: 1_000_000, Entities: 100_000, Servers: []measure{{Kind: "mysql", Version: "9.7.4", Results: []result{
-		{Stage: rawReadStage, What: "read", Unit: "cell", PerSecond: 1_234_567, ClientCPU: 0.84},
-		{Stage: "catch-up-1", What: "all", Unit: "cell", PerSecond: 45_678, ClientCPU: 5, SinkCPU: 123, PeakBytes: 64 << 20, OfRaw: 0.5, Raw: rawReadStage},
-		{Stage: "latency", What: "lag", Unit: "cell", Latency: &latency{Rate: 1000, Samples: 20_000, P50: 1.5, P90: 2, P99: 3, Max: 4}},
-	}}}}
+	r := report{Cells: 1_000_000, Entities: 100_000, Servers: []measure{{Kind: "mysql",
+		Version: "9.7.4", Results: []result{
+			{Stage: rawReadStage, What: "read", Unit: "cell", PerSecond: 1_234_567, ClientCPU: 0.84},
+			{Stage: "catch-up-1", What: "all", Unit: "cell", PerSecond: 45_678, ClientCPU: 5, SinkCPU: 123, PeakBytes: 64 << 20,
+				OfRaw: 0.5, Raw: rawReadStage},
+			{Stage: "latency", What: "lag", Unit: "cell", Latency: &latency{Rate: 1000, Samples: 20_000, P50: 1.5,
+				P90: 2, P99: 3, Max: 4}},
+		}}}}
 	var out strings.Builder
 	r.print(&out)
 	for _, want := range []string{
@@ -245,7 +250,8 @@ func TestReportShowsEveryFigureInItsColumn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back report
-	if err := json.Unmarshal(text, &back); err != nil || len(back.Servers) != 1 || back.Servers[0].Results[2].Latency.P99 != 3 {
+	if err := json.Unmarshal(text, &back); err != nil || len(back.Servers) != 1 ||
+		back.Servers[0].Results[2].Latency.P99 != 3 {
 		t.Errorf("%v: %s", err, text)
 	}
 }

@@ -210,7 +210,8 @@ func (d *decoding) check(cells, views int) error {
 		return d.err
 	}
 	if d.cells != cells || d.entries != int64(cells)*int64(views) {
-		return fmt.Errorf("the result is wrong: %d cells with %d entries were read, not %d with %d", d.cells, d.entries, cells, cells*views)
+		return fmt.Errorf("the result is wrong: %d cells with %d entries were read, not %d with %d", d.cells,
+			d.entries, cells, cells*views)
 	}
 	return nil
 }

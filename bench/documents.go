@@ -61,7 +61,8 @@ type documents struct {
 }
 
 func (d *documents) create(ctx context.Context) error {
-	return d.call(ctx, http.MethodPut, "/"+documentIndex, fmt.Appendf(nil, `{"settings": %s, "mappings": %s}`, documentSettings, documentMapping), nil)
+	return d.call(ctx, http.MethodPut, "/"+documentIndex, fmt.Appendf(nil, `{"settings": %s, "mappings": %s}`,
+		documentSettings, documentMapping), nil)
 }
 
 func (d *documents) drop(ctx context.Context) error {
@@ -95,7 +96,10 @@ func (d *documents) write(ctx context.Context, users []user) error {
 
 func (d *documents) verify(ctx context.Context, w *workload, n int) (int64, error) {
 	newest := w.newest(n)
-	if err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error { return d.compare(ctx, w, newest, from, to) }); err != nil {
+	if err := ranges(0, 1, len(newest), laneBatch, func(from,
+		to int) error {
+		return d.compare(ctx, w, newest, from, to)
+	}); err != nil {
 		return 0, err
 	}
 	if err := d.call(ctx, http.MethodPost, "/"+documentIndex+"/_refresh", nil, nil); err != nil {

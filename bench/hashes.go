@@ -20,7 +20,8 @@ func (l *lab) redis(ctx context.Context) error {
 	return l.keyed(ctx, keyedStage{
 		name: "redis", kind: servers.Redis7, share: 4,
 		raw: "raw-hset", how: "pipelined HSET of the same hashes",
-		views: "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix + "{row_key}\"\n" + userFields,
+		views: "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
+			"{row_key}\"\n" + userFields,
 		sink: func(s *servers.Server) string {
 			return fmt.Sprintf("[sinks.main]\ntype = \"redis\"\nurl = %q\n", s.DSN("0"))
 		},
@@ -93,6 +94,7 @@ func (h *hashes) verify(ctx context.Context, w *workload, n int) (int64, error) 
 
 // hash is a user as a hash shows it.
 func (u user) hash() map[string]string {
-	return map[string]string{"username": u.username, "email": u.email, "phone": strconv.Itoa(u.phone), "password": u.password,
+	return map[string]string{"username": u.username, "email": u.email,
+		"phone": strconv.Itoa(u.phone), "password": u.password,
 		"activate": strconv.FormatBool(u.activate)}
 }

@@ -40,7 +40,8 @@ func TestAServerThatThisMachineCannotHaveIsLeftOut(t *testing.T) {
 	l.start = func(_ context.Context, kind servers.Kind) (*servers.Server, error) {
 		return nil, &servers.MissingError{Kind: kind}
 	}
-	if err := l.run(t.Context()); err != nil || len(l.leftOut) != 1 || !strings.Contains(l.leftOut[0], string(servers.Elasticsearch)) {
+	if err := l.run(t.Context()); err != nil || len(l.leftOut) != 1 ||
+		!strings.Contains(l.leftOut[0], string(servers.Elasticsearch)) {
 		t.Errorf("%v; left out: %q", err, l.leftOut)
 	}
 }
@@ -67,7 +68,10 @@ func TestHashesAreComparedWithTheWorkload(t *testing.T) {
 		{"nothing", "", func() error { return nil }},
 		{"missing", "is map[], not", func() error { return h.rdb.Del(t.Context(), key(3)).Err() }},
 		{"wrong", "other", func() error { return h.rdb.HSet(t.Context(), key(3), "email", "other").Err() }},
-		{"too many", "11 hashes of 10", func() error { return h.rdb.HSet(t.Context(), hashPrefix+"x", "email", "other").Err() }},
+		{"too many", "11 hashes of 10", func() error {
+			return h.rdb.HSet(t.Context(), hashPrefix+"x",
+				"email", "other").Err()
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := errors.Join(h.drop(t.Context()), h.write(t.Context(), users), c.change()); err != nil {

@@ -55,5 +55,6 @@ func procFile(name string) string {
 }
 
 func (m *machine) String() string {
-	return fmt.Sprintf("%d cores (%s), %s, %s; load average before %s, after %s", m.Cores, m.CPU, m.Kernel, m.Go, m.LoadBefore, m.LoadAfter)
+	return fmt.Sprintf("%d cores (%s), %s, %s; load average before %s, after %s", m.Cores, m.CPU, m.Kernel, m.Go,
+		m.LoadBefore, m.LoadAfter)
 }

@@ -62,7 +62,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(out)
-	kinds := fs.String("servers", string(servers.MySQL), "kinds of server, with commas between: mysql, mariadb-10.11, mariadb-11.8")
+	kinds := fs.String("servers", string(servers.MySQL),
+		"kinds of server, with commas between: mysql, mariadb-10.11, mariadb-11.8")
 	fs.IntVar(&o.cells, "cells", 1_000_000, "how many cells the source holds")
 	fs.IntVar(&o.entities, "entities", 100_000, "of how many entities")
 	fs.IntVar(&o.body, "body", 250, "bytes of a body")
@@ -71,7 +72,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.IntVar(&o.seconds, "latency-seconds", 20, "how long the latency is measured")
 	fs.StringVar(&o.json, "json", "", "write everything to this `file` too")
 	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the decode stage to this `file`")
-	fs.StringVar(&o.allocs, "allocs", "", "write a profile of the decode stage's allocations to this `file`; it slows the stage down")
+	fs.StringVar(&o.allocs, "allocs", "",
+		"write a profile of the decode stage's allocations to this `file`; it slows the stage down")
 	var names []string
 	for _, s := range stages() {
 		names = append(names, s.name)
@@ -95,7 +97,8 @@ func parse(args []string, out io.Writer) (options, error) {
 			}
 		}
 	}
-	for name, n := range map[string]int{"cells": o.cells, "entities": o.entities, "body": o.body, "tx": o.tx, "rate": o.rate, "latency-seconds": o.seconds} {
+	for name, n := range map[string]int{"cells": o.cells, "entities": o.entities, "body": o.body, "tx": o.tx,
+		"rate": o.rate, "latency-seconds": o.seconds} {
 		if n < 1 {
 			return o, fmt.Errorf("-%s must be at least 1", name)
 		}
@@ -158,7 +161,8 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 }
 
 // measureKind starts two servers of the kind and measures on them.
-func measureKind(ctx context.Context, o options, kind servers.Kind, program string, show *screen) (m measure, err error) {
+func measureKind(ctx context.Context, o options, kind servers.Kind, program string,
+	show *screen) (m measure, err error) {
 	closing := func(s *servers.Server) { err = errors.Join(err, s.Close()) }
 	source, err := start(ctx, kind, show.say)
 	if err != nil {

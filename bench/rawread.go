@@ -30,7 +30,8 @@ func (l *lab) rawRead(ctx context.Context) error {
 	if least := int64(l.cells) * int64(l.body); reader.bytes < least {
 		return fmt.Errorf("the binlog held %d bytes, and the bodies alone are %d", reader.bytes, least)
 	}
-	l.add(result{Stage: rawReadStage, What: "binlog by go-mysql in raw mode, nothing decoded", Unit: "cell", Units: l.cells}, took)
+	l.add(result{Stage: rawReadStage, What: "binlog by go-mysql in raw mode, nothing decoded",
+		Unit: "cell", Units: l.cells}, took)
 	return nil
 }
 
@@ -130,7 +131,8 @@ func (l *lab) rawScan(ctx context.Context) error {
 	bar := l.show.bar("selecting the cells", l.cells)
 	defer bar.done()
 	took, err := l.measure(func() error {
-		rows, err := l.sourceDB.QueryContext(ctx, "SELECT row_key, column_name, ref_key, body FROM "+sourceDatabase+".cell ORDER BY added_at")
+		rows, err := l.sourceDB.QueryContext(ctx,
+			"SELECT row_key, column_name, ref_key, body FROM "+sourceDatabase+".cell ORDER BY added_at")
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,8 @@ func (l *lab) rawWrites(ctx context.Context) error {
 		connections int
 		write       func(ctx context.Context, conn *sql.Conn, table string, entries []entry) error
 	}{
-		{rawInsertStage, fmt.Sprintf("INSERT of the email index's final rows by %d, 1 connection", batchRows), 1, insertEntries},
+		{rawInsertStage, fmt.Sprintf("INSERT of the email index's final rows by %d, 1 connection",
+			batchRows), 1, insertEntries},
 		{rawMoveStage, fmt.Sprintf("DELETE and INSERT of all of them by %d, 1 connection", batchRows), 1, moveEntries},
 		{rawInsert2Stage, fmt.Sprintf("INSERT of them by %d, 2 connections", batchRows), 2, insertEntries},
 	} {
@@ -41,10 +42,11 @@ func (l *lab) rawWrites(ctx context.Context) error {
 		}
 		bar := l.show.bar(s.what, len(entries))
 		took, err := l.measure(func() error {
-			return batches(ctx, l.sinkDB, s.connections, len(entries), batchRows, func(ctx context.Context, conn *sql.Conn, from, to int) error {
-				bar.add(to - from)
-				return s.write(ctx, conn, name, entries[from:to])
-			})
+			return batches(ctx, l.sinkDB, s.connections, len(entries), batchRows,
+				func(ctx context.Context, conn *sql.Conn, from, to int) error {
+					bar.add(to - from)
+					return s.write(ctx, conn, name, entries[from:to])
+				})
 		})
 		bar.done()
 		if err != nil {
@@ -92,10 +94,12 @@ func moveEntries(ctx context.Context, conn *sql.Conn, table string, entries []en
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE row_key IN ("+list("?", len(entries))+")", remove...); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE row_key IN ("+list("?", len(entries))+")",
+		remove...); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO "+table+" (email, row_key) VALUES "+list("(?, ?)", len(entries)), insert...); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO "+table+" (email, row_key) VALUES "+list("(?, ?)", len(entries)),
+		insert...); err != nil {
 		return err
 	}
 	return tx.Commit()

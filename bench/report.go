@@ -100,7 +100,8 @@ func (r *report) writeJSON(path string) error {
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s\n", &r.Machine)
 	for _, m := range r.Servers {
-		fmt.Fprintf(out, "\n%s %s: %s cells of %s entities, bodies of %d bytes, %d cells a transaction\n\n", m.Kind, m.Version,
+		fmt.Fprintf(out, "\n%s %s: %s cells of %s entities, bodies of %d bytes, %d cells a transaction\n\n", m.Kind,
+			m.Version,
 			thousands(int64(r.Cells)), thousands(int64(r.Entities)), r.Body, r.Tx)
 		m.print(out)
 	}

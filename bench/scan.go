@@ -107,7 +107,8 @@ func (l *lab) loadTables(ctx context.Context, tables []table) (time.Duration, er
 			users = append(users, l.workload.user(l.workload.at(number)))
 		}
 	}
-	what := fmt.Sprintf("INSERT of their final rows by %d into %d table%s, 1 connection", batchRows, len(tables), plural(len(tables)))
+	what := fmt.Sprintf("INSERT of their final rows by %d into %d table%s, 1 connection", batchRows,
+		len(tables), plural(len(tables)))
 	bar := l.show.bar(what, len(tables)*len(users))
 	took, err := l.measure(func() error {
 		return connected(ctx, l.sinkDB, func(conn *sql.Conn) error {
@@ -127,7 +128,8 @@ func (l *lab) loadTables(ctx context.Context, tables []table) (time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	l.add(result{Stage: fmt.Sprintf("%s-%d", loadStage, len(tables)), What: what, Unit: "row", Units: len(tables) * len(users)}, took)
+	l.add(result{Stage: fmt.Sprintf("%s-%d", loadStage, len(tables)), What: what, Unit: "row",
+		Units: len(tables) * len(users)}, took)
 	_, err = l.sinkDB.ExecContext(ctx, "DROP DATABASE "+database)
 	return took.wall, err
 }
@@ -141,7 +143,8 @@ func (t *table) insert(ctx context.Context, conn *sql.Conn, database string, use
 		}
 		args = append(args, u.key[:])
 	}
-	_, err := conn.ExecContext(ctx, "INSERT INTO "+database+"."+t.name+" ("+strings.Join(t.fields, ", ")+", "+t.key+") VALUES "+
+	_, err := conn.ExecContext(ctx, "INSERT INTO "+database+"."+t.name+" ("+strings.Join(t.fields,
+		", ")+", "+t.key+") VALUES "+
 		list("("+list("?", len(t.fields)+1)+")", len(users)), args...)
 	return err
 }

@@ -127,7 +127,8 @@ func (t *table) verify(ctx context.Context, db *sql.DB, database string, w *work
 		delete(entities, k) // a second one is too many
 		for i, want := range t.row(w.user(w.at(newest[entity]))) {
 			if values[i] != (sql.NullString{String: want, Valid: true}) {
-				problems = append(problems, fmt.Errorf("%s: %s of key %s is %q, not %q", t.name, t.fields[i], hex.EncodeToString(k[:]), values[i].String, want))
+				problems = append(problems, fmt.Errorf("%s: %s of key %s is %q, not %q", t.name, t.fields[i],
+					hex.EncodeToString(k[:]), values[i].String, want))
 			}
 		}
 	}

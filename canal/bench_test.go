@@ -31,8 +31,10 @@ func TestRecordBench(t *testing.T) {
 	b := newBench(t, servertest.Own(t, servers.MySQL))
 	b.exec(cellDDL, "CREATE TABLE account (id BIGINT PRIMARY KEY AUTO_INCREMENT, uuid BINARY(16) NOT NULL, version INT NOT NULL, state JSON, created DATETIME(6))")
 	for _, design := range []struct{ name, insert, value string }{
-		{"blob", "cell(row_key, column_name, ref_key, body)", "(RANDOM_BYTES(16), 'users', %d, '{\"username\": \"user%[1]d\", \"email\": \"user%[1]d@example.com\", \"phone\": 123456%[1]d, \"password\": \"secret\", \"activate\": true}')"},
-		{"json", "account(uuid, version, state, created)", "(RANDOM_BYTES(16), %d, '{\"username\": \"user%[1]d\", \"email\": \"user%[1]d@example.com\", \"phone\": 123456%[1]d, \"password\": \"secret\", \"activate\": true}', NOW(6))"},
+		{"blob", "cell(row_key, column_name, ref_key, body)",
+			"(RANDOM_BYTES(16), 'users', %d, '{\"username\": \"user%[1]d\", \"email\": \"user%[1]d@example.com\", \"phone\": 123456%[1]d, \"password\": \"secret\", \"activate\": true}')"},
+		{"json", "account(uuid, version, state, created)",
+			"(RANDOM_BYTES(16), %d, '{\"username\": \"user%[1]d\", \"email\": \"user%[1]d@example.com\", \"phone\": 123456%[1]d, \"password\": \"secret\", \"activate\": true}', NOW(6))"},
 	} {
 		b.exec("RESET BINARY LOGS AND GTIDS")
 		var rows []string
@@ -71,7 +73,8 @@ func BenchmarkDecode(b *testing.B) {
 		table replicator.Table
 		shape *schema
 	}{
-		{"blob", cellTable(), &schema{unique: [][]string{{"added_at"}, {"row_key", "column_name", "ref_key"}}, columns: make([]declaredColumn, 6)}},
+		{"blob", cellTable(), &schema{unique: [][]string{{"added_at"}, {"row_key", "column_name", "ref_key"}},
+			columns: make([]declaredColumn, 6)}},
 		{"json", replicator.Table{Name: "account", Key: []string{"uuid"}, Version: "version", Body: "state"},
 			&schema{unique: [][]string{{"id"}}, columns: make([]declaredColumn, 5)}},
 		{"unwatched", replicator.Table{Name: "other", Key: []string{"uuid"}}, &schema{}},
@@ -93,8 +96,10 @@ func BenchmarkDecode(b *testing.B) {
 				w.schema.Store(d.shape)
 				database := databaseOf(events)
 				h := &counting{}
-				ts := tables{byPlace: map[string]map[string]*watched{database: {d.table.Name: w}}, byName: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
-				s := newTestStream(gtid.MySQL, binlog.NewCharsets(gtid.MySQL, map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
+				ts := tables{byPlace: map[string]map[string]*watched{database: {d.table.Name: w}},
+					byName: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
+				s := newTestStream(gtid.MySQL, binlog.NewCharsets(gtid.MySQL,
+					map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
 				b.ReportAllocs()
 				rows := 0
 				for b.Loop() {

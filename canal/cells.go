@@ -15,7 +15,8 @@ const versionsRead = 4
 
 // Cells implements replicator.Reader. It reads the key columns only, which an index on them holds. Each spelling of a
 // key is listed: the server's DISTINCT would take "a" and "A" for equal.
-func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string, limit int) ([]replicator.Cell, string, error) {
+func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
+	limit int) ([]replicator.Cell, string, error) {
 	w := r.tables.byName[table]
 	if w == nil {
 		return nil, "", replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
@@ -44,7 +45,8 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 			return err
 		}
 		next = x.encodeOffset(values)
-		if (len(columns) == 0 || slices.Contains(columns, row.Cell.Column)) && (len(cells) == 0 || cells[len(cells)-1] != row.Cell) {
+		if (len(columns) == 0 || slices.Contains(columns, row.Cell.Column)) &&
+			(len(cells) == 0 || cells[len(cells)-1] != row.Cell) {
 			cells = append(cells, row.Cell)
 		}
 		return nil
@@ -59,7 +61,8 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 }
 
 // Siblings implements replicator.Reader. Like Cells it lists each spelling of a key.
-func (r *Reader) Siblings(ctx context.Context, table string, keys []replicator.Key) (cells []replicator.Cell, err error) {
+func (r *Reader) Siblings(ctx context.Context, table string,
+	keys []replicator.Key) (cells []replicator.Cell, err error) {
 	w := r.tables.byName[table]
 	if w == nil {
 		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
@@ -142,7 +145,8 @@ func (r *Reader) Estimate(ctx context.Context, table string) (int64, error) {
 	}
 	defer conn.Close()
 	var n int64
-	err = conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(TABLE_ROWS), 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+	err = conn.QueryRowContext(ctx,
+		"SELECT COALESCE(MAX(TABLE_ROWS), 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
 		w.Database, w.Table.Table).Scan(&n)
 	return n, classify(err)
 }

@@ -72,7 +72,8 @@ func charsetCodes(b *bench, charset string) [][]byte {
 	}
 	single := b.accepted(charset, "UNHEX(CONCAT(a.d, b.d))", 2)
 	all = append(all, single...)
-	if b.strings("SELECT maxlen FROM information_schema.character_sets WHERE character_set_name = '" + charset + "'")[0] == "1" {
+	if b.strings("SELECT maxlen FROM information_schema.character_sets WHERE character_set_name = '" +
+		charset + "'")[0] == "1" {
 		return all
 	}
 	alone := map[byte]bool{}
@@ -106,7 +107,8 @@ func (b *bench) accepted(charset, code string, digits int) [][]byte {
 	query := "SELECT x FROM (SELECT " + code + " x FROM " + strings.Join(from, ", ") + ") c " +
 		"WHERE CAST(CAST(x AS CHAR CHARACTER SET " + charset + ") AS BINARY) = x"
 	if charset == "ascii" || charset == "eucjpms" { // MySQL's columns take less than CAST
-		b.exec("DROP TABLE IF EXISTS "+charset, "CREATE TABLE "+charset+" (code VARBINARY(4), text VARCHAR(4) CHARACTER SET "+charset+")",
+		b.exec("DROP TABLE IF EXISTS "+charset,
+			"CREATE TABLE "+charset+" (code VARBINARY(4), text VARCHAR(4) CHARACTER SET "+charset+")",
 			"INSERT IGNORE INTO "+charset+" SELECT x, CAST(x AS CHAR CHARACTER SET "+charset+") FROM ("+query+") c")
 		query = "SELECT code FROM " + charset + " WHERE CAST(text AS BINARY) = code"
 	}
@@ -160,7 +162,8 @@ func TestTailAndScanGiveTheSameTextsInEveryCharset(t *testing.T) {
 		for _, table := range tables {
 			for chunk := (replicator.Chunk{}); !chunk.Done; {
 				var err error
-				if chunk, err = reader.Scan(testContext(t), table.Name, nil, chunk.Next, replicator.ScanLimit{Rows: 1000}); err != nil {
+				if chunk, err = reader.Scan(testContext(t), table.Name, nil, chunk.Next,
+					replicator.ScanLimit{Rows: 1000}); err != nil {
 					t.Fatal(err)
 				}
 				for _, r := range chunk.Rows {
@@ -193,7 +196,8 @@ func TestKeysOfCodesWithoutACharacterAreFound(t *testing.T) {
 		b := newBench(t, s)
 		b.exec("CREATE TABLE k (k VARCHAR(20) CHARACTER SET sjis COLLATE sjis_bin PRIMARY KEY, n INT)")
 		for n := range 40 { // 8540 and so on have no character; the last ones end in what LIKE has its own meaning for
-			b.exec(fmt.Sprintf("INSERT INTO k VALUES (_sjis 0x41%X%X, %d), (_sjis 0x8540%X, %d)", 0x8540+n, n+0x25, n, n+0x30, 100+n))
+			b.exec(fmt.Sprintf("INSERT INTO k VALUES (_sjis 0x41%X%X, %d), (_sjis 0x8540%X, %d)", 0x8540+n,
+				n+0x25, n, n+0x30, 100+n))
 		}
 		src := b.source(replicator.Table{Name: "k", Key: []string{"k"}, Columns: []string{"n"}})
 		reader := b.open(src, b.latest(src))

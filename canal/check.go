@@ -38,8 +38,10 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 		return c.findings
 	}
 	c.ok("log_bin", "ON")
-	c.variable(ctx, conn, "binlog_format", "ROW", replicator.Fail, "SET GLOBAL binlog_format = ROW, and in the configuration; sessions that are open keep theirs")
-	c.variable(ctx, conn, "binlog_row_image", "FULL", replicator.Fail, "SET GLOBAL binlog_row_image = FULL, and in the configuration")
+	c.variable(ctx, conn, "binlog_format", "ROW", replicator.Fail,
+		"SET GLOBAL binlog_format = ROW, and in the configuration; sessions that are open keep theirs")
+	c.variable(ctx, conn, "binlog_row_image", "FULL", replicator.Fail,
+		"SET GLOBAL binlog_row_image = FULL, and in the configuration")
 	c.variable(ctx, conn, "binlog_row_metadata", "FULL", replicator.Warn,
 		"SET GLOBAL binlog_row_metadata = FULL, and in the configuration: else reading stops at the next ALTER TABLE of a watched table")
 	if v, err := variable(ctx, conn, "binlog_row_value_options"); err == nil && v != "" {
@@ -108,7 +110,8 @@ func (c *checker) grants(ctx context.Context, db querier, user string) {
 	}
 	everything := strings.Contains(all, "GRANT ALL PRIVILEGES ON *.*")
 	missing := []string{}
-	for _, need := range [][]string{{"REPLICATION SLAVE", "REPLICATION REPLICA"}, {"REPLICATION CLIENT", "BINLOG MONITOR"}} {
+	for _, need := range [][]string{{"REPLICATION SLAVE", "REPLICATION REPLICA"},
+		{"REPLICATION CLIENT", "BINLOG MONITOR"}} {
 		if !everything && !slices.ContainsFunc(need, func(g string) bool { return strings.Contains(all, g) }) {
 			missing = append(missing, need[0])
 		}
@@ -138,7 +141,8 @@ func (c *checker) retention(ctx context.Context, db querier, srv server) {
 	case kept == 0:
 		c.ok("binlog retention", "binlogs are kept until they are purged by hand")
 	case kept < minRetention:
-		c.warn("binlog retention", kept.String(), "raise binlog_expire_logs_seconds: an outage longer than this means a rebuild")
+		c.warn("binlog retention", kept.String(),
+			"raise binlog_expire_logs_seconds: an outage longer than this means a rebuild")
 	default:
 		c.ok("binlog retention", kept.String())
 	}
@@ -198,19 +202,23 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	for _, i := range x.offset {
 		offset = append(offset, x.columns[i].Name)
 		if x.columns[i].kind == binlog.KindFloat || x.columns[i].kind == binlog.KindJSON {
-			c.fail(what, fmt.Sprintf("offset column %s is a %s", x.columns[i].Name, x.columns[i].dataType), "name another offset")
+			c.fail(what, fmt.Sprintf("offset column %s is a %s", x.columns[i].Name,
+				x.columns[i].dataType), "name another offset")
 		}
 	}
 	if !shape.hasIndex(offset) {
-		c.warn(what, "no index begins with its offset columns "+strings.Join(offset, ", "), "add one, or a rebuild sorts the table for every chunk")
+		c.warn(what, "no index begins with its offset columns "+strings.Join(offset, ", "),
+			"add one, or a rebuild sorts the table for every chunk")
 	}
 	if !shape.hasIndex(table.Key) && !shape.hasIndexSet(append(slices.Clone(table.Key), table.Column)) {
-		c.warn(what, "no index begins with its key columns "+strings.Join(table.Key, ", "), "add one, or every delete reads the whole table")
+		c.warn(what, "no index begins with its key columns "+strings.Join(table.Key, ", "),
+			"add one, or every delete reads the whole table")
 	}
 }
 
 // spellings looks for values that the table's columns take for one and that are spelt in several ways.
-func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table replicator.Table, connect func(context.Context) (*sql.Conn, error)) {
+func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table replicator.Table,
+	connect func(context.Context) (*sql.Conn, error)) {
 	shape, err := readSchema(ctx, db, &table)
 	if err != nil {
 		return // that was said
@@ -228,8 +236,10 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 		return // that was said
 	}
 	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // else a table too large to be looked at now
-		c.warn("table "+table.Name, fmt.Sprintf("key %s is spelt in several ways, which the source takes for one: it is shown as its newest row spells it, "+
-			"and a view that merges columns is refused while their newest rows differ in that", key), "spell each key one way, or give the key's columns a binary collation")
+		c.warn("table "+table.Name,
+			fmt.Sprintf("key %s is spelt in several ways, which the source takes for one: it is shown as its newest row spells it, "+
+				"and a view that merges columns is refused while their newest rows differ in that",
+				key), "spell each key one way, or give the key's columns a binary collation")
 	}
 }
 
@@ -248,8 +258,10 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 		return // that the table can't be read was said
 	}
 	if cascade.MatchString(ddl) {
-		c.warn("table "+table.Name, "a foreign key's ON DELETE or ON UPDATE changes its rows, and this server does not log that: the "+
-			"views keep what was there", "change the rows by statements of the application, or have run verify and repair the views ([verify] every)")
+		c.warn("table "+table.Name,
+			"a foreign key's ON DELETE or ON UPDATE changes its rows, and this server does not log that: the "+
+				"views keep what was there",
+			"change the rows by statements of the application, or have run verify and repair the views ([verify] every)")
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 func (b *bench) account(options, params string) string {
 	b.t.Helper()
 	name := "r" + b.database
-	b.exec("CREATE USER '"+name+"'@'%' IDENTIFIED BY 'pass:wo/rd@'"+options, "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '"+name+"'@'%'")
+	b.exec("CREATE USER '"+name+"'@'%' IDENTIFIED BY 'pass:wo/rd@'"+options,
+		"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '"+name+"'@'%'")
 	b.t.Cleanup(func() { b.exec("DROP USER '" + name + "'@'%'") })
 	cfg, err := mysql.ParseDSN(b.server.DSN(b.database))
 	if err != nil {
@@ -46,7 +47,8 @@ func TestThreeRightsAreEnough(t *testing.T) {
 		if err != nil || rows[0] == nil {
 			t.Errorf("newest: %v, %v", rows, err)
 		}
-		if chunk, err := r.Scan(testContext(t), "cell", nil, "", replicator.ScanLimit{Rows: 9}); err != nil || len(chunk.Rows) != 1 || !chunk.Done {
+		if chunk, err := r.Scan(testContext(t), "cell", nil, "", replicator.ScanLimit{Rows: 9}); err != nil ||
+			len(chunk.Rows) != 1 || !chunk.Done {
 			t.Errorf("scan: %+v, %v", chunk, err)
 		}
 		if d, err := src.Retention(testContext(t), from); err != nil || d < 0 {
@@ -62,19 +64,22 @@ func TestThreeRightsAreEnough(t *testing.T) {
 
 func TestCheckNamesWhatIsWrong(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b := newBench(t, servertest.Own(t, kind, "--binlog-row-image=MINIMAL", "--binlog-row-metadata=MINIMAL", "--binlog-format=MIXED"))
+		b := newBench(t, servertest.Own(t, kind, "--binlog-row-image=MINIMAL", "--binlog-row-metadata=MINIMAL",
+			"--binlog-format=MIXED"))
 		b.exec("CREATE TABLE a (id INT PRIMARY KEY, x FLOAT, body INT)", "CREATE TABLE nokey (k INT NOT NULL)")
 		b.exec("CREATE USER 'poor'@'%' IDENTIFIED BY 'x'", "GRANT SELECT ON *.* TO 'poor'@'%'")
 		dsn := strings.Replace(b.server.DSN(b.database), "root", "poor:x", 1)
 		src := b.configured(Config{DSN: dsn, Tables: []replicator.Table{
-			{Name: "a", Key: []string{"id"}, Body: "body"}, {Name: "missing", Key: []string{"id"}}, {Name: "nokey", Key: []string{"k"}},
+			{Name: "a", Key: []string{"id"}, Body: "body"}, {Name: "missing",
+				Key: []string{"id"}}, {Name: "nokey", Key: []string{"k"}},
 		}})
 		var all []string
 		for _, f := range src.Check(testContext(t)) {
 			all = append(all, fmt.Sprintf("%s %s: %s (%s)", f.Level, f.What, f.Detail, f.Fix))
 		}
 		text := strings.Join(all, "\n")
-		for _, want := range []string{"fail grants: missing: REPLICATION SLAVE, REPLICATION CLIENT", "fail binlog_row_image", "warn binlog_row_metadata",
+		for _, want := range []string{"fail grants: missing: REPLICATION SLAVE, REPLICATION CLIENT", "fail binlog_row_image",
+			"warn binlog_row_metadata",
 			"fail binlog_format", "fail table a", "fail table missing", "fail table nokey"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no finding %q in\n%s", want, text)
@@ -84,7 +89,8 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("a finding shows a password's hash:\n%s", text)
 		}
 		bad := b.configured(Config{DSN: strings.Replace(dsn, "poor:x", "poor:wrong-secret", 1)})
-		if _, err := bad.Latest(testContext(t), nil); !replicator.IsFatal(err) || strings.Contains(err.Error(), "wrong-secret") {
+		if _, err := bad.Latest(testContext(t), nil); !replicator.IsFatal(err) ||
+			strings.Contains(err.Error(), "wrong-secret") {
 			t.Errorf("a wrong password: %v", err)
 		}
 		from := b.latest(b.source())
@@ -103,7 +109,8 @@ func TestTLSIsUsedForBothConnections(t *testing.T) {
 	b.exec(cellDDL)
 	dsn := b.account(" REQUIRE SSL", "")
 	for _, mode := range []string{"skip-verify", "preferred"} {
-		src := b.configured(Config{DSN: dsn + "?tls=" + mode, Tables: []replicator.Table{cellTable()}, Heartbeat: time.Second})
+		src := b.configured(Config{DSN: dsn + "?tls=" + mode, Tables: []replicator.Table{cellTable()},
+			Heartbeat: time.Second})
 		from := b.latest(src)
 		b.exec("INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', '" + mode + "', 1)")
 		if got := b.changes(src, from); len(got) != 1 {
@@ -139,7 +146,8 @@ func TestASilentServerIsNoticed(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b := newBench(t, servertest.Own(t, kind))
 		b.exec(cellDDL)
-		src := b.configured(Config{Tables: []replicator.Table{cellTable()}, Heartbeat: 200 * time.Millisecond, ReadTimeout: time.Second})
+		src := b.configured(Config{Tables: []replicator.Table{cellTable()}, Heartbeat: 200 * time.Millisecond,
+			ReadTimeout: time.Second})
 		x := b.read(b.open(src, b.latest(src)))
 		<-x.news
 		// Idle for longer than the timeout: heartbeats keep it alive.
@@ -184,11 +192,13 @@ func TestAKilledServerIsReadOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			if _, err := b.db.Exec(fmt.Sprintf("INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', %d)", i+2)); err != nil && !errors.Is(err, mysql.ErrInvalidConn) {
+			if _, err := b.db.Exec(fmt.Sprintf("INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', %d)",
+				i+2)); err != nil && !errors.Is(err, mysql.ErrInvalidConn) {
 				t.Fatal(err)
 			}
 		}
-		wantChanges(t, b.changes(src, p), "insert cell.c 6b000000000000000000000000000000 v2", "insert cell.c 6b000000000000000000000000000000 v3", "insert cell.c 6b000000000000000000000000000000 v4")
+		wantChanges(t, b.changes(src, p), "insert cell.c 6b000000000000000000000000000000 v2",
+			"insert cell.c 6b000000000000000000000000000000 v3", "insert cell.c 6b000000000000000000000000000000 v4")
 	})
 }
 

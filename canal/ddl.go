@@ -51,7 +51,8 @@ const (
 
 // classifyStatement tells what a statement does. watched finds a watched table by database and name, and by database
 // alone if the name is "".
-func classifyStatement(query []byte, database string, q quotes, watched func(database, table string) (string, bool)) statement {
+func classifyStatement(query []byte, database string, q quotes,
+	watched func(database, table string) (string, bool)) statement {
 	p := statementParser{words: tokenize(query, q), database: database, watched: watched}
 	return p.classify()
 }
@@ -152,7 +153,8 @@ func (p *statementParser) target() string {
 	switch first := p.at(0); {
 	case first.is("INSERT"), first.is("REPLACE"):
 		i := 1
-		for p.at(i).is("LOW_PRIORITY") || p.at(i).is("DELAYED") || p.at(i).is("HIGH_PRIORITY") || p.at(i).is("IGNORE") || p.at(i).is("INTO") {
+		for p.at(i).is("LOW_PRIORITY") || p.at(i).is("DELAYED") || p.at(i).is("HIGH_PRIORITY") ||
+			p.at(i).is("IGNORE") || p.at(i).is("INTO") {
 			i++
 		}
 		return p.nameAt(i)
@@ -296,7 +298,8 @@ func (p *statementParser) alter() statement {
 		return statement{effect: effectRows, table: name, what: "lost a partition"}
 	case p.phrase("TRUNCATE", "PARTITION"):
 		return statement{effect: effectRows, table: name, what: "had a partition truncated"}
-	case p.phrase("IMPORT", "TABLESPACE"), p.phrase("DISCARD", "TABLESPACE"), p.phrase("IMPORT", "PARTITION"), p.phrase("DISCARD", "PARTITION"):
+	case p.phrase("IMPORT", "TABLESPACE"), p.phrase("DISCARD", "TABLESPACE"), p.phrase("IMPORT",
+		"PARTITION"), p.phrase("DISCARD", "PARTITION"):
 		return statement{effect: effectRows, table: name, what: "had its tablespace exchanged"}
 	case p.renamesTable():
 		return statement{effect: effectRows, table: name, what: "was renamed, or another table took its place"}
@@ -328,7 +331,8 @@ func (p *statementParser) altered(i int) string {
 // renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY.
 func (p *statementParser) renamesTable() bool {
 	for i, w := range p.words {
-		if next := p.at(i + 1); w.is("RENAME") && !next.is("COLUMN") && !next.is("INDEX") && !next.is("KEY") && !next.is("CONSTRAINT") {
+		if next := p.at(i + 1); w.is("RENAME") && !next.is("COLUMN") && !next.is("INDEX") && !next.is("KEY") &&
+			!next.is("CONSTRAINT") {
 			return true
 		}
 	}

@@ -98,6 +98,7 @@ func TestStatementsAreClassified(t *testing.T) {
 func FuzzStatement(f *testing.F) {
 	f.Add("ALTER TABLE `a``b` /*!50000 RENAME */ TO \"c\\\"\" -- x\n")
 	f.Fuzz(func(t *testing.T, query string) {
-		classifyStatement([]byte(query), "d", quoteIdentifiers, func(database, table string) (string, bool) { return "x", table == "cell" })
+		classifyStatement([]byte(query), "d", quoteIdentifiers,
+			func(database, table string) (string, bool) { return "x", table == "cell" })
 	})
 }

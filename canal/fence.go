@@ -68,7 +68,8 @@ const ifFree = " FOR SHARE NOWAIT"
 // isHeld reports whether somebody holds a row that was to be read if it is free.
 func isHeld(err error) bool {
 	var e *mysqlError
-	return errors.As(err, &e) && (e.Number == errnoLockNowait || e.Number == errnoDeadlock || e.Number == errnoLockWaitTimeout)
+	return errors.As(err, &e) && (e.Number == errnoLockNowait || e.Number == errnoDeadlock ||
+		e.Number == errnoLockWaitTimeout)
 }
 
 // lockPatience is how long a read is tried anew because somebody holds a row.
@@ -137,7 +138,8 @@ func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence, f
 
 // snapshot begins a transaction that sees all up to low, and nothing else.
 func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn) (low int64, err error) {
-	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
+	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
 		if _, err := conn.ExecContext(ctx, q); err != nil {
 			return 0, err
 		}

@@ -17,7 +17,8 @@ import (
 // visible, for as long as its timeout: the window that is else a few microseconds wide.
 func (b *bench) holdCommits(timeout time.Duration) {
 	if b.isMaria() {
-		b.exec("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC", "SET GLOBAL rpl_semi_sync_master_timeout = "+millis(timeout),
+		b.exec("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC",
+			"SET GLOBAL rpl_semi_sync_master_timeout = "+millis(timeout),
 			"SET GLOBAL rpl_semi_sync_master_enabled = OFF", "SET GLOBAL rpl_semi_sync_master_enabled = ON")
 		return
 	}
@@ -38,8 +39,10 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 		}
 		b := newBench(t, servertest.Own(t, kind, args...))
 		b.exec("CREATE TABLE versioned (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, KEY(k, v))",
-			"CREATE TABLE placed (k INT PRIMARY KEY, body TEXT)", "INSERT INTO placed VALUES (1, 'old')", "INSERT INTO versioned(k, v) VALUES (1, 1)")
-		src := b.source(replicator.Table{Name: "versioned", Key: []string{"k"}, Version: "v"}, replicator.Table{Name: "placed", Key: []string{"k"}, Body: "body"})
+			"CREATE TABLE placed (k INT PRIMARY KEY, body TEXT)", "INSERT INTO placed VALUES (1, 'old')",
+			"INSERT INTO versioned(k, v) VALUES (1, 1)")
+		src := b.source(replicator.Table{Name: "versioned", Key: []string{"k"}, Version: "v"},
+			replicator.Table{Name: "placed", Key: []string{"k"}, Body: "body"})
 		x := b.read(b.open(src, b.latest(src)))
 		write := func(query string) (change replicator.Change, committed chan error) {
 			b.holdCommits(2 * time.Second)

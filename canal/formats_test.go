@@ -37,7 +37,9 @@ func TestCompressedTransactionsAreRead(t *testing.T) {
 		const insert = "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES "
 		b.session(on, insert+strings.Join(rows, ","))
 		b.exec(insert + "('k', 'd', 1, '')")
-		b.session(on, "BEGIN", insert+"('k', 'e', 1, '')", "UPDATE cell SET body = 'y' WHERE column_name = 'c' AND ref_key <= 100", "DELETE FROM cell WHERE column_name = 'c' AND ref_key = 200", "COMMIT")
+		b.session(on, "BEGIN", insert+"('k', 'e', 1, '')",
+			"UPDATE cell SET body = 'y' WHERE column_name = 'c' AND ref_key <= 100",
+			"DELETE FROM cell WHERE column_name = 'c' AND ref_key = 200", "COMMIT")
 		b.session(on, "CREATE TABLE other (a INT)", "INSERT INTO other VALUES (1)")
 		got := b.changes(src, from)
 		if len(got) != 500+1+1+100+1 {
@@ -75,7 +77,8 @@ func TestWithoutColumnNamesTheShapeIsProved(t *testing.T) {
 		src := b.source(table)
 		from := b.latest(src)
 		x := b.read(b.open(src, from))
-		b.exec("INSERT INTO x VALUES (18446744073709551615, 'b', 'p,q', 'é', 'a', 4294967295, -1)", "ALTER TABLE x ADD INDEX (n)", "INSERT INTO x VALUES (1, 'a', '', '', '', 1, 1)")
+		b.exec("INSERT INTO x VALUES (18446744073709551615, 'b', 'p,q', 'é', 'a', 4294967295, -1)",
+			"ALTER TABLE x ADD INDEX (n)", "INSERT INTO x VALUES (1, 'a', '', '', '', 1, 1)")
 		want := []string{"insert x 18446744073709551615 v%d id=18446744073709551615 e=b s=p,q v=é b=[97 0 0 0] n=4294967295 o=-1",
 			"insert x 1 v%d id=1 e=a s= v= b=[0 0 0 0] n=1 o=1"}
 		got := x.upTo(b.latest(src))
@@ -86,17 +89,20 @@ func TestWithoutColumnNamesTheShapeIsProved(t *testing.T) {
 		p := x.reader.Position(x.last())
 
 		// Columns that change places: nothing in the binlog's rows would show it.
-		b.exec("INSERT INTO x VALUES (2, 'a', '', '', '', 5, 6)", "ALTER TABLE x RENAME COLUMN n TO t, RENAME COLUMN o TO n", "ALTER TABLE x RENAME COLUMN t TO o")
+		b.exec("INSERT INTO x VALUES (2, 'a', '', '', '', 5, 6)", "ALTER TABLE x RENAME COLUMN n TO t, RENAME COLUMN o TO n",
+			"ALTER TABLE x RENAME COLUMN t TO o")
 		if err := x.failure(); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "binlog_row_metadata") {
 			t.Errorf("reading ended with %v", err)
 		}
-		if _, err := src.Open(testContext(t), []replicator.Position{p}); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "binlog_row_metadata") {
+		if _, err := src.Open(testContext(t), []replicator.Position{p}); !replicator.IsFatal(err) ||
+			!strings.Contains(err.Error(), "binlog_row_metadata") {
 			t.Errorf("opening at the old shape: %v", err)
 		}
 		// Another number or type of columns shows in the rows themselves.
 		bare := b.latest(src)
 		b.exec("INSERT INTO x VALUES (3, 'a', '', '', '', 5, 6)", "ALTER TABLE x ADD COLUMN z INT")
-		if err := b.read(b.open(src, bare)).failure(); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "binlog_row_metadata") {
+		if err := b.read(b.open(src, bare)).failure(); !replicator.IsFatal(err) ||
+			!strings.Contains(err.Error(), "binlog_row_metadata") {
 			t.Errorf("reading ended with %v", err)
 		}
 	})
@@ -108,7 +114,8 @@ func TestWithoutGTIDsFilesAndPositionsDo(t *testing.T) {
 	src := b.source(cellTable())
 	from := b.latest(src)
 	x := b.read(b.open(src, from))
-	b.exec("INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 1)", "FLUSH LOGS", "INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 2)")
+	b.exec("INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 1)", "FLUSH LOGS",
+		"INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 2)")
 	wantChanges(t, x.upTo(b.latest(src)), "insert cell.c "+k+" v1", "insert cell.c "+k+" v2")
 	p := x.reader.Position(x.last())
 	x.end()
@@ -154,7 +161,8 @@ func TestMemoryDoesNotGrowWithTheTransaction(t *testing.T) {
 			on = "SET SESSION binlog_transaction_compression = ON"
 		}
 		const rows = 1024
-		fill := []string{on, "BEGIN", "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, REPEAT('x', 60000))"}
+		fill := []string{on, "BEGIN",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, REPEAT('x', 60000))"}
 		for n := 1; n < rows; n *= 2 {
 			fill = append(fill, fmt.Sprintf("INSERT INTO cell(row_key, column_name, ref_key, body) SELECT row_key, column_name, ref_key + %d, body FROM cell", n))
 		}
@@ -178,6 +186,7 @@ func TestMemoryDoesNotGrowWithTheTransaction(t *testing.T) {
 		if h.n != rows || h.heap > 16<<20 {
 			t.Errorf("%d rows of 60 kB, want %d; the heap grew to %d MB", h.n, rows, h.heap>>20)
 		}
-		t.Logf("the heap grew to %d MB over a transaction of %d MB; written in %s, all in %s", h.heap>>20, rows*60000>>20, written, time.Since(began))
+		t.Logf("the heap grew to %d MB over a transaction of %d MB; written in %s, all in %s", h.heap>>20, rows*60000>>20,
+			written, time.Since(began))
 	})
 }

@@ -64,11 +64,14 @@ func TestRecord(t *testing.T) {
 		tables := typeTables(b, func(v string) bool { return !strings.Contains(v, "000)") })
 		tables = append(tables, cellTable())
 		b.exec("INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a'), ('k', 'c', 2, REPEAT('b', 900)), ('k', 'c', 3, REPEAT('b', 900))",
-			"UPDATE cell SET body = 'c'", "UPDATE cell SET ref_key = 0 WHERE ref_key = 2", "UPDATE cell SET row_key = 'l' WHERE ref_key = 3", "DELETE FROM cell",
+			"UPDATE cell SET body = 'c'", "UPDATE cell SET ref_key = 0 WHERE ref_key = 2",
+			"UPDATE cell SET row_key = 'l' WHERE ref_key = 3", "DELETE FROM cell",
 			"CREATE TABLE other (a INT)", "INSERT INTO other VALUES (1)", "DROP TABLE other")
 		if !kind.IsMariaDB() {
-			b.session("SET SESSION binlog_transaction_compression = ON", "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('z', 'c', 1, REPEAT('z', 90)), ('z', 'c', 2, 'y')")
-			b.session("SET SESSION gtid_next = 'AUTOMATIC:tag'", "INSERT INTO cell(row_key, column_name, ref_key) VALUES ('t', 'c', 1)")
+			b.session("SET SESSION binlog_transaction_compression = ON",
+				"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('z', 'c', 1, REPEAT('z', 90)), ('z', 'c', 2, 'y')")
+			b.session("SET SESSION gtid_next = 'AUTOMATIC:tag'",
+				"INSERT INTO cell(row_key, column_name, ref_key) VALUES ('t', 'c', 1)")
 		}
 		src := b.source(tables...)
 		conn, srv, err := src.connect(testContext(t))
@@ -84,7 +87,8 @@ func TestRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := recording{Flavor: srv.flavor, Database: b.database, Collations: sets.Collations, Columns: map[string][][3]string{}}
+		rec := recording{Flavor: srv.flavor, Database: b.database, Collations: sets.Collations,
+			Columns: map[string][][3]string{}}
 		for _, w := range loaded.byName {
 			rec.Tables = append(rec.Tables, w.Table)
 			for _, c := range w.schema.Load().columns {
@@ -103,7 +107,8 @@ func TestRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join("testdata", string(kind)+".golden"), decodeRecording(t, string(kind)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join("testdata", string(kind)+".golden"),
+			decodeRecording(t, string(kind)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -124,7 +129,8 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts := tables{byPlace: map[string]map[string]*watched{rec.Database: {}}, byName: map[string]*watched{}, fold: func(s string) string { return s }}
+	ts := tables{byPlace: map[string]map[string]*watched{rec.Database: {}}, byName: map[string]*watched{},
+		fold: func(s string) string { return s }}
 	for _, table := range rec.Tables {
 		w := &watched{Table: table}
 		shape := &schema{primary: table.Key, unique: [][]string{table.Key}}
@@ -225,7 +231,8 @@ func decodeRecording(t testing.TB, name string) []byte {
 		out.WriteByte('\n')
 	}
 	_, gtids := s.history.upTo(1<<63 - 1)
-	fmt.Fprintf(&out, "end %d, %d commits, last at %s\n", s.pos, len(h.commits), time.Unix(0, 0).UTC().Format(time.DateOnly))
+	fmt.Fprintf(&out, "end %d, %d commits, last at %s\n", s.pos, len(h.commits),
+		time.Unix(0, 0).UTC().Format(time.DateOnly))
 	fmt.Fprintf(&out, "%s\n", gtids)
 	return out.Bytes()
 }

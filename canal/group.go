@@ -246,7 +246,8 @@ func quotesOf(vars []byte) quotes {
 	return quoteStrings
 }
 
-func (s *stream) statement(ctx context.Context, h binlog.Header, database, text []byte, q quotes) (ended bool, err error) {
+func (s *stream) statement(ctx context.Context, h binlog.Header, database, text []byte,
+	q quotes) (ended bool, err error) {
 	st, ok := transactionControl(text)
 	if !ok {
 		st = classifyStatement(text, string(database), q, s.tables.mentions)
@@ -279,7 +280,8 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 		return st.effect == effectRollback, nil
 	case effectRows:
 		if !s.silent() {
-			if err := s.unlogged(fmt.Errorf("table %s %s: %w", st.table, st.what, replicator.ErrUnlogged), st.table); err != nil {
+			if err := s.unlogged(fmt.Errorf("table %s %s: %w", st.table, st.what,
+				replicator.ErrUnlogged), st.table); err != nil {
 				return false, err
 			}
 		}
@@ -327,7 +329,8 @@ func (s *stream) swapped(ctx context.Context, table string) error {
 	if s.silent() {
 		return nil
 	}
-	if err := s.unlogged(fmt.Errorf("table %s: %w: %w", table, replicator.ErrSwapped, replicator.ErrUnlogged), table); err != nil {
+	if err := s.unlogged(fmt.Errorf("table %s: %w: %w", table, replicator.ErrSwapped,
+		replicator.ErrUnlogged), table); err != nil {
 		return err
 	}
 	return s.altered(ctx, table)
@@ -356,7 +359,8 @@ func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {
 	g := &mariaGuard{want: map[string]gtid.Run{}, from: applied.Servers, what: what}
 	for domain, runs := range applied.Runs {
 		last := runs[0].Last
-		if have := fileStart.Runs[domain]; len(have) > 0 && have[0].Last == last && fileStart.Servers[domain] == applied.Servers[domain] {
+		if have := fileStart.Runs[domain]; len(have) > 0 && have[0].Last == last &&
+			fileStart.Servers[domain] == applied.Servers[domain] {
 			continue
 		}
 		if last > 0 {

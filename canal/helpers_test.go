@@ -209,7 +209,8 @@ func (x *reading) upTo(p replicator.Position) []replicator.Change {
 		case <-x.done:
 			x.t.Fatalf("reading ended: %v", x.err)
 		case <-deadline:
-			x.t.Fatalf("reading stands at %s, not at %s, after %s", x.reader.Locate(x.last()), x.reader.Locate(p.Order), patience)
+			x.t.Fatalf("reading stands at %s, not at %s, after %s", x.reader.Locate(x.last()),
+				x.reader.Locate(p.Order), patience)
 		}
 	}
 }

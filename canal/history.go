@@ -21,7 +21,8 @@ type history struct {
 	gtids bool      // base is known
 	maria bool
 	ends  []end // after at, ascending
-	open  end   // the place behind the last rows that were handed out; before the latest end if their transaction has ended
+	// the place behind the last rows that were handed out; before the latest end if their transaction has ended
+	open  end
 	names []sid
 	ids   map[sid]int32
 }

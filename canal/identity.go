@@ -82,7 +82,8 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 				continue // who compiles the views, or opens the table, says so
 			}
 			if b := own.columns[i]; !a.sameKeys(b) {
-				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys, first.table.Name, a.Name, a.shown(),
+				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys,
+					first.table.Name, a.Name, a.shown(),
 					t.Name, b.Name, b.shown())
 			}
 		}

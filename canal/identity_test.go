@@ -25,17 +25,27 @@ func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
 		refused bool // rows before the ALTER can't be read after it
 	}{
 		{"a unique key is added", versions, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD UNIQUE one (k)", true, false},
-		{"a unique key is made an index", versions, "k INT NOT NULL, v BIGINT", "CREATE UNIQUE INDEX one ON @ (k)", true, false},
+		{"a unique key is made an index", versions, "k INT NOT NULL, v BIGINT",
+			"CREATE UNIQUE INDEX one ON @ (k)", true, false},
 		{"a unique key is dropped", versions, "k INT NOT NULL, v BIGINT, UNIQUE one (k)", "DROP INDEX one ON @", true, false},
-		{"a unique key of other columns", versions, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD UNIQUE one (k, v)", false, false},
-		{"a unique key where nothing is a version", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD UNIQUE one (k)", false, false},
-		{"a version that becomes a date", versions, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY v DATETIME", true, false},
-		{"a number that becomes text", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k VARCHAR(20) NOT NULL", true, true},
-		{"a decimal that becomes a number", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k BIGINT NOT NULL", true, true},
-		{"a decimal of more digits", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k DECIMAL(12,4) NOT NULL", true, false},
-		{"bytes that are padded to more", plain, "k BINARY(2) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k BINARY(4) NOT NULL", true, false},
-		{"a number that becomes larger", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k BIGINT UNSIGNED NOT NULL", false, false},
-		{"a text that becomes longer", plain, "k VARCHAR(20) NOT NULL, v BIGINT", "ALTER TABLE @ MODIFY k VARCHAR(200) NOT NULL", false, false},
+		{"a unique key of other columns", versions, "k INT NOT NULL, v BIGINT",
+			"ALTER TABLE @ ADD UNIQUE one (k, v)", false, false},
+		{"a unique key where nothing is a version", plain, "k INT NOT NULL, v BIGINT",
+			"ALTER TABLE @ ADD UNIQUE one (k)", false, false},
+		{"a version that becomes a date", versions, "k INT NOT NULL, v BIGINT",
+			"ALTER TABLE @ MODIFY v DATETIME", true, false},
+		{"a number that becomes text", plain, "k INT NOT NULL, v BIGINT",
+			"ALTER TABLE @ MODIFY k VARCHAR(20) NOT NULL", true, true},
+		{"a decimal that becomes a number", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT",
+			"ALTER TABLE @ MODIFY k BIGINT NOT NULL", true, true},
+		{"a decimal of more digits", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT",
+			"ALTER TABLE @ MODIFY k DECIMAL(12,4) NOT NULL", true, false},
+		{"bytes that are padded to more", plain, "k BINARY(2) NOT NULL, v BIGINT",
+			"ALTER TABLE @ MODIFY k BINARY(4) NOT NULL", true, false},
+		{"a number that becomes larger", plain, "k INT NOT NULL, v BIGINT",
+			"ALTER TABLE @ MODIFY k BIGINT UNSIGNED NOT NULL", false, false},
+		{"a text that becomes longer", plain, "k VARCHAR(20) NOT NULL, v BIGINT",
+			"ALTER TABLE @ MODIFY k VARCHAR(200) NOT NULL", false, false},
 		{"a column more", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD w INT", false, false},
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -54,7 +64,8 @@ func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
 			if got := x.upTo(b.latest(src)); len(got) != 1 {
 				t.Errorf("%s: %d changes before the ALTER", c.name, len(got))
 			}
-			b.exec(strings.ReplaceAll(c.alter, "@", c.table.Name), "INSERT INTO "+c.table.Name+" (id, k, v) VALUES (2, '13', 20230101)")
+			b.exec(strings.ReplaceAll(c.alter, "@", c.table.Name),
+				"INSERT INTO "+c.table.Name+" (id, k, v) VALUES (2, '13', 20230101)")
 			after, err := src.Identities(testContext(t), []string{c.table.Name})
 			if others := before[c.table.Name] != after[c.table.Name]; others != c.others || err != nil {
 				t.Errorf("%s: %q, then %q (%v)", c.name, before, after, err)
@@ -83,7 +94,8 @@ func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
 func TestKeysOfTwoTablesAreComparedByWhatTheyTellApart(t *testing.T) {
 	types := map[string]string{
 		"int": "INT", "big": "BIGINT UNSIGNED", "dec": "DECIMAL(10,2)", "dec4": "DECIMAL(10,4)", "bin": "VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_bin",
-		"utf": "VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "ci": "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+		"utf": "VARCHAR(30) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+		"ci":  "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
 		"raw": "BINARY(16)", "var": "VARBINARY(16)", "day": "DATE", "time": "DATETIME",
 	}
 	same := []string{"int big", "bin utf", "raw var"}
@@ -99,7 +111,8 @@ func TestKeysOfTwoTablesAreComparedByWhatTheyTellApart(t *testing.T) {
 			for other := range types {
 				err := src.SameKeys(testContext(t), []string{one, other})
 				want := one == other || slices.Contains(same, one+" "+other) || slices.Contains(same, other+" "+one)
-				if (err == nil) != want || err != nil && !(errors.Is(err, replicator.ErrOtherKeys) && strings.Contains(err.Error(), one+".k is")) {
+				if (err == nil) != want || err != nil && !(errors.Is(err, replicator.ErrOtherKeys) &&
+					strings.Contains(err.Error(), one+".k is")) {
 					t.Errorf("%s and %s: %v", one, other, err)
 				}
 			}
@@ -117,7 +130,8 @@ func TestATableIsReadWholeWhileItIsAltered(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			for range 60 {
-				for _, ddl := range []string{"ADD COLUMN note INT FIRST", "DROP COLUMN note", "MODIFY other BIGINT", "MODIFY other INT"} {
+				for _, ddl := range []string{"ADD COLUMN note INT FIRST", "DROP COLUMN note",
+					"MODIFY other BIGINT", "MODIFY other INT"} {
 					if _, err := b.db.Exec("ALTER TABLE cell " + ddl); err != nil {
 						done <- err
 						return

@@ -24,7 +24,8 @@ func TestNewestReadsTheHighestVersionOfEachCell(t *testing.T) {
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('a','x',1,'1'),('a','x',3,'3'),('a','x',2,'2'),('a','y',9,'9'),('b','x',5,NULL)",
 			"INSERT INTO fav VALUES ('u', 'é', 1), ('U', 'e', 2), ('v', 'o', 3)",
 			"INSERT INTO log(k, v, state) VALUES (1.50, '2024-01-02 03:04:05.678901', '{\"a\": 1}'), (1.50, '2024-01-02 03:04:05.678901', '{\"a\": 2}'), (1.5, '2023-01-01', '3'), (2, NULL, '4')")
-		src := b.source(cellTable(), replicator.Table{Name: "fav", Key: []string{"user"}, Column: "object", Columns: []string{"cnt"}},
+		src := b.source(cellTable(), replicator.Table{Name: "fav", Key: []string{"user"}, Column: "object",
+			Columns: []string{"cnt"}},
 			replicator.Table{Name: "log", Key: []string{"k"}, Version: "v", Body: "state"})
 		r := b.open(src, b.latest(src))
 		cell := func(table, column string, key ...any) replicator.Cell {
@@ -35,13 +36,16 @@ func TestNewestReadsTheHighestVersionOfEachCell(t *testing.T) {
 			return replicator.Cell{Table: table, Key: k, Column: column}
 		}
 		pad := func(s string) []byte { return binlog.Padded([]byte(s), 16) }
-		cells := []replicator.Cell{cell("cell", "x", pad("a")), cell("fav", "é", "u"), cell("cell", "none", pad("a")), cell("cell", "y", pad("a")),
-			cell("cell", "x", pad("b")), cell("fav", "e", "u"), cell("fav", "e", "U"), cell("log", "", replicator.Number("1.50")), cell("log", "", "2.00"), cell("fav", "E", "U")}
+		cells := []replicator.Cell{cell("cell", "x", pad("a")), cell("fav", "é", "u"), cell("cell", "none", pad("a")),
+			cell("cell", "y", pad("a")),
+			cell("cell", "x", pad("b")), cell("fav", "e", "u"), cell("fav", "e", "U"),
+			cell("log", "", replicator.Number("1.50")), cell("log", "", "2.00"), cell("fav", "E", "U")}
 		rows, asOf, err := r.Newest(testContext(t), cells, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"v3 3", "none", "none", "v9 9", "v5 <nil>", "single 1", "single 2", "v1704164645678901 {\"a\": 2}", "error", "none"}
+		want := []string{"v3 3", "none", "none", "v9 9", "v5 <nil>", "single 1", "single 2",
+			"v1704164645678901 {\"a\": 2}", "error", "none"}
 		for i, row := range rows {
 			var got string
 			switch {
@@ -103,7 +107,8 @@ func TestNewestIncludesWhatTheBinlogHas(t *testing.T) {
 }
 
 // load runs statements from several connections until ctx is done.
-func (b *bench) load(ctx context.Context, workers int, f func(ctx context.Context, db *sql.DB, worker, n int) error) (stop func()) {
+func (b *bench) load(ctx context.Context, workers int, f func(ctx context.Context, db *sql.DB, worker,
+	n int) error) (stop func()) {
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Add(1)
@@ -127,7 +132,8 @@ type looker struct {
 	*recorder
 	plain                 *sql.DB
 	looked, early, wanted int
-	turn                  chan struct{} // an insert each: those who insert don't run ahead, so every look is at the binlog's end
+	// an insert each: those who insert don't run ahead, so every look is at the binlog's end
+	turn chan struct{}
 }
 
 // errLooked ends a looker's reading.
@@ -139,7 +145,8 @@ func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	var id sql.NullInt64
 	key, _ := c.Cell.Key.Values()
-	if err := l.plain.QueryRowContext(ctx, "SELECT MAX(v) FROM c WHERE k = ?", key[0]).Scan(&id); err == nil && id.Int64 < c.Version {
+	if err := l.plain.QueryRowContext(ctx, "SELECT MAX(v) FROM c WHERE k = ?",
+		key[0]).Scan(&id); err == nil && id.Int64 < c.Version {
 		l.early++
 	}
 	rows, asOf, err := l.reader.Newest(ctx, []replicator.Cell{c.Cell}, 0)
@@ -176,8 +183,10 @@ func TestScanReadsEveryRowOnceInOrder(t *testing.T) {
 		{"composite", "id INT, b CHAR(3), PRIMARY KEY(b, id)", "%[1]d, MOD(%[1]d, 3)", []string{"id"}, []string{"b", "id"}},
 		{"not unique", "id INT PRIMARY KEY, b INT NOT NULL, KEY(b)", "%[1]d, MOD(%[1]d, 3)", []string{"id"}, []string{"b"}},
 		{"nullable", "id INT PRIMARY KEY, b INT, KEY(b)", "%[1]d, NULLIF(MOD(%[1]d, 3), 0)", []string{"id"}, []string{"b"}},
-		{"datetime", "id INT PRIMARY KEY, b DATETIME(3) NOT NULL, KEY(b)", "%[1]d, '2024-01-01' + INTERVAL MOD(%[1]d, 5) SECOND", []string{"id"}, []string{"b"}},
-		{"timestamp", "id INT PRIMARY KEY, b TIMESTAMP NOT NULL, KEY(b)", "%[1]d, FROM_UNIXTIME(1700000000 + MOD(%[1]d, 5))", []string{"id"}, []string{"b"}},
+		{"datetime", "id INT PRIMARY KEY, b DATETIME(3) NOT NULL, KEY(b)",
+			"%[1]d, '2024-01-01' + INTERVAL MOD(%[1]d, 5) SECOND", []string{"id"}, []string{"b"}},
+		{"timestamp", "id INT PRIMARY KEY, b TIMESTAMP NOT NULL, KEY(b)", "%[1]d, FROM_UNIXTIME(1700000000 + MOD(%[1]d, 5))",
+			[]string{"id"}, []string{"b"}},
 		{"decimal", "id DECIMAL(30,10) PRIMARY KEY", "%d.0000000001", []string{"id"}, nil},
 		{"unique without primary key", "id INT NOT NULL, UNIQUE(id)", "%d", []string{"id"}, nil},
 		{"bit", "id BIT(20) PRIMARY KEY", "%d", []string{"id"}, nil},
@@ -232,7 +241,8 @@ func TestScanFiltersColumnsAndKeepsToBytes(t *testing.T) {
 		r := b.open(src, b.latest(src))
 		var got []string
 		for after, done, chunks := "", false, 0; !done; chunks++ {
-			chunk, err := r.Scan(testContext(t), "cell", []string{"users", "c"}, after, replicator.ScanLimit{Rows: 20, Bytes: 5000})
+			chunk, err := r.Scan(testContext(t), "cell", []string{"users", "c"}, after,
+				replicator.ScanLimit{Rows: 20, Bytes: 5000})
 			if err != nil {
 				t.Fatal(err)
 			}

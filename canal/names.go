@@ -38,12 +38,14 @@ func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context
 	if c == nil || c.tellsAll() {
 		return nil
 	}
-	return &columnNames{table: t, charset: c.Charset, collation: c.collation, connect: connect, configured: t.Values, known: map[string]string{}}
+	return &columnNames{table: t, charset: c.Charset, collation: c.collation, connect: connect, configured: t.Values,
+		known: map[string]string{}}
 }
 
 // tellsAll reports whether the column takes no two different values for one.
 func (c *declaredColumn) tellsAll() bool {
-	return c.Charset == "" || c.collation == "binary" || strings.HasSuffix(c.collation, "_0900_bin") || strings.HasSuffix(c.collation, "_nopad_bin")
+	return c.Charset == "" || c.collation == "binary" || strings.HasSuffix(c.collation, "_0900_bin") ||
+		strings.HasSuffix(c.collation, "_nopad_bin")
 }
 
 // of is the name of the cell that a value belongs to.
@@ -62,7 +64,8 @@ func (n *columnNames) of(ctx context.Context, text string) (string, error) {
 	}
 	name, err := n.first(ctx, text, candidates)
 	if err != nil {
-		return "", fmt.Errorf("table %s: asking the source which values of column %s are equal: %w", n.table.Name, n.table.Column, err)
+		return "", fmt.Errorf("table %s: asking the source which values of column %s are equal: %w",
+			n.table.Name, n.table.Column, err)
 	}
 	if len(n.known) >= maxLookups {
 		clear(n.known)
@@ -106,7 +109,8 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	var terms []string
 	var args []any
 	for _, c := range candidates {
-		terms = append(terms, fmt.Sprintf("COALESCE(CONVERT(? USING %s) COLLATE %s = CONVERT(? USING %[1]s), FALSE)", n.charset, n.collation))
+		terms = append(terms, fmt.Sprintf("COALESCE(CONVERT(? USING %s) COLLATE %s = CONVERT(? USING %[1]s), FALSE)",
+			n.charset, n.collation))
 		args = append(args, c, text)
 	}
 	if len(candidates) == 0 {
@@ -172,8 +176,9 @@ func (n *columnNames) check(ctx context.Context) error {
 			return err
 		}
 		if other != name {
-			return replicator.OfTable(n.table.Name, replicator.Fatal(fmt.Errorf("table %[1]s: views are made from %[1]s.%[2]s and %[1]s.%[3]s, which column %[4]s (%[5]s) "+
-				"takes for one value: write it one way in all of them", n.table.Name, other, name, n.table.Column, n.collation)))
+			return replicator.OfTable(n.table.Name,
+				replicator.Fatal(fmt.Errorf("table %[1]s: views are made from %[1]s.%[2]s and %[1]s.%[3]s, which column %[4]s (%[5]s) "+
+					"takes for one value: write it one way in all of them", n.table.Name, other, name, n.table.Column, n.collation)))
 		}
 	}
 	return nil

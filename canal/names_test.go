@@ -73,7 +73,8 @@ func TestWhatTheSourceTakesForOneColumnIsOneCell(t *testing.T) {
 				}
 			}
 			listed, _, err := r.Cells(testContext(t), "x", []string{"PII"}, "", 100)
-			if err != nil || len(listed) == 0 || slices.ContainsFunc(listed, func(c replicator.Cell) bool { return c.Column != "PII" }) {
+			if err != nil || len(listed) == 0 || slices.ContainsFunc(listed,
+				func(c replicator.Cell) bool { return c.Column != "PII" }) {
 				t.Errorf("cells of PII: %v, %v", listed, err)
 			}
 		})

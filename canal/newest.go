@@ -133,7 +133,8 @@ func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []in
 				return errChunkFull
 			}
 			row, err := x.row(ctx, values, l.fence.low, time.Now())
-			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] { // else of a name that is another's now
+			// else of a name that is another's now
+			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] {
 				l.put(wanted[n], row)
 			}
 			return err
@@ -173,7 +174,8 @@ func (x *selection) newestQuery(f *fence, cells []replicator.Cell, wanted []int)
 }
 
 // read runs a query whose first column is a number, and gives f the rest of each row.
-func (x *selection) read(ctx context.Context, db querier, query string, args []any, f func(n int, values [][]byte) error) error {
+func (x *selection) read(ctx context.Context, db querier, query string, args []any,
+	f func(n int, values [][]byte) error) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -28,7 +28,8 @@ func TestNewestKeepsToBytes(t *testing.T) {
 			}
 			name := fmt.Sprintf("k%03d", i)
 			if i%7 != 0 {
-				b.exec(fmt.Sprintf("INSERT INTO %s(row_key, column_name, ref_key, body) VALUES ('%s', 'x', 1, REPEAT('y', %d))", table, name, size))
+				b.exec(fmt.Sprintf("INSERT INTO %s(row_key, column_name, ref_key, body) VALUES ('%s', 'x', 1, REPEAT('y', %d))",
+					table, name, size))
 			}
 			key, err := replicator.MakeKey(binlog.Padded([]byte(name), 16))
 			if err != nil {

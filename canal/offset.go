@@ -62,7 +62,8 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 		values = strings.Split(text, ":")
 	}
 	if len(values) > len(places) {
-		return nil, nil, fmt.Errorf("table %s: %w: %q has %d parts, an offset there has %d", x.t.Name, ErrOffset, text, len(values), len(places))
+		return nil, nil, fmt.Errorf("table %s: %w: %q has %d parts, an offset there has %d", x.t.Name, ErrOffset, text,
+			len(values), len(places))
 	}
 	for n, value := range values {
 		if len(places) > 1 {

@@ -71,7 +71,8 @@ func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
 		return nil, replicator.Fatal(fmt.Errorf("a transaction is compressed by method %d, which is not known", method))
 	}
 	if s.inflate == nil {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31), zstd.WithDecoderMaxWindow(128<<20))
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31),
+			zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, err
 		}

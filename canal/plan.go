@@ -442,7 +442,8 @@ func (t *watched) check(f gtid.Flavor) error {
 		return err
 	}
 	if x.version >= 0 && !isVersion(x.columns[x.version].kind) {
-		return fmt.Errorf("table %s: column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", t.Name, t.Version)
+		return fmt.Errorf("table %s: column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", t.Name,
+			t.Version)
 	}
 	if x.body >= 0 && !isBody(x.columns[x.body].kind) {
 		return fmt.Errorf("table %s: column %s (body) is neither text, binary nor JSON", t.Name, t.Body)
@@ -450,7 +451,8 @@ func (t *watched) check(f gtid.Flavor) error {
 	for _, i := range x.key {
 		switch x.columns[i].kind {
 		case binlog.KindFloat, binlog.KindDouble, binlog.KindJSON:
-			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name, x.columns[i].Name, x.columns[i].dataType)
+			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name,
+				x.columns[i].Name, x.columns[i].dataType)
 		}
 	}
 	return nil

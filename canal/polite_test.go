@@ -31,9 +31,11 @@ func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
 				"CREATE TABLE placed (k INT PRIMARY KEY, body INT)")
 			const cells = 24
 			for k := range cells {
-				b.exec(fmt.Sprintf("INSERT INTO placed VALUES (%d, 0)", k), fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, 1), (%d, 2)", k, k))
+				b.exec(fmt.Sprintf("INSERT INTO placed VALUES (%d, 0)", k),
+					fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, 1), (%d, 2)", k, k))
 			}
-			src := b.source(replicator.Table{Name: "versioned", Key: []string{"k"}, Version: "v"}, replicator.Table{Name: "placed", Key: []string{"k"}, Columns: []string{"body"}})
+			src := b.source(replicator.Table{Name: "versioned", Key: []string{"k"}, Version: "v"},
+				replicator.Table{Name: "placed", Key: []string{"k"}, Columns: []string{"body"}})
 			x := b.read(b.open(src, b.latest(src)))
 			ctx, cancel := context.WithTimeout(testContext(t), 3*time.Second)
 			defer cancel()
@@ -114,7 +116,8 @@ func TestALookAtTheBinlogLeavesNoConnectionBehind(t *testing.T) {
 		}
 		left := 0
 		for ctx := testContext(t); ; {
-			err := b.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND db IS NULL").Scan(&left)
+			err := b.db.QueryRowContext(ctx,
+				"SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND db IS NULL").Scan(&left)
 			if err != nil {
 				t.Fatalf("%d connections are left: %v", left, err)
 			}

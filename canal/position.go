@@ -59,7 +59,8 @@ func (t token) position() (replicator.Position, error) {
 		return replicator.Position{}, err
 	}
 	if t.Pos > maxAddress {
-		return replicator.Position{}, replicator.Fatal(fmt.Errorf("position %s:%d is beyond %d bytes", t.File, t.Pos, maxAddress))
+		return replicator.Position{}, replicator.Fatal(fmt.Errorf("position %s:%d is beyond %d bytes",
+			t.File, t.Pos, maxAddress))
 	}
 	text, err := json.Marshal(t)
 	if err != nil {

@@ -152,7 +152,8 @@ func TestABinlogThatGoesBackIsAnError(t *testing.T) {
 }
 
 func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
-	for kind, want := range map[replication.EventType]bool{replication.INCIDENT_EVENT: true, 200: true, replication.STOP_EVENT: false, replication.VIEW_CHANGE_EVENT: false} {
+	for kind, want := range map[replication.EventType]bool{replication.INCIDENT_EVENT: true, 200: true,
+		replication.STOP_EVENT: false, replication.VIEW_CHANGE_EVENT: false} {
 		var b synth
 		b.event(kind, nil, 0)
 		s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
@@ -173,7 +174,8 @@ func TestARollbackAfterRowsIsFatal(t *testing.T) {
 	for _, text := range []string{"ROLLBACK", "ROLLBACK TO `s`"} {
 		s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
 		s.group = group{open: true, explicit: true, rows: true}
-		if _, err := s.statement(context.Background(), binlog.Header{}, nil, []byte(text), quoteStrings); !replicator.IsFatal(err) {
+		if _, err := s.statement(context.Background(), binlog.Header{}, nil, []byte(text),
+			quoteStrings); !replicator.IsFatal(err) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

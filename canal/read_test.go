@@ -13,8 +13,9 @@ const cellDDL = `CREATE TABLE cell (added_at BIGINT PRIMARY KEY AUTO_INCREMENT, 
 	ref_key BIGINT NOT NULL, body BLOB, created_at DATETIME DEFAULT CURRENT_TIMESTAMP, CONSTRAINT cell_idx UNIQUE(row_key, column_name, ref_key)) ENGINE=InnoDB`
 
 func cellTable() replicator.Table {
-	return replicator.Table{Name: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key", Offset: []string{"added_at"},
-		Body: "body", Codec: "json"}
+	return replicator.Table{Name: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key",
+		Offset: []string{"added_at"},
+		Body:   "body", Codec: "json"}
 }
 
 func shown(changes []replicator.Change) []string {
@@ -40,7 +41,8 @@ func TestReadDeliversCellsInOrder(t *testing.T) {
 		from := b.latest(src)
 		b.exec("INSERT INTO cell(row_key, column_name, ref_key, body) VALUES (UNHEX('000102030405060708090a0b0c0d0000'), 'users', 1, '{\"a\":1}'), "+
 			"(UNHEX('FF0102030405060708090a0b0c0d0e0f'), 'users', 9007199254740993, NULL)",
-			"UPDATE cell SET body = '{}' WHERE ref_key = 1", "UPDATE cell SET ref_key = 5 WHERE ref_key = 1", "UPDATE cell SET ref_key = 4 WHERE ref_key = 5",
+			"UPDATE cell SET body = '{}' WHERE ref_key = 1", "UPDATE cell SET ref_key = 5 WHERE ref_key = 1",
+			"UPDATE cell SET ref_key = 4 WHERE ref_key = 5",
 			"UPDATE cell SET column_name = 'x' WHERE ref_key = 4", "DELETE FROM cell WHERE ref_key = 4")
 		got := b.changes(src, from)
 		const k = "000102030405060708090a0b0c0d0000"

@@ -137,7 +137,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		known = known.Clone()
 	}
 	s.onStart = r.before.Store
-	r.history = newHistory(r.server.flavor, end{file: p.file, pos: p.pos, born: p.born, event: p.event, order: order}, known)
+	r.history = newHistory(r.server.flavor, end{file: p.file, pos: p.pos, born: p.born,
+		event: p.event, order: order}, known)
 	s.history = r.history
 	r.stream = s
 	if !p.moved {
@@ -158,7 +159,8 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, gtids := r.history.upTo(order)
-	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Read: r.readBeyond(e, gtids), Schema: r.digests}
+	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch,
+		Read: r.readBeyond(e, gtids), Schema: r.digests}
 	if gtids != nil {
 		t.GTID = gtids.String()
 	}
@@ -206,7 +208,8 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	return token{Server: r.server.identity, placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: r.server.looseStatus(gtids),
+	return token{Server: r.server.identity, placed: placed{File: file.name, Pos: pos}, GTID: gtids,
+		Loose: r.server.looseStatus(gtids),
 		Epoch: r.place.epoch, Schema: r.digests}.position()
 }
 
@@ -280,7 +283,8 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	}
 	w.schema.Store(shape)
 	r.source.cfg.Logger.Info("a watched table was altered; its columns were read again. What the ALTER itself did to rows is not in the "+
-		"binlog: verify the views that use such columns", slog.String("source", r.source.cfg.Name), slog.String("table", name))
+		"binlog: verify the views that use such columns", slog.String("source", r.source.cfg.Name),
+		slog.String("table", name))
 	return nil
 }
 
@@ -311,7 +315,8 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	r.stream.handler = h
 	r.stream.ready()
 	f := &feed{ctx: ctx, reader: r}
-	err := r.source.dump(ctx, r.server, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)}, r.source.cfg.Heartbeat, f)
+	err := r.source.dump(ctx, r.server, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)},
+		r.source.cfg.Heartbeat, f)
 	if f.err != nil { // the syncer has wrapped it
 		return f.err
 	}
@@ -320,7 +325,8 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 
 // dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on
 // return.
-func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h replication.EventHandler) error {
+func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration,
+	h replication.EventHandler) error {
 	host, port, err := endpoint(s.mysql)
 	if err != nil {
 		return replicator.Fatal(err)

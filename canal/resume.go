@@ -112,8 +112,9 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 		return place{}, failed
 	}
 	if i < 0 {
-		return place{}, r.refusal(t, ruling{kinship: purged, why: fmt.Sprintf("%s, the oldest file left, begins with transactions that "+
-			"were not read yet", r.files[0].name)})
+		return place{}, r.refusal(t,
+			ruling{kinship: purged, why: fmt.Sprintf("%s, the oldest file left, begins with transactions that "+
+				"were not read yet", r.files[0].name)})
 	}
 	p := place{file: r.files[i].fileName, pos: 4, epoch: t.Epoch, gtids: gtids, skip: true, moved: true}
 	first, err := r.source.witness(ctx, r.server, placed{File: p.file.name, Pos: p.pos})
@@ -186,7 +187,8 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {
-		read.read, read.readAt = placed{File: p.file.name, Pos: p.pos, Born: p.born, Event: p.event}, orderOf(0, p.file.number, p.pos)
+		read.read, read.readAt = placed{File: p.file.name, Pos: p.pos, Born: p.born,
+			Event: p.event}, orderOf(0, p.file.number, p.pos)
 	}
 	return read
 }

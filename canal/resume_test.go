@@ -202,7 +202,8 @@ func TestOnlyTheSameBinlogIsReadOn(t *testing.T) {
 		tok, _ := parseToken(at.Token)
 		tok.GTID = ""
 		bare, _ := tok.position()
-		if _, err = elsewhere.Open(testContext(t), []replicator.Position{bare}); !replicator.IsFatal(err) || !strings.Contains(err.Error(), tok.Server) {
+		if _, err = elsewhere.Open(testContext(t), []replicator.Position{bare}); !replicator.IsFatal(err) ||
+			!strings.Contains(err.Error(), tok.Server) {
 			t.Errorf("on another server without GTIDs: %v, want a fatal error that names both", err)
 		}
 		tok, _ = parseToken(at.Token)
@@ -219,7 +220,8 @@ func TestOnlyTheSameBinlogIsReadOn(t *testing.T) {
 		} else {
 			b.exec("RESET BINARY LOGS AND GTIDS")
 		}
-		if _, err = src.Open(testContext(t), []replicator.Position{at}); !replicator.IsFatal(err) && !errors.Is(err, replicator.ErrLost) {
+		if _, err = src.Open(testContext(t), []replicator.Position{at}); !replicator.IsFatal(err) &&
+			!errors.Is(err, replicator.ErrLost) {
 			t.Errorf("after a RESET: %v, want a fatal error", err)
 		}
 		if anew, err := src.Latest(testContext(t), []replicator.Position{at}); err != nil || anew.Order <= at.Order {
@@ -250,7 +252,8 @@ func TestAPersonNamesAPosition(t *testing.T) {
 		x.upTo(b.latest(src))
 		x.end()
 		after2 := x.reader.Position(x.last())
-		if ok, err := x.reader.Includes(testContext(t), x.reader.Start(), strings.SplitN(Describe(after2.Token), " ", 2)[1]); ok || err != nil {
+		if ok, err := x.reader.Includes(testContext(t), x.reader.Start(),
+			strings.SplitN(Describe(after2.Token), " ", 2)[1]); ok || err != nil {
 			t.Errorf("the start includes what came after it: %t, %v", ok, err)
 		}
 		b.exec(fmt.Sprintf(appCell, 3))
@@ -268,14 +271,16 @@ func TestAPersonNamesAPosition(t *testing.T) {
 			if ok, err := r.Includes(testContext(t), after2, name); !ok || err != nil {
 				t.Errorf("includes %s: %t, %v", name, ok, err)
 			}
-			if ok, err := r.Includes(testContext(t), replicator.Position{Token: strings.Replace(at.Token, gtid, "", 1)}, name); name == gtid && ok {
+			if ok, err := r.Includes(testContext(t), replicator.Position{Token: strings.Replace(at.Token, gtid, "", 1)},
+				name); name == gtid && ok {
 				t.Errorf("a place without GTIDs includes %s: %t, %v", name, ok, err)
 			}
 		}
 		// An idle source: the start itself is what is applied, and it includes all there is.
 		idle := b.read(b.open(src, b.latest(src)))
 		<-idle.news
-		b.scan(b.db.QueryRow(map[bool]string{true: "SELECT @@gtid_binlog_pos", false: "SELECT @@gtid_executed"}[kind.IsMariaDB()]), &gtid)
+		b.scan(b.db.QueryRow(map[bool]string{true: "SELECT @@gtid_binlog_pos",
+			false: "SELECT @@gtid_executed"}[kind.IsMariaDB()]), &gtid)
 		if ok, err := idle.reader.Includes(testContext(t), idle.reader.Start(), gtid); !ok || err != nil {
 			t.Errorf("the start of an idle source includes %s: %t, %v", gtid, ok, err)
 		}
@@ -365,7 +370,8 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 			replica.exec(fmt.Sprintf(appCell, 50000+n))
 			refused(fmt.Sprintf("after %d transactions of its own", n+1))
 		}
-		if anew, err := moved.Latest(testContext(t), []replicator.Position{beyond}); err != nil || anew.Order <= beyond.Order {
+		if anew, err := moved.Latest(testContext(t), []replicator.Position{beyond}); err != nil ||
+			anew.Order <= beyond.Order {
 			t.Errorf("a fill would begin at %d, %v: not above %d", anew.Order, err, beyond.Order)
 		}
 	})

@@ -275,7 +275,8 @@ func (p *plan) lowered(before, after delivery) bool {
 func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) {
 	cell, err := d.p.cell(ctx, d.img)
 	if err != nil {
-		err = fatalOf(d.p.t, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s", d.p.t.Name, err, wayOut))
+		err = fatalOf(d.p.t, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s",
+			d.p.t.Name, err, wayOut))
 	}
 	return cell, err
 }

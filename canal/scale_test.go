@@ -88,7 +88,8 @@ func TestOrdersRiseInCompressedTransactions(t *testing.T) {
 		// A key that goes and comes back beside something that compresses well: a DELETE and an INSERT of one place would be
 		// a row that is gone.
 		got := transaction("UPDATE note SET text = REPEAT('a', 4000000) WHERE id = 2", "DELETE FROM note WHERE id = 1",
-			"INSERT INTO note VALUES (1, 'b')", "UPDATE note SET id = id + 10 ORDER BY id DESC", "UPDATE note SET id = 12 - id ORDER BY id")
+			"INSERT INTO note VALUES (1, 'b')", "UPDATE note SET id = id + 10 ORDER BY id DESC",
+			"UPDATE note SET id = 12 - id ORDER BY id")
 		for i := 1; i < len(got); i++ {
 			if got[i].Order <= got[i-1].Order {
 				t.Errorf("change %d (%s) is at %d, the one before at %d", i, got[i].Kind, got[i].Order, got[i-1].Order)
@@ -100,14 +101,16 @@ func TestOrdersRiseInCompressedTransactions(t *testing.T) {
 		for range 1500 {
 			many = append(many, "DELETE FROM note WHERE id = 99", "INSERT INTO note VALUES (99, '')")
 		}
-		got = transaction(slices.Concat([]string{"INSERT INTO note VALUES (99, '')"}, many, []string{"DELETE FROM note WHERE id = 99"})...)
+		got = transaction(slices.Concat([]string{"INSERT INTO note VALUES (99, '')"}, many,
+			[]string{"DELETE FROM note WHERE id = 99"})...)
 		if len(got) != 2+len(many) {
 			t.Fatalf("%d changes", len(got))
 		}
 		looks := 0
 		for i := 1; i < len(got); i++ {
 			if got[i].Order < got[i-1].Order || got[i].Last && got[i].Order == got[i-1].Order {
-				t.Fatalf("change %d (%s, last: %t) is at %d, the one before at %d", i, got[i].Kind, got[i].Last, got[i].Order, got[i-1].Order)
+				t.Fatalf("change %d (%s, last: %t) is at %d, the one before at %d", i, got[i].Kind, got[i].Last,
+					got[i].Order, got[i-1].Order)
 			}
 			if got[i].Kind == replicator.Delete && !got[i].Last {
 				looks++

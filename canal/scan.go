@@ -19,7 +19,8 @@ import (
 // Scan reads the next rows of a table by keyset, so a chunk costs the same wherever it is: in the order of its offset,
 // or, where an index tells which rows are the newest of their cells and there are many others, only those, in that
 // index's order.
-func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string, limit replicator.ScanLimit) (replicator.Chunk, error) {
+func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
+	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
 	w := r.tables.byName[table]
 	if w == nil {

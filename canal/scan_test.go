@@ -21,30 +21,41 @@ func TestAScanComesPastEveryRow(t *testing.T) {
 			table     replicator.Table
 			rows      []string
 		}{
-			{"an ENUM in the primary key", "CREATE TABLE x (k INT, c ENUM('z', 'm', 'a'), PRIMARY KEY (k, c))", replicator.Table{Key: []string{"k", "c"}},
+			{"an ENUM in the primary key", "CREATE TABLE x (k INT, c ENUM('z', 'm', 'a'), PRIMARY KEY (k, c))",
+				replicator.Table{Key: []string{"k", "c"}},
 				[]string{"(1, 'z')", "(1, 'm')", "(1, 'a')", "(2, 'a')", "(2, 'z')"}},
-			{"an ENUM first, and one that is empty", "CREATE TABLE x (c ENUM('z', 'm', 'a'), k INT, PRIMARY KEY (c, k))", replicator.Table{Key: []string{"k", "c"}},
+			{"an ENUM first, and one that is empty", "CREATE TABLE x (c ENUM('z', 'm', 'a'), k INT, PRIMARY KEY (c, k))",
+				replicator.Table{Key: []string{"k", "c"}},
 				[]string{"(0, 1)", "('z', 1)", "('m', 1)", "('a', 1)", "('a', 2)"}},
-			{"a SET in the primary key", "CREATE TABLE x (k INT, c SET('z', 'm', 'a'), PRIMARY KEY (k, c))", replicator.Table{Key: []string{"k", "c"}},
+			{"a SET in the primary key", "CREATE TABLE x (k INT, c SET('z', 'm', 'a'), PRIMARY KEY (k, c))",
+				replicator.Table{Key: []string{"k", "c"}},
 				[]string{"(1, '')", "(1, 'z')", "(1, 'z,m')", "(1, 'a')", "(1, 'z,a')", "(1, 'm')"}},
-			{"NULLs in a unique offset", "CREATE TABLE x (k INT PRIMARY KEY, c INT UNIQUE)", replicator.Table{Key: []string{"k"}, Offset: []string{"c"}},
+			{"NULLs in a unique offset", "CREATE TABLE x (k INT PRIMARY KEY, c INT UNIQUE)",
+				replicator.Table{Key: []string{"k"}, Offset: []string{"c"}},
 				[]string{"(1, NULL)", "(2, NULL)", "(3, NULL)", "(4, 7)", "(5, NULL)"}},
-			{"an offset that many rows share", "CREATE TABLE x (k INT PRIMARY KEY, c DATETIME(3), KEY(c))", replicator.Table{Key: []string{"k"}, Offset: []string{"c"}},
-				[]string{"(1, '2024-01-01 10:00:00.125')", "(2, '2024-01-01 10:00:00.125')", "(3, '2024-01-01 10:00:00.125')", "(4, '2024-01-01 10:00:00')", "(5, NULL)"}},
+			{"an offset that many rows share", "CREATE TABLE x (k INT PRIMARY KEY, c DATETIME(3), KEY(c))",
+				replicator.Table{Key: []string{"k"}, Offset: []string{"c"}},
+				[]string{"(1, '2024-01-01 10:00:00.125')", "(2, '2024-01-01 10:00:00.125')", "(3, '2024-01-01 10:00:00.125')",
+					"(4, '2024-01-01 10:00:00')", "(5, NULL)"}},
 			{"integers above 2^63", "CREATE TABLE x (k BIGINT UNSIGNED PRIMARY KEY)", replicator.Table{Key: []string{"k"}},
-				[]string{"(0)", "(9223372036854775807)", "(9223372036854775808)", "(18446744073709551614)", "(18446744073709551615)"}},
-			{"text that ends in spaces or differs by case", "CREATE TABLE x (id INT PRIMARY KEY, k VARCHAR(9), KEY(k))", replicator.Table{Key: []string{"id", "k"}, Offset: []string{"k"}},
+				[]string{"(0)", "(9223372036854775807)", "(9223372036854775808)", "(18446744073709551614)",
+					"(18446744073709551615)"}},
+			{"text that ends in spaces or differs by case", "CREATE TABLE x (id INT PRIMARY KEY, k VARCHAR(9), KEY(k))",
+				replicator.Table{Key: []string{"id", "k"}, Offset: []string{"k"}},
 				[]string{"(1, 'a')", "(2, 'A')", "(3, 'a ')", "(4, 'b')", "(5, 'B  ')"}},
 			{"binary that ends in zeroes", "CREATE TABLE x (k VARBINARY(4) PRIMARY KEY)", replicator.Table{Key: []string{"k"}},
 				[]string{"('')", "(0x00)", "(0x0000)", "(0x61)", "(0x6100)", "(0xff)"}},
-			{"a TIMESTAMP", "CREATE TABLE x (c TIMESTAMP(6) NOT NULL, k INT, PRIMARY KEY (c, k))", replicator.Table{Key: []string{"k"}},
-				[]string{"('2024-03-31 02:30:00.000001', 1)", "('2024-03-31 02:30:00.000001', 2)", "('2024-03-31 02:30:00.000002', 3)"}},
+			{"a TIMESTAMP", "CREATE TABLE x (c TIMESTAMP(6) NOT NULL, k INT, PRIMARY KEY (c, k))",
+				replicator.Table{Key: []string{"k"}},
+				[]string{"('2024-03-31 02:30:00.000001', 1)", "('2024-03-31 02:30:00.000001', 2)",
+					"('2024-03-31 02:30:00.000002', 3)"}},
 		} {
 			for _, size := range []int{1, 2, 3} {
 				t.Run(fmt.Sprintf("%s, by %d", c.name, size), func(t *testing.T) {
 					b := &bench{t: t, server: b.server, database: b.database, db: b.db}
 					c.table.Name = "x"
-					b.exec("DROP TABLE IF EXISTS x", c.ddl, "SET sql_mode = ''", "INSERT IGNORE INTO x VALUES "+strings.Join(c.rows, ", "))
+					b.exec("DROP TABLE IF EXISTS x", c.ddl, "SET sql_mode = ''",
+						"INSERT IGNORE INTO x VALUES "+strings.Join(c.rows, ", "))
 					src := b.source(c.table)
 					got := b.wholeScan(b.open(src, b.latest(src)), "x", nil, replicator.ScanLimit{Rows: size})
 					if got.count != len(c.rows) {
@@ -59,7 +70,8 @@ func TestAScanComesPastEveryRow(t *testing.T) {
 func TestAScanRefusesRowsThatItCanNotTellApart(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
-		for _, ddl := range []string{"CREATE TABLE x (k INT, at DATETIME, KEY(at))", "CREATE TABLE x (k INT, at DATETIME UNIQUE)"} {
+		for _, ddl := range []string{"CREATE TABLE x (k INT, at DATETIME, KEY(at))",
+			"CREATE TABLE x (k INT, at DATETIME UNIQUE)"} {
 			b.exec("DROP TABLE IF EXISTS x", ddl)
 			src := b.source(replicator.Table{Name: "x", Key: []string{"k"}, Offset: []string{"at"}})
 			_, err := b.open(src, b.latest(src)).Scan(testContext(t), "x", nil, "", replicator.ScanLimit{Rows: 2})
@@ -102,7 +114,8 @@ func TestAScanBeginsAtAnOffsetThatAPersonNames(t *testing.T) {
 			}
 		}
 		src := b.source(replicator.Table{Name: "x", Key: []string{"k"}})
-		_, err := b.open(src, b.latest(src)).Scan(testContext(t), "x", nil, Offset("no number"), replicator.ScanLimit{Rows: 2})
+		_, err := b.open(src, b.latest(src)).Scan(testContext(t), "x", nil, Offset("no number"),
+			replicator.ScanLimit{Rows: 2})
 		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "no number") {
 			t.Errorf("from what is no offset: %v", err)
 		}
@@ -130,7 +143,8 @@ func TestAScanBeginsAnewWhereItsOrderIsAnother(t *testing.T) {
 }
 
 func TestPlacesOfAScanAreRead(t *testing.T) {
-	x := &selection{columns: []selected{{declaredColumn: declaredColumn{Declared: binlog.Declared{Name: "a"}}}, {declaredColumn: declaredColumn{Declared: binlog.Declared{Name: "b"}}}}, offset: []int{0, 1}}
+	x := &selection{columns: []selected{{declaredColumn: declaredColumn{Declared: binlog.Declared{Name: "a"}}},
+		{declaredColumn: declaredColumn{Declared: binlog.Declared{Name: "b"}}}}, offset: []int{0, 1}}
 	place := x.encodeOffset([][]byte{[]byte("1\xff"), nil})
 	got, same := x.decodeOffset(place)
 	if !same || len(got) != 2 || *got[0] != "1\xff" || got[1] != nil {

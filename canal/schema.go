@@ -75,7 +75,8 @@ func (s *schema) single(t *replicator.Table) bool {
 // tellsApart reports whether no two rows have the same values in these columns.
 func (s *schema) tellsApart(columns []string) bool {
 	return slices.ContainsFunc(s.unique, func(key []string) bool {
-		return subset(key, columns) && !slices.ContainsFunc(key, func(name string) bool { c := s.column(name); return c == nil || c.nullable })
+		return subset(key, columns) && !slices.ContainsFunc(key,
+			func(name string) bool { c := s.column(name); return c == nil || c.nullable })
 	})
 }
 
@@ -119,9 +120,11 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 		return nil, err
 	}
 	defer tx.Rollback() // it only read
-	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name, errNoTable, t.Database, t.Table))
+	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name,
+		errNoTable, t.Database, t.Table))
 	var none int
-	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+sqlname.Quote(t.Database)+"."+sqlname.Quote(t.Table)+" LIMIT 0").Scan(&none)
+	err = tx.QueryRowContext(ctx,
+		"SELECT 1 FROM "+sqlname.Quote(t.Database)+"."+sqlname.Quote(t.Table)+" LIMIT 0").Scan(&none)
 	if my := (*mysqlError)(nil); errors.As(err, &my) {
 		switch my.Number {
 		case errnoNoSuchTable, errnoNoSuchDatabase, errnoTableDenied, errnoDBAccessDenied:
@@ -244,8 +247,9 @@ func parseMembers(full string) []string {
 func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charsets, error) {
 	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
 	if f == gtid.MariaDB {
-		queries = append(queries, "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability "+
-			"WHERE id IS NOT NULL AND character_set_name IS NOT NULL")
+		queries = append(queries,
+			"SELECT id, character_set_name FROM information_schema.collation_character_set_applicability "+
+				"WHERE id IS NOT NULL AND character_set_name IS NOT NULL")
 	}
 	found := map[uint64]string{}
 	for i, q := range queries {

@@ -28,7 +28,8 @@ type server struct {
 func readServer(ctx context.Context, db querier) (server, error) {
 	var s server
 	var id, host, port, lower string
-	err := db.QueryRowContext(ctx, "SELECT VERSION(), @@GLOBAL.server_id, @@hostname, @@port, @@lower_case_table_names, @@log_bin").
+	err := db.QueryRowContext(ctx,
+		"SELECT VERSION(), @@GLOBAL.server_id, @@hostname, @@port, @@lower_case_table_names, @@log_bin").
 		Scan(&s.version, &id, &host, &port, &lower, &s.logBin)
 	if err != nil {
 		return s, classify(err)
@@ -73,7 +74,8 @@ func (s server) sameServer(ctx context.Context, db querier) error {
 // variable is a global variable's value; "" if the server doesn't know it.
 func variable(ctx context.Context, db querier, name string) (string, error) {
 	var value string
-	err := db.QueryRowContext(ctx, "SHOW GLOBAL VARIABLES LIKE '"+strings.ReplaceAll(name, "_", `\_`)+"'").Scan(&name, &value)
+	err := db.QueryRowContext(ctx, "SHOW GLOBAL VARIABLES LIKE '"+strings.ReplaceAll(name, "_",
+		`\_`)+"'").Scan(&name, &value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

@@ -233,7 +233,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 
 // ask makes a position of what a connection tells, in the Orders that known ones lead to: those of the newest if this
 // is its log, above them in a new epoch if it is another.
-func (s *Source) ask(ctx context.Context, known []replicator.Position, tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
+func (s *Source) ask(ctx context.Context, known []replicator.Position,
+	tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
 		return p, err
@@ -314,7 +315,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 // loadTables reads the shapes of the named tables, which are then watched. Where the binlog doesn't name columns it is
 // all of them: a position is to hold the digest of each table that a later reader may want from there.
 func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names []string) (tables, error) {
-	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{}, fold: func(s string) string { return s }}
+	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{},
+		fold: func(s string) string { return s }}
 	if srv.fold {
 		t.fold = strings.ToLower
 	}

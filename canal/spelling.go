@@ -26,7 +26,8 @@ func (s *schema) mixesSpellings(t *replicator.Table) bool {
 // respelt reports whether the column may hold different texts that it takes for one. ENUM and SET have only their
 // members, and CHAR has no spaces at the end.
 func (c *declaredColumn) respelt() bool {
-	return newSelected(c).kind == binlog.KindText && !c.tellsAll() && !(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
+	return newSelected(c).kind == binlog.KindText && !c.tellsAll() &&
+		!(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
 }
 
 func (x *selection) mixed() bool { return x.shape != nil && x.shape.mixed }
@@ -43,7 +44,8 @@ func (r *Reader) MixesSpellings(table string) bool {
 }
 
 // Spellings implements replicator.Reader. Nearly always one query per many keys says that there are none.
-func (r *Reader) Spellings(ctx context.Context, table string, keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
+func (r *Reader) Spellings(ctx context.Context, table string,
+	keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
 	w := r.tables.byName[table]
 	if w == nil {
 		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
@@ -111,7 +113,8 @@ func (r *Reader) handedOut(ctx context.Context, conn *sql.Conn) (*fence, error) 
 
 // spelledAlone notes which keys have rows of one spelling alone, which is theirs. Where somebody holds one of them, the
 // others do not wait for it.
-func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key, alone map[replicator.Key]bool) error {
+func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key,
+	alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)
 	if err != nil {
 		return err
@@ -233,7 +236,8 @@ func (x *selection) respelt(ctx context.Context, db querier, f gtid.Flavor) (key
 			differs = append(differs, "MIN("+c.bytes()+") <> MAX("+c.bytes()+")")
 		}
 	}
-	rows, err := db.QueryContext(ctx, begin+x.spellings(hint)+x.byKey()+" HAVING "+strings.Join(differs, " OR ")+" LIMIT 1")
+	rows, err := db.QueryContext(ctx,
+		begin+x.spellings(hint)+x.byKey()+" HAVING "+strings.Join(differs, " OR ")+" LIMIT 1")
 	if err != nil {
 		return "", err
 	}

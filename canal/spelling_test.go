@@ -19,7 +19,8 @@ func TestKeysThatTheSourceHoldsInSeveralSpellingsAreFound(t *testing.T) {
 			"CREATE TABLE y (id INT PRIMARY KEY AUTO_INCREMENT, k CHAR(20) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL, v INT NOT NULL, UNIQUE(k, v))",
 			"CREATE TABLE z (k VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT NOT NULL)")
 		src := b.source(replicator.Table{Name: "x", Key: []string{"n", "k"}, Column: "c", Version: "v"},
-			replicator.Table{Name: "y", Key: []string{"k"}, Version: "v"}, replicator.Table{Name: "z", Key: []string{"k"}, Version: "v"})
+			replicator.Table{Name: "y", Key: []string{"k"}, Version: "v"},
+			replicator.Table{Name: "z", Key: []string{"k"}, Version: "v"})
 		r := b.open(src, b.latest(src))
 		for table, want := range map[string]bool{"x": true, "y": false, "z": false} {
 			if got := r.MixesSpellings(table); got != want {
@@ -52,7 +53,8 @@ func TestKeysThatTheSourceHoldsInSeveralSpellingsAreFound(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("found %v, want %v", got, want)
 		}
-		cells := []replicator.Cell{{Table: "x", Key: key(1, "ab"), Column: "p"}, {Table: "x", Key: key(1, "AB"), Column: "p"}, {Table: "x", Key: key(3, "é"), Column: "p"}}
+		cells := []replicator.Cell{{Table: "x", Key: key(1, "ab"), Column: "p"}, {Table: "x", Key: key(1, "AB"), Column: "p"},
+			{Table: "x", Key: key(3, "é"), Column: "p"}}
 		rows, _, err := r.Newest(testContext(t), cells, 0)
 		if err != nil || rows[0] != nil || rows[1] == nil || rows[1].Version != 2 || rows[2] != nil {
 			t.Errorf("the newest rows: %+v, %v", rows, err)

@@ -313,7 +313,8 @@ func (s *stream) mark(run gtidRun, at time.Time) {
 
 // here is the place behind the event that was read last.
 func (s *stream) here(run gtidRun) end {
-	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended, order: orderOf(s.epoch, s.file.number, s.pos), last: run}
+	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended,
+		order: orderOf(s.epoch, s.file.number, s.pos), last: run}
 }
 
 // endGroup ends the transaction: the only place where positions are promoted by traffic.

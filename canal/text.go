@@ -26,7 +26,8 @@ type selected struct {
 // kindsOf are the kinds of declared types. What isn't here is text, or binary if it has no character set.
 var kindsOf = map[string]binlog.Kind{
 	"tinyint": binlog.KindInt, "smallint": binlog.KindInt, "mediumint": binlog.KindInt, "int": binlog.KindInt, "bigint": binlog.KindInt,
-	"float": binlog.KindFloat, "double": binlog.KindDouble, "decimal": binlog.KindDecimal, "bit": binlog.KindBit, "year": binlog.KindYear,
+	"float": binlog.KindFloat, "double": binlog.KindDouble, "decimal": binlog.KindDecimal, "bit": binlog.KindBit,
+	"year": binlog.KindYear,
 	"date": binlog.KindDate, "time": binlog.KindTime, "datetime": binlog.KindDatetime, "timestamp": binlog.KindTimestamp,
 	"enum": binlog.KindEnum, "set": binlog.KindSet, "json": binlog.KindJSON,
 	"uuid": binlog.KindUUID, "inet4": binlog.KindInet4, "inet6": binlog.KindInet6,
@@ -283,7 +284,8 @@ func (x *selection) row(ctx context.Context, values [][]byte, order int64, now t
 }
 
 func (x *selection) unusable(err error) error {
-	return replicator.Fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source", x.t.Name, err))
+	return replicator.Fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source", x.t.Name,
+		err))
 }
 
 // version converts a version column's text: see plan.versionOf.

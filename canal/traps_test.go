@@ -31,26 +31,38 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 		{name: "drop", session: []string{"DROP TABLE IF EXISTS other, cell"}, mentions: "dropped"},
 		{name: "drop database", session: []string{"DROP DATABASE {db}"}, mentions: "dropped"},
 		{name: "rename away", session: []string{"RENAME TABLE cell TO gone"}, mentions: "renamed"},
-		{name: "rename into place", before: []string{"CREATE TABLE next LIKE cell"}, session: []string{"RENAME TABLE cell TO old, next TO cell"}, mentions: "renamed"},
+		{name: "rename into place", before: []string{"CREATE TABLE next LIKE cell"},
+			session: []string{"RENAME TABLE cell TO old, next TO cell"}, mentions: "renamed"},
 		{name: "alter rename", session: []string{"ALTER TABLE cell RENAME TO gone"}, mentions: "renamed"},
-		{name: "drop partition", before: []string{"CREATE TABLE p (row_key INT, ref_key INT, PRIMARY KEY(row_key)) PARTITION BY RANGE (row_key) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)"},
+		{name: "drop partition",
+			before:  []string{"CREATE TABLE p (row_key INT, ref_key INT, PRIMARY KEY(row_key)) PARTITION BY RANGE (row_key) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)"},
 			session: []string{"ALTER TABLE p DROP PARTITION a"}, mentions: "partition"},
-		{name: "truncate partition", before: []string{"CREATE TABLE p (row_key INT, ref_key INT, PRIMARY KEY(row_key)) PARTITION BY RANGE (row_key) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)"},
+		{name: "truncate partition",
+			before:  []string{"CREATE TABLE p (row_key INT, ref_key INT, PRIMARY KEY(row_key)) PARTITION BY RANGE (row_key) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN MAXVALUE)"},
 			session: []string{"ALTER TABLE p TRUNCATE PARTITION a"}, mentions: "partition"},
-		{name: "statement format", session: []string{"SET SESSION binlog_format = STATEMENT", row}, mentions: "binlog_format"},
-		{name: "statement format, from another database", session: []string{"SET SESSION binlog_format = STATEMENT", "USE mysql",
-			"UPDATE {db}.cell SET body = 'x' WHERE added_at = 1"}, before: []string{row}, mentions: "binlog_format"},
+		{name: "statement format", session: []string{"SET SESSION binlog_format = STATEMENT", row},
+			mentions: "binlog_format"},
+		{name: "statement format, from another database",
+			session: []string{"SET SESSION binlog_format = STATEMENT", "USE mysql",
+				"UPDATE {db}.cell SET body = 'x' WHERE added_at = 1"}, before: []string{row}, mentions: "binlog_format"},
 		{name: "load data, statement format", session: []string{"SET SESSION binlog_format = STATEMENT",
 			"LOAD DATA INFILE '{file}' INTO TABLE cell (row_key, column_name, ref_key)"}, mentions: "binlog_format"},
-		{name: "minimal image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE cell SET body = 'x'"}, mentions: "binlog_row_image"},
-		{name: "noblob image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = NOBLOB", "UPDATE cell SET ref_key = 7"}, mentions: "binlog_row_image"},
-		{name: "partial json", kind: "mysql", before: []string{"ALTER TABLE cell MODIFY body JSON", strings.Replace(row, "'{}'", "JSON_OBJECT('a', REPEAT('x', 5000), 'b', 1)", 1)},
-			session: []string{"SET SESSION binlog_row_value_options = PARTIAL_JSON", "UPDATE cell SET body = JSON_SET(body, '$.b', 2)"}, mentions: "binlog_row_value_options"},
-		{name: "xa", session: []string{"XA START 'x'", row, "XA END 'x'", "XA PREPARE 'x'", "XA ROLLBACK 'x'"}, mentions: "XA"},
-		{name: "role column dropped", session: []string{"ALTER TABLE cell DROP COLUMN body", "INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 1)"}, mentions: "body"},
+		{name: "minimal image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = MINIMAL",
+			"UPDATE cell SET body = 'x'"}, mentions: "binlog_row_image"},
+		{name: "noblob image", before: []string{row}, session: []string{"SET SESSION binlog_row_image = NOBLOB",
+			"UPDATE cell SET ref_key = 7"}, mentions: "binlog_row_image"},
+		{name: "partial json", kind: "mysql", before: []string{"ALTER TABLE cell MODIFY body JSON",
+			strings.Replace(row, "'{}'", "JSON_OBJECT('a', REPEAT('x', 5000), 'b', 1)", 1)},
+			session: []string{"SET SESSION binlog_row_value_options = PARTIAL_JSON",
+				"UPDATE cell SET body = JSON_SET(body, '$.b', 2)"}, mentions: "binlog_row_value_options"},
+		{name: "xa", session: []string{"XA START 'x'", row, "XA END 'x'", "XA PREPARE 'x'",
+			"XA ROLLBACK 'x'"}, mentions: "XA"},
+		{name: "role column dropped", session: []string{"ALTER TABLE cell DROP COLUMN body",
+			"INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 1)"}, mentions: "body"},
 		{name: "key is NULL", before: []string{"ALTER TABLE cell DROP INDEX cell_idx, MODIFY row_key BINARY(16) NULL"},
 			session: []string{"INSERT INTO cell(column_name, ref_key) VALUES ('c', 1)"}, mentions: "row_key: it is NULL"},
-		{name: "replaced", kind: "mariadb", session: []string{"CREATE OR REPLACE TABLE cell (added_at INT PRIMARY KEY)"}, mentions: "replaced"},
+		{name: "replaced", kind: "mariadb",
+			session: []string{"CREATE OR REPLACE TABLE cell (added_at INT PRIMARY KEY)"}, mentions: "replaced"},
 	}
 	file := filepath.Join(t.TempDir(), "rows")
 	if err := os.WriteFile(file, []byte("k\tc\t1\n"), 0o644); err != nil {
@@ -82,7 +94,8 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 				err := x.failure()
 				stops := replicator.IsFatal(err) || errors.Is(err, replicator.ErrUnlogged)
 				if !stops || !strings.Contains(err.Error(), c.mentions) || !strings.Contains(err.Error(), "binlog.0") {
-					t.Errorf("reading ended with %v (stops: %t), want an error that stops, with %q and a place", err, stops, c.mentions)
+					t.Errorf("reading ended with %v (stops: %t), want an error that stops, with %q and a place", err, stops,
+						c.mentions)
 				}
 				if strings.Contains(err.Error(), "REPEAT") || strings.Contains(err.Error(), "INSERT INTO") {
 					t.Errorf("the error shows a statement: %v", err)
@@ -96,25 +109,30 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
-		b.exec(cellDDL, "CREATE TABLE other (id INT PRIMARY KEY, j LONGTEXT, v INT)", "CREATE TABLE myisam (id INT PRIMARY KEY) ENGINE=MyISAM")
+		b.exec(cellDDL, "CREATE TABLE other (id INT PRIMARY KEY, j LONGTEXT, v INT)",
+			"CREATE TABLE myisam (id INT PRIMARY KEY) ENGINE=MyISAM")
 		src := b.source(cellTable())
 		from := b.latest(src)
 		x := b.read(b.open(src, from))
-		b.session("SET SESSION binlog_format = STATEMENT", "INSERT INTO other VALUES (1, 'INSERT INTO cell', 1)", "UPDATE other SET v = 2 WHERE j = \"cell\"")
+		b.session("SET SESSION binlog_format = STATEMENT", "INSERT INTO other VALUES (1, 'INSERT INTO cell', 1)",
+			"UPDATE other SET v = 2 WHERE j = \"cell\"")
 		b.session("SET SESSION binlog_row_image = MINIMAL", "UPDATE other SET v = 3")
 		b.session("XA START 'y'", "INSERT INTO other VALUES (2, '', 0)", "XA END 'y'", "XA PREPARE 'y'", "XA COMMIT 'y'")
-		b.session("START TRANSACTION", "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a')", "SAVEPOINT s",
+		b.session("START TRANSACTION",
+			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a')", "SAVEPOINT s",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 2, 'b')", "ROLLBACK TO s",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 3, 'c')", "COMMIT")
 		b.session("START TRANSACTION", "INSERT INTO cell(row_key, column_name, ref_key) VALUES ('z', 'c', 1)", "ROLLBACK")
-		b.exec("CREATE TABLE copy AS SELECT * FROM cell", "TRUNCATE TABLE other", "ALTER TABLE other ADD COLUMN cell INT, RENAME TO moved", "DROP TABLE moved",
+		b.exec("CREATE TABLE copy AS SELECT * FROM cell", "TRUNCATE TABLE other",
+			"ALTER TABLE other ADD COLUMN cell INT, RENAME TO moved", "DROP TABLE moved",
 			"INSERT INTO myisam VALUES (1)", "CREATE TEMPORARY TABLE tmp AS SELECT * FROM cell", "DROP TABLE copy", "FLUSH LOGS",
 			"ALTER TABLE cell ADD COLUMN extra VARCHAR(10) DEFAULT 'x' FIRST, ADD INDEX (ref_key)", "ANALYZE TABLE cell",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 4, 'd')",
 			"ALTER TABLE cell RENAME COLUMN extra TO more", "CREATE INDEX i ON cell(column_name)", "DROP INDEX i ON cell",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 5, 'e')")
 		const k = "6b000000000000000000000000000000"
-		wantChanges(t, x.upTo(b.latest(src)), "insert cell.c "+k+" v1 a", "insert cell.c "+k+" v3 c", "insert cell.c "+k+" v4 d", "insert cell.c "+k+" v5 e")
+		wantChanges(t, x.upTo(b.latest(src)), "insert cell.c "+k+" v1 a", "insert cell.c "+k+" v3 c",
+			"insert cell.c "+k+" v4 d", "insert cell.c "+k+" v5 e")
 	})
 }
 
@@ -125,7 +143,8 @@ func TestWhatHappensToATableThatIsNotReadDoesNotMatter(t *testing.T) {
 		b.exec(cellDDL, "CREATE TABLE other (id INT PRIMARY KEY, v INT)")
 		src := b.source(cellTable(), replicator.Table{Name: "other", Key: []string{"id"}, Columns: []string{"v"}})
 		from := b.latest(src)
-		b.exec("INSERT INTO other VALUES (1, 1)", "TRUNCATE TABLE other", "ALTER TABLE other RENAME COLUMN v TO w", "INSERT INTO other VALUES (2, 2)",
+		b.exec("INSERT INTO other VALUES (1, 1)", "TRUNCATE TABLE other", "ALTER TABLE other RENAME COLUMN v TO w",
+			"INSERT INTO other VALUES (2, 2)",
 			"DROP TABLE other", "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a')")
 		r, err := src.Open(testContext(t), []replicator.Position{from}, "cell")
 		if err != nil {
@@ -143,8 +162,10 @@ func TestCheckWarnsOfCascadesThatAreNotLogged(t *testing.T) {
 		b := newBench(t, s)
 		b.exec("CREATE TABLE parent (id INT PRIMARY KEY)", "INSERT INTO parent VALUES (1)",
 			"CREATE TABLE strict (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))",
-			"CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON UPDATE CASCADE)", "INSERT INTO child VALUES (1, 1)")
-		src := b.source(replicator.Table{Name: "parent", Key: []string{"id"}}, replicator.Table{Name: "strict", Key: []string{"id"}},
+			"CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON UPDATE CASCADE)",
+			"INSERT INTO child VALUES (1, 1)")
+		src := b.source(replicator.Table{Name: "parent", Key: []string{"id"}},
+			replicator.Table{Name: "strict", Key: []string{"id"}},
 			replicator.Table{Name: "child", Key: []string{"id"}})
 		from := b.latest(src)
 		b.exec("UPDATE parent SET id = 2")
@@ -168,7 +189,8 @@ func TestAnXATransactionPreparedBeforeReadingBeganIsWarnedOf(t *testing.T) {
 		b := newBench(t, s)
 		b.exec(cellDDL, "CREATE TABLE other (id INT PRIMARY KEY)")
 		var log bytes.Buffer
-		src := b.configured(Config{Heartbeat: time.Second, Tables: []replicator.Table{cellTable()}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		src := b.configured(Config{Heartbeat: time.Second, Tables: []replicator.Table{cellTable()},
+			Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		conn, err := b.db.Conn(testContext(t))
 		if err != nil {
 			t.Fatal(err)
@@ -225,7 +247,8 @@ func TestReadingGoesOnOverFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for oldest := ""; oldest != now.File; { // MariaDB keeps files while a connection may read them, until it notices that that is gone
+		// MariaDB keeps files while a connection may read them, until it notices that that is gone
+		for oldest := ""; oldest != now.File; {
 			b.exec("PURGE BINARY LOGS TO '" + now.File + "'")
 			logs, err := logFiles(testContext(t), b.db)
 			if err != nil {

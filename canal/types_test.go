@@ -35,7 +35,8 @@ func commonTypes() []typeCase {
 		{"FLOAT(7,2)", []string{"1.10", "99999.99"}},
 		{"DOUBLE", []string{"1.1", "-1.7976931348623157e308", "123456789012345678", "0.1e0+0.2e0", "5e-324"}},
 		{"DECIMAL(20,5)", []string{"-123456789012345.67891", "0", "-0.00001", "1.5"}},
-		{"DECIMAL(65,30)", []string{"12345678901234567890123456789012345.123456789012345678901234567890", "-0.000000000000000000000000000001"}},
+		{"DECIMAL(65,30)", []string{"12345678901234567890123456789012345.123456789012345678901234567890",
+			"-0.000000000000000000000000000001"}},
 		{"DECIMAL(9,0)", []string{"999999999", "-1"}},
 		{"DECIMAL(18,9) UNSIGNED ZEROFILL", []string{"1.000000001", "0.5"}},
 		{"BIT(1)", []string{"b'1'", "b'0'"}},
@@ -88,9 +89,12 @@ func commonTypes() []typeCase {
 	for n := range 7 {
 		frac := fmt.Sprintf("(%d)", n)
 		cases = append(cases,
-			typeCase{"DATETIME" + frac, []string{"'2024-05-06 07:08:09.123456'", "'0000-00-00 00:00:00'", "'1969-12-31 23:59:59'", "'9999-12-31 23:59:59'"}},
-			typeCase{"TIMESTAMP" + frac + " NULL", []string{"'2024-05-06 07:08:09.123456'", "'0000-00-00 00:00:00'", "'2038-01-19 03:14:07'"}},
-			typeCase{"TIME" + frac, []string{"'12:34:56.654321'", "'-838:59:58'", "'-00:00:00.5'", "'-00:00:00.01'", "'00:00:00'", "'-01:02:03.000001'"}})
+			typeCase{"DATETIME" + frac, []string{"'2024-05-06 07:08:09.123456'", "'0000-00-00 00:00:00'",
+				"'1969-12-31 23:59:59'", "'9999-12-31 23:59:59'"}},
+			typeCase{"TIMESTAMP" + frac + " NULL", []string{"'2024-05-06 07:08:09.123456'", "'0000-00-00 00:00:00'",
+				"'2038-01-19 03:14:07'"}},
+			typeCase{"TIME" + frac, []string{"'12:34:56.654321'", "'-838:59:58'", "'-00:00:00.5'", "'-00:00:00.01'",
+				"'00:00:00'", "'-01:02:03.000001'"}})
 	}
 	return cases
 }
@@ -98,11 +102,14 @@ func commonTypes() []typeCase {
 func mysqlTypes() []typeCase {
 	return []typeCase{
 		{"JSON", []string{`'{"b": 1, "a": [1.0, 1e21, -0.0, 18446744073709551615, "x\\ny\\"\\u0001", null, true, {}], "long": 9223372036854775807}'`,
-			"'1.5'", "'[]'", "'\"ü\"'", "CAST(CAST(1.50 AS DECIMAL(10,2)) AS JSON)", "CAST(CAST('2024-05-06 07:08:09.5' AS DATETIME(1)) AS JSON)",
+			"'1.5'", "'[]'", "'\"ü\"'", "CAST(CAST(1.50 AS DECIMAL(10,2)) AS JSON)",
+			"CAST(CAST('2024-05-06 07:08:09.5' AS DATETIME(1)) AS JSON)",
 			"JSON_OBJECT('d', CAST('2024-05-06' AS DATE), 't', CAST('-12:34:56.5' AS TIME(1)), 'dt', CAST('2024-05-06 07:08:09' AS DATETIME), 'n', -12345.678)",
 			"JSON_ARRAY(1e0, 1e15, 1e14, 123456789012345678e0, 1e-5, 1e-14, 1e-15, 1e-16, 1e300, 0.1e0, 100e0, 1.7976931348623157e308, 5e-324)",
-			"JSON_OBJECT('bin', CAST(REPEAT('x', 200) AS BINARY), 'bits', b'1010')", "JSON_ARRAY(65535, 65536, -32769, 2147483648, -1)",
-			"CONCAT('[', REPEAT('\"0123456789\",', 9000), '1]')", "CONCAT('{\"k\": \"', REPEAT('y', 70000), '\", \"z\": {\"k\": 1}}')"}},
+			"JSON_OBJECT('bin', CAST(REPEAT('x', 200) AS BINARY), 'bits', b'1010')",
+			"JSON_ARRAY(65535, 65536, -32769, 2147483648, -1)",
+			"CONCAT('[', REPEAT('\"0123456789\",', 9000), '1]')",
+			"CONCAT('{\"k\": \"', REPEAT('y', 70000), '\", \"z\": {\"k\": 1}}')"}},
 		{"VECTOR(3)", []string{"STRING_TO_VECTOR('[1,2,3]')"}},
 		{"VARCHAR(20) CHARACTER SET gb18030", []string{"'中文😀'"}},
 		{"VARCHAR(50) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin", []string{"'é'"}},
@@ -112,17 +119,21 @@ func mysqlTypes() []typeCase {
 func mariaTypes(version string) []typeCase {
 	cases := []typeCase{
 		{"JSON", []string{`'{"b": 1, "a":[1.0]}'`}},
-		{"INET6", []string{"'2001:db8::ff00:42:8329'", "'::'", "'::ffff:192.0.2.1'", "'::192.0.2.1'", "'1::'", "'::1:2'", "'::1'", "'2001:db8:0:1:1:1:1:1'", "'1:0:0:2:0:0:3:4'"}},
+		{"INET6", []string{"'2001:db8::ff00:42:8329'", "'::'", "'::ffff:192.0.2.1'", "'::192.0.2.1'", "'1::'", "'::1:2'",
+			"'::1'", "'2001:db8:0:1:1:1:1:1'", "'1:0:0:2:0:0:3:4'"}},
 		{"INET4", []string{"'192.0.2.1'", "'0.0.0.0'", "'10.0.0.0'"}},
-		{"UUID", []string{"'123e4567-e89b-12d3-a456-426655440000'", "'00000000-0000-0000-0000-000000000000'", "'6ccd780c-baba-1026-9564-5b8c656024db'",
-			"'f47ac10b-58cc-4372-a567-0e02b2c3d400'", "'01890dd5-ea3f-7764-9f4c-5c2d5cf54a62'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"}},
+		{"UUID", []string{"'123e4567-e89b-12d3-a456-426655440000'", "'00000000-0000-0000-0000-000000000000'",
+			"'6ccd780c-baba-1026-9564-5b8c656024db'",
+			"'f47ac10b-58cc-4372-a567-0e02b2c3d400'", "'01890dd5-ea3f-7764-9f4c-5c2d5cf54a62'",
+			"'ffffffff-ffff-ffff-ffff-ffffffffffff'"}},
 		{"VARCHAR(500) COMPRESSED", []string{"REPEAT('abc', 100)", "'short'", "''"}},
 		{"TEXT COMPRESSED", []string{"REPEAT('é', 1000)", "'short'", "''"}},
 		{"BLOB COMPRESSED", []string{"REPEAT(0xFF, 1000)"}},
 		{"VARBINARY(900) COMPRESSED", []string{"REPEAT(0xFE, 800)"}},
 	}
 	if strings.HasPrefix(version, "11.") {
-		cases = append(cases, typeCase{"VECTOR(3)", []string{"VEC_FromText('[1,2,3]')"}}, typeCase{"VARCHAR(9) COLLATE uca1400_ai_ci", []string{"'é'"}})
+		cases = append(cases, typeCase{"VECTOR(3)", []string{"VEC_FromText('[1,2,3]')"}},
+			typeCase{"VARCHAR(9) COLLATE uca1400_ai_ci", []string{"'é'"}})
 	}
 	return cases
 }
@@ -197,7 +208,8 @@ func TestTailAndScanGiveTheSameValues(t *testing.T) {
 			}
 			for i, v := range c.Row.Columns {
 				if !reflect.DeepEqual(v, row.Columns[i]) {
-					t.Errorf("%s column %s:\ntail %T %s\nscan %T %s", c.Cell, c.Row.Names[i], v, short(v), row.Columns[i], short(row.Columns[i]))
+					t.Errorf("%s column %s:\ntail %T %s\nscan %T %s", c.Cell, c.Row.Names[i], v, short(v),
+						row.Columns[i], short(row.Columns[i]))
 				}
 			}
 		}

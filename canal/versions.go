@@ -56,7 +56,8 @@ func (x *selection) versions() *versionWalk {
 // walk is the walk along an index in the order of columns; nil if the server doesn't compare one of them as it sorts
 // it.
 func (x *selection) walk(index string, columns []string) *versionWalk {
-	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1, hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
+	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1,
+		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
 	var list []string
 	add := func(c selected) int {
 		if i := slices.IndexFunc(w.columns, func(o selected) bool { return o.Name == c.Name && o.raw == c.raw }); i >= 0 {
@@ -124,7 +125,8 @@ func (w *versionWalk) sameCell(a, b [][]byte) bool {
 }
 
 // newest walks past versions and returns the newest of each cell, in the order of the walk, and the last of all.
-func (w *versionWalk) newest(ctx context.Context, db querier, query string, args []any, columns []string) (found []*version, last version, err error) {
+func (w *versionWalk) newest(ctx context.Context, db querier, query string, args []any,
+	columns []string) (found []*version, last version, err error) {
 	cells := map[replicator.Cell]*version{}
 	var best *version
 	err = w.read(ctx, db, query, args, func(_ int, values [][]byte) error {
@@ -184,13 +186,15 @@ func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, c
 		chunk, done, err = s.read(ctx, place, begun)
 		return err
 	})
-	if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoNoSuchKey { // dropped just now, or hidden from queries
+	// dropped just now, or hidden from queries
+	if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoNoSuchKey {
 		return replicator.Chunk{}, false, nil
 	}
 	return chunk, done, err
 }
 
-func (s *newestScan) read(ctx context.Context, place string, begun bool) (chunk replicator.Chunk, done bool, err error) {
+func (s *newestScan) read(ctx context.Context, place string,
+	begun bool) (chunk replicator.Chunk, done bool, err error) {
 	query, args, err := s.along.scanQuery(s.columns, place, s.limit.Rows)
 	if err != nil {
 		return chunk, false, err

@@ -71,9 +71,11 @@ func TestScanLeavesOutWhatIsNotTheNewest(t *testing.T) {
 		{"seed", cellDDL, cellTable(), "(NULL, SHA2(%[2]d, 0) + '' , 'users', %[3]d, 'x', NULL)", true},
 		{"without a column", "CREATE TABLE x (id INT PRIMARY KEY, k BIGINT NOT NULL, v INT UNSIGNED NOT NULL, UNIQUE(k, v))",
 			replicator.Table{Key: []string{"k"}, Version: "v"}, "(%[1]d, %[2]d, %[3]d)", true},
-		{"key and column the other way round", "CREATE TABLE x (id INT PRIMARY KEY, k BINARY(4) NOT NULL, c VARCHAR(9) NOT NULL, v INT NOT NULL, UNIQUE(c, k, v))",
+		{"key and column the other way round",
+			"CREATE TABLE x (id INT PRIMARY KEY, k BINARY(4) NOT NULL, c VARCHAR(9) NOT NULL, v INT NOT NULL, UNIQUE(c, k, v))",
 			replicator.Table{Key: []string{"k"}, Column: "c", Version: "v"}, "(%[1]d, %[2]d, 'c', %[3]d)", true},
-		{"two key columns, the primary key last", "CREATE TABLE x (a CHAR(9) CHARACTER SET latin1 NOT NULL, b DECIMAL(9,2) NOT NULL, v BIGINT NOT NULL, PRIMARY KEY(v, b, a), KEY(a, b))",
+		{"two key columns, the primary key last",
+			"CREATE TABLE x (a CHAR(9) CHARACTER SET latin1 NOT NULL, b DECIMAL(9,2) NOT NULL, v BIGINT NOT NULL, PRIMARY KEY(v, b, a), KEY(a, b))",
 			replicator.Table{Key: []string{"b", "a"}, Version: "v"}, "(CONCAT('é', %[2]d), %[2]d.5, %[3]d)", true},
 		{"the primary key", "CREATE TABLE x (k VARCHAR(20) NOT NULL, v TIMESTAMP(3) NOT NULL, PRIMARY KEY(k, v))",
 			replicator.Table{Key: []string{"k"}, Version: "v"}, "('k%[2]d', FROM_UNIXTIME(1700000000 + %[3]d))", true},
@@ -106,7 +108,8 @@ func TestScanLeavesOutWhatIsNotTheNewest(t *testing.T) {
 				if got.walked != c.walks || len(got.newest()) != entities {
 					t.Fatalf("walked: %v; %d cells", got.walked, len(got.newest()))
 				}
-				if c.walks && got.count > entities+got.chunks || !c.walks && got.count != entities*versions || got.passed != entities*versions {
+				if c.walks && got.count > entities+got.chunks || !c.walks && got.count != entities*versions ||
+					got.passed != entities*versions {
 					t.Errorf("%d rows of %d cells in %d chunks, %d passed", got.count, entities, got.chunks, got.passed)
 				}
 				for cell, v := range got.newest() {
@@ -171,7 +174,8 @@ func TestScanIsNotMisledByVersionsThatDoNotFit(t *testing.T) {
 		t.Run(c.kind+" "+strings.Join(c.values, " "), func(t *testing.T) {
 			servertest.Each(t, func(t *testing.T, s *servers.Server) {
 				b := newBench(t, s)
-				b.exec("CREATE TABLE x (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v " + c.kind + " NOT NULL, UNIQUE(k, v))")
+				b.exec("CREATE TABLE x (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v " + c.kind +
+					" NOT NULL, UNIQUE(k, v))")
 				for k := range 3 {
 					for _, v := range c.values {
 						b.session("SET sql_mode = ''", fmt.Sprintf("INSERT INTO x(k, v) VALUES (%d, %s)", k, v))
@@ -372,7 +376,8 @@ func TestScanAndTailConvergeWhileRowsAreLeftOut(t *testing.T) {
 			case 4:
 				q, args = "UPDATE IGNORE x SET k = ? WHERE BINARY k = ? ORDER BY v DESC LIMIT 1", []any{key(), args[0]}
 			}
-			_, err := db.ExecContext(context.WithoutCancel(ctx), q, args...) // one that is given up may be done all the same, later
+			// one that is given up may be done all the same, later
+			_, err := db.ExecContext(context.WithoutCancel(ctx), q, args...)
 			return err
 		}
 		for round := range rounds {

@@ -93,7 +93,8 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	case i < 0 && file.base() == first.base() && file.number < first.number:
 		return ruling{kinship: purged, why: fmt.Sprintf("the oldest file left is %s", first.name)}, nil
 	case i < 0:
-		return ruling{kinship: another, why: fmt.Sprintf("the source has no binlog %s, its last is %s", file.name, last.name)}, nil
+		return ruling{kinship: another, why: fmt.Sprintf("the source has no binlog %s, its last is %s",
+			file.name, last.name)}, nil
 	case r.files[i].size < p.Pos:
 		return ruling{kinship: another, why: fmt.Sprintf("binlog %s ends at %d", file.name, r.files[i].size)}, nil
 	}
@@ -119,7 +120,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	}
 	if !executed.Includes(d.gtids) {
 		if !t.Event.unknown() {
-			return fmt.Errorf("the source's binlog holds transactions that it does not show yet: it has %s, the binlog %s", executed, t.GTID)
+			return fmt.Errorf("the source's binlog holds transactions that it does not show yet: it has %s, the binlog %s",
+				executed, t.GTID)
 		}
 		d.kinship, d.why = another, fmt.Sprintf("its transactions are %s, those before the place were %s", executed, t.GTID)
 		return nil
@@ -201,7 +203,8 @@ func (r *resolver) refusal(t token, d ruling) error {
 	case theSame, heir:
 		return nil
 	case purged:
-		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)", replicator.ErrLost, t, d.why)
+		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)",
+			replicator.ErrLost, t, d.why)
 	case another:
 		return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its binlogs were begun "+
 			"anew (RESET), or it was restored or set back. If the views lack nothing of what the log now holds before some FILE:POS, "+

@@ -29,7 +29,8 @@ func (w *world) write(n int) {
 	w.t.Helper()
 	for range n {
 		w.rows++
-		w.exec(fmt.Sprintf("INSERT INTO app.cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', %d, '')", 1000+w.rows))
+		w.exec(fmt.Sprintf("INSERT INTO app.cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', %d, '')",
+			1000+w.rows))
 	}
 }
 
@@ -183,7 +184,8 @@ func (w *world) stays(at map[string]replicator.Position, want kinship) {
 	}
 	w.exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
 	w.expect("with later files", at, want)
-	if anew, err := w.src.Latest(testContext(w.t), []replicator.Position{first}); err != nil || anew.Order>>(fileBits+addressBits) != first.Order>>(fileBits+addressBits)+1 {
+	if anew, err := w.src.Latest(testContext(w.t), []replicator.Position{first}); err != nil ||
+		anew.Order>>(fileBits+addressBits) != first.Order>>(fileBits+addressBits)+1 {
 		w.t.Errorf("the end is at %d, %v: not in a new epoch above %d", anew.Order, err, first.Order)
 	}
 }

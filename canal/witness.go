@@ -19,10 +19,11 @@ import (
 
 // placed is a place in a binlog file, with what tells the file and the place from others of their name.
 type placed struct {
-	File  string `json:"file"`
-	Pos   int64  `json:"pos"`
-	Born  uint32 `json:"born,omitempty"` // when the file was begun (seconds); 0: not known
-	Event event  `json:"event,omitzero"` // that ends at Pos; not known where nothing was read before it, or at the file's beginning
+	File string `json:"file"`
+	Pos  int64  `json:"pos"`
+	Born uint32 `json:"born,omitempty"` // when the file was begun (seconds); 0: not known
+	// that ends at Pos; not known where nothing was read before it, or at the file's beginning
+	Event event `json:"event,omitzero"`
 }
 
 // event tells an event from others at its place: its checksum covers its time and what it says.
@@ -62,7 +63,8 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 		return w.placed, nil
 	case errors.As(err, &refused) && refused.Code != errnoBinlogFatal:
 		return w.placed, failedDump(s.mysql.Addr, refused)
-	case errors.As(err, &refused) && (strings.Contains(refused.Message, textNoFile) || strings.Contains(refused.Message, textPurged)):
+	case errors.As(err, &refused) && (strings.Contains(refused.Message, textNoFile) ||
+		strings.Contains(refused.Message, textPurged)):
 		return w.placed, fmt.Errorf("%w: %w", replicator.ErrLost, refused)
 	case refused != nil, w.Born != 0 && ctx.Err() == nil && !errors.As(err, &network) && !isCut(err):
 		return w.placed, fmt.Errorf("binlog %s:%d: %w: %w", p.File, from, errNoEvent, err)
@@ -99,7 +101,8 @@ func (w *witness) HandleEvent(e *replication.BinlogEvent) error {
 	case h.Kind == replication.FORMAT_DESCRIPTION_EVENT:
 		w.Born, w.checksum = h.Time, hasChecksum(e.RawData)
 		w.done = w.first
-	case h.Kind == replication.ROTATE_EVENT && (h.Flags&binlog.ArtificialFlag != 0 || h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
+	case h.Kind == replication.ROTATE_EVENT && (h.Flags&binlog.ArtificialFlag != 0 ||
+		h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
 	default:
 		w.Event, w.done = eventOf(h, e.RawData, w.checksum), true

@@ -76,7 +76,8 @@ func TestMsgpack(t *testing.T) {
 		{name: "timestamp 32", body: "d6 ff 49a6b0d6", want: "2009-02-26T15:10:14"},
 		{name: "timestamp 64", body: "d7 ff 77359400 49a6b0d6", want: "2009-02-26T15:10:14.5"},
 		{name: "timestamp 96", body: "c7 0c ff 1dcd6500 ffffffffffffffff", want: "1969-12-31T23:59:59.5"},
-		{name: "timestamp far off", body: "c7 0c ff 00000000 7fffffffffffffff", err: "a timestamp is out of range, at offset 15"},
+		{name: "timestamp far off", body: "c7 0c ff 00000000 7fffffffffffffff",
+			err: "a timestamp is out of range, at offset 15"},
 		{name: "extension", body: "d4 05 00", err: "extension type 5 is not known, at offset 3"},
 		{name: "ext16", body: "c8 0001 05 00", err: "extension type 5 is not known, at offset 5"},
 		{name: "reserved", body: "c1", err: "0xc1 begins no value, at offset 1"},
@@ -119,12 +120,16 @@ func TestCBOR(t *testing.T) {
 		{name: "decimal fraction", body: "c48221196ab3", want: replicator.Number("273.15")},
 		{name: "small decimal fraction", body: "c4822405", want: replicator.Number("0.00005")},
 		{name: "negative decimal fraction", body: "c4822220", want: replicator.Number("-0.001")},
-		{name: "long decimal fraction", body: "c48221c249010000000000000000", want: replicator.Number("184467440737095516.16")},
+		{name: "long decimal fraction", body: "c48221c249010000000000000000",
+			want: replicator.Number("184467440737095516.16")},
 		{name: "decimal fraction of thousands", body: "c482030c", want: replicator.Number("12000")},
 		{name: "decimal fraction of nothing", body: "c40c", err: "a decimal fraction is not a list of two, at offset 2"},
-		{name: "decimal fraction of text", body: "c482016161", err: "a decimal fraction's mantissa is not an integer, at offset 5"},
-		{name: "decimal fraction of decimal fractions", body: "c48201c4822105", err: "a decimal fraction's mantissa is not an integer, at offset 7"},
-		{name: "absurd decimal fraction", body: "c4821a7fffffff01", err: "a decimal fraction's exponent is not an integer within ±1000, at offset 8"},
+		{name: "decimal fraction of text", body: "c482016161",
+			err: "a decimal fraction's mantissa is not an integer, at offset 5"},
+		{name: "decimal fraction of decimal fractions", body: "c48201c4822105",
+			err: "a decimal fraction's mantissa is not an integer, at offset 7"},
+		{name: "absurd decimal fraction", body: "c4821a7fffffff01",
+			err: "a decimal fraction's exponent is not an integer within ±1000, at offset 8"},
 		{name: "bytes", body: "4401020304", want: []byte{1, 2, 3, 4}},
 		{name: "no bytes", body: "40", want: []byte{}},
 		{name: "text", body: "62c3bc", want: "ü"},
@@ -136,7 +141,8 @@ func TestCBOR(t *testing.T) {
 		{name: "open text of halves", body: "7f61c361bcff", err: "a text is not valid UTF-8, at offset 3"},
 		{name: "open text of bytes", body: "7f4161ff", err: "a string holds a piece of another kind, at offset 2"},
 		{name: "open list", body: "9f01820203ff", want: []any{int64(1), []any{int64(2), int64(3)}}},
-		{name: "open map", body: "bf61610161629f0203ffff", want: map[string]any{"a": int64(1), "b": []any{int64(2), int64(3)}}},
+		{name: "open map", body: "bf61610161629f0203ffff", want: map[string]any{"a": int64(1),
+			"b": []any{int64(2), int64(3)}}},
 		{name: "odd open map", body: "bf6161ff", err: "simple value 31 is not known, at offset 4"},
 		{name: "open and cut", body: "9f01", err: "the body is cut short, at offset 2"},
 		{name: "reserved head", body: "1c", err: "a value's head is not allowed, at offset 1"},
@@ -166,7 +172,8 @@ func TestABodyMustBeAMapInEveryFormat(t *testing.T) {
 }
 
 func FuzzMsgpack(f *testing.F) {
-	fuzzBinary(f, decodeMsgpack, "82a16101a3626172c0", "c70cff1dcd6500ffffffffffffffff", "de0001d9016191cb3fb999999999999a")
+	fuzzBinary(f, decodeMsgpack, "82a16101a3626172c0", "c70cff1dcd6500ffffffffffffffff",
+		"de0001d9016191cb3fb999999999999a")
 }
 
 func FuzzCBOR(f *testing.F) {

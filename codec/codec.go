@@ -48,13 +48,15 @@ func New(name string) (*Codec, error) {
 	for i, part := range parts {
 		if i == len(parts)-1 {
 			if c.format = formatByName(part); c.format == nil {
-				return nil, fmt.Errorf("codec %q: %q is not a format; use one of %s, last", name, part, strings.Join(Formats(), ", "))
+				return nil, fmt.Errorf("codec %q: %q is not a format; use one of %s, last", name, part,
+					strings.Join(Formats(), ", "))
 			}
 			break
 		}
 		l := layerByName(part)
 		if l == nil {
-			return nil, fmt.Errorf("codec %q: %q is not a compression; use any of %s, before the format", name, part, strings.Join(Compressions(), ", "))
+			return nil, fmt.Errorf("codec %q: %q is not a compression; use any of %s, before the format", name, part,
+				strings.Join(Compressions(), ", "))
 		}
 		c.layers = append(c.layers, l)
 	}

@@ -70,7 +70,8 @@ type stream struct {
 // readBounded appends all of r to dst, as long as that is at most MaxSize.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
-		if len(dst) == cap(dst) { // never more than the bound and the byte that shows it was passed: a bomb costs no more than that
+		// never more than the bound and the byte that shows it was passed: a bomb costs no more than that
+		if len(dst) == cap(dst) {
 			dst = append(make([]byte, 0, min(max(512, 2*cap(dst)), MaxSize+1)), dst...)
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])

@@ -94,7 +94,8 @@ func TestPicklesThatPythonWrote(t *testing.T) {
 				t.Errorf("got %#v, %v\nwant %#v", got, err, want)
 			}
 			values := make([]any, 2)
-			if err := c.Decoder([]string{"link", "gone"}).Decode(body, values); err != nil || !reflect.DeepEqual(values, []any{got["link"], nil}) {
+			if err := c.Decoder([]string{"link", "gone"}).Decode(body, values); err != nil ||
+				!reflect.DeepEqual(values, []any{got["link"], nil}) {
 				t.Errorf("Decode gave %v, %v", values, err)
 			}
 		})
@@ -153,16 +154,23 @@ func TestPickleInstructions(t *testing.T) {
 		{"set", "\x8f(K\x01K\x02\x90.", []any{int64(1), int64(2)}},
 		{"frozenset", "(K\x01\x91.", []any{int64(1)}},
 		{"set of Python 2", "c__builtin__\nset\n((lp0\nK\x01atR.", []any{int64(1)}},
-		{"bytes of Python 3 in protocol 2", "\x80\x02c_codecs\nencode\nX\x03\x00\x00\x00a\xc3\xbfX\x06\x00\x00\x00latin1\x86R.", []byte("a\xff")},
+		{"bytes of Python 3 in protocol 2",
+			"\x80\x02c_codecs\nencode\nX\x03\x00\x00\x00a\xc3\xbfX\x06\x00\x00\x00latin1\x86R.", []byte("a\xff")},
 		{"no bytes of Python 3 in protocol 2", "c__builtin__\nbytes\n)R.", ""},
 		{"bytearray", "\x96\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01.", []byte{0, 1}},
 		{"dictionary", "(U\x01aK\x01K\x02K\x03U\x01aNd.", map[string]any{"a": nil, "2": int64(3)}},
-		{"ordered dictionary", "\x8c\x0bcollections\x8c\x0bOrderedDict\x93)R(\x8c\x01aK\x01u.", map[string]any{"a": int64(1)}},
-		{"ordered dictionary of Python 2", "ccollections\nOrderedDict\n((l(lU\x01aaK\x01aatR.", map[string]any{"a": int64(1)}},
-		{"instance of Python 2", "(lp0\n(iapp\nLink\np1\n(dp2\nS'url'\nI1\nsba.", []any{replicator.Unread(`an object of the Python class "app.Link"`)}},
-		{"instance in binary", "](capp\nLink\no}U\x01aK\x01sba.", []any{replicator.Unread(`an object of the Python class "app.Link"`)}},
-		{"persistent id", "]Pxyz\naK\x05Qa.", []any{replicator.Unread(`an object of the Python class "of a persistent id"`), replicator.Unread(`an object of the Python class "of a persistent id"`)}},
-		{"damaged date", "cdatetime\ndate\n(U\x04\x07\xe8\x02\x1etR.", replicator.Unread(`an object of the Python class "datetime.date" that is none`)},
+		{"ordered dictionary", "\x8c\x0bcollections\x8c\x0bOrderedDict\x93)R(\x8c\x01aK\x01u.",
+			map[string]any{"a": int64(1)}},
+		{"ordered dictionary of Python 2", "ccollections\nOrderedDict\n((l(lU\x01aaK\x01aatR.",
+			map[string]any{"a": int64(1)}},
+		{"instance of Python 2", "(lp0\n(iapp\nLink\np1\n(dp2\nS'url'\nI1\nsba.",
+			[]any{replicator.Unread(`an object of the Python class "app.Link"`)}},
+		{"instance in binary", "](capp\nLink\no}U\x01aK\x01sba.",
+			[]any{replicator.Unread(`an object of the Python class "app.Link"`)}},
+		{"persistent id", "]Pxyz\naK\x05Qa.", []any{replicator.Unread(`an object of the Python class "of a persistent id"`),
+			replicator.Unread(`an object of the Python class "of a persistent id"`)}},
+		{"damaged date", "cdatetime\ndate\n(U\x04\x07\xe8\x02\x1etR.",
+			replicator.Unread(`an object of the Python class "datetime.date" that is none`)},
 		{"infinite", "G\x7f\xf0\x00\x00\x00\x00\x00\x00.", notFinite},
 		{"popped", "K\x01K\x020(K\x031(0.", int64(1)},
 		{"duplicate", "K\x012\x86.", []any{int64(1), int64(1)}},
@@ -175,7 +183,8 @@ func TestPickleInstructions(t *testing.T) {
 }
 
 func TestBadPicklesAreErrors(t *testing.T) {
-	laughs := "]K\x01a" + strings.Repeat("22\x87\x85", 30) + "."                                  // each level names the one before three times
+	// each level names the one before three times
+	laughs := "]K\x01a" + strings.Repeat("22\x87\x85", 30) + "."
 	echo := "X\x50\xc3\x00\x00" + strings.Repeat("a", 50_000) + strings.Repeat("22\x87", 7) + "." // one text, 2,187 times
 	tests := []struct{ name, pickle, want string }{
 		{"cut short", "}", "pickle: the body is cut short"},
@@ -188,13 +197,15 @@ func TestBadPicklesAreErrors(t *testing.T) {
 		{"odd dictionary", "(K\x01d.", "pickle: the pickle takes a value that is not there, at offset 3"},
 		{"memo", "h\x07.", "pickle: the pickle names a value that it did not store, at offset 0"},
 		{"list", "].", "pickle: the body is a list, want a map"},
-		{"class", "cos\nsystem\n(U\x06secrettR.", `pickle: the body is an object of the Python class "os.system", want a map`},
+		{"class", "cos\nsystem\n(U\x06secrettR.",
+			`pickle: the body is an object of the Python class "os.system", want a map`},
 		{"class alone", "cos\nsystem\n.", `pickle: the body is the Python class "os.system", want a map`},
 		{"instruction", "}?.", "pickle: the pickle has instruction 0x3f, which no protocol knows, at offset 1"},
 		{"protocol", "\x80\x06}.", "pickle: pickle protocol 6 is newer than 5, at offset 0"},
 		{"text", "X\x01\x00\x00\x00\xff.", "pickle: a text is not valid UTF-8, at offset 0"},
 		{"half a pair", "V\\ud83d\n.", "pickle: a text is not valid UTF-8, at offset 0"},
-		{"long", "\x8b\x00\x10\x00\x00" + strings.Repeat("\x01", 4096) + ".", "pickle: an integer has more than 512 bytes, at offset 0"},
+		{"long", "\x8b\x00\x10\x00\x00" + strings.Repeat("\x01", 4096) + ".",
+			"pickle: an integer has more than 512 bytes, at offset 0"},
 		{"key", "}]Ns.", "pickle: a map has a key that is neither a text nor an integer"},
 		{"in itself", "}q\x00U\x01ah\x00s.", "pickle: the body nests deeper than 512 levels"},
 		{"deep", strings.Repeat("]", 600) + strings.Repeat("a", 599) + ".", "pickle: the body nests deeper than 512 levels"},

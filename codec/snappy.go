@@ -11,7 +11,8 @@ const snappyStream = "\xff\x06\x00\x00sNaPpY"
 
 // newSnappy reads Snappy: a block as its libraries' compress functions write it, or the framing format.
 func newSnappy() layer {
-	framed := streamLayer("snappy", func() inflater { return &snappyReader{s2.NewReader(nil, s2.ReaderMaxBlockSize(64<<10))} })
+	framed := streamLayer("snappy",
+		func() inflater { return &snappyReader{s2.NewReader(nil, s2.ReaderMaxBlockSize(64<<10))} })
 	return func(dst, body []byte) ([]byte, error) {
 		if len(body) >= len(snappyStream) && string(body[:len(snappyStream)]) == snappyStream {
 			return framed(dst, body)

@@ -37,7 +37,8 @@ func (s *scene) start() { s.running = start(s.pipeline(s.store)) }
 func (s *scene) write(n int) {
 	for range n {
 		s.rows++
-		s.source.commit(fakeChange{replicator.Insert, fakeRow{key: s.rows, version: 1, body: "row " + strconv.FormatInt(s.rows, 10)}})
+		s.source.commit(fakeChange{replicator.Insert, fakeRow{key: s.rows, version: 1,
+			body: "row " + strconv.FormatInt(s.rows, 10)}})
 	}
 }
 
@@ -117,7 +118,8 @@ func TestHoweverASessionCameAboutItBeginsWhereTheSinkStands(t *testing.T) {
 				for _, writing := range []bool{true, false} {
 					t.Run(fmt.Sprintf("%s, the sink is %s, %s, writing %t", name, fate, onLost, writing), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
-							s := &scene{t: t, source: newFakeSource(), sink: sinktest.NewReference(), store: newMemoryStore(), onLost: onLost}
+							s := &scene{t: t, source: newFakeSource(), sink: sinktest.NewReference(),
+								store: newMemoryStore(), onLost: onLost}
 							s.write(20)
 							s.start()
 							s.running.caughtUp(t, s.source)

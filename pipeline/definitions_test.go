@@ -14,7 +14,8 @@ import (
 )
 
 func TestADefinitionIsTheFilesAndItsTables(t *testing.T) {
-	v := &replicator.View{From: []replicator.Feed{{Table: "a", Column: "x"}, {Table: "b"}, {Table: "a"}}, Fingerprint: "f00d"}
+	v := &replicator.View{From: []replicator.Feed{{Table: "a", Column: "x"}, {Table: "b"},
+		{Table: "a"}}, Fingerprint: "f00d"}
 	on := func(a, b string) string { return replicator.DefinedOn(v, map[string]string{"a": a, "b": b}) }
 	both := on("p text", "n integer")
 	for name, c := range map[string]struct {

@@ -188,7 +188,8 @@ func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
 		altered := r.fakeSource.cells != r.cells && slices.Contains(r.tables, "cell")
 		r.mu.Unlock()
 		if altered {
-			return replicator.OfTable("cell", replicator.Fatal(fmt.Errorf("table cell was altered: %w", replicator.ErrRedefined)))
+			return replicator.OfTable("cell", replicator.Fatal(fmt.Errorf("table cell was altered: %w",
+				replicator.ErrRedefined)))
 		}
 		if n == emptied && n > 0 && slices.Contains(r.tables, "other") {
 			return replicator.OfTable("other", fmt.Errorf("table other was truncated: %w", replicator.ErrUnlogged))
@@ -211,7 +212,8 @@ func fakeCell(key int64) replicator.Cell {
 }
 
 func (f *fakeSource) change(c fakeChange, order int64) *replicator.Change {
-	change := &replicator.Change{Kind: c.kind, Cell: fakeCell(c.row.key), Version: c.row.version, Order: order, Time: time.Now()}
+	change := &replicator.Change{Kind: c.kind, Cell: fakeCell(c.row.key), Version: c.row.version,
+		Order: order, Time: time.Now()}
 	if f.single {
 		change.Version, change.Last = order, c.kind == replicator.Delete
 	}
@@ -249,7 +251,8 @@ func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell, bytes in
 	return rows, asOf, nil
 }
 
-func (r *fakeReader) Scan(_ context.Context, table string, _ []string, after string, _ replicator.ScanLimit) (replicator.Chunk, error) {
+func (r *fakeReader) Scan(_ context.Context, table string, _ []string, after string,
+	_ replicator.ScanLimit) (replicator.Chunk, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	low := int64(len(r.log)) * 1000
@@ -278,7 +281,8 @@ func (r *fakeReader) Scan(_ context.Context, table string, _ []string, after str
 }
 
 // Cells implements replicator.Reader.
-func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string, limit int) ([]replicator.Cell, string, error) {
+func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string,
+	limit int) ([]replicator.Cell, string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, _ := strconv.ParseInt(after, 10, 64)

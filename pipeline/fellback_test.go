@@ -107,8 +107,10 @@ func TestAFillGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
 		"set back while it is paused":       {(*scene).pause, func(s *scene) { s.backup() }, (*scene).resume, "stop", false},
 		"emptied, to be rebuilt":            {nothing, func(s *scene) { s.sink.Empty() }, nothing, "rebuild", false},
 		"emptied, to be stopped":            {nothing, func(s *scene) { s.sink.Empty() }, nothing, "stop", true},
-		"emptied while the program is off":  {(*scene).crash, func(s *scene) { s.sink.Empty() }, (*scene).slowly, "rebuild", false},
-		"emptied while it is paused":        {(*scene).pause, func(s *scene) { s.sink.Empty() }, (*scene).resume, "stop", true},
+		"emptied while the program is off": {(*scene).crash, func(s *scene) { s.sink.Empty() },
+			(*scene).slowly, "rebuild", false},
+		"emptied while it is paused": {(*scene).pause, func(s *scene) { s.sink.Empty() },
+			(*scene).resume, "stop", true},
 	} {
 		for _, writing := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", writing: ", writing), func(t *testing.T) {

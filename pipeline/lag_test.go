@@ -63,7 +63,10 @@ func TestTheLagGrowsThroughAnOutage(t *testing.T) {
 		retries       bool
 	}{
 		"the sink is down": {
-			func(_ *fakeSource, s *downSink) { s.down.Store(true) }, func(_ *fakeSource, s *downSink) { s.down.Store(false) }, true},
+			func(_ *fakeSource, s *downSink) { s.down.Store(true) }, func(_ *fakeSource,
+				s *downSink) {
+				s.down.Store(false)
+			}, true},
 		"the source is down": {
 			func(f *fakeSource, _ *downSink) { f.set(func() { f.broken, f.mute = errDown, errDown }) },
 			func(f *fakeSource, _ *downSink) { f.set(func() { f.broken = nil }) }, true},

@@ -129,7 +129,8 @@ func TestReplicatorsSideBySideKnowTheSameLetters(t *testing.T) {
 		both := func(changes ...fakeChange) {
 			f.commit(changes...)
 			first.caughtUp(t, f)
-			if err := first.Look(t.Context(), "a", []replicator.Cell{fakeCell(1), fakeCell(2)}); err != nil { // at a later place than any row's
+			// at a later place than any row's
+			if err := first.Look(t.Context(), "a", []replicator.Cell{fakeCell(1), fakeCell(2)}); err != nil {
 				t.Fatal(err)
 			}
 			frozen.commit(changes...)

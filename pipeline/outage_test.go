@@ -213,7 +213,8 @@ func TestDeadLettersAreNews(t *testing.T) {
 		}
 		told := func(first, counts int) {
 			t.Helper()
-			if a, b := strings.Count(text.String(), "a change became a dead letter"), strings.Count(text.String(), "more changes became"); a != first || b != counts {
+			if a, b := strings.Count(text.String(), "a change became a dead letter"), strings.Count(text.String(),
+				"more changes became"); a != first || b != counts {
 				t.Errorf("%d first ones and %d counts, want %d and %d:\n%s", a, b, first, counts, text.String())
 			}
 		}

@@ -51,7 +51,8 @@ func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 			cancel()
 			time.Sleep(5 * time.Second)
 			for _, st := range p.Status(nil) {
-				if want := st.View == "b"; want != (st.State == replicator.StateFailed) || want != strings.Contains(st.Error, "truncated") {
+				if want := st.View == "b"; want != (st.State == replicator.StateFailed) ||
+					want != strings.Contains(st.Error, "truncated") {
 					t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
 				}
 			}
@@ -244,7 +245,8 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 		{"it can't be swept for a while", func(s *picky) { s.sweeps = only(mayPass, "b", "d") }, replicator.StateRetrying},
 		{"it can't be written", func(s *picky) { s.writes = only(errBadTable, "b", "d") }, replicator.StateFailed},
 		{"its mark can't be read", func(s *picky) { s.marks = only(errBadTable, "b", "d") }, replicator.StateFailed},
-		{"its mark can't be read for a while", func(s *picky) { s.marks = only(mayPass, "b", "d") }, replicator.StateRetrying},
+		{"its mark can't be read for a while", func(s *picky) { s.marks = only(mayPass, "b", "d") },
+			replicator.StateRetrying},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -305,7 +307,8 @@ func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {
 		p.stopped(t)
 		p = start(newPipeline(f, sink, newMemoryStore(), "a", "b", "c")) // and where only the sink knows of the view
 		p.states(t, failed)
-		if foreseen, err := newPipeline(f, sink, store, "a", "b", "c").Foresee(t.Context(), nil); err != nil || len(foreseen) != 1 || foreseen["b"] == nil {
+		if foreseen, err := newPipeline(f, sink, store, "a", "b", "c").Foresee(t.Context(), nil); err != nil ||
+			len(foreseen) != 1 || foreseen["b"] == nil {
 			t.Errorf("foreseen is %v, %v", foreseen, err)
 		}
 		history(f, r, 10)
@@ -419,7 +422,8 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 // A view that can't be swapped in holds up no other of its rebuild. It alone is failed, or tried again; what is live of
 // it goes on.
 func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
-	for state, err := range map[string]error{replicator.StateFailed: errBadTable, replicator.StateRetrying: errors.New("the table is locked")} {
+	for state, err := range map[string]error{replicator.StateFailed: errBadTable,
+		replicator.StateRetrying: errors.New("the table is locked")} {
 		for _, again := range []bool{false, true} { // it is asked for once more when it can be made
 			t.Run(fmt.Sprintf("%s, again %t", state, again), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -450,7 +454,8 @@ func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 					sink.set(func() { sink.swaps = newPicky().swaps })
 					if again {
 						asked := p.Rebuild(t.Context(), []string{"b"}, pipeline.BySwap, "")
-						if fatal := state == replicator.StateFailed; fatal != (asked == nil) || !fatal && !errors.Is(asked, pipeline.ErrRebuilding) {
+						if fatal := state == replicator.StateFailed; fatal != (asked == nil) || !fatal &&
+							!errors.Is(asked, pipeline.ErrRebuilding) {
 							t.Errorf("asked for once more: %v", asked)
 						}
 					}

@@ -43,10 +43,12 @@ func (e bodyEvaluator) Evaluate(_ replicator.Cell, row *replicator.Row) []replic
 }
 
 func fakeView(name string) *replicator.View {
-	return &replicator.View{Name: name, Sink: "sink", Kind: "index", From: []replicator.Feed{{Table: "cell"}}, Fields: []replicator.Field{{Name: "f"}}, Fingerprint: "1"}
+	return &replicator.View{Name: name, Sink: "sink", Kind: "index", From: []replicator.Feed{{Table: "cell"}},
+		Fields: []replicator.Field{{Name: "f"}}, Fingerprint: "1"}
 }
 
-func newPipeline(source replicator.Source, sink replicator.Sink, store replicator.Store, views ...string) *pipeline.Pipeline {
+func newPipeline(source replicator.Source, sink replicator.Sink, store replicator.Store,
+	views ...string) *pipeline.Pipeline {
 	p := pipeline.New(pipeline.Config{
 		Name: "sink", Source: source, Sink: sink, Store: store, Memory: 8 << 10, Interval: 100 * time.Millisecond, SavesIdle: true,
 		Compile: func(vs []*replicator.View) (replicator.Evaluator, error) { return bodyEvaluator{vs}, nil },
@@ -240,7 +242,8 @@ func TestWhatCannotBeComputedIsADeadLetterUntilSomethingNewerApplies(t *testing.
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 2, body: "bad"}})
 		p.caughtUp(t, f)
 		letters := store.lettersOf("")
-		if len(letters) != 1 || letters[0].Version != 2 || string(letters[0].Raw) != "bad" || letters[0].Reason != "the body is bad" {
+		if len(letters) != 1 || letters[0].Version != 2 || string(letters[0].Raw) != "bad" ||
+			letters[0].Reason != "the body is bad" {
 			t.Errorf("dead letters: %+v", letters)
 		}
 		if held := sink.Read(fakeView("a")); len(held) != 0 {

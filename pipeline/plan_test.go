@@ -32,7 +32,8 @@ func TestWhatARunWouldDoIsForeseen(t *testing.T) {
 		losing.OnLost = "rebuild"
 		stopping := newPipeline(f, sink, store, "gone")
 		for p, want := range map[*pipeline.Pipeline]map[string]pipeline.Outcome{
-			next:   {"same": pipeline.Continues, "refuse": pipeline.Refused, "rebuild": pipeline.Rebuilds, "new": pipeline.Begins},
+			next: {"same": pipeline.Continues, "refuse": pipeline.Refused, "rebuild": pipeline.Rebuilds,
+				"new": pipeline.Begins},
 			losing: {"lost": pipeline.Refills}, stopping: {"gone": pipeline.Refused},
 		} {
 			plan, err := p.Plan(t.Context(), saved)

@@ -231,7 +231,8 @@ func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
 
 func TestARebuildThatIsPausedGoesOnAndEnds(t *testing.T) {
 	for _, mode := range []pipeline.RebuildMode{pipeline.BySwap, pipeline.InPlace} {
-		t.Run(map[pipeline.RebuildMode]string{pipeline.BySwap: "by swap", pipeline.InPlace: "in place"}[mode], func(t *testing.T) {
+		t.Run(map[pipeline.RebuildMode]string{pipeline.BySwap: "by swap",
+			pipeline.InPlace: "in place"}[mode], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(9, 9))
 				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()

@@ -25,7 +25,8 @@ func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 		state    string
 		parts    int
 	}{
-		"an error of all":                 {[]ended{{down, short}, {down, short}, {down, short}}, replicator.StateRetrying, 0},
+		"an error of all": {[]ended{{down, short}, {down, short}, {down, short}},
+			replicator.StateRetrying, 0},
 		"a fatal error of all":            {[]ended{{replicator.Fatal(down), short}}, replicator.StateFailed, 0},
 		"once of one":                     {[]ended{{ofA, short}}, replicator.StateRetrying, 0},
 		"twice of one":                    {[]ended{{ofA, short}, {ofA, short}}, replicator.StateRetrying, 2},

@@ -11,7 +11,8 @@ import (
 )
 
 func standingAt(order, epoch int64, fill map[string]replicator.Progress) replicator.Standing {
-	return replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprint(order)}, Epoch: epoch, Fill: fill}
+	return replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprint(order)},
+		Epoch: epoch, Fill: fill}
 }
 
 func scanned(rows int64) map[string]replicator.Progress {
@@ -30,28 +31,35 @@ func TestBeginning(t *testing.T) {
 		want     replicator.Standing
 		lost     bool
 	}{
-		"kept":                   {known: at(20, 1, filled), mark: new(at(20, 1, filled)), want: at(20, 1, filled)},
-		"kept, filling":          {known: at(20, 1, scanned(5)), mark: new(at(20, 1, scanned(5))), want: at(20, 1, scanned(5))},
-		"set back":               {known: at(20, 1, filled), mark: new(at(15, 1, filled)), want: at(15, 1, filled)},
-		"set back in a fill":     {known: at(20, 1, scanned(5)), mark: new(at(20, 1, scanned(3))), want: at(20, 1, scanned(3))},
-		"set back to the fill":   {known: at(20, 1, filled), mark: new(at(20, 1, scanned(3))), want: at(20, 1, scanned(3))},
-		"set back to its start":  {known: at(20, 1, filled), mark: new(at(10, 1, anew)), want: at(10, 1, anew)},
-		"set back to before it":  {known: at(20, 2, scanned(5)), mark: new(at(15, 1, filled)), want: at(15, 2, anew)},
-		"set back to another":    {known: at(20, 2, scanned(5)), mark: new(at(15, 1, scanned(9))), want: at(15, 2, anew)},
-		"set back past a fill":   {known: at(20, 2, filled), mark: new(at(15, 1, filled)), want: at(15, 2, filled)},
-		"gone":                   {known: at(20, 1, filled), lost: true},
-		"gone, filling":          {known: at(20, 1, scanned(5)), lost: true},
-		"opened anew":            {known: at(20, 1, filled), mark: &replicator.Standing{Fill: anew}, lost: true},
-		"higher":                 {known: at(20, 1, filled), mark: new(at(25, 1, filled)), want: at(20, 1, filled)},
-		"farther":                {known: at(20, 1, scanned(5)), mark: new(at(25, 1, scanned(9))), want: at(20, 1, scanned(5))},
-		"filled by another":      {known: at(20, 1, scanned(5)), mark: new(at(25, 1, filled)), want: at(20, 1, scanned(5))},
-		"refilled by another":    {known: at(20, 1, filled), mark: new(at(18, 2, filled)), want: at(18, 1, filled)},
-		"another refills it":     {known: at(20, 1, filled), mark: new(at(25, 2, scanned(9))), want: at(20, 2, scanned(9))},
-		"another fills it, too":  {known: at(20, 1, scanned(5)), mark: new(at(25, 2, scanned(9))), want: at(20, 2, scanned(9))},
-		"new":                    {known: at(20, 1, anew), unmarked: true, want: at(20, 1, anew)},
-		"new, opened before":     {known: at(20, 1, anew), unmarked: true, mark: &replicator.Standing{Fill: anew}, want: at(20, 1, anew)},
-		"a rebuild that is new":  {known: at(20, 2, anew), unmarked: true, mark: new(at(15, 1, filled)), want: at(20, 2, anew)},
-		"new, marked by another": {known: at(20, 0, filled), unmarked: true, mark: new(at(15, 1, filled)), want: at(15, 0, filled)},
+		"kept": {known: at(20, 1, filled), mark: new(at(20, 1, filled)), want: at(20, 1, filled)},
+		"kept, filling": {known: at(20, 1, scanned(5)), mark: new(at(20, 1, scanned(5))),
+			want: at(20, 1, scanned(5))},
+		"set back": {known: at(20, 1, filled), mark: new(at(15, 1, filled)), want: at(15, 1, filled)},
+		"set back in a fill": {known: at(20, 1, scanned(5)), mark: new(at(20, 1, scanned(3))),
+			want: at(20, 1, scanned(3))},
+		"set back to the fill":  {known: at(20, 1, filled), mark: new(at(20, 1, scanned(3))), want: at(20, 1, scanned(3))},
+		"set back to its start": {known: at(20, 1, filled), mark: new(at(10, 1, anew)), want: at(10, 1, anew)},
+		"set back to before it": {known: at(20, 2, scanned(5)), mark: new(at(15, 1, filled)), want: at(15, 2, anew)},
+		"set back to another":   {known: at(20, 2, scanned(5)), mark: new(at(15, 1, scanned(9))), want: at(15, 2, anew)},
+		"set back past a fill":  {known: at(20, 2, filled), mark: new(at(15, 1, filled)), want: at(15, 2, filled)},
+		"gone":                  {known: at(20, 1, filled), lost: true},
+		"gone, filling":         {known: at(20, 1, scanned(5)), lost: true},
+		"opened anew":           {known: at(20, 1, filled), mark: &replicator.Standing{Fill: anew}, lost: true},
+		"higher":                {known: at(20, 1, filled), mark: new(at(25, 1, filled)), want: at(20, 1, filled)},
+		"farther": {known: at(20, 1, scanned(5)), mark: new(at(25, 1, scanned(9))),
+			want: at(20, 1, scanned(5))},
+		"filled by another":   {known: at(20, 1, scanned(5)), mark: new(at(25, 1, filled)), want: at(20, 1, scanned(5))},
+		"refilled by another": {known: at(20, 1, filled), mark: new(at(18, 2, filled)), want: at(18, 1, filled)},
+		"another refills it":  {known: at(20, 1, filled), mark: new(at(25, 2, scanned(9))), want: at(20, 2, scanned(9))},
+		"another fills it, too": {known: at(20, 1, scanned(5)), mark: new(at(25, 2, scanned(9))),
+			want: at(20, 2, scanned(9))},
+		"new": {known: at(20, 1, anew), unmarked: true, want: at(20, 1, anew)},
+		"new, opened before": {known: at(20, 1, anew), unmarked: true,
+			mark: &replicator.Standing{Fill: anew}, want: at(20, 1, anew)},
+		"a rebuild that is new": {known: at(20, 2, anew), unmarked: true,
+			mark: new(at(15, 1, filled)), want: at(20, 2, anew)},
+		"new, marked by another": {known: at(20, 0, filled), unmarked: true, mark: new(at(15, 1, filled)),
+			want: at(15, 0, filled)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m *replicator.Mark
@@ -81,7 +89,8 @@ func TestMarksNeverFall(t *testing.T) {
 	var all []replicator.Standing
 	for _, order := range []int64{10, 20} {
 		for epoch := range int64(3) {
-			for _, fill := range []map[string]replicator.Progress{nil, {}, scanned(3), scanned(5), {"t": {Done: true, Rows: 4}, "u": {Rows: 1}}} {
+			for _, fill := range []map[string]replicator.Progress{nil, {}, scanned(3), scanned(5),
+				{"t": {Done: true, Rows: 4}, "u": {Rows: 1}}} {
 				swapped := standingAt(order, epoch, fill)
 				swapped.Swapped = 8
 				all = append(all, standingAt(order, epoch, fill), swapped)
@@ -122,7 +131,8 @@ func TestMarksNeverFall(t *testing.T) {
 
 // What sinks stored stays readable.
 func TestStoredStandingsAreReadAsTheyWereWritten(t *testing.T) {
-	anew, repairing, compared := standingAt(0, 0, map[string]replicator.Progress{}), standingAt(7, 3, scanned(5)), standingAt(7, 3, nil)
+	anew, repairing, compared := standingAt(0, 0, map[string]replicator.Progress{}), standingAt(7, 3,
+		scanned(5)), standingAt(7, 3, nil)
 	anew.Position.Token, repairing.FillFrom, repairing.Repair, compared.Swapped = "", 4, true, 6
 	for stored, want := range map[string]replicator.Standing{
 		`{"order":0,"token":"","phase":"filling"}`:                                                                anew,
@@ -143,7 +153,8 @@ func TestStoredStandingsAreReadAsTheyWereWritten(t *testing.T) {
 // A reset keeps the place above which Orders go on, whatever the next run does; and that counts until it has marked
 // something itself.
 func TestAResetIsAFillThatHasNotBegun(t *testing.T) {
-	for _, was := range []replicator.Standing{standingAt(100, 0, nil), standingAt(100, 7, nil), standingAt(100, 7, map[string]replicator.Progress{"cell": {Rows: 3}})} {
+	for _, was := range []replicator.Standing{standingAt(100, 0, nil), standingAt(100, 7, nil),
+		standingAt(100, 7, map[string]replicator.Progress{"cell": {Rows: 3}})} {
 		mark := was.Raise(was.Anew())
 		if !mark.IsAnew() || was.IsAnew() || mark.Position != was.Position || mark.Below(was) {
 			t.Fatalf("%+v was reset to %+v", was, mark)

@@ -108,7 +108,8 @@ type shutOut struct {
 }
 
 func (s *shutOut) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	if name := s.view.Load(); name != nil && slices.ContainsFunc(views, func(v *replicator.View) bool { return v.Name == *name }) {
+	if name := s.view.Load(); name != nil && slices.ContainsFunc(views,
+		func(v *replicator.View) bool { return v.Name == *name }) {
 		return nil, errBroken
 	}
 	return s.Reference.Open(ctx, source, views)

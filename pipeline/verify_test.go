@@ -18,7 +18,8 @@ import (
 )
 
 // verifyView verifies a view of a pipeline that runs.
-func verifyView(t *testing.T, p *started, f *fakeSource, sink *sinktest.Reference, name string, repair bool) verify.Result {
+func verifyView(t *testing.T, p *started, f *fakeSource, sink *sinktest.Reference, name string,
+	repair bool) verify.Result {
 	t.Helper()
 	v := fakeView(name)
 	target, err := sink.Open(t.Context(), "", []*replicator.View{v})
@@ -55,7 +56,8 @@ func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
 			planted := map[int64]replicator.DifferenceKind{100: replicator.Extra, 101: replicator.Extra}
 			sink.Corrupt("", "a", fakeCell(100), []replicator.Entry{{Fields: []any{"extra"}}})
 			sink.Corrupt("", "a", fakeCell(101), []replicator.Entry{{Fields: []any{"extra"}}})
-			f.commit(fakeChange{replicator.Insert, fakeRow{key: 200, version: 1, body: "x"}}, fakeChange{replicator.Insert, fakeRow{key: 201, version: 1, body: "y"}})
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: 200, version: 1, body: "x"}},
+				fakeChange{replicator.Insert, fakeRow{key: 201, version: 1, body: "y"}})
 			p.caughtUp(t, f)
 			sink.Corrupt("", "a", fakeCell(200), nil)
 			sink.Corrupt("", "a", fakeCell(201), []replicator.Entry{{Fields: []any{"stale"}}})
@@ -123,7 +125,8 @@ func TestVerifyComparesNoMoreAtOnceThanItHasRoomFor(t *testing.T) {
 	reader, _ := f.Open(t.Context(), []replicator.Position{at})
 	target, _ := sinktest.NewReference().Open(t.Context(), "", []*replicator.View{view})
 	sized := &sizedComparer{Target: target}
-	result, err := verify.Run(t.Context(), verify.Options{View: view, Reader: reader, Target: sized, Evaluator: bodyEvaluator{[]*replicator.View{view}}})
+	result, err := verify.Run(t.Context(), verify.Options{View: view, Reader: reader, Target: sized,
+		Evaluator: bodyEvaluator{[]*replicator.View{view}}})
 	if err != nil || result.Checked != 40 || result.Missing != 40 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -157,9 +160,11 @@ func TestVerifyCountsDeadLettersAndRepairsTheRest(t *testing.T) {
 		} {
 			r := verifyView(t, p, f, sink, "a", c.repair)
 			got := []int64{r.Checked, r.Missing, r.Stale, r.Extra, r.Dead, r.Repaired, r.Remaining()}
-			want := []int64{6, c.missing, c.stale, c.extra, c.dead, c.repaired, c.missing + c.stale + c.extra - c.repaired + c.dead}
+			want := []int64{6, c.missing, c.stale, c.extra, c.dead, c.repaired,
+				c.missing + c.stale + c.extra - c.repaired + c.dead}
 			if !slices.Equal(got, want) {
-				t.Errorf("repair %v: checked, missing, stale, extra, dead, repaired and remaining are %v, and not %v", c.repair, got, want)
+				t.Errorf("repair %v: checked, missing, stale, extra, dead, repaired and remaining are %v, and not %v", c.repair,
+					got, want)
 			}
 			for _, d := range r.Differences {
 				if d.Kind == replicator.Dead && d.Reason == "" {
@@ -209,11 +214,13 @@ func TestVerifyGoesOnWhereItWasCutShort(t *testing.T) {
 				},
 			})
 		}
-		if err != nil || runs < 5 || result.Checked != cells || result.Missing != 1 || result.Stale != 1 || result.Extra != 1 {
+		if err != nil || runs < 5 || result.Checked != cells || result.Missing != 1 ||
+			result.Stale != 1 || result.Extra != 1 {
 			t.Errorf("after %d runs: %v, %+v", runs, err, result)
 		}
 		if again, err := verify.Run(t.Context(), verify.Options{View: v, Reader: reader, Target: target,
-			Evaluator: bodyEvaluator{[]*replicator.View{v}}, Resume: &place}); err != nil || again.Checked != cells || again.Remaining() != 3 {
+			Evaluator: bodyEvaluator{[]*replicator.View{v}}, Resume: &place}); err != nil || again.Checked != cells ||
+			again.Remaining() != 3 {
 			t.Errorf("another one: %v, %+v", err, again)
 		}
 	})

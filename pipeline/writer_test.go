@@ -86,7 +86,8 @@ func TestRowsAreFreedAsSoonAsTheyAreApplied(t *testing.T) {
 			sink.pass <- struct{}{}
 			synctest.Wait()
 			if want := min(piece, rows+1-applied); watcher.held() > want {
-				t.Errorf("%d rows are applied, %d are in the sink's hands, and %d that were evaluated are held", applied, want, watcher.held())
+				t.Errorf("%d rows are applied, %d are in the sink's hands, and %d that were evaluated are held",
+					applied, want, watcher.held())
 			}
 		}
 		close(sink.pass)

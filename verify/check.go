@@ -76,7 +76,8 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 
 // look compares cells, and those that share an entity with them, once: as many at a time as come to pageBytes. The
 // fence is waited for after the source was read.
-func (v *verifier) look(ctx context.Context, cells []replicator.Cell, fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
+func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
+	fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)
 	if err != nil {
 		return nil, err

@@ -104,7 +104,8 @@ func (r *Rounds) turn(ctx context.Context, t *Turn) {
 		case result.Dead > 0:
 			level, message = slog.LevelWarn, "verified: the view is right but for dead letters (`replicator deadletters list`)"
 		}
-		log.Log(ctx, level, message, "checked", result.Checked, "missing", result.Missing, "stale", result.Stale, "extra", result.Extra,
+		log.Log(ctx, level, message, "checked", result.Checked, "missing", result.Missing, "stale",
+			result.Stale, "extra", result.Extra,
 			"dead", result.Dead, "repaired", result.Repaired, "took", time.Since(began).Round(time.Millisecond))
 	}
 	r.note(t, result, err)
@@ -112,7 +113,8 @@ func (r *Rounds) turn(ctx context.Context, t *Turn) {
 
 // note remembers how a turn ended. One that failed says so beside what the one before found.
 func (r *Rounds) note(t *Turn, result Result, err error) {
-	last := replicator.Verification{Time: time.Now(), Checked: result.Checked, Missing: result.Missing, Stale: result.Stale,
+	last := replicator.Verification{Time: time.Now(), Checked: result.Checked,
+		Missing: result.Missing, Stale: result.Stale,
 		Extra: result.Extra, Dead: result.Dead, Repaired: result.Repaired}
 	r.mu.Lock()
 	defer r.mu.Unlock()

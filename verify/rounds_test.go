@@ -32,7 +32,8 @@ func newRounds(every time.Duration, views ...string) *rounds {
 	r := &rounds{began: time.Now(), ends: map[string]func(context.Context) (verify.Result, error){}}
 	r.Every, r.Observer, r.Log = every, r, slog.New(slog.NewTextHandler(&r.log, nil))
 	for _, v := range views {
-		r.Views = append(r.Views, verify.Turn{View: v, Verify: func(ctx context.Context, _ *verify.Place) (verify.Result, error) {
+		r.Views = append(r.Views, verify.Turn{View: v, Verify: func(ctx context.Context,
+			_ *verify.Place) (verify.Result, error) {
 			r.mu.Lock()
 			r.turns = append(r.turns, fmt.Sprintf("%s@%.0f", v, time.Since(r.began).Seconds()))
 			end := r.ends[v]
@@ -65,7 +66,8 @@ func TestEachViewHasOneTurnInAPeriodAndTheyAreSpreadOverIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRounds(30*time.Second, "a", "b", "c")
 		r.runFor(t, 91*time.Second)
-		if len(r.turns) != 9 || !strings.HasSuffix(r.turns[0], "@10") || !strings.HasSuffix(r.turns[8], "@90") || r.turns[0][0] != r.turns[3][0] {
+		if len(r.turns) != 9 || !strings.HasSuffix(r.turns[0], "@10") || !strings.HasSuffix(r.turns[8], "@90") ||
+			r.turns[0][0] != r.turns[3][0] {
 			t.Errorf("turns: %v", r.turns)
 		}
 		if last := r.Last("b", ""); last == nil || last.Checked != 7 || last.Wrong() || r.Last("b", "other") != nil {
@@ -97,7 +99,8 @@ func TestAFailureIsCountedAndTheOthersGoOn(t *testing.T) {
 		if got := len(r.failed); got != 2 || len(r.turns) != 4 {
 			t.Errorf("%d failures in %v", got, r.turns)
 		}
-		if last := r.Last("b", ""); last == nil || last.Error != "the sink is full" || !last.Time.IsZero() || last.Summary() != "failed" {
+		if last := r.Last("b", ""); last == nil || last.Error != "the sink is full" || !last.Time.IsZero() ||
+			last.Summary() != "failed" {
 			t.Errorf("b: %+v", last)
 		}
 		if last := r.Last("a", ""); last == nil || last.Error != "" {
@@ -128,7 +131,8 @@ func TestDifferencesAreOneLineOfTheLog(t *testing.T) {
 		}
 		r.runFor(t, 1500*time.Millisecond)
 		text := r.log.String()
-		if strings.Count(text, "\n") != 1 || !strings.Contains(text, "view=a checked=9 missing=1 stale=2 extra=3 dead=0 repaired=5") || strings.Contains(text, "the key") {
+		if strings.Count(text, "\n") != 1 || !strings.Contains(text,
+			"view=a checked=9 missing=1 stale=2 extra=3 dead=0 repaired=5") || strings.Contains(text, "the key") {
 			t.Errorf("the log:\n%s", text)
 		}
 		if last := r.Last("a", ""); last.Differ() != 1 || !last.Wrong() {

@@ -50,7 +50,8 @@ type Observer interface {
 // Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept
 // in memory only. The zero value is the beginning; a run that was completed leaves it so.
 type Place struct {
-	pass   int // one for each table of the source, then one over what the sink holds, and one over what it holds of no cell
+	// one for each table of the source, then one over what the sink holds, and one over what it holds of no cell
+	pass   int
 	after  string
 	salt   uint64 // makes samples differ from run to run
 	result Result
@@ -79,15 +80,17 @@ type Difference struct {
 	Key    string                    `json:"key"`
 	Column string                    `json:"column"`
 	Kind   replicator.DifferenceKind `json:"kind"`
-	Reason string                    `json:"reason,omitempty"` // why it is dead, as far as that is known without the dead letter
+	// why it is dead, as far as that is known without the dead letter
+	Reason string `json:"reason,omitempty"`
 }
 
 const (
 	pageSize  = 500
 	pageBytes = 16 << 20 // of rows and of what they contribute, that are compared at once
 	shown     = 1000     // differences that a Result names
-	looks     = 4        // at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
-	perListed = 20       // as many keys are listed for the price of one look
+	// at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
+	looks     = 4
+	perListed = 20 // as many keys are listed for the price of one look
 )
 
 // verifier is one run.
@@ -96,7 +99,8 @@ type verifier struct {
 	*Place
 	estimate int64
 	moved    bool // at least one page was read
-	lost     bool // the first could not be: the place itself may be at fault, such as a sink's cursor that is not good any more
+	// the first could not be: the place itself may be at fault, such as a sink's cursor that is not good any more
+	lost bool
 }
 
 // ErrUnverifiable: the sink or the source can't be asked what verify has to know.
@@ -193,7 +197,8 @@ func (v *verifier) sink(ctx context.Context) error {
 }
 
 // pages checks cells page by page, no faster than wanted.
-func (v *verifier) pages(ctx context.Context, read func(after string, limit int) ([]replicator.Cell, string, error), count func(checked int)) error {
+func (v *verifier) pages(ctx context.Context, read func(after string,
+	limit int) ([]replicator.Cell, string, error), count func(checked int)) error {
 	for {
 		if v.Continue != nil {
 			if err := v.Continue(); err != nil {

@@ -99,7 +99,8 @@ func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	for _, column := range c.table.Key {
 		used := func(p part) bool { return p.path.root == column }
 		if !slices.ContainsFunc(t.parts, used) {
-			return nil, fmt.Errorf("the key must hold all key columns of table %s, or entities would share one; add {%s}", c.table.Name, column)
+			return nil, fmt.Errorf("the key must hold all key columns of table %s, or entities would share one; add {%s}",
+				c.table.Name, column)
 		}
 	}
 	return t, nil

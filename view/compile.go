@@ -188,7 +188,8 @@ func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs)
 			if from.Column == "" || p.columns[from.Column] != nil {
 				continue
 			}
-			if p.columns[from.Column], err = compilePlan(views, t, replicator.Cell{Table: t.Name, Column: from.Column}, codecs); err != nil {
+			if p.columns[from.Column], err = compilePlan(views, t,
+				replicator.Cell{Table: t.Name, Column: from.Column}, codecs); err != nil {
 				return nil, err
 			}
 		}

@@ -20,42 +20,72 @@ func TestWhatCannotWorkIsRefusedWithTheFix(t *testing.T) {
 		{replicator.View{Kind: "index", From: from("zzzzzz", "")}, "from: there is no table zzzzzz"},
 		{replicator.View{Kind: "indx", From: users}, `kind: there is no kind "indx" (did you mean index?)`},
 		{replicator.View{Kind: "index", From: users}, "fields: an index needs a field, or a key made of what it is to find"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("a", "a..b")}, "fields.f1: path a..b: a name is empty; write names with odd characters in double quotes"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("a[x]")}, "fields.f0: path a[x]: [x] is not an index; write [] for every element or [0] for the first"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("a[-1]")}, "fields.f0: path a[-1]: [-1] is not an index; write [] for every element or [0] for the first"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("a", "a..b")},
+			"fields.f1: path a..b: a name is empty; write names with odd characters in double quotes"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("a[x]")},
+			"fields.f0: path a[x]: [x] is not an index; write [] for every element or [0] for the first"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("a[-1]")},
+			"fields.f0: path a[-1]: [-1] is not an index; write [] for every element or [0] for the first"},
 		{replicator.View{Kind: "index", From: users, Fields: fields("a[0")}, "fields.f0: path a[0: a bracket is not closed"},
 		{replicator.View{Kind: "index", From: users, Fields: fields(`"a`)}, `fields.f0: path "a: a quote is not closed`},
-		{replicator.View{Kind: "index", From: users, Fields: fields("a[0]b")}, `fields.f0: path a[0]b: "b" where a dot or a bracket should stand`},
-		{replicator.View{Kind: "index", From: users, Fields: fields("$body")}, "fields.f0: $body is the body of table cell: name its properties without $ instead"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("$row_key.a")}, "fields.f0: column row_key of table cell is a plain value: nothing can be inside it"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("a[0]b")},
+			`fields.f0: path a[0]b: "b" where a dot or a bracket should stand`},
+		{replicator.View{Kind: "index", From: users, Fields: fields("$body")},
+			"fields.f0: $body is the body of table cell: name its properties without $ instead"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("$row_key.a")},
+			"fields.f0: column row_key of table cell is a plain value: nothing can be inside it"},
 
-		{replicator.View{Kind: "index", From: users, Fields: fields("=lower(")}, "fields.f0: unexpected token EOF (at character 6)"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("=lowr(email)")}, "fields.f0: there is no function lowr (did you mean lower?)"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("=now()")}, "fields.f0: there is no now here: a view is a function of its cells and nothing else"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("=a.b()")}, "fields.f0: only functions can be called, not properties"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("=keys($env)")}, `fields.f0: $env stands alone; write $env["name"] for a property with an odd name`},
-		{replicator.View{Kind: "index", From: users, Fields: fields("=1 + 'a'")}, "fields.f0: invalid operation: + (mismatched types int and string) (at character 3)"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("a"), Where: "1 + 1"}, "where: expected bool, but got int"},
-		{replicator.View{Kind: "index", From: users, Fields: fields("a"), Where: "a ="}, "where: unexpected token Operator(\"=\") (at character 3)"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("=lower(")},
+			"fields.f0: unexpected token EOF (at character 6)"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("=lowr(email)")},
+			"fields.f0: there is no function lowr (did you mean lower?)"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("=now()")},
+			"fields.f0: there is no now here: a view is a function of its cells and nothing else"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("=a.b()")},
+			"fields.f0: only functions can be called, not properties"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("=keys($env)")},
+			`fields.f0: $env stands alone; write $env["name"] for a property with an odd name`},
+		{replicator.View{Kind: "index", From: users, Fields: fields("=1 + 'a'")},
+			"fields.f0: invalid operation: + (mismatched types int and string) (at character 3)"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("a"), Where: "1 + 1"},
+			"where: expected bool, but got int"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("a"), Where: "a ="},
+			"where: unexpected token Operator(\"=\") (at character 3)"},
 
 		{replicator.View{Kind: "hash", From: users}, `key: a hash needs a key; set key to a template such as "v:{row_key}"`},
 		{replicator.View{Kind: "ranking", From: users}, "key: a ranking needs a key, the name of its sorted set"},
-		{replicator.View{Kind: "hash", From: users, Key: "user:{email}"}, "key: the key " + move + "{email} is no key column of table cell; to find cells by a property use an index"},
-		{replicator.View{Kind: "hash", From: users, Key: "user:{row_kay}"}, "key: the key " + move + "{row_kay} is no key column of table cell (did you mean row_key?); to find cells by a property use an index"},
-		{replicator.View{Kind: "json", From: users, Key: "{$column_name}"}, "key: the key " + move + "{$column_name} is no key column of table cell; to find cells by a property use an index"},
-		{replicator.View{Kind: "hash", From: users, Key: "user"}, "key: the key must hold all key columns of table cell, or entities would share one; add {row_key}"},
-		{replicator.View{Kind: "document", From: order, Key: "{id}"}, "key: the key must hold all key columns of table order, or entities would share one; add {tenant}"},
-		{replicator.View{Kind: "document", From: order, Member: "{region}"}, "routing: routing " + move + "{region} is no key column of table order; to find cells by a property use an index"},
-		{replicator.View{Kind: "hash", From: append(from("order", ""), favorite...), Key: "{tenant}:{id}"}, "key: the key " + move + "{tenant} is no key column of table favorite; to find cells by a property use an index"},
-		{replicator.View{Kind: "hash", From: order, Key: "{tenant}{id}"}, "key: {tenant} and {id} need a character such as : between them, or different values would make one key"},
-		{replicator.View{Kind: "hash", From: order, Key: "{tenant}0A%{id}"}, "key: {tenant} and {id} need a character such as : between them, or different values would make one key"},
-		{replicator.View{Kind: "hash", From: users, Key: "{row_key:uid}"}, `key: "uid" is no form of a value (did you mean uuid?); use uuid, hex or base64`},
-		{replicator.View{Kind: "hash", From: users, Key: "{row_key"}, "key: a { in the template is not closed by }; write {{ for the character itself"},
-		{replicator.View{Kind: "hash", From: users, Key: "row_key}"}, "key: a } in the template closes nothing; write }} for the character itself"},
-		{replicator.View{Kind: "hash", From: users, Key: "{}"}, "key: path : a name is empty; write names with odd characters in double quotes"},
+		{replicator.View{Kind: "hash", From: users, Key: "user:{email}"},
+			"key: the key " + move + "{email} is no key column of table cell; to find cells by a property use an index"},
+		{replicator.View{Kind: "hash", From: users, Key: "user:{row_kay}"},
+			"key: the key " + move +
+				"{row_kay} is no key column of table cell (did you mean row_key?); to find cells by a property use an index"},
+		{replicator.View{Kind: "json", From: users, Key: "{$column_name}"},
+			"key: the key " + move + "{$column_name} is no key column of table cell; to find cells by a property use an index"},
+		{replicator.View{Kind: "hash", From: users, Key: "user"},
+			"key: the key must hold all key columns of table cell, or entities would share one; add {row_key}"},
+		{replicator.View{Kind: "document", From: order, Key: "{id}"},
+			"key: the key must hold all key columns of table order, or entities would share one; add {tenant}"},
+		{replicator.View{Kind: "document", From: order, Member: "{region}"},
+			"routing: routing " + move + "{region} is no key column of table order; to find cells by a property use an index"},
+		{replicator.View{Kind: "hash", From: append(from("order", ""), favorite...), Key: "{tenant}:{id}"},
+			"key: the key " + move + "{tenant} is no key column of table favorite; to find cells by a property use an index"},
+		{replicator.View{Kind: "hash", From: order, Key: "{tenant}{id}"},
+			"key: {tenant} and {id} need a character such as : between them, or different values would make one key"},
+		{replicator.View{Kind: "hash", From: order, Key: "{tenant}0A%{id}"},
+			"key: {tenant} and {id} need a character such as : between them, or different values would make one key"},
+		{replicator.View{Kind: "hash", From: users, Key: "{row_key:uid}"},
+			`key: "uid" is no form of a value (did you mean uuid?); use uuid, hex or base64`},
+		{replicator.View{Kind: "hash", From: users, Key: "{row_key"},
+			"key: a { in the template is not closed by }; write {{ for the character itself"},
+		{replicator.View{Kind: "hash", From: users, Key: "row_key}"},
+			"key: a } in the template closes nothing; write }} for the character itself"},
+		{replicator.View{Kind: "hash", From: users, Key: "{}"},
+			"key: path : a name is empty; write names with odd characters in double quotes"},
 
-		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "b"), Sum: "c"}, "fields.f1: the last field of a counter is its sum"},
-		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "l[].b"), Sum: "l[].b"}, `sum: a cell has one amount; write an expression over the list instead, such as "=sum(lines, .qty)"`},
+		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "b"), Sum: "c"},
+			"fields.f1: the last field of a counter is its sum"},
+		{replicator.View{Kind: "counter", From: users, Fields: fields("a", "l[].b"), Sum: "l[].b"},
+			`sum: a cell has one amount; write an expression over the list instead, such as "=sum(lines, .qty)"`},
 	}
 	for _, tt := range tests {
 		tt.view.Name = "v"
@@ -75,7 +105,8 @@ func TestKeysThatHoldTheWholeKeyAreAccepted(t *testing.T) {
 
 func TestADecoderThatCannotBeMadeIsAnError(t *testing.T) {
 	codecs := Codecs{Body: func(string, []string) (Decoder, error) { return nil, errors.New("no such codec") }}
-	_, err := Compile([]*replicator.View{userView(replicator.View{Kind: "index", Fields: fields("a")})}, testTables(), codecs)
+	_, err := Compile([]*replicator.View{userView(replicator.View{Kind: "index",
+		Fields: fields("a")})}, testTables(), codecs)
 	if err == nil || err.Error() != "table cell: no such codec" {
 		t.Errorf("got %v", err)
 	}
@@ -88,7 +119,8 @@ func TestDecodersAreAskedForWhatACellsViewsNeedAndNoMore(t *testing.T) {
 		return plainDecoder(names), nil
 	}}
 	views := []*replicator.View{
-		{Name: "a", Kind: "index", From: from("cell", "users"), Fields: fields("email", "address.city", "=lower(email)"), Where: "active && address.zip != nil"},
+		{Name: "a", Kind: "index", From: from("cell", "users"), Fields: fields("email", "address.city", "=lower(email)"),
+			Where: "active && address.zip != nil"},
 		{Name: "b", Kind: "index", From: from("cell", "users"), Key: "x:{tags[]}:{row_key}"},
 		{Name: "c", Kind: "row", From: from("cell", "companies"), Fields: fields("$row_key")},
 		{Name: "d", Kind: "row", From: from("favorite", ""), Fields: fields("cnt")},
@@ -104,9 +136,11 @@ func TestDecodersAreAskedForWhatACellsViewsNeedAndNoMore(t *testing.T) {
 
 func TestColumnsThatViewsNeed(t *testing.T) {
 	views := []*replicator.View{
-		{Name: "a", Kind: "index", From: from("cell", "users"), Fields: fields("email", "$created_at", "=$added_at > n"), Where: "$meta.x ?? true"},
+		{Name: "a", Kind: "index", From: from("cell", "users"), Fields: fields("email", "$created_at", "=$added_at > n"),
+			Where: "$meta.x ?? true"},
 		{Name: "b", Kind: "index", From: from("cell", "users"), Key: "{$ref_key}:{$row_key}:{$column_name}"},
-		{Name: "c", Kind: "counter", From: from("favorite", ""), Fields: fields("object_id", "cnt"), Sum: "cnt", Where: "upper(state.kind) == 'X'"},
+		{Name: "c", Kind: "counter", From: from("favorite", ""), Fields: fields("object_id", "cnt"), Sum: "cnt",
+			Where: "upper(state.kind) == 'X'"},
 		{Name: "d", Kind: "index", From: from("favorite", ""), Key: "{object_id}:{day}", Member: "{user_id}"},
 		{Name: "e", Kind: "index", From: from("account", ""), Fields: fields("x")},
 	}
@@ -121,7 +155,8 @@ func TestColumnsThatViewsNeed(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want %v", table.Name, got, err, want[table.Name])
 		}
 	}
-	if _, err := Columns([]*replicator.View{{Name: "v", Kind: "index", From: from("cell", ""), Fields: fields("")}}, testTables()[0]); err == nil {
+	if _, err := Columns([]*replicator.View{{Name: "v", Kind: "index", From: from("cell", ""), Fields: fields("")}},
+		testTables()[0]); err == nil {
 		t.Error("a bad path is no error")
 	}
 }

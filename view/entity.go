@@ -9,7 +9,8 @@ import (
 // Entities makes a function that renders a view's Key and Member of a cell alone, for views whose templates are made of
 // the table's key (rows, hashes, JSON and documents): so a sink finds what a cell that is gone had put there. A
 // template that is empty gives "". The function is safe for concurrent use.
-func Entities(views []*replicator.View, tables []replicator.Table) (func(v *replicator.View, c replicator.Cell) (key, member string, err error), error) {
+func Entities(views []*replicator.View, tables []replicator.Table) (func(v *replicator.View,
+	c replicator.Cell) (key, member string, err error), error) {
 	type place struct{ view, table string }
 	compiled := map[place]*feed{}
 	for _, v := range views {

@@ -8,7 +8,8 @@ import (
 
 func TestEntitiesRendersWhatEvaluateSays(t *testing.T) {
 	tables := []replicator.Table{{Name: "fav", Table: "fav", Key: []string{"user", "object"}}}
-	v := &replicator.View{Name: "d", Kind: "document", From: []replicator.Feed{{Table: "fav"}}, Key: "{user:uuid}/{object}", Member: "{user:hex}"}
+	v := &replicator.View{Name: "d", Kind: "document", From: []replicator.Feed{{Table: "fav"}},
+		Key: "{user:uuid}/{object}", Member: "{user:hex}"}
 	entity, err := Entities([]*replicator.View{v}, tables)
 	if err != nil {
 		t.Fatal(err)

@@ -174,7 +174,8 @@ func discreet(err error) error {
 		reason = "a value is no number"
 	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),
 		strings.HasPrefix(m, "invalid argument for "), m == "memory budget exceeded":
-		reason = strings.ReplaceAll(strings.Replace(m, "interface conversion: interface {} is ", "a value is ", 1), "interface {}", "any")
+		reason = strings.ReplaceAll(strings.Replace(m, "interface conversion: interface {} is ", "a value is ",
+			1), "interface {}", "any")
 	case strings.HasPrefix(m, "index out of range"):
 		reason = "index out of range"
 	case strings.HasPrefix(m, "cannot fetch"):

@@ -118,7 +118,8 @@ func TestWhatAnExpressionCannotDoIsAnErrorWithoutValues(t *testing.T) {
 }
 
 func TestExpressionsDoNotChangeWhatOtherFieldsSee(t *testing.T) {
-	e := mustCompile(t, userView(replicator.View{Kind: "row", Fields: fields("=sort(l)", "=reverse(l)", "l", "=concat(l, [9])", "l")}))
+	e := mustCompile(t, userView(replicator.View{Kind: "row",
+		Fields: fields("=sort(l)", "=reverse(l)", "l", "=concat(l, [9])", "l")}))
 	got := show(e.Evaluate(userCell(t), userRow(userCell(t), `{"l":[2,1,3]}`))[0])
 	want := "[]interface {}([1 2 3]) []interface {}([3 1 2]) []interface {}([2 1 3]) []interface {}([2 1 3 9]) []interface {}([2 1 3])"
 	if got != want {

@@ -41,7 +41,8 @@ func (v visitor) Visit(n *ast.Node) { v(n) }
 
 // analyse rewrites a parsed expression.
 func analyse(root ast.Node, config *conf.Config) (*tree, error) {
-	r := &rewriter{callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}, refs: map[ast.Node]*treeRef{}, byName: map[string]*treeRef{}}
+	r := &rewriter{callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}, refs: map[ast.Node]*treeRef{},
+		byName: map[string]*treeRef{}}
 	t := &tree{node: root}
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		switch n := (*n).(type) {
@@ -222,5 +223,6 @@ func quoteName(name string) string {
 
 // within reports whether p leads into what outer leads to, or is the same.
 func within(p, outer path) bool {
-	return p.own == outer.own && p.root == outer.root && len(p.step) >= len(outer.step) && slices.Equal(p.step[:len(outer.step)], outer.step)
+	return p.own == outer.own && p.root == outer.root && len(p.step) >= len(outer.step) &&
+		slices.Equal(p.step[:len(outer.step)], outer.step)
 }

@@ -15,9 +15,11 @@ type settings struct {
 
 func fingerprinted() (*replicator.View, []replicator.Table) {
 	return &replicator.View{
-		Name: "users", Sink: "main", Kind: "row", From: from("cell", "users"), Fields: fields("username", "email"), OnChange: "refuse",
+		Name: "users", Sink: "main", Kind: "row", From: from("cell", "users"), Fields: fields("username",
+			"email"), OnChange: "refuse",
 		Settings: settings{
-			KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}}, Table: "users", Types: map[string]string{"a": "INT", "b": "TEXT"},
+			KeyFrom: []replicator.Field{{Name: "id",
+				Path: "$row_key"}}, Table: "users", Types: map[string]string{"a": "INT", "b": "TEXT"},
 		},
 	}, testTables()
 }
@@ -48,13 +50,16 @@ func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
 		}
 	}
 	other := map[string]func(*replicator.View, []replicator.Table){
-		"name":         func(v *replicator.View, _ []replicator.Table) { v.Name = "x" },
-		"sink":         func(v *replicator.View, _ []replicator.Table) { v.Sink = "x" },
-		"kind":         func(v *replicator.View, _ []replicator.Table) { v.Kind = "x" },
-		"from":         func(v *replicator.View, _ []replicator.Table) { v.From[0].Column = "x" },
-		"field":        func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Name = "x" },
-		"path":         func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Path = "x" },
-		"order":        func(v *replicator.View, _ []replicator.Table) { v.Fields[0], v.Fields[1] = v.Fields[1], v.Fields[0] },
+		"name":  func(v *replicator.View, _ []replicator.Table) { v.Name = "x" },
+		"sink":  func(v *replicator.View, _ []replicator.Table) { v.Sink = "x" },
+		"kind":  func(v *replicator.View, _ []replicator.Table) { v.Kind = "x" },
+		"from":  func(v *replicator.View, _ []replicator.Table) { v.From[0].Column = "x" },
+		"field": func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Name = "x" },
+		"path":  func(v *replicator.View, _ []replicator.Table) { v.Fields[0].Path = "x" },
+		"order": func(v *replicator.View, _ []replicator.Table) {
+			v.Fields[0],
+				v.Fields[1] = v.Fields[1], v.Fields[0]
+		},
 		"key":          func(v *replicator.View, _ []replicator.Table) { v.Key = "x" },
 		"member":       func(v *replicator.View, _ []replicator.Table) { v.Member = "x" },
 		"where":        func(v *replicator.View, _ []replicator.Table) { v.Where = "x" },

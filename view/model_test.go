@@ -73,7 +73,8 @@ var plainCodecs = Codecs{
 // tables of the four designs.
 func testTables() []replicator.Table {
 	return []replicator.Table{
-		{Name: "cell", Table: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key", Body: "body", Codec: "json"},
+		{Name: "cell", Table: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key",
+			Body: "body", Codec: "json"},
 		{Name: "account", Table: "account", Key: []string{"entity_id"}, Version: "version", Body: "state", Codec: "json"},
 		{Name: "favorite", Table: "favorite", Key: []string{"object_id", "user_id"}},
 		{Name: "order", Table: "order", Key: []string{"tenant", "id"}, Body: "body", Codec: "json"},

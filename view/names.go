@@ -16,7 +16,8 @@ type Names struct{ views map[string]*names }
 
 // NewNames makes the Names of views; stored is the type of value that the sink has under a view's names. A view whose
 // key can't be read is an error.
-func NewNames(views []*replicator.View, tables []replicator.Table, stored func(*replicator.View) string) (*Names, error) {
+func NewNames(views []*replicator.View, tables []replicator.Table,
+	stored func(*replicator.View) string) (*Names, error) {
 	all := &Names{views: map[string]*names{}}
 	for _, v := range views {
 		n, err := namesOf(v, tables)
@@ -63,8 +64,9 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 // names is what is known of the names of one view.
 type names struct {
 	template *template
-	stored   string  // the type of value under its names
-	keys     [][]int // for each table, the part of the template that shows each of its key columns; nil: names are of no entity
+	stored   string // the type of value under its names
+	// for each table, the part of the template that shows each of its key columns; nil: names are of no entity
+	keys [][]int
 }
 
 func namesOf(v *replicator.View, tables []replicator.Table) (*names, error) {

@@ -18,14 +18,16 @@ func stored(v *replicator.View) string {
 
 // What a key makes must be found again, and so must the entity.
 func TestANameLeadsBackToItsEntity(t *testing.T) {
-	for _, template := range []string{"o:{tenant}:{id}", "o/{id}/{tenant}/x", "o{{:{tenant:hex}-{id:uuid}", "o:{tenant:base64}.{id}", "o:{tenant}0:{id}"} {
+	for _, template := range []string{"o:{tenant}:{id}", "o/{id}/{tenant}/x", "o{{:{tenant:hex}-{id:uuid}",
+		"o:{tenant:base64}.{id}", "o:{tenant}0:{id}"} {
 		v := hashOfOrders(template)
 		found, err := NewNames([]*replicator.View{v}, testTables(), stored)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := mustCompile(t, v)
-		for _, key := range [][2]any{{"a:b%", "c"}, {int64(-7), int64(5)}, {rowKey, rowKey}, {"71f0c4d2-2918-44cc-a2df-6f486e96e37c", rowKey}} {
+		for _, key := range [][2]any{{"a:b%", "c"}, {int64(-7), int64(5)}, {rowKey, rowKey},
+			{"71f0c4d2-2918-44cc-a2df-6f486e96e37c", rowKey}} {
 			cell := replicator.Cell{Table: "order", Key: mustKey(t, key[0], key[1])}
 			made := e.Evaluate(cell, &replicator.Row{Cell: cell, Body: []byte("{}")})[0]
 			if made.Err != nil { // the form does not take the value
@@ -63,8 +65,10 @@ func TestNamesThatMayBeSomethingElseAreLeftAlone(t *testing.T) {
 		{"another view of another type", []*replicator.View{user, set}, "user:5", true},
 		{"a string beside a hash", []*replicator.View{unique, user}, "user:5", true},
 		{"any name", []*replicator.View{hash("any", "{row_key}")}, "5", false},
-		{"one name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}}, "best", true},
-		{"not that name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"), Key: "best"}}, "bests", false},
+		{"one name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"),
+			Key: "best"}}, "best", true},
+		{"not that name", []*replicator.View{{Name: "one", Kind: "ranking", From: from("cell", "users"),
+			Key: "best"}}, "bests", false},
 	}
 	for _, tt := range tests {
 		found, err := NewNames(tt.views, testTables(), stored)
@@ -78,7 +82,8 @@ func TestNamesThatMayBeSomethingElseAreLeftAlone(t *testing.T) {
 }
 
 func TestNamesBeginWithWhatStandsBeforeTheFirstValue(t *testing.T) {
-	for template, want := range map[string]string{"o:{tenant}:{id}": "o:", "o{{:{tenant:hex}-{id:uuid}": "o{:", "{tenant}:{id}": ""} {
+	for template, want := range map[string]string{"o:{tenant}:{id}": "o:",
+		"o{{:{tenant:hex}-{id:uuid}": "o{:", "{tenant}:{id}": ""} {
 		v := hashOfOrders(template)
 		found, err := NewNames([]*replicator.View{v}, testTables(), stored)
 		if err != nil {

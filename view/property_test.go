@@ -205,7 +205,8 @@ func TestEntriesAreThoseOfThePlainModel(t *testing.T) {
 		if _, ok := doc.(map[string]any); !ok {
 			continue
 		}
-		e := mustCompile(t, userView(replicator.View{Kind: "index", Fields: fields(paths...)}), userView(replicator.View{Kind: "row", Fields: fields(paths[0])}))
+		e := mustCompile(t, userView(replicator.View{Kind: "index", Fields: fields(paths...)}),
+			userView(replicator.View{Kind: "row", Fields: fields(paths[0])}))
 		values := e.Evaluate(userCell(t), userRow(userCell(t), body))
 
 		entries, err := modelIndex(doc, paths)
@@ -251,7 +252,8 @@ func TestEvaluationsDoNotDisturbEachOther(t *testing.T) {
 func seedViews() []*replicator.View {
 	var views []*replicator.View
 	for _, name := range []string{"id", "username", "email", "phone", "password", "activate"} {
-		views = append(views, &replicator.View{Name: "index_users_" + name, Kind: "index", From: from("cell", "users"), Fields: fields(name)})
+		views = append(views, &replicator.View{Name: "index_users_" + name, Kind: "index",
+			From: from("cell", "users"), Fields: fields(name)})
 	}
 	return append(views, &replicator.View{Name: "users", Kind: "row", From: from("cell", "users"),
 		Fields: fields("username", "email", "phone", "password", "activate")})
@@ -266,15 +268,19 @@ func (d fixedDecoder) Decode(_ []byte, values []any) error {
 }
 
 func BenchmarkEvaluate(b *testing.B) {
-	user := fixedDecoder{"71f0c4d2-2918-44cc-a2df-6f486e96e37c", "ada", "ada@example.com", int64(5551234567), "$2b$12$KIX", true}
+	user := fixedDecoder{"71f0c4d2-2918-44cc-a2df-6f486e96e37c", "ada", "ada@example.com",
+		int64(5551234567), "$2b$12$KIX", true}
 	benchmarks := []struct {
 		name  string
 		views []*replicator.View
 	}{
 		{"seed", seedViews()},
-		{"where", []*replicator.View{{Name: "v", Kind: "row", From: from("cell", "users"), Fields: fields("username"), Where: "activate == true"}}},
-		{"expression", []*replicator.View{{Name: "v", Kind: "row", From: from("cell", "users"), Fields: fields("=lower(email)")}}},
-		{"template", []*replicator.View{{Name: "v", Kind: "index", From: from("cell", "users"), Key: "user_by_email:{email}", Member: "{row_key}"}}},
+		{"where", []*replicator.View{{Name: "v", Kind: "row", From: from("cell", "users"), Fields: fields("username"),
+			Where: "activate == true"}}},
+		{"expression", []*replicator.View{{Name: "v", Kind: "row", From: from("cell", "users"),
+			Fields: fields("=lower(email)")}}},
+		{"template", []*replicator.View{{Name: "v", Kind: "index", From: from("cell", "users"),
+			Key: "user_by_email:{email}", Member: "{row_key}"}}},
 	}
 	for _, bb := range benchmarks {
 		b.Run(bb.name, func(b *testing.B) {

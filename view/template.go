@@ -89,7 +89,8 @@ func parseForm(name string) (form, error) {
 	case "base64":
 		return formBase64, nil
 	}
-	return 0, fmt.Errorf("%q is no form of a value%s; use uuid, hex or base64", name, didYouMean(name, keytemplate.Forms()))
+	return 0, fmt.Errorf("%q is no form of a value%s; use uuid, hex or base64", name,
+		didYouMean(name, keytemplate.Forms()))
 }
 
 // render makes the key; ok is false if one of its values is missing.

@@ -66,7 +66,8 @@ func FuzzTemplateKeys(f *testing.F) {
 	f.Add("{", "0:", "}", "0", ":", "0:", "")
 	f.Fuzz(func(t *testing.T, before, between, after, a1, b1, a2, b2 string) {
 		double := strings.NewReplacer("{", "{{", "}", "}}").Replace
-		e, err := Compile([]*replicator.View{hashOfOrders(double(before) + "{tenant}" + double(between) + "{id}" + double(after))}, testTables(), plainCodecs)
+		e, err := Compile([]*replicator.View{hashOfOrders(double(before) + "{tenant}" + double(between) + "{id}" +
+			double(after))}, testTables(), plainCodecs)
 		if err != nil {
 			if delimiter(between) != 0 {
 				t.Fatal(err)

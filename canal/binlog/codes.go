@@ -177,11 +177,13 @@ func fill(runes []rune) {
 
 // eachCode has the server convert all codes with these digits that it takes for such, as it converts what a scan reads:
 // on the way to the client. What doesn't become one character is noCode: two codes, or a part of one.
-func eachCode(ctx context.Context, db queryer, charset string, digits []string, f func(code []byte, r rune, text string)) error {
+func eachCode(ctx context.Context, db queryer, charset string, digits []string,
+	f func(code []byte, r rune, text string)) error {
 	var places, from []string
 	for i, set := range digits {
 		places = append(places, fmt.Sprintf("x%d.d", i))
-		from = append(from, fmt.Sprintf("(SELECT '%s' d) x%d", strings.Join(strings.Split(set, ""), "' d UNION ALL SELECT '"), i))
+		from = append(from, fmt.Sprintf("(SELECT '%s' d) x%d",
+			strings.Join(strings.Split(set, ""), "' d UNION ALL SELECT '"), i))
 	}
 	query := "SELECT b, t FROM (SELECT b, CAST(b AS CHAR CHARACTER SET " + charset + ") t FROM (SELECT UNHEX(CONCAT(" +
 		strings.Join(places, ", ") + ")) b FROM " + strings.Join(from, ", ") + ") bytes) texts WHERE CAST(t AS BINARY) = b"
@@ -218,7 +220,8 @@ type CodeTables struct {
 type codesKey struct{ version, charset string }
 
 // Of gives a server's character set, asking for it once.
-func (t *CodeTables) Of(ctx context.Context, version, charset string, connect func(context.Context) (*sql.Conn, error)) (*Codes, error) {
+func (t *CodeTables) Of(ctx context.Context, version, charset string,
+	connect func(context.Context) (*sql.Conn, error)) (*Codes, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := codesKey{version, charset}

@@ -40,7 +40,8 @@ func (c *Column) Clock(data []byte) Clock {
 	case KindDatetimeOld:
 		n := binary.LittleEndian.Uint64(data)
 		d, s := int(n/1000000), int(n%1000000)
-		return Clock{year: d / 10000, month: d / 100 % 100, day: d % 100, hour: s / 10000, minute: s / 100 % 100, second: s % 100}
+		return Clock{year: d / 10000, month: d / 100 % 100, day: d % 100, hour: s / 10000,
+			minute: s / 100 % 100, second: s % 100}
 	case KindTimestampOld:
 		return utc(int64(binary.LittleEndian.Uint32(data)), 0)
 	case KindTimestamp:
@@ -98,7 +99,8 @@ func utc(seconds int64, micro int) Clock {
 		return Clock{micro: micro}
 	}
 	t := time.Unix(seconds, 0).UTC()
-	return Clock{year: t.Year(), month: int(t.Month()), day: t.Day(), hour: t.Hour(), minute: t.Minute(), second: t.Second(), micro: micro}
+	return Clock{year: t.Year(), month: int(t.Month()), day: t.Day(), hour: t.Hour(), minute: t.Minute(),
+		second: t.Second(), micro: micro}
 }
 
 func appendDate(b []byte, t Clock) []byte {

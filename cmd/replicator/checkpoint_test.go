@@ -25,10 +25,12 @@ func TestCheckpointsAreShownSetAndReset(t *testing.T) {
 		l.put("a", 1, `{"email": "a@x.org"}`)
 		l.must("run", "--until-caught-up")
 		before := l.saved()
-		if len(before) != 3 || before[0].State != "filled" || !strings.HasPrefix(before[0].Position, "binlog.0") || before[0].GTID == "" {
+		if len(before) != 3 || before[0].State != "filled" ||
+			!strings.HasPrefix(before[0].Position, "binlog.0") || before[0].GTID == "" {
 			t.Errorf("checkpoint show: %+v", before)
 		}
-		if text := l.must("checkpoint", "show", "users"); !strings.Contains(text, "VIEW") || !strings.Contains(text, before[0].Position) || strings.Contains(text, "index_") {
+		if text := l.must("checkpoint", "show", "users"); !strings.Contains(text, "VIEW") ||
+			!strings.Contains(text, before[0].Position) || strings.Contains(text, "index_") {
 			t.Errorf("checkpoint show users:\n%s", text)
 		}
 
@@ -43,7 +45,8 @@ func TestCheckpointsAreShownSetAndReset(t *testing.T) {
 		l.expect(emails, "a@x.org a", "b@x.org b")
 		l.put("c", 1, `{"email": "c@x.org"}`)
 		l.must("checkpoint", "set", "--pos", l.position(), "--yes")
-		if r := l.run("checkpoint", "set", "--pos", "binlog.777777:4", "--yes"); r.code != 1 || !strings.Contains(r.errors, "777777") {
+		if r := l.run("checkpoint", "set", "--pos", "binlog.777777:4", "--yes"); r.code != 1 ||
+			!strings.Contains(r.errors, "777777") {
 			t.Errorf("set to a file that is not there: %+v", r)
 		}
 		if r := l.run("checkpoint", "set", "--pos", "nowhere", "--yes"); r.code == 0 {

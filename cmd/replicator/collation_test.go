@@ -85,16 +85,19 @@ func TestCreatedTargetsKeepSpacesThatTheSourceTellsApart(t *testing.T) {
 		l.exec("CREATE TABLE kept (id VARCHAR(20) CHARACTER SET utf8mb4 COLLATE "+keeps+" PRIMARY KEY, v INT)",
 			"CREATE TABLE raw (id VARBINARY(20) PRIMARY KEY, v INT)",
 			"CREATE TABLE padded (id VARCHAR(20) CHARACTER SET utf8mb4 COLLATE "+ignores+" PRIMARY KEY, v INT)",
-			"INSERT INTO kept VALUES ('a', 1), ('a ', 2), ('A', 3)", "INSERT INTO raw VALUES ('a', 1), ('a ', 2), ('A', 3)", "INSERT INTO padded VALUES ('a ', 1), ('A', 3)")
+			"INSERT INTO kept VALUES ('a', 1), ('a ', 2), ('A', 3)", "INSERT INTO raw VALUES ('a', 1), ('a ', 2), ('A', 3)",
+			"INSERT INTO padded VALUES ('a ', 1), ('A', 3)")
 		var views []string
 		for _, table := range []string{"kept", "raw", "padded"} {
-			views = append(views, "[tables."+table+"]\nkey = \"id\"\n[views."+table+"_view]\nfrom = \""+table+"\"\nsink = \"main\"\nkind = \"row\"\n"+
-				"key = { id = \"$id\" }\nfields = [\"v\"]\ncreate = true\ntypes = { v = \"INT\" }\n")
+			views = append(views,
+				"[tables."+table+"]\nkey = \"id\"\n[views."+table+"_view]\nfrom = \""+table+"\"\nsink = \"main\"\nkind = \"row\"\n"+
+					"key = { id = \"$id\" }\nfields = [\"v\"]\ncreate = true\ntypes = { v = \"INT\" }\n")
 		}
 		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, strings.Join(views, "\n"))
 		l.must("run", "--until-caught-up")
 		for _, table := range []string{"kept", "raw", "padded"} {
-			l.expect("SELECT HEX(id), v FROM "+table+"_view ORDER BY v", l.rows("SELECT HEX(id), v FROM "+table+" ORDER BY v")...)
+			l.expect("SELECT HEX(id), v FROM "+table+"_view ORDER BY v",
+				l.rows("SELECT HEX(id), v FROM "+table+" ORDER BY v")...)
 		}
 		l.must("verify")
 	})
@@ -109,7 +112,8 @@ func TestTargetsThatCannotTellKeysApartAreRefusedWithTheirALTER(t *testing.T) {
 			"CREATE TABLE link_by_url (url VARCHAR(100), id"+ci+", PRIMARY KEY (url, id), KEY (id))",
 			"CREATE TABLE link_count (id"+ci+" PRIMARY KEY, cnt BIGINT)")
 		healthy := "[tables.other]\nkey = \"id\"\n[views.healthy]\nfrom = \"other\"\nsink = \"main\"\nkind = \"row\"\nkey = { id = \"$id\" }\nfields = [\"v\"]\n"
-		l.exec("CREATE TABLE other (id"+ci+" PRIMARY KEY, v INT)", "CREATE TABLE healthy (id"+ci+" PRIMARY KEY, v INT)", "INSERT INTO other VALUES ('a', 1)")
+		l.exec("CREATE TABLE other (id"+ci+" PRIMARY KEY, v INT)", "CREATE TABLE healthy (id"+ci+" PRIMARY KEY, v INT)",
+			"INSERT INTO other VALUES ('a', 1)")
 		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, linkViews, healthy)
 
 		r := l.run("check")
@@ -119,7 +123,8 @@ func TestTargetsThatCannotTellKeysApartAreRefusedWithTheirALTER(t *testing.T) {
 		p := l.running()
 		l.caughtUp("healthy")
 		for _, view := range []string{"link", "link_by_url", "link_count"} {
-			alter := "ALTER TABLE `" + l.database + "`.`" + view + "` MODIFY `id` varchar(11) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+			alter := "ALTER TABLE `" + l.database + "`.`" + view +
+				"` MODIFY `id` varchar(11) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 			if !strings.Contains(r.out, alter) {
 				t.Errorf("check doesn't say %q:\n%s", alter, r.out)
 			}
@@ -145,8 +150,9 @@ func TestGroupsThatMeetInOneRowFailTheirView(t *testing.T) {
 		l.exec("CREATE TABLE city (id INT PRIMARY KEY, body VARCHAR(100))",
 			"CREATE TABLE by_name (name VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PRIMARY KEY, cnt BIGINT NOT NULL)",
 			`INSERT INTO city VALUES (1, '{"name": "Oslo"}'), (2, '{"name": "Oslo"}'), (3, '{"name": "Rome"}')`)
-		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, "[tables.city]\nkey = \"id\"\nbody = \"body\"\ncodec = \"json\"\n"+
-			"[views.by_name]\nfrom = \"city\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"name\"]\n")
+		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink,
+			"[tables.city]\nkey = \"id\"\nbody = \"body\"\ncodec = \"json\"\n"+
+				"[views.by_name]\nfrom = \"city\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"name\"]\n")
 		const alter = "MODIFY `name` varchar(20) CHARACTER SET utf8mb4 COLLATE "
 		if out := l.must("check"); !strings.Contains(out, alter) {
 			t.Errorf("check doesn't say %q:\n%s", alter, out)

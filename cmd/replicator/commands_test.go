@@ -66,10 +66,12 @@ func TestWaitIsAFence(t *testing.T) {
 
 		later := l.position()
 		later = later[:strings.Index(later, ":")+1] + "4000000000"
-		if r := l.run("wait", "--pos", later, "--timeout", "200ms"); r.code != 1 || !strings.Contains(r.errors, "index_users_email") {
+		if r := l.run("wait", "--pos", later, "--timeout", "200ms"); r.code != 1 ||
+			!strings.Contains(r.errors, "index_users_email") {
 			t.Errorf("a fence in the future: %+v", r)
 		}
-		for _, args := range [][]string{{"wait"}, {"wait", "--gtid", "x", "--pos", "y"}, {"wait", "--pos", later, "nobody"}, {"wait", "--pos"}} {
+		for _, args := range [][]string{{"wait"}, {"wait", "--gtid", "x", "--pos", "y"},
+			{"wait", "--pos", later, "nobody"}, {"wait", "--pos"}} {
 			if r := l.run(args...); r.code != 2 || r.errors == "" {
 				t.Errorf("%v: %+v", args, r)
 			}
@@ -103,7 +105,8 @@ func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 		if got := l.status("index_users_phone"); got.DeadLetters != dead {
 			t.Errorf("%d dead letters, want %d", got.DeadLetters, dead)
 		}
-		if text := l.must("status"); !strings.Contains(text, "VIEW") || !strings.Contains(text, "index_users_email  main  index  "+state) {
+		if text := l.must("status"); !strings.Contains(text, "VIEW") ||
+			!strings.Contains(text, "index_users_email  main  index  "+state) {
 			t.Errorf("status prints\n%s", text)
 		}
 	}
@@ -119,14 +122,16 @@ func TestCheckSaysWhatIsThereAndWhatIsNot(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		text := l.must("check")
-		for _, want := range []string{"configuration", "grants", "binlog_format", "retention", "table cell", "sink main", "view users"} {
+		for _, want := range []string{"configuration", "grants", "binlog_format", "retention", "table cell",
+			"sink main", "view users"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("check doesn't mention %s:\n%s", want, text)
 			}
 		}
 		l.exec("DROP TABLE users", "ALTER TABLE cell DROP COLUMN body")
 		r := l.run("check")
-		if r.code != 1 || !strings.Contains(r.out, "fail  view users") || !strings.Contains(r.out, "fail  table cell") || !strings.Contains(r.errors, "2 checks failed") {
+		if r.code != 1 || !strings.Contains(r.out, "fail  view users") || !strings.Contains(r.out, "fail  table cell") ||
+			!strings.Contains(r.errors, "2 checks failed") {
 			t.Errorf("with a table and a column missing: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
 		levels := map[string]string{}
@@ -147,14 +152,16 @@ func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
 		}
 		l.exec("DROP TABLE users, index_users_email")
 		type missing struct{ Sink, DDL string }
-		if all := jsonLines[missing](t, l.must("schema", "--json")); len(all) != 2 || all[0].Sink != "main" || !strings.Contains(all[0].DDL, "CREATE TABLE `") {
+		if all := jsonLines[missing](t, l.must("schema", "--json")); len(all) != 2 || all[0].Sink != "main" ||
+			!strings.Contains(all[0].DDL, "CREATE TABLE `") {
 			t.Errorf("%+v", all)
 		}
 		text := l.must("schema")
 		if strings.Count(text, "binary(16) NOT NULL") != 2 || strings.Count(text, "a guess") != 4 {
 			t.Errorf("the keys' types are known from the source, the fields' are not:\n%s", text)
 		}
-		if !strings.Contains(text, "CREATE TABLE `users`") || !strings.Contains(text, "CREATE TABLE `index_users_email`") || strings.Contains(text, "phone`\n") {
+		if !strings.Contains(text, "CREATE TABLE `users`") || !strings.Contains(text, "CREATE TABLE `index_users_email`") ||
+			strings.Contains(text, "phone`\n") {
 			t.Errorf("schema prints\n%s", text)
 		}
 		for statement := range strings.SplitSeq(strings.TrimSpace(text), ";\n") {
@@ -175,7 +182,8 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 		tail := func(extra ...string) *process {
 			t.Helper()
 			p := l.start(append([]string{"tail", "--limit", "4", "-c", l.file()}, extra...)...)
-			connected := "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND user = '" + l.user + "'"
+			connected := "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND user = '" +
+				l.user + "'"
 			eventually(t, func() error { return as(l.rows(connected)[0] != "0", "a reader is connected") })
 			return p
 		}
@@ -190,12 +198,14 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 		if len(lines) != 4 {
 			t.Fatalf("%d lines, want 4:\n%s", len(lines), p.Output())
 		}
-		for _, want := range []string{`"version":9007199254740993`, `"n":18446744073709551615`, `"x":[1,2.50]`, `"op":"insert"`, `"key":"` + keyText("a") + `"`, `"column":"users"`, `"table":"cell"`} {
+		for _, want := range []string{`"version":9007199254740993`, `"n":18446744073709551615`, `"x":[1,2.50]`,
+			`"op":"insert"`, `"key":"` + keyText("a") + `"`, `"column":"users"`, `"table":"cell"`} {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("%s lacks %s", lines[0], want)
 			}
 		}
-		if !strings.Contains(lines[1], `"error"`) || !strings.Contains(lines[2], `"op":"update"`) || !strings.Contains(lines[3], `"op":"delete"`) {
+		if !strings.Contains(lines[1], `"error"`) || !strings.Contains(lines[2], `"op":"update"`) ||
+			!strings.Contains(lines[3], `"op":"delete"`) {
 			t.Errorf("lines are\n%s", p.Output())
 		}
 		var line map[string]any
@@ -203,14 +213,16 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		names := slices.Sorted(maps.Keys(line))
-		if want := []string{"body", "column", "key", "op", "position", "table", "time", "version"}; !slices.Equal(names, want) {
+		if want := []string{"body", "column", "key", "op", "position", "table", "time",
+			"version"}; !slices.Equal(names, want) {
 			t.Errorf("fields %v, want %v", names, want)
 		}
 		// What the binlog doesn't tell is said, and reading goes on behind it.
 		l.exec("TRUNCATE TABLE cell")
 		l.put("c", 1, `{}`)
 		after := l.run("tail", "--from", "earliest", "--limit", "5")
-		if after.code != 0 || strings.Count(after.out, "\n") != 5 || !strings.Contains(after.errors, "table cell was truncated") {
+		if after.code != 0 || strings.Count(after.out, "\n") != 5 ||
+			!strings.Contains(after.errors, "table cell was truncated") {
 			t.Errorf("over a TRUNCATE: %+v", after)
 		}
 		r := l.run("tail", "--view", "index_users_email", "--from", "earliest", "--limit", "1")
@@ -242,12 +254,14 @@ func TestConfigurationIsFoundWhereverItIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"status", "-c", elsewhere}, {"-c", elsewhere, "status"}, {"--config=" + elsewhere, "status"}, {"deadletters", "-c", elsewhere, "list"}} {
+	for _, args := range [][]string{{"status", "-c", elsewhere}, {"-c", elsewhere, "status"},
+		{"--config=" + elsewhere, "status"}, {"deadletters", "-c", elsewhere, "list"}} {
 		if r := l.command(args...); r.code != 0 {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if r := l.command("status"); r.code != 2 || !strings.Contains(r.errors, "replicator.toml") || !strings.Contains(r.errors, "REPLICATOR_CONFIG") {
+	if r := l.command("status"); r.code != 2 || !strings.Contains(r.errors, "replicator.toml") ||
+		!strings.Contains(r.errors, "REPLICATOR_CONFIG") {
 		t.Errorf("no configuration: %+v", r)
 	}
 	l.env["REPLICATOR_CONFIG"] = elsewhere
@@ -278,7 +292,8 @@ key = { user = "$user_id", object = "$object_id" }
 fields = ["cnt", "note"]
 `)
 		text := l.must("schema")
-		if strings.Contains(text, "a guess") || !strings.Contains(text, "unsigned NOT NULL") || !strings.Contains(text, "`note` varchar(40) NULL") {
+		if strings.Contains(text, "a guess") || !strings.Contains(text, "unsigned NOT NULL") ||
+			!strings.Contains(text, "`note` varchar(40) NULL") {
 			t.Fatalf("schema prints\n%s", text)
 		}
 		l.exec(strings.TrimSuffix(strings.TrimSpace(text), ";"))

@@ -77,7 +77,8 @@ fields = ["n"]
 		t.Helper()
 		for view, key := range dead {
 			l.dead(view, n, 4)
-			if e := l.explains(view, key); n > 0 && (e.Holds != "dead" || !strings.HasPrefix(e.Why, "not in the view: dead letter")) {
+			if e := l.explains(view, key); n > 0 && (e.Holds != "dead" ||
+				!strings.HasPrefix(e.Why, "not in the view: dead letter")) {
 				t.Errorf("%s: explain %s %s: %+v", when, view, key, e)
 			}
 		}

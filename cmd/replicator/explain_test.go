@@ -35,7 +35,8 @@ func TestExplainShowsWhatTheSinkHolds(t *testing.T) {
 					if plant.kind != "missing" {
 						holds = "it holds: " + string(e.Held[0])
 					}
-					if !strings.Contains(text, holds) || !strings.Contains(text, "should hold: "+string(e.Expected[0])) || !strings.Contains(text, string(e.Row)) {
+					if !strings.Contains(text, holds) || !strings.Contains(text, "should hold: "+string(e.Expected[0])) ||
+						!strings.Contains(text, string(e.Row)) {
 						t.Errorf("%s: %s is not said in\n%s", view, holds, text)
 					}
 					t.Log("\n" + text)

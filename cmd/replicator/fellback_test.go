@@ -18,7 +18,8 @@ func TestARedisThatComesBackWithItsLastSnapshotInAFill(t *testing.T) {
 	l.session(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
 		"SELECT UNHEX(LPAD(HEX(a.n * 40 + b.n), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', b.n, '@x.org\"}') "+
 		"FROM (%s) AS a, (%s) AS b", numbers(users/40), numbers(40)))
-	l.configure(source, program, "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n", cacheView, "[rebuild]\nrate = 100\n")
+	l.configure(source, program, "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n", cacheView,
+		"[rebuild]\nrate = 100\n")
 	held := func() int {
 		t.Helper()
 		keys, err := rdb.Keys(t.Context(), "user:*").Result()

@@ -179,7 +179,8 @@ func (l *lab) session(statements ...string) {
 // put writes a version of a user's cell. The key is a letter.
 func (l *lab) put(key string, version int64, body string) {
 	l.t.Helper()
-	_, err := l.db.ExecContext(l.t.Context(), "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (?, 'users', ?, ?)",
+	_, err := l.db.ExecContext(l.t.Context(),
+		"INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (?, 'users', ?, ?)",
 		rowKey(key), version, body)
 	if err != nil {
 		l.t.Fatal(err)

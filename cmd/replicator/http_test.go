@@ -38,8 +38,10 @@ func (l *lab) get(path string) (code int, body string) {
 func metricNames() []string {
 	return []string{"source_position_age_seconds", "source_events_total", "source_bytes_total", "view_lag_seconds{view=",
 		"changes_applied_total{op=", "changes_stale_total{view=", "dead_letters_total{reason=", "dead_letters{view=",
-		"batch_seconds_bucket{sink=", "batch_changes{sink=", "sink_retries_total{sink=", "commit_to_visible_seconds_bucket{view=",
-		"rebuild_rows_total{view=", "rebuild_progress_ratio{view=", "checkpoint_age_seconds{view=", "binlog_retention_seconds",
+		"batch_seconds_bucket{sink=", "batch_changes{sink=", "sink_retries_total{sink=",
+		"commit_to_visible_seconds_bucket{view=",
+		"rebuild_rows_total{view=", "rebuild_progress_ratio{view=", "checkpoint_age_seconds{view=",
+		"binlog_retention_seconds",
 		"build_info{goversion=", "config_last_reload_successful 1"}
 }
 
@@ -49,7 +51,8 @@ func TestHTTPTellsTheState(t *testing.T) {
 		l.put("a", 1, `{"email": "a@x.org", "phone": 4155550100}`)
 		p := l.running()
 		l.caughtUp()
-		if n := strings.Count(p.Log(), "a change became a dead letter"); n != 2 || !strings.Contains(p.Log(), `"level":"WARN"`) {
+		if n := strings.Count(p.Log(), "a change became a dead letter"); n != 2 ||
+			!strings.Contains(p.Log(), `"level":"WARN"`) {
 			t.Errorf("the log tells %d times of the dead letters of two views:\n%s", n, p.Log())
 		}
 		eventually(t, func() error {
@@ -59,7 +62,8 @@ func TestHTTPTellsTheState(t *testing.T) {
 		if code, text := l.get("/healthz"); code != 200 {
 			t.Errorf("/healthz: %d %s", code, text)
 		}
-		if code, text := l.get("/"); code != 200 || !strings.Contains(text, "index_users_email") || !strings.Contains(text, "running") {
+		if code, text := l.get("/"); code != 200 || !strings.Contains(text, "index_users_email") ||
+			!strings.Contains(text, "running") {
 			t.Errorf("/: %d %s", code, text)
 		}
 		var status struct{ Views []viewStatus }
@@ -68,7 +72,8 @@ func TestHTTPTellsTheState(t *testing.T) {
 			t.Errorf("/api/v1/status: %d, %v: %s", code, err, text)
 		}
 		l.put("a", 2, `{"email": "b@x.org"}`)
-		if code, text := l.get("/api/v1/wait?view=index_users_email&timeout=20s&gtid=" + url.QueryEscape(l.gtids())); code != 200 {
+		if code, text := l.get("/api/v1/wait?view=index_users_email&timeout=20s&gtid=" +
+			url.QueryEscape(l.gtids())); code != 200 {
 			t.Errorf("/api/v1/wait: %d %s", code, text)
 		}
 		l.expect(emails, "b@x.org a")
@@ -172,7 +177,8 @@ func TestTheManualsNamesExist(t *testing.T) {
 	l.finds("users", "nothing", func(v *replicator.Verification) bool { return !v.Wrong() })
 	_, metrics := l.get("/metrics")
 	mentioned := 0
-	for _, word := range strings.FieldsFunc(string(manual), func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+	for _, word := range strings.FieldsFunc(string(manual),
+		func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
 		if strings.HasPrefix(word, "replicator_") && word != "replicator_" { // which stands for the sink's tables
 			mentioned++
 			if !strings.Contains(metrics, "\n# TYPE "+word+" ") {

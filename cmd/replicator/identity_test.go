@@ -70,10 +70,12 @@ func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 		l.exec("CREATE TABLE item (place INT PRIMARY KEY AUTO_INCREMENT, id INT NOT NULL, c VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL, "+
 			"v BIGINT NOT NULL, body TEXT, UNIQUE one (id, c))",
 			"CREATE TABLE profile (id "+text+" PRIMARY KEY, n INT)",
-			"CREATE TABLE kept (id "+text+" PRIMARY KEY, n "+text+")", "CREATE TABLE again (n "+text+", id "+text+", PRIMARY KEY (n, id), KEY (id))",
+			"CREATE TABLE kept (id "+text+" PRIMARY KEY, n "+text+")",
+			"CREATE TABLE again (n "+text+", id "+text+", PRIMARY KEY (n, id), KEY (id))",
 			"CREATE TABLE healthy (id "+text+" PRIMARY KEY, n INT)", "CREATE TABLE merged (id "+text+" PRIMARY KEY, n "+text+")")
 		put := func(id, c string, v int, n string) {
-			l.exec("INSERT INTO item (id, c, v, body) VALUES (" + id + ", '" + c + "', " + string(rune('0'+v)) + ", '{\"n\": \"" + n + "\"}')")
+			l.exec("INSERT INTO item (id, c, v, body) VALUES (" + id + ", '" + c + "', " + string(rune('0'+v)) +
+				", '{\"n\": \"" + n + "\"}')")
 		}
 		put("1", "PII", 5, "five")
 		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, itemViews)
@@ -127,7 +129,8 @@ func TestWhatStoodUnderAnotherTypeOfKeyIsGone(t *testing.T) {
 		"INSERT INTO item VALUES (1, 10), (2, 10)", "INSERT INTO price VALUES (1, 1), (2, 2)")
 	views := "[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n"
 	for _, table := range []string{"item", "price"} {
-		views += "[tables." + table + "]\nkey = \"id\"\n[views." + table + "]\nfrom = \"" + table + "\"\nsink = \"cache\"\nkind = \"hash\"\n" +
+		views += "[tables." + table + "]\nkey = \"id\"\n[views." + table + "]\nfrom = \"" + table +
+			"\"\nsink = \"cache\"\nkind = \"hash\"\n" +
 			"key = \"" + table + ":{id}\"\nfields = [\"n\"]\non_change = \"rebuild\"\n"
 	}
 	views += "[views.by_n]\nfrom = \"item\"\nsink = \"cache\"\nkind = \"index\"\nkey = \"by_n:{n}\"\n"
@@ -154,7 +157,8 @@ func TestWhatStoodUnderAnotherTypeOfKeyIsGone(t *testing.T) {
 	if got := held(); got != "[item:1 item:2 price:1.00 price:2.00 by_n:10] [1 2]" {
 		t.Fatal(got)
 	}
-	l.exec("ALTER TABLE item MODIFY id VARCHAR(20) NOT NULL", "ALTER TABLE price MODIFY id BIGINT NOT NULL", "DELETE FROM item WHERE id = '2'")
+	l.exec("ALTER TABLE item MODIFY id VARCHAR(20) NOT NULL", "ALTER TABLE price MODIFY id BIGINT NOT NULL",
+		"DELETE FROM item WHERE id = '2'")
 	l.failsWith("by_n", "type or collation")
 	l.must("rebuild", "by_n")
 	eventually(t, func() error {

@@ -26,13 +26,15 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		{"empty", ``, all, "the body is empty"},
 		{"no object", `["e@x.org"]`, all, "the body can't be decoded"},
 		{"not UTF-8", "{\"email\": \"\xff\xfe\"}", all, "the body can't be decoded"},
-		{"a number out of range", `{"email": "n@y.org", "phone": 4155550100}`, []string{"index_users_phone", "users"}, "phone"},
+		{"a number out of range", `{"email": "n@y.org", "phone": 4155550100}`,
+			[]string{"index_users_phone", "users"}, "phone"},
 		{"a fraction in an INT", `{"phone": 1.5}`, []string{"index_users_phone", "users"}, "phone"},
 		{"a text in an INT", `{"phone": "call me"}`, []string{"index_users_phone", "users"}, "phone"},
 		{"an object in an INT", `{"phone": {"home": 1}}`, []string{"index_users_phone", "users"}, "phone"},
 		{"a text that is too long", `{"username": "12345678901"}`, []string{"users"}, "username"},
 		{"a list", `{"email": ["m@y.org", "n@y.org"]}`, []string{"index_users_email", "users"}, "list"},
-		{"a text longer than the index", fmt.Sprintf(`{"email": "%0101d"}`, 1), []string{"index_users_email", "users"}, "email"},
+		{"a text longer than the index", fmt.Sprintf(`{"email": "%0101d"}`, 1),
+			[]string{"index_users_email", "users"}, "email"},
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
@@ -57,7 +59,8 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 					continue
 				}
 				views = append(views, d.View)
-				if !strings.Contains(d.Reason, c.says) || d.Version != 2 || d.Table != "cell" || d.Column != "users" || !strings.Contains(d.Position, ":") || d.Time == "" || d.ID == "" {
+				if !strings.Contains(d.Reason, c.says) || d.Version != 2 || d.Table != "cell" || d.Column != "users" ||
+					!strings.Contains(d.Position, ":") || d.Time == "" || d.ID == "" {
 					t.Errorf("%s: dead letter %+v, want a reason with %q", c.name, d, c.says)
 				}
 			}
@@ -72,12 +75,14 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		l.expect("SELECT email FROM users WHERE username = 'fine'", "z@x.org")
 		l.reaches("users", "running")
 		for _, view := range all {
-			l.dead(view, len(slices.DeleteFunc(slices.Clone(letters), func(d letter) bool { return d.View != view })), len(cases)+1)
+			l.dead(view, len(slices.DeleteFunc(slices.Clone(letters),
+				func(d letter) bool { return d.View != view })), len(cases)+1)
 		}
 		for i, c := range cases {
 			for _, view := range c.views {
 				e := l.explains(view, keyText(string(rune('a'+i))))
-				if e.Holds != "dead" || !strings.HasPrefix(e.Why, "not in the view: dead letter") || !strings.Contains(e.Why, c.says) || len(e.Letters) != 1 || len(e.Expected) != 0 {
+				if e.Holds != "dead" || !strings.HasPrefix(e.Why, "not in the view: dead letter") ||
+					!strings.Contains(e.Why, c.says) || len(e.Letters) != 1 || len(e.Expected) != 0 {
 					t.Errorf("%s: explain says of %s: %+v", c.name, view, e)
 				}
 			}
@@ -102,7 +107,8 @@ func (l *lab) dead(view string, dead, checked int) {
 	for _, args := range [][]string{{"verify", "--json", view}, {"verify", "--json", "--repair", view}} {
 		r := l.run(args...)
 		found := jsonLines[verify.Result](l.t, r.out)
-		if len(found) != 1 || (r.code == 3) != (dead > 0) || found[0].Dead != int64(dead) || found[0].Remaining() != int64(dead) || found[0].Checked != int64(checked) {
+		if len(found) != 1 || (r.code == 3) != (dead > 0) || found[0].Dead != int64(dead) ||
+			found[0].Remaining() != int64(dead) || found[0].Checked != int64(checked) {
 			l.t.Errorf("%v: exit %d, %+v; want %d dead of %d\n%s", args, r.code, found, dead, checked, r.errors)
 			continue
 		}
@@ -145,17 +151,20 @@ func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 				t.Errorf("deadletters list has no %s", f)
 			}
 		}
-		if got := jsonLines[letter](t, l.must("deadletters", "show", letters[0].ID, "--json")); len(got) != 1 || got[0].Raw != body {
+		if got := jsonLines[letter](t, l.must("deadletters", "show", letters[0].ID,
+			"--json")); len(got) != 1 || got[0].Raw != body {
 			t.Errorf("show --json: %+v", got)
 		}
-		if text := l.must("deadletters", "show", letters[0].ID); !strings.Contains(text, body) || !strings.Contains(text, letters[0].ID) {
+		if text := l.must("deadletters", "show", letters[0].ID); !strings.Contains(text, body) ||
+			!strings.Contains(text, letters[0].ID) {
 			t.Errorf("show: %s", text)
 		}
 		if r := l.run("deadletters", "show", "nothing"); r.code != 1 || !strings.Contains(r.errors, "nothing") {
 			t.Errorf("show of an unknown id: %+v", r)
 		}
 		// Nothing was mended: they stay.
-		if r := l.run("deadletters", "retry", "--all"); r.code != 1 || !strings.Contains(r.out, "4 tried again, 4 still dead") {
+		if r := l.run("deadletters", "retry", "--all"); r.code != 1 ||
+			!strings.Contains(r.out, "4 tried again, 4 still dead") {
 			t.Errorf("retry of what can't work: %+v", r)
 		}
 		// A column is widened: one is tried by its id, those of a view after.
@@ -197,7 +206,8 @@ func TestRetryAfterAlterNeedsNoRestart(t *testing.T) {
 		if n := len(l.letters()); n != 2 {
 			t.Fatalf("%d dead letters, want 2", n)
 		}
-		l.exec("ALTER TABLE users MODIFY username VARCHAR(100), MODIFY phone BIGINT", "ALTER TABLE index_users_phone MODIFY phone BIGINT NOT NULL")
+		l.exec("ALTER TABLE users MODIFY username VARCHAR(100), MODIFY phone BIGINT",
+			"ALTER TABLE index_users_phone MODIFY phone BIGINT NOT NULL")
 		eventually(t, func() error {
 			r := l.run("deadletters", "retry", "--all")
 			return as(r.code == 0, r.errors)

@@ -25,7 +25,8 @@ type keyType struct {
 	values [4]string // literals
 	shown  string    // the SQL that shows the column as names in Redis and ids in Elasticsearch do; "": id
 	second bool      // the key has a second column, 1, 1, 2 and 2: the type has too few values
-	alike  bool      // Elasticsearch, to which an index is dear, is given others like it: to it a key is an integer, a text or bytes
+	// Elasticsearch, to which an index is dear, is given others like it: to it a key is an integer, a text or bytes
+	alike bool
 }
 
 // keyTypes are all types of keys that MySQL and MariaDB share; the values are those at which a comparison by another
@@ -40,42 +41,57 @@ var keyTypes = []keyType{
 	{ddl: "INT", values: [4]string{"-2147483648", "2147483647", "0", "-1"}, alike: true},
 	{ddl: "INT UNSIGNED", values: [4]string{"0", "4294967295", "2147483647", "2147483648"}, alike: true},
 	{ddl: "INT(8) ZEROFILL", values: [4]string{"0", "7", "70", "4294967295"}, shown: "id + 0", alike: true},
-	{ddl: "BIGINT", values: [4]string{"-9223372036854775808", "9223372036854775807", "9223372036854775806", "-1"}, alike: true},
+	{ddl: "BIGINT", values: [4]string{"-9223372036854775808", "9223372036854775807",
+		"9223372036854775806", "-1"}, alike: true},
 	{ddl: "BIGINT UNSIGNED", values: [4]string{"0", "18446744073709551615", "18446744073709551614", "9007199254740993"}},
 	{ddl: "BIT(1)", values: [4]string{"b'0'", "b'1'", "b'0'", "b'1'"}, shown: "id + 0", second: true},
 	{ddl: "BIT(8)", values: [4]string{"0", "255", "1", "97"}, shown: "id + 0", alike: true},
-	{ddl: "BIT(64)", values: [4]string{"0", "18446744073709551615", "18446744073709551614", "9007199254740993"}, shown: "id + 0", alike: true},
+	{ddl: "BIT(64)", values: [4]string{"0", "18446744073709551615", "18446744073709551614", "9007199254740993"},
+		shown: "id + 0", alike: true},
 	{ddl: "DECIMAL(10,3)", values: [4]string{"-1.5", "0", "12.345", "1.5"}},
 	{ddl: "DECIMAL(20,0)", values: [4]string{"12345678901234567890", "12345678901234567891", "-1", "7"}, alike: true},
-	{ddl: "DECIMAL(60,0)", values: [4]string{strings.Repeat("9", 60), strings.Repeat("9", 59) + "8", "-1", "7"}, alike: true},
-	{ddl: "DECIMAL(65,30)", values: [4]string{"0.000000000000000000000000000001", "0.000000000000000000000000000002", "-0.1", "99999999999999999999999999999999999.1"}, alike: true},
+	{ddl: "DECIMAL(60,0)", values: [4]string{strings.Repeat("9", 60), strings.Repeat("9", 59) + "8",
+		"-1", "7"}, alike: true},
+	{ddl: "DECIMAL(65,30)", values: [4]string{"0.000000000000000000000000000001", "0.000000000000000000000000000002",
+		"-0.1", "99999999999999999999999999999999999.1"}, alike: true},
 	{ddl: "CHAR(5) CHARACTER SET ascii COLLATE ascii_bin", values: [4]string{"'zz'", "'ZZ'", "''", "'zZ'"}},
 	{ddl: "VARCHAR(11) CHARACTER SET ascii COLLATE ascii_bin", values: [4]string{"'aB3'", "'Ab3'", "'ab3'", "'a%:3'"}},
-	{ddl: "VARCHAR(11) CHARACTER SET latin1 COLLATE latin1_bin", values: [4]string{"'é'", "'É'", "'e'", "'€'"}, alike: true},
+	{ddl: "VARCHAR(11) CHARACTER SET latin1 COLLATE latin1_bin",
+		values: [4]string{"'é'", "'É'", "'e'", "'€'"}, alike: true},
 	{ddl: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", values: [4]string{"'学校'", "'😀'", "'😁'", "'a'"}},
-	{ddl: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", values: [4]string{"'a'", "'b'", "'c'", "'d'"}, alike: true},
-	{ddl: "VARCHAR(20) CHARACTER SET utf8mb3 COLLATE utf8mb3_bin", values: [4]string{"'a'", "'A'", "'ä'", "'Ä'"}, alike: true},
-	{ddl: "BINARY(16)", values: [4]string{"0x71f0c4d2291844cca2df6f486e960000", "0x71f0c4d2291844cca2df6f4800000000", "0x00", "0x20000000"}, shown: "LOWER(HEX(id))"},
-	{ddl: "BINARY(4)", values: [4]string{"0x7a7a0000", "0x5a5a0000", "0x00000000", "0x20200000"}, shown: "LOWER(HEX(id))", alike: true},
+	{ddl: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+		values: [4]string{"'a'", "'b'", "'c'", "'d'"}, alike: true},
+	{ddl: "VARCHAR(20) CHARACTER SET utf8mb3 COLLATE utf8mb3_bin",
+		values: [4]string{"'a'", "'A'", "'ä'", "'Ä'"}, alike: true},
+	{ddl: "BINARY(16)", values: [4]string{"0x71f0c4d2291844cca2df6f486e960000", "0x71f0c4d2291844cca2df6f4800000000",
+		"0x00", "0x20000000"}, shown: "LOWER(HEX(id))"},
+	{ddl: "BINARY(4)", values: [4]string{"0x7a7a0000", "0x5a5a0000", "0x00000000", "0x20200000"},
+		shown: "LOWER(HEX(id))", alike: true},
 	{ddl: "VARBINARY(16)", values: [4]string{"0x0100", "0x01", "0x20", "0x2020"}, shown: "LOWER(HEX(id))"},
 	{ddl: "DATE", values: [4]string{"'2024-02-29'", "'1000-01-01'", "'9999-12-31'", "'1970-01-01'"}, alike: true},
-	{ddl: "DATETIME", values: [4]string{"'2024-05-06 07:08:09'", "'1000-01-01 00:00:00'", "'9999-12-31 23:59:59'", "'2024-05-06 00:00:00'"}, alike: true},
-	{ddl: "DATETIME(6)", values: [4]string{"'2024-05-06 07:08:09.120000'", "'2024-05-06 07:08:09.120001'", "'2024-05-06 07:08:09'", "'1000-01-01'"}},
-	{ddl: "TIMESTAMP(3)", values: [4]string{"'2024-05-06 07:08:09.120'", "'2024-05-06 07:08:09.121'", "'2024-05-06 07:08:09'", "'1971-01-01 00:00:00'"}, alike: true},
+	{ddl: "DATETIME", values: [4]string{"'2024-05-06 07:08:09'", "'1000-01-01 00:00:00'", "'9999-12-31 23:59:59'",
+		"'2024-05-06 00:00:00'"}, alike: true},
+	{ddl: "DATETIME(6)", values: [4]string{"'2024-05-06 07:08:09.120000'", "'2024-05-06 07:08:09.120001'",
+		"'2024-05-06 07:08:09'", "'1000-01-01'"}},
+	{ddl: "TIMESTAMP(3)", values: [4]string{"'2024-05-06 07:08:09.120'", "'2024-05-06 07:08:09.121'",
+		"'2024-05-06 07:08:09'", "'1971-01-01 00:00:00'"}, alike: true},
 	{ddl: "TIME(2)", values: [4]string{"'-838:59:58.50'", "'-12:00:00'", "'12:34:56.70'", "'838:59:59'"}, alike: true},
 	{ddl: "YEAR", values: [4]string{"1901", "2155", "0", "2024"}, shown: "id + 0", alike: true},
 	{ddl: "ENUM('b','a','c,d','x y')", values: [4]string{"'b'", "'a'", "'c,d'", "'x y'"}, alike: true},
 	{ddl: "SET('b','a','c')", values: [4]string{"''", "'b,a'", "'c'", "'b,a,c'"}, alike: true},
-	{ddl: "VARCHAR(20) COLLATE utf8mb4_bin", values: [4]string{"'a:b'", "'a%3Ab'", "'a'", "'b:'"}, second: true, shown: "REPLACE(REPLACE(id, '%', '%25'), ':', '%3A')"},
+	{ddl: "VARCHAR(20) COLLATE utf8mb4_bin", values: [4]string{"'a:b'", "'a%3Ab'", "'a'", "'b:'"}, second: true,
+		shown: "REPLACE(REPLACE(id, '%', '%25'), ':', '%3A')"},
 }
 
 // ofMySQL and ofMariaDB are those that only one of them has.
 var (
-	ofMySQL = []keyType{{ddl: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin", values: [4]string{"'a'", "'a '", "'A'", "' '"}}}
+	ofMySQL = []keyType{{ddl: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
+		values: [4]string{"'a'", "'a '", "'A'", "' '"}}}
 
 	ofMariaDB = []keyType{
 		{ddl: "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin", values: [4]string{"'a'", "'a '", "'A'", "' '"}},
-		{ddl: "UUID", values: [4]string{"'71f0c4d2-2918-44cc-a2df-6f486e960000'", "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+		{ddl: "UUID", values: [4]string{"'71f0c4d2-2918-44cc-a2df-6f486e960000'", "'00000000-0000-0000-0000-000000000000'",
+			"'ffffffff-ffff-ffff-ffff-ffffffffffff'",
 			"'71f0c4d2-2918-11cc-a2df-6f486e960000'"}},
 		{ddl: "INET4", values: [4]string{"'0.0.0.0'", "'255.255.255.255'", "'10.0.0.1'", "'10.0.0.10'"}},
 		{ddl: "INET6", values: [4]string{"'::'", "'ffff::1'", "'::ffff:10.0.0.1'", "'2001:db8::ff00:42:8329'"}},
@@ -97,7 +113,8 @@ func newKeyTypesLab(t *testing.T, s *servers.Server, types []keyType, searches b
 	// A verification of each view reads the binlog on a connection of its own, which an idle server keeps until its next
 	// heartbeat.
 	l.exec("SET GLOBAL max_connections = 1000")
-	t.Cleanup(func() { _, _ = l.connect(s, "").Exec("SET GLOBAL max_connections = DEFAULT") }) // the server is others', too
+	// the server is others', too
+	t.Cleanup(func() { _, _ = l.connect(s, "").Exec("SET GLOBAL max_connections = DEFAULT") })
 	cache, client := ownRedis(t)
 	l.redis = client
 	l.env["REDIS"] = "redis://" + cache.Addr() + "/0"
@@ -120,14 +137,17 @@ func newKeyTypesLab(t *testing.T, s *servers.Server, types []keyType, searches b
 			{"row", "main", "row", "create = true\ntypes = { v = \"VARCHAR(20)\" }"},
 			{"by", "main", "index", "create = true\ntypes = { v = \"VARCHAR(20)\" }"},
 			{"hash", "cache", "hash", fmt.Sprintf("key = \"k%d:%s\"", i, k.template())},
-			{"doc", "search", "document", fmt.Sprintf("index = \"%s-%d\"\nmapping_file = \"mapping.json\"\nsettings_file = \"settings.json\"", l.index, i)},
+			{"doc", "search", "document",
+				fmt.Sprintf("index = \"%s-%d\"\nmapping_file = \"mapping.json\"\nsettings_file = \"settings.json\"", l.index, i)},
 		} {
 			if view.sink != "search" || searches && !k.alike {
-				fmt.Fprintf(&config, "[views.k%d_%s]\nfrom = \"k%d\"\nsink = %q\nkind = %q\nfields = [\"v\"]\n%s\n", i, view.name, i, view.sink, view.kind, view.more)
+				fmt.Fprintf(&config, "[views.k%d_%s]\nfrom = \"k%d\"\nsink = %q\nkind = %q\nfields = [\"v\"]\n%s\n", i, view.name,
+					i, view.sink, view.kind, view.more)
 			}
 		}
 	}
-	for name, text := range map[string]string{"mapping.json": `{"dynamic": false}`, "settings.json": `{"number_of_shards": 1, "number_of_replicas": 0}`} {
+	for name, text := range map[string]string{"mapping.json": `{"dynamic": false}`,
+		"settings.json": `{"number_of_shards": 1, "number_of_replicas": 0}`} {
 		if err := os.WriteFile(filepath.Join(l.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

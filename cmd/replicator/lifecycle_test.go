@@ -31,7 +31,8 @@ func TestASecondProcessOnTheSameStateIsRefused(t *testing.T) {
 			if r.code != 1 || !strings.Contains(r.errors, says) {
 				t.Errorf("a second one: exit status %d, want 1 and %q:\n%s", r.code, says, r.errors)
 			}
-			for _, args := range [][]string{{"checkpoint", "reset", "--yes"}, {"checkpoint", "set", "--yes", "--pos", l.position()}} {
+			for _, args := range [][]string{{"checkpoint", "reset", "--yes"},
+				{"checkpoint", "set", "--yes", "--pos", l.position()}} {
 				if r := l.run(args...); r.code != 1 || !strings.Contains(r.errors, says) {
 					t.Errorf("%v beside a running program: %+v", args, r)
 				}
@@ -56,7 +57,8 @@ func TestASecondProcessWithAStateOfItsOwnDoesNoHarm(t *testing.T) {
 		for i := range 50 {
 			l.put("b", int64(i), fmt.Sprintf(`{"email": "b%d@x.org"}`, i))
 			if i%5 == 4 {
-				l.exec("DELETE FROM cell WHERE column_name = 'users' AND ref_key = " + strconv.Itoa(i) + " AND row_key = 0x" + keyText("b"))
+				l.exec("DELETE FROM cell WHERE column_name = 'users' AND ref_key = " + strconv.Itoa(i) +
+					" AND row_key = 0x" + keyText("b"))
 			}
 		}
 		l.caughtUp()

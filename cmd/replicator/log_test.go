@@ -116,19 +116,23 @@ func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 			if kind.IsMariaDB() {
 				args = []string{"--log-slave-updates"}
 			}
-			primary, replica, sink := servertest.Own(t, kind, args...), servertest.Own(t, kind, args...), servertest.Shared(t, kind)
+			primary, replica, sink := servertest.Own(t, kind, args...), servertest.Own(t, kind,
+				args...), servertest.Shared(t, kind)
 			l := newAccounts(t, sink)
 			first, second := l.connect(primary, ""), l.connect(replica, "")
 			l.server, l.db = primary, first
 			second.SetMaxOpenConns(1)
 			if kind.IsMariaDB() {
-				execAll(t, second, "RESET MASTER", fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', MASTER_USE_GTID=slave_pos", primary.Port), "START SLAVE")
+				execAll(t, second, "RESET MASTER",
+					fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', MASTER_USE_GTID=slave_pos", primary.Port), "START SLAVE")
 			} else {
 				execAll(t, second, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', "+
 					"SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", primary.Port), "START REPLICA")
 			}
-			execAll(t, first, "CREATE DATABASE app", cellTableIn("app"), "CREATE TABLE app.account (id INT PRIMARY KEY, email VARCHAR(100))",
-				fmt.Sprintf("CREATE USER %s@'%%' IDENTIFIED BY '%s'", l.user, password), fmt.Sprintf("GRANT ALL ON *.* TO %s@'%%'", l.user),
+			execAll(t, first, "CREATE DATABASE app", cellTableIn("app"),
+				"CREATE TABLE app.account (id INT PRIMARY KEY, email VARCHAR(100))",
+				fmt.Sprintf("CREATE USER %s@'%%' IDENTIFIED BY '%s'", l.user, password),
+				fmt.Sprintf("GRANT ALL ON *.* TO %s@'%%'", l.user),
 				"INSERT INTO app.account VALUES (1, 'a@x.org')")
 			k := servertest.NewLink(t, primary.Addr())
 			l.env["SOURCE"] = l.dsn(k.Address(), "app")
@@ -172,7 +176,8 @@ func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 			p = l.running()
 			l.server, l.db = replica, second
 			l.caughtUp()
-			if got := rowsOf(t, l.connect(sink, l.database), mails); strings.Join(got, ", ") != "1 a@x.org, 2 b@x.org, 4 d@x.org, 5 e@x.org" {
+			if got := rowsOf(t, l.connect(sink, l.database), mails); strings.Join(got,
+				", ") != "1 a@x.org, 2 b@x.org, 4 d@x.org, 5 e@x.org" {
 				t.Errorf("the view holds %q", got)
 			}
 			p.stop()

@@ -98,7 +98,8 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	o := &options{}
-	root.PersistentFlags().StringVarP(&o.config, "config", "c", "", "configuration `file` (default: $REPLICATOR_CONFIG, then replicator.toml)")
+	root.PersistentFlags().StringVarP(&o.config, "config", "c", "",
+		"configuration `file` (default: $REPLICATOR_CONFIG, then replicator.toml)")
 	root.PersistentFlags().StringVar(&o.logFormat, "log-format", "", "human or json (default: human on a terminal)")
 	root.PersistentFlags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	for _, add := range []func(*options) *cobra.Command{

@@ -29,7 +29,8 @@ func (o *options) load() (*config.Config, error) { return o.loadBy(config.Load) 
 // loadToAsk reads it for a command that only asks the running process: it needs none of the file's secrets.
 func (o *options) loadToAsk() (*config.Config, error) { return o.loadBy(config.LoadToAsk) }
 
-func (o *options) loadBy(load func(string, func(string) (string, bool), []config.SinkType) (*config.Config, error)) (*config.Config, error) {
+func (o *options) loadBy(load func(string, func(string) (string, bool), []config.SinkType) (*config.Config,
+	error)) (*config.Config, error) {
 	path := o.config
 	if path == "" {
 		path = os.Getenv("REPLICATOR_CONFIG")

@@ -27,7 +27,8 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 	l.put("a", 1, `{"email": "a@x.org", "phone": 5}`)
 	l.must("wait", "--pos", l.position(), "index_users_phone")
 	l.expect(emails)
-	if st := asker.status("users"); st.Position == "" || st.Position != before.Position || st.LagSeconds == nil || *st.LagSeconds == 0 || st.Rate != 0 {
+	if st := asker.status("users"); st.Position == "" || st.Position != before.Position || st.LagSeconds == nil ||
+		*st.LagSeconds == 0 || st.Rate != 0 {
 		t.Errorf("paused: %+v, before %+v", st, before)
 	}
 	if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "users") || strings.Contains(text, "phone") {
@@ -41,7 +42,8 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 	l.expect(emails)
 	l.expect("SELECT email FROM more", "a@x.org")
 	type line struct{ View, Did string }
-	if got := jsonLines[line](t, asker.must("resume", "--json", "users", "index_users_email")); len(got) != 2 || got[0] != (line{"users", "resumed"}) {
+	if got := jsonLines[line](t, asker.must("resume", "--json", "users", "index_users_email")); len(got) != 2 ||
+		got[0] != (line{"users", "resumed"}) {
 		t.Errorf("%+v", got)
 	}
 	asker.must("wait", "--pos", l.position())
@@ -58,7 +60,8 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}
-	if out := asker.command("__complete", "-c", l.file(), "pause", "users", "").out; strings.Contains(out, "users\n") || !strings.Contains(out, "index_users_phone\n") {
+	if out := asker.command("__complete", "-c", l.file(), "pause", "users", "").out; strings.Contains(out, "users\n") ||
+		!strings.Contains(out, "index_users_phone\n") {
 		t.Errorf("completion: %s", out)
 	}
 

@@ -57,7 +57,8 @@ func TestThePlanOfAChangedFile(t *testing.T) {
 	l.configure(source, program, mainSink, more, changed, emailView)
 	got = plan()
 	is(got, "index_users_email unchanged", "index_users_phone refused", "more fill", "users end")
-	if reason := got["index_users_phone"].Reason; !strings.Contains(reason, "after SIGHUP") || !strings.Contains(reason, "`replicator rebuild index_users_phone`") {
+	if reason := got["index_users_phone"].Reason; !strings.Contains(reason, "after SIGHUP") ||
+		!strings.Contains(reason, "`replicator rebuild index_users_phone`") {
 		t.Errorf("the advice is %q", reason)
 	}
 	table := l.must("plan")
@@ -82,9 +83,11 @@ func TestThePlanOfAChangedFile(t *testing.T) {
 	if r := l.run("plan"); r.code != 2 || !strings.Contains(r.errors, filepath.Base(l.file())+":") || r.out != "" {
 		t.Errorf("a file that doesn't parse: %+v", r)
 	}
-	l.configure(strings.Replace(cellViews, "[sinks.main]", "[sinks.main]\ntimeout = \"2s\"", 1), "[sinks.cache]\ntype = \"redis\"\nurl = \"redis://"+freeAddress(t)+"/0\"\ntimeout = \"2s\"\n",
+	l.configure(strings.Replace(cellViews, "[sinks.main]", "[sinks.main]\ntimeout = \"2s\"", 1),
+		"[sinks.cache]\ntype = \"redis\"\nurl = \"redis://"+freeAddress(t)+"/0\"\ntimeout = \"2s\"\n",
 		"[views.cached]\nfrom = \"cell.users\"\nsink = \"cache\"\nkind = \"hash\"\nkey = \"u:{row_key}\"\nfields = [\"email\"]\n")
-	if r := l.run("plan", "--json"); r.code != 1 || !strings.Contains(r.out, `"action":"unknown"`) || strings.Count(r.out, "unchanged") != 3 {
+	if r := l.run("plan", "--json"); r.code != 1 || !strings.Contains(r.out, `"action":"unknown"`) ||
+		strings.Count(r.out, "unchanged") != 3 {
 		t.Errorf("a sink that is down: %+v", r)
 	}
 }

@@ -56,7 +56,8 @@ func bodyOf(n int) string {
 
 // write writes a version of a cell.
 func (p *planting) write(db *sql.DB, key string, version int64, body string) error {
-	_, err := db.ExecContext(p.t.Context(), "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX(?), 'users', ?, ?)", key, version, body)
+	_, err := db.ExecContext(p.t.Context(),
+		"INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX(?), 'users', ?, ?)", key, version, body)
 	return err
 }
 
@@ -77,11 +78,13 @@ func inSource() []plant {
 	insert := "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX(?), 'users', ?, ?)"
 	return []plant{
 		{kind: "stale", do: func(p *planting, key string) {
-			p.unlogged(insert, key, p.next, fmt.Sprintf(`{"username": "s", "email": "stale%d@x.org", "city": "stale %d", "points": 500}`, p.next, p.next))
+			p.unlogged(insert, key, p.next,
+				fmt.Sprintf(`{"username": "s", "email": "stale%d@x.org", "city": "stale %d", "points": 500}`, p.next, p.next))
 		}},
 		{kind: "extra", do: func(p *planting, key string) { p.unlogged("DELETE FROM cell WHERE row_key = UNHEX(?)", key) }},
 		{kind: "missing", bare: true, do: func(p *planting, key string) {
-			p.unlogged(insert, key, p.next, fmt.Sprintf(`{"username": "m", "email": "missing%d@x.org", "city": "missing %d", "points": 500}`, p.next, p.next))
+			p.unlogged(insert, key, p.next,
+				fmt.Sprintf(`{"username": "m", "email": "missing%d@x.org", "city": "missing %d", "points": 500}`, p.next, p.next))
 		}},
 	}
 }
@@ -101,8 +104,9 @@ func (p *planting) startWriting(seed uint64) (stop func() int) {
 			if r.IntN(6) == 0 {
 				_, err = db.ExecContext(ctx, "DELETE FROM cell WHERE row_key = UNHEX(?) ORDER BY ref_key DESC LIMIT 1", key)
 			} else {
-				err = p.write(db, key, time.Now().UnixNano(), fmt.Sprintf(`{"username": "w", "email": "%d@x.org", "city": "town %d", "points": %d}`,
-					r.IntN(plantedEntities), r.IntN(5), r.IntN(100)))
+				err = p.write(db, key, time.Now().UnixNano(),
+					fmt.Sprintf(`{"username": "w", "email": "%d@x.org", "city": "town %d", "points": %d}`,
+						r.IntN(plantedEntities), r.IntN(5), r.IntN(100)))
 			}
 			if err != nil && ctx.Err() == nil {
 				p.t.Errorf("the writer: %v", err)
@@ -219,7 +223,8 @@ func (p *planting) plantAndVerify(runs int) {
 			p.t.Logf("%d runs", run+1)
 		}
 	}
-	p.t.Logf("%s: %d runs, %d differences planted, found and repaired, %d changes written meanwhile", p.sink, runs, planted, wrote)
+	p.t.Logf("%s: %d runs, %d differences planted, found and repaired, %d changes written meanwhile",
+		p.sink, runs, planted, wrote)
 }
 
 // plantings are the sinks, each with its views.
@@ -377,7 +382,8 @@ func inElasticsearch(t *testing.T) *planting {
 	index := servertest.Name()
 	request := func(method, path, body string) func(*planting, string) {
 		return func(p *planting, key string) {
-			r, err := http.NewRequestWithContext(p.t.Context(), method, url+"/"+index+strings.ReplaceAll(path, "KEY", key), bytes.NewBufferString(body))
+			r, err := http.NewRequestWithContext(p.t.Context(), method, url+"/"+index+strings.ReplaceAll(path, "KEY", key),
+				bytes.NewBufferString(body))
 			if err != nil {
 				p.t.Fatal(err)
 			}

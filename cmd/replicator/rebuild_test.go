@@ -54,16 +54,19 @@ func (l *lab) rebuilt(users int) {
 func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(cellViews, slowly)
-	if r := l.run("rebuild", "user"); r.code != exitUsage || !strings.Contains(r.errors, `"user"`) || !strings.Contains(r.errors, "replicator.toml") {
+	if r := l.run("rebuild", "user"); r.code != exitUsage || !strings.Contains(r.errors, `"user"`) ||
+		!strings.Contains(r.errors, "replicator.toml") {
 		t.Errorf("a view that is not there: %+v", r)
 	}
 	p := l.fillLab(800)
 	c := server.Client{Address: l.listen}
-	if err := c.Rebuild(t.Context(), "user", server.Rebuild{}); !errors.Is(err, server.ErrUnknown) || !strings.Contains(err.Error(), `"user"`) {
+	if err := c.Rebuild(t.Context(), "user", server.Rebuild{}); !errors.Is(err, server.ErrUnknown) ||
+		!strings.Contains(err.Error(), `"user"`) {
 		t.Errorf("a view that is not there, over HTTP: %v", err)
 	}
 	first := l.rebuilding()
-	if r := l.run("rebuild", "--in-place", "users"); r.code != exitFailed || !strings.Contains(r.errors, "view users: it is being rebuilt already") {
+	if r := l.run("rebuild", "--in-place", "users"); r.code != exitFailed ||
+		!strings.Contains(r.errors, "view users: it is being rebuilt already") {
 		t.Errorf("another rebuild: %+v", r)
 	}
 	if r := l.run("rebuild", "users", "index_users_email"); r.code != exitDone { // the one follows, the other begins
@@ -89,7 +92,8 @@ func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
 			p := l.running() // connections that were open may keep the right
 			l.caughtUp()
 			r := l.run("rebuild", "users")
-			if r.code != exitFailed || !strings.Contains(r.errors, "view users") || !strings.Contains(r.errors, right) || !strings.Contains(r.errors, "rebuild --in-place") {
+			if r.code != exitFailed || !strings.Contains(r.errors, "view users") || !strings.Contains(r.errors, right) ||
+				!strings.Contains(r.errors, "rebuild --in-place") {
 				t.Errorf("exit status %d: %s", r.code, r.errors)
 			}
 			l.put("a", 1, `{"email": "a@x.org"}`)
@@ -113,7 +117,8 @@ func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
 			sink, from := servertest.Own(t, servers.MySQL), servertest.Own(t, servers.MySQL)
 			l := newLab(t, from)
 			l.sinkOn(sink)
-			l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, usersView, phoneView, slowly)
+			l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView,
+				usersView, phoneView, slowly)
 			p := l.fillLab(800)
 			at := l.connect(sink, l.database)
 			execAll(t, at, "DELETE FROM users LIMIT 100")
@@ -175,7 +180,8 @@ func TestDDLDuringARebuild(t *testing.T) {
 
 // The disk is full while the shadow is filled: the rebuild waits for room, and then goes on.
 func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
-	sink := servertest.Own(t, servers.MySQL, "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M:autoextend:max:48M")
+	sink := servertest.Own(t, servers.MySQL, "--innodb-file-per-table=0",
+		"--innodb-data-file-path=ibdata1:12M:autoextend:max:48M")
 	l := newLab(t, servertest.MySQL(t))
 	l.sinkOn(sink)
 	p := l.fillLab(4000)
@@ -285,7 +291,8 @@ fields = ["username"]
 `)
 	l.must("rebuild", "users")
 	l.expect("SELECT username FROM users", "a")
-	if r := l.run("rebuild", "user_away"); r.code != exitFailed || !strings.Contains(r.errors, "view user_away: sink away") {
+	if r := l.run("rebuild", "user_away"); r.code != exitFailed ||
+		!strings.Contains(r.errors, "view user_away: sink away") {
 		t.Errorf("of the sink that is away: exit status %d\n%s", r.code, r.errors)
 	}
 }
@@ -324,7 +331,8 @@ func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 	p := l.running()
 	l.caughtUp()
 	l.configure(strings.Replace(cellViews, "\n[views.users]\n", "\n[views.users]\nwhere = \"email == ''\"\n", 1))
-	if r := l.run("rebuild", "users"); r.code != exitFailed || !strings.Contains(r.errors, `view "users" as the file defines it`) {
+	if r := l.run("rebuild", "users"); r.code != exitFailed ||
+		!strings.Contains(r.errors, `view "users" as the file defines it`) {
 		t.Errorf("exit status %d\n%s", r.code, r.errors)
 	}
 	l.must("rebuild", "index_users_email") // which is as it was
@@ -354,7 +362,8 @@ fields = ["username"]
 `)
 	p := l.running()
 	l.caughtUp()
-	for _, mend := range [][]string{{"verify", "--repair"}, {"rebuild", "user"}, {"verify", "--repair"}, {"rebuild", "user"}, {"rebuild", "user"}} {
+	for _, mend := range [][]string{{"verify", "--repair"}, {"rebuild", "user"}, {"verify", "--repair"},
+		{"rebuild", "user"}, {"rebuild", "user"}} {
 		if n, err := rdb.Del(t.Context(), "user:"+keyText("a")).Result(); err != nil || n != 1 {
 			t.Fatal(n, err)
 		}
@@ -383,7 +392,8 @@ func TestAViewThatLosesItsShadowHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 		t.Errorf("exit status %d\n%s", code, r.Log())
 	}
 	eventually(t, func() error {
-		return as(l.status("index_users_email").State == "running" && l.status("users").State == "failed", "the one is done, the other failed")
+		return as(l.status("index_users_email").State == "running" && l.status("users").State == "failed",
+			"the one is done, the other failed")
 	})
 	l.expect("SELECT COUNT(*) FROM index_users_email WHERE email LIKE 'spoilt%'", "0")
 	l.expect("SELECT COUNT(*) FROM users", "400")

@@ -23,7 +23,8 @@ func TestARebuildKeepsWhatIsNotTheViews(t *testing.T) {
 		p := l.running()
 		l.caughtUp()
 		l.exec("INSERT INTO calls SELECT id FROM users",
-			"UPDATE users SET note = CONCAT('of ', username)", "UPDATE users SET email = 'spoilt'", "UPDATE index_users_email SET email = 'spoilt' WHERE email = 'b@x.org'")
+			"UPDATE users SET note = CONCAT('of ', username)", "UPDATE users SET email = 'spoilt'",
+			"UPDATE index_users_email SET email = 'spoilt' WHERE email = 'b@x.org'")
 		l.must("rebuild", "users", "index_users_email", "index_users_phone")
 		if strings.Contains(p.Log(), "table index_users_phone") {
 			t.Errorf("a view whose table is its own was not swapped:\n%s", p.Log())

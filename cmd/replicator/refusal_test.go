@@ -124,7 +124,8 @@ func newRefusals(t *testing.T) *lab {
 	}
 	l.env["POOR"], l.env["REDIS"] = l.dsn(l.server.Addr(), second), "redis://"+redis.Addr()+"/0"
 	l.env["ELASTIC"], l.env["INDEX"] = servertest.Elasticsearch(t), servertest.Name()
-	if err := os.WriteFile(filepath.Join(l.dir, "mapping.json"), []byte(`{"properties": {"email": {"type": "txet"}}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, "mapping.json"),
+		[]byte(`{"properties": {"email": {"type": "txet"}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l.configure(source, program, mainSink, emailView, refusedViews)
@@ -167,7 +168,8 @@ func TestCheckForetellsEveryViewThatARunRefuses(t *testing.T) {
 		}
 	}
 	p.stop()
-	if r := l.run("run", "--until-caught-up"); r.code != exitFailed || !strings.Contains(r.errors, "is missing in sink main") {
+	if r := l.run("run", "--until-caught-up"); r.code != exitFailed ||
+		!strings.Contains(r.errors, "is missing in sink main") {
 		t.Errorf("run until all have caught up: exit status %d\n%s", r.code, r.errors)
 	}
 }

@@ -99,10 +99,13 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 		why   []string
 	}{
 		{"a syntax error", []string{cellViews, "[views"}, []string{"replicator.toml"}},
-		{"an unknown key", []string{strings.Replace(cellViews, "fields", "feilds", 1)}, []string{"replicator.toml:", "feilds", "did you mean"}},
+		{"an unknown key", []string{strings.Replace(cellViews, "fields", "feilds", 1)},
+			[]string{"replicator.toml:", "feilds", "did you mean"}},
 		{"an expression that does not compile", []string{cellViews, `where = "phone >"`}, []string{"index_users_phone"}},
-		{"an address that is taken", []string{strings.Replace(cellViews, "${LISTEN}", "${TAKEN}", 1)}, []string{"address already in use"}},
-		{"a store that can't be opened", []string{strings.Replace(cellViews, `path = "state"`, `path = "replicator.toml"`, 1)}, []string{"replicator.toml"}},
+		{"an address that is taken", []string{strings.Replace(cellViews, "${LISTEN}", "${TAKEN}", 1)},
+			[]string{"address already in use"}},
+		{"a store that can't be opened", []string{strings.Replace(cellViews, `path = "state"`, `path = "replicator.toml"`,
+			1)}, []string{"replicator.toml"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l.t, p.lab.t = t, t
@@ -110,7 +113,8 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 			p.refuses(c.why...)
 			eventually(t, func() error {
 				_, text := l.get("/metrics")
-				return as(strings.Contains(text, "\nreplicator_config_last_reload_successful 0\n"), "metrics tell of the reload that failed")
+				return as(strings.Contains(text, "\nreplicator_config_last_reload_successful 0\n"),
+					"metrics tell of the reload that failed")
 			})
 			l.configure(cellViews)
 			l.put(string(rune('a'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
@@ -147,10 +151,12 @@ func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		l.failsWith("index_users_phone", "its definition changed", "`replicator rebuild index_users_phone`", "restore the definition")
+		l.failsWith("index_users_phone", "its definition changed", "`replicator rebuild index_users_phone`",
+			"restore the definition")
 		eventually(t, func() error {
 			code, text := l.get("/readyz")
-			return as(code == 503 && strings.Contains(text, "index_users_phone") && !strings.Contains(text, "index_users_email"), text)
+			return as(code == 503 && strings.Contains(text, "index_users_phone") &&
+				!strings.Contains(text, "index_users_email"), text)
 		})
 	}
 

@@ -91,7 +91,8 @@ func newResetLab(t *testing.T) *resetLab {
 }
 
 func (l *resetLab) start(at, more string) {
-	l.configure(strings.Replace(source, "[source]", "[source]\nstart = \""+at+"\"", 1), strings.ReplaceAll(resetViews, "sum = \"$n\"\n", "sum = \"$n\"\n"+more))
+	l.configure(strings.Replace(source, "[source]", "[source]\nstart = \""+at+"\"", 1),
+		strings.ReplaceAll(resetViews, "sum = \"$n\"\n", "sum = \"$n\"\n"+more))
 }
 
 // seen is what readers of each sink see.
@@ -197,7 +198,8 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 	l.start("earliest", "")
 	l.must("run", "--until-caught-up")
 	want, err := l.seen()
-	if err != nil || want["a document"] != "40  1 " || want["a hash in Redis"] != "40  1 " || want["a counter in Redis"] != "40 1 " || want["a counter in MySQL"] != "[a 40 b 1]" {
+	if err != nil || want["a document"] != "40  1 " || want["a hash in Redis"] != "40  1 " ||
+		want["a counter in Redis"] != "40 1 " || want["a counter in MySQL"] != "[a 40 b 1]" {
 		t.Fatalf("before: %q, %v", want, err)
 	}
 	for _, start := range []string{"earliest", "snapshot", "latest"} {
@@ -225,7 +227,8 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 	// What follows is newer than all that is known.
 	l.exec("UPDATE account SET n = 7 WHERE id = 1", "DELETE FROM account WHERE id = 3")
 	l.must("run", "--until-caught-up")
-	if got, err := l.seen(); err != nil || got["a document"] != "7   " || got["a hash in Redis"] != "7   " || got["a counter in MySQL"] != "[a 7]" {
+	if got, err := l.seen(); err != nil || got["a document"] != "7   " || got["a hash in Redis"] != "7   " ||
+		got["a counter in MySQL"] != "[a 7]" {
 		t.Errorf("afterwards: %q, %v", got, err)
 	}
 
@@ -238,7 +241,8 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 	l.start("snapshot", "")
 	l.must("checkpoint", "reset", "--yes")
 	l.must("run", "--until-caught-up")
-	if got, err := l.seen(); err != nil || got["a document"] != "  9 " || got["a hash in Redis"] != "  9 " || got["a counter in MySQL"] != "[b 9]" {
+	if got, err := l.seen(); err != nil || got["a document"] != "  9 " || got["a hash in Redis"] != "  9 " ||
+		got["a counter in MySQL"] != "[b 9]" {
 		t.Errorf("after a fill: %q, %v", got, err)
 	}
 

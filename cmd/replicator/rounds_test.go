@@ -40,21 +40,30 @@ func TestRunVerifiesTheViewsAgainAndAgain(t *testing.T) {
 		l.configure(cellViews, "[verify]\nevery = \"1s\"\n")
 		p := l.running()
 		l.caughtUp()
-		l.finds("users", "nothing", func(v *replicator.Verification) bool { return v.Checked == 4 && v.Error == "" && !v.Wrong() })
+		l.finds("users", "nothing", func(v *replicator.Verification) bool {
+			return v.Checked == 4 &&
+				v.Error == "" && !v.Wrong()
+		})
 
 		l.exec("DELETE FROM users WHERE username = 'a'", "UPDATE users SET email = 'planted' WHERE username = 'b'",
 			"INSERT INTO index_users_email VALUES ('planted', REPEAT('z', 16))")
-		l.finds("users", "a missing and a stale row", func(v *replicator.Verification) bool { return v.Missing == 1 && v.Stale == 1 && v.Extra == 0 })
-		l.finds("index_users_email", "an extra entry", func(v *replicator.Verification) bool { return v.Missing+v.Stale == 0 && v.Extra == 1 })
+		l.finds("users", "a missing and a stale row", func(v *replicator.Verification) bool {
+			return v.Missing == 1 &&
+				v.Stale == 1 && v.Extra == 0
+		})
+		l.finds("index_users_email", "an extra entry",
+			func(v *replicator.Verification) bool { return v.Missing+v.Stale == 0 && v.Extra == 1 })
 		l.finds("index_users_phone", "nothing", func(v *replicator.Verification) bool { return v.Checked == 4 && !v.Wrong() })
-		if text := l.must("status"); !strings.Contains(text, "2 differ, ") || !strings.Contains(text, "VERIFIED") && !strings.Contains(text, "verified") {
+		if text := l.must("status"); !strings.Contains(text, "2 differ, ") || !strings.Contains(text, "VERIFIED") &&
+			!strings.Contains(text, "verified") {
 			t.Errorf("status:\n%s", text)
 		}
 		if _, text := l.get("/"); !strings.Contains(text, "2 differ, ") {
 			t.Errorf("the status page:\n%s", text)
 		}
 		_, metrics := l.get("/metrics")
-		for _, name := range []string{`verify_differences_total{kind="missing",view="users"}`, `verify_differences_total{kind="stale",view="users"}`,
+		for _, name := range []string{`verify_differences_total{kind="missing",view="users"}`,
+			`verify_differences_total{kind="stale",view="users"}`,
 			`verify_differences_total{kind="extra",view="index_users_email"}`, `verify_cells_total{view="users"}`,
 			`verify_last_completed_timestamp_seconds{view="users"}`} {
 			if !strings.Contains(metrics, "\nreplicator_"+name+" ") || strings.Contains(metrics, "\nreplicator_"+name+" 0\n") {
@@ -70,7 +79,8 @@ func TestRunVerifiesTheViewsAgainAndAgain(t *testing.T) {
 		p.reread(2)
 		l.finds("users", "what it repairs", func(v *replicator.Verification) bool { return v.Repaired == 2 && !v.Wrong() })
 		l.finds("users", "nothing left", func(v *replicator.Verification) bool { return v.Missing+v.Stale+v.Extra == 0 })
-		l.finds("index_users_email", "nothing left", func(v *replicator.Verification) bool { return v.Missing+v.Stale+v.Extra == 0 })
+		l.finds("index_users_email", "nothing left",
+			func(v *replicator.Verification) bool { return v.Missing+v.Stale+v.Extra == 0 })
 		l.expect("SELECT username, email FROM users ORDER BY 1", "a a@x.org", "b b@x.org", "c c@x.org", "d d@x.org")
 		l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c", "d@x.org d")
 		if _, metrics := l.get("/metrics"); !strings.Contains(metrics, `replicator_verify_repaired_total{view="users"} 2`) {

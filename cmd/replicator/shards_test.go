@@ -86,7 +86,8 @@ func (l *shardedLab) configureShards(n int, views string, more ...string) {
 func (l *shardedLab) users(version int64) {
 	l.t.Helper()
 	for _, key := range userKeys {
-		l.put(key, version, fmt.Sprintf(`{"username": "%s", "email": "%s%d@x.org", "phone": %d, "domain": "d%d"}`, key, key, version, version, version%2))
+		l.put(key, version, fmt.Sprintf(`{"username": "%s", "email": "%s%d@x.org", "phone": %d, "domain": "d%d"}`, key, key,
+			version, version, version%2))
 	}
 }
 
@@ -97,7 +98,8 @@ func (l *shardedLab) right(n int, version int64) {
 	l.t.Helper()
 	var emails, users, counts []string
 	for i, db := range l.dbs[:n] {
-		emails = append(emails, rowsOf(l.t, db, fmt.Sprintf("SELECT email FROM index_users_email WHERE CRC32(email) %% %d = %d", n, i))...)
+		emails = append(emails,
+			rowsOf(l.t, db, fmt.Sprintf("SELECT email FROM index_users_email WHERE CRC32(email) %% %d = %d", n, i))...)
 		last := "ORD(RIGHT(id, 1))" // a key is 15 zero bytes and a letter
 		users = append(users, rowsOf(l.t, db, fmt.Sprintf("SELECT email FROM users WHERE %s %% %d = %d", last, n, i))...)
 		stray := rowsOf(l.t, db, fmt.Sprintf("SELECT email FROM index_users_email WHERE CRC32(email) %% %d <> %d "+
@@ -105,7 +107,8 @@ func (l *shardedLab) right(n int, version int64) {
 		if len(stray) > 0 {
 			l.t.Errorf("shard %d holds what belongs elsewhere: %v", i, stray)
 		}
-		counts = append(counts, rowsOf(l.t, db, fmt.Sprintf("SELECT domain, cnt FROM domain_count WHERE CRC32(domain) %% %d = %d", n, i))...)
+		counts = append(counts,
+			rowsOf(l.t, db, fmt.Sprintf("SELECT domain, cnt FROM domain_count WHERE CRC32(domain) %% %d = %d", n, i))...)
 	}
 	var want []string
 	for _, key := range userKeys {
@@ -128,7 +131,8 @@ func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newShardedLab(t, s)
 		r := l.run("check")
-		if r.code != 1 || !strings.Contains(r.out, "fail  view users, shard s2: ") || !strings.Contains(r.out, "fail  view index_users_phone, shard s0: ") ||
+		if r.code != 1 || !strings.Contains(r.out, "fail  view users, shard s2: ") ||
+			!strings.Contains(r.out, "fail  view index_users_phone, shard s0: ") ||
 			strings.Contains(r.out, "index_users_phone, shard s1") {
 			t.Errorf("check of shards without tables: exit status %d\n%s", r.code, r.out)
 		}
@@ -156,12 +160,15 @@ func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 		l.must("verify")
 
 		// What was changed by hand is found in any shard, and put right.
-		stray := "INSERT INTO index_users_email (email, row_key) VALUES ('x@x.org', 0x" + keyText("a") + "), ('y@x.org', 0x" + keyText("z") + ")"
-		execAll(t, l.dbs[2], stray, "INSERT IGNORE INTO users (id, email) VALUES (0x"+keyText("a")+", 'a3@x.org'), (0x"+keyText("b")+", 'b3@x.org'), (0x"+keyText("c")+", 'c3@x.org')")
+		stray := "INSERT INTO index_users_email (email, row_key) VALUES ('x@x.org', 0x" + keyText("a") +
+			"), ('y@x.org', 0x" + keyText("z") + ")"
+		execAll(t, l.dbs[2], stray,
+			"INSERT IGNORE INTO users (id, email) VALUES (0x"+keyText("a")+", 'a3@x.org'), (0x"+keyText("b")+", 'b3@x.org'), (0x"+keyText("c")+", 'c3@x.org')")
 		for _, db := range l.dbs {
 			execAll(t, db, "DELETE FROM index_users_email WHERE email = 'd3@x.org'")
 		}
-		for view, want := range map[string][3]int64{"index_users_email": {1, 1, 1}, "users": {0, 2, 0}} { // a, b and c belong to shards 1, 2 and 0
+		// a, b and c belong to shards 1, 2 and 0
+		for view, want := range map[string][3]int64{"index_users_email": {1, 1, 1}, "users": {0, 2, 0}} {
 			r := l.run("verify", "--json", view)
 			found := jsonLines[struct{ Missing, Stale, Extra int64 }](t, r.out)
 			if r.code != 3 || len(found) != 1 || [3]int64{found[0].Missing, found[0].Stale, found[0].Extra} != want {
@@ -213,7 +220,9 @@ func TestAShardedSinkIsRebuiltInPlaceAlsoForAnotherNumberOfShards(t *testing.T) 
 
 		// With fewer shards, and with more again, entries are elsewhere.
 		l.configureShards(2, shardedViews)
-		if r := l.run("run", "--until-caught-up"); r.code != exitFailed || !strings.Contains(r.errors, "index_users_email: its definition changed") || strings.Contains(r.errors, "view index_users_phone") {
+		if r := l.run("run", "--until-caught-up"); r.code != exitFailed ||
+			!strings.Contains(r.errors, "index_users_email: its definition changed") ||
+			strings.Contains(r.errors, "view index_users_phone") {
 			t.Errorf("with another number of shards: exit status %d, %s", r.code, r.errors)
 		}
 		l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("l"))

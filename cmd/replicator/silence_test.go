@@ -28,7 +28,8 @@ func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 		l := newLab(t, s)
 		link := servertest.NewLink(t, s.Addr())
 		l.env["SINK"] = l.dsn(link.Address(), l.database)
-		l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout, emailView, usersView, phoneView)
+		l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout,
+			emailView, usersView, phoneView)
 		l.put("a", 1, `{"email": "a@x.org"}`)
 		p := l.running()
 		l.caughtUp()
@@ -123,7 +124,8 @@ func (l *lab) lagGrows(view string) {
 		}
 		return nil
 	})
-	if _, text := l.get("/metrics"); !strings.Contains(text, `replicator_view_lag_seconds{`) || !strings.Contains(text, `view="`+view+`"`) {
+	if _, text := l.get("/metrics"); !strings.Contains(text, `replicator_view_lag_seconds{`) ||
+		!strings.Contains(text, `view="`+view+`"`) {
 		l.t.Errorf("metrics show no lag of %s", view)
 	}
 }
@@ -150,7 +152,8 @@ fields = ["email"]
 // not waited for one after the other.
 func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 	t.Parallel()
-	for name, sink := range map[string]func(t *testing.T, l *lab) (link *servertest.Link, view string, emails func() []string){
+	for name, sink := range map[string]func(t *testing.T, l *lab) (link *servertest.Link, view string,
+		emails func() []string){
 		"redis": func(t *testing.T, l *lab) (*servertest.Link, string, func() []string) {
 			s := servertest.Own(t, servers.Redis7)
 			link := servertest.NewLink(t, s.Addr())
@@ -171,7 +174,8 @@ func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 			link := servertest.NewLink(t, strings.TrimPrefix(url, "http://"))
 			index := servertest.Name()
 			l.env["ELASTIC"], l.env["INDEX"] = "http://"+link.Address(), index
-			l.configure(source, program, "[sinks.search]\ntype = \"elastic\"\naddresses = [\"${ELASTIC}\"]\n", sinkTimeout, searchView)
+			l.configure(source, program, "[sinks.search]\ntype = \"elastic\"\naddresses = [\"${ELASTIC}\"]\n",
+				sinkTimeout, searchView)
 			return link, "user_search", func() []string { return documents(t, url, index) }
 		},
 		"mysql": func(t *testing.T, l *lab) (*servertest.Link, string, func() []string) {
@@ -258,7 +262,8 @@ func TestVerifyRepairOverALinkThatGoesSilentEnds(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
 	link := servertest.NewLink(t, l.server.Addr())
 	l.env["SINK"] = l.dsn(link.Address(), l.database)
-	l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout, emailView, usersView, phoneView)
+	l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout,
+		emailView, usersView, phoneView)
 	for i := range 26 {
 		l.put(string(rune('a'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
 	}

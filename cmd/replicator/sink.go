@@ -41,7 +41,8 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 
 // sourceColumns asks a shard of the source (the first if none is named: they are alike) for the columns of a table, for
 // the targets that have to tell apart what these do. It connects when it is asked.
-func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source, table string) ([]config.Column, error) {
+func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source,
+	table string) ([]config.Column, error) {
 	return func(ctx context.Context, source, table string) ([]config.Column, error) {
 		shard := cfg.Source.Shards[0]
 		if i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == source }); i >= 0 {

@@ -35,7 +35,8 @@ func TestASinkThatIsDownDelaysNoOtherAndLosesNothing(t *testing.T) {
 		l := newLab(t, servertest.Shared(t, kind))
 		l.sinkOn(down)
 		l.env["OTHER"] = l.env["DSN"]
-		l.configure(cellViews[:strings.Index(cellViews, mainSink)], strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, usersView, phoneView, otherSink)
+		l.configure(cellViews[:strings.Index(cellViews, mainSink)], strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"),
+			emailView, usersView, phoneView, otherSink)
 		p := l.running()
 		l.put("a", 1, `{"email": "a@x.org"}`)
 		l.caughtUp()
@@ -54,7 +55,8 @@ func TestASinkThatIsDownDelaysNoOtherAndLosesNothing(t *testing.T) {
 		if st := l.status("other_email"); st.State != "running" {
 			t.Errorf("the other sink's view is %s", st.State)
 		}
-		if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "users") || strings.Contains(text, "other_email") {
+		if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "users") ||
+			strings.Contains(text, "other_email") {
 			t.Errorf("/readyz: %d %s", code, text)
 		}
 		if err := down.Restart(t.Context()); err != nil {
@@ -92,7 +94,8 @@ func TestASinkThatLostWhatWasApplied(t *testing.T) {
 				}
 				l.reaches("users", "running")
 				l.caughtUp()
-				if got := rowsOf(t, l.connect(sink, l.database+"_s"), "SELECT email FROM users ORDER BY 1"); !slices.Equal(got, []string{"a@x.org", "b@x.org"}) {
+				if got := rowsOf(t, l.connect(sink, l.database+"_s"), "SELECT email FROM users ORDER BY 1"); !slices.Equal(got,
+					[]string{"a@x.org", "b@x.org"}) {
 					t.Errorf("the sink holds %v", got)
 				}
 				p.stop()
@@ -146,7 +149,8 @@ func TestRightsAndTablesThatTheSinkLacks(t *testing.T) {
 		l.sinkOn2(s, "")
 		writer := l.database + "_w@'%'"
 		root := l.connect(s, "")
-		execAll(t, root, "REVOKE ALL PRIVILEGES ON "+l.database+"_s.* FROM "+writer, "GRANT SELECT ON "+l.database+"_s.* TO "+writer)
+		execAll(t, root, "REVOKE ALL PRIVILEGES ON "+l.database+"_s.* FROM "+writer,
+			"GRANT SELECT ON "+l.database+"_s.* TO "+writer)
 		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "GRANT CREATE") {
 			t.Errorf("check: exit status %d\n%s", r.code, r.out)
 		}
@@ -157,7 +161,8 @@ func TestRightsAndTablesThatTheSinkLacks(t *testing.T) {
 		execAll(t, root, "GRANT ALL ON "+l.database+"_s.* TO "+writer)
 		db := l.connect(s, l.database+"_s")
 		execAll(t, db, "ALTER TABLE users DROP COLUMN phone")
-		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "fail  view users") || !strings.Contains(r.out, "phone") {
+		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "fail  view users") ||
+			!strings.Contains(r.out, "phone") {
 			t.Errorf("check: exit status %d\n%s", r.code, r.out)
 		}
 		p = l.running()

@@ -23,12 +23,17 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 	}{
 		{"TRUNCATE", []string{"TRUNCATE cell"}, "truncated", nil, nil},
 		{"DROP TABLE", []string{"DROP TABLE cell"}, "dropped", nil, []string{cellTable}},
-		{"RENAME TABLE", []string{"RENAME TABLE cell TO moved"}, "renamed", []string{"a@x.org a"}, []string{"RENAME TABLE moved TO cell"}},
-		{"STATEMENT format", []string{"SET SESSION binlog_format = 'STATEMENT'", insert}, "binlog_format", []string{"a@x.org a", "z@x.org z"}, nil},
-		{"MINIMAL image", []string{"SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE cell SET body = '{\"email\": \"m@x.org\"}'"}, "binlog_row_image", []string{"m@x.org a"}, nil},
-		{"role column dropped", []string{"ALTER TABLE cell DROP COLUMN body", "INSERT INTO cell (row_key, column_name, ref_key) VALUES (REPEAT('z', 16), 'users', 1)"}, "body",
+		{"RENAME TABLE", []string{"RENAME TABLE cell TO moved"}, "renamed", []string{"a@x.org a"},
+			[]string{"RENAME TABLE moved TO cell"}},
+		{"STATEMENT format", []string{"SET SESSION binlog_format = 'STATEMENT'", insert}, "binlog_format",
+			[]string{"a@x.org a", "z@x.org z"}, nil},
+		{"MINIMAL image", []string{"SET SESSION binlog_row_image = 'MINIMAL'",
+			"UPDATE cell SET body = '{\"email\": \"m@x.org\"}'"}, "binlog_row_image", []string{"m@x.org a"}, nil},
+		{"role column dropped", []string{"ALTER TABLE cell DROP COLUMN body",
+			"INSERT INTO cell (row_key, column_name, ref_key) VALUES (REPEAT('z', 16), 'users', 1)"}, "body",
 			nil, []string{"ALTER TABLE cell ADD COLUMN body LONGBLOB", "DELETE FROM cell"}},
-		{"role column renamed", []string{"ALTER TABLE cell RENAME COLUMN ref_key TO version", "UPDATE cell SET version = 9"}, "ref_key",
+		{"role column renamed", []string{"ALTER TABLE cell RENAME COLUMN ref_key TO version",
+			"UPDATE cell SET version = 9"}, "ref_key",
 			[]string{"a@x.org a"}, []string{"ALTER TABLE cell RENAME COLUMN version TO ref_key"}},
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -126,7 +131,8 @@ func TestSettingsOfTheSourceThatAreNotAsNeeded(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		l := newLab(t, servertest.Own(t, kind, "--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL"))
 		r := l.run("check")
-		if r.code != 1 || !strings.Contains(r.out, "fail  binlog_format: STATEMENT") || !strings.Contains(r.out, "fail  binlog_row_image: MINIMAL") ||
+		if r.code != 1 || !strings.Contains(r.out, "fail  binlog_format: STATEMENT") ||
+			!strings.Contains(r.out, "fail  binlog_row_image: MINIMAL") ||
 			!strings.Contains(r.out, "SET GLOBAL binlog_format = ROW") {
 			t.Errorf("check: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
@@ -255,7 +261,8 @@ func TestAReplacedServer(t *testing.T) {
 		l.env["DSN"] = l.dsn(other.Addr(), l.database)
 		l.running()
 		// That it is another server, or that its table has another collation, whichever is seen first.
-		if st := l.failsWith("users"); !strings.Contains(st.Error, "checkpoint reset") && !strings.Contains(st.Error, "replicator rebuild") {
+		if st := l.failsWith("users"); !strings.Contains(st.Error, "checkpoint reset") &&
+			!strings.Contains(st.Error, "replicator rebuild") {
 			t.Errorf("the error doesn't say what to do: %s", st.Error)
 		}
 		if got := rowsOf(t, l.connect(sink, l.database), "SELECT email FROM users"); len(got) != 1 || got[0] != "a@x.org" {
@@ -290,7 +297,8 @@ func TestAReplacedServerWithoutGTIDs(t *testing.T) {
 	l.must("checkpoint", "set", "--pos", l.position(), "--yes")
 	l.put("b", 1, `{"email": "b@x.org"}`)
 	l.must("run", "--until-caught-up")
-	if got := rowsOf(t, l.connect(servertest.MySQL(t), l.database), "SELECT email FROM users ORDER BY 1"); strings.Join(got, " ") != "a@x.org b@x.org" {
+	if got := rowsOf(t, l.connect(servertest.MySQL(t), l.database),
+		"SELECT email FROM users ORDER BY 1"); strings.Join(got, " ") != "a@x.org b@x.org" {
 		t.Errorf("the view holds %v", got)
 	}
 }

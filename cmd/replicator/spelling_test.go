@@ -51,11 +51,13 @@ types = { tag = "VARCHAR(50)", cnt = "BIGINT" }
 `
 
 // spellings are those of each of several keys.
-var spellings = [][]string{{"abc", "ABC", "Abc ", "äbc"}, {"zz", "ZZ"}, {"かな", "カナ"}, {"straße", "STRASSE"}, {"7", "7 "}}
+var spellings = [][]string{{"abc", "ABC", "Abc ", "äbc"}, {"zz", "ZZ"}, {"かな", "カナ"},
+	{"straße", "STRASSE"}, {"7", "7 "}}
 
 // note is the INSERT of a version.
 func note(key string, version int64) string {
-	return fmt.Sprintf(`INSERT INTO notes(k, c, v, body) VALUES ('%s', 'base', %d, '{"tag": "t%d"}')`, key, version, version%3)
+	return fmt.Sprintf(`INSERT INTO notes(k, c, v, body) VALUES ('%s', 'base', %d, '{"tag": "t%d"}')`,
+		key, version, version%3)
 }
 
 func (l *lab) expectNotes() {
@@ -65,7 +67,8 @@ func (l *lab) expectNotes() {
 	want := l.rows("SELECT a.k, " + tag + newest + " ORDER BY BINARY a.k")
 	l.expect("SELECT k, tag FROM note ORDER BY BINARY k", want...)
 	l.expect("SELECT k, tag FROM note_by_tag ORDER BY BINARY k", want...)
-	l.expect("SELECT tag, cnt FROM note_tags ORDER BY tag", l.rows("SELECT "+tag+" t, COUNT(*)"+newest+" GROUP BY t ORDER BY t")...)
+	l.expect("SELECT tag, cnt FROM note_tags ORDER BY tag",
+		l.rows("SELECT "+tag+" t, COUNT(*)"+newest+" GROUP BY t ORDER BY t")...)
 }
 
 // What the source takes for one key is one cell, whose newest version of all spellings counts, and is shown as it is
@@ -90,13 +93,15 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 			t.Errorf("check says nothing of spellings:\n%s", out)
 		}
 		for _, e := range jsonLines[service.Explanation](t, l.must("explain", "note", "ABC", "--json")) {
-			if shown := e.Key == "Abc "; e.Exists != shown || e.Holds != service.AsExpected || !shown && !strings.Contains(e.Why, "takes the key for Abc ") {
+			if shown := e.Key == "Abc "; e.Exists != shown || e.Holds != service.AsExpected || !shown &&
+				!strings.Contains(e.Why, "takes the key for Abc ") {
 				t.Errorf("explain: %+v", e)
 			}
 		}
 
 		for _, step := range []string{
-			note("ABC", 1000), note("abc", 900), note("abc", 1100), "DELETE FROM notes WHERE v = 1100", "DELETE FROM notes WHERE v = 1",
+			note("ABC", 1000), note("abc", 900), note("abc",
+				1100), "DELETE FROM notes WHERE v = 1100", "DELETE FROM notes WHERE v = 1",
 			"UPDATE notes SET k = 'aBc' WHERE v = 1000", "DELETE FROM notes WHERE BINARY k = 'aBc'",
 			"DELETE FROM notes WHERE k = 'zz'", note("zZ", 5), note("ZZ", 4),
 			`INSERT INTO notes(k, c, v, body) VALUES ('New', 'base', 1, '{"tag": "a"}'), ('nEW', 'base', 3, '{"tag": "b"}'), ('new', 'base', 2, '{"tag": "c"}')`,
@@ -136,8 +141,10 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 func TestViewsThatWouldMergeCellsOfTwoSpellingsAreRefused(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
-		l.exec(notesTable, note("abc", 1), note("other", 1), "INSERT INTO notes(k, c, v, body) VALUES ('abc', 'more', 1, '{\"size\": 1}')")
-		merged := strings.NewReplacer("[views.note]", "[views.merged]", `"notes.base"`, `["notes.base", "notes.more"]`, `["tag"]`, `["tag", "size"]`, "types = {", `types = { size = "INT",`)
+		l.exec(notesTable, note("abc", 1), note("other", 1),
+			"INSERT INTO notes(k, c, v, body) VALUES ('abc', 'more', 1, '{\"size\": 1}')")
+		merged := strings.NewReplacer("[views.note]", "[views.merged]", `"notes.base"`, `["notes.base", "notes.more"]`,
+			`["tag"]`, `["tag", "size"]`, "types = {", `types = { size = "INT",`)
 		view, _, _ := strings.Cut(noteViews[strings.Index(noteViews, "[views.note]"):], "[views.note_by_tag]")
 		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, noteViews, merged.Replace(view))
 		p := l.running()
@@ -162,7 +169,8 @@ func (l *lab) respell(writer int) {
 	random := rand.New(rand.NewPCG(uint64(writer), 1))
 	for i := range 150 {
 		of := spellings[random.IntN(len(spellings))]
-		statement := strings.Replace(note(of[random.IntN(len(of))], int64(2000+random.IntN(400)*10+writer)), "INSERT", "INSERT IGNORE", 1)
+		statement := strings.Replace(note(of[random.IntN(len(of))], int64(2000+random.IntN(400)*10+writer)),
+			"INSERT", "INSERT IGNORE", 1)
 		if i%3 == 2 {
 			statement = fmt.Sprintf("DELETE FROM notes WHERE k = '%s' ORDER BY v DESC LIMIT %d", of[0], random.IntN(4))
 		}

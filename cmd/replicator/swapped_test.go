@@ -93,7 +93,8 @@ func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 	l.caughtUp()
 	at := l.position()
 	eventually(t, func() error { // the checkpoint is behind the swap
-		return as(strings.Contains(l.must("checkpoint", "show", "--json"), strings.ReplaceAll(at, "\n", "")), "the checkpoint reaches "+at)
+		return as(strings.Contains(l.must("checkpoint", "show", "--json"), strings.ReplaceAll(at, "\n", "")),
+			"the checkpoint reaches "+at)
 	})
 	p.kill()
 	if strings.Contains(p.Log(), compared) {
@@ -117,7 +118,8 @@ func TestOnSwapSaysWhatBecomesOfTheViews(t *testing.T) {
 		}{{"stop", "rebuild", true}, {"rebuild", "stop", false}} {
 			t.Run(c.onSwap, func(t *testing.T) {
 				l := newLab(t, s)
-				l.configure(strings.Replace(cellViews, "[source]", "[source]\non_swap = \""+c.onSwap+"\"\non_lost = \""+c.onLost+"\"", 1))
+				l.configure(strings.Replace(cellViews, "[source]",
+					"[source]\non_swap = \""+c.onSwap+"\"\non_lost = \""+c.onLost+"\"", 1))
 				l.put("a", 1, `{"email": "a@x.org"}`)
 				l.put("b", 1, `{"email": "b@x.org"}`)
 				p := l.running()
@@ -130,7 +132,8 @@ func TestOnSwapSaysWhatBecomesOfTheViews(t *testing.T) {
 					return
 				}
 				eventually(t, func() error {
-					return as(len(l.rows("SELECT email FROM index_users_email WHERE email = 'n@x.org'")) == 1, "the views are filled anew")
+					return as(len(l.rows("SELECT email FROM index_users_email WHERE email = 'n@x.org'")) == 1,
+						"the views are filled anew")
 				})
 				l.caughtUp()
 				l.expect(emails, "b2@x.org b", "n@x.org n")
@@ -146,7 +149,8 @@ func TestATableThatLacksARoleStopsTheViews(t *testing.T) {
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	p := l.running()
 	l.caughtUp()
-	l.exec("CREATE TABLE next LIKE cell", "ALTER TABLE next RENAME COLUMN body TO document", "RENAME TABLE cell TO old, next TO cell",
+	l.exec("CREATE TABLE next LIKE cell", "ALTER TABLE next RENAME COLUMN body TO document",
+		"RENAME TABLE cell TO old, next TO cell",
 		`INSERT INTO cell (row_key, column_name, ref_key, document) VALUES (REPEAT('k', 16), 'users', 1, '{"email": "k@x.org"}')`)
 	l.failsWith("users", "cell", "body")
 	l.expect(emails, "a@x.org a")

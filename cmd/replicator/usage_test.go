@@ -60,8 +60,10 @@ func TestMistakesInTheConfigurationNameFileLineAndKey(t *testing.T) {
 		{"unknown sink", `sink = "main"`, `sink = "mian"`, []string{"mian", "main"}},
 		{"unknown table", `from = "cell.users"`, `from = "sell.users"`, []string{"sell", "cell"}},
 		{"unset variable", "${LISTEN}", "${LISTNE}", []string{"LISTNE"}},
-		{"broken expression", "\n[views.users]\n", "\n[views.users]\nwhere = \"email ==\"\n", []string{"replicator.toml:31", "views.users.where"}},
-		{"broken field", `fields = ["email"]`, `fields = { email = "=lower(" }`, []string{"replicator.toml:28", "views.index_users_email.fields.email"}},
+		{"broken expression", "\n[views.users]\n", "\n[views.users]\nwhere = \"email ==\"\n",
+			[]string{"replicator.toml:31", "views.users.where"}},
+		{"broken field", `fields = ["email"]`, `fields = { email = "=lower(" }`,
+			[]string{"replicator.toml:28", "views.index_users_email.fields.email"}},
 		{"not TOML", "[http]", "[http", []string{"replicator.toml:"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

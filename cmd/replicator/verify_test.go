@@ -55,7 +55,8 @@ fields = ["username", "city"]
 		if n, err := rdb.Del(t.Context(), "person:"+keyText(string(key))).Result(); err != nil || n != 1 {
 			t.Fatal(n, err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url+"/"+index+"/_doc/"+keyText(string(key)), bytes.NewReader(nil))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete,
+			url+"/"+index+"/_doc/"+keyText(string(key)), bytes.NewReader(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,8 @@ fields = ["username", "city"]
 	if err := rdb.HSet(t.Context(), "person:"+keyText("c"), "username", "x", "city", "y").Err(); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string][]string{"people": {"a users missing", "b profile missing"}, "person": {"a users missing", "b profile missing", "c users stale"}}
+	want := map[string][]string{"people": {"a users missing", "b profile missing"},
+		"person": {"a users missing", "b profile missing", "c users stale"}}
 	for _, repair := range []bool{false, true} {
 		args := []string{"verify", "--json"}
 		if repair {
@@ -80,13 +82,15 @@ fields = ["username", "city"]
 				got = append(got, fmt.Sprintf("%c %s %s", 'a'+d.Key[len(d.Key)-1]-'1', d.Column, d.Kind))
 			}
 			slices.Sort(got)
-			if n := result.Missing + result.Stale + result.Extra; !slices.Equal(got, want[result.View]) || n != int64(len(got)) || repair && result.Repaired != n {
+			if n := result.Missing + result.Stale + result.Extra; !slices.Equal(got, want[result.View]) ||
+				n != int64(len(got)) || repair && result.Repaired != n {
 				t.Errorf("%v: %s: %+v", args, result.View, result)
 			}
 		}
 	}
 	l.must("verify")
-	if got, err := rdb.HGetAll(t.Context(), "person:"+keyText("a")).Result(); err != nil || got["username"] != "a" || got["city"] != "city of a" {
+	if got, err := rdb.HGetAll(t.Context(), "person:"+keyText("a")).Result(); err != nil || got["username"] != "a" ||
+		got["city"] != "city of a" {
 		t.Errorf("the hash of a holds %v (%v)", got, err)
 	}
 }
@@ -107,7 +111,8 @@ types = { city = "VARCHAR(50) NOT NULL", cnt = "BIGINT NOT NULL" }
 `, 1))
 	r := l.run("verify", "--json", "cities", "users")
 	found := jsonLines[verify.Result](t, r.out)
-	if r.code != exitFailed || !strings.Contains(r.errors, "cities") || len(found) != 1 || found[0].View != "users" || found[0].Missing != 1 {
+	if r.code != exitFailed || !strings.Contains(r.errors, "cities") || len(found) != 1 ||
+		found[0].View != "users" || found[0].Missing != 1 {
 		t.Errorf("exit status %d, %s%s", r.code, r.out, r.errors)
 	}
 }
@@ -118,7 +123,8 @@ func TestVerifyOfAViewOfEveryColumnOfATable(t *testing.T) {
 	l.exec(cellTable)
 	for _, key := range []string{"a", "b", "c"} {
 		l.put(key, 1, `{"username": "u"}`)
-		l.exec("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (0x" + keyText(key) + `, 'profile', 1, '{"city": "x"}')`)
+		l.exec("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (0x" + keyText(key) +
+			`, 'profile', 1, '{"city": "x"}')`)
 	}
 	l.configure(source, program, mainSink, `
 [views.everything]
@@ -133,9 +139,11 @@ types = { id = "BINARY(16) NOT NULL", username = "VARCHAR(50)", city = "VARCHAR(
 	p := l.running()
 	l.caughtUp()
 	l.must("verify")
-	damage := []string{"DELETE FROM everything WHERE id = 0x" + keyText("a"), "UPDATE everything SET city = 'y' WHERE id = 0x" + keyText("b"),
+	damage := []string{"DELETE FROM everything WHERE id = 0x" + keyText("a"),
+		"UPDATE everything SET city = 'y' WHERE id = 0x" + keyText("b"),
 		"INSERT INTO everything VALUES (0x" + keyText("g") + ", 'ghost', NULL)"}
-	for _, mend := range [][]string{{"verify", "--repair"}, {"rebuild", "--in-place", "everything"}, {"verify", "--repair"}} {
+	for _, mend := range [][]string{{"verify", "--repair"}, {"rebuild", "--in-place", "everything"},
+		{"verify", "--repair"}} {
 		l.exec(damage...)
 		r := jsonLines[verify.Result](t, l.run("verify", "--json").out)
 		if len(r) != 1 || r[0].Missing != 1 || r[0].Stale != 1 || r[0].Extra != 1 {
@@ -145,7 +153,8 @@ types = { id = "BINARY(16) NOT NULL", username = "VARCHAR(50)", city = "VARCHAR(
 		l.must("verify")
 		l.expect("SELECT username, city FROM everything", "u x", "u x", "u x")
 	}
-	if text := l.must("explain", "everything", keyText("a")); !strings.Contains(text, "cell.profile") || !strings.Contains(text, "cell.users") {
+	if text := l.must("explain", "everything", keyText("a")); !strings.Contains(text, "cell.profile") ||
+		!strings.Contains(text, "cell.users") {
 		t.Errorf("explain says\n%s", text)
 	}
 	p.stop()

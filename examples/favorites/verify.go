@@ -16,7 +16,8 @@ func Verify(ctx context.Context, db lab.MySQL, cache lab.Redis) (held int, diffe
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, view := range []string{"favorite_counter", "user_favorite", "ranking", "favorite_count", "favorited_by", "favorites_of"} {
+	for _, view := range []string{"favorite_counter", "user_favorite", "ranking", "favorite_count",
+		"favorited_by", "favorites_of"} {
 		held += len(got[view])
 		differences = append(differences, lab.Differences(view, want[view], got[view])...)
 	}
@@ -48,8 +49,9 @@ func expected(ctx context.Context, db lab.MySQL) (map[string]lab.Held, error) {
 		by["favorites:by:"+object+" "+user] = ""
 		of["favorites:of:"+user+" "+object] = ""
 	}
-	return map[string]lab.Held{"favorite_counter": counter, "user_favorite": lists, "ranking": ranking, "favorite_count": numbers,
-		"favorited_by": by, "favorites_of": of}, nil
+	return map[string]lab.Held{"favorite_counter": counter, "user_favorite": lists, "ranking": ranking,
+		"favorite_count": numbers,
+		"favorited_by":   by, "favorites_of": of}, nil
 }
 
 // stored asks the sinks for what each view holds.

@@ -63,13 +63,15 @@ func (w *Writer) change() (statement string, args []any) {
 		return "INSERT INTO favorite (object_id, user_id, cnt, timestamp) VALUES (?, ?, 1, NOW()) ON DUPLICATE KEY UPDATE cnt = cnt + 1, timestamp = NOW()",
 			[]any{object, user}
 	case n < 65: // a favorite that counts for nothing, and one that counts for much
-		return "REPLACE INTO favorite (object_id, user_id, cnt, timestamp) VALUES (?, ?, ?, NULL)", []any{object, user, w.rand.IntN(2) * 1_000_000}
+		return "REPLACE INTO favorite (object_id, user_id, cnt, timestamp) VALUES (?, ?, ?, NULL)", []any{object, user,
+			w.rand.IntN(2) * 1_000_000}
 	case n < 72:
 		return "UPDATE favorite SET cnt = cnt - 1 WHERE object_id = ? AND user_id = ? AND cnt > 0", []any{object, user}
 	case n < 88:
 		return "DELETE FROM favorite WHERE object_id = ? AND user_id = ?", []any{object, user}
 	case n < 94: // moved to another object, in another partition: the row's key changes
-		return "UPDATE IGNORE favorite SET object_id = ? WHERE object_id = ? AND user_id = ?", []any{1 + w.rand.IntN(w.objects), object, user}
+		return "UPDATE IGNORE favorite SET object_id = ? WHERE object_id = ? AND user_id = ?", []any{1 +
+			w.rand.IntN(w.objects), object, user}
 	case n < 97: // an object goes
 		if object == Hot {
 			object++

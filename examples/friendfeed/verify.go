@@ -15,7 +15,8 @@ import (
 
 // Verify compares every index table of every shard with what expected.py, run by python, makes of the entities. Nobody
 // may write meanwhile.
-func Verify(ctx context.Context, python string, source lab.MySQL, shards []lab.MySQL) (held int, differences []string, err error) {
+func Verify(ctx context.Context, python string, source lab.MySQL,
+	shards []lab.MySQL) (held int, differences []string, err error) {
 	want, err := expected(ctx, python, source, len(shards))
 	if err != nil {
 		return 0, nil, err

@@ -55,7 +55,8 @@ type cell struct {
 
 // newest reads the newest body of each cell, by entity.
 func newest(ctx context.Context, db Querier) (map[string][]cell, error) {
-	rows, err := db.QueryContext(ctx, "SELECT row_key, column_name, body FROM cell ORDER BY row_key, column_name, ref_key DESC")
+	rows, err := db.QueryContext(ctx,
+		"SELECT row_key, column_name, body FROM cell ORDER BY row_key, column_name, ref_key DESC")
 	if err != nil {
 		return nil, err
 	}

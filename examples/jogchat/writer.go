@@ -76,13 +76,18 @@ func (w *Writer) change(ctx context.Context, tx *sql.Tx) error {
 	case n < 14: // late: an older version arrives after a newer one
 		return w.put(ctx, tx, e, 1+w.rand.Int64N(1e9))
 	case n < 16: // archival
-		return w.delete(ctx, tx, e, "ref_key < (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:], e.kind)
+		return w.delete(ctx, tx, e,
+			"ref_key < (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
+			e.kind)
 	case n < 18: // the newest is taken back: an older one counts again
-		return w.delete(ctx, tx, e, "ref_key = (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:], e.kind)
+		return w.delete(ctx, tx, e,
+			"ref_key = (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
+			e.kind)
 	case n == 18: // gone
 		return w.delete(ctx, tx, e, "TRUE")
 	default: // an update in place
-		_, err := tx.ExecContext(ctx, "UPDATE cell SET body = ? WHERE row_key = ? AND column_name = ? ORDER BY ref_key DESC LIMIT 1",
+		_, err := tx.ExecContext(ctx,
+			"UPDATE cell SET body = ? WHERE row_key = ? AND column_name = ? ORDER BY ref_key DESC LIMIT 1",
 			w.body(e), e.key[:], e.kind)
 		return err
 	}
@@ -109,7 +114,8 @@ func (w *Writer) put(ctx context.Context, tx *sql.Tx, e *entity, late int64) err
 }
 
 func (w *Writer) delete(ctx context.Context, tx *sql.Tx, e *entity, where string, args ...any) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM cell WHERE row_key = ? AND column_name = ? AND "+where, append([]any{e.key[:], e.kind}, args...)...)
+	_, err := tx.ExecContext(ctx, "DELETE FROM cell WHERE row_key = ? AND column_name = ? AND "+where,
+		append([]any{e.key[:], e.kind}, args...)...)
 	return err
 }
 

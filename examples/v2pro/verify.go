@@ -81,13 +81,15 @@ func (a *account) text(name string) string {
 // expected is what each view should hold.
 func expected(accounts []account) map[string]lab.Held {
 	want := map[string]lab.Held{}
-	for _, view := range []string{"account_state", "index_account_owner", "account_hash", "account_json", "accounts_by_status", "accounts_by_tag",
+	for _, view := range []string{"account_state", "index_account_owner", "account_hash", "account_json",
+		"accounts_by_status", "accounts_by_tag",
 		"level_ranking", "account_search"} {
 		want[view] = lab.Held{}
 	}
 	money, points := sums{}, sums{}
 	for _, a := range accounts {
-		want["account_state"][a.id] = strings.Join([]string{a.version, a.text("owner"), a.text("email"), a.text("currency"), a.text("status"),
+		want["account_state"][a.id] = strings.Join([]string{a.version, a.text("owner"), a.text("email"),
+			a.text("currency"), a.text("status"),
 			a.text("balance"), a.text("points")}, " | ")
 		if a.state["owner"] != nil {
 			want["index_account_owner"][a.id] = a.text("owner")

@@ -93,8 +93,9 @@ func (a *Application) append(ctx context.Context, id string, n int) error {
 		rows = append(rows, "(?, ?, ?, 'change', '{}', '{\"ok\": true}', "+expression+")")
 		args = append(append(args, id, version, fmt.Sprintf("%d-%d", a.name, a.rand.Uint64())), values...)
 	}
-	_, err = a.db.ExecContext(ctx, "INSERT INTO account (entity_id, version, command_id, command_name, request, response, state) VALUES "+
-		strings.Join(rows, ", "), args...)
+	_, err = a.db.ExecContext(ctx,
+		"INSERT INTO account (entity_id, version, command_id, command_name, request, response, state) VALUES "+
+			strings.Join(rows, ", "), args...)
 	return err
 }
 
@@ -102,7 +103,8 @@ func (a *Application) append(ctx context.Context, id string, n int) error {
 func (a *Application) load(ctx context.Context, id string) (map[string]any, int64, error) {
 	var text []byte
 	var version int64
-	err := a.db.QueryRowContext(ctx, "SELECT version, state FROM account WHERE entity_id = ? ORDER BY version DESC LIMIT 1", id).Scan(&version, &text)
+	err := a.db.QueryRowContext(ctx,
+		"SELECT version, state FROM account WHERE entity_id = ? ORDER BY version DESC LIMIT 1", id).Scan(&version, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return map[string]any{"tags": []any{}}, 0, nil
 	}
@@ -177,7 +179,8 @@ func object(state map[string]any) (expression string, args []any) {
 
 // archive deletes all versions of an account but the newest few.
 func (a *Application) archive(ctx context.Context, id string) error {
-	_, err := a.db.ExecContext(ctx, "DELETE FROM account WHERE entity_id = ? AND version < (SELECT * FROM (SELECT MAX(version) - 3 FROM account WHERE entity_id = ?) newest)",
+	_, err := a.db.ExecContext(ctx,
+		"DELETE FROM account WHERE entity_id = ? AND version < (SELECT * FROM (SELECT MAX(version) - 3 FROM account WHERE entity_id = ?) newest)",
 		id, id)
 	if again(err) {
 		return nil // another time

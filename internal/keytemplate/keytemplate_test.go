@@ -25,7 +25,8 @@ func TestATemplateIsTextAndPaths(t *testing.T) {
 			t.Errorf("%s: %q, %q, %v", c.template, parts, tail, err)
 		}
 	}
-	for template, want := range map[string]string{"a}": "closes nothing", "{a": "not closed", `{"a}`: "not closed", "}": "closes nothing", "{a:}": "no form"} {
+	for template, want := range map[string]string{"a}": "closes nothing", "{a": "not closed", `{"a}`: "not closed",
+		"}": "closes nothing", "{a:}": "no form"} {
 		if _, _, err := Parse(template); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", template, err)
 		}

@@ -32,7 +32,8 @@ func (m MySQL) Command(ctx context.Context) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + strconv.Itoa(m.Server.Port), "--user=root",
+	args := []string{"--no-defaults", "--protocol=tcp", "--host=127.0.0.1",
+		"--port=" + strconv.Itoa(m.Server.Port), "--user=root",
 		"--default-character-set=utf8mb4", "--batch", "--skip-column-names"}
 	if m.Database != "" {
 		args = append(args, "--database="+m.Database)
@@ -105,7 +106,8 @@ func (r Redis) Do(ctx context.Context, commands ...string) ([]any, error) {
 	for range commands {
 		var v any
 		if err := d.Decode(&v); err != nil {
-			return nil, fmt.Errorf("redis-cli: reply %d of %d: %w: %s", len(replies)+1, len(commands), err, launch.LastLines(string(out), 3))
+			return nil, fmt.Errorf("redis-cli: reply %d of %d: %w: %s", len(replies)+1, len(commands), err,
+				launch.LastLines(string(out), 3))
 		}
 		replies = append(replies, v)
 	}

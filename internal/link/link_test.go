@@ -116,7 +116,8 @@ func TestAPoolThatIsClosedEndsItsLostSessions(t *testing.T) {
 		defer root.Close()
 		for deadline := time.Now().Add(20 * time.Second); ; {
 			var n int
-			if err := root.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE id = ?", id).Scan(&n); err != nil {
+			if err := root.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE id = ?",
+				id).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			if n == 0 {
@@ -194,7 +195,8 @@ func TestSessionsEndSoonWhereNobodyIsLeftToEndThem(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, _ := pool(t, s, "SET SESSION net_write_timeout = 7")
 		var idle, write int
-		if err := db.QueryRowContext(t.Context(), "SELECT @@wait_timeout, @@net_write_timeout").Scan(&idle, &write); err != nil {
+		if err := db.QueryRowContext(t.Context(),
+			"SELECT @@wait_timeout, @@net_write_timeout").Scan(&idle, &write); err != nil {
 			t.Fatal(err)
 		}
 		if idle != 60 || write != 7 {

@@ -44,7 +44,8 @@ func CacheDir() (string, error) {
 // once makes the directory cache/name by running build on an empty directory that then takes that name.
 // Callers in parallel, in this process or others, wait for the first. What build writes to the log is
 // kept as cache/name.log, and its end is part of the error.
-func once(ctx context.Context, cache, name string, progress func(string), build func(dir string, log *os.File) error) (string, error) {
+func once(ctx context.Context, cache, name string, progress func(string),
+	build func(dir string, log *os.File) error) (string, error) {
 	final := filepath.Join(cache, name)
 	if isDir(final) {
 		return final, nil

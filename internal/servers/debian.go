@@ -68,16 +68,19 @@ func debianMirror(ctx context.Context) (main, security string, err error) {
 	}
 	system := osRelease()
 	if system["ID"] != "debian" {
-		return "", "", fmt.Errorf("servers: this machine's mirrors are not Debian's (it is %q), and %s is not set", system["ID"], mirrorVariable)
+		return "", "", fmt.Errorf("servers: this machine's mirrors are not Debian's (it is %q), and %s is not set",
+			system["ID"], mirrorVariable)
 	}
 	// An empty list directory makes apt print what it would fetch, whatever form its sources have.
-	out, err := exec.CommandContext(ctx, "apt-get", "-o", "Dir::State::lists=/nonexistent/", "update", "--print-uris").Output()
+	out, err := exec.CommandContext(ctx, "apt-get", "-o", "Dir::State::lists=/nonexistent/", "update",
+		"--print-uris").Output()
 	if err != nil {
 		return "", "", fmt.Errorf("servers: apt-get update --print-uris: %w", err)
 	}
 	main, security = mirrorsIn(string(out), system["VERSION_CODENAME"])
 	if main == "" {
-		return "", "", fmt.Errorf("servers: no Debian mirror among this machine's apt sources; add one, or set %s", mirrorVariable)
+		return "", "", fmt.Errorf("servers: no Debian mirror among this machine's apt sources; add one, or set %s",
+			mirrorVariable)
 	}
 	return main, security, nil
 }
@@ -138,7 +141,8 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	}
 	// What apt would install on an empty machine.
 	var plan bytes.Buffer
-	if err := a.run(ctx, &plan, "", append([]string{"-s", "--no-install-recommends", "install"}, sp.packages...)...); err != nil {
+	if err := a.run(ctx, &plan, "", append([]string{"-s", "--no-install-recommends", "install"},
+		sp.packages...)...); err != nil {
 		return err
 	}
 	wanted := neededPackages(&plan, sp.packages)
@@ -179,7 +183,8 @@ Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 		os.WriteFile(filepath.Join(a.dir, "apt.conf"), []byte(conf), 0o644))
 }
 
-func (a *privateApt) run(ctx context.Context, out interface{ Write([]byte) (int, error) }, dir string, args ...string) error {
+func (a *privateApt) run(ctx context.Context,
+	out interface{ Write([]byte) (int, error) }, dir string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-c", filepath.Join(a.dir, "apt.conf")}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, a.log
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -237,7 +242,8 @@ func unpack(ctx context.Context, debs, dir string, log *os.File, say func(string
 // removeUseless removes what no program here reads.
 func removeUseless(dir string) error {
 	var err error
-	for _, useless := range []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/gdb", "usr/share/lintian", "etc", "var"} {
+	for _, useless := range []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/gdb",
+		"usr/share/lintian", "etc", "var"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, useless)))
 	}
 	if err != nil {

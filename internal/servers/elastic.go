@@ -20,11 +20,13 @@ import (
 const (
 	elasticVersion = "8.19.8"
 	elasticGroup   = "org.elasticsearch.distribution.integ-test-zip"
-	elasticSum     = "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376" // no checksum is published beside it
+	// no checksum is published beside it
+	elasticSum = "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376"
 )
 
 const elasticRemedy = "It needs Java 17 or newer (openjdk-17-jre-headless) and, once, Maven or a machine with apt; " +
-	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable + " to a cache that was filled elsewhere; " +
+	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
+	" to a cache that was filled elsewhere; " +
 	"tests also take a server that runs already, in ELASTICSEARCH_URL"
 
 // elasticWrapper runs the launcher. Elasticsearch refuses uid 0, so root runs it as nobody, with one capability left:
@@ -46,7 +48,8 @@ func fetchElastic(ctx context.Context, cache, dir string, log *os.File, say func
 	if _, err := javaHome(ctx, cache, say); err != nil {
 		return err
 	}
-	artifact := mavenArtifact{group: elasticGroup, name: "elasticsearch", version: elasticVersion, kind: "zip", sum: elasticSum}
+	artifact := mavenArtifact{group: elasticGroup, name: "elasticsearch", version: elasticVersion,
+		kind: "zip", sum: elasticSum}
 	say("fetching it from a Maven repository, 98 MB: 10 to 60 seconds, this once")
 	zip, err := artifact.fetch(ctx, cache, dir, log, say)
 	if err != nil {
@@ -78,10 +81,12 @@ func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
 		return nil, fmt.Errorf("servers: %s: configuration: %w", s.Kind, err)
 	}
 	s.opts.Progress(fmt.Sprintf("%s: starting, which takes it 10 to 20 seconds", s.Kind))
-	env := []string{"ES_JAVA_HOME=" + java, "ES_PATH_CONF=" + filepath.Join(s.Dir, "config"), "ES_TMPDIR=" + filepath.Join(s.Dir, "tmp"),
+	env := []string{"ES_JAVA_HOME=" + java, "ES_PATH_CONF=" + filepath.Join(s.Dir, "config"),
+		"ES_TMPDIR=" + filepath.Join(s.Dir, "tmp"),
 		"CLI_JAVA_OPTS=-XX:TieredStopAtLevel=1 -Xmx64m"}
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); name != "JAVA_HOME" && !strings.HasPrefix(name, "ES_") && name != "CLI_JAVA_OPTS" {
+		if name, _, _ := strings.Cut(v, "="); name != "JAVA_HOME" && !strings.HasPrefix(name, "ES_") &&
+			name != "CLI_JAVA_OPTS" {
 			env = append(env, v)
 		}
 	}
@@ -122,7 +127,8 @@ xpack.security.enabled: false
 cluster.routing.allocation.disk.threshold_enabled: false
 `, filepath.Join(s.Dir, "data"), filepath.Join(s.Dir, "logs"), s.Port)
 	return errors.Join(
-		os.MkdirAll(config, 0o755), os.MkdirAll(filepath.Join(s.Dir, "logs"), 0o755), os.MkdirAll(filepath.Join(s.Dir, "tmp"), 0o755),
+		os.MkdirAll(config, 0o755), os.MkdirAll(filepath.Join(s.Dir, "logs"), 0o755),
+		os.MkdirAll(filepath.Join(s.Dir, "tmp"), 0o755),
 		os.WriteFile(filepath.Join(config, "jvm.options"), []byte(jvm.String()), 0o644),
 		os.WriteFile(filepath.Join(config, "log4j2.properties"), logging, 0o644),
 		os.WriteFile(filepath.Join(config, "elasticsearch.yml"), []byte(yml), 0o644))
@@ -150,7 +156,8 @@ func pingElastic(ctx context.Context, s *Server) error {
 	var health struct {
 		TimedOut bool `json:"timed_out"`
 	}
-	if err := getJSON(ctx, elasticURL(s.Addr(), "")+"/_cluster/health?wait_for_status=yellow&timeout=2s", &health); err != nil {
+	if err := getJSON(ctx,
+		elasticURL(s.Addr(), "")+"/_cluster/health?wait_for_status=yellow&timeout=2s", &health); err != nil {
 		return err
 	}
 	if health.TimedOut {
@@ -163,7 +170,8 @@ func pingElastic(ctx context.Context, s *Server) error {
 			} `json:"process"`
 		} `json:"nodes"`
 	}
-	if err := getJSON(ctx, elasticURL(s.Addr(), "")+"/_nodes/_local/process?filter_path=nodes.*.process.id", &nodes); err != nil {
+	if err := getJSON(ctx,
+		elasticURL(s.Addr(), "")+"/_nodes/_local/process?filter_path=nodes.*.process.id", &nodes); err != nil {
 		return err
 	}
 	pid, err := elasticPID(s)
@@ -185,7 +193,8 @@ func getJSON(ctx context.Context, url string, into any) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // so that no idle connection outlives the ping
+	// so that no idle connection outlives the ping
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
 		return err

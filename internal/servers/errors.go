@@ -17,7 +17,8 @@ func (e *MissingError) Error() string {
 	sp := specs[e.Kind]
 	if sp == nil { // no server, and so not looked for in PATH
 		return fmt.Sprintf("servers: no %s on this machine: %s. Use a machine with apt and a Debian mirror (or set %s to the URL of one), "+
-			"or set %s to a cache that was filled on such a machine", e.Kind, strings.Join(e.Looked, "; "), mirrorVariable, cacheVariable)
+			"or set %s to a cache that was filled on such a machine", e.Kind, strings.Join(e.Looked, "; "),
+			mirrorVariable, cacheVariable)
 	}
 	if sp.remedy != "" {
 		return fmt.Sprintf("servers: no %s on this machine: %s. %s", e.Kind, strings.Join(e.Looked, "; "), sp.remedy)
@@ -26,7 +27,8 @@ func (e *MissingError) Error() string {
 		"Install a server of version %s or newer (below %s) so that %s is in PATH; or use a machine with apt and a Debian mirror "+
 		"(on another apt system: install debian-archive-keyring and set %s to the URL of a mirror); "+
 		"or set %s to a cache that was filled on such a machine",
-		e.Kind, strings.Join(e.Looked, "; "), sp.min, sp.below, strings.Join(sp.server, " or "), mirrorVariable, cacheVariable)
+		e.Kind, strings.Join(e.Looked, "; "), sp.min, sp.below, strings.Join(sp.server, " or "),
+		mirrorVariable, cacheVariable)
 }
 
 // Unwrap gives the error of the fetch, if one was tried.

@@ -96,7 +96,8 @@ func find(ctx context.Context, kind Kind, progress func(string)) (*installation,
 		missing.Looked = append(missing.Looked, "it could not be fetched: "+trimmed(fetchErr))
 		return nil, missing
 	}
-	missing.Looked = append(missing.Looked, fmt.Sprintf("it could not be fetched from Debian %s: %s", sp.suite, trimmed(fetchErr)))
+	missing.Looked = append(missing.Looked, fmt.Sprintf("it could not be fetched from Debian %s: %s",
+		sp.suite, trimmed(fetchErr)))
 
 	path, v, reason := inPath(kind)
 	if path == "" {

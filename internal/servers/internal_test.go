@@ -132,8 +132,10 @@ func TestCopyTreeKeepsBytesAndModes(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	data := append(make([]byte, 200<<10), "tail"...)
 	data[70<<10] = 1
-	if err := errors.Join(os.Mkdir(filepath.Join(from, "d"), 0o700), os.WriteFile(filepath.Join(from, "d", "f"), data, 0o600),
-		os.WriteFile(filepath.Join(from, "zeros"), make([]byte, 100<<10), 0o644), os.WriteFile(filepath.Join(from, "empty"), nil, 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(from, "d"), 0o700),
+		os.WriteFile(filepath.Join(from, "d", "f"), data, 0o600),
+		os.WriteFile(filepath.Join(from, "zeros"), make([]byte, 100<<10), 0o644),
+		os.WriteFile(filepath.Join(from, "empty"), nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	if err := copyTree(from, to); err != nil {
@@ -163,7 +165,8 @@ func TestVersions(t *testing.T) {
 	if _, ok := parseVersion("none"); ok {
 		t.Error("found a release where there is none")
 	}
-	if !(version{10, 2, 9}).less(version{10, 11}) || (version{10, 11}).less(version{10, 11}) || !(version{9, 9}).less(version{10}) {
+	if !(version{10, 2, 9}).less(version{10, 11}) || (version{10, 11}).less(version{10, 11}) ||
+		!(version{9, 9}).less(version{10}) {
 		t.Error("releases sort wrongly")
 	}
 }
@@ -193,7 +196,8 @@ Inst zlib1g (1.2 Debian [amd64])
 Inst mariadb-server (1:10.11 Debian [all])
 Conf libc6 (2.36 Debian [amd64])
 `)
-	if got := neededPackages(plan, []string{"mariadb-server"}); !slices.Equal(got, []string{"libc6", "zlib1g", "mariadb-server"}) {
+	if got := neededPackages(plan, []string{"mariadb-server"}); !slices.Equal(got,
+		[]string{"libc6", "zlib1g", "mariadb-server"}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -62,8 +62,9 @@ type spec struct {
 }
 
 var (
-	mysqlShapes   = regexp.MustCompile(`^--(lower.case|innodb.(page|data|undo|checksum)|default.table.enc)`)
-	mariadbNames  = map[string]string{"mysql": "mariadb", "mysqladmin": "mariadb-admin", "mysqlbinlog": "mariadb-binlog", "mysqldump": "mariadb-dump"}
+	mysqlShapes  = regexp.MustCompile(`^--(lower.case|innodb.(page|data|undo|checksum)|default.table.enc)`)
+	mariadbNames = map[string]string{"mysql": "mariadb", "mysqladmin": "mariadb-admin", "mysqlbinlog": "mariadb-binlog",
+		"mysqldump": "mariadb-dump"}
 	mysqlSockets  = []string{"mysql.sock", "mysql.sock.lock"}
 	mariadbServer = []string{"mariadb-server", "mariadb-server-core", "mariadb-client", "mariadb-client-core"}
 	mariadbTools  = []string{"mariadb", "mariadb-admin", "mariadb-binlog", "mariadb-dump"}
@@ -74,19 +75,22 @@ var specs = map[Kind]*spec{
 		suite: "sid", packages: []string{"mysql-server-core", "mysql-client-core"}, size: "65 MB",
 		server: []string{"mysqld"}, programs: []string{"mysql", "mysqladmin", "mysqlbinlog", "mysqldump"},
 		min: version{8, 0, 30}, below: version{10},
-		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN, leftovers: mysqlSockets,
+		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
+		leftovers: mysqlSockets,
 	},
 	MariaDB1011: {
 		suite: "bookworm", packages: mariadbServer, size: "36 MB",
 		server: []string{"mariadbd", "mysqld"}, programs: mariadbTools, aliases: mariadbNames, mariadb: true,
 		min: version{10, 11}, below: version{10, 12},
-		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN, leftovers: mysqlSockets,
+		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
+		leftovers: mysqlSockets,
 	},
 	MariaDB118: {
 		suite: "trixie", packages: mariadbServer, size: "38 MB",
 		server: []string{"mariadbd", "mysqld"}, programs: mariadbTools, aliases: mariadbNames, mariadb: true,
 		min: version{11, 4}, below: version{13},
-		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN, leftovers: mysqlSockets,
+		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
+		leftovers: mysqlSockets,
 	},
 	Redis7: {
 		suite: "bookworm", packages: []string{"redis-server", "redis-tools"}, size: "19 MB",

@@ -73,7 +73,8 @@ func (a mavenArtifact) byMaven(ctx context.Context, mvn, dir string, log *os.Fil
 }
 
 func (a mavenArtifact) download(ctx context.Context, repository, into string) (err error) {
-	url := strings.Join([]string{strings.TrimRight(repository, "/"), strings.ReplaceAll(a.group, ".", "/"), a.name, a.version, a.file()}, "/")
+	url := strings.Join([]string{strings.TrimRight(repository, "/"), strings.ReplaceAll(a.group, ".", "/"), a.name,
+		a.version, a.file()}, "/")
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("servers: %s is not a URL: %w", mavenVariable, err)

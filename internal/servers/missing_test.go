@@ -21,7 +21,8 @@ func TestMissingErrorSaysWhatWasLookedForAndTheWayOut(t *testing.T) {
 	if !errors.As(err, &missing) || missing.Kind != servers.Valkey || errors.Unwrap(missing) == nil {
 		t.Fatalf("the error is %v", err)
 	}
-	for _, part := range []string{cache, "apt-get", "valkey-server in PATH", "8.0.0", "REPLICATOR_DEBIAN_MIRROR", "REPLICATOR_SERVERS"} {
+	for _, part := range []string{cache, "apt-get", "valkey-server in PATH", "8.0.0",
+		"REPLICATOR_DEBIAN_MIRROR", "REPLICATOR_SERVERS"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}

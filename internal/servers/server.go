@@ -72,7 +72,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	opts.Progress(fmt.Sprintf("%s: version %s answers on %s after %.1f s", s.Kind, s.Version, s.Addr(), time.Since(begin).Seconds()))
+	opts.Progress(fmt.Sprintf("%s: version %s answers on %s after %.1f s", s.Kind, s.Version, s.Addr(),
+		time.Since(begin).Seconds()))
 	return s, nil
 }
 
@@ -190,7 +191,8 @@ func (s *Server) shaped() bool {
 func (s *Server) awaitPort(ctx context.Context) error {
 	for end := time.Now().Add(10 * time.Second); !portFree(s.Port); {
 		if time.Now().After(end) {
-			return fmt.Errorf("servers: %s: port %d of 127.0.0.1 is taken by another process: end that, or choose another port", s.Kind, s.Port)
+			return fmt.Errorf("servers: %s: port %d of 127.0.0.1 is taken by another process: end that, or choose another port",
+				s.Kind, s.Port)
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("servers: %s: waiting for port %d: %w", s.Kind, s.Port, err)
@@ -204,7 +206,8 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 	for {
 		err := specs[s.Kind].ping(ctx, s)
 		if !proc.running() {
-			return fmt.Errorf("servers: %s %s ended while starting (%v)%s", s.Kind, s.Version, proc.cmd.ProcessState, tail(log, from))
+			return fmt.Errorf("servers: %s %s ended while starting (%v)%s", s.Kind, s.Version,
+				proc.cmd.ProcessState, tail(log, from))
 		}
 		if serving := specs[s.Kind].serving; err == nil && serving != nil {
 			var pid int
@@ -278,7 +281,8 @@ func (s *Server) stop(ctx context.Context) error {
 		return err
 	}
 	if err := p.wait(ctx); err != nil {
-		return fmt.Errorf("servers: %s: stopping process %d: %w; its log is %s, and Kill ends it", s.Kind, p.pid(), err, filepath.Join(s.Dir, "log"))
+		return fmt.Errorf("servers: %s: stopping process %d: %w; its log is %s, and Kill ends it", s.Kind, p.pid(), err,
+			filepath.Join(s.Dir, "log"))
 	}
 	return nil
 }

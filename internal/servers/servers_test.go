@@ -68,7 +68,8 @@ func TestTwoOfEachSideBySide(t *testing.T) {
 func TestBinlogSettings(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db := open(t, s, "")
-		want := map[string]string{"log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
+		want := map[string]string{"log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL",
+			"binlog_row_metadata": "FULL"}
 		if !s.Kind.IsMariaDB() {
 			want["gtid_mode"], want["enforce_gtid_consistency"] = "ON", "ON"
 		}
@@ -198,7 +199,8 @@ func TestClientProgramsRun(t *testing.T) {
 				t.Errorf("%s: %v: %s", name, err, out)
 			}
 		}
-		if _, err := servers.Program(s.Kind, "no-such-program"); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+		if _, err := servers.Program(s.Kind, "no-such-program"); err == nil ||
+			!strings.Contains(err.Error(), "no-such-program") {
 			t.Errorf("a program that is not there: %v", err)
 		}
 	})
@@ -239,8 +241,10 @@ func TestCloseRemovesADirectoryThatStartChose(t *testing.T) {
 
 func TestAServerThatEndsWhileStartingShowsItsLog(t *testing.T) {
 	servertest.Own(t, servers.MariaDB1011)
-	_, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Small: true, Args: []string{"--no-such-option"}})
-	if err == nil || !strings.Contains(err.Error(), "ended while starting") || !strings.Contains(err.Error(), "no-such-option") {
+	_, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Small: true,
+		Args: []string{"--no-such-option"}})
+	if err == nil || !strings.Contains(err.Error(), "ended while starting") ||
+		!strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("the error is %v", err)
 	}
 	var missing *servers.MissingError

@@ -91,7 +91,8 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 		return fmt.Errorf("servers: %w", err)
 	}
 	// A small redo log makes a small copy; a server grows it to its own setting.
-	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data, "--innodb-redo-log-capacity=8M")
+	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data,
+		"--innodb-redo-log-capacity=8M")
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
 		return err
 	}
@@ -125,7 +126,8 @@ func initialiseMariaDB(ctx context.Context, in *installation, data string, args 
 			}
 		}
 	}
-	command := append(baseArgs(in, filepath.Dir(data)), "--bootstrap", "--datadir="+data, "--enforce-storage-engine=", "--max-allowed-packet=8M",
+	command := append(baseArgs(in, filepath.Dir(data)), "--bootstrap", "--datadir="+data, "--enforce-storage-engine=",
+		"--max-allowed-packet=8M",
 		"--net-buffer-length=16K", "--innodb-log-file-size=8M")
 	return runLogged(ctx, script, log, in.server(), append(command, args...)...)
 }

@@ -26,11 +26,13 @@ func Sysbench(ctx context.Context, s *Server, database, script string, args ...s
 		return wrap(dir, []string{"sysbench"})
 	})
 	if err != nil {
-		return nil, &MissingError{Kind: "sysbench", Looked: []string{"it could not be fetched from Debian: " + trimmed(err)}, cause: err}
+		return nil, &MissingError{Kind: "sysbench", Looked: []string{"it could not be fetched from Debian: " +
+			trimmed(err)}, cause: err}
 	}
 	scripts := filepath.Join(root, "usr", "share", "sysbench")
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "sysbench"), append([]string{
-		filepath.Join(scripts, script+".lua"), "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", s.Port),
+		filepath.Join(scripts,
+			script+".lua"), "--db-driver=mysql", "--mysql-host=127.0.0.1", fmt.Sprintf("--mysql-port=%d", s.Port),
 		"--mysql-user=root", "--mysql-db=" + database}, args...)...)
 	plugins, err := filepath.Glob(filepath.Join(root, "usr", "lib", "*", "libmariadb3", "plugin"))
 	if err != nil || len(plugins) == 0 {

@@ -31,13 +31,18 @@ func TestTheOutcomeOfABatch(t *testing.T) {
 		judge func(*Batch)
 		want  replicator.Applied
 	}{
-		{"all counts", []replicator.Op{put(7, 7, 0, 1)}, func(b *Batch) { b.Judge(0, 0, at(5)); b.Judge(0, 1, Unseen) }, replicator.Applied{}},
+		{"all counts", []replicator.Op{put(7, 7, 0, 1)}, func(b *Batch) {
+			b.Judge(0, 0, at(5))
+			b.Judge(0, 1,
+				Unseen)
+		}, replicator.Applied{}},
 		{"stale in every view", []replicator.Op{put(7, 7, 0), put(3, 3, 0, 1)}, func(b *Batch) {
 			b.Judge(0, 0, at(5))
 			b.Judge(1, 0, at(5))
 			b.Judge(1, 1, at(4))
 		}, replicator.Applied{Stale: []int{1}}},
-		{"stale in one view of two", []replicator.Op{put(3, 3, 0, 1)}, func(b *Batch) { b.Judge(0, 0, at(5)); b.Judge(0, 1, Unseen) }, replicator.Applied{}},
+		{"stale in one view of two", []replicator.Op{put(3, 3, 0, 1)},
+			func(b *Batch) { b.Judge(0, 0, at(5)); b.Judge(0, 1, Unseen) }, replicator.Applied{}},
 		{"no values", []replicator.Op{put(3, 3)}, func(*Batch) {}, replicator.Applied{}},
 		{"a value that can't be held", []replicator.Op{put(7, 7, 2, 4)}, func(b *Batch) {
 			b.Judge(0, 0, at(5))
@@ -54,7 +59,8 @@ func TestTheOutcomeOfABatch(t *testing.T) {
 			b.Judge(0, 0, dead)
 			b.Judge(0, 1, at(5))
 		}, replicator.Applied{Stale: []int{0}, Dead: []replicator.ValueAt{{Op: 0, View: 2}}}},
-		{"a dead letter is ended by what counts", []replicator.Op{put(7, 7, 2)}, func(b *Batch) { b.Judge(0, 0, dead) }, replicator.Applied{}},
+		{"a dead letter is ended by what counts", []replicator.Op{put(7, 7, 2)},
+			func(b *Batch) { b.Judge(0, 0, dead) }, replicator.Applied{}},
 		{"judged again after a lost race", []replicator.Op{put(7, 7, 2)}, func(b *Batch) {
 			b.Judge(0, 0, at(5))
 			b.Reject(0, 0, errWide)
@@ -92,10 +98,13 @@ func TestTheOutcomeOfABatchThatIsAppliedInParts(t *testing.T) {
 	second.Add(1, put(8, 8, 0))
 	second.Add(2, put(7, 7, 0))
 	b := NewBatch(ops)
-	b.Include(&first, replicator.Applied{Stale: []int{1, 2}, Dead: []replicator.ValueAt{{Op: 1, View: 1}, {Op: 2, View: 1}}})
-	b.Include(&second, replicator.Applied{Stale: []int{2}, Rejected: []replicator.Rejected{{Op: 0, View: 0, Err: errWide}}})
+	b.Include(&first, replicator.Applied{Stale: []int{1, 2},
+		Dead: []replicator.ValueAt{{Op: 1, View: 1}, {Op: 2, View: 1}}})
+	b.Include(&second, replicator.Applied{Stale: []int{2},
+		Rejected: []replicator.Rejected{{Op: 0, View: 0, Err: errWide}}})
 	want := replicator.Applied{ // the second op counts in one part
-		Stale: []int{2}, Dead: []replicator.ValueAt{{Op: 2, View: 2}}, Rejected: []replicator.Rejected{{Op: 0, View: 2, Err: errWide}},
+		Stale: []int{2}, Dead: []replicator.ValueAt{{Op: 2, View: 2}}, Rejected: []replicator.Rejected{{Op: 0,
+			View: 2, Err: errWide}},
 	}
 	if got := b.Applied(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -126,7 +135,8 @@ func TestACellIsOutdatedIfNothingWasAppliedSince(t *testing.T) {
 		{"shown, looked at since", Known{State: replicator.State{Version: 3, Order: 2, AsOf: 10}, Shown: true}, false},
 		{"a version without a contribution", Known{State: replicator.State{Version: 3, Order: 9}}, true},
 		{"gone", Known{State: replicator.State{Version: replicator.NoVersion, Order: 9}}, false},
-		{"shown without a version", Known{State: replicator.State{Version: replicator.NoVersion, Order: 9}, Shown: true}, true},
+		{"shown without a version", Known{State: replicator.State{Version: replicator.NoVersion,
+			Order: 9}, Shown: true}, true},
 	}
 	for _, test := range tests {
 		if got := test.known.Outdated(10); got != test.want {
@@ -136,7 +146,8 @@ func TestACellIsOutdatedIfNothingWasAppliedSince(t *testing.T) {
 }
 
 func TestAStateIsReadAsItWasWritten(t *testing.T) {
-	for _, s := range []replicator.State{replicator.Unseen, {Version: 0, Order: 1, AsOf: 2}, {Version: math.MaxInt64 - 1, Order: math.MaxInt64, AsOf: math.MaxInt64}} {
+	for _, s := range []replicator.State{replicator.Unseen, {Version: 0, Order: 1, AsOf: 2},
+		{Version: math.MaxInt64 - 1, Order: math.MaxInt64, AsOf: math.MaxInt64}} {
 		r := wire.NewReader(string(AppendState(nil, s)))
 		if got := ReadState(&r); got != s || r.Bad() || r.More() {
 			t.Errorf("%+v is read as %+v", s, got)
@@ -161,9 +172,11 @@ func TestTheLowestVersionOfTheViewsThatACellFeeds(t *testing.T) {
 
 func TestCellsGiveTheirFieldsInTheOrderOfTheFeeds(t *testing.T) {
 	view := &replicator.View{From: []replicator.Feed{{Table: "t", Column: "b"}, {Table: "u"}}}
-	cells := []replicator.Cell{{Table: "t", Column: "gone"}, {Table: "u", Column: "z"}, {Table: "u", Column: "a"}, {Table: "t", Column: "b"}}
+	cells := []replicator.Cell{{Table: "t", Column: "gone"}, {Table: "u", Column: "z"}, {Table: "u", Column: "a"},
+		{Table: "t", Column: "b"}}
 	slices.SortFunc(cells, func(a, b replicator.Cell) int { return Order(view, a, b) })
-	want := []replicator.Cell{{Table: "t", Column: "b"}, {Table: "u", Column: "a"}, {Table: "u", Column: "z"}, {Table: "t", Column: "gone"}}
+	want := []replicator.Cell{{Table: "t", Column: "b"}, {Table: "u", Column: "a"}, {Table: "u", Column: "z"},
+		{Table: "t", Column: "gone"}}
 	if !slices.Equal(cells, want) {
 		t.Errorf("got %v", cells)
 	}
@@ -262,7 +275,11 @@ func TestMarksThatFell(t *testing.T) {
 		t.Errorf("below what was seen last: %v", err)
 	}
 	failed := errors.New("not written")
-	if err := m.Mark(filled(30), func(mk *Marking) error { mk.Note(0, filled(30)); return failed }); !errors.Is(err, failed) {
+	if err := m.Mark(filled(30), func(mk *Marking) error {
+		mk.Note(0,
+			filled(30))
+		return failed
+	}); !errors.Is(err, failed) {
 		t.Fatal(err)
 	}
 	if at, err := mark(13, 12); err != nil || at.Position.Order != 13 {

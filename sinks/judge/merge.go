@@ -15,7 +15,8 @@ func Shares(view *replicator.View, hasColumn func(table string) bool) bool {
 // Order compares cells of one key by the order in which a view takes fields from them: that of its feeds, and within one
 // by column. Cells that the view's definition no longer names come last.
 func Order(view *replicator.View, a, b replicator.Cell) int {
-	return cmp.Or(cmp.Compare(rank(view, a), rank(view, b)), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Table, b.Table),
+	return cmp.Or(cmp.Compare(rank(view, a), rank(view, b)), cmp.Compare(a.Column, b.Column),
+		cmp.Compare(a.Table, b.Table),
 		cmp.Compare(a.Key, b.Key))
 }
 

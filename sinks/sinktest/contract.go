@@ -68,7 +68,8 @@ func newFixture(t testing.TB, s *Subject, base int64) *fixture {
 	f.target = open(t, s, f.source, s.Views)
 	feed := s.feeds()[0]
 	for i := range 4 {
-		f.cells = append(f.cells, replicator.Cell{Table: feed.Table, Column: feed.Column, Key: keyOf(s.table(feed.Table), base, int64(i))})
+		f.cells = append(f.cells, replicator.Cell{Table: feed.Table, Column: feed.Column,
+			Key: keyOf(s.table(feed.Table), base, int64(i))})
 	}
 	return f
 }
@@ -242,7 +243,8 @@ func testRejected(f *fixture) {
 		}
 		version++
 		f.apply(f.put(f.cells[1], version, 10*version, second))
-		f.shows("after the bad value was superseded", map[replicator.Cell]body{f.cells[0]: first, f.cells[1]: second, f.cells[2]: third})
+		f.shows("after the bad value was superseded", map[replicator.Cell]body{f.cells[0]: first,
+			f.cells[1]: second, f.cells[2]: third})
 	}
 }
 
@@ -332,7 +334,8 @@ func testMarks(f *fixture) {
 	later := replicator.Position{Order: odd + 1, Token: "later"}
 	last := replicator.Position{Order: odd + 2, Token: "last"}
 	filling := func(p replicator.Position, epoch, rows int64) replicator.Standing {
-		fill := map[string]replicator.Progress{"cell": {After: fmt.Sprint("\"ü\\", rows), Rows: rows, Total: 99}, "done": {Done: true, Rows: 5}}
+		fill := map[string]replicator.Progress{"cell": {After: fmt.Sprint("\"ü\\", rows), Rows: rows, Total: 99},
+			"done": {Done: true, Rows: 5}}
 		return replicator.Standing{Position: p, Fill: fill, FillFrom: 7, Epoch: epoch, Repair: epoch > 1}
 	}
 	filled := func(p replicator.Position, epoch int64) replicator.Standing {
@@ -371,7 +374,8 @@ func testMarks(f *fixture) {
 func testReopen(f *fixture) {
 	c, b := f.cells[0], f.body()
 	f.apply(f.put(c, 5, 50, b))
-	if err := f.target.Mark(f.t.Context(), replicator.Standing{Position: replicator.Position{Order: 60, Token: "p"}}); err != nil {
+	if err := f.target.Mark(f.t.Context(), replicator.Standing{Position: replicator.Position{Order: 60,
+		Token: "p"}}); err != nil {
 		f.t.Fatalf("Mark: %v", err)
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)

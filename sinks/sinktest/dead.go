@@ -49,7 +49,8 @@ func testDead(f *fixture) {
 	none("before anything was")
 	good, bad := f.body(), f.body()
 	bad[unreadable] = f.s.Views[view].Name
-	for i, end := range []replicator.Op{f.put(c, 6, 60, good), f.reset(c, replicator.NoVersion, 60, nil), f.reset(c, 4, 60, good)} {
+	for i, end := range []replicator.Op{f.put(c, 6, 60, good), f.reset(c, replicator.NoVersion, 60, nil),
+		f.reset(c, 4, 60, good)} {
 		f.clear()
 		f.base++ // other cells of the same sort
 		for n := range f.cells {

@@ -227,7 +227,8 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 		if slices.Contains(applied.Stale, i) {
 			how = "stale"
 		}
-		h.trace = append(h.trace, fmt.Sprintf("  %s %s: version %d order %d as-of %d, %s", how, op.Cell, op.Version, op.Order, op.AsOf, b.reads[i]))
+		h.trace = append(h.trace, fmt.Sprintf("  %s %s: version %d order %d as-of %d, %s", how, op.Cell, op.Version,
+			op.Order, op.AsOf, b.reads[i]))
 	}
 	if len(applied.Rejected) > 0 {
 		return fmt.Errorf("Apply rejected what every target can hold: %w", applied.Rejected[0].Err)

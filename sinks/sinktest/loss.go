@@ -13,7 +13,8 @@ func testLost(f *fixture) {
 	f.source = "lost"
 	view := f.s.Views[0].Name
 	standing := func(order int64, fill map[string]replicator.Progress) *replicator.Standing {
-		return &replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}, Fill: fill, FillFrom: 1, Epoch: 1}
+		return &replicator.Standing{Position: replicator.Position{Order: order, Token: "p"},
+			Fill: fill, FillFrom: 1, Epoch: 1}
 	}
 	half := map[string]replicator.Progress{"cell": {After: "x", Rows: 5}}
 	for name, c := range map[string]struct {
@@ -23,7 +24,8 @@ func testLost(f *fixture) {
 		"fell":                       {standing(20, nil), standing(5, nil)},
 		"is gone":                    {standing(20, nil), nil},
 		"is of before it was filled": {standing(20, nil), standing(20, half)},
-		"has less of a fill":         {standing(20, half), standing(20, map[string]replicator.Progress{"cell": {After: "a", Rows: 3}})},
+		"has less of a fill": {standing(20, half), standing(20,
+			map[string]replicator.Progress{"cell": {After: "a", Rows: 3}})},
 	} {
 		f.target = open(f.t, f.s, f.source, f.s.Views)
 		for _, at := range []*replicator.Standing{standing(10, map[string]replicator.Progress{}), c.marked} {

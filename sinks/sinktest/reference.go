@@ -201,18 +201,27 @@ func (t *referenceTarget) Outdated(
 	_ context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
 	return t.page(after, limit, func(p place, known judge.Known) bool {
-		return known.Outdated(before) && slices.ContainsFunc(t.views, func(v *replicator.View) bool { return v.Name == p.view })
+		return known.Outdated(before) && slices.ContainsFunc(t.views,
+			func(v *replicator.View) bool { return v.Name == p.view })
 	})
 }
 
 // Dead implements replicator.Target.
-func (t *referenceTarget) Dead(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.page(after, limit, func(p place, known judge.Known) bool { return known.Dead && p.view == t.views[view].Name })
+func (t *referenceTarget) Dead(_ context.Context, view int, after string,
+	limit int) ([]replicator.Cell, string, error) {
+	return t.page(after, limit, func(p place, known judge.Known) bool {
+		return known.Dead &&
+			p.view == t.views[view].Name
+	})
 }
 
 // Held implements replicator.Target.
-func (t *referenceTarget) Held(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.page(after, limit, func(p place, known judge.Known) bool { return known.Shown && p.view == t.views[view].Name })
+func (t *referenceTarget) Held(_ context.Context, view int, after string,
+	limit int) ([]replicator.Cell, string, error) {
+	return t.page(after, limit, func(p place, known judge.Known) bool {
+		return known.Shown &&
+			p.view == t.views[view].Name
+	})
 }
 
 // page gives the cells after one that are wanted.

@@ -33,9 +33,11 @@ func views() []*replicator.View {
 		{Name: "by_city", Kind: "index", From: feeds(users, profile), Fields: fields("city"), Fingerprint: "1"},
 		{Name: "users", Kind: "row", From: feeds(users), Fields: fields("email", "city"), Fingerprint: "1"},
 		{Name: "people", Kind: "row", From: feeds(profile, users), Fields: fields("email", "city"), Fingerprint: "1"},
-		{Name: "everything", Kind: "row", From: feeds(replicator.Feed{Table: "cell"}), Fields: fields("city"), Fingerprint: "1"},
+		{Name: "everything", Kind: "row", From: feeds(replicator.Feed{Table: "cell"}),
+			Fields: fields("city"), Fingerprint: "1"},
 		{Name: "favorites", Kind: "row", From: feeds(fav), Fields: fields("email"), Fingerprint: "1"},
-		{Name: "counter", Kind: "counter", From: feeds(fav), Fields: append(fields("city"), replicator.Field{Name: "cnt", Path: "amount"}), Sum: "amount", Fingerprint: "1"},
+		{Name: "counter", Kind: "counter", From: feeds(fav), Fields: append(fields("city"),
+			replicator.Field{Name: "cnt", Path: "amount"}), Sum: "amount", Fingerprint: "1"},
 	}
 }
 

@@ -47,7 +47,10 @@ func (c *cell) newest() *row {
 	if len(c.rows) == 0 {
 		return nil
 	}
-	r := slices.MaxFunc(c.rows, func(a, b row) int { return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.order, b.order)) })
+	r := slices.MaxFunc(c.rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.version, b.version),
+			cmp.Compare(a.order, b.order))
+	})
 	return &r
 }
 
@@ -130,7 +133,10 @@ func (s *source) changeVersioned(c *cell) {
 		s.record(event{cell: c, row: c.rows[i], place: s.now})
 	case n < 80: // the newest row goes
 		newest := *c.newest()
-		s.remove(c, slices.IndexFunc(c.rows, func(r row) bool { return r.version == newest.version && r.order == newest.order }))
+		s.remove(c, slices.IndexFunc(c.rows, func(r row) bool {
+			return r.version == newest.version &&
+				r.order == newest.order
+		}))
 	case n < 92 || len(c.deleted) == 0: // any row goes
 		s.remove(c, s.rnd.IntN(len(c.rows)))
 	default: // a row that was deleted comes back

@@ -236,7 +236,8 @@ func exec(s *servers.Server, statement string) error {
 }
 
 func options(kind servers.Kind, args []string) servers.Options {
-	return servers.Options{Kind: kind, Args: args, Small: true, Progress: func(text string) { fmt.Fprintln(os.Stderr, "servers:", text) }}
+	return servers.Options{Kind: kind, Args: args, Small: true,
+		Progress: func(text string) { fmt.Fprintln(os.Stderr, "servers:", text) }}
 }
 
 // required tells whether a missing server is a failure.

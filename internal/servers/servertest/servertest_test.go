@@ -34,7 +34,8 @@ func TestSharedIsOneServerWithDatabasesOfEachTest(t *testing.T) {
 		}
 		defer db.Close()
 		var n int
-		err = db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?", first).Scan(&n)
+		err = db.QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = ?", first).Scan(&n)
 		if err != nil || n != 0 {
 			t.Errorf("the first test's database is still there (%d, %v)", n, err)
 		}
