@@ -81,7 +81,7 @@ type differences = []replicator.Difference
 
 // faulty is a target with a fault.
 type faulty struct {
-	*referenceTarget
+	*memoryTarget
 	apply    func([]replicator.Op) []replicator.Op
 	compare  func([]replicator.Op, differences) differences
 	outdated func(before int64, after string, limit int) outdated
@@ -98,9 +98,9 @@ type outdated struct {
 }
 
 // tells is a fault of what Outdated says.
-func tells(page func(t *referenceTarget, before int64, after string, limit int) outdated) func(*Reference) broken {
-	return with(func(t *referenceTarget) faulty {
-		return faulty{referenceTarget: t, outdated: func(before int64, after string, limit int) outdated {
+func tells(page func(t *memoryTarget, before int64, after string, limit int) outdated) func(*Reference) broken {
+	return with(func(t *memoryTarget) faulty {
+		return faulty{memoryTarget: t, outdated: func(before int64, after string, limit int) outdated {
 			return page(t, before, after, limit)
 		}}
 	})
@@ -110,11 +110,11 @@ func (f faulty) Apply(ctx context.Context, ops []replicator.Op) (replicator.Appl
 	if f.apply != nil {
 		ops = f.apply(slices.Clone(ops))
 	}
-	return f.referenceTarget.Apply(ctx, ops)
+	return f.memoryTarget.Apply(ctx, ops)
 }
 
 func (f faulty) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
-	d, err := f.referenceTarget.Compare(ctx, ops)
+	d, err := f.memoryTarget.Compare(ctx, ops)
 	if f.compare != nil {
 		d = f.compare(ops, d)
 	}
@@ -128,11 +128,11 @@ func (f faulty) Outdated(
 		page := f.outdated(before, after, limit)
 		return page.cells, page.next, page.err
 	}
-	return f.referenceTarget.Outdated(ctx, before, after, limit)
+	return f.memoryTarget.Outdated(ctx, before, after, limit)
 }
 
 func (f faulty) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	cells, next, err := f.referenceTarget.Held(ctx, view, after, limit)
+	cells, next, err := f.memoryTarget.Held(ctx, view, after, limit)
 	if f.held != nil {
 		cells, next = f.held(cells, next)
 	}
@@ -142,7 +142,7 @@ func (f faulty) Held(ctx context.Context, view int, after string, limit int) ([]
 func (f faulty) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Stray, string, error) {
-	strays, next, err := f.referenceTarget.Strays(ctx, view, after, limit)
+	strays, next, err := f.memoryTarget.Strays(ctx, view, after, limit)
 	if f.strays != nil {
 		strays = f.strays(strays)
 	}
@@ -155,12 +155,12 @@ func (f faulty) Unclaimed(
 	if f.strays != nil {
 		return nil, "", nil // it tells by Strays alone
 	}
-	return f.referenceTarget.Unclaimed(ctx, view, after, limit)
+	return f.memoryTarget.Unclaimed(ctx, view, after, limit)
 }
 
 func (f faulty) Tidy(ctx context.Context, view int, strays []replicator.Stray) (int, error) {
 	if f.tidy != nil {
 		return f.tidy(view, strays)
 	}
-	return f.referenceTarget.Tidy(ctx, view, strays)
+	return f.memoryTarget.Tidy(ctx, view, strays)
 }

@@ -20,10 +20,10 @@ type fault struct {
 }
 
 // with is a fault of a target.
-func with(of func(*referenceTarget) faulty) func(*Reference) broken {
+func with(of func(*memoryTarget) faulty) func(*Reference) broken {
 	return func(r *Reference) broken {
 		return broken{Reference: r, open: func(t replicator.Target) replicator.Target {
-			return of(t.(*referenceTarget))
+			return of(t.(*memoryTarget))
 		}}
 	}
 }
@@ -50,7 +50,7 @@ func TestStepsFindFaults(t *testing.T) {
 
 // pages is a fault of the pages of Held.
 func pages(fault func(cells []replicator.Cell, next string) ([]replicator.Cell, string)) func(*Reference) broken {
-	return with(func(t *referenceTarget) faulty { return faulty{referenceTarget: t, held: fault} })
+	return with(func(t *memoryTarget) faulty { return faulty{memoryTarget: t, held: fault} })
 }
 
 // walkFaults are those of walks in pages.
@@ -64,7 +64,7 @@ func walkFaults() []fault {
 		{testHeld, "only one page", pages(
 			func(cells []replicator.Cell, _ string) ([]replicator.Cell, string) { return cells, "" })},
 		{testOutdated, "pages are counted, and what was swept is not there any more", tells(
-			func(t *referenceTarget, before int64, after string, limit int) outdated {
+			func(t *memoryTarget, before int64, after string, limit int) outdated {
 				var skip int
 				if err := judge.At(after, &skip); err != nil {
 					return outdated{err: err}
@@ -77,12 +77,12 @@ func walkFaults() []fault {
 				return page
 			})},
 		{testOutdated, "the order itself counts as before it", tells(
-			func(t *referenceTarget, before int64, after string, limit int) (p outdated) {
+			func(t *memoryTarget, before int64, after string, limit int) (p outdated) {
 				p.cells, p.next, p.err = t.Outdated(ctx, before+1, after, limit)
 				return p
 			})},
 		{testOutdated, "only what is shown", tells(
-			func(t *referenceTarget, before int64, after string, limit int) (p outdated) {
+			func(t *memoryTarget, before int64, after string, limit int) (p outdated) {
 				shown := func(_ place, k judge.Known) bool { return k.Shown && k.Outdated(before) }
 				p.cells, p.next, p.err = t.page(after, limit, shown)
 				return p
@@ -92,8 +92,8 @@ func walkFaults() []fault {
 
 // kindFault has Compare tell of what is of one kind as if it were of another; "": not at all.
 func kindFault(was, is replicator.DifferenceKind) func(*Reference) broken {
-	return with(func(t *referenceTarget) faulty {
-		return faulty{referenceTarget: t, compare: func(_ []replicator.Op, all differences) differences {
+	return with(func(t *memoryTarget) faulty {
+		return faulty{memoryTarget: t, compare: func(_ []replicator.Op, all differences) differences {
 			for i := range all {
 				if all[i].Kind == was {
 					all[i].Kind = is
@@ -105,8 +105,8 @@ func kindFault(was, is replicator.DifferenceKind) func(*Reference) broken {
 }
 
 // byState has Compare believe the states.
-func byState(t *referenceTarget) faulty {
-	return faulty{referenceTarget: t, compare: func(ops []replicator.Op, all differences) differences {
+func byState(t *memoryTarget) faulty {
+	return faulty{memoryTarget: t, compare: func(ops []replicator.Op, all differences) differences {
 		known := func(d replicator.Difference) bool { return d.State.Version == ops[d.Op].Version }
 		return slices.DeleteFunc(all, known)
 	}}
@@ -120,14 +120,14 @@ func compareFaults() []fault {
 		{testCompare, "what is too much is not told", kindFault(replicator.Extra, "")},
 		{testCompare, "the states are compared", with(byState)},
 		{testByHand, "the states are compared", with(byState)},
-		{testByHand, "what the state says to be there is not written again", with(func(t *referenceTarget) faulty {
-			return faulty{referenceTarget: t, apply: func(ops []replicator.Op) []replicator.Op {
+		{testByHand, "what the state says to be there is not written again", with(func(t *memoryTarget) faulty {
+			return faulty{memoryTarget: t, apply: func(ops []replicator.Op) []replicator.Op {
 				return slices.DeleteFunc(ops, func(op replicator.Op) bool { return op.Rewrite && op.AsOf == 0 })
 			}}
 		})},
-		{testByHand, "a look writes nothing that the state says to be there", with(func(t *referenceTarget) faulty {
+		{testByHand, "a look writes nothing that the state says to be there", with(func(t *memoryTarget) faulty {
 			known := func(op replicator.Op) bool { return op.Rewrite && op.AsOf != 0 && op.Version == 5 }
-			return faulty{referenceTarget: t, apply: func(ops []replicator.Op) []replicator.Op {
+			return faulty{memoryTarget: t, apply: func(ops []replicator.Op) []replicator.Op {
 				return slices.DeleteFunc(ops, known)
 			}}
 		})},
@@ -137,18 +137,18 @@ func compareFaults() []fault {
 // strayFaults are those of finding and removing what came from no cell.
 func strayFaults() []fault {
 	return []fault{
-		{testStrays, "one is not told of", with(func(t *referenceTarget) faulty {
-			return faulty{referenceTarget: t, strays: func(all []replicator.Stray) []replicator.Stray {
+		{testStrays, "one is not told of", with(func(t *memoryTarget) faulty {
+			return faulty{memoryTarget: t, strays: func(all []replicator.Stray) []replicator.Stray {
 				return all[:len(all)/2]
 			}}
 		})},
-		{testStrays, "a known cell's is taken for one", with(func(t *referenceTarget) faulty {
-			return faulty{referenceTarget: t, strays: func(all []replicator.Stray) []replicator.Stray {
+		{testStrays, "a known cell's is taken for one", with(func(t *memoryTarget) faulty {
+			return faulty{memoryTarget: t, strays: func(all []replicator.Stray) []replicator.Stray {
 				return append(all, replicator.Stray{Name: "known", At: "known"})
 			}}
 		})},
-		{testStrays, "one that a cell has claimed since is removed", with(func(t *referenceTarget) faulty {
-			return faulty{referenceTarget: t,
+		{testStrays, "one that a cell has claimed since is removed", with(func(t *memoryTarget) faulty {
+			return faulty{memoryTarget: t,
 				tidy: func(view int, strays []replicator.Stray) (removed int, err error) {
 					t.sink.mu.Lock()
 					defer t.sink.mu.Unlock()
@@ -185,7 +185,7 @@ func forgetFaults() []fault {
 				return nil
 			}, open: func(t replicator.Target) replicator.Target {
 				told := func(all []replicator.Stray) []replicator.Stray { return all }
-				return faulty{referenceTarget: t.(*referenceTarget), strays: told}
+				return faulty{memoryTarget: t.(*memoryTarget), strays: told}
 			}}
 		}},
 	}
@@ -277,7 +277,7 @@ func swapped(spoil func(r *Reference, v *replicator.View)) func(*Reference) brok
 
 // late is a target whose readers see what was applied only after a refresh.
 type late struct {
-	*referenceTarget
+	*memoryTarget
 	refresh func()
 }
 
@@ -291,7 +291,7 @@ func TestARefreshThatDoesNothingIsFound(t *testing.T) {
 		s.Search = func(_ testing.TB, v *replicator.View) map[string]string { return seen[v.Name] }
 		s.New = func(testing.TB) replicator.Sink {
 			return broken{Reference: r, open: func(t replicator.Target) replicator.Target {
-				return late{t.(*referenceTarget), func() {
+				return late{t.(*memoryTarget), func() {
 					for _, v := range s.Views {
 						if refreshes {
 							seen[v.Name] = r.Read(v)

@@ -16,7 +16,7 @@ import (
 
 var (
 	_ replicator.Shadower = (*Reference)(nil)
-	_ replicator.Tidier   = (*referenceTarget)(nil)
+	_ replicator.Tidier   = (*memoryTarget)(nil)
 )
 
 // Shadow implements replicator.Shadower.
@@ -76,7 +76,7 @@ func (r *Reference) Discard(_ context.Context, views []*replicator.View) error {
 }
 
 // Unclaimed implements replicator.Tidier.
-func (t *referenceTarget) Unclaimed(
+func (t *memoryTarget) Unclaimed(
 	_ context.Context, view int, after string, limit int,
 ) ([]replicator.Cell, string, error) {
 	t.sink.mu.Lock()
@@ -92,7 +92,7 @@ func (t *referenceTarget) Unclaimed(
 }
 
 // Strays implements replicator.Tidier: here they have cells.
-func (t *referenceTarget) Strays(
+func (t *memoryTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
 	cells, next, err := t.Unclaimed(ctx, view, after, limit)
@@ -103,7 +103,7 @@ func (t *referenceTarget) Strays(
 }
 
 // Tidy implements replicator.Tidier.
-func (t *referenceTarget) Tidy(_ context.Context, view int, strays []replicator.Stray) (removed int, err error) {
+func (t *memoryTarget) Tidy(_ context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	for p := range maps.Clone(t.sink.held) {

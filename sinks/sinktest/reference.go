@@ -32,7 +32,8 @@ type mark struct{ source, view string }
 // NewReference returns an empty sink.
 func NewReference() *Reference {
 	return &Reference{
-		rule: replicator.State.Next, cells: map[place]judge.Known{}, held: map[place][]replicator.Entry{}, marks: map[mark]replicator.Mark{},
+		rule: replicator.State.Next, cells: map[place]judge.Known{},
+		held: map[place][]replicator.Entry{}, marks: map[mark]replicator.Mark{},
 	}
 }
 
@@ -54,7 +55,7 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 		}
 		marked[i] = r.marks[k].Standing
 	}
-	return &referenceTarget{sink: r, source: source, views: views, marks: judge.NewMarks(views, marked)}, nil
+	return &memoryTarget{sink: r, source: source, views: views, marks: judge.NewMarks(views, marked)}, nil
 }
 
 // Marks implements replicator.Sink.
@@ -86,8 +87,8 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 // Close implements replicator.Sink.
 func (r *Reference) Close() error { return nil }
 
-// referenceTarget is the views of one pipeline.
-type referenceTarget struct {
+// memoryTarget is the views of one pipeline.
+type memoryTarget struct {
 	sink   *Reference
 	source string
 	views  []*replicator.View
@@ -95,7 +96,7 @@ type referenceTarget struct {
 }
 
 // known is what the sink knows of a cell in a view, and where.
-func (t *referenceTarget) known(view int, c replicator.Cell) (place, judge.Known) {
+func (t *memoryTarget) known(view int, c replicator.Cell) (place, judge.Known) {
 	p := place{t.source, t.views[view].Name, c}
 	known, ok := t.sink.cells[p]
 	if !ok {
@@ -106,7 +107,7 @@ func (t *referenceTarget) known(view int, c replicator.Cell) (place, judge.Known
 }
 
 // Apply implements replicator.Target. The lock makes of each op one atomic act.
-func (t *referenceTarget) Apply(_ context.Context, ops []replicator.Op) (replicator.Applied, error) {
+func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	batch := judge.NewBatchBy(t.sink.rule, ops)
@@ -130,7 +131,7 @@ func (t *referenceTarget) Apply(_ context.Context, ops []replicator.Op) (replica
 }
 
 // Versions implements replicator.Target.
-func (t *referenceTarget) Versions(_ context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *memoryTarget) Versions(_ context.Context, cells []replicator.Cell) ([]int64, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	versions := judge.NewVersions(len(cells))
@@ -146,7 +147,7 @@ func (t *referenceTarget) Versions(_ context.Context, cells []replicator.Cell) (
 }
 
 // Mark implements replicator.Target.
-func (t *referenceTarget) Mark(_ context.Context, at replicator.Standing) error {
+func (t *memoryTarget) Mark(_ context.Context, at replicator.Standing) error {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	return t.marks.Mark(at, func(marking *judge.Marking) (err error) {
@@ -170,7 +171,7 @@ func (t *referenceTarget) Mark(_ context.Context, at replicator.Standing) error 
 }
 
 // Compare implements replicator.Target.
-func (t *referenceTarget) Compare(_ context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+func (t *memoryTarget) Compare(_ context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	var differences []replicator.Difference
@@ -197,35 +198,27 @@ func (t *referenceTarget) Compare(_ context.Context, ops []replicator.Op) ([]rep
 }
 
 // Outdated implements replicator.Target.
-func (t *referenceTarget) Outdated(
+func (t *memoryTarget) Outdated(
 	_ context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
-	return t.page(after, limit, func(p place, known judge.Known) bool {
-		return known.Outdated(before) && slices.ContainsFunc(t.views,
-			func(v *replicator.View) bool { return v.Name == p.view })
+	return t.page(after, limit, func(p place, k judge.Known) bool {
+		ours := slices.ContainsFunc(t.views, func(v *replicator.View) bool { return v.Name == p.view })
+		return ours && k.Outdated(before)
 	})
 }
 
 // Dead implements replicator.Target.
-func (t *referenceTarget) Dead(_ context.Context, view int, after string,
-	limit int) ([]replicator.Cell, string, error) {
-	return t.page(after, limit, func(p place, known judge.Known) bool {
-		return known.Dead &&
-			p.view == t.views[view].Name
-	})
+func (t *memoryTarget) Dead(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Dead && p.view == t.views[view].Name })
 }
 
 // Held implements replicator.Target.
-func (t *referenceTarget) Held(_ context.Context, view int, after string,
-	limit int) ([]replicator.Cell, string, error) {
-	return t.page(after, limit, func(p place, known judge.Known) bool {
-		return known.Shown &&
-			p.view == t.views[view].Name
-	})
+func (t *memoryTarget) Held(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Shown && p.view == t.views[view].Name })
 }
 
 // page gives the cells after one that are wanted.
-func (t *referenceTarget) page(
+func (t *memoryTarget) page(
 	after string, limit int, wanted func(place, judge.Known) bool,
 ) (cells []replicator.Cell, next string, err error) {
 	t.sink.mu.Lock()
