@@ -57,32 +57,47 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	return included && err == nil, err
 }
 
-// Renew ends the view's session and returns once the next one is open: the sink then knows its targets as they are now,
-// where a person has altered them. Nothing is lost by it, as by any other end of a session.
-func (p *Pipeline) Renew(ctx context.Context, view string) error {
+// Renew ends the sessions of views, each once, and returns when the next ones are open: the sink then knows its targets
+// as they are now, where a person has altered them. Nothing is lost by it, as by any other end of a session.
+func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
+	renewed := map[*session]bool{}
+	for _, view := range views {
+		s, err := p.renew(ctx, view, renewed)
+		if err != nil {
+			return err
+		}
+		renewed[s] = true
+	}
+	return nil
+}
+
+// renew returns the view's session once it is a new one: none of those that there are now, but the renewed.
+func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]bool) (*session, error) {
 	var old *session
 	for {
 		r, s, err := p.sessionOf(view)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		switch {
+		case s != nil && renewed[s]:
+			return s, nil
 		case s == nil && old == nil:
-			return fmt.Errorf("view %s: %w", view, replicator.ErrNotServing)
+			return nil, fmt.Errorf("view %s: %w", view, replicator.ErrNotServing)
 		case s != nil && old == nil:
 			old = s
 			s.renew()
 		case s != nil && s != old:
-			return nil
+			return s, nil
 		case r != nil:
 			if state, err := r.trouble(); state == replicator.StateFailed {
-				return fmt.Errorf("view %s has failed: %w", view, err)
+				return nil, fmt.Errorf("view %s has failed: %w", view, err)
 			}
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }

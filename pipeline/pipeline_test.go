@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -279,6 +280,35 @@ func TestARenewedViewGoesOnWithATargetOpenedAnew(t *testing.T) {
 		if err := p.Renew(t.Context(), "a"); !errors.Is(err, replicator.ErrNotServing) {
 			t.Errorf("after the end: %v", err)
 		}
+	})
+}
+
+// Of views that share a session it is renewed once; that of a view that has parted from the others is renewed, too, or
+// it is said why it can't be.
+func TestEachSessionOfRenewedViewsIsRenewedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store, sink := newFakeSource(), newMemoryStore(), newPicky()
+		p := start(newPipeline(f, sink, store, "a", "b", "c"))
+		p.caughtUp(t, f)
+		opened := func() int { sink.mu.Lock(); defer sink.mu.Unlock(); return len(sink.opened) }
+		before := opened()
+		if err := p.Renew(t.Context(), "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		if got := opened() - before; got != 1 {
+			t.Errorf("one session was renewed %d times", got)
+		}
+		sink.set(func() { sink.opens = only(errBadTable, "b") })
+		_ = p.Renew(t.Context(), "b") // it parts from the others
+		p.states(t, map[string]string{"a": "running", "b": "failed", "c": "running"})
+		before = opened()
+		if err := p.Renew(t.Context(), "a", "c", "b"); err == nil || !strings.Contains(err.Error(), "b") {
+			t.Errorf("of a view that can't be opened: %v", err)
+		}
+		if opened() == before {
+			t.Error("the others were not renewed")
+		}
+		p.stopped(t)
 	})
 }
 

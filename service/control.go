@@ -104,22 +104,31 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 	if err != nil {
 		return 0, 0, err
 	}
-	renewed := map[int]bool{}
-	for g, cells := range cells {
-		i := slices.IndexFunc(s.lines, func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) })
-		if i < 0 {
-			return tried, left, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
+	for g := range cells {
+		if !slices.ContainsFunc(s.lines, func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) }) {
+			return 0, 0, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
 		}
-		if !renewed[i] {
-			renewed[i] = true
-			if err := s.lines[i].Renew(ctx, g.view); err != nil {
-				return tried, left, err
+	}
+	for _, l := range s.lines {
+		var views []string
+		for _, v := range l.views {
+			if len(cells[group{l.source.Name(), v.Name}]) > 0 {
+				views = append(views, v.Name)
 			}
 		}
-		if err := s.lines[i].Look(ctx, g.view, cells); err != nil {
+		if len(views) == 0 {
+			continue
+		}
+		if err := l.Renew(ctx, views...); err != nil {
 			return tried, left, err
 		}
-		tried += len(cells)
+		for _, view := range views {
+			g := group{l.source.Name(), view}
+			if err := l.Look(ctx, view, cells[g]); err != nil {
+				return tried, left, err
+			}
+			tried += len(cells[g])
+		}
 	}
 	err = selected(ctx, s.store, server.Selection{All: true}, func(l replicator.DeadLetter) {
 		if chosen[l.ID] {

@@ -189,6 +189,17 @@ func TestARetryLooksAtTheCellsInTheirShard(t *testing.T) {
 	asked(t, "west", west, "renew emails", "look emails z")
 }
 
+// Views of one pipeline may be in different runs, each of which knows its tables as they were when it began.
+func TestARetryRenewsTheSessionsOfAllItsViews(t *testing.T) {
+	l, f := keeping("main", "", "emails", "phones")
+	s := serving(t, configured(t, cellViews), l)
+	bury(t, s, "", [2]string{"emails", "a"}, [2]string{"phones", "a"})
+	if tried, _, err := s.Retry(t.Context(), server.Selection{All: true}); err != nil || tried != 2 {
+		t.Errorf("%d tried, %v", tried, err)
+	}
+	asked(t, "main", f, "renew emails phones", "look emails a", "look phones a")
+}
+
 func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
 	l, f := keeping("main", "", "emails", "phones")
 	s := serving(t, configured(t, cellViews), l)

@@ -51,7 +51,9 @@ func (f *fakeEngine) Status(map[string]int) []replicator.ViewStatus { return sli
 func (f *fakeEngine) Wait(_ context.Context, fence string, views []string) error {
 	return f.note(append([]string{"wait", fence}, views...)...)
 }
-func (f *fakeEngine) Renew(_ context.Context, view string) error { return f.note("renew", view) }
+func (f *fakeEngine) Renew(_ context.Context, views ...string) error {
+	return f.note(append([]string{"renew"}, views...)...)
+}
 func (f *fakeEngine) Look(_ context.Context, view string, cells []replicator.Cell) error {
 	words := []string{"look", view}
 	for _, c := range cells {

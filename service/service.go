@@ -43,7 +43,7 @@ type engine interface {
 	Keeps(view string) bool
 	Status(deadLetters map[string]int) []replicator.ViewStatus
 	Wait(ctx context.Context, fence string, views []string) error
-	Renew(ctx context.Context, view string) error
+	Renew(ctx context.Context, views ...string) error
 	Look(ctx context.Context, view string, cells []replicator.Cell) error
 	Rebuild(ctx context.Context, views []string, mode pipeline.RebuildMode, from string) error
 	Pause(ctx context.Context, view string) error
