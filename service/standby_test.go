@@ -1,0 +1,82 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/checkpoint"
+	"replicator/server"
+)
+
+// unreachable is cellViews with a store that does not answer.
+var unreachable = strings.Replace(cellViews, `path = "state"`,
+	"store = \"mysql\"\ndsn = \"nobody@tcp(127.0.0.1:1)/app\"", 1)
+
+var locked = &checkpoint.LockedError{Store: "checkpoints", Holder: "connection 7 from 192.0.2.1:4711"}
+
+// A standby lists its views, and who runs, whether or not it can read how far they are.
+func TestAStandbySaysWhoRuns(t *testing.T) {
+	for name, text := range map[string]string{"a store": cellViews, "a store that does not answer": unreachable} {
+		t.Run(name, func(t *testing.T) {
+			s := &standby{cfg: configured(t, text)}
+			if !s.because(locked) || s.because(locked) {
+				t.Error("what it waits for is news once")
+			}
+			views, err := s.Status(t.Context())
+			if err != nil || len(views) != 3 {
+				t.Fatalf("%d views, %v", len(views), err)
+			}
+			for _, v := range views {
+				if v.State != replicator.StateStandby || !strings.Contains(v.Error, locked.Holder) || v.Definition == "" {
+					t.Errorf("view %s: %+v", v.View, v)
+				}
+			}
+			if !s.because(errors.New("connection refused")) {
+				t.Error("that the store does not answer is no news")
+			}
+		})
+	}
+}
+
+func TestAStandbyRefusesWhatChangesSomething(t *testing.T) {
+	s := &standby{cfg: configured(t, cellViews)}
+	s.because(locked)
+	ctx := t.Context()
+	_, _, retried := s.Retry(ctx, server.Selection{All: true})
+	_, dropped := s.Drop(ctx, server.Selection{All: true})
+	for what, err := range map[string]error{"retry": retried, "drop": dropped, "pause": s.Pause(ctx, "emails"),
+		"resume": s.Resume(ctx, "emails"), "rebuild": s.Rebuild(ctx, "emails", server.Rebuild{})} {
+		if !errors.Is(err, server.ErrStandby) || !strings.Contains(err.Error(), locked.Holder) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Who waits for a fence at a standby is answered once that has taken over.
+func TestAFenceIsWaitedForThroughATakeover(t *testing.T) {
+	s := &standby{cfg: configured(t, cellViews)}
+	s.because(locked)
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.Wait(soon, server.Fence{At: "1:1"}, nil); !errors.Is(err, context.DeadlineExceeded) ||
+		!errors.Is(err, server.ErrStandby) {
+		t.Errorf("nobody takes over: %v", err)
+	}
+	front := NewFront()
+	front.enter(s)
+	answered := make(chan error)
+	go func() { answered <- front.Wait(t.Context(), server.Fence{At: "1:1"}, nil) }()
+	l, f := keeping("main", "", "emails")
+	running := serving(t, configured(t, cellViews), l)
+	front.leave()
+	front.enter(running)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	front.leave()
+	asked(t, "the pipeline", f, "wait 1:1")
+}
