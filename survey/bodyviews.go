@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"replicator/internal/seen"
 )
 
 // suggestForBodies lists the sorts of cells of a table of bodies, their properties, and the views that they suggest.
@@ -68,17 +70,17 @@ const (
 func (s *sortOfCell) candidates() []candidate {
 	var all []candidate
 	for _, p := range s.properties {
-		typ := p.indexType(mostIndexed - s.table.keyBytes())
+		typ := p.indexType(seen.MostIndexed - s.table.keyBytes())
 		if typ == "" || badName(p.name) || has(s.table.key, p.name) || secret(p.name) {
 			continue
 		}
 		score := 10*appeal(p.name) + 30*len(p.values)/max(p.present, 1) + 30*p.present/max(s.docs, 1)
 		switch {
-		case p.booleans > 0:
+		case p.Booleans > 0:
 			score -= 40
 		case typ == "BINARY(16)":
 			score += 20
-		case p.decimals > 0:
+		case p.Decimals > 0:
 			score -= 40
 		case strings.HasSuffix(p.name, "_at") || strings.Contains(p.path, "."):
 			score -= 20
@@ -92,7 +94,7 @@ func (s *sortOfCell) candidates() []candidate {
 // suggest makes the views of a sort of cell: the likeliest index to be kept at once, the others as comments.
 func (p *plan) suggest(s *sortOfCell) {
 	indexes := s.candidates()
-	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.booleans+c.decimals == 0 && 4*c.present >= s.docs })
+	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.Booleans+c.Decimals == 0 && 4*c.present >= s.docs })
 	for i, c := range indexes {
 		v := p.index(s, c)
 		if v.live = i == live && p.live < mostLive; v.live {
@@ -103,7 +105,7 @@ func (p *plan) suggest(s *sortOfCell) {
 	if row, ok := p.row(s); ok {
 		s.views = append(s.views, row)
 	}
-	fields := s.fields(func(p *property) bool { return p.lists+p.objects == 0 })
+	fields := s.fields(func(p *property) bool { return p.Lists+p.Objects == 0 })
 	if template := s.table.template(); template != "" && len(fields) > 0 {
 		s.views = append(s.views, p.hash(s.from, s.base, template, fields))
 	}
@@ -141,10 +143,10 @@ func (s *sortOfCell) searchable(top *property) bool {
 		if p != top && !strings.HasPrefix(p.path, top.path+".") && !strings.HasPrefix(p.path, top.path+"[") {
 			continue
 		}
-		if p.integers > 0 && !(p.least.IsInt64() && p.greatest.IsInt64()) {
+		if p.Integers > 0 && !(p.Least.IsInt64() && p.Greatest.IsInt64()) {
 			return false
 		}
-		for bit, n := range []int{p.texts + p.uuids + p.bytes, p.booleans, p.objects, p.integers + p.decimals + p.floats} {
+		for bit, n := range []int{p.Texts + p.UUIDs + p.Bytes, p.Booleans, p.Objects, p.Integers + p.Decimals + p.Floats} {
 			if n > 0 {
 				kinds[strings.ReplaceAll(p.path, "[]", "")] |= 1 << bit
 			}
@@ -242,7 +244,7 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	}
 	var types []pair
 	for _, property := range s.properties {
-		if typ := property.rowType(); typ != "" && s.atTop(property) && len(names) < mostFields && !hasPair(types, property.name) {
+		if typ := property.Row(property.name); typ != "" && s.atTop(property) && len(names) < mostFields && !hasPair(types, property.name) {
 			names = append(names, property.path)
 			types = append(types, pair{property.name, typ})
 		}

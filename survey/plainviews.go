@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"replicator/internal/seen"
 )
 
 // suggestForRows makes the views of a table without bodies: counters where its key has several columns, as that of
@@ -62,7 +64,7 @@ var amountNames = []string{"cnt", "count", "quantity", "qty", "amount", "score",
 // name.
 func (p *plan) counter(f *followed, base string) *stanza {
 	group := f.col(f.key[0])
-	if badName(group.Name) || group.bytes() > mostIndexed {
+	if badName(group.Name) || group.bytes() > seen.MostIndexed {
 		return nil
 	}
 	sum, typ := "", "BIGINT"
@@ -102,7 +104,7 @@ func (p *plan) columnIndex(f *followed, base string) *stanza {
 	score := -1
 	for i := range f.Columns {
 		c := &f.Columns[i]
-		if has(f.key, c.Name) || badName(c.Name) || secret(c.Name) || !c.indexable(mostIndexed-f.keyBytes()) {
+		if has(f.key, c.Name) || badName(c.Name) || secret(c.Name) || !c.indexable(seen.MostIndexed-f.keyBytes()) {
 			continue
 		}
 		if s := appeal(c.Name); s > score {

@@ -2,13 +2,11 @@ package survey
 
 import (
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"replicator"
-	"replicator/internal/uuid"
+	"replicator/internal/seen"
 )
 
 const (
@@ -24,15 +22,8 @@ type property struct {
 	present int    // documents that have it, not null
 	list    bool   // the path leads through a list
 
-	texts, bytes, uuids, integers, decimals, floats, booleans, lists, objects int // values of a kind; uuids are texts or 16 bytes
-	sixteens                                                                  int // texts of 16 bytes: what 16 bytes look like where text can't be told from them
-
-	longest  int // characters of texts, and bytes of bytes
-	least    *big.Int
-	greatest *big.Int
-	digits   int // of decimals: before the point
-	scale    int // of decimals: after the point
-	values   map[string]bool
+	seen.Values
+	values map[string]bool
 
 	seenIn int // the last document it was seen in, from 1
 }
@@ -113,66 +104,12 @@ func (c *collector) value(path, name string, v any, depth int, list bool) {
 }
 
 func (p *property) add(v any) {
-	switch v := v.(type) {
-	case string:
-		p.longest = max(p.longest, utf8.RuneCountInString(v))
-		if _, ok := uuid.Parse(v); ok {
-			p.uuids++
-		} else {
-			p.texts++
-			if len(v) == 16 {
-				p.sixteens++
-			}
-		}
-	case []byte:
-		p.longest = max(p.longest, len(v))
-		if len(v) == 16 {
-			p.uuids++
-		} else {
-			p.bytes++
-		}
-	case bool:
-		p.booleans++
-	case int64:
-		p.integer(big.NewInt(v))
-	case uint64:
-		p.integer(new(big.Int).SetUint64(v))
-	case replicator.Number:
-		p.number(string(v))
-	case float64:
-		p.floats++
-	case []any:
-		p.lists++
-		return
-	case map[string]any:
-		p.objects++
-		return
+	p.Add(v)
+	switch v.(type) {
+	case []any, map[string]any:
+	default:
+		p.values[replicator.FormatValue(v)] = true
 	}
-	p.values[replicator.FormatValue(v)] = true
-}
-
-func (p *property) integer(n *big.Int) {
-	p.integers++
-	if p.least == nil || n.Cmp(p.least) < 0 {
-		p.least = n
-	}
-	if p.greatest == nil || n.Cmp(p.greatest) > 0 {
-		p.greatest = n
-	}
-}
-
-func (p *property) number(text string) {
-	if n, ok := new(big.Int).SetString(text, 10); ok {
-		p.integer(n)
-		return
-	}
-	if strings.ContainsAny(text, "eE") {
-		p.floats++
-		return
-	}
-	p.decimals++
-	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
-	p.digits, p.scale = max(p.digits, len(whole)), max(p.scale, len(fraction))
 }
 
 // String says what kinds of values the property has; of what looks like a secret nothing more than that.
@@ -186,14 +123,14 @@ func (p *property) String() string {
 			kinds = append(kinds, kind)
 		}
 	}
-	add(p.uuids, "uuid", "")
-	add(p.texts, "string", "length up to %d", p.longest)
-	add(p.bytes, "bytes", "length up to %d", p.longest)
-	add(p.integers, "integer", "%s to %s", p.least, p.greatest)
-	add(p.decimals, "decimal", "digits up to %d.%d", p.digits, p.scale)
-	add(p.floats, "float", "")
-	add(p.booleans, "boolean", "")
-	add(p.lists, "list", "")
-	add(p.objects, "object", "")
+	add(p.UUIDs, "uuid", "")
+	add(p.Texts, "string", "length up to %d", p.Longest)
+	add(p.Bytes, "bytes", "length up to %d", p.Longest)
+	add(p.Integers, "integer", "%s to %s", p.Least, p.Greatest)
+	add(p.Decimals, "decimal", "digits up to %d.%d", p.Digits, p.Scale)
+	add(p.Floats, "float", "")
+	add(p.Booleans, "boolean", "")
+	add(p.Lists, "list", "")
+	add(p.Objects, "object", "")
 	return strings.Join(kinds, "; or ")
 }

@@ -1,0 +1,80 @@
+package seen
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// MostIndexed is what all columns of an index may take in InnoDB, in bytes.
+const MostIndexed = 3072
+
+// Scalar is the type of a column for values that are neither lists nor objects, with room for what was not seen, and
+// what they may take in an index; "" if they are of several kinds. name is the property's, which may tell of a limit.
+func (s *Values) Scalar(name string) (typ string, bytes int64) {
+	switch {
+	case s.Lists+s.Objects > 0:
+		return "", 0
+	case s.UUIDs > 0 && s.Texts == s.Sixteens && s.Bytes+s.Numbers()+s.Booleans == 0:
+		return "BINARY(16)", 16
+	case s.Texts > 0 && s.Bytes == 0:
+		return s.varchar(name)
+	case s.Bytes > 0 && s.Texts+s.Numbers()+s.Booleans == 0:
+		n := int64(64)
+		for n < 2*int64(max(s.Longest, 16)) {
+			n *= 2
+		}
+		return fmt.Sprintf("VARBINARY(%d)", n), n
+	case s.Booleans > 0 && s.Texts+s.UUIDs+s.Bytes+s.Numbers() == 0:
+		return "BOOLEAN", 1
+	case s.Numbers() > 0 && s.Texts+s.UUIDs+s.Bytes+s.Booleans == 0:
+		return s.numeric(), 30
+	}
+	return "", 0
+}
+
+// varchar has room for texts twice as long as those that were seen.
+func (s *Values) varchar(name string) (string, int64) {
+	n := 2 * s.Longest
+	if strings.Contains(strings.ToLower(name), "email") && s.Longest <= 254 {
+		return "VARCHAR(254)", 4 * 254 // RFC 3696, with its errata
+	}
+	for _, size := range []int{64, 128, 255, 500} {
+		if n <= size {
+			return fmt.Sprintf("VARCHAR(%d)", size), int64(4 * size)
+		}
+	}
+	return "TEXT", MostIndexed + 1
+}
+
+// numeric keeps every digit of integers and decimals, with room for more of them.
+func (s *Values) numeric() string {
+	switch {
+	case s.Floats > 0:
+		return "DOUBLE"
+	case s.Decimals > 0:
+		scale := min(s.Scale+2, 30)
+		digits := s.Digits
+		if s.Greatest != nil {
+			digits = max(digits, len(s.Greatest.Text(10)), len(new(big.Int).Abs(s.Least).Text(10)))
+		}
+		return fmt.Sprintf("DECIMAL(%d,%d)", min(max(digits+10, 20)+scale, 65), scale)
+	case s.Least.IsInt64() && s.Greatest.IsInt64():
+		return "BIGINT"
+	case s.Least.Sign() >= 0 && s.Greatest.IsUint64():
+		return "BIGINT UNSIGNED"
+	}
+	return "DECIMAL(65,0)"
+}
+
+// Row is the type of a column in a row; "" if there is none but JSON for what is no list or object.
+func (s *Values) Row(name string) string {
+	if s.Lists+s.Objects > 0 {
+		return "JSON"
+	}
+	typ, bytes := s.Scalar(name)
+	if bytes > 4*255 { // a row's columns have 64 KiB together
+		return "TEXT"
+	}
+	return typ
+}
