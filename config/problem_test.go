@@ -94,7 +94,6 @@ func problems() []problemCase {
 			index + strings.Replace(strings.Replace(index, "[views.v]", "[views.w]\nshard_on = \"a\"\ntable = \"v\"", 1), `"main"`, `"s"`, 1), `the view v is kept in the same place`},
 		{"types without create", index + `types = { a = "INT" }`, `say create = true beside it`},
 		{"types of no column", index + "create = true\ntypes = { a = \"INT\", x = \"INT\" }", `"x" is not a column of the view`},
-		{"create without types", index + "create = true", `the type of the column a is missing`},
 		{"upper case in an index", view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`, `index = "Users"`), `say index = "users"`},
 		{"mapping that is no JSON", view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`, `mapping_file = "m.json"`), `can't be read`},
 		{"key_column of another length", index + `key_column = ["a1", "b1"]`, `names 2 columns, but the key of cell has 1: row_key`},

@@ -3,9 +3,11 @@ package config
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"replicator"
+	"replicator/internal/seen"
 )
 
 // SinkType is a type of sink: what the file can say of such a sink and of its views, and how one is made. Each stands
@@ -83,6 +85,10 @@ type Opening struct {
 	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named.
 	Columns func(ctx context.Context, source, table string) ([]Column, error)
 
+	// Samples sums up what the fields of a view are in sampled rows of a source's, in the order of View.Fields; of any
+	// source if none is named. Of columns (ColumnOf) it says only what is in JSON.
+	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
+
 	// Names makes what knows the names that the keys of the views make; stored is the type of value that the sink has
 	// under a view's names.
 	Names func(stored func(*replicator.View) string) (Names, error)
@@ -96,6 +102,16 @@ type Opening struct {
 type Column struct {
 	Name, Type         string // "id", "binary(16)"
 	Charset, Collation string // of text, ENUM and SET; else ""
+}
+
+// ColumnOf is the column that a path names, of a table; "" if it leads into the body or into a column, or is an
+// expression.
+func ColumnOf(t replicator.Table, path string) string {
+	name, own := strings.CutPrefix(path, "$")
+	if !own && t.Body != "" || strings.ContainsAny(name, ".[=") {
+		return ""
+	}
+	return name
 }
 
 // Names knows the names that the keys of views make.

@@ -28,9 +28,45 @@ var ErrDSN = errors.New("it has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE?N
 // not see of a table is said in the table; an error is of the connection, or ErrDSN, ErrNoDatabase, or names a table
 // that is not there. It leaves Database.DSN to the caller.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
+	r, done, err := connect(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	seen, err := r.read(ctx, only)
+	if errors.Is(err, ErrNoDatabase) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", r.address, err)
+	}
+	seen.Server, seen.Name = r.address, r.database
+	return seen, nil
+}
+
+// Sample looks at one table and a few of its rows, as Read does at all. A table without a unique key has none.
+func Sample(ctx context.Context, dsn, database, table string) (*Table, error) {
+	r, done, err := connect(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	r.database = database
+	t := &Table{Name: table}
+	if err = r.prepare(ctx); err == nil {
+		err = r.table(ctx, t, true)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking at table %s at %s: %w", table, r.address, err)
+	}
+	return t, nil
+}
+
+// connect opens the one connection of a reader; done closes it.
+func connect(ctx context.Context, dsn string) (r *reader, done func(), err error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, ErrDSN // err may quote it
+		return nil, nil, ErrDSN // err may quote it
 	}
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.ParseTime, cfg.MultiStatements, cfg.InterpolateParams = false, false, true
@@ -42,30 +78,25 @@ func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return nil, ErrDSN
+		return nil, nil, ErrDSN
 	}
 	db := sql.OpenDB(connector)
-	defer db.Close()
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", cfg.Addr, err)
+		_ = db.Close() // it has nothing open
+		return nil, nil, fmt.Errorf("connecting to %s: %w", cfg.Addr, err)
 	}
-	defer conn.Close()
-	r := &reader{conn: conn, database: cfg.DBName}
-	seen, err := r.read(ctx, only)
-	if errors.Is(err, ErrNoDatabase) {
-		return nil, err
+	done = func() {
+		_ = conn.Close() // what was asked for was read
+		_ = db.Close()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("looking at %s: %w", cfg.Addr, err)
-	}
-	seen.Server, seen.Name = cfg.Addr, cfg.DBName
-	return seen, nil
+	return &reader{conn: conn, address: cfg.Addr, database: cfg.DBName}, done, nil
 }
 
 // reader looks at a database through one connection.
 type reader struct {
 	conn     *sql.Conn
+	address  string
 	database string
 	sampled  int // bytes of all samples
 }

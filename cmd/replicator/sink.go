@@ -9,6 +9,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/seen"
 	"replicator/service"
 	"replicator/view"
 )
@@ -24,6 +25,9 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	}
 	o := config.Opening{
 		Views: views, Tables: cfg.Tables, Log: log, Columns: sourceColumns(cfg, log),
+		Samples: func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error) {
+			return service.Samples(ctx, cfg, sourceShard(cfg, source), v)
+		},
 		Names: func(stored func(*replicator.View) string) (config.Names, error) {
 			names, err := view.NewNames(views, cfg.Tables, stored)
 			return names, wrong(err)
@@ -39,15 +43,18 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	return sink.Open(o)
 }
 
-// sourceColumns asks a shard of the source (the first if none is named: they are alike) for the columns of a table, for
+// sourceShard is a shard of the source: the first if none is named, for they are alike.
+func sourceShard(cfg *config.Config, name string) config.Shard {
+	i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == name })
+	return cfg.Source.Shards[max(i, 0)]
+}
+
+// sourceColumns asks a shard of the source for the columns of a table, for
 // the targets that have to tell apart what these do. It connects when it is asked.
 func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source,
 	table string) ([]config.Column, error) {
 	return func(ctx context.Context, source, table string) ([]config.Column, error) {
-		shard := cfg.Source.Shards[0]
-		if i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == source }); i >= 0 {
-			shard = cfg.Source.Shards[i]
-		}
+		shard := sourceShard(cfg, source)
 		from, err := service.NewSource(shard, cfg.ShardTables(shard), log, 0)
 		if err != nil {
 			return nil, err

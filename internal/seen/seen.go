@@ -13,7 +13,7 @@ import (
 
 // Values is what was seen of a property's values, or of a field's. Nulls are no values.
 type Values struct {
-	// How many values there were of each kind; UUIDs are texts or 16 bytes. Those within lists are not counted.
+	// How many values there were of each kind; UUIDs are texts or 16 bytes.
 	Texts, Bytes, UUIDs, Integers, Decimals, Floats, Booleans, Lists, Objects int
 
 	// Sixteens are texts of 16 bytes: what 16 bytes look like in formats that don't tell text from bytes.
@@ -24,7 +24,13 @@ type Values struct {
 	Greatest *big.Int
 	Digits   int // of decimals: before the point
 	Scale    int // of decimals: after the point
+
+	// Elements are those of lists, and of lists in them; nil if there were none.
+	Elements *Values
 }
+
+// maxElements is how many elements of a list are looked at.
+const maxElements = 100
 
 // Add adds a value of the replicator's model (see replicator.Entry).
 func (s *Values) Add(v any) {
@@ -58,8 +64,23 @@ func (s *Values) Add(v any) {
 		s.Floats++
 	case []any:
 		s.Lists++
+		if s.Elements == nil {
+			s.Elements = &Values{}
+		}
+		s.Elements.addAll(v)
 	case map[string]any:
 		s.Objects++
+	}
+}
+
+// addAll adds the elements of a list, and of lists in it.
+func (s *Values) addAll(list []any) {
+	for _, e := range list[:min(len(list), maxElements)] {
+		if inner, ok := e.([]any); ok {
+			s.addAll(inner)
+		} else {
+			s.Add(e)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/seen"
 )
 
 // What is one key is what the source's own column takes for one. A target has to tell apart what the source does: where
@@ -128,10 +129,12 @@ type origins struct {
 	ask   func(ctx context.Context, source, table string) ([]SourceColumn, error)
 	of    string // the source; "": any, for they are alike
 	known map[string][]SourceColumn
+
+	sample func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 }
 
 func (s *Sink) origins(source string) *origins {
-	return &origins{ask: s.columns, of: source, known: map[string][]SourceColumn{}}
+	return &origins{ask: s.columns, of: source, known: map[string][]SourceColumn{}, sample: s.samples}
 }
 
 // orNone takes a source that can't be asked for one without columns.
@@ -146,14 +149,31 @@ func (o *origins) orNone(log *slog.Logger) *origins {
 			return columns, nil
 		}
 	}
+	if sample := o.sample; sample != nil {
+		o.sample = func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error) {
+			found, err := sample(ctx, source, v)
+			if err != nil {
+				log.Warn("no bodies could be sampled at the source", "view", v.Name, "error", err)
+			}
+			return found, nil
+		}
+	}
 	return o
+}
+
+// samples are what was seen of the view's fields in the source's bodies; nil where the source can't be asked.
+func (o *origins) samples(ctx context.Context, v *replicator.View) ([]seen.Values, error) {
+	if o.sample == nil {
+		return nil, nil
+	}
+	return o.sample(ctx, o.of, v)
 }
 
 // column finds the column of a source's table that a path names; nil if it names none, or if the source can't be asked
 // at all.
 func (o *origins) column(ctx context.Context, t replicator.Table, path string) (*SourceColumn, error) {
-	name, own := strings.CutPrefix(path, "$")
-	if o.ask == nil || !own && t.Body != "" || strings.ContainsAny(name, ".[=") || name == "" {
+	name := config.ColumnOf(t, path)
+	if o.ask == nil || name == "" {
 		return nil, nil
 	}
 	if _, asked := o.known[t.Name]; !asked {

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/seen"
 	"replicator/internal/sqlname"
 )
 
 // Schema returns the DDL of the views' tables that are missing, a statement each, with a type for every column: the
-// configured one, else a guess that a comment points out.
+// configured one, else one for what the source holds. A comment points out a column of whose values nothing is known.
 func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
 	from := s.origins("").orNone(s.log)
@@ -21,7 +22,7 @@ func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, 
 			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}
 		if sh == nil {
-			statement, err := s.ddl(ctx, v, from)
+			statement, err := s.design(ctx, v, from)
 			if err != nil {
 				return nil, fmt.Errorf("view %s: %w", v.Name, err)
 			}
@@ -49,14 +50,6 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	return nil
 }
 
-// The types of columns that the configuration says nothing of. A key's takes bytes, texts and numbers alike.
-const (
-	guessedKey     = "VARBINARY(255)"
-	guessedField   = "VARCHAR(255)"
-	guessedVersion = "BIGINT"
-	guessedSum     = "BIGINT"
-)
-
 // ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values
 // apart; who wants it otherwise says so in `types`.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (string, error) {
@@ -66,151 +59,191 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	if database != s.database {
 		name = sqlname.Quote(database) + "." + name
 	}
-	d := declarer{sink: s, view: v, from: from}
-	fieldsNull := " NOT NULL"
-	if v.Kind == "row" {
-		fieldsNull = " NULL"
+	columns, err := s.declare(ctx, v, from)
+	if err != nil {
+		return "", err
 	}
-	keys := make([]string, 0, len(settings.KeyFrom))
-	for _, f := range settings.KeyFrom {
-		keys = append(keys, sqlname.Quote(f.Name))
-	}
-	if v.Kind == "row" {
-		d.keys(ctx)
-	}
-	for i, f := range v.Fields {
-		switch {
-		case v.Kind == "counter" && i == len(v.Fields)-1: // a sum needs more room than its amounts
-			d.column(ctx, replicator.Field{Name: f.Name}, guessedSum, fieldsNull)
-		case v.Kind == "counter" && strings.HasPrefix(f.Path, "$"): // most likely a part of the key
-			d.column(ctx, f, guessedKey, fieldsNull)
-		default:
-			d.column(ctx, f, guessedField, fieldsNull)
+	var lines, keys, group []string
+	for _, c := range columns {
+		lines = append(lines, c.String())
+		switch c.role {
+		case ofKey:
+			keys = append(keys, sqlname.Quote(c.name))
+		case ofGroup:
+			group = append(group, sqlname.Quote(c.name))
 		}
-	}
-	if v.Kind != "row" {
-		d.keys(ctx)
-	}
-	if settings.VersionColumn != "" {
-		d.column(ctx, replicator.Field{Name: settings.VersionColumn}, guessedVersion, " NOT NULL")
 	}
 	switch v.Kind {
 	case "row":
-		d.lines = append(d.lines, "  PRIMARY KEY ("+strings.Join(keys, ", ")+")")
+		lines = append(lines, "  PRIMARY KEY ("+strings.Join(keys, ", ")+")")
 	case "counter":
-		var group []string
-		for _, f := range v.Fields[:len(v.Fields)-1] {
-			group = append(group, sqlname.Quote(f.Name))
-		}
-		d.lines = append(d.lines, "  PRIMARY KEY ("+strings.Join(group, ", ")+")")
+		lines = append(lines, "  PRIMARY KEY ("+strings.Join(group, ", ")+")")
 	default:
-		d.lines = append(d.lines, indexKeys(v, keys)...)
+		lines = append(lines, indexKeys(columns, keys)...)
 	}
 	set, collation, err := s.byBytes(ctx, "utf8mb4", true)
-	if d.err != nil {
-		err = d.err
-	}
-	return "CREATE TABLE " + name + " (\n" + strings.Join(d.lines, ",\n") + "\n) ENGINE=InnoDB DEFAULT CHARSET=" + set +
-		" COLLATE=" + collation, err
+	return "CREATE TABLE " + name + " (\n" + strings.Join(lines, ",\n") +
+		"\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
 }
 
-// declarer writes the columns of a view's table, a line each. err is the first error.
-type declarer struct {
-	sink  *Sink
-	view  *replicator.View
-	from  *origins
-	lines []string
-	err   error
-}
-
-func (d *declarer) keys(ctx context.Context) {
-	for _, f := range settingsOf(d.view).KeyFrom {
-		d.column(ctx, f, guessedKey, " NOT NULL")
-	}
-}
-
-// column declares a column: by the type that the configuration names, else by that of the source's column, else by a
-// guess.
-func (d *declarer) column(ctx context.Context, f replicator.Field, guess, null string) {
-	typ, note := settingsOf(d.view).Types[f.Name], ""
-	if typ == "" && d.err == nil {
-		typ, d.err = d.sink.sourceType(ctx, d.view, f, d.from)
-	}
-	if typ == "" {
-		typ, note = guess, " /* a guess: check it */"
-	}
-	d.lines = append(d.lines, "  "+sqlname.Quote(f.Name)+" "+typ+null+note)
-}
-
-// mariaDBTypes are the types that only MariaDB has, and those of the texts that it shows.
-var mariaDBTypes = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
-
-// sourceType is the type of the source's column that a field is made of, texts with a binary collation of their
-// character set; "" if the field is made of something else, or of columns of several types, or if the type is too long
-// for a key.
-func (s *Sink) sourceType(ctx context.Context, v *replicator.View, f replicator.Field, from *origins) (string, error) {
-	typ := ""
-	for i, feed := range v.From {
-		origin, err := from.column(ctx, s.tables[feed.Table], f.Path)
-		if err != nil || origin == nil || v.Kind != "row" && isLong(origin.Type) {
-			return "", err
+// declare chooses the columns of a view's table, in its order.
+func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins) ([]*declared, error) {
+	d := declarer{sink: s, view: v, from: from}
+	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return settingsOf(v).Types[f.Name] == "" }) {
+		var err error
+		if d.sampled, err = from.samples(ctx, v); err != nil {
+			return nil, fmt.Errorf("looking at the source's rows for types: %w", err)
 		}
-		here := origin.Type
-		if srv, err := s.ask(ctx); err != nil {
-			return "", err
-		} else if text, ok := mariaDBTypes[origin.kind()]; ok && !srv.isMariaDB() {
-			here = text
+	}
+	parts := []func(context.Context) error{d.fields, d.keys}
+	if v.Kind == "row" {
+		slices.Reverse(parts)
+	}
+	for _, part := range parts {
+		if err := part(ctx); err != nil {
+			return nil, err
 		}
-		if origin.Charset != "" {
-			set, collation, err := s.byBytes(ctx, origin.Charset, origin.tellsSpaces())
-			if err != nil {
-				return "", err
+	}
+	if version := settingsOf(v).VersionColumn; version != "" {
+		if err := d.declare(ctx, replicator.Field{Name: version}, ofVersion, seen.Values{}); err != nil {
+			return nil, err
+		}
+	}
+	fitKey(d.columns)
+	fitRow(d.columns)
+	return d.columns, nil
+}
+
+// fitKey makes the longest columns of the unique key shorter, until that is no longer than a server takes. Those that
+// the configuration declares stay.
+func fitKey(columns []*declared) {
+	for {
+		total, most := int64(0), int64(4*prefix)
+		var longest *declared
+		for _, c := range columns {
+			if c.role != ofKey && c.role != ofGroup {
+				continue
 			}
-			if set != "utf8mb4" { // the table's own
-				here += " CHARACTER SET " + set + " COLLATE " + collation
+			n := indexBytes(c.typ)
+			if total += n; n > most && !c.given {
+				longest, most = c, n
 			}
 		}
-		if i > 0 && here != typ {
-			return "", nil
+		if total <= seen.MostIndexed || longest == nil {
+			return
 		}
-		typ = here
+		room := max(prefix, min(500, (seen.MostIndexed-(total-most))/4))
+		longest.typ, longest.note = fmt.Sprintf("VARCHAR(%d)", room), "longer ones don't fit: a key has at most 3072 bytes"
 	}
-	return typ, nil
 }
+
+// mostInRow is what the columns of a row may take that are kept within it: 64 KiB, of which a little is the server's.
+const mostInRow = 65_000
+
+// fitRow makes the longest columns ones that are kept outside of the row, until the row is no longer than a server
+// takes. Those of a unique key and those that the configuration declares stay.
+func fitRow(columns []*declared) {
+	for {
+		total, most := int64(0), int64(256)
+		var longest *declared
+		for _, c := range columns {
+			n := rowBytes(c.typ)
+			total += n
+			if n > most && !c.given && (c.role == ofRow || c.role == ofIndex) {
+				longest, most = c, n
+			}
+		}
+		if total <= mostInRow || longest == nil {
+			return
+		}
+		longest.typ = outside(longest.typ)
+	}
+}
+
+// outside is a type for the values of a text's or bytes' type that is kept outside of the row.
+func outside(typ string) string {
+	_, rest, _ := strings.Cut(typ, ")") // character set and collation
+	if strings.Contains(strings.ToUpper(typ), "BINARY(") {
+		return "BLOB"
+	}
+	return "MEDIUMTEXT" + rest
+}
+
+// prefix is how much of a long column is indexed: characters, or bytes.
+const prefix = 191
 
 // indexKeys are the keys of an index's table: by value, and by the entity's key. Columns that are too long to be
 // indexed in full can't be part of a primary key, which would take values for equal that begin alike.
-func indexKeys(v *replicator.View, keys []string) []string {
+func indexKeys(columns []*declared, keys []string) []string {
+	room := int64(seen.MostIndexed)
+	for _, c := range columns {
+		if c.role == ofKey {
+			room -= indexBytes(c.typ)
+		}
+	}
 	var parts []string
 	long := false
-	for _, f := range v.Fields {
-		q := sqlname.Quote(f.Name)
-		if isLong(settingsOf(v).Types[f.Name]) {
-			q, long = q+"(191)", true
+	for _, c := range columns {
+		if c.role != ofIndex {
+			continue
+		}
+		q := sqlname.Quote(c.name)
+		if n := indexBytes(c.typ); n > room || n > 2000 {
+			q, long = fmt.Sprintf("%s(%d)", q, prefix), true
+			room -= 4 * prefix
+		} else {
+			room -= n
 		}
 		parts = append(parts, q)
 	}
 	byValue := strings.Join(append(slices.Clone(parts), keys...), ", ")
 	byKey := "  KEY (" + strings.Join(keys, ", ") + ")"
 	if long { // a number of its own, because many servers want every table to have a primary key
-		return []string{"  replicator_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY", "  KEY (" + byValue + ")",
-			byKey}
+		return []string{
+			"  replicator_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY", "  KEY (" + byValue + ")", byKey,
+		}
 	}
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }
 
-// isLong reports whether a declared type is too long for an index: 3,072 bytes are the limit, 4 a character.
-func isLong(declared string) bool {
-	d := strings.ToUpper(strings.TrimSpace(declared))
-	if strings.Contains(d, "TEXT") || strings.Contains(d, "BLOB") {
-		return true
+// outsideBytes is more than any index holds: of a type whose values are kept outside of the row.
+const outsideBytes = 1 << 20
+
+// indexBytes is the most that a value of a declared type takes in an index.
+func indexBytes(typ string) int64 {
+	d := strings.ToUpper(strings.TrimSpace(typ))
+	name, rest, _ := strings.Cut(d, "(")
+	name, _, _ = strings.Cut(name, " ")
+	var n int64
+	_, _ = fmt.Sscanf(rest, "%d", &n) // 0: it has no length
+	switch {
+	case strings.HasSuffix(name, "TEXT"), strings.HasSuffix(name, "BLOB"), name == "JSON":
+		return outsideBytes
+	case name == "CHAR" || name == "VARCHAR":
+		return n * characterBytes(d)
+	case name == "BINARY" || name == "VARBINARY":
+		return n
 	}
-	var n int
-	if _, err := fmt.Sscanf(d, "VARCHAR(%d)", &n); err == nil {
-		return n > 500
+	return 32 // a number's, a time's
+}
+
+// rowBytes is about what a value of a declared type takes in its row.
+func rowBytes(typ string) int64 {
+	if n := indexBytes(typ); n < outsideBytes {
+		return n + 2
 	}
-	if _, err := fmt.Sscanf(d, "VARBINARY(%d)", &n); err == nil {
-		return n > 2000
+	return 12
+}
+
+// characterBytes is the most that a character takes in the character set that a declaration names.
+func characterBytes(declared string) int64 {
+	_, set, _ := strings.Cut(declared, "CHARACTER SET ")
+	set, _, _ = strings.Cut(set, " ")
+	switch set {
+	case "LATIN1", "ASCII":
+		return 1
+	case "UTF8", "UTF8MB3":
+		return 3
 	}
-	return false
+	return 4
 }

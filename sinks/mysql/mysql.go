@@ -15,6 +15,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/internal/seen"
 	"replicator/sinks/judge"
 )
 
@@ -33,9 +34,13 @@ type Config struct {
 	SumBytes int64
 
 	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named, for they are
-	// alike. It is asked whenever a view's table is looked at. nil: types that the configuration doesn't name are guessed,
-	// and tables may take for one key what the source tells apart.
+	// alike. It is asked whenever a view's table is looked at. nil: tables may take for one key what the source tells
+	// apart, and what is created has types that take many kinds of values.
 	Columns func(ctx context.Context, source, table string) ([]SourceColumn, error)
+
+	// Samples sums up what the fields of a view are in rows of a source's (see config.Opening). It is asked before a table
+	// is created. nil: nothing is known of what is no column.
+	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 }
 
 // Sink keeps views in one database of a MySQL or MariaDB server. It is safe for concurrent use.
@@ -45,6 +50,7 @@ type Sink struct {
 	tables   map[string]replicator.Table
 	log      *slog.Logger
 	columns  func(ctx context.Context, source, table string) ([]SourceColumn, error)
+	samples  func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 	db       *sql.DB
 	sumBytes int64
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
@@ -73,7 +79,7 @@ func New(c Config) (*Sink, error) {
 	}
 	s := &Sink{
 		name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns,
-		db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
+		samples: c.Samples, db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -81,7 +81,7 @@ func readConnection(s *config.Section) any {
 
 // open makes a sink: one of several shards if there are several.
 func openSink(o config.Opening) (replicator.Sink, error) {
-	c := Config{Name: o.Sink.Name, Tables: o.Tables, Logger: o.Log, Timeout: o.Sink.Timeout}
+	c := Config{Name: o.Sink.Name, Tables: o.Tables, Logger: o.Log, Timeout: o.Sink.Timeout, Samples: o.Samples}
 	c.Columns = func(ctx context.Context, source, table string) ([]SourceColumn, error) {
 		found, err := o.Columns(ctx, source, table)
 		columns := make([]SourceColumn, len(found))
@@ -226,10 +226,9 @@ func (r *viewReader) mergesCells() bool {
 
 // create reads create and types.
 func (r *viewReader) create(columns []string) {
-	create := r.Bool("create")
-	r.settings.Create = create
+	r.settings.Create = r.Bool("create")
 	types := r.Table("types", `{ email = "VARCHAR(254)" }`)
-	if r.Has("types") && !create {
+	if r.Has("types") && !r.settings.Create {
 		r.Problem("types", "says how to create the table; say create = true beside it")
 	}
 	if r.settings.VersionColumn != "" {
@@ -244,15 +243,6 @@ func (r *viewReader) create(columns []string) {
 			r.settings.Types = map[string]string{}
 		}
 		r.settings.Types[t.Name] = t.Text
-	}
-	if !create {
-		return
-	}
-	for _, f := range r.View.Fields {
-		if r.settings.Types[f.Name] == "" {
-			r.Problem("create", `the type of the column %s is missing; say types = { %s = "VARCHAR(254)" }`,
-				f.Name, f.Name)
-		}
 	}
 }
 

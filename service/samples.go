@@ -1,0 +1,95 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"replicator"
+	"replicator/codec"
+	"replicator/config"
+	"replicator/internal/seen"
+	"replicator/survey"
+	"replicator/view"
+)
+
+// Samples sums up what the fields of a view are in a few of the rows that a shard of the source has now, in the order
+// of View.Fields. It is what the view would keep of these rows, whatever its `where` says: a value that can't be
+// computed is left out. Of a field that is a column only JSON is looked at.
+func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *replicator.View) ([]seen.Values, error) {
+	sampled := make([]seen.Values, len(v.Fields))
+	tables := cfg.ShardTables(shard)
+	probes := make([]*replicator.View, len(v.Fields))
+	for i := range v.Fields {
+		probes[i] = probe(v, i)
+	}
+	for i := range tables {
+		t := &tables[i]
+		if !slices.Contains(replicator.TablesOf([]*replicator.View{v}), t.Name) {
+			continue
+		}
+		columns, err := view.Columns(probes, *t)
+		if err != nil {
+			return nil, InvalidError{err}
+		}
+		if t.Columns = columns; t.Body == "" && len(columns) == 0 {
+			continue
+		}
+		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table)
+		if err != nil {
+			return nil, err
+		}
+		evaluator, err := compile(cfg, probes, tables)
+		if err != nil {
+			return nil, err
+		}
+		for n := range rows.Rows {
+			cell, row := sampledRow(t, rows, n)
+			for _, value := range evaluator.Evaluate(cell, row) {
+				for _, e := range value.Entries {
+					add(&sampled[value.View], e.Fields[0])
+				}
+			}
+		}
+	}
+	return sampled, nil
+}
+
+// add adds a value, of JSON what it says.
+func add(to *seen.Values, v any) {
+	if text, ok := v.(replicator.RawJSON); ok {
+		decoded, err := codec.JSON(text)
+		if err != nil {
+			return // no server keeps such JSON
+		}
+		v = decoded
+	}
+	to.Add(v)
+}
+
+// probe is a view of one field of another's, as that one takes it.
+func probe(v *replicator.View, field int) *replicator.View {
+	p := &replicator.View{Name: v.Name, Kind: "row", From: v.From, Fields: v.Fields[field : field+1]}
+	if v.Kind == "index" || v.Kind == "counter" && field < len(v.Fields)-1 {
+		p.Kind = "index" // an element of a list at a time
+	}
+	return p
+}
+
+// sampledRow is the n-th of the rows that were sampled of a table, with its body and what is JSON in its columns.
+func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell, *replicator.Row) {
+	at := func(column string) []byte {
+		if values := rows.Values[column]; n < len(values) {
+			return values[n]
+		}
+		return nil
+	}
+	cell := replicator.Cell{Table: t.Name, Column: string(at(t.Column))}
+	row := &replicator.Row{Cell: cell, Body: at(t.Body), Names: t.Columns, Columns: make([]any, len(t.Columns))}
+	for i, name := range t.Columns {
+		declared := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return c.Name == name })
+		if text := at(name); text != nil && declared >= 0 && rows.Columns[declared].DataType == "json" {
+			row.Columns[i] = replicator.RawJSON(text)
+		}
+	}
+	return cell, row
+}

@@ -1,0 +1,324 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/config"
+	"replicator/internal/seen"
+	"replicator/internal/sqlname"
+)
+
+// role is what a column of a view's table is for.
+type role int
+
+const (
+	ofRow     role = iota // a field of a row, which may be long and NULL
+	ofIndex               // a value that entities are found by: one that is long is indexed by its beginning
+	ofKey                 // of the entity's key, which is in a unique key
+	ofGroup               // of a counter's group, which is its primary key
+	ofSum                 // a counter's amount
+	ofVersion             // the version
+)
+
+// The types of columns of whose values nothing is known: no column of the source is named, and no body was sampled.
+var (
+	anything = map[role]string{
+		ofRow: "LONGTEXT", ofIndex: "VARCHAR(255)", ofKey: "VARBINARY(255)", ofGroup: "VARCHAR(255)", ofSum: "DECIMAL(65,10)",
+	}
+	unseen = map[role]string{
+		ofRow: "texts and numbers fit, lists and objects don't", ofIndex: "they fit up to 255 characters",
+		ofKey: "they fit up to 255 bytes", ofGroup: "they fit up to 255 characters", ofSum: "they fit with 10 decimals",
+	}
+)
+
+// mixed is a type for values of several kinds.
+func mixed(r role) string {
+	if r == ofIndex {
+		return "LONGTEXT"
+	}
+	return anything[r]
+}
+
+// declared is a column of a table that is to be created.
+type declared struct {
+	name  string
+	typ   string // with character set and collation, where they are not the table's
+	role  role
+	given bool   // the configuration says the type
+	note  string // what a person should look at
+}
+
+func (c *declared) String() string {
+	null, note := " NOT NULL", ""
+	if c.role == ofRow {
+		null = " NULL"
+	}
+	if c.note != "" {
+		note = " /* " + c.note + " */"
+	}
+	return "  " + sqlname.Quote(c.name) + " " + c.typ + null + note
+}
+
+// declarer chooses the types of the columns of a view's table.
+type declarer struct {
+	sink    *Sink
+	view    *replicator.View
+	from    *origins
+	sampled []seen.Values // by the view's fields
+	columns []*declared
+}
+
+// fields declares the view's fields.
+func (d *declarer) fields(ctx context.Context) error {
+	for i, f := range d.view.Fields {
+		r := ofIndex
+		switch {
+		case d.view.Kind == "row":
+			r = ofRow
+		case d.view.Kind == "counter" && i == len(d.view.Fields)-1:
+			r = ofSum
+		case d.view.Kind == "counter":
+			r = ofGroup
+		}
+		var of seen.Values
+		if i < len(d.sampled) {
+			of = d.sampled[i]
+		}
+		if err := d.declare(ctx, f, r, of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys declares the entity's key.
+func (d *declarer) keys(ctx context.Context) error {
+	for _, f := range settingsOf(d.view).KeyFrom {
+		if err := d.declare(ctx, f, ofKey, seen.Values{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declare declares a column: by the type that the configuration names, else by those of the source's columns, else by
+// what was seen in bodies.
+func (d *declarer) declare(ctx context.Context, f replicator.Field, r role, of seen.Values) error {
+	c := &declared{name: f.Name, typ: settingsOf(d.view).Types[f.Name], role: r}
+	d.columns = append(d.columns, c)
+	switch {
+	case c.typ != "":
+		c.given = true
+		return nil
+	case r == ofVersion || r == ofSum && d.view.Sum == "": // cells are counted
+		c.typ = "BIGINT"
+		return nil
+	}
+	typ, err := d.sourceType(ctx, f, r)
+	if err != nil {
+		return err
+	}
+	switch {
+	case typ == "" && !of.Nothing():
+		typ = sampledType(&of, f.Name, r)
+	case typ != "" && d.inBodies(f): // a column of one table, and a property of another's bodies
+		typ = mixed(r)
+	}
+	if c.typ = typ; typ == "" {
+		c.typ, c.note = anything[r], "nothing is known of its values: "+unseen[r]
+	}
+	return nil
+}
+
+// sampledType is a type for values like those that were seen; "" if nothing was.
+func sampledType(of *seen.Values, name string, r role) string {
+	switch r {
+	case ofSum:
+		return sumOfSampled(of)
+	case ofRow:
+		if typ := of.Row(name); typ != "" {
+			return typ
+		}
+		return "LONGTEXT"
+	}
+	if typ, _ := of.Scalar(name); typ != "" && typ != "DOUBLE" { // no number is found by a DOUBLE
+		return typ
+	}
+	return mixed(r)
+}
+
+// sumOfSampled is the type of a sum of amounts like those that were seen.
+func sumOfSampled(of *seen.Values) string {
+	switch {
+	case of.Texts+of.UUIDs+of.Bytes+of.Lists+of.Objects > 0:
+		return anything[ofSum]
+	case of.Floats > 0:
+		return "DECIMAL(65,30)"
+	case of.Decimals > 0:
+		return fmt.Sprintf("DECIMAL(65,%d)", min(of.Scale+2, 30))
+	case of.Integers > 0 && !(small(of.Least) && small(of.Greatest)):
+		return "DECIMAL(38,0)"
+	}
+	return "BIGINT"
+}
+
+// small reports whether a BIGINT has room for the sum of as many such numbers as there may be cells.
+func small(n *big.Int) bool { return n.BitLen() <= 40 }
+
+// inBodies reports whether a field is no column of some table.
+func (d *declarer) inBodies(f replicator.Field) bool {
+	return slices.ContainsFunc(d.view.From, func(feed replicator.Feed) bool {
+		return config.ColumnOf(d.sink.tables[feed.Table], f.Path) == ""
+	})
+}
+
+// sourceType is the type for the values of the source's columns that a field is made of, "" if it is made of none.
+func (d *declarer) sourceType(ctx context.Context, f replicator.Field, r role) (string, error) {
+	typ := ""
+	for _, feed := range d.view.From {
+		origin, err := d.from.column(ctx, d.sink.tables[feed.Table], f.Path)
+		if err != nil {
+			return "", err
+		}
+		if origin == nil {
+			continue
+		}
+		here, err := d.sink.typeFor(ctx, origin, r)
+		if err != nil {
+			return "", err
+		}
+		if typ = widest(typ, here); typ == "" {
+			return mixed(r), nil
+		}
+	}
+	return typ, nil
+}
+
+// notType is what a server shows with a column's type that says nothing of its values: MariaDB's compression, in a
+// comment, and the zeros that it pads numbers with.
+var notType = regexp.MustCompile(`(?i) ?/\*.*?\*/| zerofill`)
+
+// bare is the column's type as a server takes it in a declaration of ours.
+func (c *SourceColumn) bare() string { return strings.TrimSpace(notType.ReplaceAllString(c.Type, "")) }
+
+// foreign are the types that only MariaDB has, and those of the texts that it shows.
+var foreign = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
+
+// typeFor is a type that holds all that a source's column can, with a collation that tells apart what it tells apart.
+//
+// ENUMs and SETs become texts: their columns may get more members, and an ENUM also holds "", for what was no member
+// when it was written.
+func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (string, error) {
+	kind := origin.kind()
+	if r == ofSum {
+		return sumOf(origin), nil
+	}
+	srv, err := s.ask(ctx)
+	if err != nil {
+		return "", err
+	}
+	typ := origin.bare()
+	text, other := foreign[kind]
+	switch {
+	case kind == "enum":
+		return "VARCHAR(255)", nil // a member's most characters
+	case kind == "set":
+		return fmt.Sprintf("VARCHAR(%d)", max(255, len([]rune(strings.Join(members(typ), ","))))), nil
+	case slices.Contains(unconvertible, kind):
+		return "LONGBLOB", nil // its bytes
+	case other && !srv.isMariaDB():
+		return text, nil
+	case kind == "json" && r != ofRow:
+		return "LONGTEXT", nil // JSON has no index
+	case origin.Charset == "":
+		return typ, nil
+	}
+	set, collation, err := s.byBytes(ctx, origin.Charset, origin.tellsSpaces())
+	if err != nil {
+		return "", err
+	}
+	if set != origin.Charset && !strings.HasPrefix(origin.Charset, "utf8") {
+		typ = larger(typ)
+	}
+	if set != "utf8mb4" { // the table's own
+		typ += " CHARACTER SET " + set + " COLLATE " + collation
+	}
+	return typ, nil
+}
+
+// larger is the next larger type of text: UTF-8 may take four bytes where another character set takes one.
+func larger(typ string) string {
+	switch strings.ToLower(typ) {
+	case "tinytext":
+		return "text"
+	case "text":
+		return "mediumtext"
+	case "mediumtext":
+		return "longtext"
+	}
+	return typ
+}
+
+// declaredSize is a DECIMAL with its size.
+var declaredSize = regexp.MustCompile(`\((\d+),(\d+)\)`)
+
+// sumOf is the type of an exact sum of a column's values.
+func sumOf(c *SourceColumn) string {
+	switch c.kind() {
+	case "tinyint", "smallint", "mediumint", "int", "year":
+		return "BIGINT"
+	case "bigint", "bit":
+		return "DECIMAL(38,0)"
+	case "decimal":
+		var digits, scale int
+		if m := declaredSize.FindString(c.Type); m != "" {
+			_, _ = fmt.Sscanf(m, "(%d,%d)", &digits, &scale) // it has this form
+			return fmt.Sprintf("DECIMAL(%d,%d)", min(digits+20, 65), scale)
+		}
+	case "float", "double":
+		return "DECIMAL(65,30)"
+	}
+	return anything[ofSum]
+}
+
+// widest is a type for what either of two types holds; "" if neither is the other.
+func widest(a, b string) string {
+	sizes := []string{"tinytext", "text", "mediumtext", "longtext"}
+	switch {
+	case a == "" || strings.EqualFold(a, b):
+		return b
+	case isInteger(a) && isInteger(b):
+		return "DECIMAL(20,0)"
+	}
+	n, m := rank(sizes, a), rank(sizes, b)
+	if n >= 0 && m >= 0 {
+		return sizes[max(n, m)]
+	}
+	return ""
+}
+
+// rank is the place of a text's type among those of any length. A VARCHAR fits all but the first.
+func rank(sizes []string, typ string) int {
+	typ = strings.ToLower(typ)
+	if strings.HasPrefix(typ, "varchar") || strings.HasPrefix(typ, "char") {
+		return 2
+	}
+	for i, s := range sizes {
+		if strings.HasPrefix(typ, s) {
+			return i
+		}
+	}
+	return -1
+}
+
+// isInteger reports whether a declared type is an integer.
+func isInteger(typ string) bool {
+	c := SourceColumn{Type: typ}
+	return integerBits[c.kind()] > 0
+}
