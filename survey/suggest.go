@@ -62,7 +62,7 @@ func (p *plan) hash(from, base, template string, fields []string) stanza {
 // document is an Elasticsearch document for each entity.
 func (p *plan) document(from, base string, fields []string) stanza {
 	name := p.unique("views", strings.ToLower(base)+"_search")
-	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its types are made of the first values.",
+	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its fields are mapped by what they are here.",
 		header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"search"`}, {"kind", `"document"`},
 			{"index", quoted(name)}, {"fields", list(fields)}}}
 }

@@ -194,6 +194,20 @@ func (e Elastic) Count(ctx context.Context, index, query string) (int, error) {
 	return strconv.Atoi(count.String())
 }
 
+// Types are the types that an index maps the fields of its documents as.
+func (e Elastic) Types(ctx context.Context, index string) (map[string]string, error) {
+	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_mapping", "")
+	types := map[string]string{}
+	all, _ := found.(map[string]any)
+	for _, one := range all {
+		fields, _ := at(one, "mappings", "properties").(map[string]any)
+		for name, field := range fields {
+			types[name], _ = at(field, "type").(string)
+		}
+	}
+	return types, err
+}
+
 // Indexes are the names of indexes, not of aliases, that match a pattern.
 func (e Elastic) Indexes(ctx context.Context, pattern string) ([]string, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+pattern+"?expand_wildcards=all&features=settings", "")

@@ -17,10 +17,22 @@ import (
 // make of a template with these mappings and settings, which changes nothing. A user who may not ask that learns it
 // when the index is created.
 func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (object, error) {
-	design, err := creation(v, g)
+	design, err := s.creation(ctx, v, g)
 	if err != nil {
-		return nil, replicator.Fatal(err)
+		return nil, err
 	}
+	refused, err := s.simulate(ctx, g, design)
+	if refused && settingsOf(v).Mapping == "" && withoutUnsigned(design) {
+		refused, err = s.simulate(ctx, g, design)
+	}
+	if refused {
+		return nil, misdesigned(v, err)
+	}
+	return design, err
+}
+
+// simulate asks what the cluster would make of an index; refused: it would make none.
+func (s *Sink) simulate(ctx context.Context, g *generation, design object) (refused bool, err error) {
 	template := object{
 		"index_patterns": []string{g.index},
 		"template":       object{"settings": design["settings"], "mappings": design["mappings"]},
@@ -28,11 +40,11 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template)}, nil)
 	switch f := asFailure(err); {
 	case err != nil && f == nil:
-		return nil, fmt.Errorf("looking at its mapping and settings: %w", err)
+		return false, fmt.Errorf("looking at its mapping and settings: %w", err)
 	case f != nil && f.Status == http.StatusBadRequest:
-		return nil, misdesigned(v, err)
+		return true, err
 	}
-	return design, nil
+	return false, nil
 }
 
 func misdesigned(v *replicator.View, err error) error {
@@ -69,14 +81,22 @@ func having(flag string) object {
 }
 
 // creation is the body of the request that creates an index.
-func creation(v *replicator.View, g *generation) (object, error) {
+func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) (object, error) {
 	mapping, err := jsonObject(settingsOf(v).Mapping, "mappings")
 	if err != nil {
-		return nil, fmt.Errorf("mapping_file: %w", err)
+		return nil, replicator.Fatal(fmt.Errorf("mapping_file: %w", err))
 	}
 	settings, err := jsonObject(settingsOf(v).IndexSettings, "settings")
 	if err != nil {
-		return nil, fmt.Errorf("settings_file: %w", err)
+		return nil, replicator.Fatal(fmt.Errorf("settings_file: %w", err))
+	}
+	if settingsOf(v).Mapping == "" {
+		if mapping, err = s.made(ctx, v); err != nil {
+			return nil, err
+		}
+		if !strings.Contains(settingsOf(v).IndexSettings, "ignore_malformed") {
+			settings["index.mapping.ignore_malformed"] = true
+		}
 	}
 	properties := member(mapping, "properties")
 	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they

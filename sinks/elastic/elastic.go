@@ -13,6 +13,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/seen"
 	"replicator/sinks/judge"
 )
 
@@ -40,6 +41,11 @@ type Config struct {
 	// so a cell that is gone has them, too. nil: the key's text, and views must have neither.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
 
+	// Columns and Samples say what the fields of a view are at the source (see config.Opening), of which the mapping is
+	// made where the configuration has none. nil: nothing is known.
+	Columns func(ctx context.Context, source, table string) ([]config.Column, error)
+	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
+
 	Timeout time.Duration // how long an answer is waited for, until it begins; 0: the constant Timeout
 
 	Logger *slog.Logger // nil: none
@@ -51,7 +57,7 @@ type Sink struct {
 	config  Config
 	log     *slog.Logger
 	client  *client
-	columns map[string]bool // tables that have a column role
+	tables  map[string]replicator.Table
 	retired retired
 }
 
@@ -63,12 +69,12 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, config: c, log: c.Logger, client: cl, columns: map[string]bool{}}
+	s := &Sink{name: c.Name, config: c, log: c.Logger, client: cl, tables: map[string]replicator.Table{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	for _, t := range c.Tables {
-		s.columns[t.Name] = t.Column != ""
+		s.tables[t.Name] = t
 	}
 	return s, nil
 }
@@ -119,7 +125,7 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	return k, nil
 }
 
-func (s *Sink) hasColumn(table string) bool { return s.columns[table] }
+func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
 // ours lists the indexes of the sink's views.
 func (s *Sink) ours(ctx context.Context) ([]*generation, error) {

@@ -1,0 +1,242 @@
+package elastic
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"replicator"
+	"replicator/config"
+	"replicator/internal/seen"
+)
+
+// Where the configuration has no mapping_file, fields are mapped by what they are at the source, so that Elasticsearch
+// refuses no value that the source can hold. What it can't index it keeps in _source all the same, and names in the
+// document's _ignored: a date without a day, a text where numbers were seen.
+
+// made is the mapping that the program makes of a view's fields. A field of which nothing is known is not in it:
+// Elasticsearch decides by the first value, but never for a date, which the next value may be none of.
+func (s *Sink) made(ctx context.Context, v *replicator.View) (object, error) {
+	var sampled []seen.Values
+	var err error
+	if s.config.Samples != nil {
+		if sampled, err = s.config.Samples(ctx, "", v); err != nil {
+			return nil, fmt.Errorf("looking at the source's rows for a mapping: %w", err)
+		}
+	}
+	columns := map[string][]config.Column{}
+	properties := object{}
+	for i, f := range v.Fields {
+		var of seen.Values
+		if i < len(sampled) {
+			of = sampled[i]
+		}
+		mapping, err := s.fieldMapping(ctx, v, f, &of, columns)
+		if err != nil {
+			return nil, err
+		}
+		if mapping != nil {
+			properties[f.Name] = mapping
+		}
+	}
+	return object{"date_detection": false, "properties": properties}, nil
+}
+
+// fieldMapping is the mapping of a field, made of the columns that it is made of and of what was seen in bodies; nil if
+// nothing is known. columns are those that were asked for, by table.
+func (s *Sink) fieldMapping(ctx context.Context, v *replicator.View, f replicator.Field, of *seen.Values,
+	columns map[string][]config.Column) (object, error) {
+	var found []object
+	inBodies := false
+	for _, feed := range v.From {
+		name := config.ColumnOf(s.tables[feed.Table], f.Path)
+		if inBodies = inBodies || name == ""; name == "" || s.config.Columns == nil {
+			continue
+		}
+		if _, asked := columns[feed.Table]; !asked {
+			all, err := s.config.Columns(ctx, "", feed.Table)
+			if err != nil {
+				return nil, fmt.Errorf("asking the source for the columns of table %s: %w", feed.Table, err)
+			}
+			columns[feed.Table] = all
+		}
+		for _, c := range columns[feed.Table] {
+			if strings.EqualFold(c.Name, name) {
+				found = append(found, ofColumn(c.Type, of))
+			}
+		}
+	}
+	if inBodies && !of.Nothing() {
+		found = append(found, ofSampled(of))
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	for _, other := range found[1:] {
+		if !reflect.DeepEqual(found[0], other) {
+			return ofAnything(found), nil
+		}
+	}
+	return found[0], nil
+}
+
+// ofAnything is the mapping of what one table has as one type and another as another.
+func ofAnything(found []object) object {
+	for _, m := range found {
+		if m["type"] == "flattened" || m["type"] == "object" {
+			return unsearched()
+		}
+	}
+	return keyword()
+}
+
+// longestTerm is how many characters a term may have: Lucene takes 32,766 bytes.
+const longestTerm = 8191
+
+func keyword() object { return object{"type": "keyword", "ignore_above": longestTerm} }
+
+// phrase is what is found as a whole, and by its words.
+func phrase() object {
+	m := keyword()
+	m["fields"] = object{"text": object{"type": "text"}}
+	return m
+}
+
+// prose is what is found by its words, and if it is short as a whole: as Elasticsearch itself maps texts.
+func prose() object {
+	return object{"type": "text", "fields": object{"keyword": object{"type": "keyword", "ignore_above": 256}}}
+}
+
+// flattened takes objects of any members; each is found by PATH.MEMBER as a keyword.
+func flattened() object {
+	return object{"type": "flattened", "ignore_above": longestTerm, "depth_limit": 200}
+}
+
+// unsearched takes any JSON, and looks at none of it.
+func unsearched() object { return object{"type": "object", "enabled": false} }
+
+// shortText is how long a column's texts may be that are looked for as a whole alone.
+const shortText = 32
+
+// ofColumn is the mapping of a column's values. of is what was seen in it, if it is JSON.
+func ofColumn(declared string, of *seen.Values) object {
+	name, size, _ := strings.Cut(strings.ToLower(declared), "(")
+	name, _, _ = strings.Cut(name, " ")
+	size, _, _ = strings.Cut(size, ")")
+	length, _ := strconv.Atoi(size) // 0: it has none, or is no length
+	switch name {
+	case "tinyint", "smallint", "mediumint", "int", "year":
+		return object{"type": "long"}
+	case "bigint", "bit":
+		if strings.Contains(strings.ToLower(declared), "unsigned") || name == "bit" && length > 63 {
+			return object{"type": "unsigned_long"}
+		}
+		return object{"type": "long"}
+	case "decimal", "float", "double":
+		return object{"type": "double"}
+	case "date":
+		return object{"type": "date", "format": "uuuu-MM-dd||" + isoFormats}
+	case "datetime", "timestamp":
+		return object{"type": "date", "format": timeFormats(length)}
+	case "char", "varchar":
+		if length > shortText {
+			return phrase()
+		}
+	case "tinytext", "text", "mediumtext", "longtext":
+		return prose()
+	case "json":
+		return ofJSON(of)
+	}
+	return keyword() // ENUM, SET, TIME; what is shown in hexadecimal digits; addresses
+}
+
+// withoutUnsigned maps as double what a design has as unsigned_long, which distributions without X-Pack don't know:
+// what is found by it is then not exact beyond 2^53. It reports whether there was any.
+func withoutUnsigned(design object) (changed bool) {
+	for _, field := range member(member(design, "mappings"), "properties") {
+		if m, ok := field.(object); ok && m["type"] == "unsigned_long" {
+			m["type"], changed = "double", true
+		}
+	}
+	return changed
+}
+
+// isoFormats are for queries: what is stored has none of these forms.
+const isoFormats = "strict_date_optional_time||epoch_millis"
+
+// timeFormats are the formats of a column's date and time, that of its own digits of a second first: Elasticsearch
+// shows dates in it.
+func timeFormats(digits int) string {
+	const seconds = "uuuu-MM-dd HH:mm:ss"
+	form := func(n int) string {
+		if n == 0 {
+			return seconds
+		}
+		return seconds + "." + strings.Repeat("S", n)
+	}
+	formats := []string{form(digits)}
+	for n := range 7 {
+		if n != digits {
+			formats = append(formats, form(n))
+		}
+	}
+	return strings.Join(append(formats, isoFormats), "||")
+}
+
+// ofJSON is the mapping of a JSON column: objects can be searched where nothing else was seen. Elasticsearch takes
+// objects or other values in one field, not both.
+func ofJSON(of *seen.Values) object {
+	all := flat(of)
+	if all.Objects > 0 && all.Scalars() == 0 {
+		return flattened()
+	}
+	return unsearched()
+}
+
+// flat is what was seen as Elasticsearch takes it: a list is its elements.
+func flat(of *seen.Values) seen.Values {
+	all := *of
+	if e := of.Elements; e != nil {
+		all.Texts += e.Texts
+		all.Bytes += e.Bytes
+		all.UUIDs += e.UUIDs
+		all.Booleans += e.Booleans
+		all.Objects += e.Objects
+		all.Integers += e.Integers
+		all.Decimals += e.Decimals
+		all.Floats += e.Floats
+	}
+	return all
+}
+
+// ofSampled is the mapping of a property, of which something was seen.
+func ofSampled(of *seen.Values) object {
+	all := flat(of)
+	texts := all.Texts + all.UUIDs + all.Bytes
+	switch scalars := all.Scalars(); {
+	case all.Objects > 0 && scalars > 0:
+		return unsearched()
+	case all.Objects > 0:
+		return flattened()
+	case texts > 0:
+		return prose()
+	case scalars == 0: // empty lists
+		return keyword()
+	case all.Booleans == scalars:
+		return object{"type": "boolean"}
+	case all.Booleans > 0:
+		return keyword()
+	case all.Integers < scalars:
+		return object{"type": "double"}
+	case fits(of) && (of.Elements == nil || fits(of.Elements)):
+		return object{"type": "long"}
+	}
+	return object{"type": "double"}
+}
+
+// fits reports whether all integers that were seen are a long's.
+func fits(of *seen.Values) bool {
+	return of.Integers == 0 || of.Least.IsInt64() && of.Greatest.IsInt64()
+}
