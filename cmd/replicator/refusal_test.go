@@ -46,9 +46,9 @@ types = { name = "VARCHAR(20)", spot = "POINT" }
 [views.too_long]
 from = "cell.users"
 sink = "main"
-kind = "index"
+kind = "counter"
 create = true
-fields = ["username", "email"]
+group = ["username", "email"]
 types = { username = "VARCHAR(450)", email = "VARCHAR(450)" }
 
 [views.absent]
