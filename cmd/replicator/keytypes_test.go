@@ -210,11 +210,11 @@ func (l *keyTypesLab) compare(when string) {
 			columns = "id, n, v"
 		}
 		query := func(view string) string {
-			return fmt.Sprintf("SELECT %s FROM k%d%s ORDER BY %s", columns, i, view, columns)
+			return fmt.Sprintf("SELECT %s FROM k%d%s", columns, i, view)
 		}
-		want := l.rows(query(""))
+		want := slices.Sorted(slices.Values(l.rows(query("")))) // an ENUM's own order is not its text's
 		for _, view := range []string{"_row", "_by"} {
-			if got := l.rows(query(view)); !slices.Equal(got, want) {
+			if got := slices.Sorted(slices.Values(l.rows(query(view)))); !slices.Equal(got, want) {
 				l.t.Errorf("%s: %s: k%d%s holds %q, the source %q", when, k.ddl, i, view, got, want)
 			}
 		}

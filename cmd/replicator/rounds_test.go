@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -151,18 +152,21 @@ func TestVerifyingIsHeldToItsRate(t *testing.T) {
 	l.configure(source, program, mainSink, usersView, "[verify]\nevery = \"1s\"\nrate = 20\n")
 	p := l.running()
 	l.finds("users", "nothing", func(v *replicator.Verification) bool { return v.Checked == 26 && !v.Wrong() })
-	var took float64 // 26 cells, each looked at by both passes; the last page of each is followed by no pause
+	var took time.Duration // 26 cells, each looked at by both passes; the last page of each is followed by no pause
 	for _, line := range jsonLines[struct {
 		Msg  string
-		Took float64
+		Took string
 	}](t, p.Log()) {
 		if line.Msg == "verified" {
-			took = line.Took / 1e9
+			var err error
+			if took, err = time.ParseDuration(line.Took); err != nil {
+				t.Fatal(err)
+			}
 			break
 		}
 	}
-	if took < 2 {
-		t.Errorf("52 looks at 20 a second took %.2f s", took)
+	if took < 2*time.Second {
+		t.Errorf("52 looks at 20 a second took %s", took)
 	}
 	p.stop()
 }

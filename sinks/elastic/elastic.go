@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,10 @@ type Config struct {
 	Columns func(ctx context.Context, source, table string) ([]config.Column, error)
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
+	// SearchTime is how long an index stays that an alias showed until now: as long as a search may take that resolved the
+	// alias before. 0: the constant SearchTime.
+	SearchTime time.Duration
+
 	Timeout time.Duration // how long an answer is waited for, until it begins; 0: the constant Timeout
 
 	Logger *slog.Logger // nil: none
@@ -69,6 +74,7 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
+	c.SearchTime = cmp.Or(c.SearchTime, SearchTime)
 	s := &Sink{name: c.Name, config: c, log: c.Logger, client: cl, tables: map[string]replicator.Table{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -253,7 +253,7 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	for _, g := range show {
 		g.shown = true
 	}
-	s.retired.add(instead...)
+	s.retired.add(s.config.SearchTime, instead...)
 	return nil
 }
 

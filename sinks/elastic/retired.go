@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// searchTime is how long an index stays that an alias showed until now. A search resolves the alias on one node and
+// SearchTime is how long an index stays that an alias showed until now. A search resolves the alias on one node and
 // then asks the index's shards: where the index is gone by then, it answers with nothing and a failed shard, and who
 // does not look at _shards takes that for an empty view.
-const searchTime = 3 * time.Second
+const SearchTime = 3 * time.Second
 
 // retired are indexes whose place others have taken, each with the time from which it may be removed.
 type retired struct {
@@ -21,14 +21,14 @@ type retired struct {
 // isRetired reports whether nothing leads to the generation any more.
 func (g *generation) isRetired() bool { return !g.shown && g.write == "" }
 
-func (r *retired) add(generations ...*generation) {
+func (r *retired) add(stay time.Duration, generations ...*generation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range generations {
 		if r.until == nil {
 			r.until = map[string]time.Time{}
 		}
-		r.until[g.index] = time.Now().Add(searchTime)
+		r.until[g.index] = time.Now().Add(stay)
 	}
 }
 
@@ -63,7 +63,7 @@ func (r *retired) last() (last time.Time) {
 func (s *Sink) retireSuperseded(older []*generation) {
 	for _, g := range older {
 		if g.isRetired() {
-			s.retired.add(g)
+			s.retired.add(s.config.SearchTime, g)
 		}
 	}
 }
