@@ -383,9 +383,15 @@ func (l *keyTypesLab) verifies(args ...string) {
 }
 
 // explains asks of each type for one key, as listings show it.
+// explains has keys explained as a person types them: of MariaDB those of its own types, since the others are read by
+// the same rule as MySQL's.
 func (l *keyTypesLab) explains() {
 	l.t.Helper()
-	for i := range l.types {
+	first := 0
+	if l.server.Kind.IsMariaDB() {
+		first = len(keyTypes)
+	}
+	for i := first; i < len(l.types); i++ {
 		name := l.rows(fmt.Sprintf("SELECT %s FROM k%d WHERE v = 'second'", l.types[i].name(), i))[0]
 		r := l.command("explain", "-c", l.file(), "--", fmt.Sprintf("k%d_row", i), name)
 		if r.code != 0 || !strings.Contains(r.out, `"second"`) || !strings.Contains(r.out, "the view is right") {
