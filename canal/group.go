@@ -182,15 +182,21 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// query handles a statement logged as text.
-func (s *stream) query(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
-	c := binlog.Cursor{B: body}
+// queryHeader reads what stands before the text of a statement: its database, and variables of its session.
+func queryHeader(body []byte) (c binlog.Cursor, database, vars []byte) {
+	c = binlog.Cursor{B: body}
 	c.Take(8)
 	nameLen := int(c.Uint8())
 	c.Take(2)
-	vars := c.Take(int(c.Uint(2)))
-	database := c.Take(nameLen)
+	vars = c.Take(int(c.Uint(2)))
+	database = c.Take(nameLen)
 	c.Take(1)
+	return c, database, vars
+}
+
+// query handles a statement logged as text.
+func (s *stream) query(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
+	c, database, vars := queryHeader(body)
 	text := c.Rest()
 	if err := c.Err("statement"); err != nil {
 		return false, err
@@ -199,13 +205,7 @@ func (s *stream) query(ctx context.Context, h binlog.Header, body []byte) (ended
 }
 
 func (s *stream) compressedQuery(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
-	c := binlog.Cursor{B: body}
-	c.Take(8)
-	nameLen := int(c.Uint8())
-	c.Take(2)
-	vars := c.Take(int(c.Uint(2)))
-	database := c.Take(nameLen)
-	c.Take(1)
+	c, database, vars := queryHeader(body)
 	text, err := inflateMaria(c.Rest(), nil)
 	if c.Bad || err != nil {
 		return false, errors.New("a compressed statement is damaged")
