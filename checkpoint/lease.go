@@ -114,7 +114,8 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 		who = fmt.Sprintf("connection %d", id.Int64)
 		var host string
 		// Needs PROCESS to see other users' connections; ours are always to be seen.
-		if conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?", id.Int64).Scan(&host) == nil {
+		if conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?",
+			id.Int64).Scan(&host) == nil {
 			who += " from " + host
 		}
 	}

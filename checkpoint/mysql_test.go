@@ -112,7 +112,8 @@ func TestNewerOrDamagedRowsAreAnError(t *testing.T) {
 	check(t, err)
 	t.Cleanup(func() { check(t, admin.Close()) })
 	check(t, s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}))
-	for set, want := range map[string]string{"format = 2": "newer version", "format = 1, body = '{'": "damaged", "format = 1, body = '{}'": "damaged"} {
+	for set, want := range map[string]string{"format = 2": "newer version", "format = 1, body = '{'": "damaged",
+		"format = 1, body = '{}'": "damaged"} {
 		_, err := admin.Exec("UPDATE replicator_checkpoints SET " + set)
 		check(t, err)
 		if _, err := s.Checkpoints(ctx); err == nil || !strings.Contains(err.Error(), want) {
@@ -122,7 +123,8 @@ func TestNewerOrDamagedRowsAreAnError(t *testing.T) {
 }
 
 func TestErrorsNeverShowThePassword(t *testing.T) {
-	for _, dsn := range []string{"u:hunter2@tcp(127.0.0.1:1)/db", "u:hunter2@tcp(127.0.0.1:1", "u:hunter2@tcp(127.0.0.1:1)/", "u:hunter2@x(127.0.0.1:1)/db"} {
+	for _, dsn := range []string{"u:hunter2@tcp(127.0.0.1:1)/db", "u:hunter2@tcp(127.0.0.1:1",
+		"u:hunter2@tcp(127.0.0.1:1)/", "u:hunter2@x(127.0.0.1:1)/db"} {
 		_, opened := OpenMySQL(ctx, dsn, "replicator")
 		_, read := ReadMySQL(ctx, dsn, "replicator")
 		for _, err := range []error{opened, read} {

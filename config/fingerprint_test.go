@@ -51,7 +51,8 @@ func TestFingerprintsOfConfigurationsNeverChange(t *testing.T) {
 func configurations(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"../config.example.toml", "../examples/*/*.toml", "../deploy/*.toml", "testdata/*.toml"} {
+	for _, pattern := range []string{"../config.example.toml", "../examples/*/*.toml",
+		"../deploy/*.toml", "testdata/*.toml"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -269,7 +269,8 @@ func (l *loader) codec(s *Section, codec string) {
 			known, what = formats(), "format"
 		}
 		if !slices.Contains(known, word) {
-			s.Problem("codec", "%q is not a %s of bodies%s; compressions come before the format, as in %q", word, what, nearest.Meant(word, known), "zlib+pickle")
+			s.Problem("codec", "%q is not a %s of bodies%s; compressions come before the format, as in %q", word, what,
+				nearest.Meant(word, known), "zlib+pickle")
 			return
 		}
 	}

@@ -48,12 +48,13 @@ func environment(vars map[string]string) func(string) (string, bool) {
 
 // read loads a text as the file f.toml, with files beside it.
 func read(text string, vars, files map[string]string) (*config.Config, error) {
-	c, _, err := config.Read("f.toml", "/etc/replicator", text, environment(vars), sinks.Types(), func(path string) ([]byte, error) {
-		if data, ok := files[path]; ok {
-			return []byte(data), nil
-		}
-		return nil, &os.PathError{Op: "open", Path: path, Err: os.ErrNotExist}
-	})
+	c, _, err := config.Read("f.toml", "/etc/replicator", text, environment(vars), sinks.Types(),
+		func(path string) ([]byte, error) {
+			if data, ok := files[path]; ok {
+				return []byte(data), nil
+			}
+			return nil, &os.PathError{Op: "open", Path: path, Err: os.ErrNotExist}
+		})
 	return c, err
 }
 
@@ -67,7 +68,8 @@ func mustRead(t *testing.T, text string, vars, files map[string]string) *config.
 }
 
 func TestExampleLoadsAndKeepsTheOrderOfTheFile(t *testing.T) {
-	c, err := config.Load("../config.example.toml", environment(map[string]string{"DB_PASSWORD": "hunter2"}), sinks.Types())
+	c, err := config.Load("../config.example.toml",
+		environment(map[string]string{"DB_PASSWORD": "hunter2"}), sinks.Types())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,25 +84,39 @@ func TestExampleLoadsAndKeepsTheOrderOfTheFile(t *testing.T) {
 	if got := c.Source.Shards[0].DSN.Reveal(); got != "replicator:hunter2@tcp(127.0.0.1:3306)/jogchat" {
 		t.Errorf("dsn is %s", got)
 	}
-	equal(t, "cell", *c.Table("cell"), replicator.Table{Name: "cell", Database: "jogchat", Table: "cell", Key: []string{"row_key"},
+	equal(t, "cell", *c.Table("cell"), replicator.Table{Name: "cell", Database: "jogchat", Table: "cell",
+		Key:    []string{"row_key"},
 		Column: "column_name", Version: "ref_key", Offset: []string{"added_at"}, Body: "body", Codec: "json"})
 	equal(t, "users", *c.View("users"), replicator.View{Name: "users", Sink: "main", Kind: "row", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Settings: mysql.Settings{Table: "users", KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}}},
-		Fields: []replicator.Field{{Name: "username", Path: "username"}, {Name: "email", Path: "email"}, {Name: "phone", Path: "phone"},
+		From:     []replicator.Feed{{Table: "cell", Column: "users"}},
+		Settings: mysql.Settings{Table: "users", KeyFrom: []replicator.Field{{Name: "id", Path: "$row_key"}}},
+		Fields: []replicator.Field{{Name: "username", Path: "username"}, {Name: "email", Path: "email"},
+			{Name: "phone", Path: "phone"},
 			{Name: "password", Path: "password"}, {Name: "activate", Path: "activate"}}})
-	equal(t, "index", *c.View("index_users_email"), replicator.View{Name: "index_users_email", Sink: "main", Kind: "index", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Settings: mysql.Settings{Table: "index_users_email", KeyFrom: []replicator.Field{{Name: "row_key", Path: "$row_key"}}}, Fields: []replicator.Field{{Name: "email", Path: "email"}}})
-	equal(t, "counter", *c.View("favorite_counter"), replicator.View{Name: "favorite_counter", Sink: "main", Kind: "counter", OnChange: "refuse",
+	equal(t, "index", *c.View("index_users_email"), replicator.View{Name: "index_users_email", Sink: "main",
+		Kind: "index", OnChange: "refuse",
+		From: []replicator.Feed{{Table: "cell", Column: "users"}},
+		Settings: mysql.Settings{Table: "index_users_email", KeyFrom: []replicator.Field{{Name: "row_key",
+			Path: "$row_key"}}}, Fields: []replicator.Field{{Name: "email", Path: "email"}}})
+	equal(t, "counter", *c.View("favorite_counter"), replicator.View{Name: "favorite_counter", Sink: "main",
+		Kind: "counter", OnChange: "refuse",
 		From: []replicator.Feed{{Table: "favorite"}}, Settings: mysql.Settings{Table: "favorite_counter"}, Sum: "cnt",
 		Fields: []replicator.Field{{Name: "object_id", Path: "object_id"}, {Name: "cnt", Path: "cnt"}}})
-	equal(t, "hash", *c.View("user_cache"), replicator.View{Name: "user_cache", Sink: "cache", Kind: "hash", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}, {Table: "cell", Column: "profile"}}, Key: "user:{row_key}", Settings: redis.Settings{},
-		Fields: []replicator.Field{{Name: "name", Path: "username"}, {Name: "city", Path: "address.city"}, {Name: "mail", Path: "=lower(email)"}}})
-	equal(t, "ranking", *c.View("favorite_ranking"), replicator.View{Name: "favorite_ranking", Sink: "cache", Kind: "ranking", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "favorite"}}, Key: "most_favorite", Member: "{object_id}", Sum: "cnt", Settings: redis.Settings{},
-		Fields: []replicator.Field{{Name: "sum", Path: "cnt"}}})
-	equal(t, "document", *c.View("user_search"), replicator.View{Name: "user_search", Sink: "search", Kind: "document", OnChange: "refuse",
-		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Settings: elastic.Settings{Index: "users"}, Where: "activate == true",
+	equal(t, "hash", *c.View("user_cache"), replicator.View{Name: "user_cache", Sink: "cache",
+		Kind: "hash", OnChange: "refuse",
+		From: []replicator.Feed{{Table: "cell", Column: "users"}, {Table: "cell", Column: "profile"}}, Key: "user:{row_key}",
+		Settings: redis.Settings{},
+		Fields: []replicator.Field{{Name: "name", Path: "username"}, {Name: "city", Path: "address.city"},
+			{Name: "mail", Path: "=lower(email)"}}})
+	equal(t, "ranking", *c.View("favorite_ranking"), replicator.View{Name: "favorite_ranking", Sink: "cache",
+		Kind: "ranking", OnChange: "refuse",
+		From: []replicator.Feed{{Table: "favorite"}}, Key: "most_favorite", Member: "{object_id}", Sum: "cnt",
+		Settings: redis.Settings{},
+		Fields:   []replicator.Field{{Name: "sum", Path: "cnt"}}})
+	equal(t, "document", *c.View("user_search"), replicator.View{Name: "user_search", Sink: "search",
+		Kind: "document", OnChange: "refuse",
+		From: []replicator.Feed{{Table: "cell", Column: "users"}}, Settings: elastic.Settings{Index: "users"},
+		Where:  "activate == true",
 		Fields: []replicator.Field{{Name: "username", Path: "username"}, {Name: "email", Path: "email"}}})
 }
 
@@ -116,7 +132,8 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, known, err := config.Read("config.example.toml", t.TempDir(), string(data), environment(map[string]string{"DB_PASSWORD": "x"}),
+	_, known, err := config.Read("config.example.toml", t.TempDir(), string(data),
+		environment(map[string]string{"DB_PASSWORD": "x"}),
 		sinks.Types(), os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
@@ -151,10 +168,12 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 
 func TestDefaultsAreFilledIn(t *testing.T) {
 	c := mustRead(t, base, nil, nil)
-	equal(t, "checkpoint", c.Checkpoint, config.Checkpoint{Store: "file", Path: "/etc/replicator/replicator-state", Interval: time.Second})
+	equal(t, "checkpoint", c.Checkpoint, config.Checkpoint{Store: "file",
+		Path: "/etc/replicator/replicator-state", Interval: time.Second})
 	equal(t, "http", c.HTTP, config.HTTP{Listen: "127.0.0.1:9190"})
 	equal(t, "limits", c.Limits, config.Limits{Memory: 64 << 20})
-	if c.Source.Start != "snapshot" || c.Source.OnLost != "stop" || len(c.Source.Shards) != 1 || c.Source.Shards[0].Name != "" {
+	if c.Source.Start != "snapshot" || c.Source.OnLost != "stop" || len(c.Source.Shards) != 1 ||
+		c.Source.Shards[0].Name != "" {
 		t.Errorf("source is %+v", c.Source)
 	}
 }
@@ -167,7 +186,8 @@ sink = "main"
 kind = "index"
 fields = ["email", "address.city", "tags[]", "$added_at", "a.list[]", 'x."odd name"[0]', "lines[].sku"]
 `, nil, nil)
-	equal(t, "fields", c.Views[0].Fields, []replicator.Field{{Name: "email", Path: "email"}, {Name: "city", Path: "address.city"},
+	equal(t, "fields", c.Views[0].Fields, []replicator.Field{{Name: "email", Path: "email"},
+		{Name: "city", Path: "address.city"},
 		{Name: "tags", Path: "tags[]"}, {Name: "added_at", Path: "$added_at"}, {Name: "list", Path: "a.list[]"},
 		{Name: "odd name", Path: `x."odd name"[0]`}, {Name: "sku", Path: "lines[].sku"}})
 }
@@ -210,10 +230,13 @@ kind = "counter"
 group = "object"
 sum = { total = "a.amount" }
 `, nil, nil)
-	equal(t, "key", c.Views[0].Settings.(mysql.Settings).KeyFrom, []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "i", Path: "$id"}})
-	equal(t, "key", c.Views[1].Settings.(mysql.Settings).KeyFrom, []replicator.Field{{Name: "i", Path: "$id"}, {Name: "u", Path: "$user_id"}})
+	equal(t, "key", c.Views[0].Settings.(mysql.Settings).KeyFrom,
+		[]replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "i", Path: "$id"}})
+	equal(t, "key", c.Views[1].Settings.(mysql.Settings).KeyFrom,
+		[]replicator.Field{{Name: "i", Path: "$id"}, {Name: "u", Path: "$user_id"}})
 	equal(t, "count", c.Views[2].Fields, []replicator.Field{{Name: "o", Path: "object"}, {Name: "cnt", Path: "=1"}})
-	equal(t, "sum", c.Views[3].Fields, []replicator.Field{{Name: "object", Path: "object"}, {Name: "total", Path: "a.amount"}})
+	equal(t, "sum", c.Views[3].Fields, []replicator.Field{{Name: "object", Path: "object"},
+		{Name: "total", Path: "a.amount"}})
 	if c.Views[2].Sum != "" || c.Views[3].Sum != "a.amount" {
 		t.Errorf("sums are %q and %q", c.Views[2].Sum, c.Views[3].Sum)
 	}
@@ -246,7 +269,8 @@ sink = "main"
 kind = "index"
 fields = ["user_id"]
 `, nil, map[string]string{"/etc/replicator/dsn": "u:hunter2@tcp(10.0.0.2:3306)/app1\n"})
-	if s := c.Source.Shards; s[0].Name != "b" || s[1].Name != "a" || s[1].DSN.Reveal() != "u:hunter2@tcp(10.0.0.2:3306)/app1" {
+	if s := c.Source.Shards; s[0].Name != "b" || s[1].Name != "a" ||
+		s[1].DSN.Reveal() != "u:hunter2@tcp(10.0.0.2:3306)/app1" {
 		t.Errorf("shards are %+v", s)
 	}
 	if s := c.Sinks[0].Settings.(mysql.Connection).Shards; s[0].Name != "z" || s[1].Name != "y" {
@@ -275,7 +299,8 @@ body = "$${TABLE}"
 	if got := c.Source.Shards[0].DSN.Reveal(); got != "u:"+vars["PASSWORD"]+"@tcp(10.0.0.9:3306)/app" {
 		t.Errorf("dsn is %q", got)
 	}
-	equal(t, "table", c.Tables[0], replicator.Table{Name: "cell", Database: "app", Table: "cell", Key: []string{"$row_key"}, Body: "${TABLE}", Codec: "json"})
+	equal(t, "table", c.Tables[0], replicator.Table{Name: "cell", Database: "app", Table: "cell",
+		Key: []string{"$row_key"}, Body: "${TABLE}", Codec: "json"})
 }
 
 func TestSecretsAreNeverShown(t *testing.T) {
@@ -286,7 +311,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	}
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("loaded", "dsn", c.Source.Shards[0].DSN, "http", c.HTTP)
-	for _, shown := range []string{fmt.Sprint(*c), fmt.Sprintf("%+v %#v %q %s", *c, *c, c.HTTP.Token, c.Source.Shards[0].DSN), string(j), log.String()} {
+	for _, shown := range []string{fmt.Sprint(*c), fmt.Sprintf("%+v %#v %q %s", *c, *c, c.HTTP.Token,
+		c.Source.Shards[0].DSN), string(j), log.String()} {
 		if strings.Contains(shown, "hunter2") {
 			t.Errorf("shows a secret: %s", shown)
 		}
@@ -300,7 +326,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 }
 
 func TestURLsOfAFileAreOneALine(t *testing.T) {
-	c := mustRead(t, strings.Replace(base, `url = "redis://:hunter2@127.0.0.1:6379/0"`, "urls_file = \"urls\"\ncluster = true", 1), nil,
+	c := mustRead(t, strings.Replace(base, `url = "redis://:hunter2@127.0.0.1:6379/0"`,
+		"urls_file = \"urls\"\ncluster = true", 1), nil,
 		map[string]string{"/etc/replicator/urls": "redis://:a@10.0.0.1:6379\nrediss://:b@10.0.0.2:6379\n"})
 	if u := c.Sink("cache").Settings.(redis.Connection).URLs; len(u) != 2 || u[1].Reveal() != "rediss://:b@10.0.0.2:6379" {
 		t.Errorf("%d URLs", len(u))

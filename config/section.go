@@ -254,7 +254,8 @@ func (s *Section) List(key, example string) []Pair {
 		switch {
 		case item.kind == unusable:
 		case item.kind != aText:
-			s.l.problem(item.line, under(s.path, key), "expected a string or a list of strings, such as %s, and found %s", example, item.kind)
+			s.l.problem(item.line, under(s.path, key),
+				"expected a string or a list of strings, such as %s, and found %s", example, item.kind)
 		case item.text == "":
 			s.l.problem(item.line, under(s.path, key), "item %d is empty", i+1)
 		case slices.ContainsFunc(list, func(p Pair) bool { return p.Text == item.text }):
@@ -281,7 +282,8 @@ func (s *Section) Table(key, example string) []Pair {
 		switch {
 		case value.kind == unusable:
 		case value.kind != aText:
-			s.l.problem(value.line, under(under(s.path, key), name), "expected a string, as in %s, and found %s", example, value.kind)
+			s.l.problem(value.line, under(under(s.path, key), name),
+				"expected a string, as in %s, and found %s", example, value.kind)
 		case name == "" || value.text == "":
 			s.l.problem(value.line, under(under(s.path, key), name), "names and values must not be empty")
 		default:

@@ -39,7 +39,8 @@ func queueType(opened *config.Opening) config.SinkType {
 }
 
 func readWithQueue(text string, opened *config.Opening) (*config.Config, error) {
-	c, _, err := config.Read("f.toml", "/etc/replicator", base+text, os.LookupEnv, append(sinks.Types(), queueType(opened)), os.ReadFile)
+	c, _, err := config.Read("f.toml", "/etc/replicator", base+text, os.LookupEnv,
+		append(sinks.Types(), queueType(opened)), os.ReadFile)
 	return c, err
 }
 
@@ -62,7 +63,8 @@ func TestATypeOfSinkBringsItsOwnKeysKindsAndSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := c.View("v")
-	equal(t, "view", *v, replicator.View{Name: "v", Sink: "q", Kind: "row", From: []replicator.Feed{{Table: "cell", Column: "users"}},
+	equal(t, "view", *v, replicator.View{Name: "v", Sink: "q", Kind: "row",
+		From:   []replicator.Feed{{Table: "cell", Column: "users"}},
 		Fields: []replicator.Field{{Name: "a", Path: "a"}}, Settings: queue{"users"}, OnChange: "refuse"})
 	if _, err := c.Sink("q").Open(config.Opening{Views: c.Views, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
@@ -84,10 +86,12 @@ func TestATypeOfSinkIsHeldToItsKeys(t *testing.T) {
 	for _, c := range []struct{ old, new, says string }{
 		{`"queue"`, `"queu"`, `"queu" is not a type of sink; did you mean "queue"? (known: mysql, redis, elastic, queue)`},
 		{`broker = "b"`, `brokr = "b"`, `sinks.q: broker is missing; say for example broker = "127.0.0.1:9092"`},
-		{`secret = "hunter2"`, `url = "x"`, `sinks.q.url: does not belong to a queue sink, which has: type, broker, secret, secret_file, timeout`},
+		{`secret = "hunter2"`, `url = "x"`,
+			`sinks.q.url: does not belong to a queue sink, which has: type, broker, secret, secret_file, timeout`},
 		{`kind = "row"`, `kind = "index"`, `a queue sink has no kind "index"; did you mean "row"?`},
 		{`topic = "users"`, ``, `views.v: topic is missing; say for example topic = "users"`},
-		{`fields = ["a"]`, `unique = true`, `views.v.unique: does not belong to kind row of a queue sink, which has: from, sink, kind, where, on_change, topic, fields`},
+		{`fields = ["a"]`, `unique = true`,
+			`views.v.unique: does not belong to kind row of a queue sink, which has: from, sink, kind, where, on_change, topic, fields`},
 		{`fields = ["a"]`, `fields = ["a", "b.a"]`, `the target's name "a" occurs twice`},
 	} {
 		_, err := readWithQueue(strings.Replace(queued, c.old, c.new, 1), &config.Opening{})
@@ -96,7 +100,8 @@ func TestATypeOfSinkIsHeldToItsKeys(t *testing.T) {
 		}
 	}
 	again := strings.Replace(queued[strings.Index(queued, "[views.v]"):], "[views.v]", "[views.w]", 1)
-	if _, err := readWithQueue(queued+again, &config.Opening{}); err == nil || !strings.Contains(err.Error(), "views.w.topic: the view v is kept in the same place") {
+	if _, err := readWithQueue(queued+again, &config.Opening{}); err == nil ||
+		!strings.Contains(err.Error(), "views.w.topic: the view v is kept in the same place") {
 		t.Errorf("two views in one topic: %v", err)
 	}
 }

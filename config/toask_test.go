@@ -48,13 +48,15 @@ func TestWhatOnlyAsksNeedsNoSecrets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.toml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(strings.Replace(text, "[sinks.main.shards]", "[sinks.main]\ntype = \"mysql\"\n[sinks.main.shards]", 1)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.Replace(text, "[sinks.main.shards]",
+			"[sinks.main]\ntype = \"mysql\"\n[sinks.main.shards]", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	env := environment(map[string]string{"LISTEN": "127.0.0.1:9190"})
 	write(everySecret)
-	if _, err := config.Load(path, env, sinks.Types()); err == nil || !strings.Contains(err.Error(), "NOPE") || !strings.Contains(err.Error(), "/nowhere/token") {
+	if _, err := config.Load(path, env, sinks.Types()); err == nil || !strings.Contains(err.Error(), "NOPE") ||
+		!strings.Contains(err.Error(), "/nowhere/token") {
 		t.Errorf("Load: %v", err)
 	}
 	c, err := config.LoadToAsk(path, env, sinks.Types())

@@ -110,7 +110,9 @@ func (l *loader) feeds(s *Section) []replicator.Feed {
 			s.ProblemAt(p, "from", "there is no [tables.%s]%s", name, nearest.Meant(name, names))
 			continue
 		case has && table.Column == "":
-			s.ProblemAt(p, "from", "the table %s has no column that tells cells apart; say from = %q, or column = \"…\" in [tables.%s]", name, name, name)
+			s.ProblemAt(p, "from",
+				"the table %s has no column that tells cells apart; say from = %q, or column = \"…\" in [tables.%s]", name, name,
+				name)
 		case has && value == "":
 			s.ProblemAt(p, "from", "a value of the column %s must follow the dot", table.Column)
 		}

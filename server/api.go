@@ -212,7 +212,8 @@ func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool
 		}
 	}
 	if ways != 1 {
-		fail(w, http.StatusBadRequest, errors.New(`say which dead letters, in one way: {"ids": […]}, {"view": "…"} or {"all": true}`))
+		fail(w, http.StatusBadRequest,
+			errors.New(`say which dead letters, in one way: {"ids": […]}, {"view": "…"} or {"all": true}`))
 	}
 	return which, ways == 1
 }

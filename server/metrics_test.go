@@ -15,14 +15,19 @@ import (
 // contract is every metric that users may rely on, with its labels.
 var contract = []string{
 	"replicator_source_position_age_seconds", "replicator_source_events_total", "replicator_source_bytes_total",
-	`replicator_view_lag_seconds{view="v"}`, `replicator_changes_applied_total{op="put",view="v"}`, `replicator_changes_stale_total{view="v"}`,
+	`replicator_view_lag_seconds{view="v"}`, `replicator_changes_applied_total{op="put",view="v"}`,
+	`replicator_changes_stale_total{view="v"}`,
 	`replicator_dead_letters_total{reason="rejected",view="v"}`, `replicator_dead_letters{view="v"}`,
-	`replicator_batch_seconds_bucket{sink="main",le="0.001"}`, `replicator_batch_changes{sink="main"}`, `replicator_sink_retries_total{sink="main"}`,
+	`replicator_batch_seconds_bucket{sink="main",le="0.001"}`, `replicator_batch_changes{sink="main"}`,
+	`replicator_sink_retries_total{sink="main"}`,
 	`replicator_commit_to_visible_seconds_bucket{view="v",le="1"}`, `replicator_rebuild_rows_total{view="v"}`,
-	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`, "replicator_binlog_retention_seconds",
-	`replicator_view_running{view="v"}`, `replicator_verify_cells_total{view="v"}`, `replicator_verify_differences_total{kind="extra",view="v"}`,
+	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`,
+	"replicator_binlog_retention_seconds",
+	`replicator_view_running{view="v"}`, `replicator_verify_cells_total{view="v"}`,
+	`replicator_verify_differences_total{kind="extra",view="v"}`,
 	`replicator_verify_repaired_total{view="v"}`, `replicator_verify_errors_total{view="v"}`,
-	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`, "replicator_config_last_reload_successful", "replicator_standby",
+	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`,
+	"replicator_config_last_reload_successful", "replicator_standby",
 	// By the names that every Go program has: dashboards look for those.
 	"go_goroutines", "process_start_time_seconds",
 }
@@ -49,7 +54,8 @@ func TestEveryMetricShowsBeforeAnythingHappens(t *testing.T) {
 	}
 	for _, line := range strings.Split(text, "\n") {
 		name := strings.TrimLeft(line, "# HELPTY")
-		if line != "" && !slices.ContainsFunc([]string{"replicator_", "go_", "process_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		if line != "" && !slices.ContainsFunc([]string{"replicator_", "go_", "process_"},
+			func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			t.Errorf("another name: %s", line)
 		}
 	}
@@ -62,7 +68,8 @@ func TestAReloadThatFailedShows(t *testing.T) {
 		want string
 	}{{m.Loaded, "1"}, {m.NotLoaded, "0"}, {m.Loaded, "1"}} {
 		c.does()
-		if text := scrape(t, &program{}, m); !strings.Contains(text, "\nreplicator_config_last_reload_successful "+c.want+"\n") {
+		if text := scrape(t, &program{}, m); !strings.Contains(text,
+			"\nreplicator_config_last_reload_successful "+c.want+"\n") {
 			t.Errorf("no %s", c.want)
 		}
 	}
@@ -87,11 +94,13 @@ func TestMetricsCountWhatPipelinesDo(t *testing.T) {
 	text := scrape(t, &program{}, m)
 	for _, want := range []string{
 		`replicator_changes_applied_total{op="put",view="v"} 7`, `replicator_changes_stale_total{view="v"} 3`, `replicator_dead_letters_total{reason="row",view="v"} 1`,
-		`replicator_commit_to_visible_seconds_bucket{view="v",le="0.001"} 1`, `replicator_commit_to_visible_seconds_bucket{view="v",le="0.005"} 2`,
+		`replicator_commit_to_visible_seconds_bucket{view="v",le="0.001"} 1`,
+		`replicator_commit_to_visible_seconds_bucket{view="v",le="0.005"} 2`,
 		`replicator_commit_to_visible_seconds_sum{view="v"} 0.003`, `replicator_rebuild_rows_total{view="v"} 11`,
 		`replicator_verify_cells_total{view="v"} 500`, `replicator_verify_differences_total{kind="stale",view="v"} 1`,
 		`replicator_verify_repaired_total{view="v"} 1`, `replicator_verify_errors_total{view="v"} 1`,
-		`replicator_batch_changes{sink="main"} 42`, `replicator_batch_seconds_count{sink="main"} 1`, `replicator_sink_retries_total{sink="main"} 1`,
+		`replicator_batch_changes{sink="main"} 42`, `replicator_batch_seconds_count{sink="main"} 1`,
+		`replicator_sink_retries_total{sink="main"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
@@ -100,21 +109,25 @@ func TestMetricsCountWhatPipelinesDo(t *testing.T) {
 }
 
 func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
-	a, b, c := viewOf("v", replicator.StateRunning, lag(2)), viewOf("v", replicator.StateFilling, lag(9)), viewOf("w", replicator.StateRunning, nil)
+	a, b, c := viewOf("v", replicator.StateRunning, lag(2)), viewOf("v", replicator.StateFilling, lag(9)), viewOf("w",
+		replicator.StateRunning, nil)
 	a.Source, b.Source = "a", "b"
 	a.Verified = &replicator.Verification{Time: time.Unix(200, 5e8)}
 	b.Verified = &replicator.Verification{Time: time.Unix(100, 5e8)}
 	a.DeadLetters, b.DeadLetters, b.Progress, a.Checkpoint = 4, 4, .25, 3
 	m := NewMetrics()
 	m.Sources(func(context.Context) []SourceStats {
-		return []SourceStats{{Events: 1, Bytes: 10, PositionAge: lag(5), Retention: lag(100)}, {Events: 2, Bytes: 20, Retention: lag(50)}}
+		return []SourceStats{{Events: 1, Bytes: 10, PositionAge: lag(5), Retention: lag(100)},
+			{Events: 2, Bytes: 20, Retention: lag(50)}}
 	})
 	text := scrape(t, &program{views: []replicator.ViewStatus{a, b, c}}, m)
 	for _, want := range []string{
 		`replicator_view_lag_seconds{view="v"} 9`, `replicator_dead_letters{view="v"} 4`, `replicator_rebuild_progress_ratio{view="v"} 0.25`,
-		`replicator_rebuild_progress_ratio{view="w"} 1`, `replicator_checkpoint_age_seconds{view="v"} 3`, `replicator_view_running{view="v"} 0`,
+		`replicator_rebuild_progress_ratio{view="w"} 1`, `replicator_checkpoint_age_seconds{view="v"} 3`,
+		`replicator_view_running{view="v"} 0`,
 		`replicator_view_running{view="w"} 1`, `replicator_source_events_total 3`, `replicator_source_bytes_total 30`,
-		`replicator_verify_last_completed_timestamp_seconds{view="v"} 100.5`, `replicator_source_position_age_seconds 5`, `replicator_binlog_retention_seconds 50`,
+		`replicator_verify_last_completed_timestamp_seconds{view="v"} 100.5`, `replicator_source_position_age_seconds 5`,
+		`replicator_binlog_retention_seconds 50`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s in\n%s", want, text)
@@ -128,7 +141,8 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 func TestScrapeGoesOnWithoutTheViewsWhenStatusFails(t *testing.T) {
 	m := NewMetrics()
 	m.Retry("main")
-	if text := scrape(t, &program{err: errors.New("store is gone")}, m); !strings.Contains(text, `replicator_sink_retries_total{sink="main"} 1`) {
+	if text := scrape(t, &program{err: errors.New("store is gone")}, m); !strings.Contains(text,
+		`replicator_sink_retries_total{sink="main"} 1`) {
 		t.Errorf("got %s", text)
 	}
 }
@@ -140,7 +154,8 @@ func TestMetricsOfAViewThatIsGoneShowNoMore(t *testing.T) {
 	m.Stale("b", 2)
 	m.Views(b, &replicator.View{Name: "c", Sink: "main"})
 	text := scrape(t, &program{}, m)
-	for _, want := range []string{`replicator_changes_stale_total{view="b"} 2`, `replicator_changes_stale_total{view="c"} 0`} {
+	for _, want := range []string{`replicator_changes_stale_total{view="b"} 2`,
+		`replicator_changes_stale_total{view="c"} 0`} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
 		}

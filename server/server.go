@@ -101,7 +101,8 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w; another replicator may be running: give each its own http.listen, or \"\" for none", err)
 	}
-	s := &Server{controller: c, metrics: m, token: sha256.Sum256([]byte(token)), hasToken: token != "", started: time.Now(),
+	s := &Server{controller: c, metrics: m, token: sha256.Sum256([]byte(token)),
+		hasToken: token != "", started: time.Now(),
 		listener: listener, done: make(chan struct{}), waiting: make(chan struct{}, mostWaiting)}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
 		s.loopback = at.IP.IsLoopback()
@@ -167,9 +168,11 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		if s.loopback && !loopbackHost(r.Host) {
-			fail(w, http.StatusForbidden, errors.New("this server answers to localhost and 127.0.0.1 only; set http.listen to serve other names"))
+			fail(w, http.StatusForbidden,
+				errors.New("this server answers to localhost and 127.0.0.1 only; set http.listen to serve other names"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -214,7 +217,8 @@ func (s *Server) changing(most time.Duration, next http.HandlerFunc) http.Handle
 		}
 		if !s.hasToken {
 			if !s.loopback {
-				fail(w, http.StatusForbidden, errors.New("this server can be reached from other machines and has no token: set http.token_file"))
+				fail(w, http.StatusForbidden,
+					errors.New("this server can be reached from other machines and has no token: set http.token_file"))
 				return
 			}
 			next(w, r)
@@ -224,7 +228,8 @@ func (s *Server) changing(most time.Duration, next http.HandlerFunc) http.Handle
 		sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], s.token[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="replicator"`)
-			fail(w, http.StatusUnauthorized, errors.New("the token is missing or wrong: send Authorization: Bearer TOKEN (http.token or http.token_file)"))
+			fail(w, http.StatusUnauthorized,
+				errors.New("the token is missing or wrong: send Authorization: Bearer TOKEN (http.token or http.token_file)"))
 			return
 		}
 		next(w, r)

@@ -172,14 +172,16 @@ func TestAStandbyEndsAndRereadsItsFileAtOnce(t *testing.T) {
 	p := l.running()
 	l.ready()
 	other := l.beside()
-	other.configure(strings.Replace(sharedStore, mainSink, "\n[sinks.main]\ntype = \"mysql\"\ndsn = \"nobody@tcp(127.0.0.1:1)/app\"\n", 1))
+	other.configure(strings.Replace(sharedStore, mainSink,
+		"\n[sinks.main]\ntype = \"mysql\"\ndsn = \"nobody@tcp(127.0.0.1:1)/app\"\n", 1))
 	waits := other.running()
 	other.standsBy() // it needs no sink
 	other.configure(source, strings.TrimPrefix(strings.TrimSuffix(sharedStore, phoneView), source))
 	waits.signal(syscall.SIGHUP)
 	eventually(t, func() error {
 		_, body := other.answer("/api/v1/status")
-		return as(strings.Contains(body, "standby") && !strings.Contains(body, "index_users_phone"), "the file is read again: "+body)
+		return as(strings.Contains(body, "standby") && !strings.Contains(body, "index_users_phone"),
+			"the file is read again: "+body)
 	})
 	for _, args := range [][]string{{"pause", "users"}, {"rebuild", "users"}} {
 		if r := other.run(args...); r.code != 1 || !strings.Contains(r.errors, "stands by") {

@@ -85,7 +85,8 @@ func (l *lab) extremeTables(settings func(table string) string) string {
 			}
 			statements = append(statements, "INSERT INTO "+table+" VALUES ("+strings.Join(values, ", ")+")")
 		}
-		fmt.Fprintf(&config, "[tables.%s]\nkey = \"id\"\n[views.%s_kept]\nfrom = %q\nfields = [%s]\n%s\n", table, table, table,
+		fmt.Fprintf(&config, "[tables.%s]\nkey = \"id\"\n[views.%s_kept]\nfrom = %q\nfields = [%s]\n%s\n", table, table,
+			table,
 			strings.Join(fields, ", "), settings(table))
 		n++
 	}

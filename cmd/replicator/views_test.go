@@ -25,7 +25,8 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 		l.expect("SELECT username, phone FROM users", "ann 1")
 		eventually(t, func() error { // one session for all: they are at one place
 			a, b := l.status("users"), l.status("index_users_email")
-			return as(a.State == "running" && b.State == "running" && a.Position == b.Position && len(joined(p)) == 3, "the views have joined")
+			return as(a.State == "running" && b.State == "running" && a.Position == b.Position && len(joined(p)) == 3,
+				"the views have joined")
 		})
 		l.put("b", 1, `{"email": "b@x.org"}`)
 		l.caughtUp()
@@ -42,17 +43,20 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 		changed := strings.Replace(phoneView, `fields = ["phone"]`, "where = \"phone > 2\"\nfields = [\"phone\"]", 1)
 		l.configure(source, program, mainSink, changed, emailView)
 		l.put("d", 1, `{"email": "d@x.org", "phone": 4}`)
-		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "fail  view index_users_phone: its definition changed") {
+		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out,
+			"fail  view index_users_phone: its definition changed") {
 			t.Errorf("check of a changed view: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}
-		if r := l.run("run", "--until-caught-up"); r.code != 1 || !strings.Contains(r.errors, "index_users_phone") || !strings.Contains(r.errors, "on_change") {
+		if r := l.run("run", "--until-caught-up"); r.code != 1 || !strings.Contains(r.errors, "index_users_phone") ||
+			!strings.Contains(r.errors, "on_change") {
 			t.Errorf("a changed view: exit status %d, %s", r.code, r.errors)
 		}
 		l.expect("SELECT COUNT(*) FROM index_users_email WHERE email = 'd@x.org'", "1")
 		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
 		p = l.running()
 		l.caughtUp("index_users_email")
-		if st := l.status("index_users_phone"); st.State != "failed" || !strings.Contains(st.Error, "restore the definition") {
+		if st := l.status("index_users_phone"); st.State != "failed" ||
+			!strings.Contains(st.Error, "restore the definition") {
 			t.Errorf("status says %+v", st)
 		}
 		p.stop()
@@ -128,7 +132,8 @@ func TestASourceOfSeveralServers(t *testing.T) {
 		t.Errorf("verify: exit status %d\n%s%s", r.code, r.out, r.errors)
 	}
 	l.exec("INSERT INTO index_users_email (email, row_key) VALUES ('ghost@x.org', 'a ghost')")
-	if r := l.run("verify", "--json", "index_users_email"); r.code != 3 || !strings.Contains(r.out, `"checked":4,"missing":0,"stale":0,"extra":1,`) {
+	if r := l.run("verify", "--json", "index_users_email"); r.code != 3 ||
+		!strings.Contains(r.out, `"checked":4,"missing":0,"stale":0,"extra":1,`) {
 		t.Errorf("verify with an entry of nobody: exit status %d\n%s%s", r.code, r.out, r.errors)
 	}
 	l.must("verify", "--repair")
@@ -147,7 +152,8 @@ func TestASourceOfSeveralServers(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(p.Log()) {
-		if strings.Contains(line, `"sink":`) && !strings.Contains(line, `"source":"a"`) && !strings.Contains(line, `"source":"b"`) {
+		if strings.Contains(line, `"sink":`) && !strings.Contains(line, `"source":"a"`) &&
+			!strings.Contains(line, `"source":"b"`) {
 			t.Errorf("a line of the log does not say of which shard it is: %s", line)
 		}
 	}
@@ -187,7 +193,8 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 			if small && !soak {
 				t.Skip("takes minutes: REPLICATOR_SOAK is not set")
 			}
-			s := servertest.Own(t, servers.MySQL, "--max-binlog-size=1G", "--innodb-redo-log-capacity=1G", "--innodb-buffer-pool-size=256M")
+			s := servertest.Own(t, servers.MySQL, "--max-binlog-size=1G", "--innodb-redo-log-capacity=1G",
+				"--innodb-buffer-pool-size=256M")
 			l := newLab(t, s)
 			if small {
 				l.env["REDIS"] = "redis://" + servertest.Own(t, servers.Redis7).Addr()
@@ -197,9 +204,10 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 			p := l.running()
 			l.caughtUp()
 			rows := size / row
-			l.session("SET SESSION cte_max_recursion_depth = 10000000", fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
-				"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "+
-				"SELECT UNHEX(LPAD(HEX(i), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', i, '@x.org\", \"pad\": \"', REPEAT('x', %d), '\"}') FROM n", rows, row))
+			l.session("SET SESSION cte_max_recursion_depth = 10000000",
+				fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
+					"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "+
+					"SELECT UNHEX(LPAD(HEX(i), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', i, '@x.org\", \"pad\": \"', REPEAT('x', %d), '\"}') FROM n", rows, row))
 			end := l.position()
 			for minutes := 0; l.run("wait", "--pos", end, "--timeout", "1m").code != 0; minutes++ {
 				if st := l.status("users"); st.State != "running" || minutes == 30 {

@@ -37,7 +37,8 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	server := servertest.Own(t, servers.MySQL)
 	db, dsn := prepare(t, server)
-	s := &cacheSite{t: t, source: lab.MySQL{Server: server, Database: "jogchat"}, redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)},
+	s := &cacheSite{t: t, source: lab.MySQL{Server: server, Database: "jogchat"},
+		redis:   lab.Redis{Server: servertest.Own(t, servers.Redis7)},
 		elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, index: servertest.Name()}
 	address := freeAddress(t)
 	own := strings.NewReplacer("_search]", "_search_"+s.index+"]", "${JOGCHAT_CACHE_LISTEN:-127.0.0.1:9191}", address,
@@ -54,7 +55,8 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	s.source.Exec(t, fmt.Sprintf(`INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (0x%x, 'companies', 1, '{"name": "Anchor", "category": "anchored"}')`, anchorKey))
 	p.CatchUp()
 
-	views := []string{"user_cache", "user_json", "user_by_email", "users_by_activity", "by_category", "category_count", "category_ranking",
+	views := []string{"user_cache", "user_json", "user_by_email", "users_by_activity", "by_category",
+		"category_count", "category_ranking",
 		"user_search_" + s.index, "organisation_search_" + s.index}
 	rebuild := append([]string{"rebuild"}, views...)
 	stop := write(t, db, seed, 2)
@@ -106,7 +108,8 @@ func answers(t testing.TB, address string) (status string) {
 // ask asks the running program for a rebuild, as the command does. That one is under way already is no failure.
 func ask(t testing.TB, address string, views []string) {
 	t.Helper()
-	res, err := http.Post("http://"+address+"/api/v1/views/"+strings.Join(views, ",")+"/rebuild", "application/json", strings.NewReader("{}"))
+	res, err := http.Post("http://"+address+"/api/v1/views/"+strings.Join(views, ",")+"/rebuild", "application/json",
+		strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +131,8 @@ func (s *cacheSite) spoil() {
 			s.t.Fatalf("KEYS %s: %d, %v", pattern, len(keys), err)
 		}
 		keys = slices.DeleteFunc(keys, func(k string) bool {
-			return strings.HasSuffix(k, hex.EncodeToString(anchorKey)) || strings.HasSuffix(k, dashed(hex.EncodeToString(anchorKey)))
+			return strings.HasSuffix(k, hex.EncodeToString(anchorKey)) ||
+				strings.HasSuffix(k, dashed(hex.EncodeToString(anchorKey)))
 		})
 		commands = append(commands, "DEL "+keys[0], "DEL "+keys[1])
 		if pattern == "user:*" {
@@ -138,9 +142,11 @@ func (s *cacheSite) spoil() {
 		}
 	}
 	ghost := strings.Repeat("ab", 16)
-	commands = append(commands, "HSET user:"+ghost+" name ghost", "SET user_json:"+dashed(ghost)+" '{}'", "SET user_by_email:ghost@example.com "+ghost,
+	commands = append(commands, "HSET user:"+ghost+" name ghost", "SET user_json:"+dashed(ghost)+" '{}'",
+		"SET user_by_email:ghost@example.com "+ghost,
 		"SADD users:active:true "+ghost, "SPOP users:active:false", "SADD category:sports "+ghost,
-		"INCRBY category_count:sports 7", "DEL category_count:music", "ZINCRBY categories 7 sports", "ZADD categories 3 ghosts")
+		"INCRBY category_count:sports 7", "DEL category_count:music", "ZINCRBY categories 7 sports",
+		"ZADD categories 3 ghosts")
 	if _, err := s.redis.Do(ctx, commands...); err != nil {
 		s.t.Fatal(err)
 	}
@@ -148,17 +154,21 @@ func (s *cacheSite) spoil() {
 	if err != nil || len(documents) < 5 {
 		s.t.Fatalf("%d documents, %v", len(documents), err)
 	}
-	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(documents)), func(id string) bool { return id == hex.EncodeToString(anchorKey) })
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(documents)),
+		func(id string) bool { return id == hex.EncodeToString(anchorKey) })
 	s.elastic.Exec(s.t, "DELETE", "/"+s.index+"-users/_doc/"+ids[0], "")
-	s.elastic.Exec(s.t, "POST", "/"+s.index+"-users/_update/"+ids[1]+"?retry_on_conflict=50", `{"doc": {"username": "spoilt"}}`)
+	s.elastic.Exec(s.t, "POST", "/"+s.index+"-users/_update/"+ids[1]+"?retry_on_conflict=50",
+		`{"doc": {"username": "spoilt"}}`)
 	s.elastic.Exec(s.t, "PUT", "/"+s.index+"-users/_doc/"+ghost, `{"username": "ghost"}`)
 }
 
 // lookAtAnchor reads what many would find of the anchor, by Redis and by searches.
 func (s *cacheSite) lookAtAnchor(ctx context.Context) (lab.Held, error) {
 	key := hex.EncodeToString(anchorKey)
-	replies, err := s.redis.Do(ctx, "HGET user:"+key+" name", "EXISTS user_json:"+dashed(key), "GET user_by_email:anchor@example.com",
-		"SISMEMBER users:active:true "+key, "SISMEMBER category:anchored "+key, "GET category_count:anchored", "ZSCORE categories anchored")
+	replies, err := s.redis.Do(ctx, "HGET user:"+key+" name", "EXISTS user_json:"+dashed(key),
+		"GET user_by_email:anchor@example.com",
+		"SISMEMBER users:active:true "+key, "SISMEMBER category:anchored "+key, "GET category_count:anchored",
+		"ZSCORE categories anchored")
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +185,8 @@ func (s *cacheSite) lookAtAnchor(ctx context.Context) (lab.Held, error) {
 
 func judgeAnchor(seen lab.Held) error {
 	key := hex.EncodeToString(anchorKey)
-	want := lab.Held{"in Redis": fmt.Sprint([]any{"anchor", 1, key, 1, 1, "1", 1}), "in users": "1", "in organisations": "1"}
+	want := lab.Held{"in Redis": fmt.Sprint([]any{"anchor", 1, key, 1, 1, "1", 1}), "in users": "1",
+		"in organisations": "1"}
 	if d := lab.Differences("the anchor", want, seen); len(d) > 0 {
 		return errors.New(strings.Join(d, "\n"))
 	}

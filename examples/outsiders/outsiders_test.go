@@ -34,7 +34,8 @@ func TestEveryViewEqualsTheRowsThatOutsidersWrite(t *testing.T) {
 			cache := lab.Redis{Server: servertest.Own(t, servers.Redis7)}
 			db, dsn := lab.Prepare(t, server, "outsiders", "")
 			s := sysbench{t, server}
-			if out, err := s.command("oltp_write_only", fmt.Sprintf("--table-size=%d", rows), "prepare").CombinedOutput(); err != nil {
+			if out, err := s.command("oltp_write_only", fmt.Sprintf("--table-size=%d", rows),
+				"prepare").CombinedOutput(); err != nil {
 				t.Fatalf("sysbench prepare: %v\n%s", err, out)
 			}
 			p := lab.Build(t, "OUTSIDERS", outsiders.Config, "OUTSIDERS_DSN="+dsn, "OUTSIDERS_REDIS="+cache.Server.DSN("0"))
@@ -94,7 +95,8 @@ func (s sysbench) write(scripts ...string) (stop func()) {
 	var said []*strings.Builder
 	for _, script := range scripts {
 		// Statements are sent as text: one that was prepared would have to be prepared again after an exchange of the table.
-		cmd := s.command(script, fmt.Sprintf("--table-size=%d", rows), "--threads=2", "--rate=60", "--time=0", "--db-ps-mode=disable",
+		cmd := s.command(script, fmt.Sprintf("--table-size=%d", rows), "--threads=2", "--rate=60",
+			"--time=0", "--db-ps-mode=disable",
 			"--rand-type=uniform", "--report-interval=1", "run")
 		text := &strings.Builder{}
 		cmd.Stdout, cmd.Stderr = text, text
@@ -108,7 +110,8 @@ func (s sysbench) write(scripts ...string) (stop func()) {
 		for i, cmd := range started {
 			_ = cmd.Process.Kill() // it has no other end; Wait says if it had ended before
 			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 || !strings.Contains(said[i].String(), "tps:") {
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 ||
+				!strings.Contains(said[i].String(), "tps:") {
 				s.t.Errorf("sysbench ended by itself, or did nothing: %v\n%s", err, launch.LastLines(said[i].String(), 10))
 			}
 		}
@@ -129,12 +132,14 @@ func cutOver(t testing.TB, db lab.MySQL, change string) {
 	const chunk = rows / 10
 	for from := 0; from < 2*rows; from += chunk {
 		copied := func() error {
-			_, err := db.Rows(t.Context(), fmt.Sprintf("INSERT IGNORE INTO _sbtest1_new (id, k, c, pad) SELECT id, k, c, pad FROM sbtest1 "+
-				"WHERE id > %d AND id <= %d LOCK IN SHARE MODE", from, from+chunk))
+			_, err := db.Rows(t.Context(),
+				fmt.Sprintf("INSERT IGNORE INTO _sbtest1_new (id, k, c, pad) SELECT id, k, c, pad FROM sbtest1 "+
+					"WHERE id > %d AND id <= %d LOCK IN SHARE MODE", from, from+chunk))
 			return err
 		}
 		err := copied()
-		for err != nil && strings.Contains(err.Error(), "ERROR 1213") { // a deadlock with a writer: once more, as those programs do
+		// a deadlock with a writer: once more, as those programs do
+		for err != nil && strings.Contains(err.Error(), "ERROR 1213") {
 			err = copied()
 		}
 		if err != nil {

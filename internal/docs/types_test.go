@@ -33,11 +33,13 @@ type bench struct {
 
 func TestTypesAreStoredAsDocumented(t *testing.T) {
 	server := servertest.Own(t, servers.MySQL)
-	b := &bench{t: t, redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)}, elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, index: servertest.Name()}
+	b := &bench{t: t, redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)},
+		elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, index: servertest.Name()}
 	var dsn string
 	b.db, dsn = lab.Prepare(t, server, "types", "")
 	b.create()
-	p := lab.Build(t, "TYPES", b.config(), "TYPES_DSN="+dsn, "TYPES_REDIS="+b.redis.Server.DSN("0"), "TYPES_ELASTIC="+b.elastic.URL)
+	p := lab.Build(t, "TYPES", b.config(), "TYPES_DSN="+dsn, "TYPES_REDIS="+b.redis.Server.DSN("0"),
+		"TYPES_ELASTIC="+b.elastic.URL)
 	p.Beside("mapping.json", `{"dynamic": false}`) // one property is of many types here
 	p.CatchUp()
 
@@ -86,7 +88,8 @@ func (b *bench) create() {
 		columns = append(columns, fmt.Sprintf("c%d %s", i, c.ddl))
 	}
 	list := strings.Join(columns, ", ")
-	statements := []string{"SET NAMES utf8mb4", "SET time_zone = '+00:00'", "CREATE TABLE source (" + list + ")", "CREATE TABLE typed (" + list + ")"}
+	statements := []string{"SET NAMES utf8mb4", "SET time_zone = '+00:00'", "CREATE TABLE source (" + list + ")",
+		"CREATE TABLE typed (" + list + ")"}
 	for i, c := range columnCases() {
 		statements = append(statements, fmt.Sprintf("INSERT INTO source (id, c%d) VALUES (%d, %s)", i, i, c.literal))
 	}
@@ -127,7 +130,8 @@ func (b *bench) config() string {
 		from = append(from, fmt.Sprintf("%q", bodyTable(codec)))
 	}
 	views := func(name, from, fields string) {
-		fmt.Fprintf(&c, "[views.%s_hash]\nsink = \"cache\"\nkind = \"hash\"\nkey = \"%s:{id}\"\nfrom = [%s]\nfields = [%s]\n", name, name, from, fields)
+		fmt.Fprintf(&c, "[views.%s_hash]\nsink = \"cache\"\nkind = \"hash\"\nkey = \"%s:{id}\"\nfrom = [%s]\nfields = [%s]\n",
+			name, name, from, fields)
 		fmt.Fprintf(&c, "[views.%s_json]\nsink = \"cache\"\nkind = \"json\"\nkey = \"%s_json:{id}\"\nfrom = [%s]\nfields = [%s]\n", name, name, from, fields)
 		fmt.Fprintf(&c, "[views.%s_document]\nsink = \"search\"\nkind = \"document\"\nindex = \"%s-%s\"\nfrom = [%s]\nfields = [%s]\nmapping_file = \"mapping.json\"\n",
 			name, b.index, name, from, fields)
@@ -154,13 +158,15 @@ func (b *bench) columns() string {
 			places = append(places, place{table, fmt.Sprintf("c%d", i), c.ddl, i})
 		}
 	}
-	rows, cached := b.rows(places), b.cached("column", len(columnCases()), func(id int) string { return fmt.Sprintf("c%d", id) })
+	rows, cached := b.rows(places), b.cached("column", len(columnCases()),
+		func(id int) string { return fmt.Sprintf("c%d", id) })
 	for i, c := range columnCases() {
 		source, stored := rows[places[2*i]], rows[places[2*i+1]]
 		if stored != source && stored != misfit {
 			b.t.Errorf("%s %s: the source holds %s, the target %s", c.ddl, c.literal, source, stored)
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", strings.TrimSuffix(c.ddl, " NULL"), code(c.literal), code(stored), code(cached[i].hash), code(cached[i].json))
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", strings.TrimSuffix(c.ddl, " NULL"), code(c.literal), code(stored),
+			code(cached[i].hash), code(cached[i].json))
 	}
 	return out.String()
 }
@@ -247,7 +253,8 @@ func (b *bench) cached(view string, n int, field func(id int) string) []text {
 	ctx := b.t.Context()
 	var commands []string
 	for id := range n {
-		commands = append(commands, fmt.Sprintf("HGET %s:%d %s", view, id, field(id)), fmt.Sprintf("GET %s_json:%d", view, id))
+		commands = append(commands, fmt.Sprintf("HGET %s:%d %s", view, id, field(id)),
+			fmt.Sprintf("GET %s_json:%d", view, id))
 	}
 	replies, err := b.redis.Do(ctx, commands...)
 	if err != nil {

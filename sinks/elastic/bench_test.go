@@ -25,7 +25,8 @@ const (
 func BenchmarkApply(b *testing.B) {
 	url := servertest.Elasticsearch(b)
 	body := func(n int64, round int) []any {
-		return []any{fmt.Sprintf("user-%d@example.org", n), fmt.Sprintf("a city with a name %d", round), n*1_000_003 + int64(round)}
+		return []any{fmt.Sprintf("user-%d@example.org", n), fmt.Sprintf("a city with a name %d", round),
+			n*1_000_003 + int64(round)}
 	}
 	lanes := func(work func(lane int)) {
 		var wg sync.WaitGroup

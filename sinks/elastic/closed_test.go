@@ -34,7 +34,8 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 		value := replicator.Value{Entries: []replicator.Entry{{Fields: []any{name}}}}
 		second := value
 		second.View = 1
-		return []replicator.Op{{Cell: cellOf(t, "users", 1), Version: version, Order: version, Values: []replicator.Value{value, second}}}
+		return []replicator.Op{{Cell: cellOf(t, "users", 1), Version: version, Order: version,
+			Values: []replicator.Value{value, second}}}
 	}
 	at := replicator.Standing{Position: replicator.Position{Order: 1, Token: "t"}}
 	target := open(views...)
@@ -45,13 +46,15 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.do("POST", "/"+indexOf(closed)+"-r1/_close", "")
-	applied, applying := target.Apply(t.Context(), both(2, "second")) // it remembers the documents: they are written and not read
+	// it remembers the documents: they are written and not read
+	applied, applying := target.Apply(t.Context(), both(2, "second"))
 	if len(applied.Rejected) > 0 {
 		t.Errorf("dead letters: %+v", applied.Rejected)
 	}
 	_, asking := target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)})
 	_, opening := sink.Open(t.Context(), "", views)
-	for doing, err := range map[string]error{"Apply": applying, "Versions": asking, "Mark": target.Mark(t.Context(), at), "Open": opening} {
+	for doing, err := range map[string]error{"Apply": applying, "Versions": asking,
+		"Mark": target.Mark(t.Context(), at), "Open": opening} {
 		if !replicator.IsFatal(err) || errors.Is(err, replicator.ErrSinkLost) || !strings.Contains(err.Error(), "_open") {
 			t.Errorf("%s says %v", doing, err)
 		}

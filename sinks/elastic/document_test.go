@@ -38,7 +38,8 @@ func containsDot(s string) bool {
 }
 
 func testKeeper(merged bool) *keeper {
-	k := &keeper{merged: merged, view: &replicator.View{Name: "v", From: []replicator.Feed{{Table: "cell", Column: "a"}, {Table: "cell", Column: "b"}},
+	k := &keeper{merged: merged, view: &replicator.View{Name: "v",
+		From:   []replicator.Feed{{Table: "cell", Column: "a"}, {Table: "cell", Column: "b"}},
 		Fields: []replicator.Field{{Name: "x"}, {Name: "y"}}}}
 	for _, f := range k.view.Fields {
 		k.names = append(k.names, append(replicator.AppendJSON(nil, f.Name), ':'))
@@ -129,7 +130,8 @@ func TestReasonsShowNoValues(t *testing.T) {
 	for _, c := range []struct{ answer, want string }{
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:9] failed to parse field [n] of type [long] in document with id 'hunter2'. Preview of field's value: 'hunter2'","caused_by":{"type":"illegal_argument_exception","reason":"For input string: \"hunter2\""}}}`,
 			"Elasticsearch answers 400 document_parsing_exception: the value does not fit field [n] of type [long]"},
-		{`{"error":{"type":"illegal_argument_exception","reason":"something with hunter2"}}`, "Elasticsearch answers 400 illegal_argument_exception"},
+		{`{"error":{"type":"illegal_argument_exception","reason":"something with hunter2"}}`,
+			"Elasticsearch answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
 			"Elasticsearch answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded"},
 		{`no JSON with hunter2`, "Elasticsearch answers 400 Bad Request"},

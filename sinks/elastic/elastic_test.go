@@ -117,7 +117,8 @@ func (c *cluster) hits(alias string) map[string]json.RawMessage {
 func (c *cluster) indexes(alias string) []string {
 	c.t.Helper()
 	var found map[string]any
-	if err := json.Unmarshal(c.do("GET", "/"+alias+"-r*?filter_path=*.aliases&expand_wildcards=all", ""), &found); err != nil {
+	if err := json.Unmarshal(c.do("GET", "/"+alias+"-r*?filter_path=*.aliases&expand_wildcards=all",
+		""), &found); err != nil {
 		c.t.Fatal(err)
 	}
 	return slices.Sorted(maps.Keys(found))
@@ -134,7 +135,8 @@ func (c *cluster) drop(alias string) {
 const oneShard = `{"number_of_shards": 1, "number_of_replicas": 0, "translog.durability": "async", "refresh_interval": "-1"}`
 
 func view(name string, from []replicator.Feed, paths ...string) *replicator.View {
-	return &replicator.View{Name: name, Kind: "document", Settings: elastic.Settings{Index: name, IndexSettings: oneShard}, From: from, Fields: fields(paths...), Fingerprint: "1"}
+	return &replicator.View{Name: name, Kind: "document", Settings: elastic.Settings{Index: name, IndexSettings: oneShard},
+		From: from, Fields: fields(paths...), Fingerprint: "1"}
 }
 
 func newSink(t testing.TB, url string, views ...*replicator.View) *elastic.Sink {
@@ -187,7 +189,8 @@ func TestConformance(t *testing.T) {
 		},
 		DamageMark: func(t testing.TB, source, view string) {
 			for _, index := range c.indexes(view) {
-				c.do("PUT", "/"+index+"/_doc/replicator:marks", `{"_replicator": {"hidden": true, "cells": {"marks": {"`+source+`": {"order": "x"}}}}}`)
+				c.do("PUT", "/"+index+"/_doc/replicator:marks",
+					`{"_replicator": {"hidden": true, "cells": {"marks": {"`+source+`": {"order": "x"}}}}}`)
 			}
 		},
 	})

@@ -133,7 +133,8 @@ func newFake(t *testing.T) *fake {
 		case r.URL.Path == "/_bulk":
 			succeed(w, string(body))
 		case r.URL.Path == "/_mget":
-			fmt.Fprint(w, `{"docs":[`+strings.TrimSuffix(strings.Repeat(`{"found":false},`, strings.Count(string(body), `"_id"`)), ",")+`]}`)
+			fmt.Fprint(w, `{"docs":[`+strings.TrimSuffix(strings.Repeat(`{"found":false},`,
+				strings.Count(string(body), `"_id"`)), ",")+`]}`)
 		default:
 			fmt.Fprint(w, `{}`)
 		}
@@ -142,7 +143,8 @@ func newFake(t *testing.T) *fake {
 	f.sink = newSink(t, s.URL)
 	t.Cleanup(func() { f.sink.Close() })
 	var err error
-	if f.target, err = f.sink.Open(t.Context(), "", []*replicator.View{view("v", []replicator.Feed{{Table: "cell", Column: "users"}}, "name")}); err != nil {
+	if f.target, err = f.sink.Open(t.Context(), "", []*replicator.View{view("v",
+		[]replicator.Feed{{Table: "cell", Column: "users"}}, "name")}); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -172,11 +174,23 @@ func TestErrorsOfRequestsAreClassified(t *testing.T) {
 		"the disk is full":       {refuse(403, "cluster_block_exception"), false, "disk"},
 		"no master":              {refuse(503, "master_not_discovered_exception"), false, "503"},
 		"too busy":               {refuse(429, "es_rejected_execution_exception"), false, "429"},
-		"a proxy's page":         {func(w http.ResponseWriter, _ string) { w.WriteHeader(502); fmt.Fprint(w, "<html>") }, false, "502"},
-		"no Elasticsearch":       {func(w http.ResponseWriter, _ string) { w.Header().Del("X-Elastic-Product"); fmt.Fprint(w, "{}") }, true, "not Elasticsearch"},
-		"not JSON":               {func(w http.ResponseWriter, _ string) { fmt.Fprint(w, "<html>") }, false, "reading"},
-		"too few items":          {func(w http.ResponseWriter, _ string) { fmt.Fprint(w, `{"items":[]}`) }, false, "0 items of 1"},
-		"a link that breaks":     {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) }, false, "can't be reached"},
+		"a proxy's page": {func(w http.ResponseWriter,
+			_ string) {
+			w.WriteHeader(502)
+			fmt.Fprint(w, "<html>")
+		}, false, "502"},
+		"no Elasticsearch": {func(w http.ResponseWriter,
+			_ string) {
+			w.Header().Del("X-Elastic-Product")
+			fmt.Fprint(w, "{}")
+		}, true, "not Elasticsearch"},
+		"not JSON": {func(w http.ResponseWriter, _ string) { fmt.Fprint(w, "<html>") }, false, "reading"},
+		"too few items": {func(w http.ResponseWriter,
+			_ string) {
+			fmt.Fprint(w, `{"items":[]}`)
+		}, false, "0 items of 1"},
+		"a link that breaks": {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },
+			false, "can't be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -203,7 +217,8 @@ func TestItemsThatThereWasNoRoomForAreSentAgain(t *testing.T) {
 		}
 		succeed(w, body)
 	}
-	a, err := f.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, "a"), op(cellOf(t, "users", 2), 1, "b")})
+	a, err := f.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, "a"),
+		op(cellOf(t, "users", 2), 1, "b")})
 	if err != nil || len(a.Stale)+len(a.Rejected) > 0 || requests != 2 {
 		t.Errorf("%d requests, %+v, %v", requests, a, err)
 	}
@@ -226,7 +241,8 @@ func TestARequestThatIsTooLargeIsSplitAndADocumentThatIsRejected(t *testing.T) {
 	}
 	ops[7] = op(cellOf(t, "users", 7), 1, strings.Repeat("x", 5000))
 	a, err := f.target.Apply(t.Context(), ops)
-	if err != nil || len(a.Rejected) != 1 || a.Rejected[0].Op != 7 || !strings.Contains(a.Rejected[0].Err.Error(), "http.max_content_length") {
+	if err != nil || len(a.Rejected) != 1 || a.Rejected[0].Op != 7 ||
+		!strings.Contains(a.Rejected[0].Err.Error(), "http.max_content_length") {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if largest < 1000 {

@@ -69,11 +69,13 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 		fails  string // "": it works; else what the error says
 		fatal  bool
 	}{
-		"user and password":    {basic, elastic.Config{Username: "replicator", Password: "geheim"}, "", false},
-		"an API key":           {key, elastic.Config{APIKey: "dGhlLWlkOnRoZS1rZXk="}, "", false},
-		"a wrong password":     {basic, elastic.Config{Username: "replicator", Password: "geraten"}, "check the sink's username and password", true},
-		"no login":             {key, elastic.Config{}, "api_key", true},
-		"an unknown authority": {basic, elastic.Config{Username: "replicator", Password: "geheim", TLS: config.TLS{CACert: "none"}}, "certificate", false},
+		"user and password": {basic, elastic.Config{Username: "replicator", Password: "geheim"}, "", false},
+		"an API key":        {key, elastic.Config{APIKey: "dGhlLWlkOnRoZS1rZXk="}, "", false},
+		"a wrong password": {basic, elastic.Config{Username: "replicator", Password: "geraten"},
+			"check the sink's username and password", true},
+		"no login": {key, elastic.Config{}, "api_key", true},
+		"an unknown authority": {basic, elastic.Config{Username: "replicator", Password: "geheim",
+			TLS: config.TLS{CACert: "none"}}, "certificate", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard(t, c.word)
@@ -98,7 +100,8 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, strings.Repeat("long ", 500))}); err != nil {
+				if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1,
+					strings.Repeat("long ", 500))}); err != nil {
 					t.Fatal(err)
 				}
 				if got := len(plain.search(indexOf(v))); got != 1 || g.packed.Load() == 0 {

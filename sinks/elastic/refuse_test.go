@@ -20,17 +20,27 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		want  string
 	}{
 		{"another kind", func(v *replicator.View) { v.Kind = "hash" }, "hash"},
-		{"an index of the alias's name", func(v *replicator.View) { c.do("PUT", "/"+indexOf(v), `{"settings": `+oneShard+`}`) }, "DELETE /"},
-		{"a type that there is none of", func(v *replicator.View) { setMapping(v, `{"properties": {"name": {"type": "txet"}}}`) }, "mapping_file"},
+		{"an index of the alias's name", func(v *replicator.View) {
+			c.do("PUT", "/"+indexOf(v),
+				`{"settings": `+oneShard+`}`)
+		}, "DELETE /"},
+		{"a type that there is none of", func(v *replicator.View) {
+			setMapping(v,
+				`{"properties": {"name": {"type": "txet"}}}`)
+		}, "mapping_file"},
 		{"a mapping that is no JSON", func(v *replicator.View) { setMapping(v, `{"properties": `) }, "mapping_file"},
-		{"an analyzer that there is none of", func(v *replicator.View) { setMapping(v, `{"properties": {"name": {"type": "text", "analyzer": "a"}}}`) }, "mapping_file"},
+		{"an analyzer that there is none of", func(v *replicator.View) {
+			setMapping(v,
+				`{"properties": {"name": {"type": "text", "analyzer": "a"}}}`)
+		}, "mapping_file"},
 		{"a setting that makes no sense", func(v *replicator.View) {
 			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: `{"number_of_shards": "many"}`}
 		}, "settings_file"},
 		{"the field of the state", func(v *replicator.View) { v.Fields = fields("_replicator") }, "rename"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			well, bad, worse := view(servertest.Name(), users, "name"), view(servertest.Name(), users, "name"), view(servertest.Name(), users, "name")
+			well, bad, worse := view(servertest.Name(), users, "name"), view(servertest.Name(), users,
+				"name"), view(servertest.Name(), users, "name")
 			t.Cleanup(func() { c.drop(indexOf(well)); c.ask("DELETE", "/"+indexOf(bad), "") })
 			r.spoil(bad)
 			worse.Kind = "row"
@@ -48,7 +58,8 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 				t.Fatalf("Open says %v", err)
 			}
 			sinktest.Refuses(t, err, views, bad.Name, worse.Name)
-			if len(failed) != 2 || !strings.HasPrefix(failed[0].What, "view "+bad.Name) || !strings.Contains(err.Error(), failed[0].Detail) {
+			if len(failed) != 2 || !strings.HasPrefix(failed[0].What, "view "+bad.Name) ||
+				!strings.Contains(err.Error(), failed[0].Detail) {
 				t.Errorf("Check says %+v, Open %v", failed, err)
 			}
 			if _, err := sink.Open(t.Context(), "", views[:1]); err != nil {

@@ -23,7 +23,8 @@ func TestASearchDuringASwapFindsEverything(t *testing.T) {
 	views := []*replicator.View{b.view}
 	users := []replicator.Op{op(cellOf(t, "users", 1), 1, "one", nil), op(cellOf(t, "users", 2), 1, "two", nil)}
 	filled := func(target replicator.Target) {
-		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}}); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5,
+			Token: "t"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,7 +34,8 @@ func TestDocumentsOfNoCellAreFoundAndRemovedAndNothingElseIs(t *testing.T) {
 		}
 	}
 	found, names := look()
-	if len(found) != 3 || !strings.Contains(names, "ghost,") || !strings.Contains(names, "a/b c,") || !strings.Contains(names, "2,") {
+	if len(found) != 3 || !strings.Contains(names, "ghost,") || !strings.Contains(names, "a/b c,") ||
+		!strings.Contains(names, "2,") {
 		t.Fatalf("strays are %s", names)
 	}
 	b.apply(op(cellOf(t, "users", 2), 2, "b", nil)) // the cell takes its place back

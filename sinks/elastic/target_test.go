@@ -106,7 +106,8 @@ func (b *bench) shows(id, want string) {
 const numbers = `[9007199254740993,-9223372036854775808,18446744073709551615,0.10000000000000000000000000000000001,12345678901234567890123.00]`
 
 func exact() []any {
-	return []any{int64(1<<53 + 1), int64(-1 << 63), uint64(1<<64 - 1), replicator.Number("0.10000000000000000000000000000000001"),
+	return []any{int64(1<<53 + 1), int64(-1 << 63), uint64(1<<64 - 1),
+		replicator.Number("0.10000000000000000000000000000000001"),
 		replicator.Number("12345678901234567890123.00")}
 }
 
@@ -141,16 +142,20 @@ func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
 		value   any
 		says    string
 	}{
-		"a text for a number":    {`{"properties": {"n": {"type": "long"}}}`, secret, "field [n] of type [long]"},
-		"an object for a text":   {`{"properties": {"n": {"type": "keyword"}}}`, map[string]any{"x": secret}, "field [n]"},
-		"a strict mapping":       {`{"dynamic": "strict", "properties": {"name": {"type": "keyword"}}}`, secret, "strict and has no field [n]"},
-		"a term that is immense": {`{"properties": {"n": {"type": "keyword"}}}`, secret + strings.Repeat("x", 40000), "longer than 32766 bytes"},
-		"numbers and objects":    {``, map[string]any{"x": []any{int64(1), map[string]any{"y": secret}}}, `field [n.x] holds objects and other values, for which there is no mapping; map the field as "flattened", or as "object" with "enabled": false; n is an object`},
-		"an empty name":          {``, map[string]any{"": secret}, "a member's name is empty, "},
-		"an empty name inside":   {``, []any{map[string]any{"a": map[string]any{"": secret}}}, "; n is a list"},
-		"a blank name":           {``, map[string]any{" ": secret}, "; n is an object"},
-		"a name of dots":         {``, map[string]any{"a..b": secret}, "; n is an object"},
-		"a date without a day":   {`{"properties": {"n": {"type": "date"}}}`, "2024-05-00", "field [n] of type [date]; n is a text"},
+		"a text for a number":  {`{"properties": {"n": {"type": "long"}}}`, secret, "field [n] of type [long]"},
+		"an object for a text": {`{"properties": {"n": {"type": "keyword"}}}`, map[string]any{"x": secret}, "field [n]"},
+		"a strict mapping": {`{"dynamic": "strict", "properties": {"name": {"type": "keyword"}}}`, secret,
+			"strict and has no field [n]"},
+		"a term that is immense": {`{"properties": {"n": {"type": "keyword"}}}`, secret + strings.Repeat("x", 40000),
+			"longer than 32766 bytes"},
+		"numbers and objects": {``, map[string]any{"x": []any{int64(1), map[string]any{"y": secret}}},
+			`field [n.x] holds objects and other values, for which there is no mapping; map the field as "flattened", or as "object" with "enabled": false; n is an object`},
+		"an empty name":        {``, map[string]any{"": secret}, "a member's name is empty, "},
+		"an empty name inside": {``, []any{map[string]any{"a": map[string]any{"": secret}}}, "; n is a list"},
+		"a blank name":         {``, map[string]any{" ": secret}, "; n is an object"},
+		"a name of dots":       {``, map[string]any{"a..b": secret}, "; n is an object"},
+		"a date without a day": {`{"properties": {"n": {"type": "date"}}}`, "2024-05-00",
+			"field [n] of type [date]; n is a text"},
 		"text that is not UTF-8": {``, secret + "\xff", "field n: it is text that is not valid UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +181,8 @@ func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
 // What a mapping can't name, it need not: nothing is refused where members are no fields.
 func TestObjectsThatAreNotIndexedTakeAnyNames(t *testing.T) {
 	value := map[string]any{"": int64(1), "x": []any{int64(1), map[string]any{"y..z": int64(2)}}}
-	for _, mapping := range []string{`{"dynamic": false}`, `{"properties": {"n": {"type": "flattened"}}}`, `{"properties": {"n": {"type": "object", "enabled": false}}}`} {
+	for _, mapping := range []string{`{"dynamic": false}`, `{"properties": {"n": {"type": "flattened"}}}`,
+		`{"properties": {"n": {"type": "object", "enabled": false}}}`} {
 		b := newBench(t, mapping)
 		b.apply(op(cellOf(t, "users", 1), 1, "a", value))
 		b.shows("1", `{"name":"a","n":{"":1,"x":[1,{"y..z":2}]}`)
@@ -220,13 +226,16 @@ func TestARemovedIndexIsALossAndNotMadeByAWrite(t *testing.T) {
 	b := newBench(t, "")
 	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
 	b.do("DELETE", "/"+indexOf(b.view)+"-r1", "")
-	if _, err := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 2), 1, "a", nil)}); !errors.Is(err, replicator.ErrSinkLost) {
+	if _, err := b.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 2), 1, "a", nil)}); !errors.Is(err,
+		replicator.ErrSinkLost) {
 		t.Errorf("Apply says %v", err)
 	}
-	if err := b.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}}); !errors.Is(err, replicator.ErrSinkLost) {
+	if err := b.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5,
+		Token: "t"}}); !errors.Is(err, replicator.ErrSinkLost) {
 		t.Errorf("Mark says %v", err)
 	}
-	if _, err := b.target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)}); !errors.Is(err, replicator.ErrSinkLost) {
+	if _, err := b.target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)}); !errors.Is(err,
+		replicator.ErrSinkLost) {
 		t.Errorf("Versions says %v", err)
 	}
 	if found := b.indexes(indexOf(b.view)); len(found) > 0 {
@@ -247,7 +256,8 @@ func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
 	b := newBench(t, `{"properties": {"n": {"type": "keyword"}}}`)
 	filled := func() {
 		t.Helper()
-		if err := b.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9, Token: "t"}}); err != nil {
+		if err := b.target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9,
+			Token: "t"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -281,7 +291,8 @@ func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
 
 func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 	c := newCluster(t, servertest.Elasticsearch(t))
-	sink, err := elastic.New(elastic.Config{Name: "search", Addresses: []string{c.url}, Tables: tables, Sources: []string{"a", "b"}})
+	sink, err := elastic.New(elastic.Config{Name: "search", Addresses: []string{c.url}, Tables: tables,
+		Sources: []string{"a", "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +307,8 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 		if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", n), 1, source)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9, Token: "t"}}); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9,
+			Token: "t"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

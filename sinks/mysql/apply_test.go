@@ -35,7 +35,8 @@ func userOp(n int, version int64, views int, values ...any) replicator.Op {
 }
 
 func view(kind, table, field string) *replicator.View {
-	return &replicator.View{Name: table, Kind: kind, From: from("cell.users"), Fields: fields(field), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: table}, Fingerprint: "1"}
+	return &replicator.View{Name: table, Kind: kind, From: from("cell.users"), Fields: fields(field),
+		Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: table}, Fingerprint: "1"}
 }
 
 func openTarget(t testing.TB, sink *mysql.Sink, views ...*replicator.View) replicator.Target {
@@ -156,11 +157,13 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 		defer sink.Close()
 		v := view("row", "r", "email")
 		target := openTarget(t, sink, v)
-		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "p"}}); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5,
+			Token: "p"}}); err != nil {
 			t.Fatal(err)
 		}
 		exec(t, db, "DROP TABLE replicator_state")
-		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, "x")}); !errors.Is(err, replicator.ErrSinkLost) {
+		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, "x")}); !errors.Is(err,
+			replicator.ErrSinkLost) {
 			t.Errorf("Apply without the table of states says %v", err)
 		}
 		openTarget(t, sink, v)
@@ -168,7 +171,8 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 		if err != nil || len(marks) != 1 || !marks[0].Position.IsZero() {
 			t.Errorf("marks are %+v (%v)", marks, err)
 		}
-		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 6, Token: "q"}}); !errors.Is(err, replicator.ErrSinkLost) {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 6,
+			Token: "q"}}); !errors.Is(err, replicator.ErrSinkLost) {
 			t.Errorf("Mark says %v", err)
 		}
 	})
@@ -190,7 +194,8 @@ func TestLanesApplyAtTheSameTime(t *testing.T) {
 				for round := range rounds {
 					var ops []replicator.Op
 					for n := range cells {
-						if op := userOp(n, int64(round+1), 2, fmt.Sprintf("round%d.%d", round, n%10)); op.Cell.Key.Partition()%lanes == lane {
+						if op := userOp(n, int64(round+1), 2, fmt.Sprintf("round%d.%d", round,
+							n%10)); op.Cell.Key.Partition()%lanes == lane {
 							ops = append(ops, op)
 						}
 					}
@@ -247,7 +252,8 @@ func TestLanesOfOtherPartitionsDoNotWait(t *testing.T) {
 		if _, err := tx.Exec("UPDATE replicator_locks SET id = id WHERE id = ?", held.Cell.Key.Partition()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec("SELECT id FROM replicator_locks WHERE id = ? FOR UPDATE", held.Cell.Key.Partition()); err != nil {
+		if _, err := tx.Exec("SELECT id FROM replicator_locks WHERE id = ? FOR UPDATE",
+			held.Cell.Key.Partition()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -272,7 +278,8 @@ func TestStatesForgetViewsThatAreNoMore(t *testing.T) {
 		v := view("row", "r", "email")
 		var first, size int
 		for i := range 5 {
-			if _, err := openTarget(t, sink, v).Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, fmt.Sprint("round ", i))}); err != nil {
+			if _, err := openTarget(t, sink, v).Apply(t.Context(),
+				[]replicator.Op{userOp(1, 1, 1, fmt.Sprint("round ", i))}); err != nil {
 				t.Fatal(err)
 			}
 			if err := sink.Forget(t.Context(), v.Name); err != nil {
@@ -291,14 +298,18 @@ func TestStatesForgetViewsThatAreNoMore(t *testing.T) {
 // MariaDB finds nothing by (a, b) IN ((x, y), …) where a column is text of another character set than the connection's.
 func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		db, dsn := database(t, s, "CREATE TABLE fav (o BIGINT, u VARCHAR(20) CHARACTER SET latin1, email VARCHAR(20), PRIMARY KEY (u, o))",
+		db, dsn := database(t, s,
+			"CREATE TABLE fav (o BIGINT, u VARCHAR(20) CHARACTER SET latin1, email VARCHAR(20), PRIMARY KEY (u, o))",
 			"CREATE TABLE by_email (o BIGINT, u VARCHAR(20) CHARACTER SET latin1, email VARCHAR(20), KEY (u, o))",
 			"CREATE TABLE total (email VARCHAR(20) CHARACTER SET latin1, city VARCHAR(20), n BIGINT, UNIQUE (email, city))")
 		keys := []replicator.Field{{Name: "o", Path: "$object_id"}, {Name: "u", Path: "$user_id"}}
 		views := []*replicator.View{
-			{Name: "row", Kind: "row", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "fav", KeyFrom: keys}, Fingerprint: "1"},
-			{Name: "index", Kind: "index", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "by_email", KeyFrom: keys}, Fingerprint: "1"},
-			{Name: "count", Kind: "counter", From: from("fav"), Settings: mysql.Settings{Table: "total"}, Fingerprint: "1", Sum: "n",
+			{Name: "row", Kind: "row", From: from("fav"), Fields: fields("email"),
+				Settings: mysql.Settings{Table: "fav", KeyFrom: keys}, Fingerprint: "1"},
+			{Name: "index", Kind: "index", From: from("fav"), Fields: fields("email"),
+				Settings: mysql.Settings{Table: "by_email", KeyFrom: keys}, Fingerprint: "1"},
+			{Name: "count", Kind: "counter", From: from("fav"), Settings: mysql.Settings{Table: "total"},
+				Fingerprint: "1", Sum: "n",
 				Fields: []replicator.Field{{Name: "email", Path: "email"}, {Name: "city", Path: "city"}, {Name: "n", Path: "n"}}},
 		}
 		sink := newSink(t, dsn)
@@ -310,7 +321,8 @@ func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				op := replicator.Op{Cell: replicator.Cell{Table: "fav", Key: key}, Version: version, Order: version, Values: []replicator.Value{{}, {View: 1}, {View: 2}}}
+				op := replicator.Op{Cell: replicator.Cell{Table: "fav", Key: key}, Version: version, Order: version,
+					Values: []replicator.Value{{}, {View: 1}, {View: 2}}}
 				if email != "" {
 					op.Values[0].Entries = []replicator.Entry{{Fields: []any{email}}}
 					op.Values[1].Entries = op.Values[0].Entries

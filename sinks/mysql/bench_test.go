@@ -18,16 +18,20 @@ import (
 // seedViews are the seven views of the seed's users cell, and seedDDL their tables.
 var seedViews, seedDDL = func() ([]*replicator.View, []string) {
 	columns := []struct{ name, typ, key string }{
-		{"id", "BINARY(16) NOT NULL", "id"}, {"username", "VARCHAR(20) NOT NULL", "username"}, {"email", "VARCHAR(254) NOT NULL", "email"},
-		{"phone", "INT(10)", "phone"}, {"password", "TEXT NOT NULL", "password(191)"}, {"activate", "BOOLEAN NOT NULL", "activate"},
+		{"id", "BINARY(16) NOT NULL", "id"}, {"username", "VARCHAR(20) NOT NULL", "username"}, {"email",
+			"VARCHAR(254) NOT NULL", "email"},
+		{"phone", "INT(10)", "phone"}, {"password", "TEXT NOT NULL", "password(191)"},
+		{"activate", "BOOLEAN NOT NULL", "activate"},
 	}
 	ddl := []string{"CREATE TABLE users (id BINARY(16) PRIMARY KEY, username VARCHAR(20), email VARCHAR(254), phone INT(10), password TEXT, activate boolean)"}
-	views := []*replicator.View{{Name: "users", Kind: "row", From: from("cell.users"), Fields: fields("username", "email", "phone", "password", "activate"),
+	views := []*replicator.View{{Name: "users", Kind: "row", From: from("cell.users"),
+		Fields:   fields("username", "email", "phone", "password", "activate"),
 		Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users"}, Fingerprint: "1"}}
 	for _, c := range columns {
 		name := "index_users_" + c.name
 		ddl = append(ddl, fmt.Sprintf("CREATE TABLE %s (%s %s, row_key BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (%s, row_key)) ENGINE=InnoDB", name, c.name, c.typ, c.key))
-		views = append(views, &replicator.View{Name: name, Kind: "index", From: from("cell.users"), Fields: fields(c.name), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: name}, Fingerprint: "1"})
+		views = append(views, &replicator.View{Name: name, Kind: "index", From: from("cell.users"), Fields: fields(c.name),
+			Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: name}, Fingerprint: "1"})
 	}
 	return views, ddl
 }()
@@ -40,10 +44,13 @@ func seedOp(n int, version int64, email string) replicator.Op {
 	one := func(view int, fields ...any) replicator.Value {
 		return replicator.Value{View: view, Entries: []replicator.Entry{{Fields: fields}}}
 	}
-	name, phone, password := fmt.Sprintf("user%d", n), int64(5551000000/1000+n), "$2b$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW"
-	return replicator.Op{Cell: replicator.Cell{Table: "cell", Column: "users", Key: key}, Version: version, Order: version, Values: []replicator.Value{
-		one(0, name, email, phone, password, true), one(1, id), one(2, name), one(3, email), one(4, phone), one(5, password), one(6, true),
-	}}
+	name, phone, password := fmt.Sprintf("user%d",
+		n), int64(5551000000/1000+n), "$2b$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW"
+	return replicator.Op{Cell: replicator.Cell{Table: "cell", Column: "users", Key: key}, Version: version, Order: version,
+		Values: []replicator.Value{
+			one(0, name, email, phone, password, true), one(1, id), one(2, name), one(3, email), one(4, phone), one(5,
+				password), one(6, true),
+		}}
 }
 
 // cpu is how much processor time a process has used, its threads and the kernel included: what a busy machine doesn't
@@ -63,7 +70,8 @@ func cpu(b *testing.B, pid int) time.Duration {
 // Figures to compare with those of the design: a users cell of the seed, which feeds seven views, in batches of 500 by
 // one connection.
 func BenchmarkSeedUsers(b *testing.B) {
-	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G", servers.MariaDB1011: "--innodb-log-file-size=1G"} {
+	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G",
+		servers.MariaDB1011: "--innodb-log-file-size=1G"} {
 		b.Run(string(kind), func(b *testing.B) {
 			s := servertest.Own(b, kind, redo, "--innodb-buffer-pool-size=1G") // as a server is, and not as tests want it
 			_, dsn := database(b, s, seedDDL...)
@@ -94,7 +102,8 @@ func BenchmarkSeedUsers(b *testing.B) {
 				})
 			}
 			next := 0
-			run("new", func(int) int { next += 500; return next }, func(n int, _ int64) string { return fmt.Sprintf("user%d@example.com", n) })
+			run("new", func(int) int { next += 500; return next },
+				func(n int, _ int64) string { return fmt.Sprintf("user%d@example.com", n) })
 			total := next
 			again := func(i int) int { return 500 + i*500%total }
 			run("moved", again, func(n int, version int64) string { return fmt.Sprintf("user%d.%d@example.com", n, version) })

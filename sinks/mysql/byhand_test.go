@@ -82,7 +82,8 @@ func plant(t testing.TB, db *sql.DB, v *replicator.View, c replicator.Cell, entr
 			at.add(settings(v).VersionColumn, 0)
 		}
 		marks := strings.TrimSuffix(strings.Repeat("?, ", len(at.values)), ", ")
-		exec(t, db, "REPLACE INTO `"+settings(v).Table+"` ("+strings.Join(at.columns, ", ")+") VALUES ("+marks+")", at.values...)
+		exec(t, db, "REPLACE INTO `"+settings(v).Table+"` ("+strings.Join(at.columns,
+			", ")+") VALUES ("+marks+")", at.values...)
 	}
 }
 

@@ -92,7 +92,8 @@ func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 				}
 				for _, v := range views {
 					var all string
-					if err := db.QueryRow("SELECT GROUP_CONCAT(CONCAT(o, u, email)) FROM " + settings(v).Table).Scan(&all); err != nil || all != "ABC É7x" {
+					if err := db.QueryRow("SELECT GROUP_CONCAT(CONCAT(o, u, email)) FROM " +
+						settings(v).Table).Scan(&all); err != nil || all != "ABC É7x" {
 						t.Errorf("%s holds %q (%v)", settings(v).Table, all, err)
 					}
 				}
@@ -155,7 +156,8 @@ func TestTablesThatTakeTwoKeysForOneAreRefused(t *testing.T) {
 			views = append(views, v)
 		}
 		db, dsn := database(t, s, ddl...)
-		c := mysql.Config{Name: "main", DSN: dsn, Columns: func(_ context.Context, _, table string) ([]mysql.SourceColumn, error) {
+		c := mysql.Config{Name: "main", DSN: dsn, Columns: func(_ context.Context, _,
+			table string) ([]mysql.SourceColumn, error) {
 			var i int
 			if _, err := fmt.Sscanf(table, "v%d", &i); err != nil {
 				return nil, err
@@ -197,7 +199,8 @@ func TestTypesThatOnlyMariaDBHasAreCreatedAsTextsElsewhere(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		_, dsn := database(t, s)
 		types := []string{"uuid", "inet4", "inet6"}
-		c := mysql.Config{Name: "main", DSN: dsn, Columns: func(_ context.Context, _, table string) ([]mysql.SourceColumn, error) {
+		c := mysql.Config{Name: "main", DSN: dsn, Columns: func(_ context.Context, _,
+			table string) ([]mysql.SourceColumn, error) {
 			return []mysql.SourceColumn{{Name: "key", Type: table}}, nil
 		}}
 		var views []*replicator.View

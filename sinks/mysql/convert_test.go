@@ -48,54 +48,83 @@ var conversions = []struct {
 	{"CHAR(32)", uuidBytes, strings.ReplaceAll(uuidText, "-", "")},
 	{"CHAR(5)", "xyz ", bad},
 
-	{"TINYINT", int64(127), "127"}, {"TINYINT", int64(128), bad}, {"TINYINT", int64(-128), "-128"}, {"TINYINT", int64(-129), bad},
+	{"TINYINT", int64(127), "127"}, {"TINYINT", int64(128), bad}, {"TINYINT", int64(-128),
+		"-128"}, {"TINYINT", int64(-129), bad},
 	{"TINYINT UNSIGNED", int64(255), "255"}, {"TINYINT UNSIGNED", int64(256), bad}, {"TINYINT UNSIGNED", int64(-1), bad},
 	{"BOOLEAN", true, "1"}, {"BOOLEAN", false, "0"}, {"BOOLEAN", "yes", bad},
 	{"SMALLINT", int64(32767), "32767"}, {"SMALLINT", int64(32768), bad},
 	{"MEDIUMINT", int64(-8388608), "-8388608"}, {"MEDIUMINT", int64(8388608), bad},
 	{"MEDIUMINT UNSIGNED", int64(16777215), "16777215"},
-	{"INT(10)", int64(2147483647), "2147483647"}, {"INT(10)", int64(2147483648), bad}, {"INT UNSIGNED", int64(4294967295), "4294967295"},
+	{"INT(10)", int64(2147483647), "2147483647"}, {"INT(10)", int64(2147483648), bad},
+	{"INT UNSIGNED", int64(4294967295), "4294967295"},
 	{"BIGINT", int64(-9223372036854775808), "-9223372036854775808"}, {"BIGINT", uint64(9223372036854775808), bad},
 	{"BIGINT UNSIGNED", uint64(18446744073709551615), "18446744073709551615"},
 	{"BIGINT", int64(9007199254740993), "9007199254740993"},
-	{"BIGINT", replicator.Number("1e3"), "1000"}, {"BIGINT", 1000.0, "1000"}, {"BIGINT", 1.5, bad}, {"BIGINT", replicator.Number("1.5"), bad},
+	{"BIGINT", replicator.Number("1e3"), "1000"}, {"BIGINT", 1000.0, "1000"}, {"BIGINT", 1.5, bad},
+	{"BIGINT", replicator.Number("1.5"), bad},
 	{"BIGINT", replicator.Number("1e400"), bad}, {"BIGINT", replicator.Number("1e99999999999"), bad},
-	{"BIGINT", "42", "42"}, {"BIGINT", "042", bad}, {"BIGINT", " 42", bad}, {"BIGINT", "", bad}, {"BIGINT", []any{int64(1)}, bad},
+	{"BIGINT", "42", "42"}, {"BIGINT", "042", bad}, {"BIGINT", " 42", bad}, {"BIGINT", "", bad},
+	{"BIGINT", []any{int64(1)}, bad},
 	{"DECIMAL(10,2)", replicator.Number("12345678.90"), "12345678.90"}, {"DECIMAL(10,2)", replicator.Number("0.005"), bad},
-	{"DECIMAL(10,2)", replicator.Number("1.230000"), "1.23"}, {"DECIMAL(10,2)", int64(123456789), bad}, {"DECIMAL(10,2)", 0.1, "0.10"},
-	{"DECIMAL(65,30)", replicator.Number("-12345678901234567890123456789012345.123456789012345678901234567891"), "-12345678901234567890123456789012345.123456789012345678901234567891"},
-	{"DECIMAL(10,2) UNSIGNED", int64(-1), bad}, {"DECIMAL(10,2)", "x", bad}, {"DECIMAL(5,0)", replicator.Number("-0.0"), "0"},
-	{"DOUBLE", 0.1, "0.1"}, {"DOUBLE", int64(9007199254740992), "9.007199254740992e15"}, {"DOUBLE", int64(9007199254740993), bad},
+	{"DECIMAL(10,2)", replicator.Number("1.230000"), "1.23"}, {"DECIMAL(10,2)", int64(123456789), bad},
+	{"DECIMAL(10,2)", 0.1, "0.10"},
+	{"DECIMAL(65,30)", replicator.Number("-12345678901234567890123456789012345.123456789012345678901234567891"),
+		"-12345678901234567890123456789012345.123456789012345678901234567891"},
+	{"DECIMAL(10,2) UNSIGNED", int64(-1), bad}, {"DECIMAL(10,2)", "x", bad},
+	{"DECIMAL(5,0)", replicator.Number("-0.0"), "0"},
+	{"DOUBLE", 0.1, "0.1"}, {"DOUBLE", int64(9007199254740992), "9.007199254740992e15"},
+	{"DOUBLE", int64(9007199254740993), bad},
 	{"DOUBLE", replicator.Number("0.12345678901234567890123"), bad},
 	{"FLOAT", 0.5, "0.5"}, {"FLOAT", 0.1, "0.1"}, {"FLOAT", int64(16777217), bad}, {"FLOAT", 1e300, bad},
-	{"FLOAT", 3.4028235e38, "3.40282e+38"}, {"FLOAT", -3.4028235e38, "-3.40282e+38"}, {"FLOAT", 1e-45, "1e-45"}, {"FLOAT(7,2)", 99999.99, "99999.99"},
-	{"BIT(1)", true, "\x01"}, {"BIT(10)", int64(1023), "\x03\xff"}, {"BIT(10)", int64(1024), bad}, {"BIT(64)", uint64(18446744073709551615), strings.Repeat("\xff", 8)},
+	{"FLOAT", 3.4028235e38, "3.40282e+38"}, {"FLOAT", -3.4028235e38, "-3.40282e+38"}, {"FLOAT", 1e-45, "1e-45"},
+	{"FLOAT(7,2)", 99999.99, "99999.99"},
+	{"BIT(1)", true, "\x01"}, {"BIT(10)", int64(1023), "\x03\xff"}, {"BIT(10)", int64(1024), bad},
+	{"BIT(64)", uint64(18446744073709551615), strings.Repeat("\xff", 8)},
 	{"YEAR", int64(2009), "2009"}, {"YEAR", int64(1900), bad}, {"YEAR", "2155", "2155"},
 
-	{"VARCHAR(3)", "äöü", "äöü"}, {"VARCHAR(3)", "abcd", bad}, {"VARCHAR(3)", "ab  ", bad}, {"VARCHAR(3)", "a\\'", "a\\'"}, {"VARCHAR(3)", "\x00", "\x00"},
-	{"VARCHAR(30)", int64(9007199254740993), "9007199254740993"}, {"VARCHAR(30)", replicator.Number("1.10"), "1.10"}, {"VARCHAR(5)", true, "true"},
-	{"VARCHAR(30)", "\xff", bad}, {"VARCHAR(30)", []byte("bytes"), "bytes"}, {"VARCHAR(30)", []byte{0xff}, bad}, {"VARCHAR(30)", map[string]any{}, bad},
+	{"VARCHAR(3)", "äöü", "äöü"}, {"VARCHAR(3)", "abcd", bad}, {"VARCHAR(3)", "ab  ", bad}, {"VARCHAR(3)", "a\\'",
+		"a\\'"}, {"VARCHAR(3)", "\x00", "\x00"},
+	{"VARCHAR(30)", int64(9007199254740993), "9007199254740993"}, {"VARCHAR(30)", replicator.Number("1.10"), "1.10"},
+	{"VARCHAR(5)", true, "true"},
+	{"VARCHAR(30)", "\xff", bad}, {"VARCHAR(30)", []byte("bytes"), "bytes"}, {"VARCHAR(30)", []byte{0xff}, bad},
+	{"VARCHAR(30)", map[string]any{}, bad},
 	{"VARCHAR(10) CHARACTER SET latin1", "é€", "é€"}, {"VARCHAR(10) CHARACTER SET latin1", "日", bad},
-	{"VARCHAR(10) CHARACTER SET ascii", "é", bad}, {"VARCHAR(10) CHARACTER SET utf8mb3", "😀", bad}, {"VARCHAR(10)", "😀", "😀"},
+	{"VARCHAR(10) CHARACTER SET ascii", "é", bad}, {"VARCHAR(10) CHARACTER SET utf8mb3", "😀", bad},
+	{"VARCHAR(10)", "😀", "😀"},
 	{"TINYTEXT", strings.Repeat("é", 127), strings.Repeat("é", 127)}, {"TINYTEXT", strings.Repeat("é", 128), bad},
 
-	{"DATETIME", "2009-02-27 18:30:05", "2009-02-27 18:30:05"}, {"DATETIME", "2009-02-27T18:30:05Z", "2009-02-27 18:30:05"},
-	{"DATETIME", "2009-02-27T18:30:05+09:00", "2009-02-27 09:30:05"}, {"DATETIME", "2009-02-27 18:30:05.5", bad}, {"DATETIME", "2009-02-27 18:30:05.000", "2009-02-27 18:30:05"},
-	{"DATETIME(3)", "2009-02-27 18:30:05.125", "2009-02-27 18:30:05.125"}, {"DATETIME(3)", "2009-02-27 18:30:05.1255", bad},
-	{"DATETIME", "2009-02-30 00:00:00", bad}, {"DATETIME", "2009-02-27", "2009-02-27 00:00:00"}, {"DATETIME", "0000-00-00 00:00:00", "0000-00-00 00:00:00"},
-	{"DATETIME", "2009-05-00 18:30:05", "2009-05-00 18:30:05"}, {"DATETIME(3)", "2009-00-00 18:30:05.125", "2009-00-00 18:30:05.125"},
-	{"DATETIME", "2009-05-00T18:30:05Z", bad}, {"DATETIME", "0000-00-00 18:30:05", "0000-00-00 18:30:05"}, {"TIMESTAMP NULL", "2009-05-00 00:00:00", bad},
+	{"DATETIME", "2009-02-27 18:30:05", "2009-02-27 18:30:05"}, {"DATETIME",
+		"2009-02-27T18:30:05Z", "2009-02-27 18:30:05"},
+	{"DATETIME", "2009-02-27T18:30:05+09:00", "2009-02-27 09:30:05"}, {"DATETIME", "2009-02-27 18:30:05.5", bad},
+	{"DATETIME", "2009-02-27 18:30:05.000", "2009-02-27 18:30:05"},
+	{"DATETIME(3)", "2009-02-27 18:30:05.125", "2009-02-27 18:30:05.125"},
+	{"DATETIME(3)", "2009-02-27 18:30:05.1255", bad},
+	{"DATETIME", "2009-02-30 00:00:00", bad}, {"DATETIME", "2009-02-27", "2009-02-27 00:00:00"},
+	{"DATETIME", "0000-00-00 00:00:00", "0000-00-00 00:00:00"},
+	{"DATETIME", "2009-05-00 18:30:05", "2009-05-00 18:30:05"},
+	{"DATETIME(3)", "2009-00-00 18:30:05.125", "2009-00-00 18:30:05.125"},
+	{"DATETIME", "2009-05-00T18:30:05Z", bad}, {"DATETIME", "0000-00-00 18:30:05", "0000-00-00 18:30:05"},
+	{"TIMESTAMP NULL", "2009-05-00 00:00:00", bad},
 	{"TIMESTAMP NULL", "0000-00-00 00:00:00", "0000-00-00 00:00:00"},
-	{"DATE", "2009-05-00", "2009-05-00"}, {"DATE", "2009-00-31", "2009-00-31"}, {"DATE", "2009-13-00", bad}, {"DATE", "0000-00-00", "0000-00-00"},
+	{"DATE", "2009-05-00", "2009-05-00"}, {"DATE", "2009-00-31", "2009-00-31"}, {"DATE", "2009-13-00", bad},
+	{"DATE", "0000-00-00", "0000-00-00"},
 	{"DATETIME", int64(1235759405), bad}, {"DATETIME", "yesterday", bad},
-	{"TIMESTAMP NULL", "2009-02-27T18:30:05Z", "2009-02-27 18:30:05"}, {"TIMESTAMP NULL", "1969-12-31 00:00:00", bad}, {"TIMESTAMP NULL", "9999-01-01 00:00:00", bad},
-	{"DATE", "2009-02-27", "2009-02-27"}, {"DATE", "2009-02-27T00:00:00Z", "2009-02-27"}, {"DATE", "2009-02-27 01:00:00", bad}, {"DATE", "2009-2-27", bad},
-	{"TIME", "18:30:05", "18:30:05"}, {"TIME", "-838:59:59", "-838:59:59"}, {"TIME", "839:00:00", bad}, {"TIME(1)", "00:00:00.5", "00:00:00.5"},
-	{"ENUM('a','it''s')", "it's", "it's"}, {"ENUM('a','b')", "A", "a"}, {"ENUM('a','b')", "c", bad}, {"ENUM('a','b')", int64(1), bad},
-	{"SET('x','y','z')", []any{"z", "x"}, "x,z"}, {"SET('x','y')", "x,y", "x,y"}, {"SET('x','y')", "q", bad}, {"SET('x','y')", "", ""},
-	{"JSON", map[string]any{"n": int64(9007199254740993), "a": []any{nil, true, "é\"<"}}, `{"a": [null, true, "é\"<"], "n": 9007199254740993}`},
-	{"JSON", "text", `"text"`}, {"JSON", []any{}, "[]"}, {"JSON", replicator.RawJSON(`{"k": 1}`), `{"k": 1}`}, {"JSON", "\xff", bad},
-	{"JSON", replicator.Number("0.1"), "0.1"}, {"JSON", []any{replicator.Number("12345678901234567890123")}, exactOnMariaDB},
+	{"TIMESTAMP NULL", "2009-02-27T18:30:05Z", "2009-02-27 18:30:05"}, {"TIMESTAMP NULL", "1969-12-31 00:00:00", bad},
+	{"TIMESTAMP NULL", "9999-01-01 00:00:00", bad},
+	{"DATE", "2009-02-27", "2009-02-27"}, {"DATE", "2009-02-27T00:00:00Z", "2009-02-27"},
+	{"DATE", "2009-02-27 01:00:00", bad}, {"DATE", "2009-2-27", bad},
+	{"TIME", "18:30:05", "18:30:05"}, {"TIME", "-838:59:59", "-838:59:59"}, {"TIME", "839:00:00", bad},
+	{"TIME(1)", "00:00:00.5", "00:00:00.5"},
+	{"ENUM('a','it''s')", "it's", "it's"}, {"ENUM('a','b')", "A", "a"}, {"ENUM('a','b')", "c", bad},
+	{"ENUM('a','b')", int64(1), bad},
+	{"SET('x','y','z')", []any{"z", "x"}, "x,z"}, {"SET('x','y')", "x,y", "x,y"}, {"SET('x','y')", "q", bad},
+	{"SET('x','y')", "", ""},
+	{"JSON", map[string]any{"n": int64(9007199254740993), "a": []any{nil, true, "é\"<"}},
+		`{"a": [null, true, "é\"<"], "n": 9007199254740993}`},
+	{"JSON", "text", `"text"`}, {"JSON", []any{}, "[]"}, {"JSON", replicator.RawJSON(`{"k": 1}`),
+		`{"k": 1}`}, {"JSON", "\xff", bad},
+	{"JSON", replicator.Number("0.1"), "0.1"},
+	{"JSON", []any{replicator.Number("12345678901234567890123")}, exactOnMariaDB},
 	{"JSON", []any{3.0, 1234567.0, 1.5}, "[3, 1234567, 1.5]"}, {"JSON", math.Inf(1), bad},
 	{"JSON", []any{replicator.RawJSON("{")}, bad}, {"JSON", replicator.RawJSON("{"), bad},
 }
@@ -109,8 +138,10 @@ func TestConversion(t *testing.T) {
 		key, _ := replicator.MakeKey(uuidBytes)
 		for i, c := range conversions {
 			name := fmt.Sprintf("c%d", i)
-			ddl = append(ddl, fmt.Sprintf("CREATE TABLE %s (id BINARY(16) PRIMARY KEY, v %s) COLLATE utf8mb4_general_ci", name, c.column))
-			views = append(views, &replicator.View{Name: name, Kind: "row", From: from("cell.users"), Fields: fields("v"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: name}, Fingerprint: "1"})
+			ddl = append(ddl, fmt.Sprintf("CREATE TABLE %s (id BINARY(16) PRIMARY KEY, v %s) COLLATE utf8mb4_general_ci", name,
+				c.column))
+			views = append(views, &replicator.View{Name: name, Kind: "row", From: from("cell.users"), Fields: fields("v"),
+				Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: name}, Fingerprint: "1"})
 			op.Values = append(op.Values, replicator.Value{View: i, Entries: []replicator.Entry{{Fields: []any{c.value}}}})
 		}
 		op.Cell, op.Version, op.Order = replicator.Cell{Table: "cell", Column: "users", Key: key}, 1, 1
@@ -138,7 +169,8 @@ func TestConversion(t *testing.T) {
 			if d.Kind == replicator.Dead && rejected[d.View] != nil {
 				continue
 			}
-			t.Errorf("%T %.50v in %s: %s", conversions[d.View].value, conversions[d.View].value, conversions[d.View].column, d.Kind)
+			t.Errorf("%T %.50v in %s: %s", conversions[d.View].value, conversions[d.View].value,
+				conversions[d.View].column, d.Kind)
 		}
 		for i, c := range conversions {
 			if c.want == exactOnMariaDB && s.Kind == servers.MySQL {
@@ -157,7 +189,8 @@ func TestConversion(t *testing.T) {
 				t.Errorf("%T %.50v in %s: rejected: %v", c.value, c.value, c.column, rejected[i])
 			case err != nil:
 				t.Errorf("%s: %v", c.column, err)
-			case strings.ReplaceAll(got.String, " ", "") != strings.ReplaceAll(c.want, " ", "") && !sameNumber(c.column, got.String, c.want):
+			case strings.ReplaceAll(got.String, " ", "") != strings.ReplaceAll(c.want, " ", "") &&
+				!sameNumber(c.column, got.String, c.want):
 				t.Errorf("%T %.50v in %s: stored as %q", c.value, c.value, c.column, got.String)
 			}
 		}

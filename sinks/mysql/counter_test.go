@@ -18,7 +18,8 @@ import (
 
 // counter is a view of sums by city.
 func counter(table string) *replicator.View {
-	return &replicator.View{Name: table, Kind: "counter", From: from("cell.users"), Fields: fields("city", "amount"), Sum: "amount", Settings: mysql.Settings{Table: table}, Fingerprint: "1"}
+	return &replicator.View{Name: table, Kind: "counter", From: from("cell.users"), Fields: fields("city", "amount"),
+		Sum: "amount", Settings: mysql.Settings{Table: table}, Fingerprint: "1"}
 }
 
 // amountOp makes a cell contribute an amount to a city; none if the city is "".
@@ -112,7 +113,8 @@ func TestCounterSumsAreExactInTheColumnsType(t *testing.T) {
 			{amountOp(4, 1, "Lviv", uint64(1<<64-1))}, {amountOp(4, 2, "Lviv", int64(3))},
 		}, map[string]string{"Kyiv": "18446744073709551615", "Lviv": "3"}, 1},
 		{"what a sum has no place for is rejected, and its old amount goes", "TINYINT NOT NULL", [][]replicator.Op{
-			{amountOp(1, 1, "Kyiv", int64(100)), amountOp(2, 1, "Kyiv", int64(20))}, {amountOp(2, 2, "Kyiv", int64(30)), amountOp(3, 1, "Lviv", int64(1))},
+			{amountOp(1, 1, "Kyiv", int64(100)), amountOp(2, 1, "Kyiv", int64(20))}, {amountOp(2, 2, "Kyiv", int64(30)),
+				amountOp(3, 1, "Lviv", int64(1))},
 		}, map[string]string{"Kyiv": "100", "Lviv": "1"}, 1},
 		{"less than nothing has no place in an unsigned column", "INT UNSIGNED NOT NULL", [][]replicator.Op{
 			{amountOp(1, 1, "Kyiv", int64(-1)), amountOp(2, 1, "Kyiv", int64(5))},
@@ -123,7 +125,8 @@ func TestCounterSumsAreExactInTheColumnsType(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			servertest.Each(t, func(t *testing.T, s *servers.Server) {
-				db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) COLLATE utf8mb4_general_ci PRIMARY KEY, amount "+c.typ+")")
+				db, dsn := database(t, s,
+					"CREATE TABLE c (city VARCHAR(50) COLLATE utf8mb4_general_ci PRIMARY KEY, amount "+c.typ+")")
 				sink := newSink(t, dsn)
 				defer sink.Close()
 				target := openTarget(t, sink, counter("c"))
@@ -205,7 +208,8 @@ func TestCounterIsExactUnderConcurrentReplays(t *testing.T) {
 
 func TestCounterBeginsWithAnEmptyTable(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "INSERT INTO c VALUES ('Rome', 9)")
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)",
+			"INSERT INTO c VALUES ('Rome', 9)")
 		sink := newSink(t, dsn)
 		defer sink.Close()
 		first := openTarget(t, sink, counter("c"))
@@ -228,7 +232,8 @@ func TestCounterBeginsWithAnEmptyTable(t *testing.T) {
 		}
 		anew := openTarget(t, sink, counter("c"))
 		for _, old := range []replicator.Target{first, again, other} {
-			if _, err := old.Apply(t.Context(), []replicator.Op{amountOp(3, 1, "Kyiv", int64(100))}); err == nil || replicator.IsFatal(err) {
+			if _, err := old.Apply(t.Context(), []replicator.Op{amountOp(3, 1, "Kyiv", int64(100))}); err == nil ||
+				replicator.IsFatal(err) {
 				t.Errorf("a target of a registration that was forgotten applies: %v", err)
 			}
 		}
@@ -264,8 +269,10 @@ func TestCounterThatWasChangedByHandIsFound(t *testing.T) {
 		if err != nil || len(cells) != 2 || next != "" {
 			t.Fatal(cells, next, err)
 		}
-		d, err := target.Compare(t.Context(), []replicator.Op{amountOp(1, 2, "Kyiv", int64(6)), amountOp(2, 1, "", nil), amountOp(3, 2, "Kyiv", int64(1))})
-		if err != nil || len(d) != 3 || d[0].Kind != replicator.Stale || d[1].Kind != replicator.Extra || d[2].Kind != replicator.Missing {
+		d, err := target.Compare(t.Context(), []replicator.Op{amountOp(1, 2, "Kyiv", int64(6)), amountOp(2, 1, "", nil),
+			amountOp(3, 2, "Kyiv", int64(1))})
+		if err != nil || len(d) != 3 || d[0].Kind != replicator.Stale || d[1].Kind != replicator.Extra ||
+			d[2].Kind != replicator.Missing {
 			t.Fatal(d, err)
 		}
 		wrongGroups(t, target)
@@ -302,10 +309,12 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 			sink := newSink(t, dsn)
 			defer sink.Close()
 			target := openTarget(t, sink, counter("c"))
-			applyAll(t, target, amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Lviv", int64(3)), amountOp(3, 1, "Odesa", int64(1)), amountOp(4, 1, "Rome", int64(2)))
+			applyAll(t, target, amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Lviv", int64(3)),
+				amountOp(3, 1, "Odesa", int64(1)), amountOp(4, 1, "Rome", int64(2)))
 			sweep := func() {
 				t.Helper()
-				if cells, next, err := target.(replicator.Tidier).Unclaimed(t.Context(), 0, "", 100); err != nil || len(cells) > 0 || next != "" {
+				if cells, next, err := target.(replicator.Tidier).Unclaimed(t.Context(), 0, "", 100); err != nil ||
+					len(cells) > 0 || next != "" {
 					t.Fatal(cells, next, err)
 				}
 			}
@@ -317,7 +326,8 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 					case <-done:
 						return
 					default: // it adds nothing in the end, and nothing to the groups that are changed by hand
-						if _, err := target.Apply(t.Context(), []replicator.Op{amountOp(9, version, fmt.Sprint("city", version%3), version%4)}); err != nil {
+						if _, err := target.Apply(t.Context(), []replicator.Op{amountOp(9, version, fmt.Sprint("city", version%3),
+							version%4)}); err != nil {
 							t.Errorf("version %d: %v", version, err)
 							return
 						}
@@ -325,7 +335,8 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 				}
 			})
 			for range 5 {
-				for _, change := range []string{"UPDATE c SET amount = 70 WHERE city = 'Kyiv'", "DELETE FROM c WHERE city = 'Lviv'", "INSERT INTO c VALUES ('Paris', 9)",
+				for _, change := range []string{"UPDATE c SET amount = 70 WHERE city = 'Kyiv'", "DELETE FROM c WHERE city = 'Lviv'",
+					"INSERT INTO c VALUES ('Paris', 9)",
 					"DELETE FROM c WHERE city = 'Rome'", "INSERT INTO c VALUES ('ROME', 1)"} {
 					exec(t, db, change)
 				}
@@ -339,7 +350,8 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 			if strings.HasPrefix(typ, "DECIMAL") {
 				zeros = ".00"
 			}
-			expectSums(t, db, "c", map[string]string{"Kyiv": "5" + zeros, "Lviv": "3" + zeros, "Odesa": "1" + zeros, "ROME": "2" + zeros})
+			expectSums(t, db, "c", map[string]string{"Kyiv": "5" + zeros, "Lviv": "3" + zeros,
+				"Odesa": "1" + zeros, "ROME": "2" + zeros})
 		}
 	})
 }

@@ -32,7 +32,8 @@ func BenchmarkDecide(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			op := replicator.Op{Cell: replicator.Cell{Table: "cell", Column: "users", Key: key}, Version: version, Order: version}
+			op := replicator.Op{Cell: replicator.Cell{Table: "cell", Column: "users", Key: key},
+				Version: version, Order: version}
 			for v := range fields {
 				var e replicator.Entry
 				for f := range fields[v] {

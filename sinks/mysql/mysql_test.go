@@ -61,18 +61,31 @@ func from(columns ...string) []replicator.Feed {
 // suiteViews are views of every shape that a MySQL sink keeps, and suiteDDL their tables: as the seed has them, without
 // a UNIQUE key on the entity, with a version, merged, with composite keys.
 var suiteViews = []*replicator.View{
-	{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_email"}, Fingerprint: "1"},
-	{Name: "by_tag", Kind: "index", From: from("cell.users"), Fields: fields("tags[]", "city"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_tag"}, Fingerprint: "1"},
-	{Name: "by_city", Kind: "index", From: from("cell.users", "cell.profile"), Fields: fields("city"), Settings: mysql.Settings{KeyFrom: rowKey("entity"), Table: "by_city", VersionColumn: "version"}, Fingerprint: "1"},
-	{Name: "users", Kind: "row", From: from("cell.users"), Fields: fields("email", "city"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users"}, Fingerprint: "1"},
-	{Name: "people", Kind: "row", From: from("cell.profile", "cell.users"), Fields: fields("email", "city"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "people", VersionColumn: "version"}, Fingerprint: "1"},
-	{Name: "everything", Kind: "row", From: from("cell"), Fields: fields("city"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "everything"}, Fingerprint: "1"},
-	{Name: "favorites", Kind: "row", From: from("fav"), Fields: fields("email"), Settings: mysql.Settings{Table: "favorites", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}, Fingerprint: "1"},
-	{Name: "city_total", Kind: "counter", From: from("cell.users", "cell.profile"), Fields: fields("city", "amount"), Sum: "amount", Settings: mysql.Settings{Table: "city_total"}, Fingerprint: "1"},
-	{Name: "tag_count", Kind: "counter", From: from("cell.users"), Fields: []replicator.Field{{Name: "tags", Path: "tags[]"}, {Name: "city", Path: "city"}, {Name: "cnt"}},
+	{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"),
+		Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_email"}, Fingerprint: "1"},
+	{Name: "by_tag", Kind: "index", From: from("cell.users"), Fields: fields("tags[]", "city"),
+		Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_tag"}, Fingerprint: "1"},
+	{Name: "by_city", Kind: "index", From: from("cell.users", "cell.profile"), Fields: fields("city"),
+		Settings: mysql.Settings{KeyFrom: rowKey("entity"), Table: "by_city", VersionColumn: "version"}, Fingerprint: "1"},
+	{Name: "users", Kind: "row", From: from("cell.users"), Fields: fields("email", "city"),
+		Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users"}, Fingerprint: "1"},
+	{Name: "people", Kind: "row", From: from("cell.profile", "cell.users"), Fields: fields("email", "city"),
+		Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "people", VersionColumn: "version"}, Fingerprint: "1"},
+	{Name: "everything", Kind: "row", From: from("cell"), Fields: fields("city"),
+		Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "everything"}, Fingerprint: "1"},
+	{Name: "favorites", Kind: "row", From: from("fav"), Fields: fields("email"),
+		Settings: mysql.Settings{Table: "favorites", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"},
+			{Name: "o", Path: "$object_id"}}}, Fingerprint: "1"},
+	{Name: "city_total", Kind: "counter", From: from("cell.users", "cell.profile"), Fields: fields("city", "amount"),
+		Sum: "amount", Settings: mysql.Settings{Table: "city_total"}, Fingerprint: "1"},
+	{Name: "tag_count", Kind: "counter", From: from("cell.users"),
+		Fields:   []replicator.Field{{Name: "tags", Path: "tags[]"}, {Name: "city", Path: "city"}, {Name: "cnt"}},
 		Settings: mysql.Settings{Table: "tag_count"}, Fingerprint: "1"},
-	{Name: "fav_total", Kind: "counter", From: from("fav"), Fields: fields("city", "amount"), Sum: "amount", Settings: mysql.Settings{Table: "fav_total"}, Fingerprint: "1"},
-	{Name: "fav_by_city", Kind: "index", From: from("fav"), Fields: fields("city"), Settings: mysql.Settings{Table: "fav_by_city", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}, Fingerprint: "1"},
+	{Name: "fav_total", Kind: "counter", From: from("fav"), Fields: fields("city", "amount"), Sum: "amount",
+		Settings: mysql.Settings{Table: "fav_total"}, Fingerprint: "1"},
+	{Name: "fav_by_city", Kind: "index", From: from("fav"), Fields: fields("city"),
+		Settings: mysql.Settings{Table: "fav_by_city", KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"},
+			{Name: "o", Path: "$object_id"}}}, Fingerprint: "1"},
 }
 
 var suiteDDL = []string{
@@ -209,7 +222,8 @@ func setMark(t testing.TB, db *sql.DB, source, view string, at replicator.Standi
 		if err != nil {
 			t.Fatal(err)
 		}
-		token, phase = fmt.Sprintf("%s\n{\"fill\": %s, \"from\": %d, \"epoch\": %d}", token, fill, at.FillFrom, at.Epoch), "filling"
+		token, phase = fmt.Sprintf("%s\n{\"fill\": %s, \"from\": %d, \"epoch\": %d}", token, fill,
+			at.FillFrom, at.Epoch), "filling"
 	} else if at.Epoch != 0 {
 		token = fmt.Sprintf("%s\n{\"epoch\": %d}", token, at.Epoch)
 	}

@@ -21,31 +21,46 @@ var refusals = []struct {
 }{
 	{"a missing table", "", replicator.View{Kind: "row"}, "replicator schema"},
 	{"a missing column", "CREATE TABLE v (id BINARY(16) PRIMARY KEY)", replicator.View{Kind: "row"}, "no column email"},
-	{"a table without transactions", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT) ENGINE=MyISAM", replicator.View{Kind: "row"}, "ENGINE=InnoDB"},
-	{"a row without a unique key", "CREATE TABLE v (id BINARY(16), email TEXT, KEY (id))", replicator.View{Kind: "row"}, "PRIMARY KEY"},
-	{"a row with a unique property", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email VARCHAR(100) UNIQUE)", replicator.View{Kind: "row"}, "unique key email"},
-	{"an index with a unique property", "CREATE TABLE v (id BINARY(16), email VARCHAR(100) PRIMARY KEY, KEY (id))", replicator.View{Kind: "index"}, "unique key PRIMARY"},
-	{"an index that no key leads to", "CREATE TABLE v (id BINARY(16), email VARCHAR(100), PRIMARY KEY (email, id))", replicator.View{Kind: "index"}, "ADD KEY"},
+	{"a table without transactions", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT) ENGINE=MyISAM",
+		replicator.View{Kind: "row"}, "ENGINE=InnoDB"},
+	{"a row without a unique key", "CREATE TABLE v (id BINARY(16), email TEXT, KEY (id))",
+		replicator.View{Kind: "row"}, "PRIMARY KEY"},
+	{"a row with a unique property", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email VARCHAR(100) UNIQUE)",
+		replicator.View{Kind: "row"}, "unique key email"},
+	{"an index with a unique property", "CREATE TABLE v (id BINARY(16), email VARCHAR(100) PRIMARY KEY, KEY (id))",
+		replicator.View{Kind: "index"}, "unique key PRIMARY"},
+	{"an index that no key leads to", "CREATE TABLE v (id BINARY(16), email VARCHAR(100), PRIMARY KEY (email, id))",
+		replicator.View{Kind: "index"}, "ADD KEY"},
 	{"several values with one row a key", "CREATE TABLE v (id BINARY(16) UNIQUE, email VARCHAR(100))",
 		replicator.View{Kind: "index", Fields: []replicator.Field{{Name: "email", Path: "emails[]"}}}, "one row a key"},
 	{"a unique prefix and several values", "CREATE TABLE v (id BINARY(16), email TEXT, PRIMARY KEY (id, email(10)))",
 		replicator.View{Kind: "index", Fields: []replicator.Field{{Name: "email", Path: "emails[]"}}}, "beginning"},
-	{"a column that nobody fills", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT, must INT NOT NULL)", replicator.View{Kind: "row"}, "column must"},
-	{"a generated column", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email VARCHAR(10) AS ('x') STORED)", replicator.View{Kind: "row"}, "generated"},
-	{"a type without conversion", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email POINT)", replicator.View{Kind: "row"}, "point"},
+	{"a column that nobody fills", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT, must INT NOT NULL)",
+		replicator.View{Kind: "row"}, "column must"},
+	{"a generated column", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email VARCHAR(10) AS ('x') STORED)",
+		replicator.View{Kind: "row"}, "generated"},
+	{"a type without conversion", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email POINT)",
+		replicator.View{Kind: "row"}, "point"},
 	{"a view", "CREATE VIEW v AS SELECT 1 AS id, 2 AS email", replicator.View{Kind: "row"}, "not a table"},
 	{"half a key", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)",
-		replicator.View{Kind: "row", From: from("fav"), Settings: mysql.Settings{KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}}, "leaves out user_id"},
-	{"a counter without a key on its group", "CREATE TABLE v (email VARCHAR(50), n INT, KEY (email))", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "exactly the group"},
-	{"a counter with another unique key", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n INT UNIQUE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "unique key n"},
-	{"a counter that is not exact", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n DOUBLE)", replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "DECIMAL"},
+		replicator.View{Kind: "row", From: from("fav"),
+			Settings: mysql.Settings{KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}}, "leaves out user_id"},
+	{"a counter without a key on its group", "CREATE TABLE v (email VARCHAR(50), n INT, KEY (email))",
+		replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "exactly the group"},
+	{"a counter with another unique key", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n INT UNIQUE)",
+		replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "unique key n"},
+	{"a counter that is not exact", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n DOUBLE)",
+		replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "DECIMAL"},
 	{"a table to be created with a type without conversion", "",
-		replicator.View{Kind: "row", Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "GEOMETRY"}}}, "geometry"},
+		replicator.View{Kind: "row", Settings: mysql.Settings{Create: true,
+			Types: map[string]string{"email": "GEOMETRY"}}}, "geometry"},
 	{"a table to be created with a type that there is none of", "",
-		replicator.View{Kind: "row", Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "VARCAR(20)"}}}, "creating table v from its types"},
+		replicator.View{Kind: "row", Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "VARCAR(20)"}}},
+		"creating table v from its types"},
 	{"a table to be created with a key that is too long", "",
 		replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "city", "n"),
-			Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "VARCHAR(450)", "city": "VARCHAR(450)"}}}, "creating table v from its types"},
+			Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "VARCHAR(450)",
+				"city": "VARCHAR(450)"}}}, "creating table v from its types"},
 	{"another kind", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)", replicator.View{Kind: "hash"}, "hash"},
 }
 
@@ -70,7 +85,8 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 				sink := newSink(t, dsn)
 				defer sink.Close()
 				exec(t, db, "CREATE TABLE well (id BINARY(16) PRIMARY KEY, email VARCHAR(100) COLLATE utf8mb4_bin) CHARACTER SET utf8mb4")
-				well := replicator.View{Name: "well", Kind: "row", Settings: mysql.Settings{Table: "well", KeyFrom: rowKey("id")}, Fingerprint: "1", From: from("cell.users"), Fields: fields("email")}
+				well := replicator.View{Name: "well", Kind: "row", Settings: mysql.Settings{Table: "well", KeyFrom: rowKey("id")},
+					Fingerprint: "1", From: from("cell.users"), Fields: fields("email")}
 				missing := well
 				missing.Name = "missing"
 				set(&missing, func(s *mysql.Settings) { s.Table = "missing" })
@@ -81,11 +97,13 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 					t.Errorf("the other view: %v", err)
 				}
 				_, err = sink.Open(t.Context(), "", []*replicator.View{&v})
-				if err == nil || !replicator.IsFatal(err) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(r.want)) {
+				if err == nil || !replicator.IsFatal(err) || !strings.Contains(strings.ToLower(err.Error()),
+					strings.ToLower(r.want)) {
 					t.Errorf("Open says %v; %q is missing, or that it is fatal", err, r.want)
 				}
 				found := sink.Check(t.Context(), []*replicator.View{&v})
-				if last := found[len(found)-1]; last.Level != replicator.Fail || err == nil || !strings.Contains(err.Error(), last.Detail) {
+				if last := found[len(found)-1]; last.Level != replicator.Fail || err == nil ||
+					!strings.Contains(err.Error(), last.Detail) {
 					t.Errorf("Check says %+v, Open %v", last, err)
 				}
 			})
@@ -107,19 +125,22 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 		if err == nil || !replicator.IsFatal(err) || !strings.Contains(err.Error(), "DELETE") {
 			t.Errorf("Open says %v", err)
 		}
-		wrong, err := mysql.New(mysql.Config{Name: "main", DSN: user + ":wrong@tcp(" + s.Addr() + ")/" + schemaOf(t, dsn), Tables: tables})
+		wrong, err := mysql.New(mysql.Config{Name: "main", DSN: user + ":wrong@tcp(" + s.Addr() + ")/" +
+			schemaOf(t, dsn), Tables: tables})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer wrong.Close()
-		if _, err = wrong.Open(t.Context(), "", suiteViews[:1]); !replicator.IsFatal(err) || strings.Contains(err.Error(), "wrong@") {
+		if _, err = wrong.Open(t.Context(), "", suiteViews[:1]); !replicator.IsFatal(err) ||
+			strings.Contains(err.Error(), "wrong@") {
 			t.Errorf("Open says %v", err)
 		}
 	})
 }
 
 func TestNewRefusesADSNWithoutShowingIt(t *testing.T) {
-	for _, dsn := range []string{"user:geheim@127.0.0.1/x", "user:geheim@tcp(127.0.0.1:3306)/", "user:geheim@tcp(127.0.0.1:3306"} {
+	for _, dsn := range []string{"user:geheim@127.0.0.1/x", "user:geheim@tcp(127.0.0.1:3306)/",
+		"user:geheim@tcp(127.0.0.1:3306"} {
 		if _, err := mysql.New(mysql.Config{Name: "main", DSN: dsn}); err == nil || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("New(%q) says %v", dsn, err)
 		}
@@ -130,9 +151,14 @@ func TestCreateAndSchema(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s)
 		views := []*replicator.View{
-			{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_email", Create: true, Types: map[string]string{"email": "VARCHAR(254)", "row_key": "BINARY(16)"}}, Fingerprint: "1"},
-			{Name: "by_link", Kind: "index", From: from("cell.users"), Fields: fields("link[]"), Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_link", Create: true, Types: map[string]string{"link": "TEXT"}, VersionColumn: "version"}, Fingerprint: "1"},
-			{Name: "users", Kind: "row", From: from("cell.users", "cell.profile"), Fields: fields("email"), Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users", Create: true}, Fingerprint: "1"},
+			{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"),
+				Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_email", Create: true,
+					Types: map[string]string{"email": "VARCHAR(254)", "row_key": "BINARY(16)"}}, Fingerprint: "1"},
+			{Name: "by_link", Kind: "index", From: from("cell.users"), Fields: fields("link[]"),
+				Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_link", Create: true,
+					Types: map[string]string{"link": "TEXT"}, VersionColumn: "version"}, Fingerprint: "1"},
+			{Name: "users", Kind: "row", From: from("cell.users", "cell.profile"), Fields: fields("email"),
+				Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users", Create: true}, Fingerprint: "1"},
 		}
 		sink := newSink(t, dsn)
 		defer sink.Close()

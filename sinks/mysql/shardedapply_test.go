@@ -285,7 +285,8 @@ func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(applied.Rejected) > 1 || len(applied.Rejected) == 1 != step.rejected || step.rejected && (applied.Rejected[0].Op != 1 || applied.Rejected[0].View != 0) {
+			if len(applied.Rejected) > 1 || len(applied.Rejected) == 1 != step.rejected || step.rejected &&
+				(applied.Rejected[0].Op != 1 || applied.Rejected[0].View != 0) {
 				t.Errorf("version %d: rejected were %+v", step.op.Version, applied.Rejected)
 			}
 			held := 0
@@ -299,7 +300,8 @@ func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
 				continue
 			}
 			d, err := target.Compare(t.Context(), []replicator.Op{other, step.op})
-			if err != nil || step.rejected != (len(d) == 1 && d[0].Kind == replicator.Dead && d[0].Op == 1) || !step.rejected && len(d) > 0 {
+			if err != nil || step.rejected != (len(d) == 1 && d[0].Kind == replicator.Dead && d[0].Op == 1) ||
+				!step.rejected && len(d) > 0 {
 				t.Errorf("version %d: differences %+v, %v", step.op.Version, d, err)
 			}
 		}

@@ -33,7 +33,9 @@ func everyPage(t testing.TB, read func(after string) ([]replicator.Cell, string,
 
 func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		m := makeShards(t, s, 3, append([]string{"CREATE TABLE tags (tag VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))"}, movingDDL...)...)
+		m := makeShards(t, s, 3,
+			append([]string{"CREATE TABLE tags (tag VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))"},
+				movingDDL...)...)
 		tags := view("index", "tags", "tag")
 		tags.Fields[0].Path = "tags[]"
 		shardBy(tags, "tag")
@@ -90,7 +92,10 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 		}
 		expect("after the damage", damage)
 		for n := range views {
-			held := everyPage(t, func(after string) ([]replicator.Cell, string, error) { return target.Held(t.Context(), n, after, 7) })
+			held := everyPage(t, func(after string) ([]replicator.Cell, string,
+				error) {
+				return target.Held(t.Context(), n, after, 7)
+			})
 			want := 20
 			if n == 2 {
 				want = 19
@@ -119,7 +124,8 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 // ones away.
 func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		all := makeShards(t, s, 4, append([]string{"CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)"}, movingDDL...)...)
+		all := makeShards(t, s, 4,
+			append([]string{"CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)"}, movingDDL...)...)
 		const users = 30
 		order := int64(0)
 		for round, n := range []int{2, 4, 3} {
@@ -155,7 +161,8 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 			}
 			order++
 			for cell := range look {
-				op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: order, Rewrite: true, Values: []replicator.Value{{View: 0}, {View: 1}, {View: 2}}}
+				op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: order, Rewrite: true,
+					Values: []replicator.Value{{View: 0}, {View: 1}, {View: 2}}}
 				for _, put := range ops {
 					if put.Cell == cell {
 						op.Version, op.Values = put.Version, put.Values
@@ -184,7 +191,9 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 
 func TestAViewStandsWhereItsLastShardStands(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		m := makeShards(t, s, 3, append([]string{"CREATE TABLE home (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, email))"}, movingDDL...)...)
+		m := makeShards(t, s, 3,
+			append([]string{"CREATE TABLE home (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, email))"},
+				movingDDL...)...)
 		views := append(movingViews(), view("index", "home", "email"))
 		sink := m.sink(t, views...)
 		defer sink.Close()
@@ -192,7 +201,8 @@ func TestAViewStandsWhereItsLastShardStands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9, Token: "nine"}}); err != nil {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 9,
+			Token: "nine"}}); err != nil {
 			t.Fatal(err)
 		}
 		expect := func(when string, want ...replicator.Mark) {
@@ -216,12 +226,14 @@ func TestAViewStandsWhereItsLastShardStands(t *testing.T) {
 		exec(t, m.dbs[1], "UPDATE replicator_views SET fingerprint = '2' WHERE name = 'i'")
 		expect("one shard has another definition", r, home)
 		exec(t, m.dbs[2], "DROP TABLE replicator_state")
-		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 3, "x")}); !errors.Is(err, replicator.ErrSinkLost) {
+		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 3, "x")}); !errors.Is(err,
+			replicator.ErrSinkLost) {
 			t.Errorf("Apply without the states of one shard says %v", err)
 		}
 		exec(t, m.dbs[2], "DROP TABLE replicator_views")
 		expect("one shard was emptied", home)
-		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 10, Token: "ten"}}); !errors.Is(err, replicator.ErrSinkLost) {
+		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 10,
+			Token: "ten"}}); !errors.Is(err, replicator.ErrSinkLost) {
 			t.Errorf("Mark says %v", err)
 		}
 		if err := sink.Forget(t.Context(), "home"); err != nil {
@@ -242,18 +254,25 @@ func TestOpenAndCheckRefuseWhatCannotBeSharded(t *testing.T) {
 		view replicator.View
 		want []string // what the error says
 	}{
-		{"a DECIMAL", typed("DECIMAL(10,2)"), replicator.View{Kind: "index"}, []string{"view view", "email", "decimal(10,2)"}},
+		{"a DECIMAL", typed("DECIMAL(10,2)"), replicator.View{Kind: "index"},
+			[]string{"view view", "email", "decimal(10,2)"}},
 		{"a DOUBLE", typed("DOUBLE"), replicator.View{Kind: "index"}, []string{"view view", "email", "double"}},
 		{"a DATETIME", typed("DATETIME"), replicator.View{Kind: "index"}, []string{"view view", "email", "datetime"}},
 		{"a SET", typed("SET('a','b')"), replicator.View{Kind: "index"}, []string{"view view", "email", "set('a','b')"}},
-		{"another column", typed("INT"), replicator.View{Kind: "index", Settings: mysql.Settings{ShardOn: "phone"}}, []string{"view view", "phone, is no column"}},
-		{"a sum", [2]string{sum, sum}, replicator.View{Kind: "counter", Settings: mysql.Settings{ShardOn: "n"}, Fields: fields("email", "n")}, []string{"view view", "n, is the sum"}},
-		{"a merged row", [2]string{row, row}, replicator.View{Kind: "row", From: from("cell.users", "cell.profile")}, []string{"view view", "no part of the key"}},
-		{"types that differ", [2]string{fmt.Sprintf(index, "VARCHAR(50)"), fmt.Sprintf(index, "VARCHAR(60)")}, replicator.View{Kind: "index"},
+		{"another column", typed("INT"), replicator.View{Kind: "index", Settings: mysql.Settings{ShardOn: "phone"}},
+			[]string{"view view", "phone, is no column"}},
+		{"a sum", [2]string{sum, sum}, replicator.View{Kind: "counter", Settings: mysql.Settings{ShardOn: "n"},
+			Fields: fields("email", "n")}, []string{"view view", "n, is the sum"}},
+		{"a merged row", [2]string{row, row}, replicator.View{Kind: "row", From: from("cell.users", "cell.profile")},
+			[]string{"view view", "no part of the key"}},
+		{"types that differ", [2]string{fmt.Sprintf(index, "VARCHAR(50)"), fmt.Sprintf(index, "VARCHAR(60)")},
+			replicator.View{Kind: "index"},
 			[]string{"view view", "email", "varchar(50)", "varchar(60)", "s0", "s1", "alike"}},
-		{"keys that differ", [2]string{fmt.Sprintf(index, "INT"), "CREATE TABLE v (email INT NOT NULL, id BINARY(16) NOT NULL UNIQUE)"}, replicator.View{Kind: "index"},
+		{"keys that differ", [2]string{fmt.Sprintf(index, "INT"),
+			"CREATE TABLE v (email INT NOT NULL, id BINARY(16) NOT NULL UNIQUE)"}, replicator.View{Kind: "index"},
 			[]string{"view view", "s0", "s1", "alike"}},
-		{"a table that is missing in one shard", [2]string{fmt.Sprintf(index, "INT"), ""}, replicator.View{Kind: "index"}, []string{"view view", "shard s1", "missing"}},
+		{"a table that is missing in one shard", [2]string{fmt.Sprintf(index, "INT"), ""}, replicator.View{Kind: "index"},
+			[]string{"view view", "shard s1", "missing"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -311,7 +330,8 @@ func TestShardedSchemaAndCreateNameEveryShard(t *testing.T) {
 		sink := m.sink(t, views...)
 		defer sink.Close()
 		ddl, err := sink.Schema(t.Context(), views)
-		if err != nil || len(ddl) != 5 || !strings.HasPrefix(ddl[0], "-- shard s0, database "+schemaOf(t, m.dsns[0])+"\nCREATE TABLE") || !strings.HasPrefix(ddl[3], "-- shard s1") {
+		if err != nil || len(ddl) != 5 || !strings.HasPrefix(ddl[0],
+			"-- shard s0, database "+schemaOf(t, m.dsns[0])+"\nCREATE TABLE") || !strings.HasPrefix(ddl[3], "-- shard s1") {
 			t.Fatalf("Schema: %q, %v", ddl, err)
 		}
 		for _, v := range views {

@@ -12,8 +12,10 @@ import (
 func TestStatesAndRowsAreReadAsTheyWereWritten(t *testing.T) {
 	a := replicator.State{Version: math.MaxInt64 - 1, Order: math.MaxInt64, AsOf: 7}
 	b := replicator.State{Version: replicator.NoVersion, Order: 3, AsOf: 3}
-	rows := string(appendRows(nil, []row{{nil, int64(-1), uint64(math.MaxUint64), 0.1, "text", []byte{0, 0xff}, ""}, {[]byte{}}, {}}))
-	state := cellState{{view: 1, state: a, digest: 5}, {view: 9, state: b, digest: 0}, {view: 300, state: a, digest: math.MaxUint64, kept: rows}}
+	rows := string(appendRows(nil, []row{{nil, int64(-1), uint64(math.MaxUint64), 0.1, "text",
+		[]byte{0, 0xff}, ""}, {[]byte{}}, {}}))
+	state := cellState{{view: 1, state: a, digest: 5}, {view: 9, state: b, digest: 0},
+		{view: 300, state: a, digest: math.MaxUint64, kept: rows}}
 	got, err := parseState(string(state.append(nil)))
 	want := cellState{state[0], state[2], state[1]} // those of one state stand together
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -28,7 +30,8 @@ func TestStatesAndRowsAreReadAsTheyWereWritten(t *testing.T) {
 func TestSevenViewsOfACellShareASegment(t *testing.T) {
 	var c cellState
 	for i := range 7 {
-		c = append(c, viewState{view: uint32(i + 1), state: replicator.State{Version: 1_700_000_000_000_000_000, Order: 1 << 50}, digest: math.MaxUint64})
+		c = append(c, viewState{view: uint32(i + 1), state: replicator.State{Version: 1_700_000_000_000_000_000,
+			Order: 1 << 50}, digest: math.MaxUint64})
 	}
 	if n := len(c.append(nil)); n > 100 {
 		t.Errorf("the state takes %d bytes", n)
@@ -75,11 +78,13 @@ func FuzzConversionNeverPanicsOrShowsItsValue(f *testing.F) {
 	f.Add("-1.5e3", "decimal")
 	f.Add("71f0c4d2-2918-44cc-a2df-6f486e96e37c", "binary")
 	f.Fuzz(func(t *testing.T, text, typ string) {
-		c := &column{name: "v", typ: typ, declared: typ, chars: 16, bytes: 16, precision: 10, scale: 2, charset: "utf8mb4", members: []string{"a"}}
+		c := &column{name: "v", typ: typ, declared: typ, chars: 16, bytes: 16, precision: 10, scale: 2,
+			charset: "utf8mb4", members: []string{"a"}}
 		if !c.known() {
 			return
 		}
-		for _, v := range []any{text, []byte(text), replicator.Number(text), replicator.RawJSON(text), []any{text}, map[string]any{text: text}} {
+		for _, v := range []any{text, []byte(text), replicator.Number(text), replicator.RawJSON(text), []any{text},
+			map[string]any{text: text}} {
 			got, err := c.convert(v)
 			if err != nil {
 				if len(text) > 20 && bytes.Contains([]byte(err.Error()), []byte(text)) {

@@ -9,7 +9,8 @@ import (
 
 // What is stored was stored by older versions, too: not a byte of it may become another one.
 func TestStoredFormsStayAsTheyAre(t *testing.T) {
-	const storedRows = "02" + "06" + "6e" + "69ffffffffffffffff" + "758000000000000000" + "663fe0000000000000" + "730474657874" +
+	const storedRows = "02" + "06" + "6e" + "69ffffffffffffffff" + "758000000000000000" +
+		"663fe0000000000000" + "730474657874" +
 		"620200ff" + "00"
 	rows := appendRows(nil, []row{{nil, int64(-1), uint64(1 << 63), 0.5, "text", []byte{0, 0xff}}, {}})
 	same(t, "rows", string(rows), storedRows)
@@ -54,7 +55,8 @@ func TestMarksAreStoredAsTheyWere(t *testing.T) {
 		{replicator.Standing{Position: at, Epoch: 8, Swapped: 4}, storedMark{5, "p\n" + `{"epoch":8,"swapped":4}`, "filled"}},
 		{
 			replicator.Standing{Position: at, Fill: fill, FillFrom: 3, Repair: true, Epoch: 8},
-			storedMark{5, "p\n" + `{"fill":{"cell":{"after":"a","rows":3,"total":9}},"from":3,"repair":true,"epoch":8}`, "filling"},
+			storedMark{5, "p\n" +
+				`{"fill":{"cell":{"after":"a","rows":3,"total":9}},"from":3,"repair":true,"epoch":8}`, "filling"},
 		},
 	}
 	for _, test := range tests {
