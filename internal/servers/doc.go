@@ -1,5 +1,5 @@
-// Package servers runs real MySQL, MariaDB, Redis, Valkey and Elasticsearch servers on loopback, for the tests, for
-// `replicator demo` and for the benchmark. It installs nothing and needs no root.
+// Package servers runs real MySQL, MariaDB, Redis, Valkey, Elasticsearch and Kafka servers on loopback, for the tests,
+// for `replicator demo` and for the benchmark. It installs nothing and needs no root.
 //
 // # Where a server comes from
 //
@@ -13,9 +13,9 @@
 //     Debian's can name a mirror in $REPLICATOR_DEBIAN_MIRROR;
 //  3. a server of fitting version in PATH.
 //
-// Elasticsearch is in no distribution: it comes from a Maven repository ($REPLICATOR_MAVEN_REPOSITORY, else what the
-// machine's Maven is set up with, else what Debian's would ask), its sum checked, and needs a Java, which comes from
-// Debian where the machine has none.
+// Elasticsearch and Kafka are in no distribution: they come from a Maven repository ($REPLICATOR_MAVEN_REPOSITORY, else
+// what the machine's Maven is set up with, else what Debian's would ask), their sums checked, and need a Java, which
+// comes from Debian where the machine has none. [KafkaMember] makes a broker one of a cluster.
 //
 // If none of them has it, the error is a [*MissingError], which says what was looked for and what to do.
 // A first fetch takes 20 to 60 seconds, and says so through [Options.Progress].

@@ -21,6 +21,7 @@ const (
 	Valkey      Kind = "valkey"        // Valkey 9
 
 	Elasticsearch Kind = "elasticsearch-8" // Elasticsearch 8.19
+	Kafka         Kind = "kafka-4"         // Kafka 4.3
 )
 
 // spec is what the package knows about a kind; a new kind is a new row of specs.
@@ -116,10 +117,15 @@ var specs = map[Kind]*spec{
 		args:   elasticArgs, ping: pingElastic, dsn: elasticURL, leftovers: []string{"tmp/pid"},
 		fetch: fetchElastic, prepare: prepareElastic, serving: elasticPID, remedy: elasticRemedy,
 	},
+	Kafka: {
+		server: []string{"kafka"}, initialise: initialiseKafka,
+		args: kafkaArgs, ping: pingKafka, dsn: kafkaAddr, leftovers: []string{"data/.lock"},
+		fetch: fetchKafka, prepare: prepareKafka, remedy: kafkaRemedy,
+	},
 }
 
 // Kinds lists every kind, sources first.
-func Kinds() []Kind { return append(SourceKinds(), Redis7, Redis8, Valkey, Elasticsearch) }
+func Kinds() []Kind { return append(SourceKinds(), Redis7, Redis8, Valkey, Elasticsearch, Kafka) }
 
 // SourceKinds lists the kinds that have a binlog.
 func SourceKinds() []Kind { return []Kind{MySQL, MariaDB1011, MariaDB118} }

@@ -27,49 +27,79 @@ type mavenArtifact struct {
 
 func (a mavenArtifact) file() string { return a.name + "-" + a.version + "." + a.kind }
 
-// fetch downloads the artifact into dir: from the repository in the variable; else by this machine's Maven, which knows
-// its mirrors and proxies; else from the repository that Debian's Maven would ask.
+// fetch downloads the artifact into dir and returns its path.
 func (a mavenArtifact) fetch(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
-	into := filepath.Join(dir, a.file())
-	var err error
-	if repository := os.Getenv(mavenVariable); repository != "" {
-		err = a.download(ctx, repository, into)
-	} else if mvn, lookErr := exec.LookPath("mvn"); lookErr == nil {
-		err = a.byMaven(ctx, mvn, dir, log)
-	} else {
-		say("this machine has no Maven: asking Debian's for its repository")
-		if repository, err = debianMavenRepository(ctx, cache, dir, log, say); err == nil {
-			err = a.download(ctx, repository, into)
-		}
-	}
-	if err != nil {
-		return "", err
-	}
-	sum, err := fileSum(into)
-	if err != nil {
-		return "", fmt.Errorf("servers: %w", err)
-	}
-	if sum != a.sum {
-		return "", fmt.Errorf("servers: %s has the SHA-256 sum %s instead of %s", a.file(), sum, a.sum)
-	}
-	return into, nil
+	return filepath.Join(dir, a.file()), fetchArtifacts(ctx, []mavenArtifact{a}, cache, dir, log, say)
 }
 
-// byMaven has Maven fetch the artifact. Its local repository is one of our own, which goes again: nothing of the
-// machine's is written.
-func (a mavenArtifact) byMaven(ctx context.Context, mvn, dir string, log *os.File) error {
-	local := filepath.Join(dir, "m2")
-	cmd := exec.CommandContext(ctx, mvn, "-B", "-ntp", "-Dmaven.repo.local="+local,
-		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy",
-		"-Dartifact="+strings.Join([]string{a.group, a.name, a.version, a.kind}, ":"), "-DoutputDirectory="+dir)
+// fetchArtifacts downloads artifacts into dir: from the repository in the variable; else by this machine's Maven, which
+// knows its mirrors and proxies; else from the repository that Debian's Maven would ask.
+func fetchArtifacts(
+	ctx context.Context, artifacts []mavenArtifact, cache, dir string, log *os.File, say func(string),
+) error {
+	var err error
+	repository := os.Getenv(mavenVariable)
+	mvn, noMaven := exec.LookPath("mvn")
+	switch {
+	case repository != "":
+	case noMaven == nil:
+		err = byMaven(ctx, mvn, artifacts, dir, log)
+	default:
+		say("this machine has no Maven: asking Debian's for its repository")
+		repository, err = debianMavenRepository(ctx, cache, dir, log, say)
+	}
+	if err != nil {
+		return err
+	}
+	for _, a := range artifacts {
+		into := filepath.Join(dir, a.file())
+		if repository != "" {
+			if err := a.download(ctx, repository, into); err != nil {
+				return err
+			}
+		}
+		sum, err := fileSum(into)
+		if err != nil {
+			return fmt.Errorf("servers: %w", err)
+		}
+		if sum != a.sum {
+			return fmt.Errorf("servers: %s has the SHA-256 sum %s instead of %s", a.file(), sum, a.sum)
+		}
+	}
+	return nil
+}
+
+// byMaven has Maven fetch artifacts, as the dependencies of a project that has nothing else. Its local repository is one
+// of our own, which goes again: nothing of the machine's is written.
+func byMaven(ctx context.Context, mvn string, artifacts []mavenArtifact, dir string, log *os.File) error {
+	local, project := filepath.Join(dir, "m2"), filepath.Join(dir, "pom.xml")
+	if err := os.WriteFile(project, []byte(pomOf(artifacts)), 0o644); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, mvn, "-B", "-ntp", "-f", project, "-Dmaven.repo.local="+local,
+		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies", "-DoutputDirectory="+dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	if err := runTied(cmd); err != nil {
-		return fmt.Errorf("servers: mvn dependency:copy of %s: %w", a.file(), err)
+		return fmt.Errorf("servers: mvn dependency:copy-dependencies of %s: %w", artifacts[0].file(), err)
 	}
-	if err := os.RemoveAll(local); err != nil {
+	if err := errors.Join(os.RemoveAll(local), os.Remove(project)); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
 	return nil
+}
+
+// pomOf is a project with these artifacts as its dependencies, and nothing that they depend on.
+func pomOf(artifacts []mavenArtifact) string {
+	var pom strings.Builder
+	pom.WriteString("<project><modelVersion>4.0.0</modelVersion><groupId>replicator</groupId>" +
+		"<artifactId>servers</artifactId><version>1</version><packaging>pom</packaging><dependencies>\n")
+	for _, a := range artifacts {
+		fmt.Fprintf(&pom, "<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version>"+
+			"<type>%s</type><exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"+
+			"</dependency>\n", a.group, a.name, a.version, a.kind)
+	}
+	pom.WriteString("</dependencies></project>\n")
+	return pom.String()
 }
 
 func (a mavenArtifact) download(ctx context.Context, repository, into string) (err error) {

@@ -143,6 +143,10 @@ func Elasticsearch(t testing.TB) string {
 	return Shared(t, servers.Elasticsearch).DSN("")
 }
 
+// Kafka is the address of the shared Kafka broker. A test keeps to topics, groups and transactional ids with names of
+// its own (Name).
+func Kafka(t testing.TB) string { t.Helper(); return Shared(t, servers.Kafka).Addr() }
+
 // Name is a name that no other test has, in this process or others.
 func Name() string {
 	return fmt.Sprintf("t%d-%d", os.Getpid(), databases.Add(1))

@@ -1,0 +1,266 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Kafka is in no Linux distribution: its jars and those they need are Maven artifacts. kafkaJars lists them.
+//
+//go:embed kafka.jars
+var kafkaJars string
+
+const kafkaVersion = "4.3.0"
+
+const kafkaRemedy = "It needs Java 17 or newer (openjdk-17-jre-headless) and, once, Maven or a machine with apt; " +
+	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
+	" to a cache that was filled elsewhere"
+
+// kafkaWrapper runs the broker. Its log goes to the standard error, from warnings on.
+const kafkaWrapper = `#!/bin/sh
+r=$(dirname "$(dirname "$(readlink -f "$0")")")
+exec "$KAFKA_JAVA/bin/java" $KAFKA_OPTIONS -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
+  -Dorg.slf4j.simpleLogger.showDateTime=true -cp "$r/libs/*" kafka.Kafka "$@"
+`
+
+// fetchKafka makes an installation in dir, with a formatted data directory to copy.
+func fetchKafka(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
+	if _, err := javaHome(ctx, cache, say); err != nil {
+		return err
+	}
+	artifacts, err := kafkaArtifacts()
+	if err != nil {
+		return err
+	}
+	libs := filepath.Join(dir, "libs")
+	if err := os.Mkdir(libs, 0o755); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	say("fetching it from a Maven repository, 44 MB: 10 to 60 seconds, this once")
+	if err := fetchArtifacts(ctx, artifacts, cache, libs, log, say); err != nil {
+		return err
+	}
+	err = errors.Join(os.Mkdir(filepath.Join(dir, "bin"), 0o755),
+		os.WriteFile(filepath.Join(dir, "bin", "kafka"), []byte(kafkaWrapper), 0o755),
+		os.WriteFile(filepath.Join(dir, "version"), []byte(kafkaVersion+"\n"), 0o644))
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	return initialiseKafka(ctx, &installation{kind: Kafka, root: dir}, filepath.Join(dir, "data"), nil, log.Name())
+}
+
+// initialiseKafka formats a data directory, as Kafka's own tool does. Copies of it share a cluster's id, which no client
+// minds.
+func initialiseKafka(ctx context.Context, in *installation, data string, _ []string, log string) error {
+	cache, err := CacheDir()
+	if err != nil {
+		return err
+	}
+	java, err := javaHome(ctx, cache, orDiscard(nil))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(data)
+	if err := os.WriteFile(filepath.Join(dir, "format.properties"), []byte(kafkaProperties(9092, 1)), 0o644); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	defer out.Close()
+	cmd := exec.CommandContext(ctx, filepath.Join(java, "bin", "java"), "-XX:TieredStopAtLevel=1",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", filepath.Join(in.root, "libs", "*"),
+		"kafka.tools.StorageTool", "format", "-t", kafkaID(), "-c", "format.properties")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	if err := runTied(cmd); err != nil {
+		return fmt.Errorf("servers: formatting a data directory for Kafka: %w", err)
+	}
+	return nil
+}
+
+// kafkaArtifacts reads kafkaJars.
+func kafkaArtifacts() (artifacts []mavenArtifact, err error) {
+	for line := range strings.Lines(kafkaJars) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		if len(f) != 4 {
+			return nil, fmt.Errorf("servers: kafka.jars has the line %q", line)
+		}
+		artifacts = append(artifacts, mavenArtifact{sum: f[0], group: f[1], name: f[2], version: f[3], kind: "jar"})
+	}
+	return artifacts, nil
+}
+
+// kafkaID makes an id in Kafka's form of a UUID. One that begins with a dash would be taken for an option.
+func kafkaID() string {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	id[0] &= 0x7f
+	return base64.RawURLEncoding.EncodeToString(id)
+}
+
+// kafkaProperties configure a broker. The first of a cluster is its controller as well, and that listens on another
+// loopback address: so an instance takes no second port of 127.0.0.1. Kafka wants a different port number even so.
+//
+// The file is read as Latin-1: no path stands in it. Groups and transactions of a test are few, so their topics are
+// small; a group's first assignment waits for no further members; what a test compacts is compacted soon; and a killed
+// broker's session, which the same broker can't register before, is short.
+func kafkaProperties(port, id int) string {
+	var p strings.Builder
+	fmt.Fprintf(&p, `node.id=%d
+controller.listener.names=CONTROLLER
+log.dirs=data
+auto.create.topics.enable=false
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+group.initial.rebalance.delay.ms=0
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+log.cleaner.backoff.ms=200
+log.cleaner.dedupe.buffer.size=4194304
+log.initial.task.delay.ms=500
+controller.quorum.append.linger.ms=0
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+`, id)
+	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", port)
+	if id == 1 {
+		at := kafkaController(port)
+		fmt.Fprintf(&p, "process.roles=broker,controller\ncontroller.quorum.voters=1@%s\nlisteners=%s,CONTROLLER://%s\n",
+			at, listeners, at)
+	} else {
+		fmt.Fprintf(&p, "process.roles=broker\nlisteners=%s\n", listeners)
+	}
+	return p.String()
+}
+
+func kafkaController(port int) string { return fmt.Sprintf("127.0.0.2:%d", port+1) }
+
+// KafkaMember are the options of a broker that joins the cluster of first, which alone controls it: id is 2, 3 and so
+// on. A member may be killed and restarted at any time. If first is killed, nothing elects leaders until it is back.
+func KafkaMember(first *Server, id int) []string {
+	return []string{"--override", kafkaNode + strconv.Itoa(id),
+		"--override", "controller.quorum.voters=1@" + kafkaController(first.Port)}
+}
+
+const kafkaNode = "node.id="
+
+// kafkaNodeOf is the broker's id: 1, or what KafkaMember said.
+func kafkaNodeOf(s *Server) int {
+	for _, arg := range s.opts.Args {
+		if text, is := strings.CutPrefix(arg, kafkaNode); is {
+			if id, err := strconv.Atoi(text); err == nil {
+				return id
+			}
+		}
+	}
+	return 1
+}
+
+func kafkaArgs(_ *installation, _ *Server) []string { return []string{"server.properties"} }
+
+func kafkaAddr(addr, _ string) string { return addr }
+
+// prepareKafka writes the configuration, and gives a member's data directory an id of its own.
+func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	java, err := javaHome(ctx, cache, s.opts.Progress)
+	if err != nil {
+		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
+	}
+	id := kafkaNodeOf(s)
+	err = os.WriteFile(filepath.Join(s.Dir, "server.properties"), []byte(kafkaProperties(s.Port, id)), 0o644)
+	if err == nil && id != 1 {
+		err = numberKafka(filepath.Join(s.Dir, "data", "meta.properties"), id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("servers: %s: configuration: %w", s.Kind, err)
+	}
+	s.opts.Progress(fmt.Sprintf("%s: starting, which takes it 3 to 12 seconds", s.Kind))
+	options := "-Xmx512m"
+	if s.opts.Small {
+		// The quick compiler and the plain collector alone: a third of a start's CPU time less.
+		options = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+	}
+	return append(os.Environ(), "KAFKA_JAVA="+java, "KAFKA_OPTIONS="+options), nil
+}
+
+// numberKafka makes a copied data directory that of another broker of the cluster.
+func numberKafka(path string, id int) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	node := kafkaNode + strconv.Itoa(id)
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.TrimSpace(line) == node:
+			return nil // it was started before
+		case strings.HasPrefix(line, kafkaNode):
+			line = node + "\n"
+		case strings.HasPrefix(line, "directory.id="):
+			line = "directory.id=" + kafkaID() + "\n"
+		}
+		b.WriteString(line)
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// pingKafka asks the broker for the cluster's brokers, and is content when it is one of them itself: others may use it
+// then.
+func pingKafka(ctx context.Context, s *Server) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp4", s.Addr())
+	if err != nil {
+		return err
+	}
+	if err := conn.Close(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(s.opts.Args, func(arg string) bool { return strings.HasPrefix(arg, "listeners=") }) {
+		return nil // which may ask for a password
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{}
+	answer, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, b := range answer.Brokers {
+		if int(b.NodeID) == kafkaNodeOf(s) && int(b.Port) == s.Port {
+			return nil
+		}
+	}
+	return errors.New("it is no broker of its cluster yet")
+}
