@@ -27,6 +27,7 @@ type Row struct {
 	Cell    Cell
 	Version int64     // ≥ 0
 	Order   int64     // where the row's image stands in the source's order; see Position
+	Place   int64     // where it stands in the log that it was read from; 0: that is the source's own, and Order says it
 	Time    time.Time // when it was committed at the source (binlog), or read (scan)
 
 	// Body is the body column as stored; nil if it is NULL or the table has none. Where Text is set the body is in the
@@ -103,6 +104,10 @@ type Change struct {
 
 	// Last is true for a Delete in a table that holds one row per cell: nothing remains, so nothing need be looked up.
 	Last bool
+
+	// AsOf: the change is a look that somebody else made at the cell (see Op): Row is the newest row that it had as of
+	// this place of the source's order, nil if it had none, and Version is that row's, or NoVersion. 0: it is no look.
+	AsOf int64
 
 	// Rewrite: see Op.
 	Rewrite bool

@@ -35,6 +35,17 @@ type Source interface {
 	SameKeys(ctx context.Context, tables []string) error
 }
 
+// Changelog is a Source whose log tells, from its beginning on, what every cell is: each change of a cell after the
+// other, or at least its newest row. A fill reads the log from there, in its order, while nothing is scanned: to bring an
+// older change after a newer one, as a scan beside the tail would, is only harmless where a deleted row can't come again.
+type Changelog interface {
+	Source
+
+	// Absent returns those of the cells that the log tells nothing of, as it is now. That a cell is gone it need not tell
+	// for ever.
+	Absent(ctx context.Context, cells []Cell) ([]Cell, error)
+}
+
 // Reader reads one source for one pipeline. Its Orders are those of its Start. Read is called once, from one goroutine;
 // the other methods may be called from others at the same time.
 type Reader interface {

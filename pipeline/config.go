@@ -100,6 +100,12 @@ func (c *Config) swaps() bool {
 	return ok && c.Source.Name() == ""
 }
 
+// changelog is the source, if its log is all that it has.
+func (c *Config) changelog() replicator.Changelog {
+	log, _ := c.Source.(replicator.Changelog)
+	return log
+}
+
 // unread is why the mark of a view can't be read.
 func (c *Config) unread(m *replicator.Mark) error {
 	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, m.Err), m.View)

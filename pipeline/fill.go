@@ -48,7 +48,7 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 }
 
 // reachStart waits until the tail stands where the fill begins. It may have to go on from an earlier place first,
-// and a row that is put there would be older than what the views' states have seen.
+// and a row that is put there would be older than what the views' states have seen. Of a Changelog that way is the fill.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -56,11 +56,23 @@ func (f *filler) reachStart(ctx context.Context) error {
 	for f.reach.committed.Load() < start {
 		select {
 		case <-tick.C:
+			f.replayed(start)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// replayed notes how far a fill has come that reads the log up to a place.
+func (f *filler) replayed(to int64) {
+	tables := slices.Sorted(maps.Keys(f.progress.current().Fill))
+	if low := f.intake.lanes.low(); f.cfg.changelog() != nil && len(tables) > 0 {
+		if at := f.progress.current().Fill[tables[0]]; low > at.Rows && !at.Done {
+			at.Rows, at.Total = low, to
+			f.progress.setTable(tables[0], at)
+		}
+	}
 }
 
 // chunkTime is how long reading a chunk should take: short reads leave no long snapshots behind in the source.

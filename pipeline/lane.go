@@ -43,7 +43,23 @@ type pending struct {
 	// goneAt is the place of a delete after which the cell has no row, in a table with one row per cell; 0: none.
 	goneAt int64
 
+	found *found // the last look that somebody else made; nil: none
+
 	rewrite bool
+}
+
+// found is what a look that somebody else made found of a cell.
+type found struct {
+	row     *replicator.Row // nil: none was left
+	version int64
+	asOf    int64
+}
+
+func (f *found) size() int64 {
+	if f == nil || f.row == nil {
+		return 0
+	}
+	return f.row.Size()
 }
 
 type waiter struct {
@@ -88,6 +104,9 @@ func (l *lane) add(c *replicator.Change, size int64) {
 // version than a pending put is archival; a put of at least the deleted version that came after the delete makes a look
 // needless. It returns the size of a row that is no longer needed.
 func (p *pending) merge(c *replicator.Change) (spare int64) {
+	if c.AsOf != 0 {
+		return p.mergeFound(&found{row: c.Row, version: c.Version, asOf: c.AsOf})
+	}
 	if c.Row != nil {
 		return p.mergePut(c.Row)
 	}
@@ -108,7 +127,29 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
+// mergeFound takes a look into account that somebody else made. What is pending is applied after it, if it counts still.
+func (p *pending) mergeFound(f *found) (spare int64) {
+	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
+		return f.size()
+	}
+	spare = p.found.size()
+	p.found = f
+	if p.put != nil && p.found.overrules(p.put) {
+		spare += p.put.Size()
+		p.put = nil
+	}
+	return spare
+}
+
+// overrules reports whether a put would be ignored after the look.
+func (f *found) overrules(put *replicator.Row) bool {
+	return put.Order <= f.asOf || put.Version < f.version
+}
+
 func (p *pending) mergePut(row *replicator.Row) (spare int64) {
+	if p.found != nil && p.found.overrules(row) {
+		return row.Size()
+	}
 	if row.Order <= p.goneAt {
 		return row.Size()
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,10 +93,11 @@ func (l *letters) deadLetter(op replicator.Op, row *replicator.Row, view int, er
 	if d.Order == 0 {
 		d.Order = op.AsOf
 	}
-	d.Position = l.reader.Locate(d.Order)
+	at := d.Order
 	if row != nil {
-		d.Raw = rawRow(row)
+		d.Raw, at = rawRow(row), cmp.Or(row.Place, at)
 	}
+	d.Position = l.reader.Locate(at)
 	return d
 }
 

@@ -124,6 +124,11 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 				p.cfg.Log.Info("the sink stands before the checkpoint: reading begins there", "sink", p.cfg.Name,
 					"view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order, "filling", at.Filling())
 			}
+			if p.begunAnew(c, m, at.Standing) {
+				if err := p.replay(ctx, &at.Standing); err != nil {
+					return nil, ofPosition(err)
+				}
+			}
 			next.at = append(next.at, *at)
 		}
 	}
@@ -236,7 +241,30 @@ func (p *planner) fill(
 	for _, table := range replicator.TablesOf(views) {
 		c.Fill[table] = replicator.Progress{}
 	}
+	if err == nil {
+		err = p.replay(ctx, &c.Standing)
+	}
 	return c, ofPosition(err)
+}
+
+// replay lets a fill that begins start at the log's beginning, where the log is what is filled from.
+func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err error) {
+	if p.cfg.changelog() != nil {
+		at.Position, err = p.cfg.Source.Oldest(ctx, []replicator.Position{at.Position})
+	}
+	return err
+}
+
+// begunAnew reports whether a view's fill goes on from less than its checkpoint says that it had come to. Then a log that
+// is filled from has to be read from its beginning: the mark, whose position never falls, may be of before the fill.
+func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
+	switch {
+	case !at.Filling(), c != nil && c.Unmarked:
+		return false
+	case c == nil, !c.Filling(), m == nil:
+		return true
+	}
+	return m.Epoch != c.Epoch || m.Below(c.Standing)
 }
 
 func ofPosition(err error) error {

@@ -123,7 +123,14 @@ func (r *run) reposition(ctx context.Context) error {
 		}
 		if stands[i].Standing, err = beginning(c, m); err != nil {
 			lost, loss = append(lost, c.View), cmp.Or(loss, err)
-		} else if !c.Unmarked && m.Below(c.Standing) {
+			continue
+		}
+		if r.planner.begunAnew(&c, m, stands[i].Standing) {
+			if err := r.planner.replay(ctx, &stands[i].Standing); err != nil {
+				return ofPosition(err)
+			}
+		}
+		if !c.Unmarked && m.Below(c.Standing) {
 			r.cfg.Log.Warn("the sink fell back: reading goes back with it", "sink", r.cfg.Name, "view", c.View,
 				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"replicator"
@@ -52,7 +53,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		if err := s.lookAtRenamed(ctx, renamed); err != nil {
 			return nil, "", err
 		}
-		cells, next, err := s.target.Outdated(ctx, s.progress.current().FillFrom, after, limit)
+		cells, next, err := s.outdated(ctx, after, limit)
 		renamed = cells
 		return cells, next, err
 	})
@@ -65,6 +66,21 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return s.tidy(ctx, limit)
 }
 
+// outdated pages through the cells that the fill did not confirm. What a Changelog tells has its own Orders whenever it
+// is read: of all that the target knows it is asked what it has nothing of.
+func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
+	cells []replicator.Cell, next string, err error,
+) {
+	log := s.cfg.changelog()
+	if log == nil {
+		return s.target.Outdated(ctx, s.progress.current().FillFrom, after, limit)
+	}
+	if cells, next, err = s.target.Outdated(ctx, math.MaxInt64, after, limit); err == nil {
+		cells, err = log.Absent(ctx, cells)
+	}
+	return cells, next, err
+}
+
 // sweepLetters looks at the cells of dead letters from before the fill, which may be gone from the source by now.
 func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	p := s.cfg
@@ -74,7 +90,8 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 			if err != nil {
 				return err
 			}
-			if l.Source != p.Source.Name() || l.Order >= s.progress.current().FillFrom {
+			filled := p.changelog() == nil && l.Order >= s.progress.current().FillFrom
+			if l.Source != p.Source.Name() || filled {
 				continue
 			}
 			if cells = append(cells, l.Cell); len(cells) < limit {

@@ -34,19 +34,24 @@ func (w *writer) apply(ctx context.Context, batch []*pending) error {
 		ops: make([]replicator.Op, 0, len(batch)), rows: make([]*replicator.Row, 0, len(batch)),
 		changes: make([]*pending, 0, len(batch)),
 	}
+	if err := w.applyFound(ctx, b, batch, looks); err != nil {
+		return err
+	}
 	for _, p := range batch {
 		switch {
 		case looks[p.cell] != nil:
 			continue
+		case p.found != nil && p.endsFound(): // done
+			continue
 		case p.put != nil:
 			op := replicator.Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}
-			w.evaluate(b, p, op, p.put)
+			w.evaluate(b, op, p.put)
 		case p.goneAt != 0:
 			op := replicator.Op{Cell: p.cell, Version: replicator.NoVersion, AsOf: p.goneAt, Rewrite: p.rewrite}
-			w.evaluate(b, p, op, nil)
-		default:
-			b.changes = append(b.changes, p) // an archived version: nothing changes
+			w.evaluate(b, op, nil)
+		default: // an archived version: nothing changes
 		}
+		b.changes = append(b.changes, p)
 		if err := w.writeFull(ctx, b); err != nil {
 			return err
 		}
@@ -68,15 +73,45 @@ type opBatch struct {
 }
 
 // evaluate adds an op with what its row contributes.
-func (w *writer) evaluate(b *opBatch, p *pending, op replicator.Op, row *replicator.Row) {
+func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 	// In a repair what the tail brings is written, too: the scan's row of the cell will be stale.
 	op.Rewrite = op.Rewrite || w.progress.current().Repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
 		b.size += v.Size()
 	}
-	b.ops, b.rows, b.changes = append(b.ops, op), append(b.rows, row), append(b.changes, p)
+	b.ops, b.rows = append(b.ops, op), append(b.rows, row)
 }
+
+// applyFound adds what looks found that somebody else made. A call of Apply has one op of a cell: where a put or another
+// look of it comes after that, all of this is written first.
+func (w *writer) applyFound(
+	ctx context.Context, b *opBatch, batch []*pending, looks map[replicator.Cell]*pending,
+) error {
+	more := false
+	for _, p := range batch {
+		if p.found == nil {
+			continue
+		}
+		op := replicator.Op{Cell: p.cell, Version: p.found.version, AsOf: p.found.asOf, Rewrite: p.rewrite}
+		w.evaluate(b, op, p.found.row)
+		if looks[p.cell] == nil && p.endsFound() {
+			b.changes = append(b.changes, p)
+		} else {
+			more = true
+		}
+		if err := w.writeFull(ctx, b); err != nil {
+			return err
+		}
+	}
+	if !more {
+		return nil
+	}
+	return w.write(ctx, b)
+}
+
+// endsFound reports whether nothing is to be put after what another's look found.
+func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
 
 // applyLooks reads what remains of cells from the source, no more at a time than a batch has room for.
 func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicator.Cell]*pending) error {
@@ -93,7 +128,8 @@ func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicato
 				op.Version = row.Version
 				b.size += row.Size()
 			}
-			w.evaluate(b, p, op, row)
+			w.evaluate(b, op, row)
+			b.changes = append(b.changes, p)
 			if err := w.writeFull(ctx, b); err != nil {
 				return err
 			}
@@ -131,7 +167,7 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 	var size int64
 	for _, p := range b.changes {
 		size += p.size
-		p.put = nil // the lane has the change until all that it took is applied
+		p.put, p.found = nil, nil // the lane has the change until all that it took is applied
 	}
 	*b = opBatch{}
 	w.budget.give(size)
