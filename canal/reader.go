@@ -324,12 +324,19 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 }
 
 // dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on
-// return.
+// return. With heartbeat 0 the server sends what there is and is done: a look leaves nothing behind. Else a server
+// notices that its reader is gone when it writes, which on an idle one is at the next heartbeat. Until then a hundred
+// looks would hold all connections that there are, and MariaDB lets each wait for 0.1 s for the one before, whose id it
+// has.
 func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration,
 	h replication.EventHandler) error {
 	host, port, err := endpoint(s.mysql)
 	if err != nil {
 		return replicator.Fatal(err)
+	}
+	var flag uint16
+	if heartbeat == 0 {
+		flag = replication.BINLOG_DUMP_NON_BLOCK
 	}
 	d := &dialer{timeout: s.cfg.ReadTimeout}
 	id := s.ids.take()
@@ -339,7 +346,7 @@ func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, he
 		Host: host, Port: port, User: s.mysql.User, Password: s.mysql.Passwd,
 		TLSConfig: replicationTLS(s.mysql, srv.tls), Dialer: d.dial, Option: longWrites,
 		RawModeEnabled: true, DisableRetrySync: true, DiscardGTIDSet: true, EventCacheCount: 1, PayloadDecoderConcurrency: 1,
-		HeartbeatPeriod: heartbeat, TimestampStringLocation: time.UTC, SynchronousEventHandler: h,
+		HeartbeatPeriod: heartbeat, DumpCommandFlag: flag, TimestampStringLocation: time.UTC, SynchronousEventHandler: h,
 		Logger: slog.New(slog.DiscardHandler), // it logs what it does, not what matters; errors are returned
 	})
 	streamer, err := syncer.StartSync(from)

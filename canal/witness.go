@@ -55,7 +55,7 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 	w := &witness{placed: placed{File: p.File, Pos: p.Pos, Event: p.Event}, first: from == 4}
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
-	err := s.dump(ctx, srv, gomysql.Position{Name: p.File, Pos: uint32(from)}, soonEnded, w)
+	err := s.dump(ctx, srv, gomysql.Position{Name: p.File, Pos: uint32(from)}, 0, w)
 	var refused *gomysql.MyError
 	var network net.Error
 	switch {
@@ -76,11 +76,6 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
-
-// soonEnded is the heartbeat of a connection that shows a single event. A server notices that its reader is gone when
-// it writes: on an idle one each look would else hold a connection until the next heartbeat, and a hundred of them all
-// that there are.
-const soonEnded = 200 * time.Millisecond
 
 // witness takes a file's first event and, but for first, the one after it that was asked for.
 type witness struct {
