@@ -228,3 +228,25 @@ func TestABadDSNIsNotShown(t *testing.T) {
 		t.Errorf("a DSN that can't be read: %v", err)
 	}
 }
+
+func TestASourceForOtherTablesUsesTheSameConnections(t *testing.T) {
+	b := newBench(t, servertest.MySQL(t))
+	b.exec("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+	src := b.source(replicator.Table{Name: "a", Key: []string{"id"}})
+	other, err := src.For([]replicator.Table{{Name: "b", Database: b.database, Table: "b", Key: []string{"id"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*Source{"a": src, "b": other} {
+		found, err := s.Identities(testContext(t), []string{"a", "b"})
+		if err != nil || len(found) != 1 || found[name] == "" {
+			t.Errorf("the source for %s knows %v: %v", name, found, err)
+		}
+	}
+	if n := src.db.Stats().OpenConnections; n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	if _, err := src.For([]replicator.Table{{Name: "c", Database: b.database, Table: "c"}}); err == nil {
+		t.Error("a table without a key is taken")
+	}
+}

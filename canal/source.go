@@ -38,7 +38,12 @@ const defaultHeartbeat = 30 * time.Second
 
 // Source is one MySQL or MariaDB server. It may be used by several goroutines.
 type Source struct {
-	cfg    Config
+	cfg Config
+	*access
+}
+
+// access is what Sources of one server share.
+type access struct {
 	mysql  *mysql.Config
 	db     *sql.DB
 	stats  readStats
@@ -83,18 +88,8 @@ func New(cfg Config) (*Source, error) {
 	if _, _, err := endpoint(my); err != nil {
 		return nil, err
 	}
-	for i, t := range cfg.Tables {
-		switch {
-		case t.Database == "" || t.Table == "":
-			return nil, fmt.Errorf("table %s: it has no database or no name", t.Name)
-		case len(t.Key) == 0:
-			return nil, fmt.Errorf("table %s: it has no key columns", t.Name)
-		}
-		for _, other := range cfg.Tables[:i] {
-			if other.Name == t.Name || other.Database == t.Database && other.Table == t.Table {
-				return nil, fmt.Errorf("tables %s and %s are the same", other.Name, t.Name)
-			}
-		}
+	if err := checkTables(cfg.Tables); err != nil {
+		return nil, err
 	}
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = defaultHeartbeat
@@ -112,7 +107,7 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
-	s := &Source{cfg: cfg, mysql: my, db: db}
+	s := &Source{cfg, &access{mysql: my, db: db}}
 	s.db.SetMaxOpenConns(16)
 	s.db.SetMaxIdleConns(4)
 	s.db.SetConnMaxLifetime(10 * time.Minute)
@@ -126,6 +121,33 @@ func New(cfg Config) (*Source, error) {
 	}
 	s.ids.next = first
 	return s, nil
+}
+
+func checkTables(tables []replicator.Table) error {
+	for i, t := range tables {
+		switch {
+		case t.Database == "" || t.Table == "":
+			return fmt.Errorf("table %s: it has no database or no name", t.Name)
+		case len(t.Key) == 0:
+			return fmt.Errorf("table %s: it has no key columns", t.Name)
+		}
+		for _, other := range tables[:i] {
+			if other.Name == t.Name || other.Database == t.Database && other.Table == t.Table {
+				return fmt.Errorf("tables %s and %s are the same", other.Name, t.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// For is the same source for other tables, over the same connections: to close one of them closes both.
+func (s *Source) For(tables []replicator.Table) (*Source, error) {
+	if err := checkTables(tables); err != nil {
+		return nil, err
+	}
+	cfg := s.cfg
+	cfg.Tables = tables
+	return &Source{cfg, s.access}, nil
 }
 
 // replicaIDs are the server ids of replication connections. Each has one of its own, because of two with one id a

@@ -40,18 +40,19 @@ type Explanation struct {
 const AsExpected = "as expected"
 
 // Explain says what is known of one entity and one view; key is as listings show it.
-func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) ([]Explanation, error) {
+func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) (all []Explanation, err error) {
 	letters := map[replicator.Cell][]Letter{}
-	err := EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
+	err = EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
 		letters[l.Cell] = append(letters[l.Cell], ShowLetter(l))
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	var all []Explanation
+	in := setup.inspector()
+	defer func() { err = errors.Join(err, in.close()) }()
 	for _, shard := range setup.Config.Source.Shards {
-		some, err := setup.explain(ctx, shard, view, key, letters)
+		some, err := in.explain(ctx, shard, view, key, letters)
 		if err != nil {
 			return nil, err
 		}
@@ -73,9 +74,9 @@ func ofShards(all []Explanation) []Explanation {
 	return slices.DeleteFunc(all, func(e Explanation) bool { return !known[e.Source] })
 }
 
-func (s Setup) explain(ctx context.Context, shard config.Shard, view *replicator.View, text string,
+func (in *inspector) explain(ctx context.Context, shard config.Shard, view *replicator.View, text string,
 	letters map[replicator.Cell][]Letter) (all []Explanation, err error) {
-	o, err := s.inspect(ctx, shard, view)
+	o, err := in.inspect(ctx, shard, view)
 	if err != nil {
 		return nil, err
 	}

@@ -12,51 +12,94 @@ import (
 	"replicator/verify"
 )
 
+// inspector opens views for looking at, one after the other: each source and each sink once, whatever the number of
+// views. What is wrong with one view is that view's alone.
+type inspector struct {
+	Setup
+	sources map[string]*canal.Source // by shard
+	sinks   map[string]replicator.Sink
+}
+
+func (s Setup) inspector() *inspector {
+	return &inspector{s, map[string]*canal.Source{}, map[string]replicator.Sink{}}
+}
+
+// source is a shard for looking at the given tables.
+func (in *inspector) source(shard config.Shard, tables []replicator.Table) (*canal.Source, error) {
+	if in.sources[shard.Name] == nil {
+		opened, err := in.Setup.source(shard, nil)
+		if err != nil {
+			return nil, err
+		}
+		in.sources[shard.Name] = opened
+	}
+	return in.sources[shard.Name].For(tables)
+}
+
+func (in *inspector) sink(name string) (replicator.Sink, error) {
+	if in.sinks[name] == nil {
+		opened, err := in.Setup.sink(name)
+		if err != nil {
+			return nil, err
+		}
+		in.sinks[name] = opened
+	}
+	return in.sinks[name], nil
+}
+
+// close closes the sources and the sinks. No inspection may be open.
+func (in *inspector) close() error {
+	var errs []error
+	for _, s := range in.sources {
+		errs = append(errs, s.Close())
+	}
+	for _, s := range in.sinks {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // inspection is one view, open on both sides for looking at.
 type inspection struct {
 	view      *replicator.View
 	tables    []replicator.Table
 	source    *canal.Source
 	reader    replicator.Reader
-	sink      replicator.Sink
 	target    replicator.Target
 	evaluator replicator.Evaluator
 }
 
 // inspect opens a view for looking at: nothing of its progress is touched.
-func (s Setup) inspect(ctx context.Context, shard config.Shard, view *replicator.View) (o *inspection, err error) {
-	o = &inspection{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, o.close())
-		}
-	}()
+func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *replicator.View) (*inspection, error) {
+	o := &inspection{}
+	var err error
 	views := []*replicator.View{view}
-	if o.tables, err = tablesOf(s.Config, shard, views); err != nil {
-		return o, err
+	if o.tables, err = tablesOf(in.Config, shard, views); err != nil {
+		return nil, err
 	}
-	if o.evaluator, err = compile(s.Config, views, o.tables); err != nil {
-		return o, err
+	if o.evaluator, err = compile(in.Config, views, o.tables); err != nil {
+		return nil, err
 	}
-	if o.source, err = s.source(shard, o.tables); err != nil {
-		return o, err
+	if o.source, err = in.source(shard, o.tables); err != nil {
+		return nil, err
 	}
-	if o.sink, err = s.sink(view.Sink); err != nil {
-		return o, err
-	}
-	marks, err := o.sink.Marks(ctx, shard.Name)
+	sink, err := in.sink(view.Sink)
 	if err != nil {
-		return o, err
+		return nil, err
+	}
+	marks, err := sink.Marks(ctx, shard.Name)
+	if err != nil {
+		return nil, err
 	}
 	if views, err = asMarked(ctx, o.source, views, marks); err != nil {
-		return o, err
+		return nil, err
 	}
 	o.view = views[0]
 	if err := mayLookAt(o.view, marks); err != nil {
-		return o, err
+		return nil, err
 	}
-	if o.target, err = o.sink.Open(ctx, shard.Name, views); err != nil {
-		return o, err
+	if o.target, err = sink.Open(ctx, shard.Name, views); err != nil {
+		return nil, err
 	}
 	var known []replicator.Position // a repair must not stand before what was applied
 	for _, m := range marks {
@@ -66,7 +109,7 @@ func (s Setup) inspect(ctx context.Context, shard config.Shard, view *replicator
 	}
 	at, err := o.source.Latest(ctx, known)
 	if err != nil {
-		return o, err
+		return nil, err
 	}
 	o.reader, err = o.source.Open(ctx, []replicator.Position{at})
 	return o, err
@@ -111,16 +154,4 @@ func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	return nil
 }
 
-func (o *inspection) close() error {
-	var errs []error
-	if o.reader != nil {
-		errs = append(errs, o.reader.Close())
-	}
-	if o.source != nil {
-		errs = append(errs, o.source.Close())
-	}
-	if o.sink != nil {
-		errs = append(errs, o.sink.Close())
-	}
-	return errors.Join(errs...)
-}
+func (o *inspection) close() error { return o.reader.Close() }

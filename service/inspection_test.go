@@ -1,12 +1,55 @@
 package service
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 
 	"replicator"
+	"replicator/config"
 	"replicator/verify"
 )
+
+// countedSink notes which sinks are opened and closed. None can tell its marks.
+type countedSink struct {
+	replicator.Sink
+	name  string
+	noted *[]string
+}
+
+func (s countedSink) Marks(context.Context, string) ([]replicator.Mark, error) {
+	return nil, errors.New("no marks of " + s.name)
+}
+
+func (s countedSink) Close() error {
+	*s.noted = append(*s.noted, "close "+s.name)
+	return nil
+}
+
+func TestVerifyOpensEachSinkOnceWhateverTheNumberOfViews(t *testing.T) {
+	var noted []string
+	v := Verification{Setup: Setup{Config: configured(t, twoShards), Log: slog.New(slog.DiscardHandler)}}
+	v.OpenSink = func(_ *config.Config, sink *config.Sink, _ *slog.Logger) (replicator.Sink, error) {
+		if sink.Name == "cache" {
+			return nil, errors.New("no cache")
+		}
+		noted = append(noted, "open "+sink.Name)
+		return countedSink{name: sink.Name, noted: &noted}, nil
+	}
+	results, err := v.Run(t.Context(), []string{"emails", "profile", "phones"})
+	if want := []string{"open main", "close main"}; !slices.Equal(noted, want) {
+		t.Errorf("%q, not %q", noted, want)
+	}
+	if n := strings.Count(err.Error(), "no marks of main"); len(results) > 0 || n != 2 {
+		t.Errorf("%d views of 2 failed with their sink: %v, %+v", n, err, results)
+	}
+	if !strings.Contains(err.Error(), "no cache") {
+		t.Errorf("a sink that can't be opened is passed over: %v", err)
+	}
+}
 
 // spread are the settings of a view in several databases.
 type spread struct{}

@@ -48,7 +48,9 @@ func (w watch) verify(ctx context.Context, resume *verify.Place) (verify.Result,
 }
 
 func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Result, err error) {
-	o, err := w.inspect(ctx, w.shard(), w.view)
+	in := w.inspector()
+	defer func() { err = errors.Join(err, in.close()) }()
+	o, err := in.inspect(ctx, w.shard(), w.view)
 	if err != nil {
 		return result, fmt.Errorf("view %s: %w", w.view.Name, err)
 	}

@@ -27,8 +27,10 @@ type Verification struct {
 // Run verifies views one after the other. One that can't be verified does not hide what is found of the others: the
 // results are those of the views that could be. Once ctx is done there are none.
 func (v Verification) Run(ctx context.Context, names []string) (results []verify.Result, failed error) {
+	in := v.inspector()
+	defer func() { failed = errors.Join(failed, in.close()) }()
 	for _, name := range names {
-		total, err := v.shards(ctx, v.Config.View(name))
+		total, err := v.shards(ctx, in, v.Config.View(name))
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -42,9 +44,10 @@ func (v Verification) Run(ctx context.Context, names []string) (results []verify
 }
 
 // shards verifies a view against every shard of the source.
-func (v Verification) shards(ctx context.Context, view *replicator.View) (total verify.Result, err error) {
+func (v Verification) shards(ctx context.Context, in *inspector,
+	view *replicator.View) (total verify.Result, err error) {
 	for i, shard := range v.Config.Source.Shards {
-		r, err := v.shard(ctx, shard, view)
+		r, err := v.shard(ctx, in, shard, view)
 		if err != nil {
 			return total, err
 		}
@@ -64,9 +67,9 @@ func (v Verification) shards(ctx context.Context, view *replicator.View) (total 
 }
 
 // shard verifies one view against one shard of the source.
-func (v Verification) shard(ctx context.Context, shard config.Shard,
+func (v Verification) shard(ctx context.Context, in *inspector, shard config.Shard,
 	view *replicator.View) (result verify.Result, err error) {
-	o, err := v.inspect(ctx, shard, view)
+	o, err := in.inspect(ctx, shard, view)
 	if err != nil {
 		return result, err
 	}
