@@ -36,7 +36,19 @@ type ViewStatus struct {
 	Applied     Position `json:"-"`
 	ReadLag     *float64 `json:"-"` // LagSeconds, but of a view that is being filled that of following the log
 
-	Verified *Verification `json:"verified,omitempty"` // nil: not since the start, or not at all
+	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error was first seen
+	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that is over; nil: none since the start
+	ETA        *float64   `json:"eta_seconds,omitempty"` // until a fill is done, by how fast it was lately; nil: not known
+
+	Verified  *Verification `json:"verified,omitempty"`  // nil: not since the start, or not at all
+	Verifying bool          `json:"verifying,omitempty"` // it is being compared with its source
+}
+
+// PastError is an error of a view that is over.
+type PastError struct {
+	Error string    `json:"error"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
 }
 
 // Verification is what comparing a view with its source found, while the program ran.

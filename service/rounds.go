@@ -10,11 +10,8 @@ import (
 	"replicator/verify"
 )
 
-// newRounds makes the verifications that [verify] asks for; nil if it asks for none.
+// newRounds makes the verifications that [verify] asks for, or a person.
 func (s *Service) newRounds() *verify.Rounds {
-	if s.Config.Verify.Every == 0 {
-		return nil
-	}
 	r := &verify.Rounds{Every: s.Config.Verify.Every, Observer: s.metrics, Log: s.Log}
 	for _, l := range s.lines {
 		for _, v := range l.views {

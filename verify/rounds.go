@@ -3,28 +3,31 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"replicator"
-	"replicator/internal/pause"
 )
 
 // Rounds verifies views while a program runs: each once in Every, one after the other, spread evenly over it. Where the
-// views take longer than that, one follows the other without a pause.
+// views take longer than that, one follows the other without a pause. One that somebody asks for has its turn at once,
+// or after the one that is under way.
 //
 // A view that fails is left for the next round, which goes on where it stopped. All that is known of a round is kept in
 // memory: a restart begins anew, with any of the views, so that even a program that is restarted often comes to all of
 // them.
 type Rounds struct {
-	Every    time.Duration
+	Every    time.Duration // 0: only those that are asked for
 	Views    []Turn
 	Observer RoundsObserver
 	Log      *slog.Logger
 
-	mu sync.Mutex // guards Turn.last
+	mu    sync.Mutex // guards what follows, and Turn.last and Turn.due
+	asked []*Turn
+	wake  chan struct{} // has a value once one was asked for
 }
 
 // Turn is one view and one source of it.
@@ -36,10 +39,15 @@ type Turn struct {
 
 	place Place // of the goroutine that runs
 	last  *replicator.Verification
+	due   bool // it was asked for, or is under way
 }
 
-// ErrNotNow: the view is not in a state to be verified, such as one that is being filled.
-var ErrNotNow = errors.New("not verified now")
+var (
+	// ErrNotNow: the view is not in a state to be verified, such as one that is being filled.
+	ErrNotNow = errors.New("not verified now")
+	// ErrUnderWay: the view is being verified.
+	ErrUnderWay = errors.New("it is being verified already")
+)
 
 // RoundsObserver is told of rounds, for metrics.
 type RoundsObserver interface {
@@ -57,11 +65,96 @@ func (r *Rounds) Run(ctx context.Context) {
 		if due = due.Add(slot); due.Before(time.Now()) {
 			due = time.Now()
 		}
-		if pause.For(ctx, time.Until(due)) != nil {
+		if r.serve(ctx, due) != nil {
 			return
 		}
 		r.turn(ctx, &r.Views[i])
 	}
+}
+
+// serve verifies what is asked for, until the next regular turn is due or ctx is done.
+func (r *Rounds) serve(ctx context.Context, due time.Time) error {
+	var regular <-chan time.Time
+	if r.Every > 0 {
+		regular = time.After(time.Until(due))
+	}
+	for {
+		select {
+		case <-regular:
+			return ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.woken():
+		}
+		for t := r.nextAsked(); t != nil && ctx.Err() == nil; t = r.nextAsked() {
+			r.turn(ctx, t)
+		}
+	}
+}
+
+func (r *Rounds) woken() chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wake == nil {
+		r.wake = make(chan struct{}, 1)
+	}
+	return r.wake
+}
+
+func (r *Rounds) nextAsked() *Turn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.asked) == 0 {
+		return nil
+	}
+	t := r.asked[0]
+	r.asked = r.asked[1:]
+	return t
+}
+
+// Ask has a view verified, for every source; Last tells what was found.
+func (r *Rounds) Ask(view string) error {
+	wake := r.woken()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var turns []*Turn
+	for i := range r.Views {
+		t := &r.Views[i]
+		if t.View != view {
+			continue
+		}
+		if t.due {
+			return fmt.Errorf("view %s: %w", view, ErrUnderWay)
+		}
+		turns = append(turns, t)
+	}
+	for _, t := range turns {
+		t.due = true
+	}
+	r.asked = append(r.asked, turns...)
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Due reports whether a view is being verified with a source, or is the next to be.
+func (r *Rounds) Due(view, source string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.Views {
+		if t := &r.Views[i]; t.View == view && t.Source == source {
+			return t.due
+		}
+	}
+	return false
+}
+
+func (r *Rounds) setDue(t *Turn, due bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.due = due
 }
 
 // Last is what is known of a view of a source; nil before its first turn has ended.
@@ -78,6 +171,8 @@ func (r *Rounds) Last(view, source string) *replicator.Verification {
 
 // turn verifies one view.
 func (r *Rounds) turn(ctx context.Context, t *Turn) {
+	r.setDue(t, true)
+	defer r.setDue(t, false)
 	if !t.place.found.begun() { // it begins
 		t.place.salt = rand.Uint64()
 	}

@@ -154,3 +154,33 @@ func TestATurnThatIsCutShortByTheEndIsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+func TestAViewThatIsAskedForHasItsTurnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRounds(0, "a", "b")
+		going := make(chan struct{})
+		r.ends["b"] = func(context.Context) (verify.Result, error) {
+			<-going
+			return verify.Result{Checked: 5}, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { r.Run(ctx) })
+		time.Sleep(time.Hour) // of the bubble's clock: nothing is due by itself
+		if err := r.Ask("b"); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if err := r.Ask("b"); !errors.Is(err, verify.ErrUnderWay) || !r.Due("b", "") || r.Due("a", "") {
+			t.Errorf("asked again meanwhile: %v", err)
+		}
+		close(going)
+		synctest.Wait()
+		if last := r.Last("b", ""); last == nil || last.Checked != 5 || r.Due("b", "") ||
+			strings.Join(r.turns, " ") != "b@3600" {
+			t.Errorf("%+v, turns %v", last, r.turns)
+		}
+		cancel()
+		running.Wait()
+	})
+}
