@@ -1,0 +1,85 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// chromium is where Debian has it: the browser without a window, and a font for it.
+var chromium = &spec{
+	suite: "bookworm", size: "130 MB",
+	packages: []string{"chromium-headless-shell", "chromium-common", "fonts-dejavu-core"},
+}
+
+// browserWrapper runs the browser as wrapper runs servers, with one difference: the browser looks for its files beside
+// the program of its process, which is the dynamic linker, so that one lies beside them.
+const browserWrapper = `#!/bin/sh
+r=$(dirname "$(dirname "$(readlink -f "$0")")")
+for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/*-linux-gnu/pulseaudio; do
+  [ -d "$d" ] && l=${l:+$l:}$d
+done
+p=$r/usr/lib/chromium
+export FONTCONFIG_FILE="$r/fonts.conf"
+exec "$p/ld.so" --library-path "$l" "$p/chromium-headless-shell" "$@"
+`
+
+const browserFonts = `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir prefix="relative">usr/share/fonts</dir><cachedir prefix="xdg">fontconfig</cachedir></fontconfig>
+`
+
+// Chromium prepares a command of a headless Chromium, for tests of web pages. The first call on a machine fetches it
+// from Debian, as servers are. profile is a directory for what it writes.
+func Chromium(ctx context.Context, profile string, args ...string) (*exec.Cmd, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	say := func(text string) { fmt.Fprintln(os.Stderr, "servers: chromium:", text) }
+	root, err := once(ctx, cache, "chromium", say, func(dir string, log *os.File) error {
+		return fetchChromium(ctx, cache, dir, log, say)
+	})
+	if err != nil {
+		return nil, &MissingError{Kind: "chromium", Looked: []string{"it could not be fetched from Debian: " +
+			trimmed(err)}, cause: err}
+	}
+	program := filepath.Join(root, "bin", "chromium")
+	cmd := exec.CommandContext(ctx, program, append([]string{
+		"--browser-subprocess-path=" + program, "--user-data-dir=" + profile,
+		// Its sandbox needs rights that containers lack, and it is shown only pages of the test.
+		"--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+	}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+profile, "XDG_CACHE_HOME="+profile)
+	return cmd, nil
+}
+
+// fetchChromium makes an installation of the browser in dir.
+func fetchChromium(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
+	if err := fetchPackages(ctx, cache, chromium, dir, log, say); err != nil {
+		return err
+	}
+	linkers, err := filepath.Glob(filepath.Join(dir, "lib", "*-linux-gnu", "ld-linux-*"))
+	if err == nil && len(linkers) == 0 {
+		err = errors.New("the packages have no dynamic linker")
+	}
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	linker, err := filepath.EvalSymlinks(linkers[0])
+	if err == nil {
+		err = errors.Join(
+			os.Link(linker, filepath.Join(dir, "usr", "lib", "chromium", "ld.so")),
+			os.WriteFile(filepath.Join(dir, "fonts.conf"), []byte(browserFonts), 0o644),
+			os.Mkdir(filepath.Join(dir, "bin"), 0o755),
+			os.WriteFile(filepath.Join(dir, "bin", "chromium"), []byte(browserWrapper), 0o755))
+	}
+	if err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	return nil
+}
