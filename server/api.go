@@ -28,6 +28,28 @@ type statusAnswer struct {
 	Views   []replicator.ViewStatus `json:"views"`
 }
 
+// SourceStatus is what the API says of a source, as one pipeline reads it.
+type SourceStatus struct {
+	Sink        string   `json:"sink"` // whose pipeline it is
+	Source      string   `json:"source,omitempty"`
+	Position    string   `json:"position"`             // the lowest that a view of the pipeline has come to
+	GTID        string   `json:"gtid"`                 // the transactions before that
+	Events      int64    `json:"events"`               // read since the start
+	Bytes       int64    `json:"bytes"`                // read since the start
+	PositionAge *float64 `json:"position_age_seconds"` // since the commit of what was read last; null: not known
+	Retention   *float64 `json:"retention_seconds"`    // until the position is lost; null: not known, or never
+	Keeps       bool     `json:"keeps"`                // the server keeps its binlogs until somebody purges them
+}
+
+type sourcesAnswer struct {
+	Sources []SourceStatus `json:"sources"`
+}
+
+type historyAnswer struct {
+	Step  float64 `json:"step_seconds"` // between two values; the last one is of now
+	Views []Past  `json:"views"`
+}
+
 type retryAnswer struct {
 	Tried int `json:"tried"`
 	Left  int `json:"left"`
@@ -111,15 +133,30 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 }
 
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
-	views, err := s.controller.Status(r.Context())
+	views, err := s.views(r.Context())
 	if err != nil {
 		s.failed(w, r, err)
 		return
 	}
-	if views == nil {
-		views = []replicator.ViewStatus{}
-	}
 	answer(w, http.StatusOK, statusAnswer{Started: s.started.UTC(), Views: views})
+}
+
+func (s *Server) sources(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, sourcesAnswer{Sources: s.watch.sources()})
+}
+
+func (s *Server) pasts(w http.ResponseWriter, r *http.Request) {
+	views, err := s.views(r.Context())
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	now := time.Now()
+	a := historyAnswer{Step: historyStep.Seconds(), Views: []Past{}}
+	for _, v := range views {
+		a.Views = append(a.Views, s.watch.history.of(now, v.View, v.Source))
+	}
+	answer(w, http.StatusOK, a)
 }
 
 func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
@@ -142,13 +179,10 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 		}
 		timeout = d
 	}
-	select {
-	case s.waiting <- struct{}{}:
-		defer func() { <-s.waiting }()
-	default:
-		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are waiting already", mostWaiting))
+	if !s.mayWait(w) {
 		return
 	}
+	defer func() { <-s.waiting }()
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	err := s.controller.Wait(ctx, Fence{At: fence, Source: q.Get("source")}, q["view"])
@@ -162,12 +196,31 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// mayWait takes a place among the requests that wait; it says so if there is none. Who has one gives it back.
+func (s *Server) mayWait(w http.ResponseWriter) bool {
+	select {
+	case s.waiting <- struct{}{}:
+		return true
+	default:
+		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are waiting already", mostWaiting))
+		return false
+	}
+}
+
 func (s *Server) rebuild(w http.ResponseWriter, r *http.Request) {
 	var how Rebuild
 	if c, ok := s.controller.(Rebuilder); !ok {
 		unsupported(w)
 	} else if read(w, r, &how) {
 		s.accepted(w, r, c.Rebuild(r.Context(), r.PathValue("view"), how))
+	}
+}
+
+func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
+	if c, ok := s.controller.(Verifier); !ok {
+		unsupported(w)
+	} else {
+		s.accepted(w, r, c.Verify(r.Context(), r.PathValue("view")))
 	}
 }
 
@@ -197,51 +250,6 @@ func (s *Server) accepted(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	answer(w, http.StatusAccepted, map[string]string{"view": r.PathValue("view")})
-}
-
-// selection reads which dead letters are meant. Exactly one way of naming them is taken, so that a slip never means
-// all.
-func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool) {
-	if !read(w, r, &which) {
-		return which, false
-	}
-	ways := 0
-	for _, given := range []bool{len(which.IDs) > 0, which.View != "", which.All} {
-		if given {
-			ways++
-		}
-	}
-	if ways != 1 {
-		fail(w, http.StatusBadRequest,
-			errors.New(`say which dead letters, in one way: {"ids": […]}, {"view": "…"} or {"all": true}`))
-	}
-	return which, ways == 1
-}
-
-func (s *Server) retry(w http.ResponseWriter, r *http.Request) {
-	which, ok := selection(w, r)
-	if !ok {
-		return
-	}
-	tried, left, err := s.controller.Retry(r.Context(), which)
-	if err != nil {
-		s.failed(w, r, err)
-		return
-	}
-	answer(w, http.StatusOK, retryAnswer{Tried: tried, Left: left})
-}
-
-func (s *Server) drop(w http.ResponseWriter, r *http.Request) {
-	which, ok := selection(w, r)
-	if !ok {
-		return
-	}
-	n, err := s.controller.Drop(r.Context(), which)
-	if err != nil {
-		s.failed(w, r, err)
-		return
-	}
-	answer(w, http.StatusOK, dropAnswer{Dropped: n})
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {

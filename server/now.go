@@ -10,8 +10,11 @@ import (
 	"replicator"
 )
 
-// SourceStats is what a source tells of itself.
+// SourceStats is what a source tells of itself. Each pipeline reads by itself.
 type SourceStats struct {
+	Sink, Source  string   // whose pipeline reads it, and which shard it is
+	Position      string   // the lowest that a view of the pipeline has come to; FILE:POS
+	GTID          string   // the transactions before that
 	Events, Bytes int64    // read since the start
 	PositionAge   *float64 // seconds since the commit of what was read last; nil: not known
 	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: not known

@@ -2,10 +2,15 @@ package server
 
 import (
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,52 +20,263 @@ import (
 //go:embed page.html
 var pageText string
 
-// pageTemplate parses the page once, when it is first asked for.
+//go:embed page.js
+var pageScript string
+
+// pageTemplate parses the pages once, when one is first asked for.
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
-	return template.New("page").Funcs(template.FuncMap{
-		"lag":     shownLag,
-		"percent": func(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*ratio) },
-		"rate":    func(rate float64) string { return fmt.Sprintf("%.1f", rate) },
+	return template.New("").Funcs(template.FuncMap{
+		"duration": shownSeconds,
+		"percent":  func(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*ratio) },
+		"rate":     func(rate float64) string { return fmt.Sprintf("%.1f", rate) },
+		"bytes":    shownBytes,
+		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"clock":    shownClock,
+		"since":    func(t time.Time) string { return shownDuration(time.Since(t)) },
+		"between":  func(a, b time.Time) string { return shownDuration(b.Sub(a)) },
 	}).Parse(pageText)
 })
 
+// scriptHash is how a browser is told that the page's script, and no other, may run.
+var scriptHash = sync.OnceValue(func() string {
+	sum := sha256.Sum256([]byte(pageScript))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+})
+
+// pageData is what the page shows.
 type pageData struct {
-	Views    []replicator.ViewStatus
+	Title    string
+	Views    []pageView
+	Links    []pageView // those that are not ready, a few of them
+	Sources  []pageSource
 	Error    string
 	Troubled int
-	Up, Now  string
+	Lag      *float64 // the worst
+	Rate     float64
+	Letters  int
+	Now      string
+	Script   template.JS
 }
 
-func shownLag(lag *float64) string {
-	if lag == nil {
+type pageView struct {
+	replicator.ViewStatus
+	ID                  string
+	LagCurve, RateCurve curve
+	Filling             bool
+	Acts                bool // this process can do something with it
+}
+
+type pageSource struct {
+	SourceStatus
+	Soon bool // its place in the binlog may be lost within an hour
+}
+
+// lettersData is what the page of dead letters shows.
+type lettersData struct {
+	Title, View, Error string
+	Groups             []LetterGroup
+	Script             template.JS
+}
+
+func shownClock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+
+// shownSeconds shows a number of seconds that may not be known.
+func shownSeconds(seconds *float64) string {
+	if seconds == nil {
 		return "–"
 	}
-	if *lag < 10 {
-		return fmt.Sprintf("%.1f s", *lag)
+	if *seconds < 0.1 {
+		return fmt.Sprintf("%.0f ms", 1000**seconds)
 	}
-	return time.Duration(*lag * float64(time.Second)).Round(time.Second).String()
+	if *seconds < 10 {
+		return fmt.Sprintf("%.1f s", *seconds)
+	}
+	return shownDuration(time.Duration(min(*seconds, math.MaxInt64/1e9) * float64(time.Second)))
 }
 
-func (s *Server) page(w http.ResponseWriter, r *http.Request) {
-	d := pageData{Up: time.Since(s.started).Round(time.Second).String(), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST")}
-	var err error
-	if d.Views, err = s.controller.Status(r.Context()); err != nil {
-		d.Error = err.Error()
+// shownDuration shows a duration by its two largest units.
+func shownDuration(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 	}
-	for _, v := range d.Views {
-		if notReady(v) != "" {
-			d.Troubled++
+	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+func shownBytes(n int64) string {
+	size, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size < 1024 {
+			break
+		}
+		size, unit = size/1024, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", size, unit)
+}
+
+// curve is the last hour of a value as a path of SVG, 80 wide and 20 high; "" if nothing is known of it.
+type curve struct{ Path, Label string }
+
+func newCurve(what string, values []*float64, shown func(*float64) string) curve {
+	const width, height = 80, 20
+	var points [width]*float64 // the highest of those that fall together
+	var highest, latest *float64
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		if at := i * width / len(values); points[at] == nil || *v > *points[at] {
+			points[at] = v
+		}
+		highest, latest = worst(highest, v, 1), v
+	}
+	if latest == nil {
+		return curve{}
+	}
+	var b strings.Builder
+	for x, v := range points {
+		if v == nil {
+			continue
+		}
+		y := height - 1 - int(math.Round(*v/max(*highest, 1e-9)*(height-2)))
+		switch before := x > 0 && points[x-1] != nil; {
+		case before:
+			fmt.Fprintf(&b, "L%d %d", x, y)
+		default: // a value by itself is seen, too
+			fmt.Fprintf(&b, "M%d %dh1", x, y)
 		}
 	}
-	var b bytes.Buffer
-	page, err := pageTemplate()
-	if err == nil {
-		err = page.Execute(&b, d)
+	return curve{b.String(), fmt.Sprintf("%s over the last hour: now %s, highest %s", what, shown(latest), shown(highest))}
+}
+
+// overview is what the page shows now.
+func (s *Server) overview(r *http.Request) pageData {
+	now := time.Now()
+	d := pageData{Title: "replicator", Script: template.JS(pageScript),
+		Now: shownClock(now) + ", up " + shownDuration(now.Sub(s.started))}
+	views, err := s.views(r.Context())
+	if err != nil {
+		d.Error = err.Error()
 	}
+	rate := func(v *float64) string { return fmt.Sprintf("%.1f", *v) }
+	letters := map[string]int{} // each source's status has the view's
+	for i, v := range views {
+		past := s.watch.history.of(now, v.View, v.Source)
+		p := pageView{ViewStatus: v, ID: fmt.Sprintf("view-%d", i),
+			LagCurve: newCurve("lag", past.Lag, shownSeconds), RateCurve: newCurve("changes/s", past.Rate, rate),
+			Filling: v.State == replicator.StateFilling || v.State == replicator.StateRebuilding,
+			Acts:    v.State != replicator.StateStandby}
+		d.Views = append(d.Views, p)
+		if notReady(v) != "" {
+			d.Troubled++
+			if len(d.Links) < 5 {
+				d.Links = append(d.Links, p)
+			}
+		}
+		if v.LagSeconds != nil {
+			d.Lag = worst(d.Lag, v.LagSeconds, 1)
+		}
+		d.Rate += v.Rate
+		letters[v.View] = v.DeadLetters
+	}
+	for _, n := range letters {
+		d.Letters += n
+	}
+	for _, source := range s.watch.sources() {
+		d.Sources = append(d.Sources, pageSource{source, source.Retention != nil && *source.Retention < 3600})
+	}
+	if d.Troubled > 0 {
+		d.Title = fmt.Sprintf("replicator (%d not ready)", d.Troubled)
+	}
+	return d
+}
+
+// render writes what a template makes of data.
+func (s *Server) render(w http.ResponseWriter, r *http.Request, name string, data any) {
+	text, err := rendered(name, data)
 	if err != nil {
 		s.failed(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // an error here is the reader's, who is gone
+	_, _ = w.Write(text) // an error here is the reader's, who is gone
+}
+
+func rendered(name string, data any) ([]byte, error) {
+	pages, err := pageTemplate()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = pages.ExecuteTemplate(&b, name, data)
+	return b.Bytes(), err
+}
+
+func (s *Server) page(w http.ResponseWriter, r *http.Request) {
+	s.render(w, r, "page", s.overview(r))
+}
+
+func (s *Server) lettersPage(w http.ResponseWriter, r *http.Request) {
+	d := lettersData{Title: "replicator: dead letters", View: r.URL.Query().Get("view"), Script: template.JS(pageScript)}
+	c, ok := s.controller.(Letters)
+	if !ok {
+		unsupported(w)
+		return
+	}
+	var err error
+	if d.Groups, err = c.LetterGroups(r.Context(), d.View); err != nil {
+		d.Error = err.Error()
+	}
+	s.render(w, r, "deadletters", d)
+}
+
+// liveEvent is what the page is sent to show what changed.
+type liveEvent struct {
+	Title string `json:"title"`
+	Now   string `json:"now"`
+	HTML  string `json:"html"` // its main part
+}
+
+// liveEvery is how often a page is sent what changed. More views than this make it rarer: each costs a browser time.
+const (
+	liveEvery = 2 * time.Second
+	liveViews = 200
+)
+
+// live sends the page what it shows, again and again, until its reader is gone.
+func (s *Server) live(w http.ResponseWriter, r *http.Request) {
+	if !s.mayWait(w) {
+		return
+	}
+	defer func() { <-s.waiting }()
+	w.Header().Set("Content-Type", "text/event-stream")
+	control := http.NewResponseController(w)
+	for {
+		d := s.overview(r)
+		text, err := rendered("main", d)
+		if err == nil {
+			text, err = json.Marshal(liveEvent{Title: d.Title, Now: d.Now, HTML: string(text)})
+		}
+		if err == nil && r.Context().Err() == nil {
+			err = control.SetWriteDeadline(time.Now().Add(answerTime)) // a reader that does not read is gone
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(w, "event: main\ndata: %s\n\n", text)
+		}
+		if err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-time.After(liveEvery * time.Duration(1+len(d.Views)/liveViews)):
+		case <-r.Context().Done():
+			return
+		}
+	}
 }

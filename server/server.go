@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"replicator"
@@ -46,17 +47,24 @@ type Pauser interface {
 	Resume(ctx context.Context, view string) error
 }
 
+// Verifier is a Controller that can compare a view with its source. Verify returns once that is to be done; status
+// tells what was found.
+type Verifier interface {
+	Verify(ctx context.Context, view string) error
+}
+
 // Rebuild says how a view is rebuilt. The zero value: from offset zero, swapped in when it is done.
 type Rebuild struct {
 	From    string `json:"from,omitempty"`     // the offset to begin at
 	InPlace bool   `json:"in_place,omitempty"` // into the live view, without a shadow
 }
 
-// Selection names dead letters: some, those of a view, or all of them.
+// Selection names dead letters: some, a group, those of a view, or all of them.
 type Selection struct {
-	IDs  []string `json:"ids,omitempty"`
-	View string   `json:"view,omitempty"`
-	All  bool     `json:"all,omitempty"`
+	IDs   []string `json:"ids,omitempty"`
+	Group string   `json:"group,omitempty"` // a LetterGroup's
+	View  string   `json:"view,omitempty"`
+	All   bool     `json:"all,omitempty"`
 }
 
 // Errors that a Controller's errors wrap where they are the request's fault.
@@ -85,10 +93,12 @@ type Server struct {
 	hasToken   bool
 	loopback   bool
 	started    time.Time
+	watch      *watch
 
 	listener net.Listener
 	http     http.Server
 	stop     context.CancelCauseFunc // ends the requests that wait
+	watching sync.WaitGroup          // for the goroutine of watch
 	done     chan struct{}           // closed once served is set
 	served   error
 	waiting  chan struct{}
@@ -102,7 +112,7 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 		return nil, fmt.Errorf("server: %w; another replicator may be running: give each its own http.listen, or \"\" for none", err)
 	}
 	s := &Server{controller: c, metrics: m, token: sha256.Sum256([]byte(token)),
-		hasToken: token != "", started: time.Now(),
+		hasToken: token != "", started: time.Now(), watch: newWatch(c, m),
 		listener: listener, done: make(chan struct{}), waiting: make(chan struct{}, mostWaiting)}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
 		s.loopback = at.IP.IsLoopback()
@@ -117,6 +127,7 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 		MaxHeaderBytes:    mostHeader,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
+	s.watching.Go(func() { s.watch.run(ctx) })
 	go func() {
 		defer close(s.done)
 		s.served = s.http.Serve(listener)
@@ -137,25 +148,48 @@ func (s *Server) Close(ctx context.Context) error {
 		err = errors.Join(err, s.http.Close())
 	}
 	<-s.done
+	s.watching.Wait()
 	if !errors.Is(s.served, http.ErrServerClosed) {
 		err = errors.Join(err, s.served)
 	}
 	return err
 }
 
+// route is a way to ask the server something.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// routes are all of them; docs/openapi.json says what those of the API take and answer.
+func (s *Server) routes() []route {
+	return []route{
+		{"GET /{$}", s.limited(answerTime, s.page)},
+		{"GET /deadletters", s.limited(answerTime, s.lettersPage)},
+		{"GET /live", s.limited(mostWait+answerTime, s.live)},
+		{"GET /api/v1/status", s.limited(answerTime, s.status)},
+		{"GET /api/v1/sources", s.limited(answerTime, s.sources)},
+		{"GET /api/v1/history", s.limited(answerTime, s.pasts)},
+		{"GET /api/v1/wait", s.limited(mostWait+answerTime, s.wait)},
+		{"POST /api/v1/views/{view}/rebuild", s.trusted(answerTime, s.rebuild)},
+		{"POST /api/v1/views/{view}/verify", s.trusted(answerTime, s.verify)},
+		{"POST /api/v1/views/{view}/pause", s.trusted(answerTime, s.pause)},
+		{"POST /api/v1/views/{view}/resume", s.trusted(answerTime, s.resume)},
+		{"GET /api/v1/deadletters", s.limited(answerTime, s.letterGroups)},
+		{"GET /api/v1/deadletters/{id}", s.trusted(answerTime, s.letter)},
+		{"POST /api/v1/deadletters/retry", s.trusted(retryTime, s.retry)},
+		{"POST /api/v1/deadletters/drop", s.trusted(answerTime, s.drop)},
+		{"GET /metrics", s.limited(answerTime, s.metrics.handler().ServeHTTP)},
+		{"GET /healthz", s.limited(answerTime, s.health)},
+		{"GET /readyz", s.limited(answerTime, s.ready)},
+	}
+}
+
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", s.limited(answerTime, s.page))
-	mux.Handle("GET /api/v1/status", s.limited(answerTime, s.status))
-	mux.Handle("GET /api/v1/wait", s.limited(mostWait+answerTime, s.wait))
-	mux.Handle("POST /api/v1/views/{view}/rebuild", s.changing(answerTime, s.rebuild))
-	mux.Handle("POST /api/v1/views/{view}/pause", s.changing(answerTime, s.pause))
-	mux.Handle("POST /api/v1/views/{view}/resume", s.changing(answerTime, s.resume))
-	mux.Handle("POST /api/v1/deadletters/retry", s.changing(retryTime, s.retry))
-	mux.Handle("POST /api/v1/deadletters/drop", s.changing(answerTime, s.drop))
-	mux.Handle("GET /metrics", s.limited(answerTime, s.metrics.handler().ServeHTTP))
-	mux.Handle("GET /healthz", s.limited(answerTime, s.health))
-	mux.Handle("GET /readyz", s.limited(answerTime, s.ready))
+	for _, r := range s.routes() {
+		mux.Handle(r.pattern, r.handler)
+	}
 	return s.guarded(mux)
 }
 
@@ -168,8 +202,9 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy",
-			"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "+
+			"script-src '"+scriptHash()+"'; connect-src 'self'; "+
+			"frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		if s.loopback && !loopbackHost(r.Host) {
 			fail(w, http.StatusForbidden,
 				errors.New("this server answers to localhost and 127.0.0.1 only; set http.listen to serve other names"))
@@ -207,8 +242,8 @@ func (s *Server) limited(most time.Duration, next http.HandlerFunc) http.Handler
 	})
 }
 
-// changing lets through who may change something.
-func (s *Server) changing(most time.Duration, next http.HandlerFunc) http.Handler {
+// trusted lets through who may change something, or see values of rows.
+func (s *Server) trusted(most time.Duration, next http.HandlerFunc) http.Handler {
 	crossSite := http.NewCrossOriginProtection()
 	return s.limited(most, func(w http.ResponseWriter, r *http.Request) {
 		if err := crossSite.Check(r); err != nil {

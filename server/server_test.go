@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +42,23 @@ func (p *program) note(format string, args ...any) error {
 func (p *program) Status(context.Context) ([]replicator.ViewStatus, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.views, p.err
+	return slices.Clone(p.views), p.err
+}
+
+// show changes what the program says of its views.
+func (p *program) show(views ...replicator.ViewStatus) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.views = views
+}
+
+// did is what the program was asked to do since the last time.
+func (p *program) did() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := strings.Join(p.called, ", ")
+	p.called = nil
+	return all
 }
 
 func (p *program) Wait(ctx context.Context, fence Fence, views []string) error {
@@ -61,8 +78,33 @@ func (p *program) Drop(_ context.Context, which Selection) (int, error) {
 	return 2, p.note("drop %+v", which)
 }
 
-// full is a program that can rebuild and pause, too.
+// full is a program that can do all that a Controller may.
 type full struct{ *program }
+
+func (f full) Verify(_ context.Context, view string) error { return f.note("verify %s", view) }
+
+// LetterGroups gives one group for each view that has dead letters.
+func (f full) LetterGroups(ctx context.Context, view string) (groups []LetterGroup, err error) {
+	views, err := f.Status(ctx)
+	for _, v := range views {
+		if v.DeadLetters > 0 && (view == "" || view == v.View) {
+			at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			groups = append(groups, LetterGroup{Group: "group-" + v.View, View: v.View, Table: "cells",
+				Reason:  `field email: the text has 300 characters, "email" <VARCHAR(255)> holds 255`,
+				Letters: v.DeadLetters, First: at, Last: at.Add(time.Hour), Example: "letter-" + v.View})
+		}
+	}
+	return groups, err
+}
+
+// Letter gives one of 64 MiB.
+func (f full) Letter(_ context.Context, id string) (replicator.DeadLetter, error) {
+	if !strings.HasPrefix(id, "letter-") {
+		return replicator.DeadLetter{}, fmt.Errorf("dead letter %q: %w", id, ErrUnknown)
+	}
+	return replicator.DeadLetter{ID: id, View: id[7:], Cell: replicator.Cell{Table: "cells", Column: "BASE"},
+		Version: 7, Raw: []byte(`{"<b>email</b>":"` + strings.Repeat("ö", 32<<20) + `"}`)}, f.note("letter %s", id)
+}
 
 func (f full) Rebuild(_ context.Context, view string, how Rebuild) error {
 	return f.note("rebuild %s %+v", view, how)
@@ -243,7 +285,7 @@ func TestChangesReachTheProgram(t *testing.T) {
 	if err := errors.Join(c.Rebuild(t.Context(), "v", Rebuild{From: "7", InPlace: true}), c.Pause(t.Context(), "a/b c"), c.Resume(t.Context(), "v")); err != nil {
 		t.Error(err)
 	}
-	want := "retry {IDs:[] View:v All:false}, drop {IDs:[a b] View: All:false}, rebuild v {From:7 InPlace:true}, pause a/b c, resume v"
+	want := "retry {IDs:[] Group: View:v All:false}, drop {IDs:[a b] Group: View: All:false}, rebuild v {From:7 InPlace:true}, pause a/b c, resume v"
 	if got := strings.Join(p.called, ", "); got != want {
 		t.Errorf("called %s", got)
 	}
@@ -323,14 +365,34 @@ func TestWhoMayChangeSomething(t *testing.T) {
 }
 
 func TestReadingIsOpenButNotToForeignNames(t *testing.T) {
-	s, _ := serve(t, "127.0.0.1:0", "s3cret", &program{}, nil)
-	for _, path := range []string{"/", "/api/v1/status", "/metrics", "/healthz", "/readyz"} {
+	s, _ := serve(t, "127.0.0.1:0", "s3cret", full{&program{}}, nil)
+	for _, path := range []string{"/", "/deadletters", "/api/v1/status", "/api/v1/sources", "/api/v1/history",
+		"/api/v1/deadletters", "/metrics", "/healthz", "/readyz"} {
 		if code, _, _ := ask(t, s, "GET", path, "", nil); code != 200 {
 			t.Errorf("%s: %d", path, code)
 		}
 		if code, _, _ := ask(t, s, "GET", path, "", map[string]string{"Host": "evil.example:80"}); code != 403 {
 			t.Errorf("%s by a foreign name: %d", path, code)
 		}
+	}
+}
+
+func TestValuesOfRowsNeedTheToken(t *testing.T) {
+	s, c := serve(t, "127.0.0.1:0", "s3cret", full{&program{}}, nil)
+	if code, _, _ := ask(t, s, "GET", "/api/v1/deadletters/letter-v", "", nil); code != 401 {
+		t.Errorf("without the token: %d", code)
+	}
+	headers := map[string]string{"Authorization": "Bearer " + c.Token}
+	code, _, text := ask(t, s, "GET", "/api/v1/deadletters/letter-v", "", headers)
+	var a letterAnswer
+	if err := json.Unmarshal([]byte(text), &a); err != nil || code != 200 {
+		t.Fatalf("%d %v", code, err)
+	}
+	if a.Bytes != 64<<20+19 || len(a.Raw) > mostRaw || !strings.HasSuffix(a.Raw, "ö") {
+		t.Errorf("%d bytes, of which %d are shown", a.Bytes, len(a.Raw))
+	}
+	if code, _, _ = ask(t, s, "GET", "/api/v1/deadletters/other", "", headers); code != 404 {
+		t.Errorf("one that is not there: %d", code)
 	}
 }
 
@@ -358,7 +420,7 @@ func TestPageShowsEveryViewAndNoMarkupOfOthers(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if code != 200 || strings.Contains(text, "<script") || !strings.HasPrefix(headers.Get("Content-Security-Policy"), "default-src 'none'") {
+	if code != 200 || strings.Contains(text, "<script>alert") || !strings.HasPrefix(headers.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %v\n%s", code, headers, text)
 	}
 }

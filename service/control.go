@@ -11,6 +11,7 @@ import (
 	"replicator/canal"
 	"replicator/pipeline"
 	"replicator/server"
+	"replicator/verify"
 )
 
 // What the HTTP side asks of a running configuration.
@@ -18,6 +19,8 @@ var (
 	_ server.Controller = (*Service)(nil)
 	_ server.Rebuilder  = (*Service)(nil)
 	_ server.Pauser     = (*Service)(nil)
+	_ server.Verifier   = (*Service)(nil)
+	_ server.Letters    = (*Service)(nil)
 )
 
 // Status implements server.Controller.
@@ -32,6 +35,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 		if s.rounds != nil {
 			for i := range views {
 				views[i].Verified = s.rounds.Last(views[i].View, views[i].Source)
+				views[i].Verifying = s.rounds.Due(views[i].View, views[i].Source)
 			}
 		}
 		all = append(all, views...)
@@ -213,6 +217,23 @@ func (s *Service) Pause(ctx context.Context, view string) error {
 // Resume implements server.Pauser.
 func (s *Service) Resume(ctx context.Context, view string) error {
 	return s.each(view, func(e engine) error { return e.Resume(ctx, view) })
+}
+
+// Verify implements server.Verifier: the view has its turn before the others.
+func (s *Service) Verify(_ context.Context, view string) error {
+	if s.Config.View(view) == nil {
+		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
+	}
+	for _, l := range s.lines {
+		if err := (watch{Service: s, line: l, view: s.Config.View(view)}).mayGoOn(); err != nil {
+			return fmt.Errorf("%w: %w", server.ErrBusy, err)
+		}
+	}
+	err := s.rounds.Ask(view)
+	if errors.Is(err, verify.ErrUnderWay) {
+		err = fmt.Errorf("%w: %w", server.ErrBusy, err)
+	}
+	return err
 }
 
 // each does something with every pipeline that keeps a view.

@@ -22,6 +22,8 @@ type answerer interface {
 	server.Controller
 	server.Rebuilder
 	server.Pauser
+	server.Verifier
+	server.Letters
 	SourceStats(ctx context.Context) []server.SourceStats
 }
 
@@ -135,6 +137,29 @@ func (f *Front) Pause(ctx context.Context, view string) error {
 // Resume implements server.Pauser.
 func (f *Front) Resume(ctx context.Context, view string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Resume(ctx, view) })
+}
+
+// Verify implements server.Verifier.
+func (f *Front) Verify(ctx context.Context, view string) error {
+	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Verify(ctx, view) })
+}
+
+// LetterGroups implements server.Letters.
+func (f *Front) LetterGroups(ctx context.Context, view string) (groups []server.LetterGroup, err error) {
+	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
+		groups, err = s.LetterGroups(ctx, view)
+		return err
+	})
+	return groups, err
+}
+
+// Letter implements server.Letters.
+func (f *Front) Letter(ctx context.Context, id string) (letter replicator.DeadLetter, err error) {
+	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
+		letter, err = s.Letter(ctx, id)
+		return err
+	})
+	return letter, err
 }
 
 // SourceStats are those of the service that is there.

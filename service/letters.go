@@ -78,10 +78,13 @@ func selected(ctx context.Context, store replicator.DeadLetters, which server.Se
 		if err != nil {
 			return err
 		}
-		if len(named) == 0 || named[l.ID] {
-			found[l.ID] = len(named) > 0
-			do(l)
+		if len(named) > 0 && !named[l.ID] || which.Group != "" && which.Group != GroupLetter(l) {
+			continue
 		}
+		if len(named) > 0 {
+			found[l.ID] = true
+		}
+		do(l)
 	}
 	return Missing(which.IDs, found)
 }

@@ -26,7 +26,7 @@ type Service struct {
 	metrics *server.Metrics
 	sinks   []replicator.Sink
 	lines   []line
-	rounds  *verify.Rounds // nil: views are verified only when asked
+	rounds  *verify.Rounds // nil: of tests
 }
 
 // line is a pipeline with the source that it reads by itself.
@@ -228,7 +228,7 @@ func (s *Service) SourceStats(ctx context.Context) []server.SourceStats {
 
 func (l line) stats(ctx context.Context) server.SourceStats {
 	read := l.source.Stats()
-	stats := server.SourceStats{Events: read.Events, Bytes: read.Bytes}
+	stats := server.SourceStats{Sink: l.sink, Source: l.source.Name(), Events: read.Events, Bytes: read.Bytes}
 	var oldest replicator.Position
 	for _, v := range l.Status(nil) {
 		if !v.Applied.IsZero() && (oldest.IsZero() || v.Applied.Order < oldest.Order) {
@@ -241,6 +241,7 @@ func (l line) stats(ctx context.Context) server.SourceStats {
 	if oldest.IsZero() {
 		return stats
 	}
+	stats.Position, stats.GTID = Place(oldest)
 	left, err := l.source.Retention(ctx, oldest)
 	seconds := left.Seconds()
 	switch {

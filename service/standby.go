@@ -169,5 +169,18 @@ func (s *standby) Pause(context.Context, string) error { return s.refused() }
 // Resume implements server.Pauser.
 func (s *standby) Resume(context.Context, string) error { return s.refused() }
 
+// Verify implements server.Verifier.
+func (s *standby) Verify(context.Context, string) error { return s.refused() }
+
+// LetterGroups implements server.Letters.
+func (s *standby) LetterGroups(context.Context, string) ([]server.LetterGroup, error) {
+	return nil, s.refused()
+}
+
+// Letter implements server.Letters.
+func (s *standby) Letter(context.Context, string) (replicator.DeadLetter, error) {
+	return replicator.DeadLetter{}, s.refused()
+}
+
 // SourceStats are none: it reads no source.
 func (s *standby) SourceStats(context.Context) []server.SourceStats { return nil }

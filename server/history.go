@@ -1,0 +1,169 @@
+package server
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"replicator"
+)
+
+// History is kept of an hour, so that a person who comes late sees how it began.
+const (
+	historySpan   = time.Hour
+	historyStep   = 15 * time.Second
+	historyLength = int(historySpan / historyStep)
+	lookEvery     = 5 * time.Second // how often views are looked at while nobody asks
+)
+
+// history remembers how the views were: their lag and rate over the last hour, and their errors. It is bounded: what is
+// kept of a view has a fixed size, and views that are gone are forgotten. Guarded by its mutex.
+type history struct {
+	mu    sync.Mutex
+	views map[viewKey]*past
+}
+
+// viewKey is a view and the shard of the source.
+type viewKey struct{ view, source string }
+
+// past is what is remembered of a view.
+type past struct {
+	step      int64 // the one of the newest values
+	lag, rate [historyLength]float32
+
+	error     string
+	since     time.Time
+	lastError *replicator.PastError
+
+	filling     bool
+	fillBegan   time.Time // when the fill was first seen, or its progress last fell
+	fillAt      float64   // how far it was then
+	fillReached float64
+}
+
+func newHistory() *history { return &history{views: map[viewKey]*past{}} }
+
+// look remembers how views are, and adds to them what is known of how they were.
+func (h *history) look(now time.Time, views []replicator.ViewStatus) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	listed := map[viewKey]bool{}
+	for i := range views {
+		key := viewKey{views[i].View, views[i].Source}
+		p := h.views[key]
+		if p == nil {
+			p = newPast(now)
+			h.views[key] = p
+		}
+		listed[key] = true
+		p.look(now, &views[i])
+	}
+	for key := range h.views {
+		if !listed[key] {
+			delete(h.views, key)
+		}
+	}
+}
+
+func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
+
+func newPast(now time.Time) *past {
+	p := &past{step: stepOf(now)}
+	for i := range p.lag {
+		p.lag[i], p.rate[i] = unknown(), unknown()
+	}
+	return p
+}
+
+func unknown() float32 { return float32(math.NaN()) }
+
+// look adds how the view is. Of a step, the highest lag stays: a short one is what somebody looks for.
+func (p *past) look(now time.Time, v *replicator.ViewStatus) {
+	step := stepOf(now)
+	for ; p.step < step; p.step++ {
+		at := (p.step + 1) % int64(historyLength)
+		p.lag[at], p.rate[at] = unknown(), unknown()
+		if step-p.step > int64(historyLength) { // all of it is older
+			p.step = step - int64(historyLength)
+		}
+	}
+	at := p.step % int64(historyLength)
+	if v.LagSeconds != nil {
+		if lag := float32(*v.LagSeconds); !(lag < p.lag[at]) {
+			p.lag[at] = lag
+		}
+	}
+	p.rate[at] = float32(v.Rate)
+	p.lookError(now, v)
+	p.lookFill(now, v)
+}
+
+// lookError says since when the view has its error, and which one it had last.
+func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
+	switch {
+	case v.Error != "" && p.error == "":
+		p.since = now
+	case v.Error == "" && p.error != "":
+		p.lastError = &replicator.PastError{Error: p.error, Since: p.since.UTC(), Until: now.UTC()}
+	}
+	if p.error = v.Error; p.error != "" {
+		v.ErrorSince = p.since.UTC()
+	}
+	v.LastError = p.lastError
+}
+
+// lookFill estimates when a fill is done.
+func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
+	filling := v.State == replicator.StateFilling || v.State == replicator.StateRebuilding
+	if !filling {
+		p.filling = false
+		return
+	}
+	if !p.filling || v.Progress < p.fillReached { // it begins, or began anew
+		p.filling, p.fillBegan, p.fillAt = true, now, v.Progress
+	}
+	p.fillReached = v.Progress
+	took, done := now.Sub(p.fillBegan).Seconds(), v.Progress-p.fillAt
+	if took >= 1 && done > 0 && v.Progress < 1 {
+		left := took * (1 - v.Progress) / done
+		v.ETA = &left
+	}
+}
+
+// Past is how a view was over the last hour: a value for each step, oldest first; null where it is not known.
+type Past struct {
+	View   string     `json:"view"`
+	Source string     `json:"source,omitempty"`
+	Lag    []*float64 `json:"lag_seconds"` // the highest of each step
+	Rate   []*float64 `json:"rate"`
+}
+
+// of is what is remembered of a view, up to now.
+func (h *history) of(now time.Time, view, source string) Past {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := Past{View: view, Source: source,
+		Lag: make([]*float64, historyLength), Rate: make([]*float64, historyLength)}
+	p := h.views[viewKey{view, source}]
+	if p == nil {
+		return known
+	}
+	last := stepOf(now)
+	for i := range historyLength {
+		step := last - int64(historyLength-1-i)
+		if step > p.step || step <= p.step-int64(historyLength) {
+			continue
+		}
+		at := step % int64(historyLength)
+		known.Lag[i], known.Rate[i] = value(p.lag[at]), value(p.rate[at])
+	}
+	return known
+}
+
+func value(v float32) *float64 {
+	if math.IsNaN(float64(v)) {
+		return nil
+	}
+	rounded := math.Round(float64(v)*1000) / 1000
+	return &rounded
+}

@@ -1,0 +1,73 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"regexp"
+	"slices"
+
+	"replicator"
+	"replicator/server"
+)
+
+// mostGroups bounds how many groups of dead letters are told apart.
+const mostGroups = 1000
+
+// differing matches what differs between the reasons of dead letters of one kind: numbers, and what is quoted.
+var differing = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'|0x[0-9a-fA-F]+|[0-9]+`)
+
+// GroupLetter names the group of a dead letter: those of one view, source and table, with one kind of reason.
+func GroupLetter(l replicator.DeadLetter) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%q %q %q %q", l.View, l.Source, l.Cell.Table, differing.ReplaceAllString(l.Reason, "#"))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// GroupLetters sums up dead letters by what is wrong with them, the largest group first.
+func GroupLetters(letters iter.Seq2[replicator.DeadLetter, error]) ([]server.LetterGroup, error) {
+	at := map[string]*server.LetterGroup{}
+	for l, err := range letters {
+		if err != nil {
+			return nil, err
+		}
+		id, reason := GroupLetter(l), l.Reason
+		if at[id] == nil && len(at) >= mostGroups {
+			id, reason = "", "other reasons"
+		}
+		g := at[id]
+		if g == nil {
+			g = &server.LetterGroup{Group: id, View: l.View, Source: l.Source, Table: l.Cell.Table, Reason: reason,
+				First: l.Time.UTC(), Example: l.ID}
+			at[id] = g
+		}
+		g.Letters++
+		g.Last = l.Time.UTC()
+	}
+	groups := []server.LetterGroup{}
+	for _, g := range at {
+		groups = append(groups, *g)
+	}
+	slices.SortFunc(groups, func(a, b server.LetterGroup) int {
+		return cmp.Or(cmp.Compare(b.Letters, a.Letters), cmp.Compare(a.View, b.View), cmp.Compare(a.Group, b.Group))
+	})
+	return groups, nil
+}
+
+// LetterGroups implements server.Letters.
+func (s *Service) LetterGroups(ctx context.Context, view string) ([]server.LetterGroup, error) {
+	return GroupLetters(s.store.List(ctx, view))
+}
+
+// Letter implements server.Letters.
+func (s *Service) Letter(ctx context.Context, id string) (replicator.DeadLetter, error) {
+	for l, err := range s.store.List(ctx, "") {
+		if err != nil || l.ID == id {
+			return l, err
+		}
+	}
+	return replicator.DeadLetter{}, fmt.Errorf("dead letter %q: %w", id, server.ErrUnknown)
+}
