@@ -1,0 +1,28 @@
+// Command torture hurts the program in the ways that a production week would, on real servers, and compares every view
+// exactly at the end.
+//
+//	go run ./torture                     one run after another until one fails, or for -time, or -runs of them
+//	go run ./torture -seed 7 -runs 1     that run again
+//	go run ./torture -seed 7 -shrink     the same with fewer faults and rows, as long as it fails
+//	go run ./torture -planted            plants known bugs in copies of the program; each must be caught
+//
+// # A run
+//
+// A seed gives a plan (plan.go): tables of several shapes and keys, views of them in every sink, a configuration, and a
+// list of faults (faults.go). Writers change the tables at random while the faults are inflicted one after another, or
+// two at once. A reader (reader.go) polls entities that exist throughout: what it sees of them must not go back, and
+// must not vanish. In half of the runs the writers fall silent before the last fault: what is noticed only when
+// something more is written is not noticed then. In the end all is healed, and within Patience every view has to
+// equal what the model (model.go) makes of the rows that the source then holds.
+//
+// # What is compared
+//
+// The model knows nothing of the program: it reads the source's tables, takes the newest row of each cell, and says
+// what each view has to hold as text. What the sinks hold is read by plain queries. So the outcome of a transaction that
+// a killed server left open needs no thought: the source says what became of it.
+//
+// # Repeating a run
+//
+// The plan is a function of the seed, and is printed with a failure. Real servers and processes keep no exact time, so
+// a seed that failed once may need several tries; -shrink tries each smaller plan a few times.
+package main

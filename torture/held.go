@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/lab"
+)
+
+// held is what a view holds, read as anybody else would read it.
+func (w *world) held(ctx context.Context, v View) (lab.Held, error) {
+	t := w.plan.table(v.Table)
+	switch v.Sink {
+	case "main":
+		return w.heldMySQL(ctx, v, t)
+	case "cache":
+		return w.heldRedis(ctx, v)
+	default:
+		return w.heldElastic(ctx, v)
+	}
+}
+
+// heldMySQL reads a table.
+func (w *world) heldMySQL(ctx context.Context, v View, t Table) (lab.Held, error) {
+	key := t.Key.columns()
+	var query string
+	switch v.Kind {
+	case "row":
+		columns := "n, email, grp, amount"
+		if v.Merged {
+			columns += ", city"
+		}
+		query = fmt.Sprintf("SELECT %s, %s FROM %s", strings.Join(key, ", "), columns, v.Name)
+	case "index":
+		query = fmt.Sprintf("SELECT %s, email FROM %s", strings.Join(key, ", "), v.Name)
+	default:
+		query, key = fmt.Sprintf("SELECT grp, amount FROM %s", v.Name), nil
+	}
+	got, err := w.sinkDB.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer got.Close()
+	names, err := got.Columns()
+	if err != nil {
+		return nil, err
+	}
+	held := lab.Held{}
+	for got.Next() {
+		values := make([][]byte, len(names))
+		if err := got.Scan(pointers(values)...); err != nil {
+			return nil, err
+		}
+		switch v.Kind {
+		case "row":
+			row := fields{}
+			for i, name := range names[len(key):] {
+				if value := values[len(key)+i]; value != nil {
+					row[name] = string(value)
+				}
+			}
+			held[t.Key.show(values[:len(key)])] = row.text()
+		case "index":
+			held[string(values[len(key)])+" "+t.Key.show(values[:len(key)])] = ""
+		default:
+			held[string(values[0])] = string(values[1])
+		}
+	}
+	return held, got.Err()
+}
+
+// heldRedis reads keys.
+func (w *world) heldRedis(ctx context.Context, v View) (lab.Held, error) {
+	begins := w.at.prefix + v.Name
+	held := lab.Held{}
+	if v.Kind == "ranking" {
+		members, err := w.redis.ZRangeWithScores(ctx, begins, 0, -1).Result()
+		for _, m := range members {
+			held[fmt.Sprint(m.Member)] = strconv.FormatFloat(m.Score, 'f', -1, 64)
+		}
+		return held, err
+	}
+	begins += ":"
+	keys, err := w.redis.Keys(ctx, begins+"*").Result()
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		name := strings.TrimPrefix(key, begins)
+		if err := readKey(ctx, w.redis, v, key, name, held); err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return held, nil
+}
+
+// readKey reads one key. One that is gone meanwhile holds nothing.
+func readKey(ctx context.Context, r *goredis.Client, v View, key, name string, held lab.Held) error {
+	switch v.Kind {
+	case "hash":
+		values, err := r.HGetAll(ctx, key).Result()
+		if len(values) > 0 {
+			held[name] = fields(values).text()
+		}
+		return err
+	case "index":
+		members, err := r.SMembers(ctx, key).Result()
+		for _, m := range members {
+			held[name+" "+m] = ""
+		}
+		return err
+	}
+	text, err := r.Get(ctx, key).Result()
+	if err == goredis.Nil {
+		return nil
+	}
+	if v.Kind == "json" {
+		text = decoded([]byte(text)).text()
+	}
+	held[name] = text
+	return err
+}
+
+// heldElastic reads all documents.
+func (w *world) heldElastic(ctx context.Context, v View) (lab.Held, error) {
+	index := v.index(w.at.prefix)
+	if _, err := w.request(ctx, http.MethodPost, "/"+index+"/_refresh", ""); err != nil {
+		return nil, err
+	}
+	text, err := w.request(ctx, http.MethodPost, "/"+index+"/_search", `{"size": 10000}`)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Hits struct {
+			Hits []struct {
+				ID     string         `json:"_id"`
+				Source map[string]any `json:"_source"`
+			}
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&answer); err != nil {
+		return nil, err
+	}
+	held := lab.Held{}
+	for _, hit := range answer.Hits.Hits {
+		held[hit.ID] = shownFields(hit.Source).text()
+	}
+	return held, nil
+}
+
+func shownFields(source map[string]any) fields {
+	all := fields{}
+	for name, value := range source {
+		if value != nil {
+			all[name] = fmt.Sprint(value)
+		}
+	}
+	return all
+}
+
+// request asks Elasticsearch.
+func (w *world) request(ctx context.Context, method, path, body string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, w.servers.elastic+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s: %.300s", method, path, res.Status, text)
+	}
+	return text, err
+}
+
+// compare says how the views differ from what the source's rows make of them; nil if they don't.
+func (w *world) compare(ctx context.Context) ([]string, error) {
+	var differ []string
+	of := map[string][]entity{}
+	for _, v := range w.plan.Views {
+		t := w.plan.table(v.Table)
+		if of[t.Name] == nil {
+			var err error
+			if of[t.Name], err = t.read(ctx, w.sourceDB); err != nil {
+				return nil, err
+			}
+		}
+		held, err := w.held(ctx, v)
+		if err != nil {
+			return nil, fmt.Errorf("view %s: %w", v.Name, err)
+		}
+		differ = append(differ, lab.Differences(v.Name, v.expect(t, of[t.Name]), held)...)
+	}
+	return differ, nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// link forwards connections to a server, and can be hurt. Connections that were made while it is silent, and those that
+// were open then, pass nothing ever after, as where a firewall forgot them; new ones work once it is healed.
+type link struct {
+	listener net.Listener
+	to       string
+	wg       sync.WaitGroup
+
+	mu    sync.Mutex
+	how   string        // what it does to what passes: silent, slow, drip, refuse, or "" for nothing
+	dead  chan struct{} // closed when what is open falls silent
+	open  map[net.Conn]bool
+	ended bool
+}
+
+func newLink(to string) (*link, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	k := &link{listener: listener, to: to, dead: make(chan struct{}), open: map[net.Conn]bool{}}
+	k.wg.Go(k.accept)
+	return k, nil
+}
+
+func (k *link) address() string { return k.listener.Addr().String() }
+
+// hurt makes the link bad in a way; "" heals it. What fell silent stays so.
+func (k *link) hurt(how string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if how == "silent" {
+		close(k.dead)
+		k.dead = make(chan struct{})
+	}
+	k.how = how
+}
+
+// cut closes what is open.
+func (k *link) cut() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c := range k.open {
+		c.Close()
+	}
+}
+
+// close ends the link, and waits for what it started.
+func (k *link) close() {
+	k.listener.Close()
+	k.mu.Lock()
+	k.ended = true
+	k.mu.Unlock()
+	k.cut()
+	k.wg.Wait()
+}
+
+func (k *link) state() (how string, dead <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.how, k.dead
+}
+
+func (k *link) accept() {
+	for {
+		client, err := k.listener.Accept()
+		if err != nil {
+			return
+		}
+		if how, _ := k.state(); how == "refuse" {
+			client.Close()
+			continue
+		}
+		k.wg.Go(func() { k.serve(client) })
+	}
+}
+
+// serve forwards one connection both ways until one side ends.
+func (k *link) serve(client net.Conn) {
+	how, dead := k.state()
+	if how == "silent" { // born dead
+		born := make(chan struct{})
+		close(born)
+		dead = born
+	}
+	server, err := net.DialTimeout("tcp", k.to, 5*time.Second)
+	if err != nil {
+		client.Close()
+		return
+	}
+	k.mu.Lock()
+	if k.ended {
+		client.Close()
+		server.Close()
+	}
+	k.open[client], k.open[server] = true, true
+	k.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { k.forward(client, server, dead) })
+	both.Go(func() { k.forward(server, client, dead) })
+	both.Wait()
+	client.Close()
+	server.Close()
+	k.mu.Lock()
+	delete(k.open, client)
+	delete(k.open, server)
+	k.mu.Unlock()
+}
+
+// forward passes on what it reads. On a dead connection nothing passes, not even its end.
+func (k *link) forward(to, from net.Conn, dead <-chan struct{}) {
+	b := make([]byte, 32<<10)
+	for {
+		how, _ := k.state()
+		part := b
+		if how == "drip" {
+			part = b[:7]
+		}
+		n, err := from.Read(part)
+		select {
+		case <-dead:
+			if err != nil {
+				return
+			}
+			continue
+		default:
+		}
+		if how == "slow" {
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-dead:
+				continue
+			}
+		}
+		if n > 0 {
+			if _, werr := to.Write(b[:n]); werr != nil {
+				from.Close()
+				return
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				to.Close()
+			}
+			return
+		}
+	}
+}

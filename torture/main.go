@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"replicator/internal/launch"
+	"replicator/internal/servers"
+)
+
+func main() { os.Exit(execute(os.Args[1:])) }
+
+func execute(args []string) int {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	context.AfterFunc(ctx, cancel)
+	o, err := parse(args, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = torture(ctx, o, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		return 1
+	}
+	return 0
+}
+
+// options are the flags.
+type options struct {
+	Choices
+	seed   uint64
+	runs   int
+	time   time.Duration
+	race   bool
+	shrink bool
+	loud   bool
+}
+
+func parse(args []string, out io.Writer) (options, error) {
+	o := options{}
+	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
+	fs.SetOutput(out)
+	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "of the first run; the next ones follow it")
+	fs.IntVar(&o.runs, "runs", 0, "how many runs; 0: as many as there is time for")
+	fs.DurationVar(&o.time, "time", 0, "no run begins after this; 0: no bound")
+	fs.IntVar(&o.Writes, "writes", 0, "transactions of a run; 0: as its seed says")
+	fs.BoolVar(&o.race, "race", false, "build the program with the race detector")
+	fs.BoolVar(&o.shrink, "shrink", false, "look for a smaller plan that fails as well")
+	fs.BoolVar(&o.loud, "v", false, "tell what is done")
+	fs.BoolVar(&o.Elastic, "elastic", false, "with Elasticsearch")
+	sources := fs.String("sources", string(servers.MySQL)+","+string(servers.MariaDB1011)+","+string(servers.MariaDB118),
+		"kinds of source, with commas between")
+	only := fs.String("faults", "", "only these faults, with commas between")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if o.runs == 0 && o.time == 0 {
+		o.time = 5 * time.Minute
+	}
+	for name := range strings.SplitSeq(*sources, ",") {
+		kind, err := servers.ParseKind(name)
+		if err != nil {
+			return o, err
+		}
+		o.Sources = append(o.Sources, kind)
+	}
+	if *only != "" {
+		o.Faults = strings.Split(*only, ",")
+		for _, name := range o.Faults {
+			if _, ok := faults()[name]; !ok {
+				return o, fmt.Errorf("there is no fault %q", name)
+			}
+		}
+	}
+	return o, nil
+}
+
+// torture makes the runs.
+func torture(ctx context.Context, o options, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "replicator-torture-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "replicator")
+	var flags []string
+	if o.race {
+		flags = append(flags, "-race")
+	}
+	if err := launch.Build(ctx, binary, flags...); err != nil {
+		return err
+	}
+	f, err := startFarm(ctx, o.Sources, o.Elastic)
+	defer f.close()
+	if err != nil {
+		return err
+	}
+	return o.runAll(ctx, f, binary, out)
+}
+
+// runAll makes one run after another until one fails.
+func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writer) error {
+	began := time.Now()
+	passes := 0
+	for n := 0; ctx.Err() == nil && (o.runs == 0 || n < o.runs) && (o.time == 0 || time.Since(began) < o.time); n++ {
+		p := planOf(o.seed+uint64(n), o.Choices)
+		outcome, err := run(ctx, f, p, binary, o.say(out))
+		if err != nil {
+			return fmt.Errorf("seed %d: %w\n%s", p.Seed, err, outcome.Log)
+		}
+		passes += outcome.Passes
+		fmt.Fprintf(out, "seed %d: %s %s %v: %.1f s, settled after %.1f s\n", p.Seed, p.Source, p.Store, p.Faults,
+			outcome.Took.Seconds(), outcome.Settled.Seconds())
+		if len(outcome.Wrong) == 0 {
+			continue
+		}
+		report(out, p, outcome)
+		if o.shrink {
+			o.smaller(ctx, f, p, binary, out)
+		}
+		return fmt.Errorf("seed %d is wrong", p.Seed)
+	}
+	fmt.Fprintf(out, "all right in %s: the reader looked at every view %d times\n", time.Since(began).Round(time.Second), passes)
+	return ctx.Err()
+}
+
+func (o options) say(out io.Writer) func(string, ...any) {
+	return func(format string, args ...any) {
+		if o.loud {
+			fmt.Fprintf(out, time.Now().Format(time.TimeOnly+".000 ")+format+"\n", args...)
+		}
+	}
+}
+
+// report says all about a run that went wrong.
+func report(out io.Writer, p Plan, o Outcome) {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		text = []byte(err.Error())
+	}
+	fmt.Fprintf(out, "%s\nlog:\n%s\nwrong:\n%s\n", text, o.Log, strings.Join(o.Wrong, "\n"))
+}
+
+// tries is how often a smaller plan is run before it is taken for right.
+const tries = 3
+
+// smaller looks for a plan with fewer faults and fewer rows that fails as well.
+func (o options) smaller(ctx context.Context, f *farm, p Plan, binary string, out io.Writer) {
+	fails := func(p Plan) bool {
+		for range tries {
+			outcome, err := run(ctx, f, p, binary, o.say(out))
+			if err == nil && len(outcome.Wrong) > 0 {
+				fmt.Fprintf(out, "fails with %v, %d views, %d writes: %s\n", p.Faults, len(p.Views), p.Writes, outcome.Wrong[0])
+				return true
+			}
+		}
+		return false
+	}
+	for _, next := range shrunk(p) {
+		if ctx.Err() == nil && fails(next) {
+			o.smaller(ctx, f, next, binary, out)
+			return
+		}
+	}
+}
+
+// shrunk are the plans that lack one thing of p's.
+func shrunk(p Plan) []Plan {
+	var all []Plan
+	for i := range p.Faults {
+		if len(p.Faults) > 1 {
+			q := p
+			q.Faults = append(append([]Fault{}, p.Faults[:i]...), p.Faults[i+1:]...)
+			all = append(all, q)
+		}
+	}
+	for i := range p.Views {
+		if len(p.Views) > 1 {
+			q := p
+			q.Views = append(append([]View{}, p.Views[:i]...), p.Views[i+1:]...)
+			all = append(all, q)
+		}
+	}
+	if p.Writes > 40 {
+		q := p
+		q.Writes /= 2
+		all = append(all, q)
+	}
+	return all
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"replicator/internal/lab"
+)
+
+// entity is what the source holds of one key: the fields of its newest rows, by column. A column whose newest body
+// can't be decoded is there, and has no fields.
+type entity struct {
+	key     []string // the values, as the target shows them: bytes as hexadecimal digits
+	shown   string   // as a template shows it
+	columns map[string]fields
+}
+
+// fields are a body's or a row's, as text; one that is null is missing.
+type fields map[string]string
+
+// read reads what the source holds of a table.
+func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
+	if t.Shape == rows {
+		return t.readRows(ctx, db)
+	}
+	key := t.Key.columns()
+	column := "''"
+	if t.Shape == cells {
+		column = "col"
+	}
+	got, err := db.QueryContext(ctx, fmt.Sprintf("SELECT %s, body, %s FROM %s ORDER BY version",
+		strings.Join(key, ", "), column, t.Name))
+	if err != nil {
+		return nil, err
+	}
+	defer got.Close()
+	found := entities{t: t, at: map[string]int{}}
+	for got.Next() {
+		values := make([][]byte, len(key))
+		var body []byte
+		var col string
+		if err := got.Scan(append(pointers(values), &body, &col)...); err != nil {
+			return nil, err
+		}
+		found.of(values).columns[col] = decoded(body) // a later row is newer
+	}
+	return found.all, got.Err()
+}
+
+// readRows reads a table of plain rows.
+func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
+	key := t.Key.columns()
+	got, err := db.QueryContext(ctx, fmt.Sprintf("SELECT %s, n, email, grp, amount FROM %s", strings.Join(key, ", "), t.Name))
+	if err != nil {
+		return nil, err
+	}
+	defer got.Close()
+	found := entities{t: t, at: map[string]int{}}
+	for got.Next() {
+		values := make([][]byte, len(key))
+		var n, grp, amount string
+		var email sql.NullString
+		if err := got.Scan(append(pointers(values), &n, &email, &grp, &amount)...); err != nil {
+			return nil, err
+		}
+		row := fields{"n": n, "grp": grp, "amount": amount}
+		if email.Valid {
+			row["email"] = email.String
+		}
+		found.of(values).columns[""] = row
+	}
+	return found.all, got.Err()
+}
+
+// entities are those found so far.
+type entities struct {
+	t   Table
+	all []entity
+	at  map[string]int
+}
+
+// of is the entity of a key.
+func (e *entities) of(values [][]byte) entity {
+	shown := e.t.Key.show(values)
+	i, ok := e.at[shown]
+	if !ok {
+		i = len(e.all)
+		e.at[shown] = i
+		key := make([]string, len(values))
+		for j, v := range values {
+			key[j] = e.t.Key.show([][]byte{v})
+		}
+		e.all = append(e.all, entity{key: key, shown: shown, columns: map[string]fields{}})
+	}
+	return e.all[i]
+}
+
+func pointers(values [][]byte) []any {
+	all := make([]any, len(values))
+	for i := range values {
+		all[i] = &values[i]
+	}
+	return all
+}
+
+// decoded are the fields of a body; nil if it can't be decoded.
+func decoded(body []byte) fields {
+	if len(body) > 0 && body[0] != '{' {
+		r, err := zlib.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil
+		}
+		if body, err = io.ReadAll(r); err != nil {
+			return nil
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var values map[string]any
+	if d.Decode(&values) != nil {
+		return nil
+	}
+	all := fields{}
+	for name, v := range values {
+		if v != nil {
+			all[name] = fmt.Sprint(v)
+		}
+	}
+	return all
+}
+
+// expect is what a view has to hold.
+func (v View) expect(t Table, of []entity) lab.Held {
+	held := lab.Held{}
+	sums := map[string]int64{}
+	claims := map[string]bool{}
+	for _, e := range of {
+		main := ""
+		if t.Shape == cells {
+			main = "main"
+		}
+		own, ok := e.columns[main]
+		counts := ok && own != nil && (!v.Where || above(own["amount"], 50))
+		switch v.Kind {
+		case "row", "hash", "json", "document":
+			v.whole(held, e, own, counts)
+		case "index":
+			if email, has := own["email"]; counts && has {
+				held[email+" "+e.shown] = ""
+			}
+		case "counter", "ranking":
+			if grp, has := own["grp"]; counts && has {
+				amount, _ := strconv.ParseInt(own["amount"], 10, 64)
+				sums[grp] += amount
+				claims[grp] = true
+			}
+		}
+	}
+	for grp := range claims {
+		if v.Kind == "ranking" || sums[grp] != 0 {
+			held[grp] = strconv.FormatInt(sums[grp], 10)
+		}
+	}
+	return held
+}
+
+// whole adds an entity's row, hash, string or document.
+func (v View) whole(held lab.Held, e entity, own fields, counts bool) {
+	shown := fields{}
+	if counts {
+		for _, name := range []string{"n", "email", "grp", "amount"} {
+			if value, ok := own[name]; ok {
+				shown[name] = value
+			}
+		}
+	}
+	more, merged := e.columns["more"]
+	merged = merged && more != nil && v.Merged
+	if merged {
+		if city, ok := more["city"]; ok {
+			shown["city"] = city
+		}
+	}
+	if counts || merged {
+		held[e.shown] = shown.text()
+	}
+}
+
+// above tells whether a number is above a bound; a missing one is not.
+func above(text string, bound int64) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && n > bound
+}
+
+// text shows fields in the order of their names.
+func (f fields) text() string {
+	b := &strings.Builder{}
+	for _, name := range []string{"n", "email", "grp", "amount", "city"} {
+		if v, ok := f[name]; ok {
+			fmt.Fprintf(b, "%s=%s ", name, v)
+		}
+	}
+	return b.String()
+}

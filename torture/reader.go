@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"replicator/internal/pause"
+)
+
+// reader polls the entities that always exist in every view that shows them, and notes the steps back. n grows with each
+// write, so a lower one is an older state; an entity that was seen may never be missing.
+type reader struct {
+	w *world
+
+	mu     sync.Mutex
+	seen   map[string]string // the n seen last, by view and key
+	lost   int               // how often a sink lost data: what it then shows may be older, once
+	wrong  []string
+	passes int
+}
+
+// forgive is told that a sink lost data, or the source did: what was seen counts no longer.
+func (r *reader) forgive() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen, r.lost = map[string]string{}, r.lost+1
+}
+
+// run polls until ctx ends.
+func (r *reader) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, v := range r.w.plan.Views {
+			r.look(ctx, v)
+		}
+		r.mu.Lock()
+		r.passes++
+		r.mu.Unlock()
+		if pause.For(ctx, 5*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// look reads the entities in one view. A server that doesn't answer says nothing.
+func (r *reader) look(ctx context.Context, v View) {
+	if v.Where || v.Kind != "row" && v.Kind != "hash" && v.Kind != "document" {
+		return
+	}
+	r.mu.Lock()
+	lost := r.lost
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	t := r.w.plan.table(v.Table)
+	for n := range Kept {
+		shows, err := r.n(ctx, v, t, n)
+		if err != nil {
+			return
+		}
+		r.judge(v, n, shows, lost)
+	}
+}
+
+// judge compares what is shown with what was seen.
+func (r *reader) judge(v View, n int, shows string, lost int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if lost != r.lost { // it was read while something was lost
+		return
+	}
+	at := fmt.Sprint(v.Name, " ", n)
+	before := r.seen[at]
+	switch {
+	case before != "" && shows == "":
+		r.wrong = append(r.wrong, fmt.Sprintf("%s: entity %d, which showed n = %s, is missing at %s", v.Name, n, before,
+			time.Now().Format(time.TimeOnly+".000")))
+	case len(shows) == len(before) && shows < before: // all have as many digits
+		r.wrong = append(r.wrong, fmt.Sprintf("%s: entity %d went back from n = %s to %s at %s", v.Name, n, before, shows,
+			time.Now().Format(time.TimeOnly+".000")))
+	}
+	if shows != "" {
+		r.seen[at] = shows
+	}
+}
+
+// n is what a view shows of an entity; "" if it shows nothing.
+func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, error) {
+	key := t.Key.values(entity)
+	texts := make([][]byte, len(key))
+	for i, k := range key {
+		switch k := k.(type) {
+		case []byte:
+			texts[i] = k
+		default:
+			texts[i] = []byte(fmt.Sprint(k))
+		}
+	}
+	shown := t.Key.show(texts)
+	switch v.Sink {
+	case "cache":
+		values, err := r.w.redis.HGetAll(ctx, r.w.at.prefix+v.Name+":"+shown).Result()
+		return values["n"], err
+	case "main":
+		where := strings.Join(t.Key.columns(), " = ? AND ") + " = ?"
+		got, err := r.w.sinkDB.QueryContext(ctx, fmt.Sprintf("SELECT n FROM %s WHERE %s", v.Name, where), key...)
+		if err != nil {
+			return "", err
+		}
+		defer got.Close()
+		n := ""
+		for got.Next() {
+			if err := got.Scan(&n); err != nil {
+				return "", err
+			}
+		}
+		return n, got.Err()
+	default:
+		return r.w.documentN(ctx, v, shown)
+	}
+}
+
+// found is what the reader noted.
+func (r *reader) found() (wrong []string, passes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wrong, r.passes
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"replicator/internal/pause"
+)
+
+// Patience is how long after the last fault was healed every view has to be right.
+const Patience = 120 * time.Second
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Wrong   []string      // what is wrong; none if all is right
+	Took    time.Duration // in all
+	Settled time.Duration // from the last healing until all was right
+	Passes  int           // of the reader
+	Log     string        // the end of what the programs logged, where something is wrong
+}
+
+// run makes one run.
+func run(ctx context.Context, f *farm, p Plan, binary string, say func(string, ...any)) (o Outcome, err error) {
+	began := time.Now()
+	dir, err := os.MkdirTemp("", "replicator-torture-")
+	if err != nil {
+		return o, err
+	}
+	defer os.RemoveAll(dir)
+	w, err := newWorld(ctx, f, p, binary, dir, say)
+	defer w.close()
+	if err != nil {
+		return o, err
+	}
+	if err := w.load.prepare(ctx, rand.New(rand.NewPCG(p.Seed, 2))); err != nil {
+		return o, err
+	}
+	if err := w.start(ctx); err != nil {
+		return o, err
+	}
+	polling, endPolling := context.WithCancel(ctx)
+	defer endPolling()
+	var reading sync.WaitGroup
+	reading.Go(func() { w.reader.run(polling) })
+
+	err = w.hurt(ctx)
+	healed := time.Now()
+	if err == nil {
+		o.Wrong, err = w.settle(ctx)
+	}
+	o.Settled = time.Since(healed)
+	endPolling()
+	reading.Wait()
+	steps, passes := w.reader.found()
+	o.Wrong, o.Passes, o.Took = append(o.Wrong, steps...), passes, time.Since(began)
+	if len(o.Wrong) > 0 || err != nil {
+		o.Log = w.logged(150)
+	}
+	return o, err
+}
+
+// hurt lets writers write while the faults happen. Where the plan says so they fall silent before the last fault.
+func (w *world) hurt(ctx context.Context) error {
+	writing, stop := context.WithCancel(ctx)
+	defer stop()
+	var writers sync.WaitGroup
+	for i := range uint64(2) {
+		writers.Go(func() { w.load.run(writing, w.plan.Seed*2+i) })
+	}
+	defer writers.Wait()
+	defer stop()
+	last := func() {
+		if w.plan.Idle {
+			stop()
+			writers.Wait()
+		}
+	}
+	if err := w.inflict(ctx, w.plan.Writes/(len(w.plan.Faults)+1), last); err != nil {
+		return err
+	}
+	if !w.plan.Idle {
+		return w.wrote(ctx, w.load.wrote.Load()+20)
+	}
+	return nil
+}
+
+// wrote waits until so many transactions were written. Where the source is down that may take for ever: a fault that
+// stops it is healed by time.
+func (w *world) wrote(ctx context.Context, n int64) error {
+	for end := time.Now().Add(10 * time.Second); w.load.wrote.Load() < n && time.Now().Before(end); {
+		if err := pause.For(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until every view is right, and says what is not.
+func (w *world) settle(ctx context.Context) (wrong []string, err error) {
+	if w.running == nil {
+		return nil, errors.New("the program was not started again: the fault's healing is wrong")
+	}
+	w.command(ctx, append([]string{"resume"}, w.names()...)...)
+	for end := time.Now().Add(Patience); ; {
+		if w.running.Ended() {
+			return []string{fmt.Sprintf("the program ended by itself, with exit status %d", w.running.Code())}, nil
+		}
+		asked, cancel := context.WithTimeout(ctx, 20*time.Second)
+		wrong, err = w.compare(asked)
+		cancel()
+		if err != nil {
+			wrong = []string{err.Error()}
+		}
+		if len(wrong) == 0 {
+			if wrong = w.failing(ctx); len(wrong) == 0 {
+				return nil, nil
+			}
+		}
+		if time.Now().After(end) {
+			return append(wrong, w.failing(ctx)...), nil
+		}
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (w *world) names() []string {
+	var names []string
+	for _, v := range w.plan.Views {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// failing are the views that don't run.
+func (w *world) failing(ctx context.Context) []string {
+	out, code := w.command(ctx, "status", "--json")
+	if code != 0 {
+		return []string{"status: " + out}
+	}
+	var all []string
+	for line := range strings.Lines(out) {
+		var s struct{ View, State, Error string }
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			return []string{"status: " + err.Error()}
+		}
+		if s.State != "running" {
+			all = append(all, fmt.Sprintf("view %s is %s: %s", s.View, s.State, s.Error))
+		}
+	}
+	return all
+}

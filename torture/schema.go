@@ -1,0 +1,202 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// keyType is what the keys of a table are.
+type keyType string
+
+const (
+	intKey  keyType = "int"
+	uuidKey keyType = "uuid" // BINARY(16)
+	textKey keyType = "text"
+	pairKey keyType = "pair" // a number and a text
+)
+
+var keyTypes = []keyType{intKey, uuidKey, textKey, pairKey}
+
+// columns are a key's columns.
+func (k keyType) columns() []string {
+	if k == pairKey {
+		return []string{"a", "b"}
+	}
+	return []string{"k"}
+}
+
+// ddl are the columns' definitions.
+func (k keyType) ddl() string {
+	switch k {
+	case intKey:
+		return "k BIGINT NOT NULL"
+	case uuidKey:
+		return "k BINARY(16) NOT NULL"
+	case textKey:
+		return "k VARCHAR(40) COLLATE utf8mb4_bin NOT NULL"
+	default:
+		return "a INT NOT NULL, b VARCHAR(20) COLLATE utf8mb4_bin NOT NULL"
+	}
+}
+
+// values are the nth key as values for the driver.
+func (k keyType) values(n int) []any {
+	switch k {
+	case intKey:
+		return []any{int64(n)*7919 - 1000}
+	case uuidKey: // every third ends in zeros, which a row image leaves out
+		b := make([]byte, 16)
+		b[0], b[1] = byte(n), byte(n>>8)
+		if n%3 != 0 {
+			b[15] = byte(n)
+		}
+		return []any{b}
+	case textKey:
+		return []any{[]string{"Key ", "key ", "k%é", "学校"}[n%4] + fmt.Sprint(n/4, ".")}
+	default:
+		return []any{int64(n / 3), []string{"x", "Y", "z"}[n%3]}
+	}
+}
+
+// show is a key, as the model reads it from the source, in the form of a template: {k}, or {a}:{b}.
+func (k keyType) show(values [][]byte) string {
+	if k == uuidKey {
+		return hex.EncodeToString(values[0])
+	}
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = string(v)
+	}
+	return strings.Join(texts, ":")
+}
+
+func (k keyType) template() string { return "{" + strings.Join(k.columns(), "}:{") + "}" }
+
+// ddl creates the table.
+func (t Table) ddl() string {
+	key := strings.Join(t.Key.columns(), ", ")
+	switch t.Shape {
+	case rows:
+		return fmt.Sprintf(`CREATE TABLE %s (%s, n BIGINT NOT NULL, email VARCHAR(40) COLLATE utf8mb4_bin,
+			grp VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, amount INT NOT NULL, PRIMARY KEY (%s))`, t.Name, t.Key.ddl(), key)
+	case cells:
+		return fmt.Sprintf(`CREATE TABLE %s (id BIGINT AUTO_INCREMENT PRIMARY KEY, %s, col VARCHAR(20) NOT NULL,
+			version BIGINT NOT NULL, body LONGBLOB, UNIQUE KEY cell (%s, col, version))`, t.Name, t.Key.ddl(), key)
+	default:
+		return fmt.Sprintf(`CREATE TABLE %s (id BIGINT AUTO_INCREMENT PRIMARY KEY, %s, version BIGINT NOT NULL,
+			body LONGBLOB, UNIQUE KEY cell (%s, version))`, t.Name, t.Key.ddl(), key)
+	}
+}
+
+// toml is the table's section.
+func (t Table) toml() string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "[tables.%s]\nkey = [\"%s\"]\n", t.Name, strings.Join(t.Key.columns(), `", "`))
+	if t.Shape == rows {
+		return b.String()
+	}
+	fmt.Fprintf(b, "version = \"version\"\noffset = \"id\"\nbody = \"body\"\ncodec = %q\n", t.Codec)
+	if t.Shape == cells {
+		b.WriteString("column = \"col\"\n")
+	}
+	return b.String()
+}
+
+// toml is the view's section.
+func (v View) toml(t Table, prefix string) string {
+	b := &strings.Builder{}
+	from := fmt.Sprintf("%q", t.Name)
+	if t.Shape == cells {
+		from = fmt.Sprintf("%q", t.Name+".main")
+		if v.Merged {
+			from = fmt.Sprintf("[%q, %q]", t.Name+".main", t.Name+".more")
+		}
+	}
+	fmt.Fprintf(b, "[views.%s]\nfrom = %s\nsink = %q\nkind = %q\n", v.Name, from, v.Sink, v.Kind)
+	if v.Where {
+		b.WriteString("where = \"amount > 50\"\n")
+	}
+	switch v.Sink + " " + v.Kind {
+	case "main row":
+		fmt.Fprintf(b, "create = true\nkey = { %s }\nfields = %s\n", assign(t.Key.columns()), v.fields())
+		city := ""
+		if v.Merged {
+			city = ", city = 'VARCHAR(20)'"
+		}
+		fmt.Fprintf(b, "types = { n = 'BIGINT', email = 'VARCHAR(40)', grp = 'VARCHAR(20)', amount = 'INT'%s }\n", city)
+	case "main index":
+		b.WriteString("create = true\nfields = [\"email\"]\ntypes = { email = 'VARCHAR(40) COLLATE utf8mb4_bin NOT NULL' }\n")
+	case "main counter":
+		b.WriteString("create = true\ngroup = [\"grp\"]\nsum = \"amount\"\n" +
+			"types = { grp = 'VARCHAR(20) COLLATE utf8mb4_bin NOT NULL', amount = 'BIGINT NOT NULL' }\n")
+	case "cache hash", "cache json":
+		fmt.Fprintf(b, "key = \"%s%s:%s\"\nfields = %s\n", prefix, v.Name, t.Key.template(), v.fields())
+	case "cache index", "cache counter":
+		fmt.Fprintf(b, "key = \"%s%s:{%s}\"\n", prefix, v.Name, v.Field)
+		if v.Kind == "counter" {
+			b.WriteString("sum = \"amount\"\n")
+		}
+	case "cache ranking":
+		fmt.Fprintf(b, "key = \"%s%s\"\nmember = \"{grp}\"\nsum = \"amount\"\n", prefix, v.Name)
+	case "search document":
+		fmt.Fprintf(b, "index = \"%s\"\nfields = %s\n", v.index(prefix), v.fields())
+	}
+	return b.String()
+}
+
+// index is the name of a document view's index.
+func (v View) index(prefix string) string { return strings.TrimSuffix(prefix, ":") + "_" + v.Name }
+
+func (v View) fields() string {
+	if v.Merged {
+		return `["n", "email", "grp", "amount", "city"]`
+	}
+	return `["n", "email", "grp", "amount"]`
+}
+
+func assign(columns []string) string {
+	all := make([]string, len(columns))
+	for i, c := range columns {
+		all[i] = fmt.Sprintf("%s = \"$%s\"", c, c)
+	}
+	return strings.Join(all, ", ")
+}
+
+// toml is the whole configuration. Addresses are those of the links.
+func (p Plan) toml(a addresses, without string) string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "[source]\ndsn = %q\non_lost = \"rebuild\"\n\n", a.source)
+	if p.Store == "mysql" {
+		fmt.Fprintf(b, "[checkpoint]\nstore = \"mysql\"\ndsn = %q\ninterval = \"100ms\"\n\n", a.store)
+	} else {
+		b.WriteString("[checkpoint]\npath = \"state\"\ninterval = \"100ms\"\n\n")
+	}
+	fmt.Fprintf(b, "[http]\nlisten = %q\n\n[limits]\nmemory = %q\n\n", a.listen, p.Memory)
+	for _, t := range p.Tables {
+		b.WriteString(t.toml() + "\n")
+	}
+	for _, s := range p.sinks() {
+		switch s {
+		case "main":
+			fmt.Fprintf(b, "[sinks.main]\ntype = \"mysql\"\ndsn = %q\ntimeout = \"3s\"\n\n", a.main)
+		case "cache":
+			fmt.Fprintf(b, "[sinks.cache]\ntype = \"redis\"\nurl = %q\ntimeout = \"3s\"\n\n", a.cache)
+		case "search":
+			fmt.Fprintf(b, "[sinks.search]\ntype = \"elastic\"\naddresses = [%q]\ntimeout = \"3s\"\n\n", a.search)
+		}
+	}
+	for _, v := range p.Views {
+		if v.Name != without {
+			b.WriteString(v.toml(p.table(v.Table), a.prefix) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// addresses are where a run's servers are for the program.
+type addresses struct {
+	source, store, main, cache, search string
+	listen                             string
+	prefix                             string // of names in Redis and Elasticsearch
+}

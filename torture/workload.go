@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"replicator/internal/pause"
+)
+
+// workload changes the source's tables at random. What a killed server makes of a transaction is of no interest: the
+// source says what is there in the end.
+type workload struct {
+	db     *sql.DB
+	tables []Table
+	wrote  atomic.Int64 // transactions
+	n      atomic.Int64 // grows with every write: what the reader watches
+	hold   sync.RWMutex // held for reading by each transaction; a fault that needs the tables still takes it
+	pace   time.Duration
+}
+
+// firstN is above what a double holds exactly.
+const firstN = 1<<53 + 1
+
+// prepare fills the tables: the keys that always exist, and some others.
+func (w *workload) prepare(ctx context.Context, r *rand.Rand) error {
+	w.n.Store(firstN)
+	for _, t := range w.tables {
+		if _, err := w.db.ExecContext(ctx, t.ddl()); err != nil {
+			return err
+		}
+		for n := range Kept {
+			if err := w.put(ctx, w.db, t, r, n); err != nil {
+				return err
+			}
+		}
+	}
+	for range 30 {
+		if err := w.transaction(ctx, r, 3); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run writes until ctx ends. A source that is down is waited for.
+func (w *workload) run(ctx context.Context, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0x777269746572))
+	for ctx.Err() == nil {
+		size := 1 + r.IntN(4)
+		if r.IntN(60) == 0 {
+			size = 150
+		}
+		if w.transaction(ctx, r, size) == nil {
+			w.wrote.Add(1)
+		}
+		if pause.For(ctx, time.Duration(r.Int64N(int64(2*w.pace)))) != nil {
+			return
+		}
+	}
+}
+
+// huge is a transaction of many changes.
+func (w *workload) huge(ctx context.Context, r *rand.Rand) error { return w.transaction(ctx, r, 3000) }
+
+// transaction makes some changes; one in ten is rolled back.
+func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) error {
+	w.hold.RLock()
+	defer w.hold.RUnlock()
+	tx, err := w.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for range size {
+		if err := w.change(ctx, tx, pick(r, w.tables...), r); err != nil {
+			return err
+		}
+	}
+	if r.IntN(10) == 0 {
+		return tx.Rollback()
+	}
+	return tx.Commit()
+}
+
+// execer is a transaction or the database.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// change makes one change of one table.
+func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
+	n := r.IntN(t.Keys)
+	if r.IntN(4) == 0 { // hot ones
+		n = r.IntN(min(t.Keys, 8))
+	}
+	if n >= Kept && r.IntN(4) == 0 {
+		return w.remove(ctx, tx, t, r, n)
+	}
+	return w.put(ctx, tx, t, r, n)
+}
+
+// put writes a row: a new version, or the row in place. One of a key that always exists can be decoded.
+func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n int) error {
+	key := t.Key.values(n)
+	next := w.n.Add(1)
+	var email any
+	if r.IntN(5) > 0 {
+		email = fmt.Sprintf("%d@x.org", r.IntN(12))
+	}
+	grp, amount := fmt.Sprintf("g%d", r.IntN(4)), r.IntN(101)-5
+	marks := strings.Repeat("?, ", len(key))
+	if t.Shape == rows {
+		_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (%s, n, email, grp, amount) VALUES (%s?, ?, ?, ?)
+			ON DUPLICATE KEY UPDATE n = VALUES(n), email = VALUES(email), grp = VALUES(grp), amount = VALUES(amount)`,
+			t.Name, strings.Join(t.Key.columns(), ", "), marks), append(key, next, email, grp, amount)...)
+		return err
+	}
+	body := fmt.Sprintf(`{"n": %d, "grp": %q, "amount": %d`, next, grp, amount)
+	if email != nil {
+		body += fmt.Sprintf(`, "email": %q`, email)
+	}
+	body += "}"
+	column := "main"
+	switch {
+	case t.Shape == cells && n >= Kept && r.IntN(3) == 0:
+		column, body = "more", fmt.Sprintf(`{"city": "city %d"}`, r.IntN(5))
+	case n >= Kept && r.IntN(40) == 0:
+		body = `{"n": ` // a dead letter
+	}
+	version := next
+	if n >= Kept && r.IntN(6) == 0 {
+		version -= r.Int64N(200) // it comes late
+	}
+	columns, args := strings.Join(t.Key.columns(), ", "), key
+	if t.Shape == cells {
+		columns, args, marks = columns+", col", append(args, column), marks+"?, "
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT IGNORE INTO %s (%s, version, body) VALUES (%s?, ?)",
+		t.Name, columns, marks), append(args, version, t.encode(body))...)
+	return err
+}
+
+// encode makes a body of JSON.
+func (t Table) encode(body string) []byte {
+	if t.Codec == "json" {
+		return []byte(body)
+	}
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	_, _ = z.Write([]byte(body)) // to memory
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// remove deletes a row, the newest version, an old one, or all.
+func (w *workload) remove(ctx context.Context, tx execer, t Table, r *rand.Rand, n int) error {
+	where := make([]string, 0, 2)
+	for _, c := range t.Key.columns() {
+		where = append(where, c+" = ?")
+	}
+	order := ""
+	if t.Shape != rows {
+		order = pick(r, "", " ORDER BY version DESC LIMIT 1", " ORDER BY version LIMIT 1")
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM "+t.Name+" WHERE "+strings.Join(where, " AND ")+order, t.Key.values(n)...)
+	return err
+}
