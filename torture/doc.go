@@ -4,7 +4,7 @@
 //	go run ./torture                     one run after another until one fails, or for -time, or -runs of them
 //	go run ./torture -seed 7 -runs 1     that run again
 //	go run ./torture -seed 7 -shrink     the same with fewer faults and rows, as long as it fails
-//	go run ./torture -planted            plants known bugs in copies of the program; each must be caught
+//	go run ./torture -planted            plants known bugs in copies of the program; each must be caught (from the root)
 //
 // # A run
 //
@@ -12,7 +12,7 @@
 // list of faults (faults.go). Writers change the tables at random while the faults are inflicted one after another, or
 // two at once. A reader (reader.go) polls entities that exist throughout: what it sees of them must not go back, and
 // must not vanish. In half of the runs the writers fall silent before the last fault: what is noticed only when
-// something more is written is not noticed then. In the end all is healed, and within Patience every view has to
+// something more is written is not noticed then. In the end all is healed, and within -patience every view has to
 // equal what the model (model.go) makes of the rows that the source then holds.
 //
 // # What is compared

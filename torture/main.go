@@ -28,7 +28,9 @@ func execute(args []string) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if err == nil {
+	if err == nil && o.planted {
+		err = o.torturePlanted(ctx, ".", os.Stdout)
+	} else if err == nil {
 		err = torture(ctx, o, os.Stdout)
 	}
 	if err != nil {
@@ -46,7 +48,12 @@ type options struct {
 	time   time.Duration
 	race   bool
 	shrink bool
-	loud   bool
+
+	planted  bool
+	only     string // planted bugs whose name has this
+	patience time.Duration
+
+	loud bool
 }
 
 func parse(args []string, out io.Writer) (options, error) {
@@ -59,6 +66,9 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.IntVar(&o.Writes, "writes", 0, "transactions of a run; 0: as its seed says")
 	fs.BoolVar(&o.race, "race", false, "build the program with the race detector")
 	fs.BoolVar(&o.shrink, "shrink", false, "look for a smaller plan that fails as well")
+	fs.BoolVar(&o.planted, "planted", false, "plant known bugs, one after another, and run until each is caught")
+	fs.StringVar(&o.only, "only", "", "plant only the bugs whose name has this")
+	fs.DurationVar(&o.patience, "patience", 120*time.Second, "how long after the last fault all has to be right")
 	fs.BoolVar(&o.loud, "v", false, "tell what is done")
 	fs.BoolVar(&o.Elastic, "elastic", false, "with Elasticsearch")
 	sources := fs.String("sources", string(servers.MySQL)+","+string(servers.MariaDB1011)+","+string(servers.MariaDB118),
@@ -117,7 +127,7 @@ func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writ
 	passes := 0
 	for n := 0; ctx.Err() == nil && (o.runs == 0 || n < o.runs) && (o.time == 0 || time.Since(began) < o.time); n++ {
 		p := planOf(o.seed+uint64(n), o.Choices)
-		outcome, err := run(ctx, f, p, binary, o.say(out))
+		outcome, err := run(ctx, f, p, binary, o.patience, o.say(out))
 		if err != nil {
 			return fmt.Errorf("seed %d: %w\n%s", p.Seed, err, outcome.Log)
 		}
@@ -161,7 +171,7 @@ const tries = 3
 func (o options) smaller(ctx context.Context, f *farm, p Plan, binary string, out io.Writer) {
 	fails := func(p Plan) bool {
 		for range tries {
-			outcome, err := run(ctx, f, p, binary, o.say(out))
+			outcome, err := run(ctx, f, p, binary, o.patience, o.say(out))
 			if err == nil && len(outcome.Wrong) > 0 {
 				fmt.Fprintf(out, "fails with %v, %d views, %d writes: %s\n", p.Faults, len(p.Views), p.Writes, outcome.Wrong[0])
 				return true

@@ -14,9 +14,6 @@ import (
 	"replicator/internal/pause"
 )
 
-// Patience is how long after the last fault was healed every view has to be right.
-const Patience = 120 * time.Second
-
 // Outcome is how a run ended.
 type Outcome struct {
 	Wrong   []string      // what is wrong; none if all is right
@@ -26,8 +23,9 @@ type Outcome struct {
 	Log     string        // the end of what the programs logged, where something is wrong
 }
 
-// run makes one run.
-func run(ctx context.Context, f *farm, p Plan, binary string, say func(string, ...any)) (o Outcome, err error) {
+// run makes one run. Patience is how long after the last fault was healed every view has to be right.
+func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Duration,
+	say func(string, ...any)) (o Outcome, err error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp("", "replicator-torture-")
 	if err != nil {
@@ -53,7 +51,7 @@ func run(ctx context.Context, f *farm, p Plan, binary string, say func(string, .
 	err = w.hurt(ctx)
 	healed := time.Now()
 	if err == nil {
-		o.Wrong, err = w.settle(ctx)
+		o.Wrong, err = w.settle(ctx, patience)
 	}
 	o.Settled = time.Since(healed)
 	endPolling()
@@ -103,12 +101,12 @@ func (w *world) wrote(ctx context.Context, n int64) error {
 }
 
 // settle waits until every view is right, and says what is not.
-func (w *world) settle(ctx context.Context) (wrong []string, err error) {
+func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []string, err error) {
 	if w.running == nil {
 		return nil, errors.New("the program was not started again: the fault's healing is wrong")
 	}
 	w.command(ctx, append([]string{"resume"}, w.names()...)...)
-	for end := time.Now().Add(Patience); ; {
+	for end := time.Now().Add(patience); ; {
 		if w.running.Ended() {
 			return []string{fmt.Sprintf("the program ended by itself, with exit status %d", w.running.Code())}, nil
 		}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"replicator/internal/launch"
+)
+
+// planted is a known bug: what its file says, and what it says then. Runs with it must fail: else torture proves
+// nothing. The faults are those that such a bug needs to show, among others.
+type planted struct {
+	name, file, right, wrong string
+	faults                   []string // nil: all
+	elastic                  bool
+}
+
+func plants() []planted {
+	restarts := []string{"kill", "stop", "down", "main link cut", "cache link cut", "huge"}
+	return []planted{
+		{name: "no version check", file: "op.go", faults: append([]string{"rebuild all", "second", "reset"}, restarts...),
+			right: "if op.Order <= s.AsOf || op.Version < s.Version || (op.Version == s.Version && op.Order < s.Order) {",
+			wrong: "if op.Order <= s.AsOf {"},
+		{name: "as-of is not kept by a reset that yields", file: "op.go", faults: []string{"second", "reset", "old state"},
+			right: "return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false", wrong: "return s, false"},
+		{name: "a checkpoint before what it stands for is applied", file: "pipeline/lanes.go", faults: restarts,
+			right: "low = min(low, l.low(committed))", wrong: "_ = l"},
+		{name: "a session goes on from memory, whatever the mark says", file: "pipeline/beginning.go",
+			faults: []string{"main set back", "cache set back"},
+			right:  "at.Position = c.Position.Lower(m.Position)", wrong: "at.Position = c.Position"},
+		{name: "a mark that fell is not noticed", file: "sinks/judge/marks.go", faults: []string{"main set back", "cache set back", "flush"},
+			right: "if stood.Below(m.marks.last[view]) {", wrong: "if false {"},
+		{name: "no lock of the keys' partitions", file: "sinks/mysql/writer.go", faults: []string{"second"},
+			right: `l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE"`, wrong: `l FORCE INDEX (PRIMARY) ON l.id = p.id"`},
+		{name: "keys are not padded again", file: "canal/plan.go", right: "if len(raw) < c.Pad {", wrong: "if false {"},
+		{name: "Elasticsearch is written without if_seq_no", file: "sinks/elastic/bulk.go", faults: []string{"second"}, elastic: true,
+			right: "b = append(b, `,\"if_seq_no\":`...)\n\t\tb = strconv.AppendInt(b, d.seq, 10)\n\t\tb = append(b, `,\"if_primary_term\":`...)\n\t\tb = strconv.AppendInt(b, d.term, 10)\n",
+			wrong: "\n"},
+	}
+}
+
+// overlay is what makes `go build` take a planted file for the real one.
+func (p planted) overlay(root, dir string) (string, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, p.file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), p.right); n != 1 {
+		return "", fmt.Errorf("%s says %d times, not once: %s", p.file, n, p.right)
+	}
+	changed := filepath.Join(dir, filepath.Base(p.file))
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), p.right, p.wrong, 1)), 0o600); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, list, 0o600)
+}
+
+// torturePlanted plants one bug after another, and runs until each is caught.
+func (o options) torturePlanted(ctx context.Context, root string, out io.Writer) error {
+	f, err := startFarm(ctx, o.Sources, o.Elastic)
+	defer f.close()
+	if err != nil {
+		return err
+	}
+	missed := 0
+	for _, p := range plants() {
+		if p.elastic && !o.Elastic || o.only != "" && !strings.Contains(p.name, o.only) {
+			continue
+		}
+		caught, err := o.catch(ctx, f, p, root, out)
+		if err != nil {
+			return err
+		}
+		if !caught {
+			missed++
+		}
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d planted bugs were not caught", missed)
+	}
+	return nil
+}
+
+// catch runs a program with one planted bug until a run fails.
+func (o options) catch(ctx context.Context, f *farm, p planted, root string, out io.Writer) (bool, error) {
+	dir, err := os.MkdirTemp("", "replicator-planted-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := p.overlay(root, dir)
+	if err != nil {
+		return false, err
+	}
+	binary := filepath.Join(dir, "replicator")
+	if err := launch.Build(ctx, binary, "-overlay", overlay); err != nil {
+		return false, err
+	}
+	choices := o.Choices
+	choices.Faults = p.faults
+	began := time.Now()
+	for n := range o.plantedRuns() {
+		outcome, err := run(ctx, f, planOf(o.seed+uint64(n), choices), binary, o.patience, o.say(out))
+		if err != nil {
+			return false, err
+		}
+		if len(outcome.Wrong) > 0 {
+			fmt.Fprintf(out, "caught: %s: run %d, after %s: %s\n", p.name, n+1, time.Since(began).Round(time.Second), outcome.Wrong[0])
+			return true, nil
+		}
+	}
+	fmt.Fprintf(out, "NOT CAUGHT: %s: %d runs, %s\n", p.name, o.plantedRuns(), time.Since(began).Round(time.Second))
+	return false, nil
+}
+
+func (o options) plantedRuns() int {
+	if o.runs > 0 {
+		return o.runs
+	}
+	return 50
+}
