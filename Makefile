@@ -62,6 +62,10 @@ fmt: ## format the code
 soak: ## random histories for SOAK=2m on each kind of each sink, 100 verifies under load, a transaction of 1 GiB: hours
 	REPLICATOR_SOAK=$(SOAK) go test $(RACE) -count=1 -p 1 -timeout 0 -run '$(SOAKS)' -v $(ARGS) $(PACKAGES)
 
+.PHONY: torture
+torture: ## hurt the program on real servers for TIME=5m (or RUNS=n, SEED=n) and compare every view
+	go run ./torture $(if $(SEED),-seed $(SEED)) $(if $(RUNS),-runs $(RUNS)) $(if $(TIME),-time $(TIME)) $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## run every fuzz test for FUZZTIME=30s
 	@set -e; for package in $$(go list ./...); do \

@@ -18,8 +18,8 @@
 // # What is compared
 //
 // The model knows nothing of the program: it reads the source's tables, takes the newest row of each cell, and says
-// what each view has to hold as text. What the sinks hold is read by plain queries. So the outcome of a transaction that
-// a killed server left open needs no thought: the source says what became of it.
+// what each view has to hold as text. What the sinks hold is read by plain queries. So the outcome of a transaction
+// that a killed server left open needs no thought: the source says what became of it.
 //
 // # Repeating a run
 //

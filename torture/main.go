@@ -7,12 +7,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
+	goredis "github.com/redis/go-redis/v9"
 
 	"replicator/internal/launch"
 	"replicator/internal/servers"
@@ -24,8 +29,14 @@ func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel)
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // servers that are hurt make clients complain
+	goredis.SetLogger(quiet{})
 	o, err := parse(args, os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil && o.list {
+		listFaults(os.Stdout)
 		return 0
 	}
 	if err == nil && o.planted {
@@ -40,6 +51,11 @@ func execute(args []string) int {
 	return 0
 }
 
+// quiet is a logger that says nothing.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
 // options are the flags.
 type options struct {
 	Choices
@@ -49,6 +65,7 @@ type options struct {
 	race   bool
 	shrink bool
 
+	list     bool
 	planted  bool
 	only     string // planted bugs whose name has this
 	patience time.Duration
@@ -66,6 +83,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.IntVar(&o.Writes, "writes", 0, "transactions of a run; 0: as its seed says")
 	fs.BoolVar(&o.race, "race", false, "build the program with the race detector")
 	fs.BoolVar(&o.shrink, "shrink", false, "look for a smaller plan that fails as well")
+	fs.BoolVar(&o.list, "list", false, "list the faults")
 	fs.BoolVar(&o.planted, "planted", false, "plant known bugs, one after another, and run until each is caught")
 	fs.StringVar(&o.only, "only", "", "plant only the bugs whose name has this")
 	fs.DurationVar(&o.patience, "patience", 120*time.Second, "how long after the last fault all has to be right")
@@ -96,6 +114,14 @@ func parse(args []string, out io.Writer) (options, error) {
 		}
 	}
 	return o, nil
+}
+
+// listFaults says which faults there are.
+func listFaults(out io.Writer) {
+	known := faults()
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		fmt.Fprintf(out, "%-20s %s\n", name, known[name].about)
+	}
 }
 
 // torture makes the runs.
@@ -143,7 +169,8 @@ func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writ
 		}
 		return fmt.Errorf("seed %d is wrong", p.Seed)
 	}
-	fmt.Fprintf(out, "all right in %s: the reader looked at every view %d times\n", time.Since(began).Round(time.Second), passes)
+	fmt.Fprintf(out, "all right in %s: the reader looked at every view %d times\n",
+		time.Since(began).Round(time.Second), passes)
 	return ctx.Err()
 }
 

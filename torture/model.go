@@ -57,7 +57,8 @@ func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 // readRows reads a table of plain rows.
 func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	key := t.Key.columns()
-	got, err := db.QueryContext(ctx, fmt.Sprintf("SELECT %s, n, email, grp, amount FROM %s", strings.Join(key, ", "), t.Name))
+	got, err := db.QueryContext(ctx, fmt.Sprintf("SELECT %s, n, email, grp, amount FROM %s",
+		strings.Join(key, ", "), t.Name))
 	if err != nil {
 		return nil, err
 	}

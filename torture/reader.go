@@ -10,8 +10,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// reader polls the entities that always exist in every view that shows them, and notes the steps back. n grows with each
-// write, so a lower one is an older state; an entity that was seen may never be missing.
+// reader polls the entities that always exist in every view that shows them, and notes the steps back. n grows with
+// each write, so a lower one is an older state; an entity that was seen may never be missing.
 type reader struct {
 	w *world
 

@@ -119,7 +119,8 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	marks := strings.Repeat("?, ", len(key))
 	if t.Shape == rows {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (%s, n, email, grp, amount) VALUES (%s?, ?, ?, ?)
-			ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n)), email = VALUES(email), grp = VALUES(grp), amount = VALUES(amount)`,
+			ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n)), email = VALUES(email), grp = VALUES(grp),
+				amount = VALUES(amount)`,
 			t.Name, strings.Join(t.Key.columns(), ", "), marks), append(key, next, email, grp, amount)...)
 		return err
 	}

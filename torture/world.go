@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the driver
 	goredis "github.com/redis/go-redis/v9"
 
 	"replicator/internal/launch"
@@ -106,7 +105,8 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	if err := w.redis.FlushAll(ctx).Err(); err != nil {
 		return w, err
 	}
-	for link, to := range map[string]*servers.Server{"source": w.source, "main": f.main, "cache": f.cache, "search": f.search} {
+	all := map[string]*servers.Server{"source": w.source, "main": f.main, "cache": f.cache, "search": f.search}
+	for link, to := range all {
 		if to == nil {
 			continue
 		}

@@ -32,7 +32,7 @@ func unit(path string) (unit string, outside bool) {
 // isProgram tells whether a unit stands above the leaves and may import them all: service is the program, without its
 // command line; sinks, the list of the types of sink, is as high up.
 func isProgram(unit string) bool {
-	return slices.Contains([]string{"cmd", "service", "bench", "examples", "sinks"}, unit)
+	return slices.Contains([]string{"cmd", "service", "bench", "torture", "examples", "sinks"}, unit)
 }
 
 // violation says which rule an import by a package's own code (its tests are free) breaks; "" if none.

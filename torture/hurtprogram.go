@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"replicator/internal/pause"
+)
+
+// programFaults hurt the program itself, or ask it for something at a bad time.
+func programFaults() map[string]fault {
+	return map[string]fault{
+		"kill": {about: "kill -9, and started again",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				w.end(syscall.SIGKILL)
+				return healed(w.start(ctx))
+			}},
+		"down": {about: "kill -9, and started again later",
+			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
+				w.end(syscall.SIGKILL)
+				return w.start, nil
+			}},
+		"stop": {about: "SIGTERM, and started again",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				w.end(syscall.SIGTERM)
+				return healed(w.start(ctx))
+			}},
+		"freeze": {about: "SIGSTOP for a while",
+			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
+				if w.running == nil {
+					return nil, nil
+				}
+				frozen := w.running
+				return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
+			}},
+		"reload": {about: "SIGHUP without a view, and with it again",
+			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
+				if len(w.plan.views(w.any(f).Sink)) < 2 { // a sink without views is another matter
+					return nil, w.reload("")
+				}
+				return func(context.Context) error { return w.reload("") }, w.reload(w.any(f).Name)
+			}},
+		"second": {about: "a second program with a state of its own", fits: withFile, begin: second},
+		"late second": {about: "a second program that stands still in the middle of something, and goes on later",
+			fits: withFile, begin: lateSecond},
+		"lose state": {about: "the state directory is gone after a crash", fits: withFile,
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				w.end(syscall.SIGKILL)
+				if err := os.RemoveAll(w.stateDir()); err != nil {
+					return nil, err
+				}
+				return healed(w.start(ctx))
+			}},
+		"old state": {about: "an older copy of the state directory comes back", fits: withFile, begin: oldState},
+		"reset": {about: "checkpoint reset",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				w.end(syscall.SIGTERM)
+				if out, code := w.command(ctx, "checkpoint", "reset", "--yes"); code != 0 {
+					w.say("checkpoint reset: %s", out)
+				}
+				return healed(w.start(ctx))
+			}},
+		"pause": {about: "a view is paused for a while",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				w.command(ctx, "pause", w.any(f).Name)
+				return func(ctx context.Context) error { w.command(ctx, "resume", w.any(f).Name); return nil }, nil
+			}},
+		"rebuild": {about: "a view is rebuilt",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				return healed(w.beside(ctx, "rebuild", w.any(f).Name))
+			}},
+		"rebuild all": {about: "all views are rebuilt in place",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				args := []string{"rebuild", "--in-place"}
+				for _, v := range w.plan.Views {
+					args = append(args, v.Name)
+				}
+				return healed(w.beside(ctx, args...))
+			}},
+		"verify": {about: "all views are verified and repaired",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				return healed(w.beside(ctx, "verify", "--repair"))
+			}},
+	}
+}
+
+// beside starts a command beside the program, and does not wait for it.
+func (w *world) beside(ctx context.Context, args ...string) error {
+	p, err := w.program.Start(context.WithoutCancel(ctx), append(args, "-c", w.program.File())...)
+	if err == nil {
+		w.others = append(w.others, p)
+	}
+	return err
+}
+
+// reload has the program read its file again.
+func (w *world) reload(without string) error {
+	if err := w.configure(without); err != nil || w.running == nil {
+		return err
+	}
+	return w.running.Signal(syscall.SIGHUP)
+}
+
+// lateSecond lets what another program had in hand come late.
+func lateSecond(ctx context.Context, w *world, f Fault) (heal, error) {
+	end, err := second(ctx, w, f)
+	if err != nil {
+		return nil, err
+	}
+	other := w.others[len(w.others)-1]
+	if err := pause.For(ctx, 500*time.Millisecond); err != nil {
+		return end, err
+	}
+	return func(ctx context.Context) error {
+		if err := other.Signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		if err := pause.For(ctx, 300*time.Millisecond); err != nil {
+			return err
+		}
+		return end(ctx)
+	}, other.Signal(syscall.SIGSTOP)
+}
+
+// second runs another program on the same views, which knows nothing of the first one's state.
+func second(ctx context.Context, w *world, f Fault) (heal, error) {
+	other := w.program
+	other.Dir = filepath.Join(w.program.Dir, fmt.Sprintf("second%d-%d", len(w.others), f.Arg))
+	if err := os.Mkdir(other.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	at := w.at
+	at.listen = ""
+	if err := other.Configure(w.plan.toml(at, "")); err != nil {
+		return nil, err
+	}
+	p, err := other.Start(context.WithoutCancel(ctx), "run", "-c", other.File())
+	if err != nil {
+		return nil, err
+	}
+	w.others = append(w.others, p)
+	return func(context.Context) error { p.Kill(); return nil }, nil
+}
+
+// oldState puts back, later, the state directory as it is now.
+func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
+	w.end(syscall.SIGKILL)
+	kept := filepath.Join(w.program.Dir, fmt.Sprintf("kept%d", f.Arg))
+	if err := os.RemoveAll(kept); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(w.stateDir()); err != nil { // nothing was saved yet
+		return healed(w.start(ctx))
+	}
+	if err := copyDir(kept, w.stateDir()); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		w.end(syscall.SIGKILL)
+		if err := os.RemoveAll(w.stateDir()); err != nil {
+			return err
+		}
+		if err := copyDir(w.stateDir(), kept); err != nil {
+			return err
+		}
+		return w.start(ctx)
+	}, w.start(ctx)
+}

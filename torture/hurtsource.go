@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// sourceFaults change the source in ways of its own.
+func sourceFaults() map[string]fault {
+	statement := func(about, text string) fault {
+		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+			t := w.plan.Tables[int(f.Arg)%len(w.plan.Tables)]
+			for s := range strings.SplitSeq(strings.NewReplacer("TABLE_", t.Name, "N_", fmt.Sprint(f.Arg)).Replace(text), ";") {
+				if _, err := w.sourceDB.ExecContext(ctx, s); err != nil {
+					w.say("%s: %v", s, err) // the server may be down
+				}
+			}
+			return nil, nil
+		}}
+	}
+	return map[string]fault{
+		"rotate": statement("the binlog goes on in another file", "FLUSH BINARY LOGS"),
+		"column": statement("the watched table gets a column, and loses it",
+			"ALTER TABLE TABLE_ ADD COLUMN extra_N_ INT;ALTER TABLE TABLE_ DROP COLUMN extra_N_"),
+		"other table": statement("DDL on tables that nobody watches",
+			"CREATE TABLE other_N_ (a INT, b GEOMETRY);ALTER TABLE other_N_ ADD COLUMN c JSON;DROP TABLE other_N_"),
+		"cut-over": {about: "another table takes the place of the watched one, as gh-ost does it", begin: cutOver},
+		"huge": {about: "a transaction of thousands of rows",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				if err := w.load.huge(ctx, rand.New(rand.NewPCG(f.Arg, 1))); err != nil {
+					w.say("huge: %v", err)
+				}
+				return nil, nil
+			}},
+	}
+}
+
+// cutOver renames a copy of a table into its place. The writers wait.
+func cutOver(ctx context.Context, w *world, f Fault) (heal, error) {
+	t := w.plan.Tables[int(f.Arg)%len(w.plan.Tables)].Name
+	w.load.hold.Lock()
+	defer w.load.hold.Unlock()
+	for _, s := range []string{"DROP TABLE IF EXISTS _new, _old", "CREATE TABLE _new LIKE " + t,
+		"INSERT INTO _new SELECT * FROM " + t, "RENAME TABLE " + t + " TO _old, _new TO " + t, "DROP TABLE _old"} {
+		if _, err := w.sourceDB.ExecContext(ctx, s); err != nil {
+			w.say("cut-over: %s: %v", s, err) // the server may be down
+			return nil, nil
+		}
+	}
+	return nil, nil
+}

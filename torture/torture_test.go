@@ -1,0 +1,164 @@
+package main
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator/internal/lab"
+	"replicator/internal/launch"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestMain(m *testing.M) { servertest.Main(m) }
+
+// A few runs, each with faults of its own, so that what this command finds is found by whoever runs the tests.
+func TestRunsThatAreHurtEndRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and hurts it")
+	}
+	f := &farm{
+		source: map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011)},
+		main:   servertest.Own(t, servers.MariaDB1011), cache: servertest.Own(t, servers.Redis7),
+	}
+	binary := filepath.Join(t.TempDir(), "replicator")
+	if err := launch.Build(t.Context(), binary); err != nil {
+		t.Fatal(err)
+	}
+	choices := Choices{Sources: []servers.Kind{servers.MariaDB1011}, Writes: 120}
+	for seed := range uint64(8) {
+		p := planOf(seed, choices)
+		outcome, err := run(t.Context(), f, p, binary, 2*time.Minute, t.Logf)
+		if err != nil {
+			t.Fatalf("seed %d, %v: %v", seed, p.Faults, err)
+		}
+		if len(outcome.Wrong) > 0 {
+			t.Fatalf("seed %d, %v:\n%s\n%s", seed, p.Faults, strings.Join(outcome.Wrong, "\n"), outcome.Log)
+		}
+	}
+}
+
+func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
+	choices := Choices{Sources: servers.SourceKinds(), Elastic: true}
+	for seed := range uint64(200) {
+		p := planOf(seed, choices)
+		if !reflect.DeepEqual(p, planOf(seed, choices)) {
+			t.Fatalf("seed %d gives two plans", seed)
+		}
+		if len(p.Faults) == 0 || len(p.Views) == 0 {
+			t.Fatalf("seed %d: %d faults, %d views", seed, len(p.Faults), len(p.Views))
+		}
+	}
+}
+
+// What is planted must be in the files that it is said to be in, or nothing would be planted.
+func TestPlantedBugsFitTheirFiles(t *testing.T) {
+	known := faults()
+	for _, p := range plants() {
+		if _, err := p.overlay("..", t.TempDir()); err != nil {
+			t.Errorf("%s: %v", p.name, err)
+		}
+		for _, name := range p.faults {
+			if _, ok := known[name]; !ok {
+				t.Errorf("%s: there is no fault %q", p.name, name)
+			}
+		}
+	}
+}
+
+func TestTheModelKnowsWhatViewsHold(t *testing.T) {
+	cell := Table{Name: "t", Shape: cells, Key: intKey}
+	of := []entity{
+		{shown: "1", columns: map[string]fields{"main": {"n": "9", "grp": "a", "amount": "60"}, "more": {"city": "x"}}},
+		{shown: "2", columns: map[string]fields{"main": nil, "more": {"city": "y"}}},
+		{shown: "3", columns: map[string]fields{"main": {"n": "8", "email": "e", "grp": "a", "amount": "-60"}}},
+	}
+	for _, c := range []struct {
+		view View
+		want lab.Held
+	}{
+		{View{Kind: "row"}, lab.Held{"1": "n=9 grp=a amount=60 ", "3": "n=8 email=e grp=a amount=-60 "}},
+		{View{Kind: "row", Merged: true}, lab.Held{"1": "n=9 grp=a amount=60 city=x ", "2": "city=y ",
+			"3": "n=8 email=e grp=a amount=-60 "}},
+		{View{Kind: "hash", Where: true}, lab.Held{"1": "n=9 grp=a amount=60 "}},
+		{View{Kind: "index"}, lab.Held{"e 3": ""}},
+		{View{Kind: "counter"}, lab.Held{}},
+		{View{Kind: "ranking"}, lab.Held{"a": "0"}},
+		{View{Kind: "counter", Where: true}, lab.Held{"a": "60"}},
+	} {
+		if got := c.view.expect(cell, of); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v: %v, not %v", c.view, got, c.want)
+		}
+	}
+}
+
+// What fell silent stays so; what is made after is fine.
+func TestALinkThatFellSilentPassesNothing(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	go func() {
+		for {
+			c, err := server.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); c.Close() }()
+		}
+	}()
+	k, err := newLink(server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.close()
+	echoes := func(c net.Conn) bool {
+		_, _ = c.Write([]byte("x"))
+		_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		_, err := c.Read(make([]byte, 1))
+		return err == nil
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", k.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	before := dial()
+	if !echoes(before) {
+		t.Fatal("a link that nobody hurt passes nothing")
+	}
+	k.hurt("silent")
+	during := dial()
+	if echoes(before) || echoes(during) {
+		t.Error("a silent link passes something")
+	}
+	k.hurt("")
+	if echoes(before) || echoes(during) {
+		t.Error("what fell silent speaks again")
+	}
+	if !echoes(dial()) {
+		t.Error("a link that was healed passes nothing")
+	}
+	k.hurt("refuse")
+	if echoes(dial()) {
+		t.Error("a link that refuses passes something")
+	}
+}
+
+func TestSmallerPlansLackOneThing(t *testing.T) {
+	p := Plan{Writes: 100, Faults: []Fault{{Name: "a"}, {Name: "b"}}, Views: []View{{Name: "v"}}}
+	got := shrunk(p)
+	if len(got) != 3 || len(got[0].Faults) != 1 || got[0].Faults[0].Name != "b" || got[2].Writes != 50 ||
+		len(p.Faults) != 2 {
+		t.Errorf("%+v", got)
+	}
+}
