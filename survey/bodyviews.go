@@ -61,7 +61,6 @@ type candidate struct {
 }
 
 const (
-	mostLive    = 10 // views that are no comments: each takes a fill
 	mostIndexes = 8  // suggested for one sort of cell
 	mostFields  = 30 // of a row or document
 )
@@ -97,17 +96,22 @@ func (p *plan) suggest(s *sortOfCell) {
 	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.Booleans+c.Decimals == 0 && 4*c.present >= s.docs })
 	for i, c := range indexes {
 		v := p.index(s, c)
-		if v.live = i == live && p.live < mostLive; v.live {
-			p.live++
+		if i == live {
+			p.keep(&v, "main")
 		}
 		s.views = append(s.views, v)
 	}
 	if row, ok := p.row(s); ok {
 		s.views = append(s.views, row)
 	}
+	if of := s.table.entity(); s.table.version == "" && of != nil && !has(s.table.key, of[len(of)-1]) {
+		s.views = append(s.views, p.ofEntity(s, s.table.col(of[len(of)-1]))...)
+	}
 	fields := s.fields(func(p *property) bool { return p.Lists+p.Objects == 0 })
 	if template := s.table.template(); template != "" && len(fields) > 0 {
-		s.views = append(s.views, p.hash(s.from, s.base, template, fields))
+		v := p.hash(s.from, s.base, template, fields)
+		p.keep(&v, "cache")
+		s.views = append(s.views, v)
 	}
 	if len(indexes) > 0 && !strings.ContainsAny(indexes[0].path, "{}:") {
 		c := indexes[0]
@@ -120,7 +124,9 @@ func (p *plan) suggest(s *sortOfCell) {
 		})
 	}
 	if fields := s.fields(s.searchable); len(fields) > 0 {
-		s.views = append(s.views, p.document(s.from, s.base, fields))
+		v := p.document(s.from, s.base, fields)
+		p.keep(&v, "search")
+		s.views = append(s.views, v)
 	}
 }
 
@@ -197,7 +203,7 @@ func (p *plan) index(s *sortOfCell, c candidate) stanza {
 
 // why says why a view may be kept in a table that is there.
 func (p *plan) why(t *Table) string {
-	if p.db.Kept[t.Name] != "" {
+	if p.keeper().Kept[t.Name] != "" {
 		return fmt.Sprintf("The table %s is there, and the program keeps this view in it already.", shown(t.Name))
 	}
 	return fmt.Sprintf("The table %s is there, and empty.", shown(t.Name))
@@ -253,6 +259,20 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	v.settings = append(v.settings, pair{"fields", list(names)})
 	v.create(types...)
 	return v, len(names) > 0
+}
+
+// ofEntity are the rows of each entity, where rows are events that stand for themselves.
+func (p *plan) ofEntity(s *sortOfCell, entity *Column) (views []stanza) {
+	if badName(entity.Name) || !entity.indexable(seen.MostIndexed-s.table.keyBytes()) {
+		return nil
+	}
+	name, _ := p.free("index_"+s.base+"_"+word(entity.Name), func(*Table) bool { return false })
+	views = append(views, stanza{note: fmt.Sprintf("The rows of each %s.", entity.Name), header: "views." + name, settings: []pair{
+		{"from", quoted(s.from)}, {"sink", `"main"`}, {"kind", `"index"`}, {"fields", inline([]pair{{entity.Name, "$" + entity.Name}})},
+		{"create", "true"}}})
+	name = p.unique("views", s.base+"_by_"+word(entity.Name))
+	return append(views, stanza{note: fmt.Sprintf("Redis: the set of rows of each %s.", entity.Name), header: "views." + name, settings: []pair{
+		{"from", quoted(s.from)}, {"sink", `"cache"`}, {"kind", `"index"`}, {"key", quoted(name + ":{$" + entity.Name + "}")}}})
 }
 
 func hasPair(pairs []pair, name string) bool {

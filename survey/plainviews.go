@@ -9,41 +9,127 @@ import (
 )
 
 // suggestForRows makes the views of a table without bodies: counters where its key has several columns, as that of
-// favorites has; indexes of its own columns else. One of them is kept at once only where the source has no bodies that
-// are indexed.
+// favorites has; indexes of its own columns else; and counts by a column of states. Where no sink was named, one of
+// them is kept at once, and only if the source has no bodies that are indexed.
 func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
 	}
 	base := baseName(f.name)
 	var main *stanza
-	if len(f.key) > 1 {
+	if len(f.key) > 1 && f.version == "" {
 		main = p.counter(f, base)
 	} else {
 		main = p.columnIndex(f, base)
 	}
 	if main != nil {
-		main.live = p.live == 0
-		if main.live {
-			p.live++
+		if len(p.db.Targets) > 0 || p.live["main"] == 0 {
+			p.keep(main, "main")
 		}
 		f.views = append(f.views, *main)
 	}
+	state := f.stateColumn()
+	if state != nil {
+		f.views = append(f.views, p.countsInMySQL(f, base, state))
+	}
 	template := f.template()
-	fields := f.plainFields()
 	if template == "" {
 		return
 	}
-	if len(f.key) > 1 {
-		first := "{" + f.key[0] + "}"
-		rest := strings.TrimPrefix(template, first+":")
-		name := p.unique("views", base+"_by_"+word(f.key[0]))
-		f.views = append(f.views, stanza{note: fmt.Sprintf("Redis: the set of %s for each %s.", shownList(f.key[1:]), shown(f.key[0])), header: "views." + name,
-			settings: []pair{{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"index"`}, {"key", quoted(name + ":" + first)}, {"member", quoted(rest)}}})
+	members, ok := p.members(f, base, template)
+	if fields := f.plainFields(); f.joins() {
+		p.keep(&members, "cache")
+	} else if len(fields) > 0 {
+		hash, document := p.hash(f.name, base, template, fields), p.document(f.name, base, fields)
+		p.keep(&hash, "cache")
+		p.keep(&document, "search")
+		f.views = append(f.views, hash, document)
 	}
-	if len(fields) > 0 {
-		f.views = append(f.views, p.hash(f.name, base, template, fields), p.document(f.name, base, fields))
+	if ok {
+		f.views = append(f.views, members)
 	}
+	if state != nil {
+		f.views = append(f.views, p.countsInRedis(f, base, state))
+	}
+}
+
+// joins reports whether a table only says which entities belong together, and perhaps since when.
+func (f *followed) joins() bool {
+	return len(f.key) > 1 && f.version == "" && !slices.ContainsFunc(f.plainFields(), func(name string) bool { return !f.col(name).temporal() })
+}
+
+// members are sets in Redis: the entities of each value of the column that is the likeliest to be looked for, or of
+// the first of several key columns the others.
+func (p *plan) members(f *followed, base, template string) (stanza, bool) {
+	if len(f.key) == 1 || f.version != "" {
+		c := f.likeliest()
+		if c == nil || strings.ContainsAny(c.Name, "{}:") {
+			return stanza{}, false
+		}
+		name := p.unique("views", base+"_by_"+word(c.Name))
+		return stanza{note: fmt.Sprintf("Redis: the set of %s for each %s.", shownList(f.key), shown(c.Name)),
+			header: "views." + name, settings: []pair{{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"index"`},
+				{"key", quoted(name + ":{" + c.Name + "}")}}}, true
+	}
+	first := "{" + f.key[0] + "}"
+	name := p.unique("views", base+"_by_"+word(f.key[0]))
+	return stanza{note: fmt.Sprintf("Redis: the set of %s for each %s.", shownList(f.key[1:]), shown(f.key[0])),
+		header: "views." + name, settings: []pair{{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"index"`},
+			{"key", quoted(name + ":" + first)}, {"member", quoted(strings.TrimPrefix(template, first+":"))}}}, true
+}
+
+// stateNames are names that columns of states and sorts go by, the likelier ones first.
+var stateNames = []string{"status", "state", "order_status", "payment_status", "stage", "phase", "type", "kind",
+	"category", "role", "level", "priority", "plan", "tier", "country", "language", "locale", "currency", "gender"}
+
+// stateColumn is the column that rows are likely to be counted by; nil if there is none: one that is called a status,
+// or else an ENUM.
+func (f *followed) stateColumn() (best *Column) {
+	rank := len(stateNames) + 3
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		lower := strings.ToLower(c.Name)
+		small := c.DataType == "enum" || c.integer() && !c.Auto || c.Text && (c.DataType == "char" || c.DataType == "varchar") && c.Length <= 64
+		if !small || has(f.key, c.Name) || badName(c.Name) || secret(c.Name) || strings.EqualFold(c.Name, f.version) {
+			continue
+		}
+		at := slices.Index(stateNames, lower)
+		switch {
+		case at >= 0:
+		case strings.HasSuffix(lower, "_status"), strings.HasSuffix(lower, "_state"):
+			at = 3
+		case c.DataType == "enum":
+			at = len(stateNames)
+		case strings.HasSuffix(lower, "_type") && c.Text:
+			at = len(stateNames) + 1
+		default:
+			continue
+		}
+		if at < rank {
+			best, rank = c, at
+		}
+	}
+	return best
+}
+
+// countsInMySQL counts rows by a column, in a table that the program makes.
+func (p *plan) countsInMySQL(f *followed, base string, by *Column) stanza {
+	name, _ := p.free(base+"_by_"+word(by.Name)+"_counter", func(*Table) bool { return false })
+	v := stanza{note: fmt.Sprintf("How many rows each %s has.", shown(by.Name)), header: "views." + name, settings: []pair{
+		{"from", quoted(f.name)}, {"sink", `"main"`}, {"kind", `"counter"`}, {"group", list([]string{by.Name})}, {"create", "true"}}}
+	if len(p.db.Targets) > 0 {
+		p.keep(&v, "main")
+	}
+	return v
+}
+
+// countsInRedis counts rows by a column: an integer for each value.
+func (p *plan) countsInRedis(f *followed, base string, by *Column) stanza {
+	name := p.unique("views", base+"_count_by_"+word(by.Name))
+	v := stanza{note: fmt.Sprintf("Redis: how many rows each %s has.", shown(by.Name)), header: "views." + name, settings: []pair{
+		{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"counter"`}, {"key", quoted(name + ":{" + by.Name + "}")}}}
+	p.keep(&v, "cache")
+	return v
 }
 
 // plainFields are the columns beside the key that are worth keeping.
@@ -100,17 +186,7 @@ func (p *plan) counter(f *followed, base string) *stanza {
 
 // columnIndex is an index of the column that is the likeliest to be looked for; nil if there is none.
 func (p *plan) columnIndex(f *followed, base string) *stanza {
-	var best *Column
-	score := -1
-	for i := range f.Columns {
-		c := &f.Columns[i]
-		if has(f.key, c.Name) || badName(c.Name) || secret(c.Name) || !c.indexable(seen.MostIndexed-f.keyBytes()) {
-			continue
-		}
-		if s := appeal(c.Name); s > score {
-			best, score = c, s
-		}
-	}
+	best := f.likeliest()
 	if best == nil {
 		return nil
 	}
@@ -127,6 +203,22 @@ func (p *plan) columnIndex(f *followed, base string) *stanza {
 		v.create(pair{best.Name, best.Type})
 	}
 	return v
+}
+
+// likeliest is the column that entities are the likeliest to be looked for by; nil if there is none.
+func (f *followed) likeliest() (best *Column) {
+	score := -1
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		if has(f.key, c.Name) || badName(c.Name) || secret(c.Name) || strings.EqualFold(c.Name, f.version) ||
+			!c.indexable(seen.MostIndexed-f.keyBytes()) {
+			continue
+		}
+		if s := appeal(c.Name); s > score {
+			best, score = c, s
+		}
+	}
+	return best
 }
 
 // indexable reports whether an index may hold the column's values in full beside a key.

@@ -10,6 +10,14 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"replicator/internal/sqlname"
+)
+
+// Numbers of MySQL's errors.
+const (
+	deniedTable  = 1142
+	deniedColumn = 1143
 )
 
 // What a look at a server may take.
@@ -24,9 +32,16 @@ var ErrNoDatabase = errors.New("the DSN names no database")
 // ErrDSN says that a text is not a DSN. The text is not part of it, for the password's sake.
 var ErrDSN = errors.New("it has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
 
-// Read looks at the database of a DSN in go-sql-driver's form: at all its base tables, or the named ones. What it could
+// ErrNoTables says that a database has no tables that the user may see.
+var ErrNoTables = errors.New("no tables")
+
+// mostTables is how many tables are looked at where nobody names them.
+const mostTables = 100
+
+// Read looks at the database of a DSN in go-sql-driver's form: at its base tables (the
+// first hundred of those that are not a framework's), or the named ones. What it could
 // not see of a table is said in the table; an error is of the connection, or ErrDSN, ErrNoDatabase, or names a table
-// that is not there. It leaves Database.DSN to the caller.
+// that is not there. With ErrNoTables there is an empty Database. It leaves Database.DSN to the caller.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	r, done, err := connect(ctx, dsn)
 	if err != nil {
@@ -41,7 +56,29 @@ func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 		return nil, fmt.Errorf("looking at %s: %w", r.address, err)
 	}
 	seen.Server, seen.Name = r.address, r.database
+	if len(seen.Tables) == 0 {
+		return seen, fmt.Errorf("the database %s at %s has %w that the user may see: create them first, or GRANT SELECT ON %s.* TO the user",
+			r.database, r.address, ErrNoTables, sqlname.Quote(r.database))
+	}
 	return seen, nil
+}
+
+// Tables are the names of the base tables of a DSN's database that the user may see.
+func Tables(ctx context.Context, dsn string) ([]string, error) {
+	r, done, err := connect(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return r.names(ctx)
+}
+
+// names are those of the database's base tables.
+func (r *reader) names(ctx context.Context) ([]string, error) {
+	names, err := r.strings(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'",
+		r.database)
+	slices.Sort(names)
+	return names, err
 }
 
 // Sample looks at one table and a few of its rows, as Read does at all. A table without a unique key has none.
@@ -108,32 +145,43 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 	if r.database == "" {
 		return nil, r.noDatabase(ctx)
 	}
-	names, err := r.strings(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'", r.database)
+	names, err := r.names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(names)
 	for _, name := range only {
 		if !slices.Contains(names, name) {
 			return nil, fmt.Errorf("the database %s has no table %s, or the user lacks SELECT on it", r.database, name)
 		}
 	}
 	db := &Database{Kept: map[string]string{}}
+	if slices.Contains(names, "replicator_views") {
+		if err := r.kept(ctx, db); err != nil {
+			return nil, err
+		}
+	}
+	looked := 0
 	for _, name := range names {
 		t := Table{Name: name}
-		if err := r.table(ctx, &t, len(only) == 0 || slices.Contains(only, name)); err != nil {
+		wanted := slices.Contains(only, name) || len(only) == 0 && !ofFramework(name)
+		if len(only) == 0 && wanted && !isOwn(name) && db.Kept[name] == "" {
+			if looked++; looked > mostTables {
+				t.Skipped = true
+				db.Tables, db.Beyond = append(db.Tables, t), db.Beyond+1
+				continue
+			}
+		}
+		if err := r.table(ctx, &t, wanted); err != nil {
 			var answer *mysql.MySQLError
 			if !errors.As(err, &answer) { // the connection is gone
 				return nil, fmt.Errorf("table %s: %w", name, err)
 			}
 			t.Problem = "it could not be looked at: " + answer.Message
+			if answer.Number == deniedTable || answer.Number == deniedColumn {
+				t.Problem += "; GRANT SELECT ON " + sqlname.Quote(r.database) + "." + sqlname.Quote(name) + " TO the user"
+			}
 		}
 		db.Tables = append(db.Tables, t)
-	}
-	if slices.Contains(names, "replicator_views") {
-		if err := r.kept(ctx, db); err != nil {
-			return nil, err
-		}
 	}
 	return db, nil
 }
@@ -219,15 +267,20 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 		return err
 	}
 	// A key on an expression or on a prefix tells rows apart, too, but not by its columns' values.
-	const keys = "SELECT index_name, COALESCE(column_name, ''), sub_part IS NULL AND index_type = 'BTREE' FROM information_schema.statistics " +
-		"WHERE table_schema = ? AND table_name = ? AND non_unique = 0 ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index"
+	const keys = "SELECT index_name, COALESCE(column_name, ''), sub_part IS NULL AND index_type = 'BTREE', non_unique " +
+		"FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND (non_unique = 0 OR seq_in_index = 1) " +
+		"ORDER BY non_unique, index_name <> 'PRIMARY', index_name, seq_in_index"
 	last, usable := "", false
 	var names []string
 	err = r.each(ctx, keys, []any{r.database, t.Name}, func(rows *sql.Rows) error {
 		var index, column string
-		var whole bool
-		if err := rows.Scan(&index, &column, &whole); err != nil {
+		var whole, repeats bool
+		if err := rows.Scan(&index, &column, &whole, &repeats); err != nil {
 			return err
+		}
+		if repeats {
+			t.indexed = append(t.indexed, []string{column})
+			return nil
 		}
 		if index != last {
 			last, usable = index, true

@@ -235,3 +235,40 @@ func TestMistakesNameTheServerAndNeverThePassword(t *testing.T) {
 		t.Errorf("one of two tables: %+v", db.Tables)
 	}
 }
+
+func TestWhatCannotBeLookedAtIsSaid(t *testing.T) {
+	s := newSource(t, servertest.MySQL(t))
+	empty, err := survey.Read(t.Context(), s.dsn(s.name), nil)
+	if !errors.Is(err, survey.ErrNoTables) || !strings.Contains(err.Error(), "GRANT SELECT ON `"+s.name+"`.* TO the user") || empty == nil {
+		t.Errorf("an empty database: %v", err)
+	}
+	s.exec("CREATE TABLE seen (id INT PRIMARY KEY, email VARCHAR(100))", "INSERT INTO seen VALUES (1, 'a@x.org')", "CREATE TABLE hidden (id INT PRIMARY KEY)",
+		"CREATE TABLE written (id INT PRIMARY KEY)", "REVOKE SELECT ON "+s.name+".* FROM "+s.name+"@'%'", "GRANT SELECT ON "+s.name+".seen TO "+s.name+"@'%'",
+		"GRANT INSERT ON "+s.name+".written TO "+s.name+"@'%'")
+	text := s.written()
+	flat := strings.ReplaceAll(text, "\n# ", " ")
+	for _, want := range []string{"\n[tables.seen]\n", "- written: it could not be looked at: ", "GRANT SELECT ON `" + s.name + "`.`written` TO the user"} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("it lacks %s:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "hidden") {
+		t.Errorf("it knows what it may not see:\n%s", text)
+	}
+}
+
+func TestOfManyTablesTheFirstHundredAreLookedAt(t *testing.T) {
+	s := newSource(t, servertest.MySQL(t))
+	for i := range 130 {
+		s.exec(fmt.Sprintf("CREATE TABLE t%03d (id INT PRIMARY KEY, name VARCHAR(20))", i))
+	}
+	s.exec("CREATE TABLE schema_migrations (version VARCHAR(20) PRIMARY KEY)", "INSERT INTO t000 VALUES (1, 'a')", "INSERT INTO t129 VALUES (1, 'a')")
+	text := s.written()
+	if !strings.Contains(text, "\n[tables.t000]\n") || strings.Contains(text, "t100") ||
+		!strings.Contains(strings.ReplaceAll(text, "\n# ", " "), "- 30 more: only the first 100 were looked at. `--table NAME`") {
+		t.Errorf("%s", text)
+	}
+	if text := writtenDB(t, s.read("t129")); !strings.Contains(text, "\n[tables.t129]\n") {
+		t.Errorf("%s", text)
+	}
+}

@@ -13,6 +13,8 @@ type roles struct {
 	offset  []string
 	body    *bodies  // nil for plain rows
 	objects []string // further columns that hold objects
+	valueOf string   // the column of an attribute's value; "" if the rows are no attributes
+	isLog   bool     // version counts the rows, which are never changed
 	problem string   // why the table can't be followed, and what to do; "" if it can
 }
 
@@ -33,7 +35,11 @@ func assign(t *Table, stages [][]Codec) roles {
 		keyed = append(keyed, u...)
 	}
 	r.body, r.objects = findBody(t, keyed, stages)
-	if r.body == nil || !r.versions(t) {
+	switch {
+	case r.body != nil && r.versions(t):
+	case r.body == nil && r.attributes(t):
+	case r.log(t):
+	default:
 		r.key = entityKey(t, r.body != nil)
 		if r.body != nil {
 			r.splitColumn(t, r.key)

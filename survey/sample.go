@@ -38,7 +38,7 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 	t.Values, t.TooLong = map[string][][]byte{}, map[string]int{}
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if body := c.holdsBody() && !c.Generated; body || c.shortText() && s.inKey(c.Name) || has(key, c.Name) {
+		if body := c.holdsBody() && !c.Generated; body || c.tells() || c.shortText() && s.inKey(c.Name) || has(key, c.Name) {
 			s.columns = append(s.columns, c)
 		}
 	}

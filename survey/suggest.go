@@ -12,8 +12,8 @@ type plan struct {
 	tables []*followed // that can be followed
 	left   []string    // what is to be said of tables that can't, or need not be
 	taken  map[string]bool
-	target map[string]bool // existing tables that views are suggested for
-	live   int             // views that are no comments
+	given  map[string]bool // existing tables of the source that views are suggested for
+	live   map[string]int  // views that are no comments, by sink
 }
 
 // followed is a table to follow.
@@ -78,10 +78,14 @@ const mostSorts = 20
 
 // newPlan decides what the configuration says.
 func newPlan(db *Database, stages [][]Codec) *plan {
-	p := &plan{db: db, taken: map[string]bool{}, target: map[string]bool{}}
+	p := &plan{db: db, taken: map[string]bool{}, given: map[string]bool{}, live: map[string]int{}}
 	var all []*followed
 	for i := range db.Tables {
 		t := &db.Tables[i]
+		if ofFramework(t.Name) && !isOwn(t.Name) {
+			p.left = append(p.left, fmt.Sprintf("%s: a framework keeps it for itself.", shown(t.Name)))
+			continue
+		}
 		if isOwn(t.Name) || t.Skipped {
 			continue
 		}
@@ -102,13 +106,21 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 			}
 		}
 	}
+	if db.Beyond > 0 {
+		p.left = append(p.left, fmt.Sprintf("%d more: only the first %d were looked at. `--table NAME`, which may be repeated, names the ones to look at.",
+			db.Beyond, mostTables))
+	}
 	for _, f := range all {
-		if f.body == nil && !p.target[f.Table.Name] {
+		switch {
+		case f.body != nil || p.given[f.Table.Name]:
+		case f.column != "":
+			p.suggestForAttributes(f)
+		default:
 			p.suggestForRows(f)
 		}
 	}
 	for _, f := range all { // a table that a view may be kept in is no source
-		if !p.target[f.Table.Name] {
+		if !p.given[f.Table.Name] {
 			p.tables = append(p.tables, f)
 		}
 	}
@@ -146,10 +158,20 @@ func (p *plan) unique(kind, name string) string {
 	}
 }
 
+// keeper is the database that views in MySQL are kept in.
+func (p *plan) keeper() *Database {
+	if t := p.target("mysql"); t != nil && t.Database != nil {
+		return t.Database
+	}
+	return p.db
+}
+
+// table is a table of the database that views are kept in; nil if there is none of the name.
 func (p *plan) table(name string) *Table {
-	for i := range p.db.Tables {
-		if strings.EqualFold(p.db.Tables[i].Name, name) {
-			return &p.db.Tables[i]
+	tables := p.keeper().Tables
+	for i := range tables {
+		if strings.EqualFold(tables[i].Name, name) {
+			return &tables[i]
 		}
 	}
 	return nil
@@ -172,8 +194,8 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 			continue
 		}
 		name = p.unique("views", candidate)
-		if t != nil {
-			p.target[t.Name] = true
+		if t != nil && p.keeper() == p.db {
+			p.given[t.Name] = true
 		}
 		return name, t
 	}
@@ -182,13 +204,19 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 // ours reports whether a view of that name may be kept in an existing table.
 func (p *plan) ours(t *Table, view string) bool {
 	empty := t.Rows == 0 && t.Problem == "" && !t.Skipped && len(t.Unique) > 0 && !isOwn(t.Name) // else it was not looked at
-	return p.db.Kept[t.Name] == view || empty && p.db.Kept[t.Name] == ""
+	kept := p.keeper().Kept[t.Name]
+	return kept == view || empty && kept == ""
 }
 
 // secret reports whether a name looks like that of something that is better not copied around.
 func secret(name string) bool {
 	lower := strings.ToLower(name)
-	return slices.ContainsFunc([]string{"password", "passwd", "pwd", "secret", "token", "salt", "hash", "api_key", "apikey", "private_key", "ssn"},
+	if slices.ContainsFunc(strings.FieldsFunc(lower, func(r rune) bool { return !isWord(r) || r == '_' }),
+		func(word string) bool { return word == "pass" || word == "passphrase" || word == "otp" }) {
+		return true
+	}
+	return slices.ContainsFunc([]string{"password", "passwd", "pwd", "secret", "token", "salt", "hash", "api_key", "apikey", "private_key", "activation_key",
+		"credential", "ssn"},
 		func(s string) bool { return strings.Contains(lower, s) })
 }
 

@@ -132,7 +132,7 @@ func load(t *testing.T, text string) *config.Config {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load(path, func(name string) (string, bool) { return "secret", name == "DB_PASSWORD" }, sinks.Types())
+	cfg, err := config.Load(path, func(name string) (string, bool) { return "secret", true }, sinks.Types())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

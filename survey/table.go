@@ -12,8 +12,23 @@ type Database struct {
 	Name   string
 	Tables []Table // base tables, by name
 
+	Beyond int // how many of the tables were not looked at, for there are too many
+
+	// Targets are the servers that views are to be kept in, at most one of each type; none: the source's own database.
+	Targets []Target
+
 	// Kept are the tables that the program keeps views in already, by name, each with its view's name.
 	Kept map[string]string
+}
+
+// Looked is how many tables were looked at.
+func (d *Database) Looked() (n int) {
+	for i := range d.Tables {
+		if !d.Tables[i].Skipped {
+			n++
+		}
+	}
+	return n
 }
 
 // Table is a base table and a sample of it.
@@ -23,7 +38,8 @@ type Table struct {
 	Primary []string   // "" if there is no primary key
 	Unique  [][]string // unique keys whose columns can't be NULL, the primary key first
 
-	firstIndex string // the name of the first of Unique
+	firstIndex string     // the name of the first of Unique
+	indexed    [][]string // what indexes that tell no rows apart begin with
 
 	// Rows is how many rows were sampled. Values are a column's values in them, in the rows' order, nil for NULL; only of
 	// columns whose contents say something of their role. TooLong is how many bodies of a column were too long to be
@@ -98,6 +114,15 @@ func (c *Column) holdsBody() bool {
 // shortText reports whether the column holds names, as those of sorts of cells.
 func (c *Column) shortText() bool {
 	return c.DataType == "enum" || (c.DataType == "varchar" || c.DataType == "char") && c.Text && c.Length < shortBody
+}
+
+// tells reports whether the column's values say what the table is: of which entities, and of which sorts, its rows are.
+func (c *Column) tells() bool {
+	name := strings.ToLower(c.Name)
+	if slices.Contains(attributeNames, name) || slices.Contains(entityNames, name) {
+		return c.shortText() || c.integer()
+	}
+	return slices.Contains(sortNames, name) && c.shortText()
 }
 
 // bytes is the most that a value takes in an index of a table in utf8mb4.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"replicator/internal/sqlname"
 )
 
 // Write writes a configuration for what was seen. stages are the codecs that bodies may be written in: a stage is tried
@@ -18,7 +20,7 @@ func Write(w io.Writer, db *Database, stages [][]Codec) error {
 		t.table(f)
 	}
 	t.left(p.left)
-	t.sinks(db, p)
+	t.sinks(p)
 	for _, f := range p.tables {
 		t.views(f)
 	}
@@ -52,11 +54,21 @@ func (t *text) rule() {
 	t.line("# %s", strings.Repeat("-", width-2))
 }
 
+// serverNames are what sinks' types are called in prose.
+var serverNames = map[string]string{"mysql": "MySQL server", "redis": "Redis", "elastic": "Elasticsearch"}
+
 func (t *text) head(db *Database) {
 	t.say("A starter configuration for the database %s on %s, by `replicator init`. It works as it stands:", shown(db.Name), shown(db.Server))
 	t.line("#")
 	if db.DSN.variable != "" {
 		t.line("#     export %s='...'   # the password of the user of the source, which is not written here", db.DSN.variable)
+	}
+	for _, target := range db.Targets {
+		for _, variable := range target.secrets {
+			if variable != db.DSN.variable {
+				t.line("#     export %s='...'   # the password at the %s that views are kept in", variable, serverNames[target.Type])
+			}
+		}
 	}
 	t.line("#     replicator check            # is everything there that it needs?")
 	t.line("#     replicator schema           # the DDL of target tables that are missing")
@@ -86,8 +98,14 @@ func (t *text) table(f *followed) {
 	case f.Rows == 0 && f.body == nil:
 		comment = "#"
 		t.say("%s is empty, or was when this was written.", shown(f.Table.Name))
+	case f.valueOf != "":
+		t.say("%s: a row for each attribute of an entity, whose value is in %s.", shown(f.Table.Name), shown(f.valueOf))
+	case f.isLog:
+		t.log(f)
 	case f.version != "":
 		t.say("%s: a row for each version of a cell.", shown(f.Table.Name))
+	case f.body != nil && f.isOutbox():
+		t.say("%s: an outbox, a row for each event.", shown(f.Table.Name))
 	case f.body != nil:
 		t.say("%s: a row for each cell, changed in place.", shown(f.Table.Name))
 	default:
@@ -95,6 +113,9 @@ func (t *text) table(f *followed) {
 	}
 	if own := f.others(); f.body != nil && len(own) > 0 {
 		t.say("Views have its other columns, too: %s.", shownList(own))
+	}
+	if f.isOutbox() {
+		t.say("What is deleted from an outbox is deleted from its views, too: they hold what was not published yet.")
 	}
 	if len(f.objects) > 0 {
 		t.say("Objects in JSON are in %s: views reach into them by $COLUMN.PROPERTY.", shownList(f.objects))
@@ -117,6 +138,27 @@ func (t *text) table(f *followed) {
 		t.line("%soffset = %s", comment, one(f.offset))
 	}
 	t.body(f)
+}
+
+// log says what of a log views hold.
+func (t *text) log(f *followed) {
+	of := shownList(f.key)
+	if f.column != "" {
+		of += " and " + shown(f.column)
+	}
+	t.say("%s: a log. Views hold the newest row of each %s, by %s. Should each row stand for itself: let key be %s, and remove "+
+		"the lines version and column.", shown(f.Table.Name), of, shown(f.version), quoted(f.version))
+	if !f.leads(f.key[0]) {
+		index := append(slices.Clone(f.key), f.version)
+		if f.column != "" {
+			index = slices.Insert(index, len(f.key), f.column)
+		}
+		for i, name := range index {
+			index[i] = sqlname.Quote(name)
+		}
+		t.say("verify, explain and deleted rows need the rows of one entity, which no index leads to. Better: ALTER TABLE %s ADD KEY (%s);",
+			shown(sqlname.Quote(f.Table.Name)), shown(strings.Join(index, ", ")))
+	}
 }
 
 func (t *text) body(f *followed) {
@@ -180,26 +222,11 @@ func (t *text) left(notes []string) {
 	}
 }
 
-func (t *text) sinks(db *Database, p *plan) {
+func (t *text) sinks(p *plan) {
 	t.rule()
 	t.say("Where views are kept. In one MySQL database all views of a cell change in one transaction. The user needs the right to write there: " +
 		"`replicator check` says which is missing.")
-	comment := ""
-	if p.live == 0 {
-		comment = "#"
-	}
-	t.line("")
-	t.line("%s[sinks.main]", comment)
-	t.line("%stype = \"mysql\"", comment)
-	t.line("%sdsn = %s", comment, db.DSN.quoted())
-	t.line("")
-	t.line("#[sinks.cache]")
-	t.line("#type = \"redis\"")
-	t.line("#url = \"redis://127.0.0.1:6379/0\"")
-	t.line("")
-	t.line("#[sinks.search]")
-	t.line("#type = \"elastic\"")
-	t.line("#addresses = [\"http://127.0.0.1:9200\"]")
+	t.stanzas(p.sinks())
 }
 
 func (t *text) views(f *followed) {

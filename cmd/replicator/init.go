@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"replicator/codec"
 	"replicator/survey"
@@ -20,43 +22,74 @@ const initExample = `  replicator init --source 'replicator:SECRET@tcp(127.0.0.1
   replicator check
   replicator run
 
+  # views in a Redis and an Elasticsearch instead of the source's own database
+  replicator init --source 'replicator:SECRET@tcp(127.0.0.1:3306)/app' \
+    --sink redis://127.0.0.1:6379/0 --sink http://127.0.0.1:9200 > replicator.toml
+
   # the password not in the list of processes, and only two tables looked at
   replicator init --source 'replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app' --table cell --table entities`
 
 func initCommand(*options) *cobra.Command {
-	var source string
-	var tables []string
+	var i initialization
 	cmd := &cobra.Command{
 		Use:   "init --source DSN",
 		Short: "Look at a source and print a commented starter configuration",
 		Long: `Looks at the tables of a database and at a few hundred rows of each, finds out which of them hold
 cells, events or plain rows, how bodies are written and which properties they have, and prints a
-configuration that works as it stands: each table's roles, an index of a likely property, and more
-views as comments.
+configuration that works as it stands: each table's roles, likely views, and more of them as comments.
+
+Views are kept in the source's own database, or in the servers that --sink names: a Redis
+(redis://HOST:PORT/NUMBER), an Elasticsearch (http://HOST:PORT), a MySQL server (a DSN). On a
+terminal it asks for what is not said; --yes answers with what it would take without a terminal.
 
 The DSN has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE; SELECT is enough. ${NAME} in place of
-the password takes it from the environment. The password is not printed: the configuration has
-${DB_PASSWORD}, or the ${NAME} that was given.`,
+the password takes it from the environment. No password is printed: the configuration has
+${DB_PASSWORD}, ${REDIS_PASSWORD}, ${ELASTIC_PASSWORD}, ${SINK_PASSWORD}, or the ${NAME} that was given.`,
 		Example: initExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return initConfig(cmd.Context(), source, tables, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if !i.yes && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+				i.ask = asking(os.Stdin, cmd.ErrOrStderr())
+			}
+			return i.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&source, "source", "", "the `DSN` of the source: USER:PASSWORD@tcp(HOST:PORT)/DATABASE")
-	cmd.Flags().StringArrayVar(&tables, "table", nil, "look at this `table` only; may be repeated")
+	cmd.Flags().StringVar(&i.source, "source", "", "the `DSN` of the source: USER:PASSWORD@tcp(HOST:PORT)/DATABASE")
+	cmd.Flags().StringArrayVar(&i.sinks, "sink", nil,
+		"keep views in the server of this `URL|DSN`; may be repeated, once for each type of server")
+	cmd.Flags().StringArrayVar(&i.tables, "table", nil, "look at this `table` only; may be repeated")
+	cmd.Flags().BoolVar(&i.yes, "yes", false, "ask nothing")
 	return cmd
 }
 
-func initConfig(ctx context.Context, source string, tables []string, out, errOut io.Writer) error {
-	if source == "" {
+// initialization is what init was told.
+type initialization struct {
+	source string
+	sinks  []string
+	tables []string
+	yes    bool
+
+	ask func(question string) (string, error) // nil: nobody is there to be asked
+}
+
+func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
+	if i.source == "" {
 		return usageError{errors.New("say which database to look at: replicator init --source 'USER:PASSWORD@tcp(HOST:PORT)/DATABASE'")}
 	}
-	dsn, variable, err := withPassword(source, os.LookupEnv)
+	dsn, variable, err := withPassword("--source", i.source, os.LookupEnv)
 	if err != nil {
 		return usageError{err}
 	}
-	db, err := survey.Read(ctx, dsn, tables)
+	targets, err := parseTargets(i.sinks)
+	if err != nil {
+		return err
+	}
+	if i.ask != nil {
+		if targets, err = i.question(ctx, dsn, targets); err != nil {
+			return err
+		}
+	}
+	db, err := survey.Read(ctx, dsn, i.tables)
 	if err != nil {
 		err = fmt.Errorf("--source: %w", err)
 		if errors.Is(err, survey.ErrDSN) || errors.Is(err, survey.ErrNoDatabase) {
@@ -65,6 +98,9 @@ func initConfig(ctx context.Context, source string, tables []string, out, errOut
 		return err
 	}
 	db.DSN = survey.HidePassword(dsn, variable)
+	if db.Targets, err = lookAtTargets(ctx, targets, dsn); err != nil {
+		return err
+	}
 	stages, err := codecStages()
 	if err != nil {
 		return err
@@ -72,8 +108,42 @@ func initConfig(ctx context.Context, source string, tables []string, out, errOut
 	if err := survey.Write(out, db, stages); err != nil {
 		return err
 	}
-	fmt.Fprintf(errOut, "looked at %s of %s; nothing was changed\n", plural(len(db.Tables), "table"), db.Name)
+	fmt.Fprintf(errOut, "looked at %s of %s; nothing was changed\n", plural(db.Looked(), "table"), db.Name)
 	return nil
+}
+
+// parseTargets reads what --sink says.
+func parseTargets(sinks []string) (targets []survey.Target, err error) {
+	for _, text := range sinks {
+		t, err := survey.ParseTarget(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--sink: %w", err)}
+		}
+		if slices.ContainsFunc(targets, func(other survey.Target) bool { return other.Type == t.Type }) {
+			return nil, usageError{fmt.Errorf("--sink: two servers are of type %s: name one of each type, and add others to the file", t.Type)}
+		}
+		targets = append(targets, t)
+	}
+	return targets, nil
+}
+
+// lookAtTargets looks at what is in a MySQL server that is not the source itself: a view is kept in no table that holds
+// something else.
+func lookAtTargets(ctx context.Context, targets []survey.Target, source string) ([]survey.Target, error) {
+	for i := range targets {
+		t := &targets[i]
+		if t.Type != "mysql" || survey.SameDatabase(t.DSN, source) {
+			continue
+		}
+		dsn, _, err := withPassword("--sink", t.DSN, os.LookupEnv)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if t.Database, err = survey.Read(ctx, dsn, nil); err != nil && !errors.Is(err, survey.ErrNoTables) {
+			return nil, fmt.Errorf("--sink: %w", err)
+		}
+	}
+	return targets, nil
 }
 
 // variablePassword is a variable in place of a DSN's password.
@@ -81,14 +151,14 @@ var variablePassword = regexp.MustCompile(`^[^:@/]*:(\$\{([A-Za-z_][A-Za-z0-9_]*
 
 // withPassword puts the password into a DSN that names a variable in its place, and returns the variable's name; one
 // that the configuration is to have if the DSN holds a password itself.
-func withPassword(dsn string, env func(string) (string, bool)) (full, variable string, err error) {
+func withPassword(flag, dsn string, env func(string) (string, bool)) (full, variable string, err error) {
 	at := variablePassword.FindStringSubmatch(dsn)
 	if at == nil {
 		return dsn, "DB_PASSWORD", nil
 	}
 	password, set := env(at[2])
 	if !set {
-		return "", "", fmt.Errorf("--source: the environment variable %s is not set", at[2])
+		return "", "", fmt.Errorf("%s: the environment variable %s is not set", flag, at[2])
 	}
 	return strings.Replace(dsn, at[1], password, 1), at[2], nil
 }

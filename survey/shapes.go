@@ -1,0 +1,182 @@
+package survey
+
+import (
+	"slices"
+	"strings"
+)
+
+// Shapes that many applications' tables have, and that no unique key tells of: logs, whose rows are versions by the
+// number that counts them, and attributes, whose rows are a value each.
+
+// entityNames are names that the entity of an event goes by.
+var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id", "aggregateid", "aggregate_uuid",
+	"aggregate", "stream_id", "stream", "stream_name", "object_id", "item_id", "auditable_id", "trackable_id", "subject_id",
+	"record_id", "resource_id", "model_id", "row_id"}
+
+// sortNames are names that sorts of events go by.
+var sortNames = []string{"event_type", "type", "event_name", "kind", "event", "name", "topic", "action"}
+
+// logWords are in names of tables whose rows are never changed.
+var logWords = []string{"event", "log", "history", "version", "audit", "journal", "outbox", "revision"}
+
+// changes are words for what happened to a row: no sorts of cells.
+var changes = []string{"create", "created", "insert", "inserted", "update", "updated", "destroy", "destroyed", "delete",
+	"deleted", "c", "u", "d", "i"}
+
+// log finds the roles of a log: an entity, perhaps a sort of events, and the number that counts rows for a version.
+func (r *roles) log(t *Table) bool {
+	if len(t.Primary) != 1 || !t.col(t.Primary[0]).Auto || !t.col(t.Primary[0]).integer() {
+		return false
+	}
+	key := t.entity()
+	if key == nil || slices.ContainsFunc(t.Unique, func(u []string) bool { return subset(u, key) }) {
+		return false
+	}
+	for _, u := range t.Unique { // what is unique with a number of the version is the entity without it
+		if last := len(u) - 1; last > 0 && subset(key, u[:last]) && t.col(u[last]).integer() {
+			key = u[:last]
+			break
+		}
+	}
+	sort := ""
+	if r.body != nil {
+		sort = t.sort(key)
+	}
+	named := slices.ContainsFunc(logWords, func(w string) bool { return strings.Contains(strings.ToLower(t.Name), w) })
+	if !named && (r.body == nil || sort == "" && !t.repeats(key)) {
+		return false
+	}
+	r.version, r.column, r.key, r.isLog = t.Primary[0], sort, key, true
+	return true
+}
+
+// entity is the column of a log that names the entity, and that of the entity's type before it; nil if there is none.
+func (t *Table) entity() []string {
+	for _, name := range entityNames {
+		c := t.col(name)
+		if c == nil || c.Nullable || !c.identifies() || has(t.Primary, c.Name) {
+			continue
+		}
+		for _, stem := range []string{"_id", "id", "_uuid"} {
+			if before, ok := strings.CutSuffix(strings.ToLower(c.Name), stem); ok {
+				for _, of := range []string{before + "_type", before + "type"} {
+					if typ := t.col(of); typ != nil && !typ.Nullable && typ.identifies() {
+						return []string{typ.Name, c.Name}
+					}
+				}
+			}
+		}
+		return []string{c.Name}
+	}
+	return nil
+}
+
+// sort is the column of a log that tells sorts of events apart; "" if there is none.
+func (t *Table) sort(key []string) string {
+	for _, name := range sortNames {
+		c := t.col(name)
+		if c == nil || c.Nullable || !c.shortText() || has(key, c.Name) {
+			continue
+		}
+		values := distinct(t.Values[c.Name])
+		if len(values) == 0 || len(values) > fewSorts || len(values) > 4 && len(values) > t.Rows/2 {
+			continue
+		}
+		if slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(changes, strings.ToLower(v)) }) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// repeats reports whether several sampled rows are of one entity.
+func (t *Table) repeats(key []string) bool {
+	seen := map[string]bool{}
+	for row := range t.Rows {
+		var id strings.Builder
+		for _, name := range key {
+			if values := t.Values[t.col(name).Name]; row < len(values) {
+				id.Write(values[row])
+			}
+			id.WriteByte(0)
+		}
+		if seen[id.String()] {
+			return true
+		}
+		seen[id.String()] = true
+	}
+	return false
+}
+
+func subset(of, names []string) bool {
+	return !slices.ContainsFunc(of, func(n string) bool { return !has(names, n) })
+}
+
+// attributeNames and valueNames are names that an attribute and its value go by.
+var (
+	attributeNames = []string{"attribute_id", "attribute", "attribute_name", "attribute_code", "attr", "attr_id", "attr_name",
+		"meta_key", "property", "property_name", "property_key", "field", "field_name", "setting", "key", "name"}
+	valueNames = []string{"value", "meta_value", "attribute_value", "attr_value", "property_value", "field_value", "val"}
+)
+
+// attributes finds the roles of a table of attributes: an entity, the attribute for a sort of cell, and its value, which
+// is no role. Where an entity may have an attribute twice, the number that counts rows is the version.
+func (r *roles) attributes(t *Table) bool {
+	attribute, value := t.named(attributeNames), t.named(valueNames)
+	if attribute == nil || value == nil || attribute.Nullable || !(attribute.shortText() || attribute.integer()) ||
+		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewSorts {
+		return false
+	}
+	for _, u := range t.Unique { // (entity, attribute), and perhaps the store or the language that the value is for
+		if len(u) > 1 && has(u, attribute.Name) && !has(u, value.Name) {
+			r.key = without(u, attribute.Name)
+			r.column, r.valueOf = attribute.Name, value.Name
+			return true
+		}
+	}
+	if len(t.Primary) != 1 || !t.col(t.Primary[0]).Auto || len(t.Unique) > 1 {
+		return false
+	}
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if name := strings.ToLower(c.Name); strings.HasSuffix(name, "_id") && c.integer() && !c.Nullable && !has(t.Primary, c.Name) &&
+			c != attribute && t.leads(c.Name) {
+			r.key, r.column, r.valueOf, r.version = []string{c.Name}, attribute.Name, value.Name, t.Primary[0]
+			return true
+		}
+	}
+	return false
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// named is the first column that has one of the names; nil if there is none.
+func (t *Table) named(names []string) *Column {
+	for _, name := range names {
+		if c := t.col(name); c != nil && !has(t.Primary, name) || c != nil && len(t.Primary) > 1 {
+			return c
+		}
+	}
+	return nil
+}
+
+// leads reports whether an index begins with a column.
+func (t *Table) leads(name string) bool {
+	begins := func(index []string) bool { return len(index) > 0 && strings.EqualFold(index[0], name) }
+	return slices.ContainsFunc(t.indexed, begins) || slices.ContainsFunc(t.Unique, begins)
+}
+
+// isOutbox reports whether a table holds events that are deleted once they were published.
+func (t *Table) isOutbox() bool { return strings.Contains(strings.ToLower(t.Name), "outbox") }
+
+// ofFrameworks are tables that frameworks keep for themselves.
+var ofFrameworks = []string{"schema_migrations", "ar_internal_metadata", "django_migrations", "django_content_type",
+	"django_session", "django_admin_log", "auth_permission", "auth_group", "auth_group_permissions", "auth_user_groups",
+	"auth_user_user_permissions", "flyway_schema_history", "databasechangelog", "databasechangeloglock", "migrations",
+	"failed_jobs", "job_batches", "password_reset_tokens", "personal_access_tokens", "active_storage_blobs",
+	"active_storage_attachments", "active_storage_variant_records", "doctrine_migration_versions", "alembic_version"}
+
+// ofFramework reports whether a table is one that a framework keeps for itself.
+func ofFramework(table string) bool { return slices.Contains(ofFrameworks, strings.ToLower(table)) }

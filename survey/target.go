@@ -1,0 +1,144 @@
+package survey
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Target is a server that views are to be kept in.
+type Target struct {
+	Type string // of the sink: mysql, redis, elastic
+
+	// DSN is a MySQL server's, with its password; "" for others. Database is what was seen there, which the caller adds:
+	// views are kept in its tables only where these are empty.
+	DSN      string
+	Database *Database
+
+	settings []pair // of the sink's section
+	secrets  []string
+}
+
+// Secrets are the variables of the environment that the target's passwords are taken from.
+func (t *Target) Secrets() []string { return t.secrets }
+
+// ErrTarget says that a text names no server. The text is not part of it, for the password's sake.
+var ErrTarget = errors.New("it is a Redis URL (redis://HOST:PORT/NUMBER), the address of an Elasticsearch (http://HOST:PORT), " +
+	"or the DSN of a MySQL server (USER:PASSWORD@tcp(HOST:PORT)/DATABASE)")
+
+// server is a URL: its scheme, perhaps who the program is there, and where it is.
+var server = regexp.MustCompile(`^(rediss?|unix|https?)://(?:([^@/]*)@)?([^@]+)$`)
+
+// variableOf is ${NAME}.
+var variableOf = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
+
+// ParseTarget reads a URL or a DSN. A password in it is not kept: a variable of the environment stands in its place,
+// of the name that the text gives as ${NAME}, or else of the sink's.
+func ParseTarget(text string) (Target, error) {
+	parts := server.FindStringSubmatch(text)
+	if parts == nil {
+		return parseDSN(text)
+	}
+	scheme, login, place := parts[1], parts[2], parts[3]
+	if _, err := url.Parse(scheme + "://" + place); err != nil || strings.HasPrefix(place, "/") != (scheme == "unix") {
+		return Target{}, ErrTarget
+	}
+	t := Target{Type: "redis", settings: []pair{{"url", quoted(scheme + "://" + place)}}}
+	variable := "REDIS_PASSWORD"
+	if strings.HasPrefix(scheme, "http") {
+		t = Target{Type: "elastic", settings: []pair{{"addresses", list([]string{scheme + "://" + strings.TrimSuffix(place, "/")})}}}
+		variable = "ELASTIC_PASSWORD"
+	}
+	user, password, _ := strings.Cut(login, ":")
+	if user != "" {
+		name, err := url.PathUnescape(user)
+		if err != nil {
+			return Target{}, ErrTarget
+		}
+		t.settings = append(t.settings, pair{"username", quoted(name)})
+	}
+	if password != "" {
+		if given := variableOf.FindStringSubmatch(password); given != nil {
+			variable = given[1]
+		}
+		t.secrets = []string{variable}
+		t.settings = append(t.settings, pair{"password", `"${` + variable + `}"`})
+	}
+	return t, nil
+}
+
+func parseDSN(text string) (Target, error) {
+	cfg, err := mysql.ParseDSN(text)
+	if err != nil || cfg.DBName == "" || !strings.Contains(text, "@") {
+		return Target{}, ErrTarget
+	}
+	variable := "SINK_PASSWORD"
+	if given := variableOf.FindStringSubmatch(cfg.Passwd); given != nil {
+		variable = given[1]
+	}
+	hidden := HidePassword(text, variable)
+	t := Target{Type: "mysql", DSN: text, settings: []pair{{"dsn", hidden.quoted()}}}
+	if hidden.variable != "" {
+		t.secrets = []string{variable}
+	}
+	return t, nil
+}
+
+// SameDatabase reports whether two DSNs name the same database of the same server.
+func SameDatabase(a, b string) bool {
+	one, err := mysql.ParseDSN(a)
+	if err != nil {
+		return false
+	}
+	other, err := mysql.ParseDSN(b)
+	return err == nil && one.Addr == other.Addr && one.DBName == other.DBName
+}
+
+// sinkNames are the names that the sinks of a starter configuration have, by their type, in the order of the file.
+var sinkNames = []pair{{"mysql", "main"}, {"redis", "cache"}, {"elastic", "search"}}
+
+// sinks are the sinks of the file: those of the targets, and as comments what others would look like.
+func (p *plan) sinks() (all []stanza) {
+	for _, n := range sinkNames {
+		s := stanza{header: "sinks." + n.text, settings: []pair{{"type", quoted(n.name)}}, live: p.live[n.text] > 0}
+		switch t := p.target(n.name); {
+		case t != nil:
+			s.settings = append(s.settings, t.settings...)
+		case n.name == "mysql":
+			s.settings = append(s.settings, pair{"dsn", p.db.DSN.quoted()})
+		case n.name == "redis":
+			s.settings = append(s.settings, pair{"url", `"redis://127.0.0.1:6379/0"`})
+		default:
+			s.settings = append(s.settings, pair{"addresses", `["http://127.0.0.1:9200"]`})
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func (p *plan) target(typ string) *Target {
+	for i := range p.db.Targets {
+		if p.db.Targets[i].Type == typ {
+			return &p.db.Targets[i]
+		}
+	}
+	return nil
+}
+
+// mostLive is how many views of one sink are no comments: each takes a fill.
+const mostLive = 10
+
+// keep says whether a view that is the first choice of its table in its sink is kept at once: in the sinks that were
+// named, or in the source's own database if none was.
+func (p *plan) keep(v *stanza, sink string) {
+	named := len(p.db.Targets) == 0 && sink == "main"
+	for _, n := range sinkNames {
+		named = named || n.text == sink && p.target(n.name) != nil
+	}
+	if v.live = named && p.live[sink] < mostLive; v.live {
+		p.live[sink]++
+	}
+}
