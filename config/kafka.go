@@ -1,0 +1,63 @@
+package config
+
+import (
+	"crypto/tls"
+	"net"
+
+	"replicator/internal/kafkaclient"
+)
+
+// Kafka says how a Kafka cluster is reached.
+type Kafka struct {
+	Brokers   []string // HOST:PORT
+	TLS       bool
+	Mechanism string // of SASL; "": none
+	Login     Login
+}
+
+// KafkaKeys are the keys that Section.Kafka reads.
+func KafkaKeys() []string {
+	return []string{"brokers", "tls", "sasl", "username", "password", "password_file", "ca_cert", "cert", "cert_key",
+		"server_name"}
+}
+
+const brokersExample = `["10.0.0.1:9092", "10.0.0.2:9092"]`
+
+// Kafka reads brokers, tls, sasl and what Login reads.
+func (s *Section) Kafka() Kafka {
+	k := Kafka{TLS: s.Bool("tls")}
+	s.Need("brokers", brokersExample)
+	for _, b := range s.List("brokers", brokersExample) {
+		if host, port, err := net.SplitHostPort(b.Text); err != nil || host == "" || port == "" {
+			s.ProblemAt(b, "brokers", "%q is not HOST:PORT", b.Text)
+		}
+		k.Brokers = append(k.Brokers, b.Text)
+	}
+	k.Login = s.Login()
+	if k.Login.TLS != (TLS{}) && !k.TLS {
+		k.TLS = true // whoever names certificates wants them looked at
+	}
+	loggedIn := s.Has("username") || s.Given("password")
+	if s.Has("sasl") || loggedIn {
+		k.Mechanism = s.choice("sasl", kafkaclient.ScramSHA512, kafkaclient.ScramSHA256, kafkaclient.Plain)
+		if !s.Has("username") || !s.Given("password") {
+			s.Problem("sasl", "username and password (or password_file) are needed for it")
+		}
+	} else {
+		s.knows("sasl")
+	}
+	return k
+}
+
+// Access is how a client reaches the cluster.
+func (k Kafka) Access() (kafkaclient.Access, error) {
+	a := kafkaclient.Access{Brokers: k.Brokers, Mechanism: k.Mechanism, Username: k.Login.Username,
+		Password: k.Login.Password.Reveal()}
+	if k.TLS {
+		a.TLS = &tls.Config{}
+		if err := k.Login.TLS.Secure(a.TLS); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,52 @@
+// Package kafkaclient makes the options of connections to a Kafka cluster.
+package kafkaclient
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// Mechanisms are the ways of SASL that are known.
+const (
+	Plain       = "PLAIN"
+	ScramSHA256 = "SCRAM-SHA-256"
+	ScramSHA512 = "SCRAM-SHA-512"
+)
+
+// Access says how a cluster is reached.
+type Access struct {
+	Brokers   []string    // HOST:PORT: those that are asked first
+	TLS       *tls.Config // nil: none
+	Mechanism string      // of SASL; "": none
+	Username  string
+	Password  string
+	Timeout   time.Duration // after how long without an answer a connection is lost; 0: 10 s
+}
+
+// Options are those that every connection is opened with.
+func (a Access) Options() ([]kgo.Opt, error) {
+	options := []kgo.Opt{kgo.SeedBrokers(a.Brokers...)}
+	if a.TLS != nil {
+		options = append(options, kgo.DialTLSConfig(a.TLS))
+	}
+	if a.Timeout > 0 {
+		options = append(options, kgo.DialTimeout(a.Timeout), kgo.RequestTimeoutOverhead(a.Timeout))
+	}
+	switch login := (scram.Auth{User: a.Username, Pass: a.Password}); a.Mechanism {
+	case "":
+	case Plain:
+		options = append(options, kgo.SASL(plain.Auth{User: a.Username, Pass: a.Password}.AsMechanism()))
+	case ScramSHA256:
+		options = append(options, kgo.SASL(login.AsSha256Mechanism()))
+	case ScramSHA512:
+		options = append(options, kgo.SASL(login.AsSha512Mechanism()))
+	default:
+		return nil, fmt.Errorf("kafka: %q is no mechanism of SASL that is known", a.Mechanism)
+	}
+	return options, nil
+}
