@@ -3,6 +3,7 @@ package canal
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"replicator"
 	"replicator/canal/gtid"
@@ -93,4 +94,45 @@ func Describe(text string) string {
 		return t.String()
 	}
 	return t.String() + " " + t.GTID
+}
+
+// Covers reports, of a Position's token alone, whether all that a fence names (a GTID set, or FILE:POS) was committed at
+// or before it: for those who know how far somebody else has read. ErrFence if it is neither.
+func Covers(text, fence string) (bool, error) {
+	t, err := parseToken(text)
+	if err != nil {
+		return false, err
+	}
+	if isFilePos(fence) {
+		return t.includesFilePos(fence)
+	}
+	flavor := gtid.MariaDB
+	if strings.Contains(fence, ":") {
+		flavor = gtid.MySQL
+	}
+	want, err := gtid.Parse(flavor, fence)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrFence, err)
+	}
+	have, err := gtid.Parse(flavor, t.GTID)
+	if err != nil {
+		return false, fmt.Errorf("%w: the source has GTIDs of another form", ErrFence)
+	}
+	return have.Includes(want), nil
+}
+
+// includesFilePos reports whether a place of the same server stands at or before t.
+func (t token) includesFilePos(fence string) (bool, error) {
+	file, pos, err := parseFilePos(fence)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrFence, err)
+	}
+	at, err := parseFileName(t.File)
+	if err != nil {
+		return false, err
+	}
+	if file.base() != at.base() {
+		return false, fmt.Errorf("%w: the source's binlogs are called %s, not %s", ErrFence, at.base(), file.base())
+	}
+	return at.number > file.number || at.number == file.number && t.Pos >= pos, nil
 }

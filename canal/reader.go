@@ -223,21 +223,8 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 		return false, err
 	}
 	if isFilePos(fence) {
-		file, pos, err := parseFilePos(fence)
-		if err != nil {
-			return false, fmt.Errorf("%w: %w", ErrFence, err)
-		}
-		at, err := parseFileName(t.File)
-		if err != nil {
-			return false, err
-		}
-		if file.base() != at.base() {
-			return false, fmt.Errorf("%w: the source's binlogs are called %s, not %s", ErrFence, at.base(), file.base())
-		}
-		if t.Server != "" && t.Server != r.server.identity {
-			return false, nil
-		}
-		return at.number > file.number || at.number == file.number && t.Pos >= pos, nil
+		includes, err := t.includesFilePos(fence)
+		return includes && (t.Server == "" || t.Server == r.server.identity), err
 	}
 	want, err := gtid.Parse(r.server.flavor, fence)
 	if err != nil {
