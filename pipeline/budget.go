@@ -10,8 +10,11 @@ import (
 // served in turn: else a scan, which always finds room for one more small row, would keep out a large one of the tail
 // until it has ended.
 type budget struct {
+	total  int64
+	lanes  int
+	window *coalescing
+
 	mu    sync.Mutex
-	total int64
 	used  int64
 	queue []*claim
 }
@@ -22,7 +25,10 @@ type claim struct {
 	granted chan struct{} // closed once the bytes are taken
 }
 
-func newBudget(total int64) *budget { return &budget{total: total} }
+// newBudget is that of some lanes, which share a total.
+func newBudget(total int64, lanes int) *budget {
+	return &budget{total: total, lanes: lanes, window: newCoalescing(total, lanes)}
+}
 
 // cost is what n bytes take: what is larger than the whole budget takes all of it, so that one huge row passes.
 func (b *budget) cost(n int64) int64 { return min(n, b.total) }
@@ -30,7 +36,8 @@ func (b *budget) cost(n int64) int64 { return min(n, b.total) }
 // take waits until n bytes are free; n is a cost.
 func (b *budget) take(ctx context.Context, n int64) error {
 	b.mu.Lock()
-	if len(b.queue) == 0 && b.used+n <= b.total {
+	b.window.took(n)
+	if len(b.queue) == 0 && b.fits(n) {
 		b.used += n
 		b.mu.Unlock()
 		return nil
@@ -45,6 +52,19 @@ func (b *budget) take(ctx context.Context, n int64) error {
 		b.withdraw(c)
 		return context.Cause(ctx)
 	}
+}
+
+// fits reports whether there is room for n bytes. What is larger than all that is worth having in flight has to be
+// alone. The caller holds b.mu.
+func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
+
+// merged says how many of a lane's changes came to a cell that had one pending: how much it is worth to have more in
+// flight.
+func (b *budget) merged(n, of int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.window.merged(n, of)
+	b.grant()
 }
 
 // withdraw takes back a claim, also one that was granted just now.
@@ -69,7 +89,7 @@ func (b *budget) give(n int64) {
 
 // grant serves who has waited longest, as far as there is room. The caller holds b.mu.
 func (b *budget) grant() {
-	for len(b.queue) > 0 && b.used+b.queue[0].bytes <= b.total {
+	for len(b.queue) > 0 && b.fits(b.queue[0].bytes) {
 		b.used += b.queue[0].bytes
 		close(b.queue[0].granted)
 		b.queue = b.queue[1:]

@@ -9,7 +9,7 @@ import (
 
 func TestALargeRowIsNotKeptOutBySmallOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100)
+		b := newBudget(100, 1)
 		if err := b.take(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func (s *session) lag() (time.Duration, bool) {
 func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
 // shown is the time up to which the views show all that was committed.
-func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.oldest) }
+func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
 // shown is up to when views showed everything as their last session ended: while there is no other one, or it has heard
 // nothing yet, their lag is counted from there. Guarded by its mutex.

@@ -9,23 +9,25 @@ import (
 	"replicator"
 )
 
-// A lane owns some partitions of the keys: it keeps the newest pending change of each of their cells, and has at most
-// one batch in flight. So changes of one cell are applied in order, and a cell that changes often costs one write a
-// batch.
+// A lane owns some partitions of the keys: it keeps the newest pending change of each of their cells, in the order in
+// which the cells were changed first, and has at most one batch in flight. So changes of one cell are applied in order,
+// and a cell that changes often costs one write a batch.
 //
 // Its goroutine alone has the batch in flight; what is pending is guarded by a mutex.
 type lane struct {
 	budget *budget
 	reach  *reach
-	apply  func(ctx context.Context, batch []*pending) error
+	apply  func(ctx context.Context, batch []pending) error
 	wake   chan struct{} // holds one token when there is something pending
 
 	mu      sync.Mutex
-	pending map[replicator.Cell]*pending
-	flying  []*pending // the batch in flight
-	at      int64      // everything up to this order that belongs to the lane has been applied
-	added   uint64     // changes ever added
-	waiters []waiter   // of barriers
+	cells   map[replicator.Cell]*pending // in waiting
+	waiting batches
+	flying  []pending // the batch in flight; nil: there is none
+	added   uint64    // changes ever added
+	told    uint64    // of them, those that the budget was told of
+	merged  int       // of the others, those that merged with a pending one
+	waiters []waiter  // of barriers
 }
 
 // pending is what a lane knows about a cell since its last batch.
@@ -34,6 +36,9 @@ type pending struct {
 	put   *replicator.Row // the newest row, if any
 	since time.Time       // when the oldest change was committed; zero for rows of a scan
 	size  int64           // taken from the budget
+
+	after int64  // all up to this order that belongs to the lane was added before
+	first uint64 // the number of the first change
 
 	// A delete of a version that may have been the newest: the cell must be looked at. deleted is the highest such
 	// version (NoVersion: none), deletedAt the place of the latest such delete.
@@ -67,20 +72,24 @@ type waiter struct {
 	done  chan struct{}
 }
 
-func newLane(b *budget, r *reach, apply func(context.Context, []*pending) error) *lane {
+func newLane(b *budget, r *reach, apply func(context.Context, []pending) error) *lane {
 	return &lane{
-		budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1),
-		pending: map[replicator.Cell]*pending{}, at: r.committed.Load(),
+		budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), cells: map[replicator.Cell]*pending{},
 	}
 }
 
 // add makes c pending; size was taken from the budget for it, and what of that is no longer needed is given back.
 func (l *lane) add(c *replicator.Change, size int64) {
 	l.mu.Lock()
-	p := l.pending[c.Cell]
+	l.added++
+	p := l.cells[c.Cell]
 	if p == nil {
-		p = &pending{cell: c.Cell, deleted: replicator.NoVersion}
-		l.pending[c.Cell] = p
+		p = l.waiting.add(pending{
+			cell: c.Cell, deleted: replicator.NoVersion, after: l.reach.committed.Load(), first: l.added,
+		})
+		l.cells[c.Cell] = p
+	} else {
+		l.merged++
 	}
 	if !c.Time.IsZero() && (p.since.IsZero() || c.Time.Before(p.since)) {
 		p.since = c.Time
@@ -89,7 +98,6 @@ func (l *lane) add(c *replicator.Change, size int64) {
 	p.rewrite = p.rewrite || c.Rewrite
 	spare := l.budget.cost(p.merge(c))
 	p.size -= spare
-	l.added++
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -175,30 +183,29 @@ func lookAt(c replicator.Cell) *replicator.Change {
 	return &replicator.Change{Kind: replicator.Delete, Cell: c, Version: look, Rewrite: true}
 }
 
-// take hands over what is pending as the batch in flight. reached is the order that the lane will stand at once it is
-// applied: it was read before the map, and whatever the reader delivered before it is in the map.
-func (l *lane) take() (batch []*pending, reached int64, added uint64) {
-	reached = l.reach.committed.Load()
+// take hands over the batch that has waited longest as the one in flight; none if nothing is pending.
+func (l *lane) take() []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	batch = make([]*pending, 0, len(l.pending))
-	for _, p := range l.pending {
-		batch = append(batch, p)
+	l.budget.merged(l.merged, int(l.added-l.told))
+	l.told, l.merged = l.added, 0
+	l.flying = l.waiting.take()
+	for i := range l.flying {
+		delete(l.cells, l.flying[i].cell)
 	}
-	clear(l.pending)
-	l.flying = batch
-	return batch, reached, l.added
+	return l.flying
 }
 
 // landed says that the batch in flight has been applied.
-func (l *lane) landed(reached int64, added uint64) {
+func (l *lane) landed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.waiting.reuse(l.flying)
 	l.flying = nil
-	l.at = reached
+	oldest := l.oldest()
 	kept := l.waiters[:0]
 	for _, w := range l.waiters {
-		if w.added <= added {
+		if oldest == nil || w.added < oldest.first {
 			close(w.done)
 		} else {
 			kept = append(kept, w)
@@ -207,28 +214,40 @@ func (l *lane) landed(reached int64, added uint64) {
 	l.waiters = kept
 }
 
+// oldest is what was added first of all that is not applied yet; nil if there is nothing. The caller holds l.mu.
+func (l *lane) oldest() *pending {
+	if len(l.flying) > 0 {
+		return &l.flying[0]
+	}
+	return l.waiting.first()
+}
+
 // low is the order up to which everything of the lane has been applied: wherever the reader is, if nothing is pending.
 func (l *lane) low(committed int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pending) == 0 && l.flying == nil {
-		return committed
+	if p := l.oldest(); p != nil {
+		return p.after
 	}
-	return l.at
+	return committed
 }
 
-// oldest is when the oldest change that is not applied yet was committed; zero if there is none.
-func (l *lane) oldest() time.Time {
+// since is when the change was committed that has waited longest to be applied; zero if there is none. Rows of a scan
+// don't count. The changes of a log come in about the order of their times, so nothing else is looked at.
+func (l *lane) since() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var t time.Time
-	for _, p := range l.flying {
-		t = earlier(t, p.since)
+	for i := range l.flying {
+		if at := l.flying[i].since; !at.IsZero() {
+			return at
+		}
 	}
-	for _, p := range l.pending {
-		t = earlier(t, p.since)
+	for p := range l.waiting.all() {
+		if !p.since.IsZero() {
+			return p.since
+		}
 	}
-	return t
+	return time.Time{}
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -242,7 +261,7 @@ func earlier(a, b time.Time) time.Time {
 func (l *lane) applied() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pending) == 0 && l.flying == nil {
+	if l.oldest() == nil {
 		return nil
 	}
 	w := waiter{added: l.added, done: make(chan struct{})}
@@ -264,16 +283,14 @@ func (l *lane) run(ctx context.Context, drain <-chan struct{}) error {
 			}
 			continue
 		}
-		batch, reached, added := l.take()
-		for start := 0; start < len(batch); start += maxBatch {
-			if err := l.apply(ctx, batch[start:min(start+maxBatch, len(batch))]); err != nil {
+		for batch := l.take(); len(batch) > 0; batch = l.take() {
+			if err := l.apply(ctx, batch); err != nil {
 				return err
 			}
+			l.landed()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 		}
-		l.landed(reached, added)
 	}
 }
-
-// maxBatch is how many cells go into one call of Target.Apply. MariaDB turns an IN list of 1,000 values or more into a
-// materialised semijoin; and batches of 500 to 1,000 are where throughput stops growing.
-const maxBatch = 800

@@ -34,10 +34,10 @@ func (ls *lanes) low() int64 {
 	return low
 }
 
-// oldest is when the oldest change that is not applied yet was committed; zero if there is none.
-func (ls *lanes) oldest() (at time.Time) {
+// since is when the oldest change that is not applied yet was committed; zero if there is none.
+func (ls *lanes) since() (at time.Time) {
 	for _, l := range ls.all() {
-		at = earlier(at, l.oldest())
+		at = earlier(at, l.since())
 	}
 	return at
 }

@@ -71,7 +71,7 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	over, end := context.WithCancel(context.Background())
 	s.end = end
 	s.reach.committed.Store(reader.Start().Order)
-	budget, window := newBudget(r.cfg.Memory), &window{}
+	budget, window := newBudget(r.cfg.Memory, r.cfg.Lanes), &window{}
 	s.lanes = &lanes{reach: s.reach}
 	spellings := &spellings{group: r.group, reader: reader, budget: budget, lanes: s.lanes, lone: newLoneKeys()}
 	s.intake = &intake{group: r.group, budget: budget, lanes: s.lanes, spellings: spellings, over: over}

@@ -48,10 +48,11 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 const keyOverhead = 200
 
 // apply asks the source for the other spellings of keys, and has all of them looked at where there are any.
-func (s *spellings) apply(ctx context.Context, batch []*pending) error {
+func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	keys := map[string][]replicator.Key{}
 	size := int64(0)
-	for _, p := range batch {
+	for i := range batch {
+		p := &batch[i]
 		keys[p.cell.Table] = append(keys[p.cell.Table], p.cell.Key)
 		size += p.size
 	}

@@ -25,7 +25,7 @@ type writer struct {
 //
 // What bodies come to was not charged when they were read: compressed ones, and pickles that name one value many times,
 // may be a thousand times their size. So a batch is cut where its contributions become too large.
-func (w *writer) apply(ctx context.Context, batch []*pending) error {
+func (w *writer) apply(ctx context.Context, batch []pending) error {
 	looks, err := w.looks(ctx, batch)
 	if err != nil {
 		return err
@@ -37,7 +37,8 @@ func (w *writer) apply(ctx context.Context, batch []*pending) error {
 	if err := w.applyFound(ctx, b, batch, looks); err != nil {
 		return err
 	}
-	for _, p := range batch {
+	for i := range batch {
+		p := &batch[i]
 		switch {
 		case looks[p.cell] != nil:
 			continue
@@ -86,10 +87,11 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 // applyFound adds what looks found that somebody else made. A call of Apply has one op of a cell: where a put or another
 // look of it comes after that, all of this is written first.
 func (w *writer) applyFound(
-	ctx context.Context, b *opBatch, batch []*pending, looks map[replicator.Cell]*pending,
+	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {
 	more := false
-	for _, p := range batch {
+	for i := range batch {
+		p := &batch[i]
 		if p.found == nil {
 			continue
 		}
@@ -140,7 +142,7 @@ func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicato
 }
 
 // share is what a lane's batch may come to beside what was taken from the budget: of all lanes, half as much again.
-func (w *writer) share() int64 { return max(w.budget.total/int64(2*len(w.lanes.shares)), 1) }
+func (w *writer) share() int64 { return max(w.budget.total/int64(2*w.budget.lanes), 1) }
 
 // writeFull writes a batch that has become too large to gather more of it.
 func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
@@ -176,10 +178,11 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 
 // looks returns the cells that must be read from the source: those of which a version was deleted that the sink may
 // stand at.
-func (w *writer) looks(ctx context.Context, batch []*pending) (map[replicator.Cell]*pending, error) {
+func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
-	for _, p := range batch {
+	for i := range batch {
+		p := &batch[i]
 		if p.deleted != replicator.NoVersion {
 			cells, asked = append(cells, p.cell), append(asked, p)
 		}

@@ -1,0 +1,79 @@
+package pipeline
+
+import "iter"
+
+// maxBatch is how many cells go into one call of Target.Apply. MariaDB turns an IN list of 1,000 values or more into a
+// materialised semijoin; and batches of 500 to 1,000 are where throughput stops growing.
+const maxBatch = 800
+
+// batches are the changes that wait in a lane, in the order in which they were added, cut into batches. Their memory is
+// used again: a change that waits is no object of its own for the collector.
+type batches struct {
+	queue [][]pending // each has room for maxBatch; the last one is filled
+	spare [][]pending // empty
+}
+
+// spareBatches is how many empty ones are kept: as many as wait while nothing coalesces (see budget).
+const spareBatches = 4
+
+// add appends a change. It stays where it is until its batch is used again.
+func (b *batches) add(p pending) *pending {
+	n := len(b.queue) - 1
+	if n < 0 || len(b.queue[n]) == maxBatch {
+		b.queue = append(b.queue, b.empty())
+		n++
+	}
+	b.queue[n] = append(b.queue[n], p)
+	return &b.queue[n][len(b.queue[n])-1]
+}
+
+func (b *batches) empty() []pending {
+	n := len(b.spare) - 1
+	if n < 0 {
+		return make([]pending, 0, maxBatch)
+	}
+	batch := b.spare[n]
+	b.spare = b.spare[:n]
+	return batch
+}
+
+// take removes the batch that was begun first; nil if there is none.
+func (b *batches) take() []pending {
+	if len(b.queue) == 0 {
+		return nil
+	}
+	batch := b.queue[0]
+	n := copy(b.queue, b.queue[1:])
+	b.queue[n] = nil
+	b.queue = b.queue[:n]
+	return batch
+}
+
+// reuse takes back a batch that take returned, of which nobody holds anything any more.
+func (b *batches) reuse(batch []pending) {
+	if len(b.spare) < spareBatches {
+		clear(batch)
+		b.spare = append(b.spare, batch[:0])
+	}
+}
+
+// first is the change that was added first; nil if there is none.
+func (b *batches) first() *pending {
+	if len(b.queue) == 0 {
+		return nil
+	}
+	return &b.queue[0][0]
+}
+
+// all are the changes in their order.
+func (b *batches) all() iter.Seq[*pending] {
+	return func(yield func(*pending) bool) {
+		for _, batch := range b.queue {
+			for i := range batch {
+				if !yield(&batch[i]) {
+					return
+				}
+			}
+		}
+	}
+}
