@@ -1,0 +1,185 @@
+package changelog
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+)
+
+// Encode makes the Kafka record of r, without topic and partition.
+func Encode(r *Record) *kgo.Record {
+	out := &kgo.Record{Key: AppendKey(make([]byte, 0, 96), r.Cell), Headers: headers(r)}
+	if r.Row == nil && r.Dead == "" {
+		return out // no value: what a compacted topic may drop, in the end
+	}
+	b := make([]byte, 0, 256+size(r))
+	b = append(b, `{"op":"`...)
+	b = append(b, op(r)...)
+	b = append(b, `","version":`...)
+	b = strconv.AppendInt(b, r.State.Version, 10)
+	b = append(b, `,"order":`...)
+	b = strconv.AppendInt(b, r.State.Order, 10)
+	if r.State.AsOf != 0 {
+		b = append(b, `,"as_of":`...)
+		b = strconv.AppendInt(b, r.State.AsOf, 10)
+	}
+	if r.Dead != "" {
+		b = append(b, `,"dead":`...)
+		b = replicator.AppendJSON(b, r.Dead)
+	} else {
+		b = appendRow(b, r)
+	}
+	out.Value = append(b, '}')
+	return out
+}
+
+func op(r *Record) string {
+	if r.Reset() {
+		return opReset
+	}
+	return opPut
+}
+
+func headers(r *Record) []kgo.RecordHeader {
+	what := op(r)
+	if r.Row == nil && r.Dead == "" {
+		what = opGone
+	}
+	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+	return []kgo.RecordHeader{
+		{Key: headerOp, Value: []byte(what)}, {Key: headerVersion, Value: number(r.State.Version)},
+		{Key: headerOrder, Value: number(r.State.Order)}, {Key: headerAsOf, Value: number(r.State.AsOf)},
+	}
+}
+
+// size is about how long a record's value becomes.
+func size(r *Record) int {
+	if r.Row == nil {
+		return len(r.Dead)
+	}
+	return 2*len(r.Row.Body) + 48*len(r.Row.Names)
+}
+
+func appendRow(b []byte, r *Record) []byte {
+	row := r.Row
+	if !row.Time.IsZero() {
+		b = append(b, `,"time":"`...)
+		b = row.Time.UTC().AppendFormat(b, time.RFC3339Nano)
+		b = append(b, '"')
+	}
+	if row.ColumnAs != "" {
+		b = append(b, `,"column_as":`...)
+		b = appendText(b, row.ColumnAs)
+	}
+	if len(row.Names) > 0 {
+		b = append(b, `,"columns":{`...)
+		for i, name := range row.Names {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(replicator.AppendJSON(b, name), ':')
+			b = appendValue(b, row.Columns[i])
+		}
+		b = append(b, '}')
+	}
+	if row.Body == nil {
+		return b
+	}
+	if r.Codec == "json" && utf8.Valid(row.Body) && json.Valid(row.Body) {
+		return append(append(b, `,"body":`...), row.Body...)
+	}
+	if r.Body != nil {
+		b = append(b, `,"body":`...)
+		b = replicator.AppendJSON(b, r.Body)
+	}
+	b = append(b, `,"codec":`...)
+	b = replicator.AppendJSON(b, r.Codec)
+	b = append(b, `,"raw":"`...)
+	b = base64.StdEncoding.AppendEncode(b, row.Body)
+	return append(b, '"')
+}
+
+// AppendKey appends the key of a cell's records: canonical, without spaces, so that equal cells have equal keys.
+func AppendKey(b []byte, cell replicator.Cell) []byte {
+	b = appendEntity(b, cell)
+	if cell.Column != "" {
+		b = append(b, `,"column":`...)
+		b = appendText(b, cell.Column)
+	}
+	return append(b, '}')
+}
+
+// appendEntity appends what the keys of all cells of an entity begin with.
+func appendEntity(b []byte, cell replicator.Cell) []byte {
+	b = append(b, `{"table":`...)
+	b = replicator.AppendJSON(b, cell.Table)
+	b = append(b, `,"key":[`...)
+	values, err := cell.Key.Values()
+	if err != nil { // no key that MakeKey made
+		values = []any{[]byte(cell.Key)}
+	}
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendValue(b, v)
+	}
+	return append(b, ']')
+}
+
+// The members of an object that stands for a value which JSON alone can't tell.
+const (
+	tagBytes   = "base64"  // []byte
+	tagText    = "text64"  // a string that is not UTF-8
+	tagDecimal = "decimal" // Number
+	tagJSON    = "json"    // RawJSON
+	tagBadJSON = "json64"  // RawJSON that is none
+)
+
+// appendValue appends a column's or a key's value. Integers are written in full; a float64 always has a point or an
+// exponent.
+func appendValue(b []byte, value any) []byte {
+	switch v := value.(type) {
+	case string:
+		return appendText(b, v)
+	case []byte:
+		return appendBase64(b, tagBytes, v)
+	case replicator.Number:
+		return append(replicator.AppendJSON(append(b, `{"decimal":`...), string(v)), '}')
+	case replicator.RawJSON:
+		if !utf8.Valid(v) || !json.Valid(v) {
+			return appendBase64(b, tagBadJSON, v)
+		}
+		return append(append(append(b, `{"json":`...), v...), '}')
+	case float64:
+		from := len(b)
+		b = replicator.AppendJSON(b, v)
+		for _, c := range b[from:] {
+			if c == '.' || c == 'e' || c == 'n' {
+				return b
+			}
+		}
+		return append(b, ".0"...)
+	}
+	return replicator.AppendJSON(b, value)
+}
+
+func appendText(b []byte, text string) []byte {
+	if !utf8.ValidString(text) {
+		return appendBase64(b, tagText, []byte(text))
+	}
+	return replicator.AppendJSON(b, text)
+}
+
+func appendBase64(b []byte, tag string, data []byte) []byte {
+	b = fmt.Appendf(b, `{"%s":"`, tag)
+	b = base64.StdEncoding.AppendEncode(b, data)
+	return append(b, `"}`...)
+}
