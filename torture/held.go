@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,41 +30,52 @@ func (w *world) held(ctx context.Context, v View) (lab.Held, error) {
 	}
 }
 
-// heldMySQL reads a table.
+// heldMySQL reads a table, in every shard. What several shards hold is there twice.
 func (w *world) heldMySQL(ctx context.Context, v View, t Table) (lab.Held, error) {
+	all := lab.Held{}
+	for shard, db := range w.sinkDBs {
+		held, err := v.heldIn(ctx, db, t)
+		if err != nil {
+			return nil, err
+		}
+		for at, what := range held {
+			if _, twice := all[at]; twice {
+				at += fmt.Sprint(" once more in shard ", shard)
+			}
+			all[at] = what
+		}
+	}
+	return all, nil
+}
+
+// heldIn reads a table in one database.
+func (v View) heldIn(ctx context.Context, db *sql.DB, t Table) (lab.Held, error) {
 	key := t.Key.columns()
-	var query string
+	columns := append(slices.Clone(key), "email")
 	switch v.Kind {
 	case "row":
-		columns := "n, email, grp, amount"
+		columns = append(slices.Clone(key), "n", "email", "grp", "amount")
 		if v.Merged {
-			columns += ", city"
+			columns = append(columns, "city")
 		}
-		query = fmt.Sprintf("SELECT %s, %s FROM %s", strings.Join(key, ", "), columns, v.Name)
-	case "index":
-		query = fmt.Sprintf("SELECT %s, email FROM %s", strings.Join(key, ", "), v.Name)
-	default:
-		query, key = fmt.Sprintf("SELECT grp, amount FROM %s", v.Name), nil
+	case "counter":
+		columns = []string{"grp", "amount"}
 	}
-	got, err := w.sinkDB.QueryContext(ctx, query)
+	got, err := db.QueryContext(ctx, "SELECT "+strings.Join(columns, ", ")+" FROM "+v.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer got.Close()
-	names, err := got.Columns()
-	if err != nil {
-		return nil, err
-	}
 	held := lab.Held{}
 	for got.Next() {
-		values := make([][]byte, len(names))
+		values := make([][]byte, len(columns))
 		if err := got.Scan(pointers(values)...); err != nil {
 			return nil, err
 		}
 		switch v.Kind {
 		case "row":
 			row := fields{}
-			for i, name := range names[len(key):] {
+			for i, name := range columns[len(key):] {
 				if value := values[len(key)+i]; value != nil {
 					row[name] = string(value)
 				}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"replicator/internal/servers"
 )
@@ -50,11 +52,8 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	if err := s.Kill(); err != nil {
 		return nil, err
 	}
-	kept := filepath.Join(w.program.Dir, "server"+filepath.Base(s.Dir))
+	kept := filepath.Join(w.program.Dir, fmt.Sprint("server", time.Now().UnixNano())) // two faults may keep one each
 	data := filepath.Join(s.Dir, "data")
-	if err := os.RemoveAll(kept); err != nil {
-		return nil, err
-	}
 	if err := copyDir(kept, data); err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 // locked holds locks on a target's rows for a while.
 func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
-	tx, err := w.sinkDB.BeginTx(context.WithoutCancel(ctx), nil)
+	tx, err := w.sinkDBs[0].BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return nil, nil // the server is down
 	}

@@ -14,6 +14,7 @@ type Plan struct {
 	Seed   uint64
 	Source servers.Kind
 	Store  string // file or mysql
+	Shards int    // of the MySQL sink: 1 or 2
 	Memory string // limits.memory
 	Tables []Table
 	Views  []View
@@ -81,6 +82,7 @@ func planOf(seed uint64, c Choices) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x70727475))
 	p := Plan{
 		Seed: seed, Source: pick(r, c.Sources...), Store: pick(r, "file", "file", "mysql"),
+		Shards: pick(r, 1, 1, 2),
 		Memory: pick(r, "1MiB", "2MiB", "64MiB"), Idle: r.IntN(2) == 0, Writes: 100 + r.IntN(400),
 	}
 	if c.Writes > 0 {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -104,22 +106,22 @@ func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, er
 		values, err := r.w.redis.HGetAll(ctx, r.w.at.prefix+v.Name+":"+shown).Result()
 		return values["n"], err
 	case "main":
-		where := strings.Join(t.Key.columns(), " = ? AND ") + " = ?"
-		got, err := r.w.sinkDB.QueryContext(ctx, fmt.Sprintf("SELECT n FROM %s WHERE %s", v.Name, where), key...)
-		if err != nil {
-			return "", err
-		}
-		defer got.Close()
-		n := ""
-		for got.Next() {
-			if err := got.Scan(&n); err != nil {
-				return "", err
-			}
-		}
-		return n, got.Err()
+		return r.rowN(ctx, v, t, key)
 	default:
 		return r.w.documentN(ctx, v, shown)
 	}
+}
+
+// rowN is the n of a row, in whatever shard it is.
+func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string, err error) {
+	where := strings.Join(t.Key.columns(), " = ? AND ") + " = ?"
+	for _, db := range r.w.sinkDBs {
+		err := db.QueryRowContext(ctx, fmt.Sprintf("SELECT n FROM %s WHERE %s", v.Name, where), key...).Scan(&n)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return "", err
+		}
+	}
+	return n, nil
 }
 
 // found is what the reader noted.

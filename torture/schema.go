@@ -179,7 +179,16 @@ func (p Plan) toml(a addresses, without string) string {
 	for _, s := range p.sinks() {
 		switch s {
 		case "main":
-			fmt.Fprintf(b, "[sinks.main]\ntype = \"mysql\"\ndsn = %q\ntimeout = \"3s\"\n\n", a.main)
+			b.WriteString("[sinks.main]\ntype = \"mysql\"\ntimeout = \"3s\"\n")
+			if p.Shards == 1 {
+				fmt.Fprintf(b, "dsn = %q\n\n", a.main)
+				break
+			}
+			b.WriteString("[sinks.main.shards]\n")
+			for i := range p.Shards {
+				fmt.Fprintf(b, "s%d = %q\n", i, a.main+shardSuffix(i))
+			}
+			b.WriteString("\n")
 		case "cache":
 			fmt.Fprintf(b, "[sinks.cache]\ntype = \"redis\"\nurl = %q\ntimeout = \"3s\"\n\n", a.cache)
 		case "search":
@@ -188,10 +197,30 @@ func (p Plan) toml(a addresses, without string) string {
 	}
 	for _, v := range p.Views {
 		if v.Name != without {
-			b.WriteString(v.toml(p.table(v.Table), a.prefix) + "\n")
+			b.WriteString(v.toml(p.table(v.Table), a.prefix))
+			if v.Sink == "main" && p.Shards > 1 {
+				fmt.Fprintf(b, "shard_on = %q\n", v.shardOn(p.table(v.Table)))
+			}
+			b.WriteString("\n")
 		}
 	}
 	return b.String()
+}
+
+// shardSuffix is what the name of a shard's database ends with.
+func shardSuffix(shard int) string {
+	if shard == 0 {
+		return ""
+	}
+	return fmt.Sprint("_", shard)
+}
+
+// shardOn is the column that says in which shard an entry is: one that moves, where there is one.
+func (v View) shardOn(t Table) string {
+	if v.Kind == "row" {
+		return t.Key.columns()[0]
+	}
+	return v.Field
 }
 
 // addresses are where a run's servers are for the program.

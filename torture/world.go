@@ -77,7 +77,7 @@ type world struct {
 	program  launch.Program
 	links    map[string]*link // by the sink's name, and source
 	sourceDB *sql.DB          // as root, past the link
-	sinkDB   *sql.DB
+	sinkDBs  []*sql.DB        // a database for each shard
 	redis    *goredis.Client
 	load     *workload
 	reader   *reader
@@ -98,8 +98,12 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	if w.sourceDB, err = freshDatabase(ctx, w.source, name); err != nil {
 		return w, err
 	}
-	if w.sinkDB, err = freshDatabase(ctx, f.main, name); err != nil {
-		return w, err
+	for shard := range p.Shards {
+		db, err := freshDatabase(ctx, f.main, name+shardSuffix(shard))
+		if err != nil {
+			return w, err
+		}
+		w.sinkDBs = append(w.sinkDBs, db)
 	}
 	w.redis = goredis.NewClient(&goredis.Options{Addr: f.cache.Addr(), MaxRetries: -1})
 	if err := w.redis.FlushAll(ctx).Err(); err != nil {
@@ -199,11 +203,15 @@ func (w *world) close() {
 	for _, k := range w.links {
 		k.close()
 	}
-	for _, db := range []*sql.DB{w.sourceDB, w.sinkDB} {
-		if db != nil {
-			_, _ = db.ExecContext(ctx, fmt.Sprintf("DROP DATABASE torture%d", w.plan.Seed)) // the next run has others
-			db.Close()
-		}
+	drop := func(db *sql.DB, shard int) {
+		_, _ = db.ExecContext(ctx, fmt.Sprintf("DROP DATABASE torture%d%s", w.plan.Seed, shardSuffix(shard))) // for space
+		db.Close()
+	}
+	if w.sourceDB != nil {
+		drop(w.sourceDB, 0)
+	}
+	for shard, db := range w.sinkDBs {
+		drop(db, shard)
 	}
 	if w.servers.elastic != "" {
 		w.dropIndexes(ctx)
