@@ -76,6 +76,9 @@ const (
 	// queryTimeout bounds the silence on an SQL connection, so that a dead link is noticed (see package link). The longest
 	// wait of ours is for a row's lock, 50 s by default.
 	queryTimeout = 3 * time.Minute
+
+	// askAfter is how long a query may be silent before the server is asked whether it works on it.
+	askAfter = 15 * time.Second
 )
 
 // sqlConfig is how the pool connects, whatever the DSN says of it: what values look like depends on it.

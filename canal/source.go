@@ -100,7 +100,7 @@ func New(cfg Config) (*Source, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	db, err := link.Open(my, link.Options{Session: []string{
+	db, err := link.Open(my, link.Options{Asks: askAfter, Session: []string{
 		// Locking reads lock single rows and see what was committed last. The variable's name differs between servers, the
 		// statement doesn't.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}})

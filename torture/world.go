@@ -123,9 +123,8 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 		return w, err
 	}
 	listen.close()
-	// By default a query may take three minutes, as there are tables that take so long: longer than a run is waited for.
 	w.at = addresses{
-		source: "root@tcp(" + w.links["source"].address() + ")/" + name + "?readTimeout=20s", store: w.source.DSN(name),
+		source: "root@tcp(" + w.links["source"].address() + ")/" + name, store: w.source.DSN(name),
 		main: "root@tcp(" + w.links["main"].address() + ")/" + name, cache: "redis://" + w.links["cache"].address() + "/0",
 		listen: listen.address(), prefix: name + ":",
 	}

@@ -24,7 +24,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +35,10 @@ import (
 type Options struct {
 	// Silence is after how long without an answer a connection is lost, where the DSN's readTimeout does not say it.
 	Silence time.Duration
+
+	// Asks is after how long without an answer the server is asked whether the session still works: a connection on which
+	// it waits for the client is lost. 0: never, the silence alone counts.
+	Asks time.Duration
 
 	// Idle is after how long the server ends a session that does nothing; 0: twice the silence, but a minute at least,
 	// because this process may wait for a CPU in the middle of a transaction.
@@ -57,15 +60,20 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	if c.Timeout == 0 {
 		c.Timeout = min(c.ReadTimeout, dialTimeout)
 	}
-	base, err := mysql.NewConnector(c)
-	if err != nil {
+	k := &connector{asks: o.Asks}
+	if o.Asks > 0 && c.DialFunc == nil && c.Net == "tcp" {
+		c.DialFunc = k.dial
+	}
+	var err error
+	if k.Connector, err = mysql.NewConnector(c); err != nil {
 		return nil, err
 	}
 	if o.Idle == 0 {
 		o.Idle = max(2*c.ReadTimeout, time.Minute)
 	}
 	idle := fmt.Sprintf("SET SESSION wait_timeout = %d", int(o.Idle.Seconds()))
-	db := sql.OpenDB(&connector{Connector: base, setup: append([]string{idle}, o.Session...)})
+	k.setup = append([]string{idle}, o.Session...)
+	db := sql.OpenDB(k)
 	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends it
 	return db, nil
 }
@@ -82,7 +90,8 @@ func LockWait(silence time.Duration) time.Duration {
 type connector struct {
 	driver.Connector
 	setup      []string
-	generation atomic.Int64 // counts losses: connections of an earlier one are not used again
+	asks       time.Duration // see Options
+	generation atomic.Int64  // counts losses: connections of an earlier one are not used again
 
 	mu   sync.Mutex
 	lost []string // the user locks of sessions that may live on at the server
@@ -94,7 +103,8 @@ const mostLost = 64
 // Connect implements driver.Connector.
 func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	c := &conn{connector: k, generation: k.generation.Load()}
-	made, err := k.Connector.Connect(ctx)
+	var below *watched
+	made, err := k.Connector.Connect(context.WithValue(ctx, dialed{}, &below))
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +114,9 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	if err := c.setUp(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
+	}
+	if below != nil && c.marker != "" {
+		below.works = func() bool { return k.works(c.marker, c.server) }
 	}
 	return c, nil
 }
@@ -175,6 +188,7 @@ type conn struct {
 	connector  *connector
 	generation int64
 	marker     string // the name of the user lock that its session holds; "": none
+	server     string // which one it is; known with a marker
 }
 
 // setUp sets up the session, gives it its marker, and ends the sessions that were lost before.
@@ -185,12 +199,12 @@ func (c *conn) setUp(ctx context.Context) error {
 		}
 	}
 	marker := "replicator-link-" + rand.Text()
-	got, err := c.ask(ctx, "SELECT GET_LOCK('"+marker+"', 0)")
+	values, err := c.askFor(ctx, 2, "SELECT GET_LOCK('"+marker+"', 0), "+whichServer)
 	if err != nil {
 		return err
 	}
-	if got == 1 {
-		c.marker = marker
+	if values != nil && integer(values[0]) == 1 {
+		c.marker, c.server = marker, text(values[1])
 	}
 	lost := c.connector.take()
 	if err := c.end(ctx, lost); err != nil {
@@ -219,20 +233,37 @@ func (c *conn) end(ctx context.Context, markers []string) error {
 
 // ask returns the integer that a query gives; 0 if that is NULL, or if the server refuses the query.
 func (c *conn) ask(ctx context.Context, query string) (int64, error) {
+	values, err := c.askFor(ctx, 1, query)
+	if values == nil {
+		return 0, err
+	}
+	return integer(values[0]), nil
+}
+
+// askFor returns the n values of a query's row; nil if the server refuses the query.
+func (c *conn) askFor(ctx context.Context, n int, query string) ([]driver.Value, error) {
 	rows, err := c.QueryContext(ctx, query, nil)
 	if err != nil {
-		return 0, onlyUnanswered(err)
+		return nil, onlyUnanswered(err)
 	}
 	defer rows.Close()
-	values := make([]driver.Value, 1)
+	values := make([]driver.Value, n)
 	if err := rows.Next(values); err != nil {
-		return 0, onlyUnanswered(err)
+		return nil, onlyUnanswered(err)
 	}
+	for i, v := range values {
+		if b, ok := v.([]byte); ok {
+			values[i] = string(b) // the driver's bytes are good until the rows are closed
+		}
+	}
+	return values, nil
+}
+
+// integer is a value as an integer; 0 if it is none.
+func integer(v driver.Value) int64 {
 	var n sql.NullInt64
-	if err := n.Scan(values[0]); err != nil {
-		return 0, fmt.Errorf("%s: %w", strings.Fields(query)[1], err)
-	}
-	return n.Int64, nil
+	_ = n.Scan(v) // what is no integer leaves it 0
+	return n.Int64
 }
 
 // unanswered reports whether an error is not the server's own answer.

@@ -20,6 +20,11 @@ const silence = time.Second
 // pool makes a pool over a link to a server, in a database that has a table of one row.
 func pool(t *testing.T, s *servers.Server, statements ...string) (*sql.DB, *servertest.Link) {
 	t.Helper()
+	return poolOf(t, s, Options{Silence: silence, Session: statements})
+}
+
+func poolOf(t *testing.T, s *servers.Server, o Options) (*sql.DB, *servertest.Link) {
+	t.Helper()
 	database := servertest.Database(t, s)
 	k := servertest.NewLink(t, s.Addr())
 	c, err := mysql.ParseDSN(s.DSN(database))
@@ -27,7 +32,8 @@ func pool(t *testing.T, s *servers.Server, statements ...string) (*sql.DB, *serv
 		t.Fatal(err)
 	}
 	c.Net, c.Addr, c.Logger = "tcp", k.Address(), &mysql.NopLogger{}
-	db, err := Open(c, Options{Silence: silence, Session: append(statements, "SET SESSION innodb_lock_wait_timeout = 20")})
+	o.Session = append(o.Session, "SET SESSION innodb_lock_wait_timeout = 20")
+	db, err := Open(c, o)
 	if err != nil {
 		t.Fatal(err)
 	}

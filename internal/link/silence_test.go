@@ -1,0 +1,53 @@
+package link
+
+import (
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// A connection whose link went silent is noticed long before a query may take no longer.
+func TestASilentConnectionIsToldFromAServerAtWork(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		const asks = 300 * time.Millisecond
+		db, k := poolOf(t, s, Options{Silence: time.Minute, Asks: asks})
+		db.SetMaxOpenConns(1)
+		began := time.Now()
+		var slept int
+		if err := db.QueryRowContext(t.Context(), "SELECT SLEEP(2)").Scan(&slept); err != nil || slept != 0 {
+			t.Fatalf("a query that takes its time, after %s: %d, %v", time.Since(began), slept, err)
+		}
+		k.Cut()
+		began = time.Now()
+		if _, err := db.ExecContext(t.Context(), "UPDATE t SET n = 1"); err == nil {
+			t.Fatal("over a silent link: no error")
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it was noticed after %s", took)
+		}
+		if _, err := db.ExecContext(t.Context(), "UPDATE t SET n = 2"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An answer that can't be had says nothing: the query may be at work.
+func TestAServerThatCanNotBeAskedIsWaitedFor(t *testing.T) {
+	s := servertest.MySQL(t)
+	other := servertest.Shared(t, servers.MariaDB1011)
+	db, k := poolOf(t, s, Options{Silence: time.Minute, Asks: 300 * time.Millisecond})
+	for _, to := range []string{"127.0.0.1:1", other.Addr()} { // nobody; another server
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Lead(to)
+		if _, err := conn.ExecContext(t.Context(), "DO SLEEP(2)"); err != nil {
+			t.Errorf("%s at its address: %v", to, err)
+		}
+		k.Lead(s.Addr())
+		conn.Close()
+	}
+}
