@@ -1,12 +1,11 @@
 package mysql
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -25,6 +24,8 @@ type item struct {
 	cell          string
 	values        []converted
 	before, after cellState
+	stored        []byte // the form of after
+	met           bool   // there may be a state of the cell
 }
 
 // converted is what an op contributes to one view, in the target's own types.
@@ -38,14 +39,19 @@ type converted struct {
 
 	old     *viewState // what is known of the cell in the view
 	applies bool
+
+	one  [1]row   // of rows, where there is only one
+	cell [1][]row // rows, as those of one cell
 }
 
 // Apply implements replicator.Target.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	batch := judge.NewBatch(ops)
 	items := make([]*item, 0, len(ops))
+	converter := t.newConverter(ops)
 	for i := range ops {
-		it := t.convert(i, &ops[i])
+		it := converter.convert(i)
+		it.met = t.shared || t.novelty.meet(it.entity, it.cell)
 		fits := len(it.entity) <= maxEntity && len(it.cell) <= maxCell
 		for n := range it.values {
 			if !fits {
@@ -62,85 +68,144 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.cell, b.cell))
 	})
 	for some := range slices.Chunk(items, maxList) {
-		if err := t.applyOrSplit(ctx, batch, some); err != nil {
+		if err := t.applyOrSplit(ctx, batch, some, quickly); err != nil {
 			return replicator.Applied{}, t.explain(err)
 		}
 	}
 	return batch.Applied(), nil
 }
 
+// converter makes items of a batch's ops. What it makes of them lies side by side in a few allocations.
+type converter struct {
+	target   *Target
+	ops      []replicator.Op
+	items    []item
+	values   []converted
+	entities string // of the items that are to come, one behind the other
+	prefix   int    // of each, in bytes
+	table    string // of the cell that was converted last, with its column and their name
+	column   string
+	cell     string
+	stored   []byte // of rows; reused
+}
+
+func (t *Target) newConverter(ops []replicator.Op) *converter {
+	c := &converter{target: t, ops: ops, items: make([]item, len(ops))}
+	values, size := 0, 0
+	prefix := entityID(t.source, "")
+	for i := range ops {
+		values += len(ops[i].Values)
+		size += len(prefix) + len(ops[i].Cell.Key)
+	}
+	entities := make([]byte, 0, size)
+	for i := range ops {
+		entities = append(append(entities, prefix...), ops[i].Cell.Key...)
+	}
+	c.values, c.entities, c.prefix = make([]converted, values), string(entities), len(prefix)
+	return c
+}
+
 // convert makes an item of an op.
-func (t *Target) convert(place int, op *replicator.Op) *item {
-	it := &item{place: place, op: op, entity: entityID(t.source, op.Cell.Key), cell: cellID(op.Cell)}
-	it.values = make([]converted, len(op.Values))
+func (c *converter) convert(place int) *item {
+	t, op, it := c.target, &c.ops[place], &c.items[place]
+	if cell := op.Cell; c.cell == "" || cell.Table != c.table || cell.Column != c.column {
+		c.table, c.column, c.cell = cell.Table, cell.Column, cellID(cell)
+	}
+	size := c.prefix + len(op.Cell.Key)
+	it.place, it.op, it.entity, it.cell = place, op, c.entities[:size], c.cell
+	c.entities = c.entities[size:]
+	it.values, c.values = c.values[:len(op.Values):len(op.Values)], c.values[len(op.Values):]
 	key, err := op.Cell.Key.Values()
 	for i, v := range op.Values {
-		c := &it.values[i]
-		c.keeper = t.kept[v.View]
-		if c.err = err; err == nil {
-			c.fill(key, op.Version, v, t.server.packet)
+		value := &it.values[i]
+		value.keeper = t.kept[v.View]
+		if value.err = err; err == nil {
+			c.stored = value.fill(key, op.Version, v, t.server.packet, c.stored[:0])
 		}
-		if c.err != nil || v.Err != nil {
-			c.reject(c.err)
+		if value.err != nil || v.Err != nil {
+			value.reject(value.err)
 		}
 	}
 	return it
 }
 
-// fill converts a value. A contribution that is larger than a statement may be can't be stored either.
-func (c *converted) fill(key []any, version int64, v replicator.Value, packet int) {
+// fill converts a value. A contribution that is larger than a statement may be can't be stored either. The stored form
+// is made in a buffer, which is returned.
+func (c *converted) fill(key []any, version int64, v replicator.Value, packet int, stored []byte) []byte {
 	if c.key, c.err = c.keeper.key(key); c.err != nil || v.Err != nil {
-		return
+		return stored
 	}
+	c.rows = c.one[:0]
 	for _, e := range v.Entries {
 		r, err := c.keeper.kind.row(c.keeper, e, version)
 		if err != nil {
 			c.err = err
-			return
+			return stored
 		}
 		if r != nil {
 			c.rows = append(c.rows, r)
 		}
 	}
 	if len(c.rows) == 0 {
-		return
+		return stored
 	}
 	if len(c.rows) > 1 && c.keeper.single {
 		c.err = fmt.Errorf("the table takes one row a key, and there are %d", len(c.rows))
-		return
+		return stored
 	}
-	stored := appendRows(make([]byte, 0, 64), c.rows)
-	if 2*len(stored) > packet {
-		c.err = fmt.Errorf("%d bytes are too much for the server's max_allowed_packet, %d", len(stored), packet)
-		return
+	stored = appendRows(append(stored, c.keeper.salt...), c.rows)
+	form := stored[len(c.keeper.salt):]
+	if 2*len(form) > packet {
+		c.err = fmt.Errorf("%d bytes are too much for the server's max_allowed_packet, %d", len(form), packet)
+		return stored
 	}
-	c.digest = digest(c.keeper.salt, stored)
+	c.digest = digest(stored)
 	if c.keeper.shared || c.keeper.ledger {
-		c.kept = string(stored)
+		c.kept = string(form)
 	}
+	return stored
 }
 
 // reject makes a value contribute nothing.
 func (c *converted) reject(err error) { c.rows, c.kept, c.digest, c.err = nil, "", deadDigest, err }
 
-// applyOrSplit applies items in one transaction; if the server refuses one because of a value, in smaller ones, until
-// the value is found and rejected.
-func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item) error {
-	err := t.applyPatiently(ctx, batch, items)
+// mode is how a transaction is tried.
+type mode int
+
+const (
+	// quickly: statements are sent together, and what is new is guessed (see novelty).
+	quickly mode = iota
+
+	// carefully: nothing is guessed, and each statement is sent by itself, so that it is known which one the server
+	// refuses.
+	carefully
+)
+
+// applyOrSplit applies items in one transaction. If the server refuses something, it is repeated carefully;
+// if that is because of a value, in smaller transactions, until the value is found and rejected.
+func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
+	err := t.applyPatiently(ctx, batch, items, mode)
+	if mode == quickly && refuses(err) {
+		if is(err, errDuplicate) {
+			t.guesses.Store(false)
+		}
+		mode = carefully
+		err = t.applyPatiently(ctx, batch, items, mode)
+	}
 	reason := dataReason(err)
 	var at *viewError
 	if reason == "" || !errors.As(err, &at) {
 		return err
 	}
 	if t.grown() { // perhaps because of what somebody else wrote
-		return t.applyOrSplit(ctx, batch, items)
+		return t.applyOrSplit(ctx, batch, items, mode)
 	}
 	if len(items) > 1 {
 		half := len(items) / 2
-		if err := t.applyOrSplit(ctx, batch, items[:half]); err != nil {
+		if err := t.applyOrSplit(ctx, batch, items[:half], mode); err != nil {
 			return err
 		}
-		return t.applyOrSplit(ctx, batch, items[half:])
+		return t.applyOrSplit(ctx, batch, items[half:], mode)
 	}
 	rejected := false
 	for i := range items[0].values {
@@ -154,16 +219,16 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	if !rejected {
 		return t.cannotTakeBack(at, err) // not because of what this item brings
 	}
-	return t.applyOrSplit(ctx, batch, items)
+	return t.applyOrSplit(ctx, batch, items, mode)
 }
 
 // attempts is how often a transaction is tried that the server chose to give up for another one. Small tables are read
 // from end to end even for a few keys, and then lanes that share no key meet; that passes as the tables grow.
 const attempts = 10
 
-func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item) error {
+func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	for i := 1; ; i++ {
-		err := t.applyOnce(ctx, batch, items)
+		err := t.applyOnce(ctx, batch, items, mode)
 		if err == nil || !transient(err) || i == attempts {
 			return err
 		}
@@ -188,49 +253,40 @@ func (t *Target) explain(err error) error {
 }
 
 // applyOnce applies items in one transaction.
-func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*item) error {
-	tx, err := t.sink.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
-	if err := t.applyIn(w, batch, items); err != nil {
-		return rollback(tx, err)
-	}
-	return tx.Commit()
+func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
+	return t.sink.onConnection(ctx, func(conn *sql.Conn) error {
+		w := &writer{ctx: ctx, conn: conn, server: t.server, epoch: t.epoch, apart: mode == carefully}
+		return t.applyIn(w, batch, items, mode == quickly && t.guesses.Load())
+	})
 }
 
-func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item) error {
-	partitions := make([]int, 0, len(items))
-	entities := make([]string, 0, len(items))
-	var cells []string
-	for _, it := range items {
-		partitions = append(partitions, it.op.Cell.Key.Partition())
-		entities = append(entities, it.entity)
-		if !t.shared && !slices.Contains(cells, it.cell) {
-			cells = append(cells, it.cell)
-		}
-	}
-	if len(cells) > 16 { // the product of the two lists is what the server looks up
-		cells = nil
-	}
-	slices.Sort(partitions)
-	if err := w.lock(slices.Compact(partitions)); err != nil {
-		return err
-	}
-	states, err := readStates(w.ctx, w.tx, slices.Compact(entities), cells)
+// applyIn applies items in a transaction. guess says that what is new to the target is taken for unseen.
+func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess bool) error {
+	states, err := t.begin(w, items, guess)
 	if err != nil {
 		return err
 	}
-	var changed []*item
+	var unseen, changed []*item
+	stored := make([]byte, 0, 64*len(items))
 	for _, it := range items {
-		it.decide(batch, states[it.entity][it.cell], t.retired)
-		if !bytes.Equal(it.before.append(nil), it.after.append(nil)) {
+		held := states.of(it.entity, it.cell)
+		it.decide(batch, held.views, t.retired)
+		from := len(stored)
+		stored = it.after.append(stored)
+		it.stored = stored[from:]
+		switch {
+		case held.stored == "" && len(it.after) > 0:
+			unseen = append(unseen, it)
+		case held.stored == "":
+		case string(it.stored) != held.stored:
 			changed = append(changed, it)
 		}
 	}
+	if err := w.writeStates(unseen, ""); err != nil {
+		return err
+	}
 	for _, k := range t.kept {
-		changes, err := t.changes(k, items, states)
+		changes, err := t.changes(k, items, states, guess)
 		if err != nil {
 			return err
 		}
@@ -240,16 +296,48 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item) error {
 			}
 		}
 	}
-	if err := w.writeStates(changed); err != nil {
+	replace := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE state = " + w.server.newRow("state")
+	if err := w.writeStates(changed, replace); err != nil {
 		return err
 	}
-	return w.writeDead(items)
+	if err := w.writeDead(items); err != nil {
+		return err
+	}
+	return w.commit()
+}
+
+// begin begins a transaction for items, under the locks of their keys' partitions, and reads the states of their cells:
+// of all cells of their entities, if views merge them.
+func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, error) {
+	partitions := make([]int, 0, len(items))
+	entities := make([]string, 0, len(items))
+	var cells []string
+	for _, it := range items {
+		partitions = append(partitions, it.op.Cell.Key.Partition())
+		if !it.met && guess {
+			continue
+		}
+		entities = append(entities, it.entity)
+		if !t.shared && !slices.Contains(cells, it.cell) {
+			cells = append(cells, it.cell)
+		}
+	}
+	if len(cells) > 16 { // the product of the two lists is what the server looks up
+		cells = nil
+	}
+	slices.Sort(partitions)
+	return w.begin(slices.Compact(partitions), slices.Compact(entities), cells)
 }
 
 // decide judges the op for each of its views.
 func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]bool) {
 	it.before = before
-	it.after = slices.DeleteFunc(slices.Clone(before), func(v viewState) bool { return retired[v.view] })
+	it.after = make(cellState, 0, max(len(before), len(it.values)))
+	for _, v := range before {
+		if !retired[v.view] {
+			it.after = append(it.after, v)
+		}
+	}
 	for i := range it.values {
 		c := &it.values[i]
 		c.old = before.find(c.keeper.id)
@@ -271,7 +359,7 @@ func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]
 
 // changes finds the keys whose contributions to a view changed: those whose digest did, those that the view sees for
 // the first time, and those that were looked at in full, because a repair writes what the state says is there already.
-func (t *Target) changes(k *keeper, items []*item, states map[string]map[string]cellState) ([]change, error) {
+func (t *Target) changes(k *keeper, items []*item, states heldStates, guess bool) ([]change, error) {
 	if k.ledger {
 		return ledgerChanges(k, items)
 	}
@@ -289,8 +377,10 @@ func (t *Target) changes(k *keeper, items []*item, states map[string]map[string]
 			}
 			switch {
 			case !k.shared:
-				held := c.old == nil && !k.fresh.Load() || c.old.known().Shown || rewrite
-				changes = append(changes, change{key: c.key, rows: [][]row{c.rows}, held: held})
+				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
+				held := c.old == nil && !absent || c.old.known().Shown || rewrite
+				c.cell[0] = c.rows
+				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held})
 			case it.entity != entity:
 				entity = it.entity
 				rows, err := t.gather(k, entity, items, states[entity])
@@ -305,10 +395,10 @@ func (t *Target) changes(k *keeper, items []*item, states map[string]map[string]
 }
 
 // gather collects what all cells of an entity contribute to a view, those of the batch included, in their order there.
-func (t *Target) gather(k *keeper, entity string, items []*item, states map[string]cellState) ([][]row, error) {
-	current := maps.Clone(states)
-	if current == nil {
-		current = map[string]cellState{}
+func (t *Target) gather(k *keeper, entity string, items []*item, states []heldState) ([][]row, error) {
+	current := map[string]cellState{}
+	for _, s := range states {
+		current[s.cell] = s.views
 	}
 	first, _ := slices.BinarySearchFunc(items, entity, func(it *item, e string) int { return cmp.Compare(it.entity, e) })
 	for _, it := range items[first:] {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"replicator"
 	"replicator/internal/uuid"
@@ -64,13 +65,18 @@ func (c *column) convert(v any) (any, error) {
 	return converters[c.typ](c, v)
 }
 
-// mark is the placeholder for a value that is compared with the column. A DECIMAL and a bare text would be compared as
+// appendCompared appends a value that is compared with the column. A DECIMAL and a bare text would be compared as
 // DOUBLEs.
-func (c *column) mark() string {
-	if c.typ == "decimal" {
-		return fmt.Sprintf("CAST(? AS DECIMAL(%d,%d))", c.precision, c.scale)
+func (c *column) appendCompared(b []byte, value func(b []byte) []byte) []byte {
+	if c.typ != "decimal" {
+		return value(b)
 	}
-	return "?"
+	return fmt.Appendf(value(append(b, "CAST("...)), " AS DECIMAL(%d,%d))", c.precision, c.scale)
+}
+
+// mark is the placeholder for a value that is compared with the column.
+func (c *column) mark() string {
+	return string(c.appendCompared(nil, func(b []byte) []byte { return append(b, '?') }))
 }
 
 // wrong is the error of a value whose kind the column's type can't take.
@@ -124,7 +130,7 @@ func (c *column) text(v any) (any, error) {
 		return nil, err
 	}
 	if c.typ == "char" || c.typ == "varchar" {
-		size = int64(len([]rune(s)))
+		size = int64(utf8.RuneCountInString(s))
 		if size > c.chars {
 			return nil, c.misfit(fmt.Sprintf("a text of %d characters", size))
 		}
@@ -133,6 +139,9 @@ func (c *column) text(v any) (any, error) {
 		}
 	} else if size > c.bytes {
 		return nil, c.misfit(fmt.Sprintf("a text of %d bytes", size))
+	}
+	if _, same := v.(string); same {
+		return v, nil // as it is: another interface would be another allocation
 	}
 	return s, nil
 }
@@ -212,7 +221,10 @@ func (c *column) binary(v any) (any, error) {
 		return nil, c.misfit(fmt.Sprintf("a value of only %d bytes", n))
 	}
 	if b == nil {
-		b = []byte{}
+		return []byte{}, nil
+	}
+	if _, same := v.([]byte); same {
+		return v, nil
 	}
 	return b, nil
 }

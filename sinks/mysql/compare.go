@@ -68,8 +68,9 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	entities := make([]string, 0, len(ops))
+	converter := t.newConverter(ops)
 	for i := range ops {
-		items = append(items, t.convert(i, &ops[i]))
+		items = append(items, converter.convert(i))
 		entities = append(entities, items[i].entity)
 	}
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
@@ -83,7 +84,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 func (t *Target) compareIn(
 	ctx context.Context, tx *sql.Tx, items []*item, entities []string,
 ) ([]replicator.Difference, error) {
-	states, err := readStates(ctx, tx, slices.Compact(slices.Sorted(slices.Values(entities))), nil)
+	states, err := readStates(ctx, tx, slices.Compact(slices.Sorted(slices.Values(entities))))
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +155,8 @@ type deadItem struct {
 }
 
 // known is what the sink knows of the item's cell in a view.
-func (it *item) known(k *keeper, states map[string]map[string]cellState) judge.Known {
-	return states[it.entity][it.cell].find(k.id).known()
+func (it *item) known(k *keeper, states heldStates) judge.Known {
+	return states.of(it.entity, it.cell).find(k.id).known()
 }
 
 // isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking
@@ -168,7 +169,7 @@ func (it *item) isDead(i int, known judge.Known) (why error, dead bool) {
 
 // expect collects what the items make of a view, key by key, and those of which it can hold nothing: dead letters.
 func (t *Target) expect(
-	k *keeper, items []*item, states map[string]map[string]cellState,
+	k *keeper, items []*item, states heldStates,
 ) (out []expectation, dead []deadItem) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int {

@@ -169,9 +169,9 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 		for _, r := range some {
 			args = append(args, r[:group]...)
 		}
-		found, err := readSums(w.ctx, w.tx, k, " WHERE "+oneOf(k.group(), len(some)), args)
+		found, err := w.sums(k, " WHERE "+oneOf(k.group(), len(some)), args)
 		if err != nil {
-			return &viewError{view: k.place, err: err}
+			return err
 		}
 		held := map[string]bool{}
 		for _, r := range found {
@@ -191,11 +191,9 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 // onGroups executes a statement that ends in a condition for each of the groups.
 func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	for some := range slices.Chunk(groups, maxList) {
-		w.args = w.args[:0]
-		for _, g := range some {
-			w.args = append(w.args, g...)
-		}
-		if err := w.exec(statement+oneOf(k.group(), len(some)), k); err != nil {
+		w.write(statement)
+		w.oneOf(k.group(), len(some), func(n int) []any { return some[n] })
+		if err := w.run(k.place); err != nil {
 			return err
 		}
 	}
@@ -212,20 +210,33 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 		for _, g := range some {
 			args = append(args, g...)
 		}
-		found, err := readSums(w.ctx, w.tx, k, " WHERE "+k.amount().quoted+" = 0 AND "+oneOf(k.group(), len(some)), args)
+		found, err := w.sums(k, " WHERE "+k.amount().quoted+" = 0 AND "+oneOf(k.group(), len(some)), args)
 		if err != nil {
-			return &viewError{view: k.place, err: err}
+			return err
 		}
 		zeroes = append(zeroes, found...)
 	}
 	for _, r := range zeroes {
-		w.args = append(w.args[:0], r[:len(r)-1]...)
-		statement := "DELETE FROM " + k.table + " WHERE " + oneOf(k.group(), 1) + " AND " + k.amount().quoted + " = 0"
-		if err := w.exec(statement, k); err != nil {
+		w.write("DELETE FROM ", k.table, " WHERE ")
+		w.oneOf(k.group(), 1, func(int) []any { return r[:len(r)-1] })
+		w.write(" AND ", k.amount().quoted, " = 0")
+		if err := w.run(k.place); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sums reads rows of a counter's table, after all that was written.
+func (w *writer) sums(k *keeper, where string, args []any) ([]row, error) {
+	if err := w.send(); err != nil {
+		return nil, err
+	}
+	found, err := readSums(w.ctx, w.conn, k, where, args)
+	if err != nil {
+		return nil, &viewError{view: k.place, err: err}
+	}
+	return found, nil
 }
 
 // readSums reads rows of a counter's table.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"strconv"
-	"strings"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -45,41 +44,48 @@ func (t *Target) dead(
 // writeDead makes the table of the dead say what the items' states do. Of the dead themselves it does so whatever it
 // said before.
 func (w *writer) writeDead(items []*item) error {
-	var buried, raised []any
+	var buried, raised []deadCell
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]
 			switch {
 			case !c.applies:
 			case c.digest == deadDigest:
-				buried = append(buried, c.keeper.id, []byte(it.entity), []byte(it.cell))
+				buried = append(buried, deadCell{c.keeper.id, it})
 			case c.old.known().Dead:
-				raised = append(raised, c.keeper.id, []byte(it.entity), []byte(it.cell))
+				raised = append(raised, deadCell{c.keeper.id, it})
 			}
 		}
 	}
-	err := w.dead("INSERT IGNORE INTO "+deadTable+" (view, entity, cell) VALUES ", "(?, ?, ?)", ", ", buried)
-	if err != nil {
+	if err := w.dead("INSERT IGNORE INTO "+deadTable+" (view, entity, cell) VALUES ", ",", buried,
+		"(", ",", ",", ")"); err != nil {
 		return err
 	}
-	return w.dead("DELETE FROM "+deadTable+" WHERE ", "(view = ? AND entity = ? AND cell = ?)", " OR ", raised)
+	return w.dead("DELETE FROM "+deadTable+" WHERE ", " OR ", raised,
+		"(view = ", " AND entity = ", " AND cell = ", ")")
 }
 
-// dead executes a statement about cells, three values each, as few at a time as a statement takes.
-func (w *writer) dead(statement, one, between string, cells []any) error {
-	for len(cells) > 0 {
-		n, size := 0, 0
-		for n < len(cells) && n < 3*maxList {
-			if size += sizeOf(cells[n : n+3]); n > 0 && size > w.server.packet/2 {
-				break
-			}
-			n += 3
+// deadCell is a cell that is a dead letter in a view, or was one.
+type deadCell struct {
+	view uint32
+	item *item
+}
+
+// dead has a statement executed about cells, as many at a time as a statement takes. around is what stands before,
+// between and after the three values of each.
+func (w *writer) dead(statement, between string, cells []deadCell, around ...string) error {
+	for n := 0; n < len(cells); {
+		w.write(statement)
+		for from := n; n < len(cells) && n-from < maxList && !w.full(); n++ {
+			c := cells[n]
+			w.text = append(appendAfter(w.text, n-from, between), around[0]...)
+			w.text = append(strconv.AppendUint(w.text, uint64(c.view), 10), around[1]...)
+			w.text = append(appendBinary(w.text, c.item.entity), around[2]...)
+			w.text = append(appendBinary(w.text, c.item.cell), around[3]...)
 		}
-		list := strings.TrimSuffix(strings.Repeat(one+between, n/3), between)
-		if _, err := w.tx.ExecContext(w.ctx, statement+list, cells[:n]...); err != nil {
-			return &viewError{view: allViews, err: err}
+		if err := w.run(allViews); err != nil {
+			return err
 		}
-		cells = cells[n:]
 	}
 	return nil
 }

@@ -49,21 +49,22 @@ func BenchmarkDecide(b *testing.B) {
 	decide := func(ops []replicator.Op) []*item {
 		judged := judge.NewBatch(ops)
 		var items []*item
-		states := map[string]map[string]cellState{}
+		states := heldStates{}
+		converter := t.newConverter(ops)
 		for i := range ops {
-			it := t.convert(i, &ops[i])
+			it := converter.convert(i)
 			items = append(items, it)
 			if stored[it.entity] != "" {
 				state, err := parseState(stored[it.entity])
 				if err != nil {
 					b.Fatal(err)
 				}
-				states[it.entity] = map[string]cellState{it.cell: state}
+				states[it.entity] = []heldState{{cell: it.cell, views: state, stored: stored[it.entity]}}
 			}
-			it.decide(judged, states[it.entity][it.cell], t.retired)
+			it.decide(judged, states.of(it.entity, it.cell).views, t.retired)
 		}
 		for _, k := range t.kept {
-			if _, err := t.changes(k, items, states); err != nil {
+			if _, err := t.changes(k, items, states, false); err != nil {
 				b.Fatal(err)
 			}
 		}

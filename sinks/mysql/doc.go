@@ -56,11 +56,12 @@
 //
 // # How a batch is applied
 //
-// Values are converted first. Then, in one READ COMMITTED transaction: lock the partitions of the batch's keys; read
-// the states; judge each op for each view; where the digest of a contribution changed, delete the key's old rows and
-// insert the new ones; write the states; commit. A deadlock repeats the transaction; a lock that is waited for in vain
-// is an error, so that it shows. A value that the server refuses after all is found by splitting the batch, and is
-// rejected alone.
+// Values are converted first. Then, in one READ COMMITTED transaction of two round trips: lock the partitions of the
+// batch's keys and read the states; judge each op for each view; where the digest of a contribution changed, delete the
+// key's old rows and insert the new ones; write the states; commit. What is new is guessed and not asked for
+// (novelty.go). What the server refuses is repeated without guesses and statement by statement, which shows whose it
+// is. A deadlock repeats the transaction; a lock that is waited for in vain is an error, so that it shows. A value that
+// the server refuses after all is found by splitting the batch, and is rejected alone.
 //
 // # What is where
 //
@@ -68,7 +69,7 @@
 // servers · query.go transactions and results · own.go the sink's own tables · shape.go a target's shape · keeper.go a
 // view in its table · index.go, row.go, counter.go the kinds · ledger.go, sums.go, stray.go what counters rest on ·
 // column.go, number.go, datetime.go, json.go conversion · collation.go which values are one · state.go, rows.go stored
-// forms · apply.go, writer.go a batch · dead.go which cells are dead letters · target.go versions · mark.go marks ·
+// forms · apply.go, transaction.go, writer.go a batch · novelty.go what is new · literal.go values in statements · dead.go which cells are dead letters · target.go versions · mark.go marks ·
 // shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go
 // several databases · fresh.go tables that were empty · walk.go what pages through cells and keys · sweep.go what a
 // fill did not confirm · compare.go what a verify reads · shadow.go rebuilds beside the live table · foreign.go what

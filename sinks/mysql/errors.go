@@ -65,16 +65,23 @@ func dataReason(err error) string {
 }
 
 const (
-	noDatabase  = 1049
-	noTable     = 1146
-	errDeadlock = 1213
-	errLockWait = 1205 // for a row's lock, or for a table's
+	noDatabase   = 1049
+	noTable      = 1146
+	errDuplicate = 1062
+	errDeadlock  = 1213
+	errLockWait  = 1205 // for a row's lock, or for a table's
 )
 
 // transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once.
 // One that waited for a lock in vain may not: who holds it so long is somebody else, and that the views wait for him
 // has to show.
 func transient(err error) bool { return is(err, errDeadlock) }
+
+// refuses reports whether the server refuses what it was sent: by a statement of its own each it says which.
+func refuses(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && !transient(err) || errors.Is(err, mysql.ErrPktTooLarge)
+}
 
 func is(err error, numbers ...uint16) bool {
 	var e *mysql.MySQLError

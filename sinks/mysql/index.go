@@ -100,6 +100,9 @@ func (indexKind) write(w *writer, k *keeper, changes []change) error {
 
 // distinct returns the rows of all cells of a key, one for each value; of equal ones the one with the highest version.
 func distinct(cells [][]row, fields int) []row {
+	if len(cells) == 1 && len(cells[0]) == 1 {
+		return cells[0]
+	}
 	var all []row
 	seen := map[string]int{}
 	for _, rows := range cells {

@@ -264,10 +264,3 @@ func (k *keeper) convertFields(e replicator.Entry, version int64) (row, error) {
 	}
 	return r, nil
 }
-
-// arguments are a row's values in the order of an INSERT.
-func (k *keeper) arguments(args []any, r row, key []any) []any {
-	args = append(args, r[:len(k.fields)]...)
-	args = append(args, key...)
-	return append(args, r[len(k.fields):]...)
-}

@@ -119,7 +119,7 @@ func empty(ctx context.Context, tx *sql.Tx, table string) (removed int64, err er
 }
 
 // ledgerDifferences compares what the ledger says of cells with what they should contribute.
-func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]cellState) []replicator.Difference {
+func ledgerDifferences(k *keeper, items []*item, states heldStates) []replicator.Difference {
 	var differences []replicator.Difference
 	for _, it := range items {
 		for i := range it.values {
@@ -127,7 +127,7 @@ func ledgerDifferences(k *keeper, items []*item, states map[string]map[string]ce
 			if c.keeper != k {
 				continue
 			}
-			held := states[it.entity][it.cell].find(k.id)
+			held := states.of(it.entity, it.cell).find(k.id)
 			known := held.known()
 			d := replicator.Difference{Op: it.place, View: k.place, State: known.State}
 			why, dead := it.isDead(i, known)
@@ -203,12 +203,8 @@ func (t *Target) mendSpan(
 	ctx context.Context, k *keeper, s span, mended func(wrongSum) bool,
 ) (n int, end uint64, err error) {
 	err = t.sink.transaction(ctx, func(tx *sql.Tx) error {
-		w := &writer{ctx: ctx, tx: tx, server: t.server, epoch: t.epoch}
-		all := make([]int, replicator.Partitions)
-		for i := range all {
-			all[i] = i
-		}
-		if err := w.lock(all); err != nil {
+		w := &writer{ctx: ctx, conn: tx, server: t.server, epoch: t.epoch, apart: true}
+		if err := w.lockAll(); err != nil {
 			return err
 		}
 		done := map[string]bool{}

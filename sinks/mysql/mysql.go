@@ -131,6 +131,12 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		return nil, errors.Join(refused...)
 	}
 	t.marks = judge.NewMarks(t.views, marked)
+	t.guesses.Store(true)
+	if !t.shared {
+		if t.novelty, err = newNovelty(ctx, s.db); err != nil {
+			return nil, err
+		}
+	}
 	if t.retired, err = retiredIDs(ctx, s.db); err == nil {
 		err = s.forgetDead(ctx, t.retired)
 	}

@@ -87,11 +87,8 @@ func readValue(r *wire.Reader) any {
 }
 
 // digest is a short name for a contribution that whoever writes bodies can't forge: it depends on a salt that only the
-// sink's own table holds. It is neither noDigest nor deadDigest.
-func digest(salt salt, stored []byte) uint64 {
-	h := sha256.New()
-	h.Write(salt)
-	h.Write(stored)
-	var sum [sha256.Size]byte
-	return max(binary.BigEndian.Uint64(h.Sum(sum[:0])), deadDigest+1)
+// sink's own table holds, and that stands before the stored form here. It is neither noDigest nor deadDigest.
+func digest(salted []byte) uint64 {
+	sum := sha256.Sum256(salted)
+	return max(binary.BigEndian.Uint64(sum[:]), deadDigest+1)
 }

@@ -44,7 +44,7 @@ func settings(silence time.Duration) []string {
 func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.InterpolateParams = true // one round trip a statement, and no limit of 65,535 parameters
-	cfg.MultiStatements = false
+	cfg.MultiStatements = true   // see transaction.go; a value never ends a statement, for it is bound or quoted
 	cfg.ParseTime = false
 	cfg.Loc = time.UTC
 	cfg.RejectReadOnly = true // after a failover the old primary is read-only: connect anew

@@ -32,7 +32,7 @@ func TestStoredFormsStayAsTheyAre(t *testing.T) {
 	}
 	same(t, "an entity", entityID("shard", key), "05"+"7368617264"+"69800000000000000773016b")
 	same(t, "a cell", cellID(replicator.Cell{Table: "cell", Column: "users"}), "0463656c6c"+"7573657273")
-	if got := digest(salt("0123456789abcdef"), rows); got != 0x731354fd00064b21 {
+	if got := digest(append(salt("0123456789abcdef"), rows...)); got != 0x731354fd00064b21 {
 		t.Errorf("a digest is %x", got)
 	}
 }

@@ -58,7 +58,7 @@ func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.
 			entities = append(entities, entityID(o.source, key))
 		}
 	}
-	states, err := readStates(ctx, t.sink.db, entities, nil)
+	states, err := readStates(ctx, t.sink.db, entities)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.
 	for i := range keys {
 		for j, o := range owners {
 			for _, state := range states[entities[i*len(owners)+j]] {
-				claimed[i] = claimed[i] || state.find(o.id).known().Shown
+				claimed[i] = claimed[i] || state.views.find(o.id).known().Shown
 			}
 		}
 	}

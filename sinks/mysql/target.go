@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"sync/atomic"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -19,6 +20,9 @@ type Target struct {
 
 	retired map[uint32]bool // ids of views that are no more
 	marks   *judge.Marks
+
+	guesses atomic.Bool // what is new is guessed, and was guessed rightly so far: see novelty
+	novelty *novelty    // nil: there were states when the target was opened
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -40,13 +44,13 @@ func (t *Target) versions(
 	for i, c := range cells {
 		entities[i] = entityID(t.source, c.Key)
 	}
-	states, err := readStates(ctx, t.sink.db, entities, nil)
+	states, err := readStates(ctx, t.sink.db, entities)
 	if err != nil {
 		return nil, classify(err, "reading versions from table "+stateTable)
 	}
 	versions := judge.NewVersions(len(cells))
 	for i, c := range cells {
-		state := states[entities[i]][cellID(c)]
+		state := states.of(entities[i], cellID(c))
 		for _, k := range t.kept {
 			if k.view.Feeds(c) && counts(c, k) {
 				versions.Add(i, state.find(k.id).known().State.Version)

@@ -2,24 +2,82 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // maxList is how many values stand in one IN list or rows in one INSERT. MariaDB makes a temporary table of 1,000 or
 // more.
 const maxList = 999
 
-// writer writes in one transaction.
+// writer writes in one transaction. Statements wait until there are enough of them for a round trip to the server, or
+// until something is to be read after them.
 type writer struct {
 	ctx    context.Context
-	tx     *sql.Tx
+	conn   connection
 	server *server
 	epoch  int64 // of the sink, when the target was opened
-	args   []any // reused
+
+	// apart: each statement is sent by itself, so that it is known which one the server refuses.
+	apart bool
+
+	text    []byte // the statement that is being written
+	waiting []byte // statements that are not sent yet
+}
+
+// connection is a transaction, or the connection of one.
+type connection interface {
+	querier
+	execer
+}
+
+// sendAt is how long the text is, in bytes, that is sent in one round trip. The driver keeps buffers up to 256 KiB.
+const sendAt = 240 << 10
+
+// full reports whether the statement that is being written is long enough.
+func (w *writer) full() bool { return len(w.text) > min(sendAt, w.server.packet/2) }
+
+// run has the statement executed that was written, on the table of a view, or for all views.
+func (w *writer) run(view int) error {
+	if w.apart {
+		if _, err := w.conn.ExecContext(w.ctx, w.taken(&w.text)); err != nil {
+			return &viewError{view: view, err: err}
+		}
+		return nil
+	}
+	if len(w.waiting)+len(w.text) > min(sendAt, w.server.packet/2) {
+		if err := w.send(); err != nil {
+			return err
+		}
+	}
+	if len(w.waiting) > 0 {
+		w.waiting = append(w.waiting, ';')
+	}
+	w.waiting = append(w.waiting, w.text...)
+	w.text = w.text[:0]
+	return nil
+}
+
+// send sends what waits.
+func (w *writer) send() error {
+	if len(w.waiting) == 0 {
+		return nil
+	}
+	_, err := w.conn.ExecContext(w.ctx, w.taken(&w.waiting))
+	return err
+}
+
+// taken is the text of a buffer, which is empty then.
+func (w *writer) taken(b *[]byte) string {
+	text := string(*b)
+	*b = (*b)[:0]
+	return text
+}
+
+// write appends texts to the statement.
+func (w *writer) write(texts ...string) {
+	for _, t := range texts {
+		w.text = append(w.text, t...)
+	}
 }
 
 // viewError is the failure of a statement on one view's table, or on the table of states.
@@ -62,19 +120,25 @@ func (w *writer) remove(k *keeper, changes []change) error {
 // what is made of them.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
-		w.args = w.args[:0]
-		var conditions []string
-		for _, columns := range lists {
-			conditions = append(conditions, oneOf(columns, len(some)))
-			for _, c := range some {
-				w.args = append(w.args, c.key...)
+		w.write("DELETE FROM ", k.table, " WHERE ")
+		for i, columns := range lists {
+			if i > 0 {
+				w.write(" AND ")
 			}
+			w.oneOf(columns, len(some), func(n int) []any { return some[n].key })
 		}
-		if err := w.exec("DELETE FROM "+k.table+" WHERE "+strings.Join(conditions, " AND "), k); err != nil {
+		if err := w.run(k.place); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// oneOf appends a condition that columns hold one of n tuples of values.
+func (w *writer) oneOf(columns []*column, n int, tuple func(n int) []any) {
+	w.text = appendOneOf(w.text, columns, n, func(b []byte, n, column int) []byte {
+		return appendLiteral(b, tuple(n)[column])
+	})
 }
 
 // exactKeys are the key columns, those of text as bytes: so no two values are equal but those that are the same.
@@ -88,185 +152,101 @@ func (k *keeper) exactKeys() []*column {
 	return exact
 }
 
-// oneOf is a condition that columns hold one of n tuples of values. Of text in another character set than the
-// connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
+// oneOf is a condition that columns hold one of n tuples of values, with placeholders for them.
 func oneOf(columns []*column, n int) string {
-	list := func(one, separator string) string {
-		return strings.TrimSuffix(strings.Repeat(one+separator, n), separator)
-	}
+	return string(appendOneOf(nil, columns, n, func(b []byte, _, _ int) []byte { return append(b, '?') }))
+}
+
+// appendOneOf appends a condition that columns hold one of n tuples of values; value appends one. Of text in another
+// character set than the connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
+func appendOneOf(b []byte, columns []*column, n int, value func(b []byte, n, column int) []byte) []byte {
 	if len(columns) == 1 {
-		return columns[0].quoted + " IN (" + list(columns[0].mark(), ",") + ")"
+		b = append(append(b, columns[0].quoted...), " IN ("...)
+		for i := range n {
+			b = columns[0].appendCompared(appendAfter(b, i, ","), func(b []byte) []byte { return value(b, i, 0) })
+		}
+		return append(b, ')')
 	}
-	var names, values, equal []string
-	foreign := false
-	for _, c := range columns {
-		names, values, equal = append(names, c.quoted), append(values, c.mark()), append(equal, c.quoted+" = "+c.mark())
-		foreign = foreign || c.charset != "" && c.charset != "utf8mb4"
+	foreign := slices.ContainsFunc(columns, func(c *column) bool { return c.charset != "" && c.charset != "utf8mb4" })
+	tuple := func(b []byte, i int, between string) []byte {
+		b = append(b, '(')
+		for at, c := range columns {
+			b = appendAfter(b, at, between)
+			if foreign {
+				b = append(append(b, c.quoted...), " = "...)
+			}
+			b = c.appendCompared(b, func(b []byte) []byte { return value(b, i, at) })
+		}
+		return append(b, ')')
 	}
+	b = append(b, '(')
 	if foreign {
-		return "(" + list("("+strings.Join(equal, " AND ")+")", " OR ") + ")"
+		for i := range n {
+			b = tuple(appendAfter(b, i, " OR "), i, " AND ")
+		}
+		return append(b, ')')
 	}
-	return "(" + strings.Join(names, ", ") + ") IN (" + list("("+strings.Join(values, ",")+")", ",") + ")"
+	for at, c := range columns {
+		b = append(appendAfter(b, at, ", "), c.quoted...)
+	}
+	b = append(b, ") IN ("...)
+	for i := range n {
+		b = tuple(appendAfter(b, i, ","), i, ",")
+	}
+	return append(b, ')')
+}
+
+// appendAfter appends what stands between elements, before any but the first.
+func appendAfter(b []byte, n int, between string) []byte {
+	if n == 0 {
+		return b
+	}
+	return append(b, between...)
 }
 
 // insert inserts rows, as many in a statement as the server takes.
 func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) error {
-	one := "(" + placeholders(len(k.fields)+len(k.keys)+versionColumns(k)) + "),"
-	for len(rows) > 0 {
-		w.args = w.args[:0]
-		n, size := 0, 0
-		for n < len(rows) && n < maxList {
-			before := len(w.args)
-			w.args = k.arguments(w.args, rows[n], keys[n])
-			if size += sizeOf(w.args[before:]); n > 0 && size > w.server.packet/2 {
-				w.args = w.args[:before]
-				break
-			}
-			n++
+	for n := 0; n < len(rows); {
+		w.write("INSERT INTO ", k.table, " (", k.inserted, ") VALUES ")
+		for from := n; n < len(rows) && n-from < maxList && !w.full(); n++ {
+			w.text = appendAfter(w.text, n-from, ",")
+			w.text = k.appendRow(w.text, rows[n], keys[n])
 		}
-		st := "INSERT INTO " + k.table + " (" + k.inserted + ") VALUES " + strings.TrimSuffix(strings.Repeat(one, n), ",") +
-			suffix
-		if err := w.exec(st, k); err != nil {
+		w.write(suffix)
+		if err := w.run(k.place); err != nil {
 			return err
 		}
-		rows, keys = rows[n:], keys[n:]
 	}
 	return nil
 }
 
-func versionColumns(k *keeper) int {
-	if k.version == nil {
-		return 0
-	}
-	return 1
-}
-
-func (w *writer) exec(statement string, k *keeper) error {
-	if _, err := w.tx.ExecContext(w.ctx, statement, w.args...); err != nil {
-		return &viewError{view: k.place, err: err}
-	}
-	return nil
-}
-
-// sizeOf is about how long values are in a statement, if nothing in them needs an escape.
-func sizeOf(values []any) int {
-	n := 0
-	for _, v := range values {
-		switch v := v.(type) {
-		case string:
-			n += len(v)
-		case []byte:
-			n += len(v) + 8
-		default:
-			n += 8
-		}
-		n += 3
-	}
-	return n
-}
-
-// lock locks the partitions of the batch's keys, in order. A state that doesn't exist yet can't be locked in READ
-// COMMITTED: two writers of a new cell would both take it for unseen. Partitions always exist.
-//
-// The rows are looked up one by one, by a join with a list of them: for "id IN (…)" MySQL reads this small table from
-// end to end, even with FORCE INDEX, and waits for every row that another lane holds.
-func (w *writer) lock(partitions []int) error {
-	list := make([]string, len(partitions))
-	for i, p := range partitions {
-		list[i] = "SELECT " + strconv.Itoa(p) + " AS id"
-	}
-	var epochs []int64
-	err := eachRow(w.ctx, w.tx, func(rows *sql.Rows) error {
-		var epoch int64
-		err := rows.Scan(&epoch)
-		epochs = append(epochs, epoch)
-		return err
-	}, "SELECT l.epoch FROM ("+strings.Join(list, " UNION ALL ")+") p STRAIGHT_JOIN "+locksTable+
-		" l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE")
-	if err != nil {
-		return err
-	}
-	if !sameEpoch(epochs, w.epoch) {
-		return errSwapped
-	}
-	if len(epochs) != len(partitions) {
-		return fmt.Errorf("table %s has lost rows; the next start adds them", locksTable)
-	}
-	return nil
-}
-
-// readStates reads the states of entities: of all their cells, or only of the named ones.
-func readStates(
-	ctx context.Context, q querier, entities []string, cells []string,
-) (map[string]map[string]cellState, error) {
-	states := make(map[string]map[string]cellState, len(entities))
-	for some := range slices.Chunk(entities, maxList) {
-		args := make([]any, 0, len(some)+len(cells))
-		for _, e := range some {
-			args = append(args, []byte(e))
-		}
-		condition := "entity IN (" + placeholders(len(some)) + ")"
-		if len(cells) > 0 {
-			condition += " AND cell IN (" + placeholders(len(cells)) + ")"
-			for _, c := range cells {
-				args = append(args, []byte(c))
-			}
-		}
-		err := eachState(ctx, q, func(entity, cell []byte, state cellState) error {
-			of := states[string(entity)]
-			if of == nil {
-				of = map[string]cellState{}
-				states[string(entity)] = of
-			}
-			of[string(cell)] = state
-			return nil
-		}, condition, args...)
-		if err != nil {
-			return nil, err
+// appendRow appends a row's values in the order of an INSERT.
+func (k *keeper) appendRow(b []byte, r row, key []any) []byte {
+	open := byte('(')
+	for _, values := range [][]any{r[:len(k.fields)], key, r[len(k.fields):]} {
+		for _, v := range values {
+			b = appendLiteral(append(b, open), v)
+			open = ','
 		}
 	}
-	return states, nil
+	return append(b, ')')
 }
 
-// eachState gives f the states of the cells that a condition names. The entity and the cell are valid only until it
-// returns.
-func eachState(
-	ctx context.Context, q querier, f func(entity, cell []byte, state cellState) error, condition string, args ...any,
-) error {
-	var entity, cell, stored sql.RawBytes
-	return eachRow(ctx, q, func(rows *sql.Rows) error {
-		if err := rows.Scan(&entity, &cell, &stored); err != nil {
-			return err
-		}
-		state, err := parseState(string(stored))
-		if err != nil {
-			return fmt.Errorf("table %s: %w", stateTable, err)
-		}
-		return f(entity, cell, state)
-	}, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+condition, args...)
-}
-
-// writeStates stores the states of cells that changed.
-func (w *writer) writeStates(changed []*item) error {
-	for len(changed) > 0 {
-		w.args = w.args[:0]
-		n, size := 0, 0
-		for n < len(changed) && n < maxList {
+// writeStates stores the states of cells. suffix says what is done where there is one already.
+func (w *writer) writeStates(changed []*item, suffix string) error {
+	for n := 0; n < len(changed); {
+		w.write("INSERT INTO ", stateTable, " (entity, cell, state) VALUES ")
+		for from := n; n < len(changed) && n-from < maxList && !w.full(); n++ {
 			it := changed[n]
-			blob := it.after.append(make([]byte, 0, 128))
-			if size += len(blob) + len(it.entity) + len(it.cell); n > 0 && size > w.server.packet/2 {
-				break
-			}
-			w.args = append(w.args, []byte(it.entity), []byte(it.cell), blob)
-			n++
+			w.text = append(appendAfter(w.text, n-from, ","), '(')
+			w.text = append(appendBinary(w.text, it.entity), ',')
+			w.text = append(appendBinary(w.text, it.cell), ',')
+			w.text = append(appendBinary(w.text, it.stored), ')')
 		}
-		st := "INSERT INTO " + stateTable + " (entity, cell, state) VALUES " +
-			strings.TrimSuffix(strings.Repeat("(?,?,?),", n), ",") + w.server.rowAlias() + " ON DUPLICATE KEY UPDATE state = " +
-			w.server.newRow("state")
-		if _, err := w.tx.ExecContext(w.ctx, st, w.args...); err != nil {
-			return &viewError{view: allViews, err: err}
+		w.write(suffix)
+		if err := w.run(allViews); err != nil {
+			return err
 		}
-		changed = changed[n:]
 	}
 	return nil
 }
