@@ -1,0 +1,300 @@
+package mysql_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
+)
+
+// cells makes batches for an index of emails.
+type cells struct {
+	target  replicator.Target
+	version int64
+	total   int // so many cells there are
+	at      int
+}
+
+func newCells(t testing.TB, sink *mysql.Sink) *cells {
+	index := *seedViews[3]
+	return &cells{target: openTarget(t, sink, &index)}
+}
+
+func (c *cells) batch(first, n int, email func(n int) string) []replicator.Op {
+	c.version++
+	ops := make([]replicator.Op, n)
+	for i := range ops {
+		ops[i] = seedOp(first+i, c.version, email(first+i))
+		value := ops[i].Values[3]
+		value.View = 0
+		ops[i].Values = []replicator.Value{value}
+	}
+	return ops
+}
+
+// more is the next batch of new cells.
+func (c *cells) more(size int) func() []replicator.Op {
+	return func() []replicator.Op {
+		c.total += size
+		return c.batch(c.total-size, size, c.moved)
+	}
+}
+
+// again is the next batch of cells that are there.
+func (c *cells) again(size int, email func(n int) string) func() []replicator.Op {
+	return func() []replicator.Op {
+		if c.at += size; c.at+size > c.total {
+			c.at = 0
+		}
+		return c.batch(c.at, size, email)
+	}
+}
+
+func (c *cells) moved(n int) string {
+	return fmt.Sprintf("%08x.%d.%d@example.com", uint32(n)*2654435761, n, c.version)
+}
+
+func (c *cells) apply(t testing.TB, ops []replicator.Op) {
+	t.Helper()
+	if _, err := c.target.Apply(t.Context(), ops); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a cell of one index costs this process and the server, each by itself: cells that are new to a table that is
+// being filled, new to one that is kept up, moved, of a newer version that says the same; and a transaction of one cell.
+func BenchmarkCells(b *testing.B) {
+	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G",
+		servers.MariaDB1011: "--innodb-log-file-size=1G"} {
+		b.Run(string(kind), func(b *testing.B) {
+			s := servertest.Own(b, kind, redo, "--innodb-buffer-pool-size=1G")
+			_, dsn := database(b, s, seedDDL[3])
+			sink := newSink(b, dsn)
+			defer sink.Close()
+			c := newCells(b, sink)
+			run := func(name string, size int, next func() []replicator.Op) {
+				b.Run(name, func(b *testing.B) {
+					var own time.Duration
+					before := cpu(b, s.PID())
+					for b.Loop() {
+						ops := next()
+						from := ownCPU(b)
+						c.apply(b, ops)
+						own += ownCPU(b) - from
+					}
+					per := float64(b.N * size * 1000)
+					b.ReportMetric(float64(own.Nanoseconds())/per, "own-µs/cell")
+					b.ReportMetric(float64((cpu(b, s.PID())-before).Nanoseconds())/per, "server-µs/cell")
+				})
+			}
+			const size = 800
+			run("fill", size, c.more(size))
+			mark(b, c.target)
+			run("new", size, c.more(size))
+			run("moved", size, c.again(size, c.moved))
+			run("gone", size, c.again(size, func(int) string { return "same@example.com" }))
+			run("one", 1, c.again(1, c.moved))
+		})
+	}
+}
+
+// ownCPU is how much processor time this process has used.
+func ownCPU(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestABatchCostsWhatItDid compares what batches of one index cost with testdata/costs.json, in counts that don't
+// depend on the machine. After a change that is meant, REPLICATOR_UPDATE=1 writes what it is now.
+func TestABatchCostsWhatItDid(t *testing.T) {
+	const file = "testdata/costs.json"
+	stored, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]cost{}
+	if err := json.Unmarshal(stored, &want); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		mu.Lock() // what other servers' tests allocate would count
+		defer mu.Unlock()
+		for name, got := range batchCosts(t, s) {
+			name = string(s.Kind) + " " + name
+			if os.Getenv("REPLICATOR_UPDATE") != "" {
+				want[name] = got
+			} else if !got.is(want[name]) {
+				t.Errorf("%s:\n%+v, and it was\n%+v", name, got, want[name])
+			}
+		}
+	})
+	if os.Getenv("REPLICATOR_UPDATE") != "" {
+		text, err := json.MarshalIndent(want, "", "  ")
+		if err == nil {
+			err = os.WriteFile(file, append(text, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cost is what a batch costs.
+type cost struct {
+	RoundTrips int64   // from the connection's being idle to the commit
+	Bytes      int64   // that are sent to the server
+	Looked     int64   // rows and places that the server looks up in indexes
+	Written    int64   // rows that it inserts, changes or deletes
+	Allocated  float64 // objects a cell, in this process; of a batch of one cell: in all
+}
+
+// is compares costs. Bytes and objects differ a little from run to run: by the lengths of numbers, and with what others
+// do in this process. A table as small as these may be read from end to end instead, which looks up less.
+func (c cost) is(want cost) bool {
+	near := func(a, b, by float64) bool { return math.Abs(a-b) <= by*b+1 }
+	return c.RoundTrips == want.RoundTrips && c.Looked <= want.Looked && c.Written == want.Written &&
+		near(float64(c.Bytes), float64(want.Bytes), 0.02) && near(c.Allocated, want.Allocated, 0.05)
+}
+
+func batchCosts(t *testing.T, s *servers.Server) map[string]cost {
+	db, dsn := database(t, s, seedDDL[3])
+	w := newWire(t, s.Addr())
+	config, err := driver.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Net, config.Addr = "tcp", w.Addr().String()
+	sink := newSink(t, config.FormatDSN())
+	defer sink.Close()
+	c := newCells(t, sink)
+	costs := map[string]cost{}
+	measure := func(name string, size int, next func() []replicator.Op) {
+		c.apply(t, next()) // connections are made, buffers grow
+		var got cost
+		for i := range 10 { // at least once nobody else in this process does anything meanwhile
+			ops := next()
+			looked, written := rowsHandled(t, db)
+			trips, bytes := w.trips.Load(), w.bytes.Load()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			c.apply(t, ops)
+			runtime.ReadMemStats(&after)
+			allocated := math.Round(10*float64(after.Mallocs-before.Mallocs)/float64(size)) / 10
+			if i > 0 {
+				allocated = min(allocated, got.Allocated)
+			}
+			got = cost{RoundTrips: w.trips.Load() - trips, Bytes: w.bytes.Load() - bytes, Allocated: allocated}
+			got.Looked, got.Written = rowsHandled(t, db)
+			got.Looked, got.Written = got.Looked-looked, got.Written-written
+		}
+		costs[name] = got
+	}
+	const size = 200
+	mark(t, c.target)
+	measure("new", size, c.more(size))
+	measure("moved", size, c.again(size, c.moved))
+	same := c.again(size, func(int) string { return "same@example.com" })
+	for range c.total / size {
+		c.apply(t, same())
+	}
+	measure("unchanged", size, same)
+	measure("one", 1, c.again(1, c.moved))
+	return costs
+}
+
+// rowsHandled is how often the server looked up rows, and how many it wrote.
+func rowsHandled(t *testing.T, db *sql.DB) (looked, written int64) {
+	t.Helper()
+	rows, err := db.Query("SHOW GLOBAL STATUS WHERE Variable_name IN " +
+		"('Handler_read_key', 'Handler_write', 'Handler_update', 'Handler_delete')")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		var n int64
+		if err := rows.Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		if name == "Handler_read_key" {
+			looked += n
+		} else {
+			written += n
+		}
+	}
+	return looked, written
+}
+
+// wire is a way to a server that counts what goes there.
+type wire struct {
+	net.Listener
+	trips, bytes atomic.Int64
+}
+
+func newWire(t *testing.T, to string) *wire {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{Listener: listener}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { listener.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			wg.Go(func() { defer client.Close(); io.Copy(client, server) })
+			wg.Go(func() { defer server.Close(); w.commands(server, client) })
+		}
+	})
+	return w
+}
+
+// commands copies what a client sends, packet by packet: the first of a command has the number 0.
+func (w *wire) commands(to io.Writer, from io.Reader) {
+	var head [4]byte
+	for {
+		if _, err := io.ReadFull(from, head[:]); err != nil {
+			return
+		}
+		size := int64(head[0]) | int64(head[1])<<8 | int64(head[2])<<16
+		if head[3] == 0 {
+			w.trips.Add(1)
+		}
+		w.bytes.Add(size)
+		if _, err := to.Write(head[:]); err != nil {
+			return
+		}
+		if _, err := io.CopyN(to, from, size); err != nil {
+			return
+		}
+	}
+}
