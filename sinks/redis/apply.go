@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -15,6 +17,7 @@ type Target struct {
 	views   []*replicator.View
 	keepers []*keeper
 	marks   *judge.Marks
+	batches sync.Pool // of *batch, to be used again
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -25,13 +28,14 @@ const maxTries = 50
 // Apply implements replicator.Target: it reads the records of the batch's entities, decides in Go, and writes what it
 // decided where the records are still the ones that were read; where they aren't, it does so again.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	todo := t.entities(ops)
 	b := t.newBatch(ops)
+	defer t.release(b)
+	todo := b.list
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
 			return replicator.Applied{}, fmt.Errorf("%d entities are changed by others all the time", len(todo))
 		}
-		if err := t.read(ctx, todo); err != nil {
+		if err := t.read(ctx, unknown(todo)); err != nil {
 			return replicator.Applied{}, err
 		}
 		var write []*entity
@@ -43,7 +47,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 				write = append(write, e)
 			}
 		}
-		again, err := t.sink.write(ctx, write)
+		again, err := t.sink.write(ctx, b, write)
 		if err != nil {
 			return replicator.Applied{}, err
 		}
@@ -55,29 +59,9 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// entities groups ops by entity. Keys of different kinds may look alike, and are then one entity.
-func (t *Target) entities(ops []replicator.Op) []*entity {
-	entities := make([]entity, 0, len(ops))
-	places := make([]int, len(ops))
-	list := make([]*entity, 0, len(ops))
-	known := make(map[string]*entity, len(ops))
-	start := recordKey(t.source, "")
-	b := []byte(start)
-	for i := range ops {
-		b = ops[i].Cell.Key.AppendString(b[:len(start)])
-		e := known[string(b)]
-		if e == nil {
-			key := string(b)
-			places[i] = i
-			entities = append(entities, entity{key: key, text: key[len(start):], ops: places[i : i+1 : i+1]})
-			e = &entities[len(entities)-1]
-			known[key] = e
-			list = append(list, e)
-			continue
-		}
-		e.ops = append(e.ops, i)
-	}
-	return list
+// unknown are those entities of which it is not known what their records hold.
+func unknown(entities []*entity) []*entity {
+	return slices.DeleteFunc(slices.Clone(entities), func(e *entity) bool { return e.known })
 }
 
 // read reads the entities' records.
@@ -91,7 +75,7 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 		return classify(err, "reading records")
 	}
 	for i, e := range entities {
-		e.stored = stored[i]
+		e.stored, e.known = stored[i], true
 	}
 	return nil
 }

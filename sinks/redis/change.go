@@ -7,10 +7,12 @@ import (
 	"replicator"
 )
 
-// changes are what moves mean for the keys, given the record that is to be.
-func (e *entity) changes(after *record, moves []move, whole bool) ([]change, error) {
-	var all []change
-	for len(moves) > 0 {
+// changes are what moves mean for the keys, given the record that is to be. Sets stand first, as the script needs it,
+// unless views meet at a key: it is then the first one's.
+func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
+	moves, views := b.moves, 0
+	all = b.changes.take(2 * len(moves))
+	for ; len(moves) > 0; views++ {
 		n := 1 // moves of one view
 		for i := 1; i < len(moves); i++ {
 			if moves[i].k == moves[0].k {
@@ -18,9 +20,10 @@ func (e *entity) changes(after *record, moves []move, whole bool) ([]change, err
 				n++
 			}
 		}
-		c := changer{entity: e, after: after, moves: moves[:n], whole: whole, first: len(all), out: all}
+		c := &b.changer
+		*c = changer{arena: &b.arena, entity: e, after: after, moves: moves[:n], whole: b.cluster, first: len(all), out: all}
 		if err := c.run(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		all, moves = c.out, moves[n:]
 	}
@@ -29,11 +32,45 @@ func (e *entity) changes(after *record, moves []move, whole bool) ([]change, err
 			all[i].strict = false
 		}
 	}
-	return all, nil
+	if meet = views > 1 && sameKey(all); !meet {
+		slices.SortStableFunc(all, setsFirst)
+	}
+	return all, meet, nil
+}
+
+// sameKey reports whether two changes are of one key.
+func sameKey(all []change) bool {
+	if len(all) > few {
+		keys := make(map[string]bool, len(all))
+		for i := range all {
+			keys[all[i].key] = true
+		}
+		return len(keys) < len(all)
+	}
+	for i := range all {
+		for j := range i {
+			if all[i].key == all[j].key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// setsFirst compares changes by whether they are of sets.
+func setsFirst(a, b change) int {
+	switch {
+	case a.isSet() == b.isSet():
+		return 0
+	case a.isSet():
+		return -1
+	}
+	return 1
 }
 
 // changer makes the changes of one view.
 type changer struct {
+	*arena
 	entity *entity
 	after  *record
 	moves  []move
@@ -81,12 +118,8 @@ func (c *changer) run() error {
 
 // wholeAmounts lists all that the entity's cells claim at a key.
 func (c *changer) wholeAmounts(t viewKey) error {
-	ch, isNew := c.at(t)
-	if !isNew {
-		return nil
-	}
-	cells, err := c.contributions()
-	if err != nil {
+	ch, cells, err := c.begin(t)
+	if ch == nil || err != nil {
 		return err
 	}
 	for _, one := range cells {
@@ -124,6 +157,16 @@ func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	return &c.out[len(c.out)-1], true
 }
 
+// begin begins the change of a key that all of the entity's cells make together. There is none if it was made before.
+func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
+	ch, isNew := c.at(t)
+	if !isNew {
+		return nil, nil, nil
+	}
+	cells, err = c.contributions()
+	return ch, cells, err
+}
+
 // contributions are what all cells of the entity contribute to the view, as it is to be.
 func (c *changer) contributions() ([]cellClaims, error) {
 	if c.cells != nil {
@@ -142,7 +185,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 			one.claims = c.moves[m].new // with values, which the record may not have
 		} else {
 			var err error
-			if one.claims, err = parseClaims(known.claims); err != nil {
+			if one.claims, err = c.arena.parseClaims(known.claims); err != nil {
 				return nil, replicator.Fatal(err)
 			}
 		}
@@ -160,15 +203,11 @@ func (c *changer) setChange(t viewKey, m move) error {
 	if !m.rewrite && len(m.old)+len(m.new) <= few && slices.ContainsFunc(m.old, is) && slices.ContainsFunc(m.new, is) {
 		return nil
 	}
-	ch, isNew := c.at(t)
-	if !isNew {
-		return nil
-	}
-	cells, err := c.contributions()
-	if err != nil {
+	ch, cells, err := c.begin(t)
+	if ch == nil || err != nil {
 		return err
 	}
-	ch.args = []string{c.entity.text, "-1"}
+	ch.args = append(c.args.take(2), c.entity.text, "-1")
 	if slices.ContainsFunc(cells, func(one cellClaims) bool { return slices.ContainsFunc(one.claims, is) }) {
 		ch.args[1], ch.strict = "1", true
 	}

@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"encoding/binary"
-	"slices"
 
 	"replicator/internal/wire"
 )
@@ -69,14 +68,16 @@ func appendClaims(b []byte, claims []claim) []byte {
 }
 
 // parseClaims reads what appendClaims wrote.
-func parseClaims(s string) ([]claim, error) {
+func parseClaims(s string) ([]claim, error) { return new(arena).parseClaims(s) }
+
+func (a *arena) parseClaims(s string) ([]claim, error) {
 	in := wire.NewReader(s)
 	var claims []claim
 	for in.More() {
 		c := claim{kind: in.Byte(), key: in.Text()}
 		switch c.kind {
 		case kindHash, kindJSON:
-			c.row = &row{}
+			c.row = a.rows.new()
 			copy(c.row.digest[:], in.Bytes(digestSize))
 			switch in.Byte() {
 			case 0:
@@ -86,7 +87,7 @@ func parseClaims(s string) ([]claim, error) {
 				in.Fail()
 			}
 			n := in.Count()
-			c.row.fields = slices.Grow(c.row.fields, int(min(n, few)))
+			c.row.fields = a.fields.grow(c.row.fields, min(n, few))
 			for ; n > 0 && !in.Bad(); n-- {
 				f := field{name: in.Text()}
 				if c.row.kept {
@@ -99,7 +100,7 @@ func parseClaims(s string) ([]claim, error) {
 		default:
 			in.Fail()
 		}
-		claims = append(claims, c)
+		claims = append(a.claims.grow(claims, 1), c)
 	}
 	if in.Bad() {
 		return nil, errDamaged

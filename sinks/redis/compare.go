@@ -20,7 +20,7 @@ import (
 // whose record changed meanwhile is compared again.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	var found []replicator.Difference
-	todo := t.entities(ops)
+	todo := t.newBatch(ops).list // what is found may name them: the batch's memory is not used again
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
 			return nil, fmt.Errorf("%d entities are changed all the time", len(todo))
@@ -108,7 +108,7 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			if c.op == i {
 				c.state = known.State
 			}
-			claims, err := k.claims(ops[i].Cell, value)
+			claims, err := k.claims(new(arena), ops[i].Cell, &value)
 			if err = cmp.Or(value.Err, err); err != nil || len(claims) > 0 && known.Refused(ops[i]) {
 				c.dead = append(c.dead, replicator.Difference{
 					Op: i, View: k.index, Kind: replicator.Dead, State: known.State, Err: err,
@@ -137,7 +137,7 @@ func (c *comparison) merge(cells []cellClaims) {
 		if slices.ContainsFunc(rows, func(r claim) bool { return r.key == x.key }) {
 			continue
 		}
-		merged, _, _ := merge(viewKey{c.k.id, x.kind, x.key}, c.k.names, cells)
+		merged, _, _ := merge(new(arena), viewKey{c.k.id, x.kind, x.key}, c.k.names, cells)
 		rows = append(rows, claim{kind: x.kind, key: x.key, row: &merged})
 	}
 	c.want = rows

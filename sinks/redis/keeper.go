@@ -73,11 +73,11 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 var errReserved = errors.New("the key begins with \"" + prefix + "\", as the sink's own keys do")
 
 // claims is what a value comes to in Redis.
-func (k *keeper) claims(cell replicator.Cell, value replicator.Value) ([]claim, error) {
+func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value) ([]claim, error) {
 	if value.Err != nil || len(value.Entries) == 0 {
 		return nil, nil
 	}
-	claims := make([]claim, 0, len(value.Entries))
+	claims := a.claims.take(len(value.Entries))
 	for i := range value.Entries {
 		e := &value.Entries[i]
 		if strings.HasPrefix(e.Key, prefix) {
@@ -90,7 +90,7 @@ func (k *keeper) claims(cell replicator.Cell, value replicator.Value) ([]claim, 
 				return nil, errors.New("a cell gives one row, not several")
 			}
 			var err error
-			if c.row, err = k.row(cell, e.Fields); err != nil {
+			if c.row, err = k.row(a, cell, e.Fields); err != nil {
 				return nil, err
 			}
 		case kindCounter, kindRanking:
@@ -131,11 +131,12 @@ func distinct(claims []claim) []claim {
 }
 
 // row is what a cell gives to a hash or a JSON object: the fields that it has.
-func (k *keeper) row(cell replicator.Cell, values []any) (*row, error) {
+func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error) {
 	if len(values) != len(k.view.Fields) {
 		return nil, fmt.Errorf("it has %d fields, the view %d", len(values), len(k.view.Fields))
 	}
-	r := &row{kept: k.merges(cell), whole: true, fields: make([]field, 0, len(values))}
+	r := a.rows.new()
+	r.kept, r.whole, r.fields = k.merges(cell), true, a.fields.take(len(values))
 	write := hashText
 	if k.kind == kindJSON {
 		write = jsonText

@@ -10,16 +10,12 @@ import (
 
 // rowChange makes a hash or a JSON object what the entity's cells say together.
 func (c *changer) rowChange(t viewKey) error {
-	ch, isNew := c.at(t)
-	if !isNew {
-		return nil
-	}
-	cells, err := c.contributions()
-	if err != nil {
+	ch, cells, err := c.begin(t)
+	if ch == nil || err != nil {
 		return err
 	}
 	names := c.moves[0].k.names
-	merged, exists, untouched := merge(t, names, cells)
+	merged, exists, untouched := merge(c.arena, t, names, cells)
 	if t.kind == kindJSON {
 		ch.strict = exists
 		if exists {
@@ -28,8 +24,7 @@ func (c *changer) rowChange(t viewKey) error {
 		return nil
 	}
 	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0
-	ch.args = make([]string, 1, 1+2*len(names))
-	ch.args[0] = strconv.Itoa(len(merged.fields))
+	ch.args = append(c.args.take(1+2*len(names)), strconv.Itoa(len(merged.fields)))
 	for _, f := range merged.fields {
 		ch.args = append(ch.args, f.name, f.value)
 	}
@@ -62,7 +57,7 @@ func sortCells(view *replicator.View, cells []cellClaims) {
 
 // merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of which only
 // the names are at hand are left untouched.
-func merge(t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
+func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {
 		for i := range cell.claims {
@@ -74,7 +69,7 @@ func merge(t viewKey, names []string, cells []cellClaims) (merged row, exists bo
 	if len(rows) == 1 && rows[0].whole && rows[0].follows(names) {
 		return *rows[0], true, nil
 	}
-	merged = row{whole: true, fields: make([]field, 0, len(names))}
+	merged = row{whole: true, fields: a.fields.take(len(names))}
 	for _, name := range names {
 		giver := judge.Giver(len(rows), func(i int) bool { return rows[i].has(name) })
 		switch {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"slices"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -13,7 +14,8 @@ type entity struct {
 	text string // its own key, as templates show it
 	ops  []int  // by their place in the batch
 
-	stored  string             // what the record held when it was read; "" if there was none
+	known   bool               // what the record holds: it was read, or a script told it
+	stored  string             // that; "" if there is none
 	blocked map[viewKey]string // keys that hold another type, and which
 	plan    plan
 	next    string // the record that is written, in its stored form
@@ -31,6 +33,7 @@ type plan struct {
 	record  *record // as it is to be
 	changed bool    // it is another than it was
 	changes []change
+	meet    bool // several of them are of one key
 }
 
 // change is what happens to one key.
@@ -59,17 +62,62 @@ type batch struct {
 	ops     []replicator.Op
 	cluster bool // keys and records live apart
 
-	moves []move // for decide to use again
-	text  []byte
+	arena
+	entities []entity
+	list     []*entity
+	known    map[string]*entity // by the keys of their records
+	places   []int
+	moves    []move // of the entity that is decided
+	changer  changer
+	writing  writing
 }
 
+// newBatch begins a batch, in the memory of an earlier one if there is any: see release.
 func (t *Target) newBatch(ops []replicator.Op) *batch {
-	return &batch{Batch: judge.NewBatch(ops), keepers: t.keepers, ops: ops, cluster: t.sink.cluster}
+	b, ok := t.batches.Get().(*batch)
+	if !ok {
+		b = &batch{known: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
+	}
+	b.Batch, b.keepers, b.ops, b.cluster = judge.NewBatch(ops), t.keepers, ops, t.sink.cluster
+	b.gather(t.source)
+	return b
+}
+
+// release gives back the batch's memory: of its entities nothing may be used any more, texts included.
+func (t *Target) release(b *batch) {
+	clear(b.known)
+	clear(b.entities)
+	clear(b.list)
+	clear(b.moves[:cap(b.moves)])
+	b.arena.reset()
+	b.Batch, b.ops = nil, nil
+	t.batches.Put(b)
+}
+
+// gather groups the ops by entity. Keys of different kinds may look alike, and are then one entity.
+func (b *batch) gather(source string) {
+	n := len(b.ops)
+	b.entities, b.list = slices.Grow(b.entities[:0], n), slices.Grow(b.list[:0], n)
+	b.places = slices.Grow(b.places[:0], n)[:n]
+	start := recordKey(source, "")
+	for i := range b.ops {
+		text := b.ops[i].Cell.Key.AppendString(append(b.bytes.take(len(start)+48), start...))
+		if e := b.known[textOf(text)]; e != nil {
+			e.ops = append(e.ops, i)
+			continue
+		}
+		key := b.keep(text)
+		b.places[i] = i
+		b.entities = append(b.entities, entity{key: key, text: key[len(start):], ops: b.places[i : i+1 : i+1]})
+		e := &b.entities[len(b.entities)-1]
+		b.known[key] = e
+		b.list = append(b.list, e)
+	}
 }
 
 // decide plans what the batch does to the entity.
 func (e *entity) decide(b *batch) error {
-	r, err := parseRecord(e.stored)
+	r, err := b.parseRecord(e.stored)
 	if err != nil {
 		return replicator.Fatal(errors.Join(err, errors.New("delete it and fill the sink's views anew")))
 	}
@@ -84,7 +132,7 @@ func (e *entity) decide(b *batch) error {
 	if !e.plan.changed {
 		return nil
 	}
-	if e.plan.changes, err = e.changes(r, b.moves, b.cluster); err == nil && b.cluster {
+	if e.plan.changes, e.plan.meet, err = e.changes(b, r); err == nil && b.cluster {
 		r.addPending(e.plan.changes)
 	}
 	return err
@@ -107,13 +155,13 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	if !applies {
 		if next != known.State {
 			e.plan.changed = true
-			r.set(op.Cell, is)
+			b.set(r, op.Cell, is, len(op.Values))
 		}
 		return nil
 	}
 	forgotten := was != nil && was.generation != k.generation
 	m := move{k: k, cell: op.Cell, rewrite: op.AsOf != 0 || op.Rewrite || forgotten}
-	claims, err := k.claims(op.Cell, *value)
+	claims, err := k.claims(&b.arena, op.Cell, value)
 	if err == nil {
 		err = e.blocks(k, claims)
 	}
@@ -122,24 +170,25 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		claims = []claim{{kind: kindDead, key: k.dead}}
 	}
 	m.new = claims
-	b.text = appendClaims(b.text[:0], claims)
-	same := string(b.text) == is.claims
+	text := appendClaims(b.bytes.take(256), claims)
+	same := string(text) == is.claims
+	kept := b.keep(text)
 	if same && next == known.State && !m.rewrite {
 		return nil // the same once more
 	}
 	if !same || m.rewrite {
-		if m.rewrite || !otherValues(is.claims, b.text) { // else what is new stands where the old was
-			if m.old, err = parseClaims(is.claims); err != nil {
+		if m.rewrite || !otherValues(is.claims, text) { // else what is new stands where the old was
+			if m.old, err = b.parseClaims(is.claims); err != nil {
 				return replicator.Fatal(err)
 			}
 		}
 		b.moves = append(b.moves, m)
 	}
 	if !same {
-		is.claims = string(b.text)
+		is.claims = kept
 	}
 	e.plan.changed = true
-	r.set(op.Cell, is)
+	b.set(r, op.Cell, is, len(op.Values))
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (p *pending) empty() bool {
 }
 
 // writeInCluster is write in a cluster.
-func (s *Sink) writeInCluster(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
+func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	again = map[*entity]bool{}
 	var decided []*entity
 	for _, e := range entities {
@@ -65,7 +65,7 @@ func (s *Sink) writeInCluster(ctx context.Context, entities []*entity) (again ma
 			decided = append(decided, e)
 		}
 	}
-	if err := s.swapRecords(ctx, decided, again); err != nil {
+	if err := s.swapRecords(ctx, b, decided, again); err != nil {
 		return nil, err
 	}
 	for _, empty := range []bool{false, true} {
@@ -80,15 +80,21 @@ func (s *Sink) writeInCluster(ctx context.Context, entities []*entity) (again ma
 			done = append(done, e)
 		}
 	}
-	return again, s.swapRecords(ctx, done, again)
+	return again, s.swapRecords(ctx, b, done, again)
+}
+
+// again makes an entity be read and decided once more.
+func (e *entity) again(again map[*entity]bool) {
+	e.known = false
+	again[e] = true
 }
 
 // swapRecords writes the entities' new records; those that are no longer what was decided on must be decided again.
-func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*entity]bool) error {
+func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, again map[*entity]bool) error {
 	if len(entities) == 0 {
 		return nil
 	}
-	store(entities)
+	store(&b.arena, entities)
 	calls := make([]call, len(entities))
 	for i, e := range entities {
 		calls[i] = newCall([]string{e.key}, e.plan.record.nonce, e.next)
@@ -103,7 +109,7 @@ func (s *Sink) swapRecords(ctx context.Context, entities []*entity, again map[*e
 			return classify(err, "writing records")
 		}
 		if e := entities[i]; n == 0 {
-			again[e] = true
+			e.again(again)
 		} else {
 			e.plan.record.nonce = e.next[:nonceSize]
 		}
@@ -145,7 +151,7 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 			return classify(err, "applying")
 		}
 		if found != "" {
-			again[pushes[i].entity] = true
+			pushes[i].entity.again(again)
 			pushes[i].entity.block(pushes[i].key, found)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"replicator"
 	"replicator/internal/wire"
@@ -66,9 +65,12 @@ type pending struct {
 var errDamaged = errors.New("its record is damaged")
 
 // parseRecord reads a stored record; "" is no record.
-func parseRecord(s string) (*record, error) {
+func parseRecord(s string) (*record, error) { return new(arena).parseRecord(s) }
+
+func (a *arena) parseRecord(s string) (*record, error) {
+	r := a.records.new()
 	if s == "" {
-		return &record{}, nil
+		return r, nil
 	}
 	if len(s) <= nonceSize {
 		return nil, errDamaged
@@ -77,13 +79,13 @@ func parseRecord(s string) (*record, error) {
 		return nil, fmt.Errorf("%w, or was written by a newer version of this program", errDamaged)
 	}
 	in := wire.NewReader(s[nonceSize+1:])
-	r := &record{nonce: s[:nonceSize], revision: in.Uvarint()}
+	r.nonce, r.revision = s[:nonceSize], in.Uvarint()
 	n := in.Count()
-	r.cells = slices.Grow(r.cells, int(min(n, few)))
+	r.cells = a.cells.grow(r.cells, min(n, few))
 	for ; n > 0 && !in.Bad(); n-- {
 		c := cellRecord{cell: replicator.Cell{Table: in.Text(), Column: in.Text(), Key: replicator.Key(in.Text())}}
 		n := in.Count()
-		c.views = slices.Grow(c.views, int(min(n, few)))
+		c.views = a.views.grow(c.views, min(n, few))
 		for ; n > 0 && !in.Bad(); n-- {
 			c.views = append(c.views, viewRecord{
 				id: viewID(in.Bytes(viewIDSize)), generation: in.Uvarint(), state: judge.ReadState(&in), claims: in.Text(),
@@ -138,11 +140,11 @@ func (r *record) find(c replicator.Cell, id viewID) *viewRecord {
 	return nil
 }
 
-// set keeps what is known of a cell in a view.
-func (r *record) set(c replicator.Cell, v viewRecord) {
+// set keeps what is known of a cell in a view, one of several.
+func (a *arena) set(r *record, c replicator.Cell, v viewRecord, views int) {
 	cell := r.cell(c)
 	if cell == nil {
-		r.cells = append(r.cells, cellRecord{cell: c})
+		r.cells = append(a.cells.grow(r.cells, 1), cellRecord{cell: c, views: a.views.take(views)})
 		cell = &r.cells[len(r.cells)-1]
 	}
 	if known := cell.view(v.id); known != nil {

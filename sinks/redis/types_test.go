@@ -75,3 +75,46 @@ func TestViewsThatMeetAtAKeyDoNotSpoilEachOther(t *testing.T) {
 		}
 	}
 }
+
+// One call of the script: what was done of an entity before another of its changes turned out impossible is put back,
+// and other entities of the call are applied.
+func TestAnEntityIsAppliedWholeOrNotAtAll(t *testing.T) {
+	f := open(t, view("h", "hash", "h:{k}", "a"), view("s", "index", "s:{a}"))
+	target := f.target.(*Target)
+	op := func(key, value string, n int64) replicator.Op {
+		return replicator.Op{Cell: cellOf(t, "cell", "users", key), Version: n, Order: n, Values: []replicator.Value{
+			{View: 0, Entries: []replicator.Entry{{Key: "h:" + key, Fields: []any{value}}}},
+			{View: 1, Entries: []replicator.Entry{{Key: "s:" + value}}},
+		}}
+	}
+	apply(t, f.target, op("x", "old", 1), op("y", "old", 1))
+	before := f.cli(t, "get", recordKey("", "x"))
+	f.cli(t, "set", "h:x", "theirs")
+
+	ops := []replicator.Op{op("x", "new", 2), op("y", "new", 2)}
+	b := target.newBatch(ops)
+	entities := b.list
+	if err := target.read(t.Context(), entities); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entities {
+		if err := e.decide(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := f.sink.write(t.Context(), b, entities)
+	if err != nil || len(again) != 1 || !again[entities[0]] {
+		t.Fatalf("again: %v (%v), want x", again, err)
+	}
+	for key, want := range map[string]string{"s:old": "x", "s:new": "y"} {
+		if got := f.cli(t, "smembers", key); got != want {
+			t.Errorf("%s holds %q, want %q", key, got, want)
+		}
+	}
+	if got := f.cli(t, "get", recordKey("", "x")); got != before {
+		t.Errorf("the record of x is %q, was %q", got, before)
+	}
+	if got := f.cli(t, "hget", "h:y", "a"); got != "new" {
+		t.Errorf("y shows %q", got)
+	}
+}

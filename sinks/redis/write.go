@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -26,34 +27,34 @@ const (
 	callBytes    = 1 << 20
 )
 
-// writing makes a call of the script that applies what was decided. Its arguments are pointers where they can be: a
-// text that becomes an `any` is copied to the heap, a pointer to it is not.
+// writing makes a call of the script that applies what was decided. A key is a pointer: a text that becomes an `any` is
+// copied to the heap, a pointer to it is not.
 type writing struct {
 	entities []*entity
-	nonces   []byte
-	numbers  map[string]int // of shapes
-	shapes   []any          // what many entities have in common
 	keys     []any
-	own      []any // arguments that each entity has
-	bytes    int
-	text     []byte // for shape to use again
+	args     list
+	nonces   []byte
+	shapes   map[string]int // by what many entities have in common: their numbers, from 1 on
+	numbers  []int          // by entity: of its shape
+	text     []byte         // for shape to use again
+	common   list           // the shapes
 }
 
 // write writes what was decided and returns the entities that must be decided again.
-func (s *Sink) write(ctx context.Context, entities []*entity) (again map[*entity]bool, err error) {
+func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	switch {
 	case len(entities) == 0:
 		return nil, nil
 	case s.cluster:
-		return s.writeInCluster(ctx, entities)
+		return s.writeInCluster(ctx, b, entities)
 	}
-	store(entities)
-	w := writing{numbers: map[string]int{}}
+	store(&b.arena, entities)
+	w := &b.writing
 	var calls []call
 	var written [][]*entity
 	for rest := entities; len(rest) > 0; rest = rest[len(w.entities):] {
-		w.take(rest)
-		calls, written = append(calls, w.call()), append(written, w.entities)
+		w.take(&b.arena, rest)
+		calls, written = append(calls, w.call(&b.arena)), append(written, w.entities)
 	}
 	cmds, err := s.run(ctx, s.apply, calls)
 	if err != nil {
@@ -69,54 +70,72 @@ func (s *Sink) write(ctx context.Context, entities []*entity) (again map[*entity
 }
 
 // store makes the stored form of the entities' records, each with a nonce of its own.
-func store(entities []*entity) {
-	nonces := make([]byte, nonceSize*len(entities))
+func store(a *arena, entities []*entity) {
+	nonces := a.bytes.take(nonceSize * len(entities))[:nonceSize*len(entities)]
 	rand.Read(nonces)
 	ends := make([]int, len(entities))
-	b := make([]byte, 0, 256*len(entities)) // most records are smaller
+	b := a.bytes.take(256 * len(entities)) // most records are smaller
 	for i, e := range entities {
 		b = e.plan.record.append(append(b, nonces[i*nonceSize:(i+1)*nonceSize]...))
 		ends[i] = len(b)
 	}
-	text, from := string(b), 0
+	text, from := a.keep(b), 0
 	for i, e := range entities {
 		e.next, from = text[from:ends[i]], ends[i]
 	}
 }
 
 // take begins a call with as many of the entities as may be in one.
-func (w *writing) take(entities []*entity) {
-	clear(w.numbers)
-	w.nonces, w.shapes, w.keys, w.own, w.bytes = nil, w.shapes[:0], w.keys[:0], w.own[:0], 0
-	n := 0
-	for n < len(entities) && n < callEntities && len(w.shapes)+len(w.own) < callArgs && w.bytes < callBytes {
-		w.add(entities[n])
+func (w *writing) take(a *arena, entities []*entity) {
+	clear(w.shapes)
+	w.keys, w.nonces, w.numbers = w.keys[:0], w.nonces[:0], w.numbers[:0]
+	w.common.begin(w.common.text)
+	n, args, bytes := 0, 0, 0
+	for n < len(entities) && n < callEntities && args < callArgs && bytes < callBytes {
+		e := entities[n]
+		w.keys = append(w.keys, &e.key)
+		w.nonces = append(w.nonces, cmp.Or(e.plan.record.nonce, noNonce)...)
+		w.numbers = append(w.numbers, w.shape(&e.plan))
+		bytes += len(e.next) + nonceSize + 2*listHead
+		for i := range e.plan.changes {
+			ch := &e.plan.changes[i]
+			args += len(ch.args)
+			for j, a := range ch.args {
+				if !ch.common(j) {
+					bytes += len(a) + listHead
+				}
+			}
+		}
 		n++
 	}
 	w.entities = entities[:n]
+	w.args.begin(a.bytes.take(bytes + len(w.nonces) + len(w.common.text) + 4*listHead))
+	w.args.addBytes(w.nonces)
+	w.args.addNumber(len(w.shapes))
+	w.args.addAll(&w.common)
+	for _, e := range w.entities {
+		w.args.addText(e.next)
+	}
+	for i, e := range w.entities {
+		w.args.addNumber(w.numbers[i])
+		w.add(e.plan.changes)
+	}
 }
 
-// add adds an entity's record and changes.
-func (w *writing) add(e *entity) {
-	p := &e.plan
-	if p.record.nonce == "" {
-		w.nonces = append(w.nonces, make([]byte, nonceSize)...)
-	} else {
-		w.nonces = append(w.nonces, p.record.nonce...)
-	}
-	w.keys = append(w.keys, &e.key)
-	w.own = append(w.own, w.shape(p.changes), &e.next)
-	w.bytes += len(e.next)
-	for i := range p.changes {
-		ch := &p.changes[i]
+// noNonce is that of a record that there is not.
+const noNonce = "\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// add adds the keys of an entity's changes, and the arguments that are its own.
+func (w *writing) add(changes []change) {
+	for i := range changes {
+		ch := &changes[i]
 		w.keys = append(w.keys, &ch.key)
 		if other := beside(ch.kind, ch.key); other != "" {
 			w.keys = append(w.keys, other)
 		}
-		for j := range ch.args {
+		for j, a := range ch.args {
 			if !ch.common(j) {
-				w.own = append(w.own, &ch.args[j])
-				w.bytes += len(ch.args[j])
+				w.args.addText(a)
 			}
 		}
 	}
@@ -135,52 +154,69 @@ func (ch *change) common(arg int) bool {
 }
 
 // shape returns the number of what the changes have in common with those of other entities.
-func (w *writing) shape(changes []change) int {
+func (w *writing) shape(p *plan) int {
 	w.text = w.text[:0]
-	for i := range changes {
-		ch := &changes[i]
-		w.text = binary.AppendUvarint(append(w.text, ch.kind, ch.strictly()), uint64(len(ch.args)))
+	hash := true // the next hash need not be looked at
+	for i := range p.changes {
+		ch := &p.changes[i]
+		how := byte(0)
+		if ch.strict {
+			how = mustSucceed
+		}
+		if tells := ch.isSet() && !p.meet || ch.kind == kindHash && (hash || !ch.strict); !tells {
+			how |= isLookedAt
+		}
+		hash = hash && !(ch.kind == kindHash && ch.strict)
+		w.text = binary.AppendUvarint(append(w.text, how, ch.kind), uint64(len(ch.args)))
 		for j, a := range ch.args {
 			if ch.common(j) {
 				w.text = wire.AppendText(w.text, a)
 			}
 		}
 	}
-	n, known := w.numbers[string(w.text)]
+	n, known := w.shapes[string(w.text)]
 	if known {
 		return n
 	}
-	n = len(w.numbers)
-	w.numbers[string(w.text)] = n
-	w.shapes = append(w.shapes, len(changes))
-	for i := range changes {
-		ch := &changes[i]
-		w.shapes = append(w.shapes, string(rune(ch.kind)), string(rune(ch.strictly())), len(ch.args))
-		for j, a := range ch.args {
-			if ch.common(j) {
-				w.shapes = append(w.shapes, "="+a)
-				w.bytes += len(a)
-			} else {
-				w.shapes = append(w.shapes, "?")
-			}
-		}
-	}
+	n = len(w.shapes) + 1
+	w.shapes[string(w.text)] = n
+	w.describe(p.changes)
 	return n
 }
 
-func (ch *change) strictly() byte {
-	if ch.strict {
-		return '1'
+// describe adds the shape that w.text stands for.
+func (w *writing) describe(changes []change) {
+	in := wire.NewReader(string(w.text))
+	w.common.addNumber(len(changes))
+	for i := range changes {
+		ch := &changes[i]
+		w.common.addNumber(int(in.Byte()))
+		w.common.addText(string(rune(in.Byte())))
+		w.common.addNumber(int(in.Uvarint()))
+		for j := range ch.args {
+			if ch.common(j) {
+				w.common.addText("=" + in.Text())
+			} else {
+				w.common.addText("?")
+			}
+		}
 	}
-	return '0'
 }
 
+// How a change is made: see apply.lua.
+const (
+	mustSucceed = 1 << iota
+	isLookedAt
+)
+
+// isSet reports whether a member is added to a set or taken from it, which can be put back.
+func (ch *change) isSet() bool { return ch.kind == kindSet || ch.kind == kindDead }
+
 // call is the call with all that was added.
-func (w *writing) call() call {
-	c := make(call, 3, 5+len(w.keys)+len(w.shapes)+len(w.own))
+func (w *writing) call(a *arena) call {
+	c := call(a.values.take(4 + len(w.keys))[:3])
 	c[2] = len(w.keys)
-	c = append(append(c, w.keys...), w.nonces, len(w.numbers))
-	return append(append(c, w.shapes...), w.own...)
+	return append(append(c, w.keys...), w.args.end())
 }
 
 // results notes which of a call's entities were not applied.
@@ -198,7 +234,9 @@ func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) error {
 		}
 		e := entities[n]
 		again[e] = true
-		if at > 0 {
+		if at == 0 {
+			e.stored = found
+		} else {
 			e.block(e.plan.changes[at-1].viewKey, found)
 		}
 	}

@@ -1,0 +1,28 @@
+package redis
+
+import "testing"
+
+// TestWhatACellCosts holds what each cell costs on any machine: the memory that is allocated for it, the keys and bytes
+// that are sent, and how many calls of the script a batch takes. Whoever makes one of them larger says here why.
+func TestWhatACellCosts(t *testing.T) {
+	const batch = benchBatch
+	for name, most := range map[string]struct {
+		allocations float64 // a batch
+		decided
+	}{
+		"new":    {45, decided{calls: 7, keys: 3 * batch, bytes: 302 * batch}},
+		"moved":  {45, decided{calls: 7, keys: 4 * batch, bytes: 336 * batch}},
+		"merged": {45, decided{calls: 7, keys: 2 * batch, bytes: 301 * batch}},
+		"stale":  {10, decided{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := decisions(t)[name]
+			if got := work(); got.calls > most.calls || got.keys > most.keys || got.bytes > most.bytes {
+				t.Errorf("a batch of %d takes %+v, at most %+v so far", batch, got, most.decided)
+			}
+			if got := testing.AllocsPerRun(20, func() { work() }); got > most.allocations {
+				t.Errorf("a batch of %d takes %v allocations, at most %v so far", batch, got, most.allocations)
+			}
+		})
+	}
+}
