@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,13 +22,16 @@ import (
 	"replicator/internal/pause"
 )
 
-// Build builds the program at a path, as `make build` does; a flag may be "-race".
+// Build builds the program at a path, as `make build` does. With a flag, "-race", it is built as `go test` builds with
+// that flag, so that what was compiled for the tests is not compiled once more.
 func Build(ctx context.Context, path string, flags ...string) error {
-	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
-	cmd := exec.CommandContext(ctx, "go", append(args, "replicator/cmd/replicator")...)
+	args, env := flags, os.Environ()
 	if len(flags) == 0 { // the race detector needs a C compiler
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		args, env = []string{"-trimpath"}, append(env, "CGO_ENABLED=0")
 	}
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, args,
+		[]string{"replicator/cmd/replicator"})...)
+	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the program: %w\n%s", err, out)
 	}
