@@ -110,11 +110,6 @@ type keyTypesLab struct {
 func newKeyTypesLab(t *testing.T, s *servers.Server, types []keyType, searches bool) *keyTypesLab {
 	l := &keyTypesLab{lab: newBareLab(t, s), types: types}
 	l.program = built // a hundred views take the race detector a minute, and do nothing at once that three don't
-	// A verification of each view reads the binlog on a connection of its own, which an idle server keeps until its next
-	// heartbeat.
-	l.exec("SET GLOBAL max_connections = 1000")
-	// the server is others', too
-	t.Cleanup(func() { _, _ = l.connect(s, "").Exec("SET GLOBAL max_connections = DEFAULT") })
 	cache, client := ownRedis(t)
 	l.redis = client
 	l.env["REDIS"] = "redis://" + cache.Addr() + "/0"
