@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -321,11 +322,16 @@ func (l *lab) status(view string) viewStatus {
 	return viewStatus{}
 }
 
-// reaches waits until a view has a state.
+// reaches waits until a view has a state, as the command says. Until some view has it, the process that runs is asked
+// without one: to start a program again and again would slow down what is waited for.
 func (l *lab) reaches(view, state string) viewStatus {
 	l.t.Helper()
 	var last viewStatus
 	eventually(l.t, func() error {
+		code, body := l.answer("/api/v1/status")
+		if code == http.StatusOK && !strings.Contains(body, `"state":"`+state+`"`) {
+			return fmt.Errorf("no view is %s: %s", state, body)
+		}
 		if last = l.status(view); last.State != state {
 			return fmt.Errorf("view %s is %s (%s), not %s", view, last.State, last.Error, state)
 		}
