@@ -106,6 +106,7 @@ func (l *loader) load(data []byte) (*Config, error) {
 	l.http(root.sub("http"))
 	limits := root.sub("limits")
 	l.config.Limits.Memory = limits.size("memory", defaultMemory, leastMemory)
+	l.config.Limits.DeadLetters = limits.share("dead_letters")
 	limits.done()
 	rebuild := root.sub("rebuild")
 	l.config.Rebuild.Rate = int(rebuild.integer("rate", 0, 0, 1e9))
@@ -130,11 +131,7 @@ func (l *loader) verify(s *Section) {
 	}
 	v.Rate = int(s.integer("rate", defaultVerifyRate, 0, 1e9))
 	v.Repair = s.Bool("repair")
-	text := s.Name("sample", "100%", `"1%"`)
-	var err error
-	if v.Sample, err = Share(text); err != nil && text != "" {
-		s.Problem("sample", `expected a share, such as "1%%" or "0.01", and found %q`, text)
-	}
+	v.Sample = s.share("sample")
 	s.done()
 }
 

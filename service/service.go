@@ -124,6 +124,7 @@ func (s *Service) add(sink *config.Sink) error {
 			OnSwap:   s.Config.Source.OnSwap,
 			Observer: s.metrics, Log: log,
 			Memory:    s.Config.Limits.Memory,
+			MostDead:  s.Config.Limits.DeadLetters,
 			Interval:  s.Config.Checkpoint.Interval,
 			Rate:      s.Config.Rebuild.Rate,
 			SavesIdle: s.Config.Checkpoint.Store != "mysql",

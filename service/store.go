@@ -7,6 +7,7 @@ import (
 	"replicator"
 	"replicator/checkpoint"
 	"replicator/config"
+	"replicator/server"
 )
 
 // openStore opens the checkpoint store for writing: it is then locked.
@@ -85,6 +86,22 @@ func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(re
 		}
 	}
 	return r.Close()
+}
+
+// Groups sums up the dead letters of a view ("": of all) by what is wrong with them, whether or not a process runs.
+func Groups(ctx context.Context, cfg *config.Config, view string) ([]server.LetterGroup, error) {
+	ended := errors.New("no more are wanted")
+	return GroupLetters(func(yield func(replicator.DeadLetter, error) bool) {
+		err := EachLetter(ctx, cfg, view, func(l replicator.DeadLetter) error {
+			if !yield(l, nil) {
+				return ended
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, ended) {
+			yield(replicator.DeadLetter{}, err)
+		}
+	})
 }
 
 // countLetters are how many dead letters each view has.

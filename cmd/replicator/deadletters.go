@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"replicator"
+	"replicator/config"
 	"replicator/server"
 	"replicator/service"
 )
@@ -30,37 +33,104 @@ verify continues to count it.`,
 }
 
 func deadLettersList(o *options) *cobra.Command {
-	asJSON, view := false, ""
+	l := letterList{}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List dead letters, oldest first",
-		Args:  cobra.NoArgs,
+		Short: "List dead letters: how many there are of each kind, or each of them",
+		Long: `Lists dead letters by view, table and reason, the most frequent first, with the id of one of each kind. --all lists each of them, oldest first, and so does --json. --limit shows that many, and
+--after those behind the one with that id.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadViews(o, viewsNamed(view))
+			cfg, err := loadViews(o, viewsNamed(l.view))
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			err = service.EachLetter(cmd.Context(), cfg, view, func(l replicator.DeadLetter) error {
-				s := service.ShowLetter(l)
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), []service.Letter{s})
-				}
-				rows = append(rows, []string{s.ID, s.View, s.Table, s.Key, s.Column,
-					strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason})
-				return nil
-			})
-			if err != nil || asJSON {
-				return err
+			if l.limit < 0 {
+				return usageError{fmt.Errorf("--limit: %d is negative", l.limit)}
 			}
-			header := []string{"id", "view", "table", "key", "column", "version", "position", "time", "reason"}
-			return printTable(cmd.OutOrStdout(), header, rows)
+			if l.all || l.json || l.limit > 0 || l.after != "" {
+				return l.each(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return l.groups(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
-	cmd.Flags().StringVar(&view, "view", "", "only those of this `view`")
+	cmd.Flags().BoolVar(&l.json, "json", false, "one JSON object per line, each dead letter")
+	cmd.Flags().BoolVar(&l.all, "all", false, "each dead letter")
+	cmd.Flags().IntVar(&l.limit, "limit", 0, "`N` of them at most; 0: no limit")
+	cmd.Flags().StringVar(&l.after, "after", "", "those behind the one with this `ID`")
+	cmd.Flags().StringVar(&l.view, "view", "", "only those of this `view`")
 	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
 	return cmd
+}
+
+// letterList is which dead letters are listed, and how.
+type letterList struct {
+	view, after string
+	limit       int // 0: none
+	all, json   bool
+}
+
+// groups lists kinds of dead letters.
+func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Writer) error {
+	const most = 50
+	groups, err := service.Groups(ctx, cfg, l.view)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, g := range groups[:min(len(groups), most)] {
+		rows = append(rows, []string{strconv.Itoa(g.Letters), g.View, g.Table, g.Example, g.Last.Format(time.RFC3339), g.Reason})
+	}
+	if err := printTable(out, []string{"count", "view", "table", "example", "last", "reason"}, rows); err != nil || len(rows) == 0 {
+		return err
+	}
+	if len(groups) > most {
+		fmt.Fprintf(out, "and %s more; --all lists each dead letter\n", plural(len(groups)-most, "kind"))
+	}
+	_, err = fmt.Fprintln(out, "\n`replicator deadletters show ID` shows the row of one, list --all each of them.")
+	return err
+}
+
+// errPageFull ends a listing.
+var errPageFull = errors.New("the page is full")
+
+// each lists dead letters one by one.
+func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io.Writer) error {
+	var rows [][]string
+	n, last, begun := 0, "", l.after == ""
+	err := service.EachLetter(ctx, cfg, l.view, func(d replicator.DeadLetter) error {
+		if !begun {
+			begun = d.ID == l.after
+			return nil
+		}
+		if n++; l.limit > 0 && n > l.limit {
+			return errPageFull
+		}
+		s := service.ShowLetter(d)
+		if last = s.ID; l.json {
+			return printJSON(out, []service.Letter{s})
+		}
+		rows = append(rows, []string{s.ID, s.View, s.Table, s.Key, s.Column,
+			strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason})
+		return nil
+	})
+	full := errors.Is(err, errPageFull)
+	if err != nil && !full {
+		return err
+	}
+	if !begun {
+		return service.Missing([]string{l.after}, nil)
+	}
+	if !l.json {
+		header := []string{"id", "view", "table", "key", "column", "version", "position", "time", "reason"}
+		if err := printTable(out, header, rows); err != nil {
+			return err
+		}
+	}
+	if full {
+		fmt.Fprintf(errOut, "there are more: --after %s\n", last)
+	}
+	return nil
 }
 
 func deadLettersShow(o *options) *cobra.Command {

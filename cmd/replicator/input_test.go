@@ -133,7 +133,7 @@ func (l *lab) explains(view, key string) service.Explanation {
 func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
-		if text := l.must("deadletters", "list"); !strings.HasPrefix(text, "ID") {
+		if text := l.must("deadletters", "list"); !strings.HasPrefix(text, "COUNT") {
 			t.Errorf("before anything ran: %q", text)
 		}
 		const body = `{"email": "a@x.org", "phone": 4155550100}`
@@ -144,6 +144,20 @@ func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 		letters := l.letters("--view", "index_users_phone")
 		if len(letters) != 2 || len(l.letters()) != 4 {
 			t.Fatalf("dead letters: %+v", l.letters())
+		}
+		kinds := l.must("deadletters", "list")
+		if lines := strings.Split(kinds, "\n"); !strings.HasPrefix(lines[1], "2 ") || !strings.HasPrefix(lines[2], "2 ") ||
+			!strings.Contains(kinds, letters[0].ID) || strings.Contains(kinds, letters[1].ID) {
+			t.Errorf("two kinds, two letters and an example of each:\n%s", kinds)
+		}
+		if each := l.must("deadletters", "list", "--all"); !strings.HasPrefix(each, "ID") || strings.Count(each, "\n") != 5 {
+			t.Errorf("each of them:\n%s", each)
+		}
+		page := l.run("deadletters", "list", "--view", "index_users_phone", "--limit", "1")
+		rest := l.must("deadletters", "list", "--view", "index_users_phone", "--after", letters[0].ID)
+		if !strings.Contains(page.out, letters[0].ID) || !strings.Contains(page.errors, "--after "+letters[0].ID) ||
+			strings.Contains(page.out, letters[1].ID) || !strings.Contains(rest, letters[1].ID) || strings.Contains(rest, letters[0].ID) {
+			t.Errorf("the first page: %+v\nthe rest:\n%s", page, rest)
 		}
 		fields := jsonLines[map[string]any](t, l.must("deadletters", "list", "--json"))[0]
 		for _, f := range []string{"id", "view", "table", "key", "column", "version", "position", "reason", "time"} {
