@@ -25,6 +25,9 @@ func serverFaults() map[string]fault {
 			}}
 		all[name+" frozen"] = fault{about: "the server answers nothing for a while", fits: fits,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
+				if !of(w).Running() { // another fault's doing
+					return nil, nil
+				}
 				return func(context.Context) error { return of(w).Resume() }, of(w).Suspend()
 			}}
 		if name != "source" {

@@ -158,8 +158,11 @@ func (w *world) configure(without string) error {
 	return w.program.Configure(w.plan.toml(w.at, without))
 }
 
-// start starts the program.
+// start starts the program, unless it runs.
 func (w *world) start(ctx context.Context) (err error) {
+	if w.running != nil {
+		return nil
+	}
 	w.running, err = w.program.Start(context.WithoutCancel(ctx), "run", "-c", w.program.File())
 	return err
 }
