@@ -115,8 +115,11 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.setUp(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if below != nil && c.marker != "" {
-		below.works = func() bool { return k.works(c.marker, c.server) }
+	if below != nil {
+		below.works = unknown
+		if c.marker != "" {
+			below.works = func() bool { return k.works(c.marker, c.server) }
+		}
 	}
 	return c, nil
 }

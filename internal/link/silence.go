@@ -18,8 +18,8 @@ import (
 type watched struct {
 	net.Conn
 	asks     time.Duration
-	deadline time.Time           // the driver's, for reading
-	works    func() (works bool) // nil until the session is set up
+	deadline time.Time   // the driver's, for reading
+	works    func() bool // nil while the session is not set up: what sets it up takes no time
 }
 
 // lastAnswer is how long what the server sent before it was asked may take to arrive.
@@ -29,11 +29,14 @@ const lastAnswer = time.Second
 func (w *watched) Read(b []byte) (int, error) {
 	for {
 		until := w.deadline
-		if next := time.Now().Add(w.asks); w.works != nil && (until.IsZero() || next.Before(until)) {
+		if next := time.Now().Add(w.asks); until.IsZero() || next.Before(until) {
 			until = next
 		}
 		n, err := w.readUntil(b, until)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || until.Equal(w.deadline) {
+			return n, err
+		}
+		if w.works == nil {
 			return n, err
 		}
 		if !w.works() {
@@ -79,6 +82,9 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 	}
 	return w, nil
 }
+
+// unknown is of a session that nobody can ask about.
+func unknown() bool { return true }
 
 // works reports whether the session that holds a marker is at work, or whether that can't be told: the server can't be
 // reached, or another one answers at its address, which knows nothing of the session.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -31,6 +32,22 @@ func TestASilentConnectionIsToldFromAServerAtWork(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A server that takes a connection and says nothing is not waited for either: what sets up a session takes no time.
+func TestAConnectionThatIsSilentFromTheStartIsLost(t *testing.T) {
+	db, k := poolOf(t, servertest.MySQL(t), Options{Silence: time.Minute, Asks: 300 * time.Millisecond})
+	db.SetMaxIdleConns(0)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	k.Lead(silent.Addr().String())
+	began := time.Now()
+	if err := db.PingContext(t.Context()); err == nil || time.Since(began) > 20*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
 }
 
 // An answer that can't be had says nothing: the query may be at work.
