@@ -1,10 +1,10 @@
 package canal
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,19 +14,29 @@ import (
 )
 
 // Semi-synchronous replication with nobody to acknowledge holds a commit after it is in the binlog and before it is
-// visible, for as long as its timeout: the window that is else a few microseconds wide.
-func (b *bench) holdCommits(timeout time.Duration) {
+// visible: the window that is else a few microseconds wide. To turn it off lets go what is held.
+func (b *bench) holdCommits() {
+	b.letCommitsGo()
 	if b.isMaria() {
 		b.exec("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC",
-			"SET GLOBAL rpl_semi_sync_master_timeout = "+millis(timeout),
-			"SET GLOBAL rpl_semi_sync_master_enabled = OFF", "SET GLOBAL rpl_semi_sync_master_enabled = ON")
+			fmt.Sprintf("SET GLOBAL rpl_semi_sync_master_timeout = %d", patience.Milliseconds()),
+			"SET GLOBAL rpl_semi_sync_master_enabled = ON")
 		return
 	}
-	b.exec("SET GLOBAL rpl_semi_sync_source_timeout = "+millis(timeout), "SET GLOBAL rpl_semi_sync_source_enabled = OFF",
+	b.exec(fmt.Sprintf("SET GLOBAL rpl_semi_sync_source_timeout = %d", patience.Milliseconds()),
 		"SET GLOBAL rpl_semi_sync_source_enabled = ON")
 }
 
-func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func (b *bench) letCommitsGo() {
+	b.t.Helper()
+	role := "source"
+	if b.isMaria() {
+		role = "master"
+	}
+	if _, err := b.db.Exec("SET GLOBAL rpl_semi_sync_" + role + "_enabled = OFF"); err != nil {
+		b.t.Error(err)
+	}
+}
 
 func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
@@ -45,7 +55,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 			replicator.Table{Name: "placed", Key: []string{"k"}, Body: "body"})
 		x := b.read(b.open(src, b.latest(src)))
 		write := func(query string) (change replicator.Change, committed chan error) {
-			b.holdCommits(2 * time.Second)
+			b.holdCommits()
 			before := len(x.all())
 			committed = make(chan error, 1)
 			go func() {
@@ -61,12 +71,15 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 			}
 			return x.all()[before], committed
 		}
+		// soonVisible lets the commit go while it is waited for: a look may not answer before.
+		soonVisible := func() { time.AfterFunc(500*time.Millisecond, b.letCommitsGo) }
 
 		change, committed := write("INSERT INTO versioned(k, v) VALUES (1, 2)")
 		var visible int
 		if err := b.db.QueryRow("SELECT MAX(v) FROM versioned").Scan(&visible); err != nil || visible != 1 {
 			t.Fatalf("a plain SELECT shows version %d (%v): the commit isn't held, nothing is proved", visible, err)
 		}
+		soonVisible()
 		other := change.Cell
 		other.Key, _ = replicator.MakeKey(int64(99))
 		rows, asOf, err := x.reader.Newest(testContext(t), []replicator.Cell{other, change.Cell, other}, 0)
@@ -80,6 +93,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 
 		// A row that a scan saw before its delete must not be put after it.
 		change, committed = write("DELETE FROM versioned WHERE v = 2")
+		soonVisible()
 		chunk, err := x.reader.Scan(testContext(t), "versioned", nil, "", replicator.ScanLimit{Rows: 10})
 		if err != nil {
 			t.Fatal(err)
@@ -95,6 +109,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 
 		// What was written just before a reader's start is not brought by its tail.
 		_, committed = write("INSERT INTO versioned(k, v) VALUES (1, 3)")
+		soonVisible()
 		late := b.open(src, b.latest(src))
 		latest := false
 		for chunk = (replicator.Chunk{}); !chunk.Done; { // what is held is read by itself
@@ -116,6 +131,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 		if err := b.db.QueryRow("SELECT body FROM placed").Scan(&body); err != nil || body != "old" {
 			t.Fatalf("a plain SELECT shows %s (%v): the commit isn't held, nothing is proved", body, err)
 		}
+		soonVisible()
 		chunk, err = x.reader.Scan(testContext(t), "placed", nil, "", replicator.ScanLimit{Rows: 10})
 		if err != nil {
 			t.Fatal(err)
