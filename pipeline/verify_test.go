@@ -225,3 +225,33 @@ func TestVerifyGoesOnWhereItWasCutShort(t *testing.T) {
 		}
 	})
 }
+
+// How many cells there are is said where it is known: a table's rows are as many only if each is a cell.
+func TestVerifySaysHowFarItIsAndWithWhat(t *testing.T) {
+	f, view, sink := newFakeSource(), fakeView("a"), sinktest.NewReference()
+	f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "x"}})
+	at, _ := f.Latest(t.Context(), nil)
+	reader, _ := f.Open(t.Context(), []replicator.Position{at})
+	target, _ := sink.Open(t.Context(), "", []*replicator.View{view})
+	table := view.From[0].Table
+	for _, c := range []struct {
+		name   string
+		table  replicator.Table
+		sample float64
+		first  int64 // the estimate of the first pass; the fake's is always 10
+		second int64
+	}{
+		{"plain rows", replicator.Table{Name: table}, 0, 10, 1},
+		{"cells with versions", replicator.Table{Name: table, Column: "c", Version: "v"}, 0, 0, 1},
+		{"a sample", replicator.Table{Name: table}, 0.999999, 0, 0},
+	} {
+		var said []verify.Progress
+		_, err := verify.Run(t.Context(), verify.Options{View: view, Tables: []replicator.Table{c.table}, Reader: reader,
+			Target: target, Evaluator: bodyEvaluator{[]*replicator.View{view}}, Sample: c.sample,
+			Progress: func(p verify.Progress) { said = append(said, p) }})
+		if err != nil || len(said) < 2 || said[0].Doing != "table "+table || said[0].Cells != 1 ||
+			said[0].Estimate != c.first || said[1].Doing != "what the sink holds" || said[1].Estimate != c.second {
+			t.Errorf("%s: %+v, %v", c.name, said, err)
+		}
+	}
+}

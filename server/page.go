@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/human"
 )
 
 //go:embed page.html
@@ -26,14 +27,14 @@ var pageScript string
 // pageTemplate parses the pages once, when one is first asked for.
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{
-		"duration": shownSeconds,
+		"duration": human.Seconds,
 		"percent":  func(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*ratio) },
 		"rate":     func(rate float64) string { return fmt.Sprintf("%.1f", rate) },
-		"bytes":    shownBytes,
+		"bytes":    human.Bytes,
 		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock":    shownClock,
-		"since":    func(t time.Time) string { return shownDuration(time.Since(t)) },
-		"between":  func(a, b time.Time) string { return shownDuration(b.Sub(a)) },
+		"since":    func(t time.Time) string { return human.Duration(time.Since(t)) },
+		"between":  func(a, b time.Time) string { return human.Duration(b.Sub(a)) },
 	}).Parse(pageText)
 })
 
@@ -80,47 +81,6 @@ type lettersData struct {
 
 func shownClock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// shownSeconds shows a number of seconds that may not be known.
-func shownSeconds(seconds *float64) string {
-	if seconds == nil {
-		return "–"
-	}
-	if *seconds < 0.1 {
-		return fmt.Sprintf("%.0f ms", 1000**seconds)
-	}
-	if *seconds < 10 {
-		return fmt.Sprintf("%.1f s", *seconds)
-	}
-	return shownDuration(time.Duration(min(*seconds, math.MaxInt64/1e9) * float64(time.Second)))
-}
-
-// shownDuration shows a duration by its two largest units.
-func shownDuration(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-}
-
-func shownBytes(n int64) string {
-	size, unit := float64(n), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if size < 1024 {
-			break
-		}
-		size, unit = size/1024, next
-	}
-	if unit == "B" {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", size, unit)
-}
-
 // curve is the last hour of a value as a path of SVG, 80 wide and 20 high; "" if nothing is known of it.
 type curve struct{ Path, Label string }
 
@@ -160,7 +120,7 @@ func newCurve(what string, values []*float64, shown func(*float64) string) curve
 func (s *Server) overview(r *http.Request) pageData {
 	now := time.Now()
 	d := pageData{Title: "replicator", Script: template.JS(pageScript),
-		Now: shownClock(now) + ", up " + shownDuration(now.Sub(s.started))}
+		Now: shownClock(now) + ", up " + human.Duration(now.Sub(s.started))}
 	views, err := s.views(r.Context())
 	if err != nil {
 		d.Error = err.Error()
@@ -170,7 +130,7 @@ func (s *Server) overview(r *http.Request) pageData {
 	for i, v := range views {
 		past := s.watch.history.of(now, v.View, v.Source)
 		p := pageView{ViewStatus: v, ID: fmt.Sprintf("view-%d", i),
-			LagCurve: newCurve("lag", past.Lag, shownSeconds), RateCurve: newCurve("changes/s", past.Rate, rate),
+			LagCurve: newCurve("lag", past.Lag, human.Seconds), RateCurve: newCurve("changes/s", past.Rate, rate),
 			Filling: v.State == replicator.StateFilling || v.State == replicator.StateRebuilding,
 			Acts:    v.State != replicator.StateStandby}
 		d.Views = append(d.Views, p)

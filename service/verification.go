@@ -21,7 +21,7 @@ type Verification struct {
 	Sample   float64 // share of the entities; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
-	Progress func(view string, checked, estimate int64)
+	Progress func(view string, at verify.Progress)
 }
 
 // Run verifies views one after the other. One that can't be verified does not hide what is found of the others: the
@@ -77,7 +77,7 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 	return verify.Run(ctx, verify.Options{
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: v.fence(ctx, o), Shard: numberOf(v.Config, shard),
-		Progress: func(checked, estimate int64) { v.Progress(view.Name, checked, estimate) },
+		Progress: func(at verify.Progress) { v.Progress(view.Name, at) },
 	})
 }
 

@@ -14,6 +14,7 @@ func (v *verifier) strays(ctx context.Context) error {
 	if !ok || v.Shard > 0 || v.Sample > 0 && v.Sample < 1 {
 		return nil
 	}
+	at := Progress{Doing: "what the sink holds of no cell"}
 	for {
 		if v.Continue != nil {
 			if err := v.Continue(); err != nil {
@@ -37,6 +38,9 @@ func (v *verifier) strays(ctx context.Context) error {
 				return err
 			}
 			v.repaired(mended)
+		}
+		if v.Progress != nil {
+			v.Progress(at) // how many were read, the sink does not say
 		}
 		if v.after = next; next == "" {
 			return nil

@@ -33,11 +33,18 @@ type Options struct {
 	Sample   float64 // share of the keys that is looked at, 0 to 1; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
-	Progress func(checked, estimate int64)
+	Progress func(Progress)
 
 	Continue func() error // asked before each page: an error ends the run; nil: it always goes on
 	Resume   *Place       // where the run begins, and where it stands when it ends; nil: at the beginning
 	Observer Observer     // nil: nobody counts
+}
+
+// Progress is how far a run is with one of the things it does, one after the other.
+type Progress struct {
+	Doing    string // such as "what the sink holds"
+	Cells    int64  // that were read for it
+	Estimate int64  // of all there are to read; 0: not known
 }
 
 // Observer is told what a run does, for metrics. Its methods are quick.
@@ -97,8 +104,7 @@ const (
 type verifier struct {
 	Options
 	*Place
-	estimate int64
-	moved    bool // at least one page was read
+	moved bool // at least one page was read
 	// the first could not be: the place itself may be at fault, such as a sink's cursor that is not good any more
 	lost bool
 }
@@ -130,13 +136,6 @@ func Run(ctx context.Context, o Options) (Result, error) {
 
 func (v *verifier) run(ctx context.Context) error {
 	tables := v.tables()
-	for _, t := range tables {
-		n, err := v.Reader.Estimate(ctx, t)
-		if err != nil {
-			return err
-		}
-		v.estimate += n
-	}
 	for ; v.pass < len(tables); v.pass, v.after = v.pass+1, "" {
 		if err := v.source(ctx, tables[v.pass]); err != nil {
 			return fmt.Errorf("view %s: table %s: %w", v.View.Name, tables[v.pass], err)
@@ -181,7 +180,11 @@ func (v *verifier) columns(table string) []string {
 
 // source looks at every cell that a table of the source has.
 func (v *verifier) source(ctx context.Context, table string) error {
-	return v.pages(ctx, func(after string, limit int) ([]replicator.Cell, string, error) {
+	estimate, err := v.estimate(ctx, table)
+	if err != nil {
+		return err
+	}
+	return v.pages(ctx, Progress{Doing: "table " + table, Estimate: estimate}, func(after string, limit int) ([]replicator.Cell, string, error) {
 		return v.Reader.Cells(ctx, table, v.columns(table), after, limit)
 	}, func(checked int) {
 		v.result.Checked += int64(checked)
@@ -189,16 +192,31 @@ func (v *verifier) source(ctx context.Context, table string) error {
 	})
 }
 
+// estimate is how many cells a table has; 0: not known. The server knows how many rows there are: as many as there are
+// cells only if each is one, and all of them are looked at.
+func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
+	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
+	plain := i >= 0 && v.Tables[i].Column == "" && v.Tables[i].Version == ""
+	if !plain || v.Progress == nil || v.Sample > 0 && v.Sample < 1 {
+		return 0, nil
+	}
+	return v.Reader.Estimate(ctx, table)
+}
+
 // sink looks at every cell that the sink holds something of.
 func (v *verifier) sink(ctx context.Context) error {
-	return v.pages(ctx, func(after string, limit int) ([]replicator.Cell, string, error) {
+	at := Progress{Doing: "what the sink holds"}
+	if v.Sample <= 0 || v.Sample >= 1 {
+		at.Estimate = v.result.Checked // it holds about as many
+	}
+	return v.pages(ctx, at, func(after string, limit int) ([]replicator.Cell, string, error) {
 		return v.Target.Held(ctx, 0, after, limit)
 	}, func(int) {})
 }
 
 // pages checks cells page by page, no faster than wanted.
-func (v *verifier) pages(ctx context.Context, read func(after string,
-	limit int) ([]replicator.Cell, string, error), count func(checked int)) error {
+func (v *verifier) pages(ctx context.Context, at Progress,
+	read func(after string, limit int) ([]replicator.Cell, string, error), count func(checked int)) error {
 	for {
 		if v.Continue != nil {
 			if err := v.Continue(); err != nil {
@@ -219,7 +237,8 @@ func (v *verifier) pages(ctx context.Context, read func(after string,
 		}
 		count(len(cells))
 		if v.Progress != nil {
-			v.Progress(v.result.Checked, max(v.estimate, v.result.Checked))
+			at.Cells += int64(listed)
+			v.Progress(at)
 		}
 		if v.after = next; next == "" {
 			return nil

@@ -99,7 +99,8 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.logFormat, "log-format", "", "human or json (default: human on a terminal)")
 	root.PersistentFlags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	for _, add := range []func(*options) *cobra.Command{
-		initCommand, runCommand, checkCommand, planCommand, statusCommand, waitCommand, schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
+		initCommand, runCommand, checkCommand, planCommand, statusCommand, topCommand, waitCommand,
+		schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
 		rebuildCommand, pauseCommand, resumeCommand, verifyCommand, explainCommand, demoCommand, versionCommand,
 	} {
 		cmd := add(o)

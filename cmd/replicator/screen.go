@@ -95,24 +95,13 @@ func newScreen(out io.Writer, quit context.CancelFunc) *screen {
 	s := &screen{out: out, restore: func() {}}
 	file, ok := out.(*os.File)
 	s.terminal = ok && term.IsTerminal(int(file.Fd()))
-	stdin := int(os.Stdin.Fd())
-	if !s.terminal || !term.IsTerminal(stdin) {
-		return s
-	}
-	old, err := term.MakeRaw(stdin)
-	if err != nil {
-		return s
-	}
-	s.restore = func() { _ = term.Restore(stdin, old) } // the terminal is what it is
-	go func() {
-		// This goroutine lives until a key is pressed or the program ends: a read from a terminal can't be called off.
-		for key := make([]byte, 1); ; {
-			if n, err := os.Stdin.Read(key); err != nil || n == 1 && (key[0] == 'q' || key[0] == 3) {
+	if s.terminal {
+		s.restore = readKeys(func(k key) {
+			if k == keyQuit {
 				quit()
-				return
 			}
-		}
-	}()
+		})
+	}
 	return s
 }
 

@@ -4,38 +4,79 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"replicator"
+	"replicator/internal/pause"
 	"replicator/server"
 	"replicator/service"
 )
 
 func statusCommand(o *options) *cobra.Command {
-	asJSON := false
+	asJSON, every := false, time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a row per view: state, position, lag, rate, dead letters",
 		Long: `Asks the running process how far each view is. If none is running, it prints what is saved, with the
-state "stopped".`,
+state "stopped". --watch prints it again and again; ` + "`replicator top`" + ` shows more.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return status(cmd.Context(), o, cmd.OutOrStdout(), asJSON)
+			t := newTerminal(cmd.OutOrStdout())
+			switch {
+			case !cmd.Flags().Changed("watch"):
+				return status(cmd.Context(), o, t, asJSON)
+			case every < leastEvery:
+				return usageError{fmt.Errorf("--watch is at least %s", leastEvery)}
+			case asJSON:
+				return watchJSON(cmd.Context(), o, t, every)
+			}
+			return repeated(cmd.Context(), t, every, func(columns int) ([]string, error) {
+				views, err := askStatus(cmd.Context(), o)
+				return statusTable(views).lines(columns, t.colour), err
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
+	cmd.Flags().DurationVar(&every, "watch", 0, "print it again after each `interval`, 2s if none is given: --watch=10s")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return cmd
 }
 
-func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
-	cfg, err := o.loadToAsk()
+func status(ctx context.Context, o *options, t terminal, asJSON bool) error {
+	views, err := askStatus(ctx, o)
 	if err != nil {
 		return err
+	}
+	if asJSON {
+		return printJSON(t.out, views)
+	}
+	columns, _ := t.size()
+	_, err = fmt.Fprintln(t.out, strings.Join(statusTable(views).lines(columns, t.colour), "\n"))
+	return err
+}
+
+// watchJSON prints the status again and again until ctx is done.
+func watchJSON(ctx context.Context, o *options, t terminal, every time.Duration) error {
+	for {
+		if err := status(ctx, o, t, true); err != nil {
+			return err
+		}
+		if pause.For(ctx, every) != nil {
+			return nil
+		}
+	}
+}
+
+// askStatus asks the running process, or the store if there is none.
+func askStatus(ctx context.Context, o *options) ([]replicator.ViewStatus, error) {
+	cfg, err := o.loadToAsk()
+	if err != nil {
+		return nil, err
 	}
 	views, err := service.Client(cfg).Status(ctx)
 	if errors.Is(err, server.ErrNotRunning) {
@@ -46,41 +87,58 @@ func status(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 			views, err = service.SavedStatus(ctx, cfg)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(out, views)
-	}
-	names := []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters", "error"}
+	return views, err
+}
+
+// statusTable is a row for each view. On a terminal that is too narrow, errors stand below.
+func statusTable(views []replicator.ViewStatus) *statusGrid {
+	g := &statusGrid{grid{header: []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters"}}}
 	verified := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Verified != nil })
 	if verified {
-		names = slices.Insert(names, len(names)-1, "verified")
+		g.header = append(g.header, "verified")
 	}
 	shards := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Source != "" })
 	if shards {
-		names = slices.Insert(names, 1, "source")
+		g.header = slices.Insert(g.header, 1, "source")
 	}
-	var rows [][]string
 	for _, v := range views {
 		lag := "-"
 		if v.LagSeconds != nil {
 			lag = strconv.FormatFloat(*v.LagSeconds, 'f', 1, 64) + "s"
 		}
 		rate := strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s"
-		row := []string{v.View, v.Sink, v.Kind, v.State, v.Position, lag, rate, strconv.Itoa(v.DeadLetters)}
+		row := []painted{{v.View, plain}, {v.Sink, plain}, {v.Kind, plain}, {v.State, stateColour(v.State)},
+			{v.Position, plain}, {lag, plain}, {rate, plain}, shownDead(v)}
 		if shards {
-			row = slices.Insert(row, 1, v.Source)
+			row = slices.Insert(row, 1, painted{v.Source, plain})
 		}
 		if verified {
-			row = append(row, v.Verified.Summary())
+			row = append(row, painted{v.Verified.Summary(), plain})
 		}
 		if v.Error == "" && v.Verified != nil && v.Verified.Error != "" {
 			v.Error = "verify: " + v.Verified.Error
 		}
-		rows = append(rows, append(row, v.Error))
+		g.add(row, painted{v.Error, red})
 	}
-	return printTable(out, names, rows)
+	return g
+}
+
+// statusGrid is a grid whose notes are its last column where there is room.
+type statusGrid struct{ grid }
+
+func (g *statusGrid) lines(columns int, colour bool) []string {
+	wide := grid{header: append(slices.Clone(g.header), "error")}
+	for _, r := range g.rows {
+		note := painted{}
+		if len(r.notes) > 0 {
+			note = r.notes[0]
+		}
+		wide.rows = append(wide.rows, gridRow{cells: append(slices.Clone(r.cells), note)})
+	}
+	if columns == 0 || wide.width() <= columns {
+		return wide.lines(columns, colour)
+	}
+	return g.grid.lines(columns, colour)
 }
 
 func waitCommand(o *options) *cobra.Command {

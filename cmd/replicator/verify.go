@@ -119,13 +119,17 @@ type bars struct {
 	*progress
 }
 
-func (b *bars) verifying(view string, checked, estimate int64) {
+func (b *bars) verifying(view string, at verify.Progress) {
 	if b.progress == nil || b.view != view {
 		b.end()
 		b.view, b.progress = view, newProgress(b.out)
 	}
-	if b.terminal {
-		b.Progress("verifying "+view, checked, float64(checked)/float64(max(estimate, 1)))
+	ratio := 0.0
+	if at.Estimate > 0 {
+		ratio = min(1, float64(at.Cells)/float64(at.Estimate))
+	}
+	if b.file != nil {
+		b.Progress("verifying "+view+": "+at.Doing, at.Cells, ratio)
 	}
 }
 

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+	"golang.org/x/text/width"
+)
+
+// terminal is where a command writes, as far as that matters for how it writes.
+type terminal struct {
+	out    io.Writer
+	file   *os.File // nil: it is no terminal
+	colour bool
+}
+
+// newTerminal looks at an output. NO_COLOR (no-color.org) and TERM=dumb are respected.
+func newTerminal(out io.Writer) terminal {
+	t := terminal{out: out}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		t.file = f
+		t.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+	return t
+}
+
+// size is that of the screen now: it may change at any time. Of what is no terminal it is not bounded, which is 0.
+func (t terminal) size() (columns, lines int) {
+	if t.file == nil {
+		return 0, 0
+	}
+	columns, lines, err := term.GetSize(int(t.file.Fd()))
+	if err != nil || columns <= 0 || lines <= 0 {
+		return 80, 24
+	}
+	return columns, lines
+}
+
+// paint is how text looks: the parameter of the terminal's SGR sequence; "": as it is.
+type paint string
+
+const (
+	plain  paint = ""
+	bold   paint = "1"
+	faint  paint = "2"
+	red    paint = "31"
+	green  paint = "32"
+	yellow paint = "33"
+	blue   paint = "36" // cyan: blue is hard to read on black
+)
+
+// painted is a text with its look.
+type painted struct {
+	text  string
+	paint paint
+}
+
+// show is the text as it is written to a terminal.
+func (p painted) show(colour bool) string {
+	if !colour || p.paint == plain {
+		return p.text
+	}
+	return "\x1b[" + string(p.paint) + "m" + p.text + "\x1b[0m"
+}
+
+// cells is how many columns a text takes. What would do something to a terminal is not in it: see visible.
+func cells(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeCells(r)
+	}
+	return n
+}
+
+func runeCells(r rune) int {
+	switch kind := width.LookupRune(r).Kind(); kind {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// visible replaces what a terminal would obey, or what would break a line: names and errors come from elsewhere.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError:
+			return '·'
+		}
+		return r
+	}, text)
+}
+
+// cut shortens a text to some columns; 0: no limit.
+func cut(text string, columns int) string {
+	if columns <= 0 || cells(text) <= columns {
+		return text
+	}
+	n := 0
+	for i, r := range text {
+		if n += runeCells(r); n > columns-1 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// wrapped breaks a text into lines of some columns, at spaces where there are any; 0: no limit.
+func wrapped(text string, columns int) (lines []string) {
+	if columns <= 0 || cells(text) <= columns {
+		return []string{text}
+	}
+	for text != "" {
+		end, space, n := len(text), -1, 0
+		for i, r := range text {
+			if n += runeCells(r); n > columns && i > 0 {
+				end = i
+				break
+			}
+			if r == ' ' {
+				space = i
+			}
+		}
+		if end < len(text) && space > 0 {
+			end = space
+		}
+		lines, text = append(lines, text[:end]), strings.TrimLeft(text[end:], " ")
+	}
+	return lines
+}
+
+// grid is a table that fits the terminal. The note of a row stands below it.
+type grid struct {
+	header []string
+	rows   []gridRow
+}
+
+type gridRow struct {
+	cells []painted
+	notes []painted
+}
+
+// add adds a row. What it shows is made visible here.
+func (g *grid) add(cells []painted, notes ...painted) {
+	row := gridRow{}
+	for _, c := range cells {
+		row.cells = append(row.cells, painted{visible(c.text), c.paint})
+	}
+	for _, n := range notes {
+		if n.text != "" {
+			row.notes = append(row.notes, painted{visible(n.text), n.paint})
+		}
+	}
+	g.rows = append(g.rows, row)
+}
+
+// widths are those of the columns.
+func (g *grid) widths() []int {
+	widths := make([]int, len(g.header))
+	for i, name := range g.header {
+		widths[i] = cells(name)
+	}
+	for _, r := range g.rows {
+		for i, c := range r.cells {
+			widths[i] = max(widths[i], cells(c.text))
+		}
+	}
+	return widths
+}
+
+// width is that of the table.
+func (g *grid) width() int {
+	total := 2 * (len(g.header) - 1)
+	for _, w := range g.widths() {
+		total += w
+	}
+	return total
+}
+
+// lines are those of the table on a screen of some columns (0: no limit): a table, if that fits, or else a list.
+func (g *grid) lines(columns int, colour bool) []string {
+	widths := g.widths()
+	if columns > 0 && g.width() > columns {
+		return g.list(columns, colour)
+	}
+	line := func(row []painted) string {
+		var b strings.Builder
+		for i, c := range row {
+			b.WriteString(c.show(colour))
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-cells(c.text)+2))
+			}
+		}
+		return strings.TrimRight(b.String(), " ")
+	}
+	var head []painted
+	for _, name := range g.header {
+		head = append(head, painted{strings.ToUpper(name), faint})
+	}
+	lines := []string{line(head)}
+	for _, r := range g.rows {
+		lines = append(lines, line(r.cells))
+		lines = append(lines, r.below(columns, colour)...)
+	}
+	return lines
+}
+
+// list shows each row as some lines: its first cell, and below it the others with their names.
+func (g *grid) list(columns int, colour bool) (lines []string) {
+	for _, r := range g.rows {
+		for i, c := range r.cells {
+			if i == 0 {
+				lines = append(lines, painted{cut(c.text, columns), bold}.show(colour))
+				continue
+			}
+			if c.text == "" || c.text == "-" {
+				continue
+			}
+			name := "  " + g.header[i] + " "
+			if left := columns - cells(name); left >= min(cells(c.text), 8) {
+				lines = append(lines, painted{name, faint}.show(colour)+painted{cut(c.text, left), c.paint}.show(colour))
+			} else {
+				lines = append(lines, painted{cut(name, columns), faint}.show(colour),
+					painted{cut("    "+c.text, columns), c.paint}.show(colour))
+			}
+		}
+		lines = append(lines, r.below(columns, colour)...)
+	}
+	return lines
+}
+
+// below are the notes of a row.
+func (r gridRow) below(columns int, colour bool) (lines []string) {
+	for _, n := range r.notes {
+		for _, text := range wrapped(n.text, max(columns-2, min(columns, 1))) {
+			lines = append(lines, "  "+painted{text, n.paint}.show(colour))
+		}
+	}
+	return lines
+}
