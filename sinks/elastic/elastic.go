@@ -87,7 +87,7 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t := &Target{sink: s, source: source, views: slices.Clone(views)}
+	t := &Target{sink: s, source: source, views: slices.Clone(views), memory: newMemory()}
 	var refused []error
 	for i, v := range views {
 		k, err := s.keep(v, source)

@@ -2,7 +2,6 @@ package elastic
 
 import (
 	"slices"
-	"sync"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -11,10 +10,7 @@ import (
 // memory knows how documents were when this target wrote them last, of those written lately: an update of one then
 // costs one request instead of two. What it says may be out of date. A write is conditional on it, so it then fails and
 // the document is read; and what it takes for stale is read first.
-type memory struct {
-	mu         sync.Mutex
-	young, old map[address]memo
-}
+type memory struct{ *judge.Lately[address, memo] }
 
 // address is where a document is: in a view, by its id.
 type address struct {
@@ -29,37 +25,23 @@ type memo struct {
 	seq, term int64
 }
 
-// maxYoung is how many documents the younger half holds, some 150 bytes each. The older half goes when it is full.
-const maxYoung = 50_000
+// remembered is how many documents are remembered at least, some 150 bytes each.
+const remembered = 50_000
 
-func (m *memory) get(at address) (memo, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d, ok := m.young[at]; ok {
-		return d, true
-	}
-	d, ok := m.old[at]
-	return d, ok
-}
+func newMemory() memory { return memory{judge.NewLately[address, memo](remembered)} }
 
 // note remembers a document that was written, and forgets one whose write failed.
-func (m *memory) note(d *document) {
+func (m memory) note(d *document) {
 	if d.keeper.merged {
 		return // fields of other cells would have to be remembered, too
 	}
 	at, name := address{d.keeper.place, d.id}, d.changes[0].slot.name
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.old, at)
 	s := d.next.find(name)
 	if !d.written || s == nil {
-		delete(m.young, at)
+		m.Forget(at)
 		return
 	}
-	if m.young == nil || len(m.young) >= maxYoung {
-		m.young, m.old = map[address]memo{}, m.young
-	}
-	m.young[at] = memo{slot: name, state: s.State, seq: d.seq, term: d.term}
+	m.Note(at, memo{slot: name, state: s.State, seq: d.seq, term: d.term})
 }
 
 // recall takes what is remembered of documents for known.
@@ -69,7 +51,7 @@ func (b *batch) recall() {
 			continue
 		}
 		s := &d.changes[0].slot
-		m, ok := b.target.memory.get(address{d.keeper.place, d.id})
+		m, ok := b.target.memory.Get(address{d.keeper.place, d.id})
 		if !ok || m.slot != s.name {
 			continue
 		}
@@ -81,7 +63,7 @@ func (b *batch) recall() {
 // guess takes documents for new where most have been lately: a create then costs one request, and one more where it is
 // wrong. A look is at a cell that is known.
 func (b *batch) guess() {
-	if b.target.newShare.Load() < 500 {
+	if !b.target.novelty.Likely() {
 		return
 	}
 	for _, d := range b.documents {
@@ -100,10 +82,5 @@ func (b *batch) learn() {
 			others++
 		}
 	}
-	if created+others == 0 {
-		return
-	}
-	share := int64(1000 * created / (created + others))
-	old := b.target.newShare.Load()
-	b.target.newShare.Store((old + share) / 2) // of two lanes at once one is lost: it is a guess
+	b.target.novelty.Learn(created, others)
 }

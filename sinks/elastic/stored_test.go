@@ -27,7 +27,7 @@ func judged(t testing.TB, target *Target, sources map[string]string, ops ...repl
 
 func testTarget(source string, k *keeper) *Target {
 	k.generation = &generation{write: "v-r1-write-x"}
-	return &Target{source: source, views: []*replicator.View{k.view}, kept: []*keeper{k}}
+	return &Target{source: source, views: []*replicator.View{k.view}, kept: []*keeper{k}, memory: newMemory()}
 }
 
 func testKey(t testing.TB, values ...any) replicator.Key {

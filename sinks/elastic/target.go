@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
@@ -21,8 +20,8 @@ type Target struct {
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 
-	memory   memory
-	newShare atomic.Int64 // of documents that were new when they were written, lately, in thousandths
+	memory  memory
+	novelty judge.Novelty // of documents
 
 	marks *judge.Marks
 }

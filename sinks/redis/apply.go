@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,6 +18,7 @@ type Target struct {
 	views   []*replicator.View
 	keepers []*keeper
 	marks   *judge.Marks
+	memory  *memory
 	batches sync.Pool // of *batch, to be used again
 }
 
@@ -30,6 +32,7 @@ const maxTries = 50
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	b := t.newBatch(ops)
 	defer t.release(b)
+	t.memory.recall(b)
 	todo := b.list
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
@@ -38,23 +41,25 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		if err := t.read(ctx, unknown(todo)); err != nil {
 			return replicator.Applied{}, err
 		}
-		var write []*entity
+		var write, unsure []*entity
 		for _, e := range todo {
 			if err := e.decide(b); err != nil {
 				return replicator.Applied{}, fmt.Errorf("entity %s: %w", e.text, err)
 			}
-			if e.plan.changed || len(e.plan.record.pending) > 0 {
+			switch {
+			case e.plan.changed || len(e.plan.record.pending) > 0:
 				write = append(write, e)
+			case e.assumed:
+				e.known, e.assumed = false, false
+				unsure = append(unsure, e)
 			}
 		}
 		again, err := t.sink.write(ctx, b, write)
 		if err != nil {
 			return replicator.Applied{}, err
 		}
-		todo = todo[:0]
-		for e := range again {
-			todo = append(todo, e)
-		}
+		t.memory.learn(b, write, again)
+		todo = slices.AppendSeq(unsure, maps.Keys(again))
 	}
 	return b.Applied(), nil
 }

@@ -25,10 +25,11 @@
 // # How a batch is applied
 //
 // The records of the batch's entities are read, package judge says which ops count, and one script replaces each record
-// and changes what its contributions say, if the record is still the one that was decided on; else the entity is read
-// and decided again. So the rule is in Go and stands in one place, no version is ever a Lua number, and any number of
-// writers may work at once. On one server an entity's record and its keys change in one script, all views together. In
-// a cluster they live in different slots: see push.go for the steps that make up for it.
+// and changes what its contributions say, if the record is still the one that was decided on; else the script answers
+// with what stands there, and the entity is decided again. What a small batch wrote lately, and what is probably new,
+// is not read before: the script finds out. So the rule is in Go and stands in one place, no version is ever a Lua
+// number, and any number of writers may work at once. On one server an entity's record and its keys change in one
+// script, all views together. In a cluster they live in different slots: see push.go for the steps that make up for it.
 //
 // The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
 // for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
@@ -51,9 +52,9 @@
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
 // its keys · write.go, msgpack.go the call that does so · push.go the steps in a cluster · slot.go which keys share a
-// slot · slab.go the memory of batches ·
-// marks.go marks and generations · walk.go pages of cells · compare.go what keys really hold · stray.go what came from
-// no cell · value.go texts of values · check.go, permission.go findings · errors.go what failed, said without values.
+// slot · memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations ·
+// walk.go pages of cells · compare.go what keys really hold · stray.go what came from no cell · value.go texts of
+// values · check.go, permission.go findings · errors.go what failed, said without values.
 //
 // lib.lua stands before apply.lua and push.lua, which change users' keys; swap.lua replaces a record, marks.lua a mark.
 //

@@ -22,7 +22,7 @@ var commandsOf = map[byte][][]string{
 
 // ownCommands are what the sink runs on its own keys.
 var ownCommands = [][]string{
-	{"GET"}, {"MGET"}, {"SET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
+	{"GET"}, {"MGET"}, {"SET", "v"}, {"MSET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
 	{"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"HGETALL"}, {"HEXISTS", "f"}, {"HRANDFIELD"},
 	{"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SSCAN", "0"},
 }

@@ -14,7 +14,8 @@ type entity struct {
 	text string // its own key, as templates show it
 	ops  []int  // by their place in the batch
 
-	known   bool               // what the record holds: it was read, or a script told it
+	known   bool               // what the record holds: it was read, a script told it, or it is assumed
+	assumed bool               // it was neither read nor told
 	stored  string             // that; "" if there is none
 	blocked map[viewKey]string // keys that hold another type, and which
 	plan    plan

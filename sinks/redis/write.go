@@ -235,7 +235,7 @@ func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) error {
 		e := entities[n]
 		again[e] = true
 		if at == 0 {
-			e.stored = found
+			e.stored, e.assumed = found, false
 		} else {
 			e.block(e.plan.changes[at-1].viewKey, found)
 		}

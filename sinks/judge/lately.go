@@ -1,0 +1,65 @@
+package judge
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Lately remembers what a sink wrote lately, so that it need not be read before it is written again. What it says may be
+// out of date: whoever writes by it makes the write fail then. It is safe for concurrent use; the zero value remembers
+// nothing: see NewLately.
+type Lately[K comparable, V any] struct {
+	mu         sync.Mutex
+	most       int
+	young, old map[K]V
+}
+
+// NewLately remembers at least the most values that were noted last, and at most twice as many.
+func NewLately[K comparable, V any](most int) *Lately[K, V] { return &Lately[K, V]{most: most} }
+
+// Get returns what was noted under a key.
+func (l *Lately[K, V]) Get(key K) (V, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v, ok := l.young[key]
+	if !ok {
+		v, ok = l.old[key]
+	}
+	return v, ok
+}
+
+// Note remembers a value.
+func (l *Lately[K, V]) Note(key K, value V) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.young) >= l.most {
+		l.young, l.old = nil, l.young
+	}
+	if l.young == nil {
+		l.young = map[K]V{}
+	}
+	delete(l.old, key)
+	l.young[key] = value
+}
+
+// Forget forgets what was noted under a key.
+func (l *Lately[K, V]) Forget(key K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.old, key)
+	delete(l.young, key)
+}
+
+// Novelty guesses whether what is to be written is new to the sink, by what was lately.
+type Novelty struct{ share atomic.Int64 } // in thousandths
+
+// Likely reports whether most was new.
+func (n *Novelty) Likely() bool { return n.share.Load() >= 500 }
+
+// Learn notes how much was new, and how much was not. Of two lanes at once one is lost: it is a guess.
+func (n *Novelty) Learn(created, others int) {
+	if created+others == 0 {
+		return
+	}
+	n.share.Store((n.share.Load() + int64(1000*created/(created+others))) / 2)
+}
