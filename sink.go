@@ -37,7 +37,8 @@ type Target interface {
 	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All
 	// that was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it
 	// is returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are
-	// Fatal, and of all views unless they are OfView.
+	// Fatal, and of all views unless they are OfView. The slice is the caller's, who uses it again once Apply returns; not
+	// what the ops' Values hold.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
 	// Versions returns the version that each cell stands at, the lowest over the target's views that it feeds; NoVersion

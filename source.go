@@ -123,7 +123,8 @@ type Chunk struct {
 
 // Handler takes what a Reader reads. Its methods are called from one goroutine.
 type Handler interface {
-	// Change may block: that is how a slow sink slows down its reader. An error ends Read.
+	// Change may block: that is how a slow sink slows down its reader. An error ends Read. The Change is the reader's
+	// again once it returns; its Row is the handler's.
 	Change(ctx context.Context, c *Change) error
 
 	// Commit says that all up to order has been delivered and that this is a transaction boundary; at is when it was

@@ -38,12 +38,15 @@ type plan struct {
 	extras  []int
 	names   []string
 
-	// lookups are the column role's values seen: they are few, and each row's string would be garbage.
-	lookups map[string]string
+	// lookups are the column role's values seen: they are few, and each row's strings would be garbage.
+	lookups map[string]columnValue
 
 	keys replicator.KeyBuilder
 	pad  []byte // a BINARY key with its zero bytes
 }
+
+// columnValue is a value of the column role: the cell's column, and how rows spell it.
+type columnValue struct{ name, as string }
 
 // maxLookups bounds plan.lookups.
 const maxLookups = 1000
@@ -58,7 +61,7 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (
 		return nil, err
 	}
 	s := t.schema.Load()
-	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]string{}}
+	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]columnValue{}}
 	if m.Names == nil && len(s.columns) != len(m.Types) {
 		return nil, fmt.Errorf("the row has %d columns, the table now has %d: %w", len(m.Types), len(s.columns), errColumns)
 	}
@@ -243,9 +246,9 @@ func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	if p.t.names == nil {
 		return false
 	}
-	was, err := p.columnName(ctx, a)
-	now, nowErr := p.columnName(ctx, b)
-	return err == nil && nowErr == nil && was == now
+	was, err := p.columnValue(ctx, a)
+	now, nowErr := p.columnValue(ctx, b)
+	return err == nil && nowErr == nil && was.name == now.name
 }
 
 // cell makes the cell of a row.
@@ -261,35 +264,39 @@ func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	if p.column < 0 {
 		return cell, nil
 	}
-	var err error
-	cell.Column, err = p.columnName(ctx, img)
+	column, err := p.columnValue(ctx, img)
+	cell.Column = column.name
 	return cell, err
 }
 
-// columnName is the cell's column: see columnNames.
-func (p *plan) columnName(ctx context.Context, img *image) (string, error) {
+// columnValue is the value of the column role; no text where it is NULL.
+func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error) {
 	raw := img.values[p.column]
 	if raw == nil {
-		return "", nil
+		return columnValue{}, nil
 	}
-	if name, ok := p.lookups[string(raw)]; ok {
-		return name, nil
+	if known, ok := p.lookups[string(raw)]; ok {
+		return known, nil
 	}
-	name, err := p.columnAs(raw)
+	as, err := p.columnAs(raw)
+	found := columnValue{as: as}
 	if err == nil {
-		name, err = p.t.names.of(ctx, name)
+		found.name, err = p.t.names.of(ctx, found.as)
 	}
 	if err != nil {
-		return "", fmt.Errorf("column %s: %w", p.columns[p.column].Name, err)
+		return columnValue{}, fmt.Errorf("column %s: %w", p.columns[p.column].Name, err)
 	}
 	if len(p.lookups) < maxLookups {
-		p.lookups[string(raw)] = name
+		p.lookups[string(raw)] = found
 	}
-	return name, nil
+	return found, nil
 }
 
 // columnAs is the value of the column role as the row spells it.
 func (p *plan) columnAs(raw []byte) (string, error) {
+	if known, ok := p.lookups[string(raw)]; ok {
+		return known.as, nil
+	}
 	v, err := p.columns[p.column].Value(raw)
 	return replicator.FormatValue(v), err
 }

@@ -217,15 +217,11 @@ func (s *stream) insert(ctx context.Context, d delivery) error {
 }
 
 func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell replicator.Cell, d delivery) error {
-	both := &struct { // one allocation: they live as long
-		change replicator.Change
-		row    replicator.Row
-	}{}
-	d.p.fill(&both.row, cell, d.img, d.order, s.group.at)
-	both.change = replicator.Change{
-		Kind: kind, Cell: cell, Version: both.row.Version, Order: d.order, Time: s.group.at, Row: &both.row,
-	}
-	return s.deliver(ctx, &both.change)
+	row := &replicator.Row{}
+	d.p.fill(row, cell, d.img, d.order, s.group.at)
+	return s.deliver(ctx, replicator.Change{
+		Kind: kind, Cell: cell, Version: row.Version, Order: d.order, Time: s.group.at, Row: row,
+	})
 }
 
 func (s *stream) delete(ctx context.Context, d delivery) error {
@@ -239,7 +235,7 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		// will tell: a delete of the highest version makes the pipeline take it.
 		version = maxVersion
 	}
-	return s.deliver(ctx, &replicator.Change{
+	return s.deliver(ctx, replicator.Change{
 		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.group.at, Last: d.p.single && d.own,
 	})
 }
@@ -281,9 +277,10 @@ func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) 
 	return cell, err
 }
 
-func (s *stream) deliver(ctx context.Context, c *replicator.Change) error {
+func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
 	s.stats.rows.Add(1)
-	if err := s.handler.Change(ctx, c); err != nil {
+	s.change = c
+	if err := s.handler.Change(ctx, &s.change); err != nil {
 		return handlerError{err}
 	}
 	return nil

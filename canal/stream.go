@@ -49,6 +49,7 @@ type stream struct {
 	group group
 	xa    prepared
 
+	change        replicator.Change // that is being delivered
 	before, after image
 	inflate       *zstd.Decoder
 	scratch       []byte

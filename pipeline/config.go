@@ -116,10 +116,10 @@ func (c *Config) unread(m *replicator.Mark) error {
 // nopObserver is the Observer of a pipeline that has none.
 type nopObserver struct{}
 
-func (nopObserver) Applied(string, string, int)      {}
-func (nopObserver) Stale(string, int)                {}
-func (nopObserver) DeadLetter(string, string)        {}
-func (nopObserver) Visible(string, time.Duration)    {}
-func (nopObserver) Scanned(string, int)              {}
-func (nopObserver) Batch(string, int, time.Duration) {}
-func (nopObserver) Retry(string)                     {}
+func (nopObserver) Applied(string, string, int)        {}
+func (nopObserver) Stale(string, int)                  {}
+func (nopObserver) DeadLetter(string, string)          {}
+func (nopObserver) Visible(string, time.Duration, int) {}
+func (nopObserver) Scanned(string, int)                {}
+func (nopObserver) Batch(string, int, time.Duration)   {}
+func (nopObserver) Retry(string)                       {}

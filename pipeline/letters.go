@@ -69,6 +69,9 @@ func (l *letters) update(
 	for i, op := range ops {
 		for _, v := range op.Values { // of a stale one, too: what another replicator put there instead is not dead
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
+				if good[v.View] == nil {
+					good[v.View] = make([]replicator.Cell, 0, len(ops)-i)
+				}
 				good[v.View] = append(good[v.View], op.Cell)
 			}
 		}

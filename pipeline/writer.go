@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"replicator"
 )
 
-// writer is what all lanes of a session do with their batches: it has no state, and is used by each lane's goroutine.
+// writer is what all lanes of a session do with their batches: it has no state but memory that is used again, and is
+// used by each lane's goroutine.
 type writer struct {
 	*group
 	reader  replicator.Reader
@@ -18,6 +20,7 @@ type writer struct {
 	budget  *budget
 	letters *letters
 	lanes   *lanes
+	spare   sync.Pool // of *opBatch, empty
 }
 
 // apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns
@@ -30,10 +33,11 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 	if err != nil {
 		return err
 	}
-	b := &opBatch{
-		ops: make([]replicator.Op, 0, len(batch)), rows: make([]*replicator.Row, 0, len(batch)),
-		changes: make([]*pending, 0, len(batch)),
+	b, _ := w.spare.Get().(*opBatch)
+	if b == nil {
+		b = &opBatch{}
 	}
+	b.repair = w.progress.current().Repair
 	if err := w.applyFound(ctx, b, batch, looks); err != nil {
 		return err
 	}
@@ -62,7 +66,11 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 			return err
 		}
 	}
-	return w.write(ctx, b)
+	if err := w.write(ctx, b); err != nil {
+		return err
+	}
+	w.spare.Put(b)
+	return nil
 }
 
 // opBatch is what goes into one call of Target.Apply.
@@ -71,12 +79,21 @@ type opBatch struct {
 	rows    []*replicator.Row // of each op; nil where the cell is gone
 	changes []*pending        // that the ops are made of, with those that come to nothing
 	size    int64             // of the ops' contributions, and of rows that looks read: not taken from the budget
+	repair  bool              // whatever the sink holds is written anew
+}
+
+// empty makes room for the next ops. Nothing is held that was in it.
+func (b *opBatch) empty() {
+	clear(b.ops)
+	clear(b.rows)
+	clear(b.changes)
+	b.ops, b.rows, b.changes, b.size = b.ops[:0], b.rows[:0], b.changes[:0], 0
 }
 
 // evaluate adds an op with what its row contributes.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 	// In a repair what the tail brings is written, too: the scan's row of the cell will be stale.
-	op.Rewrite = op.Rewrite || w.progress.current().Repair
+	op.Rewrite = op.Rewrite || b.repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
 		b.size += v.Size()
@@ -171,7 +188,7 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 		size += p.size
 		p.put, p.found = nil, nil // the lane has the change until all that it took is applied
 	}
-	*b = opBatch{}
+	b.empty()
 	w.budget.give(size)
 	return nil
 }
@@ -239,14 +256,29 @@ func (w *writer) count(batch []*pending, ops []replicator.Op, applied replicator
 			}
 		}
 	}
-	for _, p := range batch {
-		if p.since.IsZero() {
-			continue
-		}
-		for _, v := range w.views {
-			if v.Feeds(p.cell) {
-				w.cfg.Observer.Visible(v.ShownAs(), now.Sub(p.since))
-			}
+	for _, v := range w.views {
+		w.visible(v, batch, now)
+	}
+}
+
+// visible tells the observer how long ago the changes of a view were committed: those of one transaction, which stand
+// side by side, at once.
+func (w *writer) visible(v *replicator.View, batch []*pending, now time.Time) {
+	n, since := 0, time.Time{}
+	tell := func() {
+		if n > 0 && !since.IsZero() {
+			w.cfg.Observer.Visible(v.ShownAs(), now.Sub(since), n)
 		}
 	}
+	for _, p := range batch {
+		if !v.Feeds(p.cell) {
+			continue
+		}
+		if p.since != since {
+			tell()
+			n, since = 0, p.since
+		}
+		n++
+	}
+	tell()
 }

@@ -151,8 +151,11 @@ func (m *Metrics) DeadLetter(view string, reason string) {
 }
 
 // Visible implements replicator.Observer. A source whose clock is ahead of ours makes it negative: that is zero.
-func (m *Metrics) Visible(view string, after time.Duration) {
-	m.visible.WithLabelValues(view).Observe(max(0, after.Seconds()))
+func (m *Metrics) Visible(view string, after time.Duration, n int) {
+	visible, seconds := m.visible.WithLabelValues(view), max(0, after.Seconds())
+	for range n {
+		visible.Observe(seconds)
+	}
 }
 
 // Scanned implements replicator.Observer.

@@ -103,7 +103,9 @@ func (f *fixture) apply(ops ...replicator.Op) {
 
 func (f *fixture) try(ops ...replicator.Op) replicator.Applied {
 	f.t.Helper()
-	a, err := f.target.Apply(f.t.Context(), ops)
+	given := slices.Clone(ops)
+	a, err := f.target.Apply(f.t.Context(), given)
+	clear(given) // the caller uses the slice again
 	if err != nil {
 		f.t.Fatalf("Apply: %v", err)
 	}

@@ -218,7 +218,9 @@ func (h *history) reset(c *cell, newest *row, asOf int64) replicator.Op {
 
 // apply applies a batch and looks at what the views show then.
 func (h *history) apply(ctx context.Context, target int, b *batch) error {
-	applied, err := h.env.targets[target].Apply(ctx, b.ops)
+	given := slices.Clone(b.ops)
+	applied, err := h.env.targets[target].Apply(ctx, given)
+	clear(given) // the caller uses the slice again
 	if err != nil {
 		return fmt.Errorf("Apply: %w", err)
 	}
