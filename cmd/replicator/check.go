@@ -62,8 +62,10 @@ func report(out io.Writer, findings []replicator.Finding, asJSON bool) error {
 			return err
 		}
 	} else {
+		colour := newTerminal(out).colour
 		for _, l := range lines {
-			fmt.Fprintf(out, "%-4s  %s: %s\n", l.Level, l.What, l.Detail)
+			level := painted{fmt.Sprintf("%-4s", l.Level), levelColour(replicator.Level(l.Level))}
+			fmt.Fprintf(out, "%s  %s: %s\n", level.show(colour), l.What, l.Detail)
 			if l.Fix != "" {
 				fmt.Fprintf(out, "      → %s\n", l.Fix)
 			}
@@ -73,6 +75,16 @@ func report(out io.Writer, findings []replicator.Finding, asJSON bool) error {
 		return errors.New(plural(failed, "check") + " failed")
 	}
 	return nil
+}
+
+func levelColour(l replicator.Level) paint {
+	switch l {
+	case replicator.OK:
+		return green
+	case replicator.Warn:
+		return yellow
+	}
+	return red
 }
 
 func plural(n int, what string) string {
