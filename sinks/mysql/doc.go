@@ -69,10 +69,11 @@
 // servers · query.go transactions and results · own.go the sink's own tables · shape.go a target's shape · keeper.go a
 // view in its table · index.go, row.go, counter.go the kinds · ledger.go, sums.go, stray.go what counters rest on ·
 // column.go, number.go, datetime.go, json.go conversion · collation.go which values are one · state.go, rows.go stored
-// forms · apply.go, transaction.go, writer.go a batch · novelty.go what is new · literal.go values in statements · dead.go which cells are dead letters · target.go versions · mark.go marks ·
-// shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go
-// several databases · fresh.go tables that were empty · walk.go what pages through cells and keys · sweep.go what a
-// fill did not confirm · compare.go what a verify reads · shadow.go rebuilds beside the live table · foreign.go what
-// they would lose · ddl.go, declare.go, design.go missing tables and their types · errors.go what servers say · check.go
-// what can be known before a start. What all sinks decide alike is in package judge.
+// forms · apply.go, transaction.go, writer.go a batch · novelty.go what is new · literal.go values in statements ·
+// dead.go which cells are dead letters · target.go versions · mark.go marks · shard.go the rule of shards · sharded.go,
+// shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were
+// empty · walk.go what pages through cells and keys · sweep.go what a fill did not confirm · compare.go what a verify
+// reads · shadow.go rebuilds beside the live table · foreign.go what they would lose · ddl.go, declare.go, design.go
+// missing tables and their types · errors.go what servers say · check.go what can be known before a start. What all
+// sinks decide alike is in package judge.
 package mysql
