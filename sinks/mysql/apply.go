@@ -375,6 +375,9 @@ func (t *Target) changes(k *keeper, items []*item, states heldStates, guess bool
 			if c.old != nil && c.old.digest == c.digest && !rewrite {
 				continue
 			}
+			if changes == nil {
+				changes = make([]change, 0, len(items))
+			}
 			switch {
 			case !k.shared:
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0

@@ -61,7 +61,8 @@
 // key's old rows and insert the new ones; write the states; commit. What is new is guessed and not asked for
 // (novelty.go). What the server refuses is repeated without guesses and statement by statement, which shows whose it
 // is. A deadlock repeats the transaction; a lock that is waited for in vain is an error, so that it shows. A value that
-// the server refuses after all is found by splitting the batch, and is rejected alone.
+// the server refuses after all is found by splitting the batch, and is rejected alone. Statements share packets: a proxy
+// between must let several statements through.
 //
 // # What is where
 //

@@ -79,8 +79,7 @@ func (indexKind) write(w *writer, k *keeper, changes []change) error {
 	if err := w.remove(k, changes); err != nil {
 		return err
 	}
-	var rows []row
-	var keys [][]any
+	rows, keys := make([]row, 0, len(changes)), make([][]any, 0, len(changes))
 	several := false
 	for _, c := range changes {
 		n := len(rows)

@@ -77,8 +77,7 @@ func (rowKind) rows(k *keeper, cells [][]row) []row {
 }
 
 func (rowKind) write(w *writer, k *keeper, changes []change) error {
-	var rows []row
-	var keys [][]any
+	rows, keys := make([]row, 0, len(changes)), make([][]any, 0, len(changes))
 	var gone []change
 	for _, c := range changes {
 		merged := k.kind.rows(k, c.rows)
@@ -106,6 +105,9 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 
 // merge makes one row of what the cells of a key contribute, in the order of their feeds; nil if there is nothing.
 func merge(cells [][]row, fields int) row {
+	if len(cells) == 1 && len(cells[0]) == 1 {
+		return cells[0][0]
+	}
 	all := slices.Concat(cells...)
 	if len(all) == 0 {
 		return nil
