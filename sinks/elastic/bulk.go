@@ -3,7 +3,6 @@ package elastic
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -115,23 +114,15 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 	if err != nil {
 		return err
 	}
-	var found struct {
-		Docs []struct {
-			Found  bool            `json:"found"`
-			Seq    int64           `json:"_seq_no"`
-			Term   int64           `json:"_primary_term"`
-			Source json.RawMessage `json:"_source"`
-			Error  *failure        `json:"error"`
-		} `json:"docs"`
-	}
-	if err := decode(answer, &found); err != nil {
+	found, err := readAnswer(answer, len(documents))
+	if err != nil {
 		return err
 	}
-	if len(found.Docs) != len(documents) {
-		return fmt.Errorf("the cluster answers with %d documents of %d", len(found.Docs), len(documents))
+	if len(found) != len(documents) {
+		return fmt.Errorf("the cluster answers with %d documents of %d", len(found), len(documents))
 	}
 	for i, d := range documents {
-		f := found.Docs[i]
+		f := found[i]
 		if d.failure = f.Error; d.failure != nil {
 			if d.failure.Status = http.StatusServiceUnavailable; d.failure.isClosed() { // the item doesn't say
 				d.failure.Status = http.StatusBadRequest
@@ -217,32 +208,24 @@ func (d *document) appendItem(b []byte) []byte {
 
 // results notes what became of each item.
 func results(answer []byte, documents []*document) error {
-	var result struct {
-		Items []map[string]struct {
-			Status int      `json:"status"`
-			Seq    int64    `json:"_seq_no"`
-			Term   int64    `json:"_primary_term"`
-			Error  *failure `json:"error"`
-		} `json:"items"`
-	}
-	if err := decode(answer, &result); err != nil {
+	items, err := writeAnswer(answer, len(documents))
+	if err != nil {
 		return err
 	}
-	if len(result.Items) != len(documents) {
-		return fmt.Errorf("the cluster answers with %d items of %d", len(result.Items), len(documents))
+	if len(items) != len(documents) {
+		return fmt.Errorf("the cluster answers with %d items of %d", len(items), len(documents))
 	}
 	for i, d := range documents {
-		for _, item := range result.Items[i] {
-			d.failure, d.written = nil, item.Status >= 200 && item.Status < 300
-			if d.written {
-				d.seq, d.term = item.Seq, item.Term
-				continue
-			}
-			if d.failure = item.Error; d.failure == nil {
-				d.failure = &failure{}
-			}
-			d.failure.Status = item.Status
+		item := items[i]
+		d.failure, d.written = nil, item.Status >= 200 && item.Status < 300
+		if d.written {
+			d.seq, d.term = item.Seq, item.Term
+			continue
 		}
+		if d.failure = item.Error; d.failure == nil {
+			d.failure = &failure{}
+		}
+		d.failure.Status = item.Status
 	}
 	return nil
 }

@@ -58,7 +58,8 @@
 // and writing many documents · memory.go what was written lately · compare.go what is really held · walk.go walks ·
 // stray.go what came from no cell · registry.go marks · index.go generations and aliases · design.go what an index is
 // created with · mapping.go how fields are mapped · retired.go indexes that are not needed any more · shadow.go
-// rebuilds · check.go findings · client.go requests · errors.go what failed, said without values.
+// rebuilds · check.go findings · client.go requests · answers.go, scan.go what answers and documents say · errors.go
+// what failed, said without values.
 //
 // What every sink decides alike is in package judge.
 package elastic

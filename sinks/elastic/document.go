@@ -187,7 +187,8 @@ func (k *keeper) parse(source []byte) (contents, error) {
 func readState(source []byte) (state storedState, err error) {
 	const name = `"` + stateField + `":`
 	if at := bytes.LastIndex(source, []byte(name)); at > 0 && source[at-1] != '\\' && source[len(source)-1] == '}' {
-		if json.Unmarshal(source[at+len(name):len(source)-1], &state) == nil {
+		s := scanner{rest: source[at+len(name) : len(source)-1]}
+		if state = s.state(); s.end() {
 			return state, nil
 		}
 	}

@@ -1,0 +1,158 @@
+package elastic
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// scanner reads the answers that every document takes part in: those to _bulk and _mget, and the state in a document. It
+// takes what Elasticsearch and this sink write, and is bad at anything else, which is then read by encoding/json. That
+// takes 7 µs of CPU for a document that is read and written, and this 1.7 (BenchmarkAnswers).
+type scanner struct {
+	rest []byte
+	bad  bool
+}
+
+// object calls member for each member, which takes its value. Names have no escapes.
+func (s *scanner) object(member func(name []byte)) {
+	s.token('{')
+	for n := 0; !s.bad && s.peek() != '}'; n++ {
+		if n > 0 {
+			s.token(',')
+		}
+		name := s.text()
+		s.token(':')
+		if !s.bad {
+			member(name)
+		}
+	}
+	s.token('}')
+}
+
+// array calls element for each element, which takes it.
+func (s *scanner) array(element func()) {
+	s.token('[')
+	for n := 0; !s.bad && s.peek() != ']'; n++ {
+		if n > 0 {
+			s.token(',')
+		}
+		element()
+	}
+	s.token(']')
+}
+
+// end is whether all was read, and was good.
+func (s *scanner) end() bool { return s.peek() == 0 && !s.bad }
+
+// peek is the next byte that is no space; 0 at the end.
+func (s *scanner) peek() byte {
+	for len(s.rest) > 0 {
+		switch c := s.rest[0]; c {
+		case ' ', '\n', '\t', '\r':
+			s.rest = s.rest[1:]
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (s *scanner) token(c byte) {
+	if s.bad || s.peek() != c {
+		s.bad = true
+		return
+	}
+	s.rest = s.rest[1:]
+}
+
+// text is a string without escapes, without its quotes.
+func (s *scanner) text() []byte {
+	v := s.value()
+	if s.bad || len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 {
+		s.bad = true
+		return nil
+	}
+	return v[1 : len(v)-1]
+}
+
+// value is a value as it stands there. That brackets match and strings end is all that is looked at.
+func (s *scanner) value() []byte {
+	s.peek()
+	n, depth := 0, 0
+	for n < len(s.rest) {
+		switch c := s.rest[n]; c {
+		case '"':
+			size := stringSize(s.rest[n:])
+			if size == 0 {
+				s.bad = true
+				return nil
+			}
+			n += size
+			if depth == 0 {
+				return s.cut(n)
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']', ',', ' ', '\n', '\t', '\r', ':':
+			if depth == 0 { // a number, true, false or null ends here
+				return s.cut(n)
+			}
+			if c == '}' || c == ']' {
+				if depth--; depth == 0 {
+					return s.cut(n + 1)
+				}
+			}
+		}
+		n++
+	}
+	if depth > 0 {
+		s.bad = true
+		return nil
+	}
+	return s.cut(n)
+}
+
+// cut takes the first n bytes off.
+func (s *scanner) cut(n int) []byte {
+	if n == 0 {
+		s.bad = true
+		return nil
+	}
+	v := s.rest[:n]
+	s.rest = s.rest[n:]
+	return v
+}
+
+// stringSize is how long a string is, quotes included; 0 if it does not end.
+func stringSize(b []byte) int {
+	for n := 1; ; {
+		quote := bytes.IndexByte(b[n:], '"')
+		if quote < 0 {
+			return 0
+		}
+		n += quote + 1
+		escapes := 0
+		for i := n - 2; i > 0 && b[i] == '\\'; i-- {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return n
+		}
+	}
+}
+
+// number is a value that is a whole number.
+func (s *scanner) number() int64 {
+	n, err := strconv.ParseInt(string(s.value()), 10, 64)
+	s.bad = s.bad || err != nil
+	return n
+}
+
+// flag is a value that is true or false.
+func (s *scanner) flag() bool {
+	v := s.value()
+	is := string(v) == "true"
+	s.bad = s.bad || !is && string(v) != "false"
+	return is
+}
