@@ -70,8 +70,8 @@ func TestAnswersAreReadAsJSON(t *testing.T) {
 	}
 }
 
-// BenchmarkAnswers is what it takes to read the answers to 800 documents that are read and written.
-func BenchmarkAnswers(b *testing.B) {
+// readAnswers makes the answers to 800 documents that are read and written, and returns what reads them.
+func readAnswers(t testing.TB) func() {
 	var found, written strings.Builder
 	for i := range 800 {
 		fmt.Fprintf(&found, `,{"_index":"users-r1","_id":"%032x","_version":1,"_seq_no":%d,"_primary_term":1,"found":true,`+
@@ -81,19 +81,34 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 	reads := []byte(`{"docs":[` + found.String()[1:] + `]}`)
 	writes := []byte(`{"items":[` + written.String()[1:] + `]}`)
-	b.ReportAllocs()
-	for b.Loop() {
+	return func() {
 		docs, err := readAnswer(reads, 800)
 		if err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
 		for _, d := range docs {
 			if _, err := readState(d.Source); err != nil {
-				b.Fatal(err)
+				t.Fatal(err)
 			}
 		}
 		if _, err := writeAnswer(writes, 800); err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
+	}
+}
+
+func BenchmarkAnswers(b *testing.B) {
+	read := readAnswers(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		read()
+	}
+}
+
+// What it takes to read a document and the answers to it, in allocations, is the same on any machine.
+func TestWhatAnswersCost(t *testing.T) {
+	const most = 5.1 // a document: its state, its cell's name and key
+	if got := testing.AllocsPerRun(5, readAnswers(t)) / 800; got > most {
+		t.Errorf("%v allocations a document, at most %v so far", got, most)
 	}
 }
