@@ -21,7 +21,7 @@ func (f Feed) Matches(c Cell) bool {
 type View struct {
 	Name   string
 	Sink   string
-	Kind   string  // index, row, counter, hash, json, ranking, document
+	Kind   string  // index, row, counter, hash, json, ranking, document, changelog
 	From   []Feed  // one, or several that are merged: the first that has a field gives it
 	Fields []Field // in the order of Entry.Fields; for a counter the group's columns, then the sum
 
@@ -99,6 +99,9 @@ func (v *Value) Size() (n int64) {
 		for _, f := range e.Fields {
 			n += sizeOf(f)
 		}
+		if e.Row != nil {
+			n += e.Row.Size()
+		}
 	}
 	return n
 }
@@ -134,6 +137,10 @@ type Entry struct {
 	// Fields stand in the order of View.Fields: nil (missing or null), bool, int64, uint64 (only above the largest int64),
 	// float64, Number, string, []byte, []any, map[string]any.
 	Fields []any
+
+	// Row is the whole row, of a changelog's entry: its body rendered (Row.Text is nil), and not to be changed. Fields is
+	// then the decoded body alone, nil if it is JSON text or can't be decoded.
+	Row *Row
 }
 
 // Evaluator computes contributions: the compiled views of one pipeline.

@@ -169,6 +169,9 @@ func (p *plan) assign() error {
 		if name == "*" {
 			p.extras, p.names = nil, nil
 			for i, c := range p.columns {
+				if i == p.body {
+					continue // it is read as the body
+				}
 				p.wanted[i] = true
 				p.extras, p.names = append(p.extras, i), append(p.names, c.Name)
 			}

@@ -163,7 +163,9 @@ func newSelection(t *watched) (*selection, error) {
 	if len(t.Columns) == 1 && t.Columns[0] == "*" {
 		x.names = nil
 		for _, c := range s.columns {
-			x.names = append(x.names, c.Name)
+			if c.Name != t.Body {
+				x.names = append(x.names, c.Name)
+			}
 		}
 	}
 	err := errors.Join(all(t.Key, &x.key), one(t.Column, &x.column), one(t.Version, &x.version), one(t.Body, &x.body),

@@ -151,6 +151,11 @@ func (s *Section) Bool(key string) bool {
 	return n != nil && n.text == "true"
 }
 
+// Int reads an integer between two bounds.
+func (s *Section) Int(key string, fallback, low, high int64) int64 {
+	return s.integer(key, fallback, low, high)
+}
+
 // integer reads an integer between two bounds.
 func (s *Section) integer(key string, fallback, low, high int64) int64 {
 	n := s.get(key, aNumber, strconv.FormatInt(max(low, 1000), 10))

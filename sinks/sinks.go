@@ -5,6 +5,7 @@ package sinks
 import (
 	"replicator/config"
 	"replicator/sinks/elastic"
+	"replicator/sinks/kafka"
 	"replicator/sinks/mysql"
 	"replicator/sinks/redis"
 )
@@ -15,5 +16,6 @@ func Types() []config.SinkType {
 		mysql.Type(),
 		redis.Type(),
 		elastic.Type(),
+		kafka.Type(),
 	}
 }

@@ -46,6 +46,9 @@ func (b *binder) column(name string) (root, error) {
 	return root{kind: rootColumn, at: place(&b.columns, name), name: name}, nil
 }
 
+// everyColumn notes that all columns are wanted.
+func (b *binder) everyColumn() { place(&b.columns, allColumns) }
+
 // place returns the place of name in the list, which is extended by it if need be.
 func place(list *[]string, name string) int {
 	i := slices.Index(*list, name)

@@ -22,6 +22,8 @@ type Codecs struct {
 	Body func(table string, names []string) (Decoder, error)
 	// JSON decodes one JSON value: a JSON column that is not the body.
 	JSON func(text []byte) (any, error)
+	// Document makes what decodes all of a table's bodies; nil if they are JSON text, which needs none.
+	Document func(table string) (func(body []byte) (map[string]any, error), error)
 }
 
 // plan is how the cells of one table and column are evaluated.
@@ -29,6 +31,7 @@ type plan struct {
 	feeds   []*feed
 	decoder Decoder // nil if nothing of the body is needed
 	json    func([]byte) (any, error)
+	whole   func([]byte) (map[string]any, error) // decodes bodies, for views of whole rows; nil where that is not needed
 	names   []string
 	columns []string
 	fields  int // how many fields one entry of every view has
@@ -43,6 +46,7 @@ type feed struct {
 	sum    bool // the last field is an amount, and cells are counted if that is empty
 	key    *template
 	member *template
+	whole  bool // the entry is the row
 	split  bool // a missing value means no entry, and a list none or several
 	loops  []loop
 }
@@ -71,8 +75,11 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 		err = f.compileEntries(c, v)
 	case "row", "hash", "json", "document":
 		err = f.compileEntity(c, v)
+	case "changelog":
+		f.whole = true
+		b.everyColumn()
 	default:
-		kinds := []string{"index", "row", "counter", "hash", "json", "ranking", "document"}
+		kinds := []string{"index", "row", "counter", "hash", "json", "ranking", "document", "changelog"}
 		err = fmt.Errorf("kind: there is no kind %q%s", v.Kind, didYouMean(v.Kind, kinds))
 	}
 	if err == nil && v.Where != "" {
@@ -86,6 +93,9 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	f.loops = c.loops
 	return f, nil
 }
+
+// allColumns stands in Table.Columns for every column.
+const allColumns = "*"
 
 // compileEntity compiles a view that has one entry a cell.
 func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
@@ -224,6 +234,12 @@ func compilePlan(views []*replicator.View, t *replicator.Table, cell replicator.
 		p.fields += len(f.fields)
 	}
 	p.names, p.columns = b.names, b.columns
+	if t.Body != "" && slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }) {
+		var err error
+		if p.whole, err = codecs.Document(t.Name); err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
 	if len(p.names) > 0 {
 		var err error
 		if p.decoder, err = codecs.Body(t.Name, p.names); err != nil {
@@ -244,6 +260,9 @@ func Columns(views []*replicator.View, table replicator.Table) ([]string, error)
 		if _, err := compileFeed(b, v, i); err != nil {
 			return nil, err
 		}
+	}
+	if slices.Contains(b.columns, allColumns) {
+		return []string{allColumns}, nil
 	}
 	slices.Sort(b.columns)
 	return b.columns, nil

@@ -96,6 +96,14 @@ func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
 		}
 	}
 	from := len(out.entries)
+	if f.whole {
+		entry, err := s.wholeRow()
+		if err != nil {
+			return nil, err
+		}
+		out.entries = append(out.entries, entry)
+		return out.entries[from:len(out.entries):len(out.entries)], nil
+	}
 	out.seen = nil
 	if len(f.loops) == 0 {
 		if err := s.entry(f, out); err != nil {
@@ -122,6 +130,27 @@ func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
 		return nil, nil
 	}
 	return out.entries[from:len(out.entries):len(out.entries)], nil
+}
+
+// wholeRow is the entry of a view of whole rows. A body that can't be decoded is in it as it is stored.
+func (s *scope) wholeRow() (replicator.Entry, error) {
+	row := s.row
+	if row.Body != nil && row.Text != nil {
+		rendered := *row
+		rendered.Text = nil
+		var err error
+		if rendered.Body, err = row.Text(row.Body); err != nil {
+			return replicator.Entry{}, fmt.Errorf("the body can't be rendered: %w", err)
+		}
+		row = &rendered
+	}
+	e := replicator.Entry{Row: row}
+	if row.Body != nil && s.plan.whole != nil {
+		if document, err := s.plan.whole(row.Body); err == nil {
+			e.Fields = []any{document}
+		}
+	}
+	return e, nil
 }
 
 // loop binds the loops from the given one on to each of their elements in turn.

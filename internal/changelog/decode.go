@@ -16,7 +16,7 @@ import (
 // Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if it is another's, and shows nothing of what
 // the record holds.
 func Decode(in *kgo.Record) (*Record, error) {
-	r := &Record{}
+	r := &Record{Source: SourceOf(in)}
 	var err error
 	if r.Cell, err = decodeKey(in.Key); err != nil {
 		return nil, err
@@ -31,17 +31,30 @@ func Decode(in *kgo.Record) (*Record, error) {
 			return nil, notOurs("it is gone and has a value")
 		}
 		return r, nil
-	case what != op(r):
+	case what != opDead && what != op(r):
 		return nil, notOurs("its header op says %.20q", what)
 	}
-	return r, decodeRow(r, in.Value)
+	if err := decodeRow(r, in.Value); err != nil {
+		return nil, err
+	}
+	if (what == opDead) != (r.Dead != "") {
+		return nil, notOurs("its value and its header op do not agree whether it is dead")
+	}
+	return r, nil
 }
 
-// StateOf is the state that a record's headers tell, and whether something is left of its cell.
-func StateOf(in *kgo.Record) (state replicator.State, shown bool, err error) {
-	what, state, err := decodeHeaders(in)
-	return state, what != opGone, err
+// DecodeEntry is the record that a Table's entry was made of.
+func DecodeEntry(key []byte, e Entry) (*Record, error) {
+	r := &Record{State: e.State}
+	var err error
+	if r.Cell, err = decodeKey(key); err != nil || e.Value == nil {
+		return r, err
+	}
+	return r, decodeRow(r, e.Value)
 }
+
+// CellOf is the cell that a record's key names.
+func CellOf(key []byte) (replicator.Cell, error) { return decodeKey(key) }
 
 func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) {
 	number := func(text []byte) (n int64) {
@@ -73,7 +86,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	case err != nil:
 	case seen != all:
 		err = notOurs("it has not the headers op, version, order and as_of, once each")
-	case what != opPut && what != opReset && what != opGone:
+	case what != opPut && what != opReset && what != opGone && what != opDead:
 		err = notOurs("its header op says %.20q", what)
 	case s.Version < replicator.NoVersion || s.Order < 0 || s.AsOf < 0 || s.AsOf > s.Order:
 		err = notOurs("its headers have numbers that no cell can have")

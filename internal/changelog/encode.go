@@ -49,14 +49,21 @@ func op(r *Record) string {
 
 func headers(r *Record) []kgo.RecordHeader {
 	what := op(r)
-	if r.Row == nil && r.Dead == "" {
+	switch {
+	case r.Dead != "":
+		what = opDead
+	case r.Row == nil:
 		what = opGone
 	}
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
-	return []kgo.RecordHeader{
+	headers := []kgo.RecordHeader{
 		{Key: headerOp, Value: []byte(what)}, {Key: headerVersion, Value: number(r.State.Version)},
 		{Key: headerOrder, Value: number(r.State.Order)}, {Key: headerAsOf, Value: number(r.State.AsOf)},
 	}
+	if r.Source != "" {
+		headers = append(headers, kgo.RecordHeader{Key: headerSource, Value: []byte(r.Source)})
+	}
+	return headers
 }
 
 // size is about how long a record's value becomes.

@@ -27,6 +27,8 @@ type Record struct {
 	// Body is Row.Body decoded, for readers that don't know the codec; nil if it can't be. What Decode returns has none.
 	Body any
 
+	Source string // the shard's name that the cell is of; "" where there are no shards
+
 	// Dead says why the row could not be published; "" if it was. There is no Row then.
 	Dead string
 }
@@ -54,6 +56,7 @@ const (
 	opPut   = "put"
 	opReset = "reset"
 	opGone  = "gone" // of either: nothing is left
+	opDead  = "dead" // of either: it can't be published
 	opMark  = "mark"
 )
 
@@ -63,6 +66,7 @@ const (
 	headerVersion = "version"
 	headerOrder   = "order"
 	headerAsOf    = "as_of"
+	headerSource  = "source" // the shard, where there are several
 )
 
 // Partition is the partition of a cell in a topic that had n when it was first written to: that of the part of the key
@@ -74,6 +78,9 @@ func Partition(cell replicator.Cell, n int) int {
 	}
 	return int((h ^ h>>32) & 0xffffffff % uint64(n))
 }
+
+// SourceOf is the shard that a record is of.
+func SourceOf(r *kgo.Record) string { return header(r, headerSource) }
 
 // IsMark reports whether a record is a mark, by its headers.
 func IsMark(r *kgo.Record) bool { return header(r, headerOp) == opMark }

@@ -1,0 +1,207 @@
+package changelog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	bolt "go.etcd.io/bbolt"
+
+	"replicator"
+)
+
+// Table is the newest record of every cell of a topic, or of some of its partitions: a file of its own that Close
+// removes, so that memory stays small whatever the topic holds. It is filled from the topic, and lost with the process.
+// It is safe for concurrent use.
+type Table struct {
+	dir string
+	db  *bolt.DB
+
+	mu   sync.Mutex
+	next map[int32]int64 // by partition: where reading goes on
+}
+
+// Entry is what a Table knows of a cell.
+type Entry struct {
+	State     replicator.State
+	Shown     bool  // something is left of the cell
+	Dead      bool  // its row could not be published
+	Partition int32 // where the record stands
+	Offset    int64
+	Value     []byte // of the record; nil if nothing is left
+}
+
+var (
+	bucketCells = []byte("cells")
+	bucketDead  = []byte("dead") // the keys of cells that are dead letters
+)
+
+// NewTable makes an empty table. dir is where its directory is made; "": the system's place for such.
+func NewTable(dir string) (*Table, error) {
+	dir, err := os.MkdirTemp(dir, "replicator-changelog-")
+	if err != nil {
+		return nil, fmt.Errorf("a place for a topic's newest records: %w", err)
+	}
+	// What is lost in a crash is read again: nothing waits for the disk.
+	db, err := bolt.Open(filepath.Join(dir, "table"), 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true,
+		NoGrowSync: true, FreelistType: bolt.FreelistMapType})
+	if err == nil {
+		err = db.Update(func(tx *bolt.Tx) error {
+			_, err := tx.CreateBucket(bucketCells)
+			_, dead := tx.CreateBucket(bucketDead)
+			return errors.Join(err, dead)
+		})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("a table of a topic's newest records: %w", err), os.RemoveAll(dir))
+	}
+	return &Table{dir: dir, db: db, next: map[int32]int64{}}, nil
+}
+
+// Close removes the table.
+func (t *Table) Close() error { return errors.Join(t.db.Close(), os.RemoveAll(t.dir)) }
+
+// Next is the offset at which reading a partition goes on: 0 at first.
+func (t *Table) Next(partition int32) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.next[partition]
+}
+
+// Add notes records in the order of their partitions: those of one source, whatever the others say. Marks are left out.
+// The error wraps ErrNotOurs for a record that has another form, and names its place.
+func (t *Table) Add(source string, records []*kgo.Record) error {
+	err := t.db.Update(func(tx *bolt.Tx) error {
+		cells, dead := tx.Bucket(bucketCells), tx.Bucket(bucketDead)
+		for _, r := range records {
+			if IsMark(r) || SourceOf(r) != source {
+				continue
+			}
+			what, state, err := decodeHeaders(r)
+			if err != nil || len(r.Key) == 0 {
+				return fmt.Errorf("topic %s, partition %d, offset %d: %w", r.Topic, r.Partition, r.Offset,
+					errors.Join(err, ErrNotOurs))
+			}
+			// bbolt keeps what it is given until the end of the transaction.
+			entry := appendEntry(make([]byte, 0, len(r.Value)+40), Entry{State: state, Partition: r.Partition,
+				Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value})
+			if err := cells.Put(r.Key, entry); err != nil {
+				return err
+			}
+			if what == opDead {
+				err = dead.Put(r.Key, nil)
+			} else {
+				err = dead.Delete(r.Key)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the table of a topic's newest records: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range records {
+		t.next[r.Partition] = max(t.next[r.Partition], r.Offset+1)
+	}
+	return nil
+}
+
+// Get returns the entries of keys; ok is false for one that the table has none of.
+func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
+	return t.db.View(func(tx *bolt.Tx) error {
+		cells := tx.Bucket(bucketCells)
+		for i, key := range keys {
+			stored := cells.Get(key)
+			if stored == nil {
+				each(i, Entry{State: replicator.Unseen}, false)
+				continue
+			}
+			e, err := readEntry(stored)
+			if err != nil {
+				return err
+			}
+			each(i, e, true)
+		}
+		return nil
+	})
+}
+
+// Walk goes through the entries in the order of their keys, after one ("" at first: from the beginning), until each
+// returns false. What each is given lives until it returns.
+func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
+	return t.walk(bucketCells, after, each)
+}
+
+// WalkDead is Walk through those that are dead letters.
+func (t *Table) WalkDead(after []byte, each func(key []byte, e Entry) bool) error {
+	return t.walk(bucketDead, after, each)
+}
+
+func (t *Table) walk(bucket, after []byte, each func(key []byte, e Entry) bool) error {
+	return t.db.View(func(tx *bolt.Tx) error {
+		cells, c := tx.Bucket(bucketCells), tx.Bucket(bucket).Cursor()
+		key, _ := c.Seek(after)
+		if key != nil && string(key) == string(after) {
+			key, _ = c.Next()
+		}
+		for ; key != nil; key, _ = c.Next() {
+			e, err := readEntry(cells.Get(key))
+			if err != nil {
+				return err
+			}
+			if !each(key, e) {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+const (
+	flagShown = 1 << iota
+	flagDead
+)
+
+func appendEntry(b []byte, e Entry) []byte {
+	var flags byte
+	if e.Shown {
+		flags |= flagShown
+	}
+	if e.Dead {
+		flags |= flagDead
+	}
+	b = append(b, flags)
+	for _, n := range []int64{e.State.Version + 1, e.State.Order, e.State.AsOf, int64(e.Partition), e.Offset} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return append(b, e.Value...)
+}
+
+func readEntry(b []byte) (e Entry, err error) {
+	if len(b) == 0 {
+		return e, errors.New("an entry is empty")
+	}
+	e.Shown, e.Dead, b = b[0]&flagShown != 0, b[0]&flagDead != 0, b[1:]
+	var numbers [5]int64
+	for i := range numbers {
+		n, used := binary.Uvarint(b)
+		if used <= 0 {
+			return e, errors.New("an entry is cut short")
+		}
+		numbers[i], b = int64(n), b[used:]
+	}
+	e.State = replicator.State{Version: numbers[0] - 1, Order: numbers[1], AsOf: numbers[2]}
+	e.Partition, e.Offset = int32(numbers[3]), numbers[4]
+	if len(b) > 0 {
+		e.Value = b
+	}
+	return e, nil
+}

@@ -1,0 +1,80 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"replicator"
+)
+
+// Check looks at the cluster and at the topics of views, and changes nothing.
+func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
+	at := "sink " + s.cfg.Name
+	if err := s.client.Ping(ctx); err != nil {
+		return []replicator.Finding{{What: at + ": connection", Level: replicator.Fail, Detail: err.Error(),
+			Fix: "start the brokers, or mend brokers, tls, sasl, username and password"}}
+	}
+	findings := []replicator.Finding{{What: at + ": connection", Level: replicator.OK, Detail: "it answers"}}
+	for _, v := range views {
+		findings = append(findings, s.checkView(ctx, at, v)...)
+	}
+	return findings
+}
+
+func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View) []replicator.Finding {
+	what := fmt.Sprintf("%s: view %s", at, v.Name)
+	t, err := s.describe(ctx, v)
+	if err != nil {
+		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(),
+			Fix: "let the user describe the topic and its settings"}}
+	}
+	marks := t.marks
+	if marks == nil {
+		marks = &topic{name: t.name + marksSuffix}
+	}
+	var findings []replicator.Finding
+	for _, t := range []*topic{t, marks} {
+		f := replicator.Finding{What: fmt.Sprintf("%s: topic %s", what, t.name), Level: replicator.OK,
+			Detail: fmt.Sprintf("%d partitions, %d replicas", t.partitions, t.replicas)}
+		if err := checkTopic(t, settingsOf(v)); err != nil {
+			f.Level, f.Detail, f.Fix = err.level, err.Error(), err.fix
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// fault is what is wrong with a topic.
+type fault struct {
+	error
+	level replicator.Level
+	fix   string
+}
+
+func checkTopic(t *topic, settings Settings) *fault {
+	minInSync, err := strconv.Atoi(t.minInSync)
+	switch {
+	case t.id == "" && settings.Create:
+		return &fault{errors.New("it is missing, and will be made"), replicator.Warn, ""}
+	case t.id == "":
+		return &fault{errors.New("it is missing"), replicator.Fail, "make it (docs/kafka.md), or set create = true"}
+	case !t.compacted:
+		return &fault{errors.New(notCompacted(t)), replicator.Fail, "kafka-configs.sh --alter --topic " + t.name +
+			" --add-config cleanup.policy=compact"}
+	case err == nil && t.inSync < minInSync:
+		return &fault{fmt.Errorf("a partition has %d replicas in sync, and min.insync.replicas is %d: nothing can be written",
+			t.inSync, minInSync), replicator.Fail, "start the brokers that are down"}
+	case settings.Replication > t.replicas:
+		return &fault{fmt.Errorf("a partition has %d replicas, and the view says replication = %d", t.replicas,
+			settings.Replication), replicator.Fail, "reassign its partitions (kafka-reassign-partitions.sh)"}
+	case t.replicas < 2:
+		return &fault{errors.New("a partition has one replica: what is acknowledged is lost with its broker"),
+			replicator.Warn, "give it three replicas and min.insync.replicas=2"}
+	case err == nil && minInSync < 2:
+		return &fault{errors.New("min.insync.replicas is 1: what one broker alone acknowledged may be lost with it"),
+			replicator.Warn, "kafka-configs.sh --alter --topic " + t.name + " --add-config min.insync.replicas=2"}
+	}
+	return nil
+}

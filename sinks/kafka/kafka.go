@@ -1,0 +1,181 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+	"replicator/internal/kafkaclient"
+	"replicator/sinks/judge"
+)
+
+// Config is what a sink is made of.
+type Config struct {
+	Name   string
+	Access kafkaclient.Access
+	Views  []*replicator.View // all of the sink
+	Codecs map[string]string  // by table: how its bodies are encoded
+	Dir    string             // where tables of newest records are kept; "": the system's place for such files
+}
+
+// Sink keeps views in the topics of one Kafka cluster. It is safe for concurrent use.
+type Sink struct {
+	cfg     Config
+	options []kgo.Opt
+	client  *kgo.Client // for all but transactions
+	admin   *kadm.Client
+
+	mu      sync.Mutex
+	keepers map[place]*keeper
+}
+
+// place is what a keeper is of.
+type place struct{ source, view string }
+
+var _ replicator.Sink = (*Sink)(nil)
+
+// New makes a sink. It connects to nothing yet; what is wrong with c is an error.
+func New(c Config) (*Sink, error) {
+	options, err := c.Access.Options()
+	if err == nil {
+		s := &Sink{cfg: c, options: options, keepers: map[place]*keeper{}}
+		if s.client, err = kgo.NewClient(append(slices.Clone(options),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err == nil {
+			s.admin = kadm.NewClient(s.client)
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("sink %s: %w", c.Name, err)
+}
+
+// Open implements replicator.Sink. It fences every other publisher of the views, and reads what of their topics this
+// process has not read yet.
+func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t := &Target{sink: s, source: source, views: slices.Clone(views)}
+	marked := make([]replicator.Standing, len(views))
+	var refused []error
+	for i, v := range views {
+		k, err := s.open(ctx, source, v)
+		if err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		t.keepers = append(t.keepers, k)
+		marked[i] = k.mark.Standing
+	}
+	if err := errors.Join(refused...); err != nil {
+		return nil, err
+	}
+	t.marks = judge.NewMarks(t.views, marked)
+	return t, nil
+}
+
+// open makes the keeper of a view, with the table of one that this process had before.
+func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
+	topic, err := s.topic(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	at := place{source, v.Name}
+	s.mu.Lock()
+	before := s.keepers[at]
+	delete(s.keepers, at)
+	s.mu.Unlock()
+	k := &keeper{sink: s, source: source, view: v, topic: topic}
+	if before != nil {
+		if err := before.close(); err != nil {
+			return nil, err
+		}
+		if before.topic.id == topic.id {
+			k.table = before.table
+		} else if err := before.table.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.open(ctx); err != nil {
+		return nil, errors.Join(err, k.close(), k.discard())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keepers[at] = k
+	return k, nil
+}
+
+// Marks implements replicator.Sink.
+func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	var marks []replicator.Mark
+	for _, v := range s.cfg.Views {
+		topic, err := s.describe(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		if topic.marks == nil {
+			continue
+		}
+		found, _, err := s.readMarks(ctx, topic, 0)
+		if err != nil {
+			return nil, err
+		}
+		m, ok := found[place{source, v.Name}]
+		if !ok || m.err == nil && m.mark == nil {
+			continue
+		}
+		mark := replicator.Mark{View: v.Name, Err: m.err}
+		if m.err == nil {
+			if lost, err := s.lost(ctx, topic, m.mark); err != nil {
+				return nil, err
+			} else if lost != nil {
+				continue
+			}
+			mark.Fingerprint, mark.Standing = m.mark.Fingerprint, m.mark.Standing
+		}
+		marks = append(marks, mark)
+	}
+	return marks, nil
+}
+
+// Forget implements replicator.Sink. The next Open finds no mark, and takes what stands in the topic for unknown.
+func (s *Sink) Forget(ctx context.Context, view string) error {
+	i := slices.IndexFunc(s.cfg.Views, func(v *replicator.View) bool { return v.Name == view })
+	if i < 0 {
+		return nil // a view that the configuration lost; its topic is not known
+	}
+	topic, err := s.describe(ctx, s.cfg.Views[i])
+	if err != nil || topic.marks == nil {
+		return err
+	}
+	found, _, err := s.readMarks(ctx, topic, 0)
+	if err != nil {
+		return err
+	}
+	var gone []*kgo.Record
+	for at := range found {
+		if at.view == view {
+			gone = append(gone, &kgo.Record{Topic: topic.name + marksSuffix, Key: changelog.MarkKey(at.view, at.source)})
+		}
+	}
+	if err := s.client.ProduceSync(ctx, gone...).FirstErr(); err != nil {
+		return fmt.Errorf("sink %s: forgetting view %s: %w", s.cfg.Name, view, err)
+	}
+	return nil
+}
+
+// Close implements replicator.Sink.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	for _, k := range s.keepers {
+		err = errors.Join(err, k.close(), k.discard())
+	}
+	clear(s.keepers)
+	s.client.Close()
+	return err
+}

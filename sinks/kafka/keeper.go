@@ -1,0 +1,277 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+	"replicator/sinks/judge"
+)
+
+// keeper writes one view of one source.
+type keeper struct {
+	sink   *Sink
+	source string
+	view   *replicator.View
+	topic  *topic
+
+	mu        sync.Mutex
+	producer  *kgo.Client
+	table     *changelog.Table
+	mark      *changelog.Mark // as it was written last
+	marksRead int64           // up to where the topic of marks was read
+	broken    error           // why nothing can be written any more: what became of a transaction is not known
+}
+
+// transactionTimeout is after how long the cluster ends the transaction of a publisher that is gone: until then readers
+// of committed records wait behind it.
+const transactionTimeout = 30 * time.Second
+
+// open takes the view over, and reads what of its topic the table lacks.
+func (k *keeper) open(ctx context.Context) error {
+	var err error
+	if k.table == nil {
+		if k.table, err = changelog.NewTable(k.sink.cfg.Dir); err != nil {
+			return err
+		}
+	}
+	id := fmt.Sprintf("replicator/%s/%s/%s", k.topic.name, k.view.Name, k.source)
+	k.producer, err = kgo.NewClient(append(slices.Clone(k.sink.options), kgo.TransactionalID(id),
+		kgo.TransactionTimeout(transactionTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchMaxBytes(int32(min(k.topic.largest, 100<<20))), kgo.ProducerLinger(0),
+		kgo.MaxBufferedRecords(100_000))...)
+	if err != nil {
+		return fmt.Errorf("sink %s: %w", k.sink.cfg.Name, err)
+	}
+	if _, _, err := k.producer.ProducerID(ctx); err != nil { // from here on no other publisher can write
+		return k.explain(err)
+	}
+	if err := k.register(ctx); err != nil {
+		return err
+	}
+	if k.mark.Partitions > k.topic.partitions {
+		return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: topic %s has %d partitions, and had %d",
+			k.sink.cfg.Name, k.view.Name, k.topic.name, k.topic.partitions, k.mark.Partitions)), k.view.Name)
+	}
+	// The mark that is written now stands at the end of every partition, and can be read: what lies before can, too.
+	if err := k.writeMark(ctx, k.mark.Standing); err != nil {
+		return err
+	}
+	return k.restore(ctx)
+}
+
+func (k *keeper) restore(ctx context.Context) error {
+	from, to := map[int32]int64{}, map[int32]int64{}
+	for p, offset := range k.mark.Offsets {
+		from[int32(p)], to[int32(p)] = k.table.Next(int32(p)), offset+1
+	}
+	err := changelog.Read(ctx, k.sink.options, k.topic.name, from, to, func(records []*kgo.Record) error {
+		return k.table.Add(k.source, records)
+	})
+	if errors.Is(err, changelog.ErrNotOurs) {
+		return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: %w; name a topic that nothing else is written to",
+			k.sink.cfg.Name, k.view.Name, err)), k.view.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("sink %s: view %s: %w", k.sink.cfg.Name, k.view.Name, err)
+	}
+	return nil
+}
+
+// close ends the producer; the table stays.
+func (k *keeper) close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.broken == nil {
+		k.broken = errors.New("the view was opened anew")
+	}
+	if k.producer != nil {
+		k.producer.Close()
+	}
+	return nil
+}
+
+// discard removes the table.
+func (k *keeper) discard() error {
+	if k.table == nil {
+		return nil
+	}
+	return k.table.Close()
+}
+
+func (k *keeper) usable() error {
+	if k.broken != nil {
+		return fmt.Errorf("sink %s: view %s was given up: %w", k.sink.cfg.Name, k.view.Name, k.broken)
+	}
+	return nil
+}
+
+// transact writes records in one transaction, and then those that last makes when the first are acknowledged. Without an
+// error all are committed; else the keeper is of no use any more.
+func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func() []*kgo.Record) (err error) {
+	if err := k.usable(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout, errors.New("the cluster does not take a transaction"))
+	defer cancel()
+	defer func() {
+		if err != nil {
+			k.broken = err
+		}
+	}()
+	if err := k.producer.BeginTransaction(); err != nil {
+		return k.explain(err)
+	}
+	err = k.produce(ctx, records)
+	if err == nil && last != nil {
+		err = k.produce(ctx, last())
+	}
+	if err == nil {
+		err = k.producer.EndTransaction(ctx, kgo.TryCommit)
+	}
+	if err != nil {
+		return k.explain(errors.Join(err, ctx.Err()))
+	}
+	return nil
+}
+
+func (k *keeper) produce(ctx context.Context, records []*kgo.Record) error {
+	return k.producer.ProduceSync(ctx, records...).FirstErr()
+}
+
+// isFenced reports whether an error says that another producer has the transactional id. Which one comes depends on what
+// was under way.
+func isFenced(err error) bool {
+	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) ||
+		errors.Is(err, kerr.InvalidTxnState)
+}
+
+// explain says what an error of the producer means.
+func (k *keeper) explain(err error) error {
+	if isFenced(err) {
+		return replicator.Fatal(fmt.Errorf("sink %s: view %s: another process publishes to topic %s: end one of the two; "+
+			"or the cluster gave up a transaction that took over %v (%w)", k.sink.cfg.Name, k.view.Name, k.topic.name,
+			transactionTimeout, err))
+	}
+	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) ||
+		errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		err = replicator.Fatal(fmt.Errorf("%w; docs/kafka.md lists what the user must be allowed to do", err))
+	}
+	return fmt.Errorf("sink %s: view %s: writing to topic %s: %w", k.sink.cfg.Name, k.view.Name, k.topic.name, err)
+}
+
+// part is one value of a batch.
+type part struct {
+	op, value int // its place
+	of        *replicator.Op
+	what      *replicator.Value
+	key       []byte
+	record    *changelog.Record // what the value comes to
+}
+
+// known is what is known of a cell by its entry.
+func (k *keeper) known(e changelog.Entry) judge.Known {
+	known := judge.Known{State: e.State, Shown: e.Shown, Dead: e.Dead}
+	if int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition] {
+		known.State, known.Dead = replicator.Unseen, false
+	}
+	return known
+}
+
+// apply judges values, and writes those that count. Those of a batch are of different cells.
+func (k *keeper) apply(ctx context.Context, batch *judge.Batch, parts []part) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.usable(); err != nil {
+		return err
+	}
+	keys := make([][]byte, len(parts))
+	for i := range parts {
+		keys[i] = parts[i].key
+	}
+	var records []*kgo.Record
+	var wrong error
+	err := k.table.Get(keys, func(i int, e changelog.Entry, ok bool) {
+		known := judge.Unseen
+		if ok {
+			known = k.known(e)
+		}
+		r, err := k.decide(batch, &parts[i], known, e)
+		if wrong = errors.Join(wrong, err); r != nil {
+			r.Topic, r.Partition = k.topic.name, int32(changelog.Partition(parts[i].of.Cell, k.mark.Partitions))
+			records = append(records, r)
+		}
+	})
+	if err = errors.Join(err, wrong); err != nil || len(records) == 0 {
+		return err
+	}
+	if err := k.transact(ctx, records, nil); err != nil {
+		return err
+	}
+	if err := k.table.Add(k.source, records); err != nil {
+		k.broken = err
+		return err
+	}
+	return nil
+}
+
+// decide judges a value, and makes the record that is to be written; nil if there is nothing new.
+func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e changelog.Entry) (*kgo.Record, error) {
+	next, applies := batch.Judge(p.op, p.value, known)
+	record := p.record
+	switch {
+	case applies:
+	case next == known.State:
+		return nil, nil
+	default: // only the state changes
+		held, err := k.held(p.key, e)
+		if err != nil {
+			return nil, err
+		}
+		record = held
+	}
+	record.State, record.Source = next, k.source
+	if record.Row != nil {
+		record.Row.Version, record.Row.Order = next.Version, next.Order
+	}
+	r := changelog.Encode(record)
+	if n := recordSize(r); n > k.topic.largest {
+		why := fmt.Errorf("its record has %d bytes, and topic %s takes %d (max.message.bytes)", n, k.topic.name,
+			k.topic.largest)
+		batch.Reject(p.op, p.value, why)
+		record = &changelog.Record{Cell: record.Cell, State: next, Source: k.source, Dead: why.Error()}
+		r = changelog.Encode(record)
+	}
+	if next == known.State && e.Shown == (record.Row != nil) && e.Dead == (record.Dead != "") &&
+		string(e.Value) == string(r.Value) && !p.of.Rewrite {
+		return nil, nil // it stands there: a replay
+	}
+	return r, nil
+}
+
+// held is what the table has of a cell.
+func (k *keeper) held(key []byte, e changelog.Entry) (*changelog.Record, error) {
+	return changelog.DecodeEntry(key, e)
+}
+
+// overhead is what a record costs in a batch of its own, at most.
+const overhead = 150
+
+func recordSize(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value) + overhead
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value) + 10
+	}
+	return n
+}
+
+func sameStanding(a, b replicator.Standing) bool { return reflect.DeepEqual(a.Stored(), b.Stored()) }

@@ -1,0 +1,156 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+)
+
+// found is a mark that was read: mark is nil if it was taken away, err says why it can't be read.
+type found struct {
+	mark   *changelog.Mark
+	err    error
+	offset int64
+}
+
+// readMarks reads the topic of a topic's marks from an offset to its end, which is returned.
+func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (map[place]found, int64, error) {
+	ends, err := s.ends(ctx, t.marks.name)
+	if err != nil {
+		return nil, 0, err
+	}
+	end := ends[t.marks.name][0]
+	marks := map[place]found{}
+	err = changelog.Read(ctx, s.options, t.marks.name, map[int32]int64{0: from}, map[int32]int64{0: end},
+		func(records []*kgo.Record) error {
+			for _, r := range records {
+				view, source, m, err := changelog.DecodeMark(r)
+				if view == "" {
+					return fmt.Errorf("topic %s, offset %d: %w", r.Topic, r.Offset, err)
+				}
+				marks[place{source, view}] = found{m, err, r.Offset}
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, 0, fmt.Errorf("sink %s: marks: %w", s.cfg.Name, err)
+	}
+	return marks, end, nil
+}
+
+// register finds the view's mark, or makes the first one: of a view that was never marked, of which nothing is known.
+func (k *keeper) register(ctx context.Context) error {
+	marks, end, err := k.sink.readMarks(ctx, k.topic, 0)
+	if err != nil {
+		return err
+	}
+	k.marksRead = end
+	m := marks[place{k.source, k.view.Name}]
+	if m.err != nil {
+		return replicator.OfView(fmt.Errorf("sink %s: %w; `replicator rebuild %s` begins anew", k.sink.cfg.Name, m.err,
+			k.view.Name), k.view.Name)
+	}
+	if m.mark != nil && m.mark.Fingerprint == k.view.Fingerprint {
+		lost, err := k.sink.lost(ctx, k.topic, m.mark)
+		if err != nil {
+			return err
+		}
+		if lost == nil {
+			k.mark = m.mark
+			return nil
+		}
+	}
+	k.mark = &changelog.Mark{View: k.view.Name, Source: k.source, Fingerprint: k.view.Fingerprint, Topic: k.topic.id,
+		Partitions: k.topic.partitions, Standing: replicator.Standing{Fill: map[string]replicator.Progress{}}}
+	ends, err := k.sink.ends(ctx, k.topic.name)
+	if err != nil {
+		return err
+	}
+	for p := range k.topic.partitions {
+		k.mark.Forgotten = append(k.mark.Forgotten, ends[k.topic.name][int32(p)])
+	}
+	return nil
+}
+
+// writeMark writes the mark into every partition and, with the places where it stands there, into the topic of marks:
+// in one transaction, behind all that it stands for.
+func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
+	next := *k.mark
+	next.Standing, next.Time, next.Offsets = at, time.Now(), nil
+	short := next
+	short.Topic, short.Partitions, short.Forgotten = "", 0, nil
+	behind := make([]*kgo.Record, next.Partitions)
+	for p := range behind {
+		behind[p] = changelog.EncodeMark(&short)
+		behind[p].Topic, behind[p].Partition = k.topic.name, int32(p)
+	}
+	var last *kgo.Record
+	err := k.transact(ctx, behind, func() []*kgo.Record {
+		for _, r := range behind {
+			next.Offsets = append(next.Offsets, r.Offset)
+		}
+		last = changelog.EncodeMark(&next)
+		last.Topic = k.topic.marks.name
+		return []*kgo.Record{last}
+	})
+	if err != nil {
+		return err
+	}
+	k.mark = &next
+	k.marksRead = last.Offset + 1
+	return nil
+}
+
+// stood is the view's mark as the sink has it now; nil if it is gone.
+func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ends, err := k.sink.ends(ctx, k.topic.name, k.topic.marks.name)
+	if err != nil {
+		return nil, err
+	}
+	// The end of the mark's own transaction stands behind it, or will: the cluster writes it after its answer.
+	const own = 1
+	end := ends[k.topic.marks.name][0]
+	if err := errors.Join(lostBelow(k.topic.name, ends[k.topic.name], k.mark.Offsets),
+		lostBelow(k.topic.marks.name, ends[k.topic.marks.name], []int64{k.marksRead - 1})); err != nil {
+		return nil, err
+	}
+	if end <= k.marksRead+own {
+		return &k.mark.Standing, nil
+	}
+	marks, read, err := k.sink.readMarks(ctx, k.topic, k.marksRead)
+	if err != nil {
+		return nil, err
+	}
+	k.marksRead = read
+	m, changed := marks[place{k.source, k.view.Name}]
+	switch {
+	case !changed:
+		return &k.mark.Standing, nil
+	case m.err != nil:
+		return nil, replicator.OfView(m.err, k.view.Name)
+	case m.mark == nil || m.mark.Fingerprint != k.view.Fingerprint:
+		return nil, nil
+	}
+	return &m.mark.Standing, nil
+}
+
+// raise writes a mark, unless that says what stands there.
+func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.usable(); err != nil {
+		return err
+	}
+	if sameStanding(at, k.mark.Standing) {
+		return nil
+	}
+	return k.writeMark(ctx, at)
+}

@@ -1,0 +1,291 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+
+	"replicator"
+	"replicator/internal/changelog"
+	"replicator/sinks/judge"
+)
+
+// Target is the open views of one pipeline.
+type Target struct {
+	sink    *Sink
+	source  string
+	views   []*replicator.View
+	keepers []*keeper // by view
+	marks   *judge.Marks
+}
+
+// parts are the values of ops by view.
+func (t *Target) parts(ops []replicator.Op) [][]part {
+	parts := make([][]part, len(t.views))
+	for i := range ops {
+		op := &ops[i]
+		key := changelog.AppendKey(nil, op.Cell)
+		for n := range op.Values {
+			v := &op.Values[n]
+			parts[v.View] = append(parts[v.View], part{op: i, value: n, of: op, what: v, key: key,
+				record: t.sink.record(op.Cell, v)})
+		}
+	}
+	return parts
+}
+
+// record is what a value comes to, without its state.
+func (s *Sink) record(cell replicator.Cell, v *replicator.Value) *changelog.Record {
+	r := &changelog.Record{Cell: cell}
+	switch {
+	case v.Err != nil:
+		r.Dead = v.Err.Error()
+	case len(v.Entries) > 0:
+		row := *v.Entries[0].Row
+		row.Cell = cell
+		r.Row, r.Codec = &row, s.cfg.Codecs[cell.Table]
+		if fields := v.Entries[0].Fields; len(fields) > 0 {
+			r.Body = fields[0]
+		}
+		if row.Body == nil {
+			r.Codec, r.Body = "", nil
+		}
+	}
+	return r
+}
+
+// Apply implements replicator.Target: a transaction for each view.
+func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	batch := judge.NewBatch(ops)
+	for view, parts := range t.parts(ops) {
+		if len(parts) == 0 {
+			continue
+		}
+		if err := t.keepers[view].apply(ctx, batch, parts); err != nil {
+			return replicator.Applied{}, err
+		}
+	}
+	return batch.Applied(), nil
+}
+
+// Versions implements replicator.Target.
+func (t *Target) Versions(_ context.Context, cells []replicator.Cell) ([]int64, error) {
+	versions := judge.NewVersions(len(cells))
+	for i, v := range t.views {
+		var keys [][]byte
+		var at []int
+		for n, c := range cells {
+			if v.Feeds(c) {
+				keys, at = append(keys, changelog.AppendKey(nil, c)), append(at, n)
+			}
+		}
+		if err := t.keepers[i].look(keys, func(n int, _ changelog.Entry, known judge.Known) {
+			versions.Add(at[n], known.State.Version)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return versions.Lowest(), nil
+}
+
+// look is Get with what is known.
+func (k *keeper) look(keys [][]byte, each func(n int, e changelog.Entry, known judge.Known)) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.usable(); err != nil {
+		return err
+	}
+	return k.table.Get(keys, func(n int, e changelog.Entry, ok bool) {
+		known := judge.Unseen
+		if ok {
+			known = k.known(e)
+		}
+		each(n, e, known)
+	})
+}
+
+// Mark implements replicator.Target.
+func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
+	return t.marks.Mark(at, func(marking *judge.Marking) error {
+		raised := make([]replicator.Standing, len(t.keepers))
+		for i, k := range t.keepers {
+			stood, err := k.stood(ctx)
+			if err != nil {
+				return err
+			}
+			if stood == nil {
+				return marking.Gone(i)
+			}
+			if raised[i], err = marking.Raise(i, *stood); err != nil {
+				return err
+			}
+		}
+		for i, k := range t.keepers {
+			if err := k.raise(ctx, raised[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Compare implements replicator.Target.
+func (t *Target) Compare(_ context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+	var differences []replicator.Difference
+	for view, parts := range t.parts(ops) {
+		keys := make([][]byte, len(parts))
+		for i := range parts {
+			keys[i] = parts[i].key
+		}
+		var wrong error
+		err := t.keepers[view].look(keys, func(n int, e changelog.Entry, known judge.Known) {
+			d, err := t.keepers[view].compare(&parts[n], e, known)
+			if wrong = errors.Join(wrong, err); d.Kind != "" {
+				d.View = view
+				differences = append(differences, d)
+			}
+		})
+		if err := errors.Join(err, wrong); err != nil {
+			return nil, err
+		}
+	}
+	return differences, nil
+}
+
+func (k *keeper) compare(p *part, e changelog.Entry, known judge.Known) (replicator.Difference, error) {
+	d := replicator.Difference{Op: p.op, State: known.State, Err: p.what.Err}
+	want := p.record
+	if want.Row != nil {
+		probe := *want
+		probe.State = replicator.State{Version: p.of.Version, Order: max(p.of.Order, p.of.AsOf), AsOf: p.of.AsOf}
+		if recordSize(changelog.Encode(&probe)) > k.topic.largest {
+			d.Err, want = errors.New("its record is larger than the topic takes"), &changelog.Record{}
+		}
+	}
+	held, err := k.held(p.key, e)
+	if err != nil {
+		return d, err
+	}
+	if e.Shown {
+		d.Held = []replicator.Entry{{Row: held.Row}}
+	}
+	d.Kind = judge.Difference(want.Row != nil, e.Shown, e.Shown && want.Row != nil && sameRow(want, held))
+	if d.Kind == "" && d.Err != nil {
+		d.Kind = replicator.Dead
+	}
+	return d, nil
+}
+
+// sameRow reports whether two records hold the same of a row, whenever it was read.
+func sameRow(a, b *changelog.Record) bool {
+	x, y := a.Row, b.Row
+	if x.ColumnAs != y.ColumnAs || a.Codec != b.Codec || !reflect.DeepEqual(columnsOf(x), columnsOf(y)) {
+		return false
+	}
+	return bytes.Equal(x.Body, y.Body) || a.Codec == "json" && sameJSON(x.Body, y.Body)
+}
+
+func columnsOf(r *replicator.Row) map[string]any {
+	columns := map[string]any{}
+	for i, name := range r.Names {
+		columns[name] = r.Columns[i]
+	}
+	return columns
+}
+
+// sameJSON compares documents as they are: a server may space one in the log and in a table differently.
+func sameJSON(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// cursor is where a walk goes on.
+type cursor struct {
+	View int
+	Key  []byte
+}
+
+// Outdated implements replicator.Target.
+func (t *Target) Outdated(
+	_ context.Context, before int64, after string, limit int,
+) (cells []replicator.Cell, next string, err error) {
+	var at cursor
+	if err := judge.At(after, &at); err != nil {
+		return nil, "", err
+	}
+	for ; at.View < len(t.keepers); at = (cursor{View: at.View + 1}) {
+		k := t.keepers[at.View]
+		page, last, err := k.page(k.table.Walk, at.Key, limit-len(cells), func(known judge.Known) bool {
+			return known.Outdated(before)
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		if cells = append(cells, page...); last != nil {
+			return cells, judge.Cursor(cursor{at.View, last}), nil
+		}
+	}
+	return cells, "", nil
+}
+
+// Dead implements replicator.Target.
+func (t *Target) Dead(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	k := t.keepers[view]
+	return k.pages(k.table.WalkDead, after, limit, func(known judge.Known) bool { return known.Dead })
+}
+
+// Held implements replicator.Target.
+func (t *Target) Held(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+	k := t.keepers[view]
+	return k.pages(k.table.Walk, after, limit, func(known judge.Known) bool { return known.Shown })
+}
+
+type walk = func(after []byte, each func(key []byte, e changelog.Entry) bool) error
+
+func (k *keeper) pages(
+	walk walk, after string, limit int, wanted func(judge.Known) bool,
+) ([]replicator.Cell, string, error) {
+	var at cursor
+	if err := judge.At(after, &at); err != nil {
+		return nil, "", err
+	}
+	cells, last, err := k.page(walk, at.Key, limit, wanted)
+	if err != nil || last == nil {
+		return cells, "", err
+	}
+	return cells, judge.Cursor(cursor{Key: last}), nil
+}
+
+// visited is how many entries a page passes at most: a walk of a large table that finds little is cut, too.
+const visited = 10_000
+
+// page gives the wanted cells after a key, and the key after which the walk goes on; nil at the end.
+func (k *keeper) page(
+	walk walk, after []byte, limit int, wanted func(judge.Known) bool,
+) (cells []replicator.Cell, last []byte, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.usable(); err != nil {
+		return nil, nil, err
+	}
+	passed := 0
+	var wrong error
+	err = walk(after, func(key []byte, e changelog.Entry) bool {
+		if wanted(k.known(e)) {
+			cell, err := changelog.CellOf(key)
+			if err != nil {
+				wrong = err
+				return false
+			}
+			cells = append(cells, cell)
+		}
+		if passed++; len(cells) >= limit || passed >= visited {
+			last = bytes.Clone(key)
+			return false
+		}
+		return true
+	})
+	return cells, last, errors.Join(err, wrong)
+}

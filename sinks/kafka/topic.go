@@ -1,0 +1,223 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"replicator"
+	"replicator/internal/changelog"
+	"replicator/internal/pause"
+)
+
+// marksSuffix ends the name of the topic that holds a topic's marks.
+const marksSuffix = ".marks"
+
+// topic is a view's topic as the cluster has it.
+type topic struct {
+	name       string
+	id         string // "" if there is none
+	partitions int
+	replicas   int // the fewest that a partition has
+	inSync     int // of these the fewest that are in sync
+	compacted  bool
+	policy     string
+	minInSync  string
+	largest    int    // of batches, in bytes
+	marks      *topic // nil if there is none
+}
+
+// describe asks the cluster about a view's topic and that of its marks.
+func (s *Sink) describe(ctx context.Context, v *replicator.View) (*topic, error) {
+	name := settingsOf(v).Topic
+	topics, err := s.admin.ListTopics(ctx, name, name+marksSuffix)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: asking for topic %s: %w", s.cfg.Name, name, err)
+	}
+	data, err := s.oneTopic(ctx, topics[name], name)
+	if err != nil {
+		return nil, err
+	}
+	marks, err := s.oneTopic(ctx, topics[name+marksSuffix], name+marksSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if marks.id != "" {
+		data.marks = marks
+	}
+	return data, nil
+}
+
+func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*topic, error) {
+	t := &topic{name: name}
+	if errors.Is(d.Err, kerr.UnknownTopicOrPartition) || d.Err == nil && len(d.Partitions) == 0 {
+		return t, nil
+	}
+	if d.Err != nil {
+		return nil, fmt.Errorf("sink %s: asking for topic %s: %w", s.cfg.Name, name, d.Err)
+	}
+	t.id, t.partitions = d.ID.String(), len(d.Partitions)
+	for i, p := range d.Partitions.Sorted() {
+		if i == 0 || len(p.Replicas) < t.replicas {
+			t.replicas = len(p.Replicas)
+		}
+		if i == 0 || len(p.ISR) < t.inSync {
+			t.inSync = len(p.ISR)
+		}
+	}
+	configs, err := s.admin.DescribeTopicConfigs(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: asking for the settings of topic %s: %w", s.cfg.Name, name, err)
+	}
+	for _, c := range configs {
+		if c.Err != nil {
+			return nil, fmt.Errorf("sink %s: asking for the settings of topic %s: %w", s.cfg.Name, name, c.Err)
+		}
+		for _, setting := range c.Configs {
+			switch value := setting.MaybeValue(); setting.Key {
+			case "cleanup.policy":
+				t.policy = value
+				t.compacted = value == "compact" // with delete beside it rows would go that are still there
+			case "min.insync.replicas":
+				t.minInSync = value
+			case "max.message.bytes":
+				if t.largest, err = strconv.Atoi(value); err != nil {
+					return nil, fmt.Errorf("topic %s: max.message.bytes: %w", name, err)
+				}
+			}
+		}
+	}
+	return t, nil
+}
+
+// topic is a view's topic, made if the view says so. What can't be used is the view's own trouble.
+func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
+	t, err := s.describe(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if settingsOf(v).Create && (t.id == "" || t.marks == nil) {
+		if err := s.create(ctx, v, t); err != nil {
+			return nil, err
+		}
+		if t, err = s.await(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	refuse := func(format string, args ...any) (*topic, error) {
+		return nil, replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: %s", s.cfg.Name, v.Name,
+			fmt.Sprintf(format, args...))), v.Name)
+	}
+	switch {
+	case t.id == "":
+		return refuse("there is no topic %s: make it (docs/kafka.md), or set create = true", t.name)
+	case t.marks == nil:
+		return refuse("there is no topic %s%s: make it (docs/kafka.md), or set create = true", t.name, marksSuffix)
+	case !t.compacted:
+		return refuse("%s", notCompacted(t))
+	case !t.marks.compacted:
+		return refuse("%s", notCompacted(t.marks))
+	case t.marks.partitions != 1:
+		return refuse("topic %s has %d partitions; marks need 1: make it anew", t.marks.name, t.marks.partitions)
+	}
+	return t, nil
+}
+
+// await describes topics that were made just now: brokers learn of them a moment later.
+func (s *Sink) await(ctx context.Context, v *replicator.View) (*topic, error) {
+	for end := time.Now().Add(10 * time.Second); ; {
+		t, err := s.describe(ctx, v)
+		if err != nil || t.id != "" && t.marks != nil || time.Now().After(end) {
+			return t, err
+		}
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func notCompacted(t *topic) string {
+	return fmt.Sprintf("topic %s has cleanup.policy=%s, which deletes rows that are still there: set it to compact",
+		t.name, t.policy)
+}
+
+// create makes the topics that are missing.
+func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
+	settings := settingsOf(v)
+	policy, day := "compact", "604800000" // tombstones stay a week: a publisher may begin again at a checkpoint as old
+	config := map[string]*string{"cleanup.policy": &policy, "delete.retention.ms": &day}
+	if settings.Replication > 2 {
+		two := "2"
+		config["min.insync.replicas"] = &two
+	}
+	replication := int16(settings.Replication)
+	if replication == 0 {
+		replication = -1 // the cluster's default
+	}
+	for name, partitions := range map[string]int{t.name: settings.Partitions, t.name + marksSuffix: 1} {
+		if name == t.name && t.id != "" || name != t.name && t.marks != nil {
+			continue
+		}
+		made, err := s.admin.CreateTopic(ctx, int32(partitions), replication, config, name)
+		if err == nil {
+			err = made.Err
+		}
+		switch {
+		case err == nil || errors.Is(err, kerr.TopicAlreadyExists):
+		case errors.Is(err, kerr.InvalidReplicationFactor), errors.Is(err, kerr.TopicAuthorizationFailed),
+			errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.PolicyViolation):
+			return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: making topic %s: %w %s", s.cfg.Name,
+				v.Name, name, err, made.ErrMessage)), v.Name)
+		default:
+			return fmt.Errorf("sink %s: making topic %s: %w", s.cfg.Name, name, err)
+		}
+	}
+	return nil
+}
+
+// ends are the offsets at which the partitions of a topic end.
+func (s *Sink) ends(ctx context.Context, topics ...string) (map[string]map[int32]int64, error) {
+	listed, err := s.admin.ListEndOffsets(ctx, topics...)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sink %s: asking for the end of topic %s: %w", s.cfg.Name, strings.Join(topics, ", "), err)
+	}
+	ends := map[string]map[int32]int64{}
+	for name, partitions := range listed {
+		ends[name] = map[int32]int64{}
+		for p, o := range partitions {
+			ends[name][p] = o.Offset
+		}
+	}
+	return ends, nil
+}
+
+// lost says what a topic lost of what a mark stands for; nil if nothing.
+func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, error) {
+	if t.id != m.Topic {
+		return fmt.Errorf("topic %s was made anew: %w", t.name, replicator.ErrSinkLost), nil
+	}
+	ends, err := s.ends(ctx, t.name)
+	if err != nil {
+		return nil, err
+	}
+	return lostBelow(t.name, ends[t.name], m.Offsets), nil
+}
+
+func lostBelow(name string, ends map[int32]int64, marked []int64) error {
+	for p, offset := range marked {
+		if end := ends[int32(p)]; end <= offset {
+			return fmt.Errorf("partition %d of topic %s ends at offset %d, and had one at %d: %w", p, name, end, offset,
+				replicator.ErrSinkLost)
+		}
+	}
+	return nil
+}
