@@ -1,0 +1,124 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+	"replicator/internal/servers/servertest"
+)
+
+const changelogViews = source + program + `
+[sinks.log]
+type = "kafka"
+brokers = ["${BROKER}"]
+
+[views.cells]
+from = "cell"
+sink = "log"
+kind = "changelog"
+topic = "${TOPIC}"
+create = true
+partitions = 3
+replication = 1
+`
+
+// A changelog says what each cell is now: through a fill, the tail, deletes, late versions and restarts.
+func TestAChangelogHoldsTheNewestRowOfEveryCell(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
+	l.exec(cellTable)
+	l.configure(changelogViews)
+	expect := func(want map[string]string) {
+		t.Helper()
+		l.must("run", "--until-caught-up")
+		got := map[string]string{}
+		for _, r := range lastRecords(t, l.env["BROKER"], l.env["TOPIC"]) {
+			if r.Row != nil {
+				values, err := r.Cell.Key.Values()
+				if err != nil || len(r.Row.Names) != 4 || r.Row.Names[3] != "ref_key" || r.Row.Columns[3] != r.State.Version {
+					t.Fatalf("%+v: %v", r.Row, err)
+				}
+				got[string(values[0].([]byte)[15:])] = string(r.Row.Body)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("it holds %q, and not %q", got, want)
+		}
+		for key, body := range want {
+			if got[key] != body {
+				t.Errorf("of %s it holds %s, and not %s", key, got[key], body)
+			}
+		}
+		if out := l.must("verify", "cells", "--json"); !strings.Contains(out, `"missing":0`) ||
+			!strings.Contains(out, `"stale":0`) || !strings.Contains(out, `"extra":0`) {
+			t.Error(out)
+		}
+	}
+	l.put("a", 9007199254740993, `{"n": 12345678901234567890.10}`)
+	l.put("b", 1, `{"email": "b1"}`)
+	if out := l.must("check"); !strings.Contains(out, "it is missing, and will be made") {
+		t.Error(out)
+	}
+	expect(map[string]string{"a": `{"n": 12345678901234567890.10}`, "b": `{"email": "b1"}`})
+	l.put("b", 3, `{"email": "b3"}`)
+	l.put("b", 2, `{"email": "b2"}`) // late
+	l.put("c", 1, `{}`)
+	expect(map[string]string{"a": `{"n": 12345678901234567890.10}`, "b": `{"email": "b3"}`, "c": `{}`})
+	l.exec("DELETE FROM cell WHERE ref_key = 3", "DELETE FROM cell WHERE body = '{}'")
+	expect(map[string]string{"a": `{"n": 12345678901234567890.10}`, "b": `{"email": "b2"}`})
+	before := len(lastRecords(t, l.env["BROKER"], l.env["TOPIC"]))
+	l.must("rebuild", "cells", "--in-place")
+	expect(map[string]string{"a": `{"n": 12345678901234567890.10}`, "b": `{"email": "b2"}`})
+	if after := len(lastRecords(t, l.env["BROKER"], l.env["TOPIC"])); after != before {
+		t.Errorf("after a rebuild it has %d keys, and had %d", after, before)
+	}
+}
+
+// lastRecords are the last committed record of every key.
+func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Record {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	listed, err := kadm.NewClient(client).ListEndOffsets(t.Context(), topic)
+	if err != nil || listed.Error() != nil {
+		t.Fatal(err, listed.Error())
+	}
+	ends := map[int32]int64{}
+	for p, o := range listed[topic] {
+		ends[p] = o.Offset
+	}
+	last := map[string]*changelog.Record{}
+	began := time.Now()
+	err = changelog.Read(t.Context(), []kgo.Opt{kgo.SeedBrokers(broker)}, topic, nil, ends,
+		func(records []*kgo.Record) error {
+			for _, r := range records {
+				if changelog.IsMark(r) {
+					continue
+				}
+				record, err := changelog.Decode(r)
+				if err != nil {
+					return err
+				}
+				last[string(r.Key)] = record
+			}
+			return nil
+		})
+	if err != nil || time.Since(began) > patience {
+		t.Fatal(err)
+	}
+	for key, r := range last {
+		if string(changelog.AppendKey(nil, r.Cell)) != key || r.State == (replicator.State{}) {
+			t.Errorf("%s is %+v", key, r)
+		}
+	}
+	return last
+}
