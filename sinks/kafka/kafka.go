@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,6 +46,8 @@ var _ replicator.Sink = (*Sink)(nil)
 func New(c Config) (*Sink, error) {
 	options, err := c.Access.Options()
 	if err == nil {
+		// Who leads a partition is asked at most as often: by default, a new leader or topic would be waited for for 5 s.
+		options = append(options, kgo.MetadataMinAge(100*time.Millisecond))
 		s := &Sink{cfg: c, options: options, keepers: map[place]*keeper{}}
 		if s.client, err = kgo.NewClient(append(slices.Clone(options),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err == nil {

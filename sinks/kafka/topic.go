@@ -76,6 +76,9 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 		return nil, fmt.Errorf("sink %s: asking for the settings of topic %s: %w", s.cfg.Name, name, err)
 	}
 	for _, c := range configs {
+		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // it was removed since
+			return &topic{name: name}, nil
+		}
 		if c.Err != nil {
 			return nil, fmt.Errorf("sink %s: asking for the settings of topic %s: %w", s.cfg.Name, name, c.Err)
 		}
@@ -117,10 +120,10 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
 	switch {
 	case t.id == "":
 		return refuse("there is no topic %s: make it (docs/kafka.md), or set create = true", t.name)
-	case t.marks == nil:
-		return refuse("there is no topic %s%s: make it (docs/kafka.md), or set create = true", t.name, marksSuffix)
 	case !t.compacted:
 		return refuse("%s", notCompacted(t))
+	case t.marks == nil:
+		return refuse("there is no topic %s%s: make it (docs/kafka.md), or set create = true", t.name, marksSuffix)
 	case !t.marks.compacted:
 		return refuse("%s", notCompacted(t.marks))
 	case t.marks.partitions != 1:

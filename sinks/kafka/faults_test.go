@@ -1,0 +1,300 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+	"replicator/internal/kafkaclient"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func cellOf(t testing.TB, n int64) replicator.Cell {
+	t.Helper()
+	key, err := replicator.MakeKey(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replicator.Cell{Table: "fav", Key: key}
+}
+
+// put is an op on the cell n with a body of its version.
+func put(t testing.TB, n, version, order int64) replicator.Op {
+	t.Helper()
+	row := &replicator.Row{Body: fmt.Appendf(nil, `{"v":%d}`, version)}
+	return replicator.Op{Cell: cellOf(t, n), Version: version, Order: order,
+		Values: []replicator.Value{{Entries: []replicator.Entry{{Row: row}}}}}
+}
+
+// favorites is a view of the table fav, and the sink's setting of that table.
+func favorites() *replicator.View { return changelogOf("favorites", replicator.Feed{Table: "fav"}) }
+
+func (c *cluster) open(t testing.TB, v *replicator.View) (*Sink, replicator.Target) {
+	t.Helper()
+	s := c.sink(t, v)
+	s.cfg.Codecs = map[string]string{"fav": "json"}
+	target, err := s.Open(t.Context(), "", []*replicator.View{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, target
+}
+
+func apply(t testing.TB, target replicator.Target, ops ...replicator.Op) replicator.Applied {
+	t.Helper()
+	applied, err := target.Apply(t.Context(), ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return applied
+}
+
+// versions are the versions in the bodies that a topic ends with, by key.
+func (r *reader) versions(t testing.TB) map[string]int64 {
+	t.Helper()
+	versions := map[string]int64{}
+	for key, value := range r.read(t) {
+		if !strings.HasPrefix(key, `{"mark"`) {
+			var row struct{ Body struct{ V int64 } }
+			if err := json.Unmarshal(value, &row); err != nil {
+				t.Fatal(err)
+			}
+			versions[key] = row.Body.V
+		}
+	}
+	return versions
+}
+
+func TestTopicsThatCanNotBeUsedAreTheViewsOwnTrouble(t *testing.T) {
+	c := newCluster(t)
+	make := func(name, policy string) {
+		if made, err := c.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": text(policy)},
+			name); err != nil || made.Err != nil {
+			t.Fatal(err, made.Err)
+		}
+	}
+	views := map[string]*replicator.View{}
+	var all []*replicator.View
+	for _, name := range []string{"missing", "deleting", "many replicas", "fine"} {
+		views[name] = favorites()
+		views[name].Name = name
+		all = append(all, views[name])
+	}
+	make(settingsOf(views["deleting"]).Topic, "compact,delete")
+	make(settingsOf(views["deleting"]).Topic+marksSuffix, "compact")
+	for _, name := range []string{"many replicas", "fine"} {
+		settings := settingsOf(views[name])
+		settings.Create, settings.Partitions, settings.Replication = true, 2, 1
+		views[name].Settings = settings
+	}
+	settings := settingsOf(views["many replicas"])
+	settings.Replication = 3
+	views["many replicas"].Settings = settings
+	s := c.sink(t, all...)
+	_, err := s.Open(t.Context(), "", all)
+	groups, others := replicator.Troubled(all, err)
+	if len(groups) != 3 || len(others) != 1 || others[0].Name != "fine" || !replicator.IsFatal(err) {
+		t.Fatalf("%d groups, others %v: %v", len(groups), others, err)
+	}
+	for _, says := range []string{"there is no topic", "cleanup.policy=compact,delete", "replication factor"} {
+		if !strings.Contains(strings.ToLower(err.Error()), says) {
+			t.Errorf("%q is not said: %v", says, err)
+		}
+	}
+	levels := map[string]int{}
+	for _, f := range s.Check(t.Context(), all) {
+		levels[string(f.Level)]++
+		if f.Level == replicator.Fail && f.Fix == "" {
+			t.Errorf("no fix: %+v", f)
+		}
+	}
+	if levels["fail"] != 3 || levels["ok"] != 1 || levels["warn"] == 0 { // one replica, or yet to be made
+		t.Errorf("%v", levels)
+	}
+}
+
+func TestANewerPublisherFencesTheOlder(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	c.topic(settingsOf(v).Topic, 2)
+	_, older := c.open(t, v)
+	apply(t, older, put(t, 1, 5, 50))
+	_, newer := c.open(t, v)
+	if applied := apply(t, newer, put(t, 1, 4, 60)); len(applied.Stale) != 1 {
+		t.Errorf("the newer one does not know what the older one wrote: %+v", applied)
+	}
+	_, err := older.Apply(t.Context(), []replicator.Op{put(t, 1, 6, 70)})
+	if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "another process publishes") {
+		t.Errorf("the older one: %v", err)
+	}
+	if _, again := older.Apply(t.Context(), []replicator.Op{put(t, 2, 1, 80)}); again == nil {
+		t.Error("it writes on")
+	}
+	apply(t, newer, put(t, 2, 1, 80))
+	if got := c.reader(settingsOf(v).Topic).versions(t); len(got) != 2 || got[`{"table":"fav","key":[1]}`] != 5 {
+		t.Errorf("the topic ends with %v", got)
+	}
+}
+
+func TestAReplayOfAnOldCheckpointWritesNothingAndATableIsReadFromTheTopic(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	topic := settingsOf(v).Topic
+	c.topic(topic, 1)
+	_, target := c.open(t, v)
+	ops := []replicator.Op{put(t, 1, 10, 10), put(t, 2, 11, 11)}
+	apply(t, target, ops...)
+	apply(t, target, put(t, 1, 20, 20))
+	_, target = c.open(t, v)
+	r := c.reader(topic)
+	before := r.ends()[0]
+	apply(t, target, ops...)
+	apply(t, target, put(t, 1, 20, 20))
+	if after := r.ends()[0]; after != before {
+		t.Errorf("%d offsets were written", after-before)
+	}
+	if got := r.versions(t); got[`{"table":"fav","key":[1]}`] != 20 || got[`{"table":"fav","key":[2]}`] != 11 {
+		t.Errorf("the topic ends with %v", got)
+	}
+}
+
+func TestRecordsOfOthersAreNamed(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	topic := settingsOf(v).Topic
+	c.topic(topic, 1)
+	c.produce(&kgo.Record{Topic: topic, Key: []byte("user:1"), Value: []byte("x")})
+	s := c.sink(t, v)
+	_, err := s.Open(t.Context(), "", []*replicator.View{v})
+	if !replicator.IsFatal(err) || !errors.Is(err, changelog.ErrNotOurs) ||
+		!strings.Contains(err.Error(), "partition 0, offset 0") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	topic := settingsOf(v).Topic
+	c.topic(topic, 1)
+	s, target := c.open(t, v)
+	at := replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
+	apply(t, target, put(t, 1, 1, 1))
+	if err := target.Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 1 || marks[0].Position != at.Position {
+		t.Fatalf("%+v, %v", marks, err)
+	}
+	if _, err := c.admin.DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	for gone := false; !gone; {
+		d, err := s.describe(t.Context(), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone = d.id == ""
+	}
+	if made, err := c.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": text("compact")},
+		topic); err != nil || made.Err != nil {
+		t.Fatal(err, made.Err)
+	}
+	if _, err := s.await(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 0 {
+		t.Errorf("%+v, %v", marks, err)
+	}
+	if err := target.Mark(t.Context(), at); err == nil {
+		t.Error("the loss is not noticed")
+	}
+	_, target = c.open(t, v)
+	if applied := apply(t, target, put(t, 1, 1, 1)); len(applied.Stale) != 0 {
+		t.Error("what was lost is taken for known")
+	}
+}
+
+func text(s string) *string { return &s }
+
+// A broker that leads partitions is killed again and again while batches are applied, then all but the controller are.
+func TestNothingAcknowledgedIsLostWithABroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three brokers")
+	}
+	first := servertest.Own(t, servers.Kafka)
+	brokers := []*servers.Server{servertest.Own(t, servers.Kafka, servers.KafkaMember(first, 2)...),
+		servertest.Own(t, servers.Kafka, servers.KafkaMember(first, 3)...)}
+	c := &cluster{t: t, access: kafkaclient.Access{Brokers: []string{first.Addr(), brokers[0].Addr(), brokers[1].Addr()}}}
+	var err error
+	if c.client, err = kgo.NewClient(kgo.SeedBrokers(c.access.Brokers...)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.client.Close)
+	c.admin = kadm.NewClient(c.client)
+	v := favorites()
+	v.Settings = Settings{Topic: settingsOf(v).Topic, Create: true, Partitions: 6, Replication: 3}
+	s, target := c.open(t, v)
+	acknowledged := map[string]int64{}
+	step := int64(0)
+	try := func() {
+		step++
+		op := put(t, step%20, step, step)
+		_, err := target.Apply(t.Context(), []replicator.Op{op})
+		for err != nil { // as a session does
+			if target, err = s.Open(t.Context(), "", []*replicator.View{v}); err == nil {
+				_, err = target.Apply(t.Context(), []replicator.Op{op})
+			}
+		}
+		acknowledged[string(changelog.AppendKey(nil, op.Cell))] = step
+	}
+	for round := range 2 {
+		for range 20 {
+			try()
+		}
+		if err := brokers[round].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			try()
+		}
+		if err := brokers[round].Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, b := range brokers {
+		if err := b.Suspend(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if _, err := target.Apply(ctx, []replicator.Op{put(t, 1, 1000, 1000)}); err == nil {
+		t.Error("it is acknowledged with too few copies in sync")
+	}
+	for _, b := range brokers {
+		if err := b.Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try()
+	got := c.reader(settingsOf(v).Topic).versions(t)
+	for key, version := range acknowledged {
+		if got[key] != version {
+			t.Errorf("%s has version %d, and %d was acknowledged", key, got[key], version)
+		}
+	}
+	if len(got) != len(acknowledged) || bytes.Contains([]byte(fmt.Sprint(got)), []byte("1000")) {
+		t.Errorf("the topic ends with %v, and acknowledged was %v", got, acknowledged)
+	}
+}
