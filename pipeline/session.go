@@ -83,6 +83,7 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	s.letters = &letters{group: r.group, reader: reader, target: target, intake: s.intake}
 	s.saver = &saver{group: r.group, reader: reader, target: target, lanes: s.lanes, reach: s.reach, goesOn: r.goesOn}
 	writer := &writer{
+		spare: make(chan *opBatch, r.cfg.Lanes),
 		group: r.group, reader: reader, target: target, budget: budget, letters: s.letters, lanes: s.lanes,
 	}
 	for range r.cfg.Lanes {

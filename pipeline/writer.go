@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"replicator"
@@ -20,7 +19,7 @@ type writer struct {
 	budget  *budget
 	letters *letters
 	lanes   *lanes
-	spare   sync.Pool // of *opBatch, empty
+	spare   chan *opBatch // empty ones, with room for one of each lane
 }
 
 // apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns
@@ -33,8 +32,10 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 	if err != nil {
 		return err
 	}
-	b, _ := w.spare.Get().(*opBatch)
-	if b == nil {
+	var b *opBatch
+	select {
+	case b = <-w.spare:
+	default:
 		b = &opBatch{}
 	}
 	b.repair = w.progress.current().Repair
@@ -69,7 +70,10 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 	if err := w.write(ctx, b); err != nil {
 		return err
 	}
-	w.spare.Put(b)
+	select {
+	case w.spare <- b:
+	default:
+	}
 	return nil
 }
 
