@@ -35,17 +35,9 @@ const browserFonts = `<?xml version="1.0"?>
 // Chromium prepares a command of a headless Chromium, for tests of web pages. The first call on a machine fetches it
 // from Debian, as servers are. profile is a directory for what it writes.
 func Chromium(ctx context.Context, profile string, args ...string) (*exec.Cmd, error) {
-	cache, err := CacheDir()
+	root, err := tool(ctx, "chromium", chromium, finishChromium)
 	if err != nil {
 		return nil, err
-	}
-	say := func(text string) { fmt.Fprintln(os.Stderr, "servers: chromium:", text) }
-	root, err := once(ctx, cache, "chromium", say, func(dir string, log *os.File) error {
-		return fetchChromium(ctx, cache, dir, log, say)
-	})
-	if err != nil {
-		return nil, &MissingError{Kind: "chromium", Looked: []string{"it could not be fetched from Debian: " +
-			trimmed(err)}, cause: err}
 	}
 	program := filepath.Join(root, "bin", "chromium")
 	cmd := exec.CommandContext(ctx, program, append([]string{
@@ -58,11 +50,8 @@ func Chromium(ctx context.Context, profile string, args ...string) (*exec.Cmd, e
 	return cmd, nil
 }
 
-// fetchChromium makes an installation of the browser in dir.
-func fetchChromium(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
-	if err := fetchPackages(ctx, cache, chromium, dir, log, say); err != nil {
-		return err
-	}
+// finishChromium makes the browser's program in dir, where its packages are.
+func finishChromium(dir string) error {
 	linkers, err := filepath.Glob(filepath.Join(dir, "lib", "*-linux-gnu", "ld-linux-*"))
 	if err == nil && len(linkers) == 0 {
 		err = errors.New("the packages have no dynamic linker")

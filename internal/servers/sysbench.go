@@ -14,20 +14,9 @@ var sysbench = &spec{suite: "bookworm", packages: []string{"sysbench"}, size: "2
 // Sysbench prepares a command of sysbench, a writer that nobody here wrote, for one of its own scripts
 // ("oltp_write_only") and a server. The first call on a machine fetches it from Debian, as servers are.
 func Sysbench(ctx context.Context, s *Server, database, script string, args ...string) (*exec.Cmd, error) {
-	cache, err := CacheDir()
+	root, err := tool(ctx, "sysbench", sysbench, func(dir string) error { return wrap(dir, []string{"sysbench"}) })
 	if err != nil {
 		return nil, err
-	}
-	say := func(text string) { fmt.Fprintln(os.Stderr, "servers: sysbench:", text) }
-	root, err := once(ctx, cache, "sysbench", say, func(dir string, log *os.File) error {
-		if err := fetchPackages(ctx, cache, sysbench, dir, log, say); err != nil {
-			return err
-		}
-		return wrap(dir, []string{"sysbench"})
-	})
-	if err != nil {
-		return nil, &MissingError{Kind: "sysbench", Looked: []string{"it could not be fetched from Debian: " +
-			trimmed(err)}, cause: err}
 	}
 	scripts := filepath.Join(root, "usr", "share", "sysbench")
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "sysbench"), append([]string{

@@ -1,0 +1,22 @@
+package servers
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+)
+
+// prometheus is where Debian has it, with promtool.
+var prometheus = &spec{suite: "bookworm", packages: []string{"prometheus"}, size: "50 MB"}
+
+// Prometheus prepares a command of "prometheus", or of "promtool", which checks its files. The first call on a machine
+// fetches them from Debian, as servers are.
+func Prometheus(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
+	root, err := tool(ctx, "prometheus", prometheus, func(dir string) error {
+		return wrap(dir, []string{"prometheus", "promtool"})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return exec.CommandContext(ctx, filepath.Join(root, "bin", program), args...), nil
+}
