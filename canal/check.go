@@ -24,7 +24,11 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
 		if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoDBAccessDenied {
-			c.fail("grants", describe(err), c.grantFix(s.mysql.User))
+			account := "the dsn's user"
+			if named := deniedTo.FindStringSubmatch(my.Message); named != nil {
+				account = named[1]
+			}
+			c.fail("grants", describe(err), sourceGrant+account)
 			return c.findings
 		}
 		c.fail("connection", describe(err), "check the DSN, that the server runs, and the account's password")
@@ -32,7 +36,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	}
 	defer conn.Close()
 	c.ok("connection", fmt.Sprintf("%s %s at %s", srv.flavor, srv.version, s.mysql.Addr))
-	c.grants(ctx, conn, s.mysql.User)
+	c.grants(ctx, conn)
 	if !srv.logBin {
 		c.fail("log_bin", "OFF", "start the server with log_bin")
 		return c.findings
@@ -72,9 +76,19 @@ func (c *checker) fail(what, detail, fix string) { c.add(replicator.Fail, what, 
 // describe shows an error of the driver; they hold no password.
 func describe(err error) string { return err.Error() }
 
-func (c *checker) grantFix(user string) string {
-	return fmt.Sprintf("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'…'", user)
+// grantFix is the statement that gives the account of the session what is needed.
+func grantFix(ctx context.Context, db querier) string {
+	account := "the dsn's user"
+	if rows, err := named(ctx, db, "SELECT CURRENT_USER() AS account"); err == nil && len(rows) == 1 {
+		account = sqlname.Account(rows[0]["account"])
+	}
+	return sourceGrant + account
 }
+
+const sourceGrant = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "
+
+// deniedTo finds the account in what a server says of a database that may not be used.
+var deniedTo = regexp.MustCompile(`for user ('.*'@'.*') to database`)
 
 func (c *checker) variable(ctx context.Context, db querier, name, want string, level replicator.Level, fix string) {
 	v, err := variable(ctx, db, name)
@@ -91,7 +105,7 @@ func (c *checker) variable(ctx context.Context, db querier, name, want string, l
 }
 
 // grants looks for the rights that are needed. Roles are shown as such and can't be looked into.
-func (c *checker) grants(ctx context.Context, db querier, user string) {
+func (c *checker) grants(ctx context.Context, db querier) {
 	rows, err := named(ctx, db, "SHOW GRANTS")
 	if err != nil {
 		c.fail("grants", describe(err), "")
@@ -124,7 +138,7 @@ func (c *checker) grants(ctx context.Context, db querier, user string) {
 		if role {
 			level = replicator.Warn // the role may have them
 		}
-		c.add(level, "grants", "missing: "+strings.Join(missing, ", "), c.grantFix(user))
+		c.add(level, "grants", "missing: "+strings.Join(missing, ", "), grantFix(ctx, db))
 		return
 	}
 	c.ok("grants", "SELECT, REPLICATION SLAVE, REPLICATION CLIENT")

@@ -16,7 +16,12 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(insideVariable); dir != "" {
+		os.Exit(inside(dir))
+	}
+	lab.Main(func() int { return servertest.Run(m) })
+}
 
 var update = flag.Bool("update", false, "write the tables of docs/types.md")
 

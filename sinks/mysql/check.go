@@ -56,16 +56,24 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	case len(existing) == 4:
 		if err := s.probeOwn(ctx); err != nil {
 			f.Level, f.Detail = replicator.Fail, err.Error()
-			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", sqlname.Quote(s.database))
+			f.Fix = s.grant(ctx, "SELECT, INSERT, UPDATE, DELETE")
 		}
 	case s.mayCreate(ctx):
 		f.Detail = "not all there yet; the next start creates them"
 	default:
 		f.Level, f.Detail = replicator.Fail, "they are missing and the user may not create them"
-		f.Fix = fmt.Sprintf("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user",
-			sqlname.Quote(s.database))
+		f.Fix = s.grant(ctx, "CREATE, SELECT, INSERT, UPDATE, DELETE")
 	}
 	return f
+}
+
+// grant is the statement that gives the dsn's user rights on the database.
+func (s *Sink) grant(ctx context.Context, rights string) string {
+	account := "the dsn's user"
+	if current, err := texts(ctx, s.db, "SELECT CURRENT_USER()"); err == nil && len(current) == 1 {
+		account = sqlname.Account(current[0])
+	}
+	return "GRANT " + rights + " ON " + sqlname.Quote(s.database) + ".* TO " + account
 }
 
 // mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give
@@ -123,7 +131,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 		f.Level, f.Detail = replicator.Fail, err.Error()
 		f.Fix = "alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing"
 		if is(err, 1044, 1142, 1143) {
-			f.Fix = fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.* TO the dsn's user", sqlname.Quote(s.database))
+			f.Fix = s.grant(ctx, "SELECT, INSERT, UPDATE, DELETE")
 		}
 		return f
 	}
