@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"replicator"
@@ -42,6 +43,10 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 			findings = append(findings, f)
 		}
 	}
+	tried, err := tryOutIfSound(ctx, cfg, findings)
+	if err != nil {
+		return nil, err
+	}
 	saved, unread := Checkpoints(ctx, cfg)
 	if unread != nil {
 		findings = append(findings,
@@ -61,11 +66,54 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		if answers := len(found) != 1 || found[0].Level != replicator.Fail; answers && unread == nil && len(views) > 0 {
 			findings = append(findings, foresee(ctx, cfg, name, sink, sources, saved)...)
 		}
+		if err := tryViews(ctx, tried, sink, views); err != nil {
+			return nil, errors.Join(err, sink.Close())
+		}
 		if err := sink.Close(); err != nil {
 			return nil, err
 		}
 	}
+	if tried != nil {
+		findings = append(findings, tried.findings...)
+	}
 	return findings, nil
+}
+
+// tryOutIfSound tries rows of the source, unless something is wrong with that; nil then. What can't be sampled is a
+// finding.
+func tryOutIfSound(ctx context.Context, cfg *config.Config, findings []replicator.Finding) (*trial, error) {
+	if len(cfg.Views) == 0 || slices.ContainsFunc(findings, func(f replicator.Finding) bool { return f.Level == replicator.Fail }) {
+		return nil, nil
+	}
+	tried, err := tryOut(ctx, cfg)
+	if wrong := (InvalidError{}); errors.As(err, &wrong) || ctx.Err() != nil {
+		return nil, err
+	}
+	if err != nil {
+		tried = &trial{cfg: cfg}
+		tried.warn("samples", "", "rows of the source were not tried: %v", err)
+	}
+	return tried, nil
+}
+
+// tryViews tries the views of a sink.
+func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*replicator.View) error {
+	if tried == nil {
+		return nil
+	}
+	for _, v := range views {
+		var fits func(field int, value any) error
+		if f, ok := sink.(fitter); ok {
+			var err error
+			if fits, err = f.Fitter(ctx, v); err != nil {
+				continue // the sink's own check says why
+			}
+		}
+		if err := tried.view(v, fits); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // foresee finds the views that a run would refuse for what it remembers of them: they were filled by another

@@ -18,27 +18,20 @@ import (
 func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *replicator.View) ([]seen.Values, error) {
 	sampled := make([]seen.Values, len(v.Fields))
 	tables := cfg.ShardTables(shard)
-	probes := make([]*replicator.View, len(v.Fields))
-	for i := range v.Fields {
-		probes[i] = probe(v, i)
-	}
+	probes := probesOf(v)
 	for i := range tables {
 		t := &tables[i]
 		if !slices.Contains(replicator.TablesOf([]*replicator.View{v}), t.Name) {
 			continue
 		}
-		columns, err := view.Columns(probes, *t)
-		if err != nil {
-			return nil, InvalidError{err}
-		}
-		if t.Columns = columns; t.Body == "" && len(columns) == 0 {
-			continue
-		}
-		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table)
+		evaluator, err := evaluating(cfg, probes, tables, t)
 		if err != nil {
 			return nil, err
 		}
-		evaluator, err := compile(cfg, probes, tables)
+		if t.Body == "" && len(t.Columns) == 0 {
+			continue
+		}
+		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table)
 		if err != nil {
 			return nil, err
 		}
@@ -54,6 +47,16 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 	return sampled, nil
 }
 
+// evaluating compiles views for rows of one of the tables, whose Columns it says.
+func evaluating(cfg *config.Config, views []*replicator.View, tables []replicator.Table, t *replicator.Table) (replicator.Evaluator, error) {
+	columns, err := view.Columns(views, *t)
+	if err != nil {
+		return nil, InvalidError{err}
+	}
+	t.Columns = columns
+	return compile(cfg, views, tables)
+}
+
 // add adds a value, of JSON what it says.
 func add(to *seen.Values, v any) {
 	if text, ok := v.(replicator.RawJSON); ok {
@@ -64,6 +67,15 @@ func add(to *seen.Values, v any) {
 		v = decoded
 	}
 	to.Add(v)
+}
+
+// probesOf are views of each field of another one.
+func probesOf(v *replicator.View) []*replicator.View {
+	probes := make([]*replicator.View, len(v.Fields))
+	for i := range v.Fields {
+		probes[i] = probe(v, i)
+	}
+	return probes
 }
 
 // probe is a view of one field of another's, as that one takes it.

@@ -1,0 +1,211 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/codec"
+	"replicator/config"
+	"replicator/survey"
+)
+
+// fitter is a sink whose targets have types that not every value fits.
+type fitter interface {
+	// Fitter returns what says why a value doesn't fit the field at a place in View.Fields, and nil where it does; nil
+	// instead of it where the target is not there yet.
+	Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error)
+}
+
+// trial looks at a few rows of the source as the views would take them. What it finds is no reason not to run: each
+// such row becomes a dead letter, or is not in a view.
+type trial struct {
+	cfg      *config.Config
+	shard    config.Shard
+	tables   []replicator.Table
+	rows     map[string]*survey.Table // by the table's name
+	decodes  map[string][]bool        // of the table's rows; nil where it has no body
+	findings []replicator.Finding
+}
+
+// tryOut tries rows of the first shard: shards are alike.
+func tryOut(ctx context.Context, cfg *config.Config) (*trial, error) {
+	shard := cfg.Source.Shards[0]
+	t := &trial{cfg: cfg, shard: shard, tables: cfg.ShardTables(shard), rows: map[string]*survey.Table{}, decodes: map[string][]bool{}}
+	for i := range t.tables {
+		table := &t.tables[i]
+		if !slices.Contains(replicator.TablesOf(cfg.Views), table.Name) {
+			continue
+		}
+		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), table.Database, table.Table)
+		if err != nil {
+			return nil, err
+		}
+		t.rows[table.Name] = rows
+		if table.Body != "" {
+			if err := t.bodies(table, rows); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t, nil
+}
+
+func (t *trial) warn(what, fix, format string, args ...any) {
+	t.findings = append(t.findings,
+		replicator.Finding{What: what, Level: replicator.Warn, Detail: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// bodies tries the codec of a table on its sampled bodies.
+func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
+	name := t.cfg.Table(table.Name).Codec
+	c, err := codec.New(name)
+	if err != nil {
+		return InvalidError{err}
+	}
+	bodies := rows.Values[table.Body]
+	decodes := make([]bool, rows.Rows)
+	tried, bad := 0, 0
+	var wrong error
+	for i, body := range bodies {
+		if len(body) == 0 {
+			continue
+		}
+		tried++
+		if _, err := c.Document(body); err == nil {
+			decodes[i] = true
+		} else if bad++; wrong == nil {
+			wrong = err
+		}
+	}
+	t.decodes[table.Name] = decodes
+	what := "table " + table.Name + ": bodies"
+	switch {
+	case bad > 0:
+		t.warn(what, "say the codec that they are written in (`replicator init --table "+table.Table+"` looks for it), or mend them: "+
+			"they become dead letters", "%d of %d sampled bodies are not %s: %v", bad, tried, name, wrong)
+	case tried > 0:
+		t.findings = append(t.findings, replicator.Finding{What: what, Level: replicator.OK,
+			Detail: fmt.Sprintf("%d sampled bodies are %s", tried, name)})
+	}
+	return nil
+}
+
+// view tries a view: whether there are rows of what it is made from, whether these have its properties, and whether the
+// values fit the target.
+func (t *trial) view(v *replicator.View, fits func(field int, value any) error) error {
+	tried, err := t.feeds(v)
+	if err != nil || tried == 0 {
+		return err
+	}
+	what := "view " + v.Name
+	present := make([]bool, len(v.Fields))
+	err = t.each(v, "", func(field int, value any, _ error) {
+		present[field] = present[field] || value != nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, f := range v.Fields {
+		if !present[i] && f.Path != "" && !t.isColumn(v, f.Path) {
+			t.warn(what, "correct the path, unless few rows have it", "none of %d sampled rows has %s, for %s", tried, f.Path, f.Name)
+		}
+	}
+	wrong, first := make([]int, len(v.Fields)), make([]error, len(v.Fields))
+	err = t.each(v, v.Where, func(field int, value any, err error) {
+		if err == nil && fits != nil && value != nil {
+			err = fits(field, value)
+		}
+		if err == nil {
+			return
+		}
+		if wrong[field]++; first[field] == nil {
+			first[field] = err
+		}
+	})
+	for i, n := range wrong {
+		if n > 0 {
+			t.warn(what, "change the target or the definition: such rows become dead letters", "%d values in %d sampled rows can't be kept: %s: %s",
+				n, tried, v.Fields[i].Name, strings.TrimPrefix(first[i].Error(), v.Fields[i].Name+": "))
+		}
+	}
+	return err
+}
+
+// feeds counts the sampled rows that a view is made from, whose bodies can be decoded. Of what there is none of is said.
+func (t *trial) feeds(v *replicator.View) (tried int, err error) {
+	for _, feed := range v.From {
+		rows, table := t.rows[feed.Table], t.cfg.Table(feed.Table)
+		if rows == nil || rows.Rows == 0 || feed.Column != "" && rows.Values[table.Column] == nil {
+			continue
+		}
+		matching := 0
+		var others []string
+		for i := range rows.Rows {
+			sort := ""
+			if feed.Column != "" {
+				sort = string(rows.Values[table.Column][i])
+			}
+			if feed.Column != sort {
+				if !slices.Contains(others, sort) {
+					others = append(others, sort)
+				}
+				continue
+			}
+			matching++
+			if decodes := t.decodes[feed.Table]; decodes == nil || decodes[i] {
+				tried++
+			}
+		}
+		if matching == 0 {
+			slices.Sort(others)
+			t.warn("view "+v.Name, "correct from, unless such rows are rare or yet to come", "none of %d sampled rows is one of %s.%s; seen were %s",
+				rows.Rows, feed.Table, feed.Column, strings.Join(others[:min(len(others), 10)], ", "))
+		}
+	}
+	return tried, nil
+}
+
+// isColumn reports whether a path names a column, of which a sample says nothing.
+func (t *trial) isColumn(v *replicator.View, path string) bool {
+	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
+		return config.ColumnOf(*t.cfg.Table(f.Table), path) != ""
+	})
+}
+
+// each gives the values of a view's fields in the sampled rows for which an expression is true, or what is wrong with
+// one. Of columns only JSON is seen.
+func (t *trial) each(v *replicator.View, where string, do func(field int, value any, err error)) error {
+	probes := probesOf(v)
+	for _, p := range probes {
+		p.Where = where
+	}
+	for i := range t.tables {
+		table := &t.tables[i]
+		rows := t.rows[table.Name]
+		if rows == nil || !slices.Contains(replicator.TablesOf([]*replicator.View{v}), table.Name) {
+			continue
+		}
+		evaluator, err := evaluating(t.cfg, probes, t.tables, table)
+		if err != nil {
+			return err
+		}
+		for n := range rows.Rows {
+			if decodes := t.decodes[table.Name]; decodes != nil && !decodes[n] {
+				continue
+			}
+			cell, row := sampledRow(table, rows, n)
+			for _, value := range evaluator.Evaluate(cell, row) {
+				if value.Err != nil {
+					do(value.View, nil, value.Err)
+				}
+				for _, e := range value.Entries {
+					do(value.View, e.Fields[0], nil)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package mysql
+
+import (
+	"context"
+
+	"replicator"
+)
+
+// Fitter returns what says why a value doesn't fit the column of a field, at its place in View.Fields; nil where the
+// table is not there yet. An amount is not looked at: it is added to others.
+func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
+	sh, err := s.readShape(ctx, settingsOf(v).Table)
+	if sh == nil || err != nil {
+		return nil, err
+	}
+	columns := make([]*column, len(v.Fields))
+	for i, f := range v.Fields {
+		if c := sh.column(f.Name); c != nil && c.known() && !(v.Kind == "counter" && i == len(v.Fields)-1) {
+			columns[i] = c
+		}
+	}
+	return func(field int, value any) error {
+		if columns[field] == nil {
+			return nil
+		}
+		_, err := columns[field].convert(value)
+		return err
+	}, nil
+}
+
+// Fitter asks the first shard: shards are alike.
+func (s *Sharded) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
+	return s.shards[0].Fitter(ctx, v)
+}
