@@ -23,6 +23,9 @@ import (
 // TestTheQuickStartRunsAsItStands runs the commands of the README's quick start, none of them edited, in a network of
 // their own: what listens on 127.0.0.1:3306 and 127.0.0.1:6379 there are servers of the test's.
 func TestTheQuickStartRunsAsItStands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)
