@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -163,4 +164,31 @@ func section(t *testing.T, text, title string) string {
 	}
 	body, _, _ := strings.Cut(rest, "\n## ")
 	return body
+}
+
+// A page that says which test shows something must be right.
+func TestDocsNameOnlyTestsThatExist(t *testing.T) {
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
+	for page, text := range pages(t) {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			if !tests[m[1]] {
+				t.Errorf("%s names %s, which does not exist", page, m[1])
+			}
+		}
+	}
 }
