@@ -84,7 +84,6 @@ type world struct {
 	say      func(format string, args ...any)
 
 	running *launch.Process
-	without string // the view that the configuration lacks now
 	logs    []string
 	others  []*launch.Process // commands and second programs
 }
@@ -152,10 +151,13 @@ func freshDatabase(ctx context.Context, s *servers.Server, name string) (*sql.DB
 	return sql.Open("mysql", s.DSN(name)+"?timeout=2s&readTimeout=10s")
 }
 
-// configure writes the configuration, all but one view.
+// configure writes the configuration, all but one view. A program that is just starting sees the old one or the new.
 func (w *world) configure(without string) error {
-	w.without = without
-	return w.program.Configure(w.plan.toml(w.at, without))
+	next := w.program.File() + ".next"
+	if err := os.WriteFile(next, []byte(w.plan.toml(w.at, without)), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, w.program.File())
 }
 
 // start starts the program, unless it runs.
