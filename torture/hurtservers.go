@@ -41,9 +41,7 @@ func serverFaults() map[string]fault {
 	all["flush"] = fault{about: "FLUSHALL", fits: cached,
 		begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 			w.reader.forgive()
-			err := w.redis.FlushAll(ctx).Err()
-			w.reader.forgive()
-			return healed(err)
+			return healed(w.redis.FlushAll(ctx).Err())
 		}}
 	inMySQL := func(p Plan) bool { return slices.Contains(p.sinks(), "main") }
 	all["locked"] = fault{about: "an application locks the rows of a target", fits: inMySQL, begin: locked}
@@ -71,9 +69,7 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 		if err := os.Rename(kept, data); err != nil {
 			return err
 		}
-		err := s.Restart(ctx)
-		w.reader.forgive()
-		return err
+		return s.Restart(ctx)
 	}, s.Restart(ctx)
 }
 

@@ -19,16 +19,18 @@ type reader struct {
 
 	mu     sync.Mutex
 	seen   map[string]string // the n seen last, by view and key
-	lost   int               // how often a sink lost data: what it then shows may be older, once
+	lost   bool              // a sink lost data: until it is filled anew it shows what it has
 	wrong  []string
 	passes int
 }
 
-// forgive is told that a sink lost data, or the source did: what was seen counts no longer.
+// forgive is told that a sink lost data. Batches that were under way then are written where nothing is left, and the
+// fill that follows goes over older places again: nobody who lost everything reads on as if nothing had happened, so
+// the reader says no more in this run.
 func (r *reader) forgive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen, r.lost = map[string]string{}, r.lost+1
+	r.lost = true
 }
 
 // run polls until ctx ends.
@@ -51,9 +53,6 @@ func (r *reader) look(ctx context.Context, v View) {
 	if v.Where || v.Kind != "row" && v.Kind != "hash" && v.Kind != "document" {
 		return
 	}
-	r.mu.Lock()
-	lost := r.lost
-	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	t := r.w.plan.table(v.Table)
@@ -62,15 +61,15 @@ func (r *reader) look(ctx context.Context, v View) {
 		if err != nil {
 			return
 		}
-		r.judge(v, n, shows, lost)
+		r.judge(v, n, shows)
 	}
 }
 
 // judge compares what is shown with what was seen.
-func (r *reader) judge(v View, n int, shows string, lost int) {
+func (r *reader) judge(v View, n int, shows string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if lost != r.lost { // it was read while something was lost
+	if r.lost {
 		return
 	}
 	at := fmt.Sprint(v.Name, " ", n)
