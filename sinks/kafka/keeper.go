@@ -30,6 +30,36 @@ type keeper struct {
 	mark      *changelog.Mark // as it was written last
 	marksRead int64           // up to where the topic of marks was read
 	broken    error           // why nothing can be written any more: what became of a transaction is not known
+
+	waiting queue // what is to be applied by the next transaction
+}
+
+// queue gathers requests while a transaction is under way: they go together into the next.
+type queue struct {
+	mu       sync.Mutex
+	requests []*request
+}
+
+// request is one call of apply.
+type request struct {
+	batch *judge.Batch
+	parts []part
+	done  bool
+	err   error
+}
+
+func (q *queue) add(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.requests = append(q.requests, r)
+}
+
+func (q *queue) take() []*request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.requests
+	q.requests = nil
+	return all
 }
 
 // transactionTimeout is after how long the cluster ends the transaction of a publisher that is gone: until then readers
@@ -187,20 +217,57 @@ func (k *keeper) known(e changelog.Entry) judge.Known {
 	return known
 }
 
-// apply judges values, and writes those that count. Those of a batch are of different cells.
+// apply judges values, and writes those that count. A transaction takes several round trips, so who comes first writes
+// for all that wait: their values are of different cells (see replicator.Target).
 func (k *keeper) apply(ctx context.Context, batch *judge.Batch, parts []part) error {
+	mine := &request{batch: batch, parts: parts}
+	k.waiting.add(mine)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if mine.done {
+		return mine.err
+	}
+	all := k.waiting.take()
+	err := k.applyAll(ctx, all)
+	for _, r := range all {
+		r.done, r.err = true, err
+	}
+	return err
+}
+
+func (k *keeper) applyAll(ctx context.Context, all []*request) error {
 	if err := k.usable(); err != nil {
 		return err
 	}
+	var records []*kgo.Record
+	for _, r := range all {
+		more, err := k.judge(r.batch, r.parts)
+		if err != nil {
+			return err
+		}
+		records = append(records, more...)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	if err := k.transact(ctx, records, nil); err != nil {
+		return err
+	}
+	if err := k.table.Add(k.source, records); err != nil {
+		k.broken = err
+		return err
+	}
+	return nil
+}
+
+// judge makes the records that are to be written.
+func (k *keeper) judge(batch *judge.Batch, parts []part) (records []*kgo.Record, err error) {
 	keys := make([][]byte, len(parts))
 	for i := range parts {
 		keys[i] = parts[i].key
 	}
-	var records []*kgo.Record
 	var wrong error
-	err := k.table.Get(keys, func(i int, e changelog.Entry, ok bool) {
+	err = k.table.Get(keys, func(i int, e changelog.Entry, ok bool) {
 		known := judge.Unseen
 		if ok {
 			known = k.known(e)
@@ -211,17 +278,7 @@ func (k *keeper) apply(ctx context.Context, batch *judge.Batch, parts []part) er
 			records = append(records, r)
 		}
 	})
-	if err = errors.Join(err, wrong); err != nil || len(records) == 0 {
-		return err
-	}
-	if err := k.transact(ctx, records, nil); err != nil {
-		return err
-	}
-	if err := k.table.Add(k.source, records); err != nil {
-		k.broken = err
-		return err
-	}
-	return nil
+	return records, errors.Join(err, wrong)
 }
 
 // decide judges a value, and makes the record that is to be written; nil if there is nothing new.
