@@ -232,9 +232,13 @@ func TestNothingAcknowledgedIsLostWithABroker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three brokers")
 	}
-	first := servertest.Own(t, servers.Kafka)
-	brokers := []*servers.Server{servertest.Own(t, servers.Kafka, servers.KafkaMember(first, 2)...),
-		servertest.Own(t, servers.Kafka, servers.KafkaMember(first, 3)...)}
+	copies := []string{"--override", "transaction.state.log.replication.factor=3",
+		"--override", "transaction.state.log.min.isr=2"}
+	first := servertest.Own(t, servers.Kafka, copies...)
+	brokers := []*servers.Server{
+		servertest.Own(t, servers.Kafka, append(servers.KafkaMember(first, 2), copies...)...),
+		servertest.Own(t, servers.Kafka, append(servers.KafkaMember(first, 3), copies...)...),
+	}
 	c := &cluster{t: t, access: kafkaclient.Access{Brokers: []string{first.Addr(), brokers[0].Addr(), brokers[1].Addr()}}}
 	var err error
 	if c.client, err = kgo.NewClient(kgo.SeedBrokers(c.access.Brokers...)); err != nil {
@@ -251,7 +255,10 @@ func TestNothingAcknowledgedIsLostWithABroker(t *testing.T) {
 		step++
 		op := put(t, step%20, step, step)
 		_, err := target.Apply(t.Context(), []replicator.Op{op})
-		for err != nil { // as a session does
+		for tries := 0; err != nil; tries++ { // as a session does
+			if tries == 20 {
+				t.Fatal(err)
+			}
 			if target, err = s.Open(t.Context(), "", []*replicator.View{v}); err == nil {
 				_, err = target.Apply(t.Context(), []replicator.Op{op})
 			}
