@@ -143,19 +143,24 @@ func (r *reader) read(t testing.TB) map[string][]byte {
 	return r.last
 }
 
-// persistent opens a view anew where another publisher took it over, as a session does.
-type persistent struct{ *Sink }
+// persistent opens a view anew where another publisher took it over, as a session does. Those of a test take turns: at
+// once they would fence each other before either has written anything, which sessions don't, as they wait.
+type persistent struct {
+	*Sink
+	turn *sync.Mutex
+}
 
 func (s persistent) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	target, err := s.Sink.Open(ctx, source, views)
 	if err != nil {
 		return nil, err
 	}
-	return &reopening{sink: s.Sink, source: source, views: views, target: target}, nil
+	return &reopening{sink: s.Sink, turn: s.turn, source: source, views: views, target: target}, nil
 }
 
 type reopening struct {
 	sink   *Sink
+	turn   *sync.Mutex
 	source string
 	views  []*replicator.View
 	mu     sync.Mutex
@@ -166,7 +171,13 @@ func again[T any](ctx context.Context, r *reopening, call func(replicator.Target
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out, err := call(r.target)
-	for isFenced(err) || errors.Is(err, kerr.UnknownServerError) { // the broker says either, of two at once
+	taken := func() bool { return isFenced(err) || errors.Is(err, kerr.UnknownServerError) } // the broker says either
+	if !taken() {
+		return out, err
+	}
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	for taken() {
 		var target replicator.Target
 		if target, err = r.sink.Open(ctx, r.source, r.views); err == nil {
 			r.target = target
@@ -256,13 +267,14 @@ func TestConformance(t *testing.T) {
 	setMark := func(source, view string, value []byte) {
 		c.produce(&kgo.Record{Topic: marks[view], Key: changelog.MarkKey(view, source), Value: value})
 	}
+	var turn sync.Mutex
 	sinktest.Run(t, sinktest.Subject{
 		Tables: []replicator.Table{
 			{Name: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key"},
 			{Name: "fav", Key: []string{"object_id", "user_id"}},
 		},
-		Views: views, Histories: 20,
-		New: func(t testing.TB) replicator.Sink { return persistent{c.sink(t, views...)} },
+		Views: views, Histories: 10,
+		New: func(t testing.TB) replicator.Sink { return persistent{c.sink(t, views...), &turn} },
 		Read: func(t testing.TB, v *replicator.View) map[string]string {
 			out := map[string]string{}
 			for key, value := range readers[v.Name].read(t) {
