@@ -114,8 +114,11 @@ type ScanLimit struct {
 // hold some of what follows, up to High. The rows' Order is Low, and so is their Version where the position is the
 // version.
 type Chunk struct {
-	Rows      []*Row
-	Passed    int // rows of the table that the scan has come past, with those that it left out
+	Rows   []*Row
+	Passed int // rows of the table that the scan has come past, with those that it left out
+	// Total is about how many rows the whole scan comes past, where it does not come past those that it leaves out: the
+	// source was asked for some columns' only. 0: all rows of the table, or not known.
+	Total     int64
 	Low, High int64
 	Next      string // where the next chunk goes on; opaque
 	Done      bool   // nothing is left

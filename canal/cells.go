@@ -144,9 +144,6 @@ func (r *Reader) Estimate(ctx context.Context, table string) (int64, error) {
 		return 0, err
 	}
 	defer conn.Close()
-	var n int64
-	err = conn.QueryRowContext(ctx,
-		"SELECT COALESCE(MAX(TABLE_ROWS), 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
-		w.Database, w.Table.Table).Scan(&n)
+	n, err := w.rows(ctx, conn)
 	return n, classify(err)
 }

@@ -18,9 +18,10 @@ import (
 // watched is a watched table: what the configuration says, and its shape as it is now.
 type watched struct {
 	replicator.Table
-	schema  atomic.Pointer[schema]
-	names   *columnNames // nil: the column role's values are all different
-	rowSize atomic.Int64 // of a scan's last chunk, on average; 0: not known
+	schema   atomic.Pointer[schema]
+	names    *columnNames                // nil: the column role's values are all different
+	rowSize  atomic.Int64                // of a scan's last chunk, on average; 0: not known
+	expected atomic.Pointer[expectation] // of the scan that was asked for last
 }
 
 // plan is how the rows behind one table map are read: which columns are wanted, and how wide the others are.

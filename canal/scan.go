@@ -39,7 +39,12 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 		return chunk, err
 	}
 	defer conn.Close()
+	total, err := r.expected(ctx, conn, x, columns)
+	if err != nil {
+		return replicator.Chunk{}, classify(err)
+	}
 	chunk, done, err := r.scanNewest(ctx, conn, x, columns, after, limit)
+	chunk.Total = total
 	if err != nil || done {
 		return chunk, classify(err)
 	}
@@ -51,6 +56,7 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 		chunk, err = r.scanChunk(ctx, conn, x, columns, after, limit)
 		return err
 	})
+	chunk.Total = total
 	return chunk, classify(err)
 }
 
@@ -145,16 +151,8 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 		cond, values := x.afterCondition(last)
 		where, args = append(where, cond), append(args, values...)
 	}
-	if x.column >= 0 && len(columns) > 0 && x.columns[x.column].kind == binlog.KindText {
-		name := sqlname.Quote(x.columns[x.column].Name)
-		in := name + " IN (?" + strings.Repeat(", ?", len(columns)-1) + ")"
-		if slices.Contains(columns, "") {
-			in = "(" + in + " OR " + name + " IS NULL)"
-		}
-		where = append(where, in)
-		for _, c := range columns {
-			args = append(args, c)
-		}
+	if in, values := x.wanted(columns); in != "" {
+		where, args = append(where, in), append(args, values...)
 	}
 	query := "SELECT 0, " + x.list + " FROM " + x.from()
 	if len(where) > 0 {
@@ -165,6 +163,22 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 		order = append(order, sqlname.Quote(x.columns[i].Name)) // as afterCondition compares
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
+}
+
+// wanted is the condition for rows of some columns; "" where the server can't be asked for those alone.
+func (x *selection) wanted(columns []string) (in string, args []any) {
+	if x.column < 0 || len(columns) == 0 || x.columns[x.column].kind != binlog.KindText {
+		return "", nil
+	}
+	name := sqlname.Quote(x.columns[x.column].Name)
+	in = name + " IN (?" + strings.Repeat(", ?", len(columns)-1) + ")"
+	if slices.Contains(columns, "") {
+		in = "(" + in + " OR " + name + " IS NULL)"
+	}
+	for _, c := range columns {
+		args = append(args, c)
+	}
+	return in, args
 }
 
 // afterCondition is (a, b) > (x, y) in the form that both servers use an index for: a >= x AND (a > x OR (a = x AND b >

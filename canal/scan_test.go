@@ -157,3 +157,24 @@ func TestPlacesOfAScanAreRead(t *testing.T) {
 		}
 	}
 }
+
+// The server knows how many rows a table has, not how many of them a scan of one column comes past.
+func TestAScanOfSomeColumnsSaysHowManyRowsItComesPast(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE x (id INT AUTO_INCREMENT PRIMARY KEY, k INT, c VARCHAR(9), v INT)",
+			"INSERT INTO x (k, c, v) WITH RECURSIVE n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 799) "+
+				"SELECT i, IF(i % 4 = 0, 'few', 'many'), 1 FROM n", "ANALYZE TABLE x")
+		src := b.source(replicator.Table{Name: "x", Key: []string{"k"}, Column: "c", Version: "v", Offset: []string{"id"}})
+		reader := b.open(src, b.latest(src))
+		for _, c := range []struct {
+			columns     []string
+			least, most int64
+		}{{[]string{"few"}, 150, 250}, {[]string{"few", "many"}, 700, 900}, {nil, 0, 0}, {[]string{"none"}, 0, 0}} {
+			chunk, err := reader.Scan(t.Context(), "x", c.columns, "", replicator.ScanLimit{Rows: 10})
+			if err != nil || chunk.Total < c.least || chunk.Total > c.most {
+				t.Errorf("of %q: %d, %v", c.columns, chunk.Total, err)
+			}
+		}
+	})
+}

@@ -123,6 +123,9 @@ func (f *filler) scan(ctx context.Context, table string) error {
 			return err
 		}
 		progress.After, progress.Done = chunk.Next, chunk.Done
+		if chunk.Total > 0 {
+			progress.Total = chunk.Total
+		}
 		progress.Rows += int64(chunk.Passed)
 		reached := progress
 		before = func() error {

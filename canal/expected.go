@@ -1,0 +1,64 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator/internal/sqlname"
+)
+
+// expectation is about how many rows of a table a scan of some columns comes past.
+type expectation struct {
+	columns []string
+	rows    int64
+}
+
+// sampledRows is how many rows at each end of a table are looked at for an expectation.
+const sampledRows = 1000
+
+// expected is about how many rows a scan of some columns comes past, which the server knows of all rows alone: their
+// share is taken from the rows at both ends of the table, by a read that waits for no row. 0: the scan comes past all of
+// them, or the share is not known.
+func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, columns []string) (int64, error) {
+	in, args := x.wanted(columns)
+	if in == "" {
+		return 0, nil
+	}
+	if known := x.t.expected.Load(); known != nil && slices.Equal(known.columns, columns) {
+		return known.rows, nil
+	}
+	var up, down []string
+	for _, i := range x.offset {
+		name := sqlname.Quote(x.columns[i].Name)
+		up, down = append(up, name), append(down, name+" DESC")
+	}
+	name := sqlname.Quote(x.columns[x.column].Name)
+	end := func(order []string) string {
+		return fmt.Sprintf("(SELECT %s FROM %s ORDER BY %s LIMIT %d)", name, x.from(), strings.Join(order, ", "), sampledRows)
+	}
+	var looked, wanted, rows int64
+	err := conn.QueryRowContext(ctx, "SELECT COUNT(*), COALESCE(SUM("+in+"), 0) FROM ("+end(up)+" UNION ALL "+end(down)+
+		") AS ends", args...).Scan(&looked, &wanted)
+	if err != nil {
+		return 0, err
+	}
+	if looked > 0 {
+		if rows, err = x.t.rows(ctx, conn); err != nil {
+			return 0, err
+		}
+		rows = int64(float64(rows) * float64(wanted) / float64(looked))
+	}
+	x.t.expected.Store(&expectation{columns: slices.Clone(columns), rows: rows})
+	return rows, nil
+}
+
+// rows is about how many rows the table has.
+func (t *watched) rows(ctx context.Context, conn *sql.Conn) (n int64, err error) {
+	err = conn.QueryRowContext(ctx,
+		"SELECT COALESCE(MAX(TABLE_ROWS), 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+		t.Database, t.Table.Table).Scan(&n)
+	return n, err
+}
