@@ -12,9 +12,11 @@ const (
 	StateFilling    = "filling"
 	StateRebuilding = "rebuilding"
 	StatePaused     = "paused"
-	StateRetrying   = "retrying" // a temporary error: tried again soon
-	StateFailed     = "failed"   // somebody must act; tried again every 30 s
-	StateStandby    = "standby"  // another process keeps the view; this one waits to take over
+	StateRetrying   = "retrying"   // a temporary error: tried again soon
+	StateFailed     = "failed"     // somebody must act; tried again every 30 s
+	StateStandby    = "standby"    // another process keeps the view; this one waits to take over
+	StateMember     = "member"     // another member of the consumer group keeps it with that partition
+	StateUnassigned = "unassigned" // no member of the consumer group keeps it with that partition
 )
 
 // ViewStatus is what status, the HTTP API and metrics say of one view and one source.
@@ -42,6 +44,9 @@ type ViewStatus struct {
 
 	Verified  *Verification `json:"verified,omitempty"`  // nil: not since the start, or not at all
 	Verifying bool          `json:"verifying,omitempty"` // it is being compared with its source
+
+	Member string `json:"member,omitempty"`         // of a partition: who has it, by host and process
+	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: not known
 }
 
 // PastError is an error of a view that is over.

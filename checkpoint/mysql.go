@@ -43,11 +43,26 @@ func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
 	return openMySQL(ctx, dsn, prefix, shortLease)
 }
 
+// OpenMySQLPart opens of such a store what is one part's, which other processes leave alone: each part has a lock of its
+// own. What is listed and counted is of all parts.
+func OpenMySQLPart(ctx context.Context, dsn, prefix, part string) (*MySQL, error) {
+	db, t, err := connect(dsn, prefix, shortLease)
+	if err != nil {
+		return nil, err
+	}
+	t.lock = lockNameOf(t.lock, part)
+	return openTables(ctx, db, t, shortLease)
+}
+
 func openMySQL(ctx context.Context, dsn, prefix string, l lease) (*MySQL, error) {
 	db, t, err := connect(dsn, prefix, l)
 	if err != nil {
 		return nil, err
 	}
+	return openTables(ctx, db, t, l)
+}
+
+func openTables(ctx context.Context, db *sql.DB, t tables, l lease) (*MySQL, error) {
 	s := &MySQL{db: db, tables: t, index: newIndex(), lease: l, lost: make(chan struct{})}
 	if err := s.attach(ctx, createTables); err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/tls"
 	"net"
+	"time"
 
 	"replicator/internal/kafkaclient"
 )
@@ -13,6 +14,28 @@ type Kafka struct {
 	TLS       bool
 	Mechanism string // of SASL; "": none
 	Login     Login
+}
+
+// Topics says which changelogs in Kafka are read.
+type Topics struct {
+	Kafka
+	Topics  []string
+	Group   string        // the consumer groups of the sinks are GROUP.SINK
+	Session time.Duration // after how long without a sign of life a member loses its partitions
+}
+
+// defaultSession is how long a member may stand still: Kafka's own default.
+const defaultSession = 45 * time.Second
+
+// topics reads what a source in Kafka has.
+func (s *Section) topics() *Topics {
+	t := &Topics{Kafka: s.Kafka()}
+	s.Need("topics", `["changes"]`)
+	t.Topics = Texts(s.List("topics", `["changes"]`))
+	s.Need("group", `"replicator"`)
+	t.Group = s.Name("group", "", `"replicator"`)
+	t.Session = s.duration("session", defaultSession, 6*time.Second, 30*time.Minute)
+	return t
 }
 
 // KafkaKeys are the keys that Section.Kafka reads.
@@ -60,4 +83,13 @@ func (k Kafka) Access() (kafkaclient.Access, error) {
 		}
 	}
 	return a, nil
+}
+
+// notOfMySQL reports the keys of a source in Kafka.
+func (s *Section) notOfMySQL() {
+	for _, key := range append(KafkaKeys(), "topics", "group", "session") {
+		if s.knows(key); s.Has(key) {
+			s.Problem(key, `belongs to type = "kafka"`)
+		}
+	}
 }

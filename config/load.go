@@ -137,7 +137,14 @@ func (l *loader) verify(s *Section) {
 
 func (l *loader) source(s *Section) {
 	src := &l.config.Source
-	src.Shards = s.Shards()
+	if s.choice("type", "mysql", "kafka") == "kafka" {
+		src.Kafka = s.topics()
+	} else {
+		s.notOfMySQL()
+	}
+	if src.Kafka == nil || s.Given("dsn") || s.Has("shards") {
+		src.Shards = s.Shards()
+	}
 	src.Start = s.choice("start", "snapshot", "earliest", "latest")
 	src.OnLost = s.choice("on_lost", "stop", "rebuild")
 	src.OnSwap = s.choice("on_swap", "verify", "rebuild", "stop")
@@ -226,7 +233,9 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 				break
 			}
 		}
-		t.Database = l.config.Source.Shards[0].Database
+		if shards := l.config.Source.Shards; len(shards) > 0 {
+			t.Database = shards[0].Database
+		}
 	}
 	s.Need("key", `"id"`)
 	t.Key = Texts(s.List("key", `"id" or ["user_id", "id"]`))

@@ -279,6 +279,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 // notReady says why a view does not serve its readers; "" if it does. While a view is rebuilt the old one is kept up.
 func notReady(v replicator.ViewStatus) string {
 	switch {
+	case v.State == replicator.StateMember: // that one says how it is
+		return ""
 	case v.State != replicator.StateRunning && v.State != replicator.StateRebuilding && v.Error != "":
 		return v.State + ": " + v.Error
 	case v.State != replicator.StateRunning && v.State != replicator.StateRebuilding:

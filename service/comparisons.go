@@ -23,7 +23,7 @@ type comparisons struct {
 func (s *Service) comparisons() *comparisons {
 	settings := config.Verify{Sample: 1, Rate: s.Config.Rebuild.Rate, Repair: true}
 	return &comparisons{
-		lines: s.lines, log: s.Log, open: map[comparison]*comparing{},
+		lines: s.lines.all(), log: s.Log, open: map[comparison]*comparing{},
 		verify: func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error) {
 			return watch{Service: s, line: l, view: s.Config.View(view), settings: settings}.verify(ctx, at)
 		},
@@ -99,7 +99,7 @@ const compareAgain = 10 * time.Second
 func (s *Service) compared(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		for len(l.Swapped()) > 0 {
 			select {
 			case <-tick.C:

@@ -31,9 +31,9 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				var log strings.Builder
 				began, tries := time.Now(), 0
 				ctx, cancel := context.WithCancel(t.Context())
-				s := &Service{lines: []line{l}}
+				s := &Service{lines: lineup{now: []line{l}}}
 				one := &comparisons{
-					lines: s.lines, log: slog.New(slog.NewTextHandler(&log, nil)), open: map[comparison]*comparing{},
+					lines: s.lines.all(), log: slog.New(slog.NewTextHandler(&log, nil)), open: map[comparison]*comparing{},
 					verify: func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
 						if tries++; tries == 1 {
 							return verify.Result{}, c.first
@@ -66,7 +66,7 @@ func TestWhoStopsBeforeEveryViewWasComparedIsTold(t *testing.T) {
 	f.swapped = map[string]int64{"emails": 9}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&Service{lines: []line{l}}).compared(ctx); err == nil {
+	if err := (&Service{lines: lineup{now: []line{l}}}).compared(ctx); err == nil {
 		t.Error("it says that every view was compared")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"replicator"
 	"replicator/canal"
+	"replicator/kafka"
 	"replicator/pipeline"
 	"replicator/server"
 	"replicator/verify"
@@ -30,7 +31,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 		return nil, err
 	}
 	var all []replicator.ViewStatus
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		views := l.Status(counts)
 		if s.rounds != nil {
 			for i := range views {
@@ -40,7 +41,10 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 		}
 		all = append(all, views...)
 	}
-	return all, s.placed(ctx, all)
+	if err := s.placed(ctx, all); err != nil {
+		return nil, err
+	}
+	return append(all, s.elsewhere(ctx, all)...), nil
 }
 
 // placed fills in where views stand that no reader tells of: they keep their place while they don't run.
@@ -79,8 +83,11 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
 		}
 	}
+	if s.cluster != nil {
+		return s.waitInGroups(ctx, kafka.Fence(fence.Source, fence.At), views)
+	}
 	var errs []error
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		wanted := l.keeps(views)
 		if len(views) > 0 && len(wanted) == 0 || l.source.Name() != fence.Source {
 			continue
@@ -109,11 +116,11 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 		return 0, 0, err
 	}
 	for g := range cells {
-		if !slices.ContainsFunc(s.lines, func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) }) {
+		if !slices.ContainsFunc(s.lines.all(), func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) }) {
 			return 0, 0, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
 		}
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		var views []string
 		for _, v := range l.views {
 			if len(cells[group{l.source.Name(), v.Name}]) > 0 {
@@ -159,14 +166,14 @@ func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) 
 		return err
 	}
 	mode := pipeline.BySwap
-	if how.InPlace || how.From != "" || len(s.Config.Source.Shards) > 1 { // none of several sources can swap a target
+	if how.InPlace || how.From != "" || len(s.Config.Source.Shards) > 1 || s.cluster != nil { // none of several sources can swap a target
 		mode = pipeline.InPlace
 	}
 	from := ""
 	if how.From != "" {
 		from = canal.Offset(how.From)
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		names := l.keeps(views)
 		if len(names) == 0 {
 			continue
@@ -193,7 +200,7 @@ func (s *Service) checkFrom(ctx context.Context, views []string, from string) er
 	if from == "" {
 		return nil
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		for _, name := range l.keeps(views) {
 			for _, f := range s.Config.View(name).From {
 				err := l.source.CheckOffset(ctx, f.Table, from)
@@ -224,7 +231,7 @@ func (s *Service) Verify(_ context.Context, view string) error {
 	if s.Config.View(view) == nil {
 		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		if err := (watch{Service: s, line: l, view: s.Config.View(view)}).mayGoOn(); err != nil {
 			return fmt.Errorf("%w: %w", server.ErrBusy, err)
 		}
@@ -241,7 +248,7 @@ func (s *Service) each(view string, do func(engine) error) error {
 	if s.Config.View(view) == nil {
 		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		if l.Keeps(view) {
 			if err := do(l); err != nil {
 				return err

@@ -41,6 +41,9 @@ const AsExpected = "as expected"
 
 // Explain says what is known of one entity and one view; key is as listings show it.
 func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) (all []Explanation, err error) {
+	if err := readsTables(setup.Config, "explain"); err != nil {
+		return nil, err
+	}
 	letters := map[replicator.Cell][]Letter{}
 	err = EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
 		letters[l.Cell] = append(letters[l.Cell], ShowLetter(l))

@@ -212,5 +212,5 @@ func serving(t *testing.T, cfg *config.Config, lines ...line) *Service {
 			t.Error(err)
 		}
 	})
-	return &Service{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}, store: store, lines: lines}
+	return &Service{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}, store: store, lines: lineup{now: lines}}
 }

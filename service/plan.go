@@ -65,6 +65,9 @@ func PlannedRate(cfg *config.Config, asked int) int {
 // started; and of those that are not in the file any more. It changes nothing. rate is how many rows a second fills are
 // taken to write.
 func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
+	if err := readsTables(setup.Config, "plan"); err != nil {
+		return nil, err
+	}
 	p := &planner{Setup: setup, rate: rate, views: map[string]*PlannedView{}}
 	return p.plan(ctx)
 }

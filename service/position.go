@@ -11,10 +11,14 @@ import (
 	"replicator/canal"
 	"replicator/config"
 	"replicator/internal/pause"
+	"replicator/kafka"
 )
 
 // Place shows a position to a person: FILE:POS, and the GTIDs if there are any.
 func Place(p replicator.Position) (pos, gtid string) {
+	if pos, ok := kafka.Describe(p.Token); ok {
+		return pos, ""
+	}
 	pos, gtid, _ = strings.Cut(canal.Describe(p.Token), " ")
 	return pos, gtid
 }
@@ -52,6 +56,9 @@ func numberOf(cfg *config.Config, shard config.Shard) int {
 // KnowsSource is nil if the source has that shard, or no shards where none is named: a place in a binlog is one
 // server's.
 func KnowsSource(cfg *config.Config, name string) error {
+	if cfg.Source.Kafka != nil {
+		return nil // the publisher's: its marks name them
+	}
 	var names []string
 	for _, s := range cfg.Source.Shards {
 		names = append(names, s.Name)

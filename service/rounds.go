@@ -13,7 +13,7 @@ import (
 // newRounds makes the verifications that [verify] asks for, or a person.
 func (s *Service) newRounds() *verify.Rounds {
 	r := &verify.Rounds{Every: s.Config.Verify.Every, Observer: s.metrics, Log: s.Log}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		for _, v := range l.views {
 			t := watch{Service: s, line: l, view: s.Config.View(v.Name), settings: s.Config.Verify}
 			r.Views = append(r.Views, verify.Turn{View: v.Name, Source: l.source.Name(), Verify: t.verify})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"replicator"
 	"replicator/canal"
 	"replicator/config"
+	"replicator/kafka"
 	"replicator/pipeline"
 	"replicator/server"
 	"replicator/verify"
@@ -25,8 +27,36 @@ type Service struct {
 	store   replicator.Store
 	metrics *server.Metrics
 	sinks   []replicator.Sink
-	lines   []line
+	lines   lineup
 	rounds  *verify.Rounds // nil: of tests
+
+	cluster   *kafka.Cluster // where the source is in Kafka; nil: it is not
+	consumers []*consumer    // of its topics: one for each sink
+}
+
+// lineup are the pipelines that run. Those of a source in Kafka come and go. Guarded by its mutex.
+type lineup struct {
+	mu  sync.Mutex
+	now []line
+}
+
+// all are those that there are now.
+func (l *lineup) all() []line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.now)
+}
+
+func (l *lineup) add(one line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = append(l.now, one)
+}
+
+func (l *lineup) remove(one line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = slices.DeleteFunc(l.now, func(other line) bool { return other.engine == one.engine })
 }
 
 // line is a pipeline with the source that it reads by itself.
@@ -35,6 +65,7 @@ type line struct {
 	sink   string
 	source source
 	views  []*replicator.View
+	ended  <-chan struct{} // closed once another member of the group is to go on with it; nil: none will
 }
 
 // engine is a pipeline, as it is used here.
@@ -81,6 +112,9 @@ func New(ctx context.Context, setup Setup, metrics *server.Metrics) (*Service, e
 // newOn makes the pipelines of a configuration that is defined, on a store that is open.
 func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Service, error) {
 	s := &Service{Setup: setup, metrics: metrics, store: store}
+	if err := s.connect(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	for i := range s.Config.Sinks {
 		if err := s.add(&s.Config.Sinks[i]); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -102,6 +136,9 @@ func (s *Service) add(sink *config.Sink) error {
 		return err
 	}
 	s.sinks = append(s.sinks, opened)
+	if s.cluster != nil {
+		return s.consume(sink, opened, views)
+	}
 	for _, shard := range s.Config.Source.Shards {
 		tables, err := tablesOf(s.Config, shard, views)
 		if err != nil {
@@ -115,24 +152,30 @@ func (s *Service) add(sink *config.Sink) error {
 		if err != nil {
 			return err
 		}
-		own := clones(views)
-		s.lines = append(s.lines, line{sink: sink.Name, source: from, views: own, engine: pipeline.New(pipeline.Config{
-			Name: sink.Name, Source: from, Sink: opened, Views: own, Store: s.store,
-			Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
-			StartAt:  s.Config.Source.Start,
-			OnLost:   s.Config.Source.OnLost,
-			OnSwap:   s.Config.Source.OnSwap,
-			Observer: s.metrics, Log: log,
-			Memory:    s.Config.Limits.Memory,
-			MostDead:  s.Config.Limits.DeadLetters,
-			Interval:  s.Config.Checkpoint.Interval,
-			Rate:      s.Config.Rebuild.Rate,
-			SavesIdle: s.Config.Checkpoint.Store != "mysql",
-			LastShown: s.before[shard.Name].shown,
-			Paused:    s.before[shard.Name].paused,
-		})})
+		s.lines.add(s.line(sink.Name, opened, from, s.store, views, tables, log))
 	}
 	return nil
+}
+
+// line makes a pipeline.
+func (s *Service) line(sink string, opened replicator.Sink, from source, store replicator.Store,
+	views []*replicator.View, tables []replicator.Table, log *slog.Logger) line {
+	own := clones(views)
+	return line{sink: sink, source: from, views: own, engine: pipeline.New(pipeline.Config{
+		Name: sink, Source: from, Sink: opened, Views: own, Store: store,
+		Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
+		StartAt:  s.Config.Source.Start,
+		OnLost:   s.Config.Source.OnLost,
+		OnSwap:   s.Config.Source.OnSwap,
+		Observer: s.metrics, Log: log,
+		Memory:    s.Config.Limits.Memory,
+		MostDead:  s.Config.Limits.DeadLetters,
+		Interval:  s.Config.Checkpoint.Interval,
+		Rate:      s.Config.Rebuild.Rate,
+		SavesIdle: s.Config.Checkpoint.Store != "mysql" || s.cluster != nil,
+		LastShown: s.before[from.Name()].shown,
+		Paused:    s.before[from.Name()].paused,
+	})}
 }
 
 // serverID is the replica id for the next source: the configured one and then others far from it, since of two replicas
@@ -142,15 +185,19 @@ func (s *Service) serverID() uint32 {
 		return 0
 	}
 	const apart = 10_000 // more than the readers that one source ever has
-	return s.Config.Source.ServerID + apart*uint32(len(s.lines))
+	return s.Config.Source.ServerID + apart*uint32(len(s.lines.all()))
 }
 
 // Run runs every pipeline until stop is done and each has drained.
 func (s *Service) Run(ctx, stop context.Context) error {
-	errs := make([]error, len(s.lines))
+	lines := s.lines.all()
+	errs := make([]error, len(lines))
 	var wg sync.WaitGroup
-	for i, l := range s.lines {
+	for i, l := range lines {
 		wg.Go(func() { errs[i] = l.Run(ctx, stop) })
+	}
+	for _, c := range s.consumers {
+		wg.Go(func() { c.run(ctx, stop) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -159,13 +206,16 @@ func (s *Service) Run(ctx, stop context.Context) error {
 // CatchUp returns nil once the named views (all, if none is named) include all that was committed when it was called. A
 // view that has failed is an error, once the others include it.
 func (s *Service) CatchUp(ctx context.Context, views ...string) error {
+	if s.cluster != nil {
+		return s.catchUpInGroups(ctx, views)
+	}
 	type fence struct {
 		line
 		at    string
 		views []string
 	}
 	var fences []fence
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		f := fence{line: l}
 		for _, v := range l.views {
 			if len(views) == 0 || slices.Contains(views, v.Name) {
@@ -202,7 +252,7 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 // handOn returns by source how the views stand. Run has returned before.
 func (s *Service) handOn() map[string]handedOn {
 	all := map[string]handedOn{}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		of := all[l.source.Name()]
 		if of.shown == nil {
 			of.shown = map[string]time.Time{}
@@ -220,8 +270,9 @@ func (s *Service) handOn() map[string]handedOn {
 
 // SourceStats is what metrics show of the sources: one for each pipeline, which reads by itself.
 func (s *Service) SourceStats(ctx context.Context) []server.SourceStats {
-	all := make([]server.SourceStats, len(s.lines))
-	for i, l := range s.lines {
+	lines := s.lines.all()
+	all := make([]server.SourceStats, len(lines))
+	for i, l := range lines {
 		all[i] = l.stats(ctx)
 	}
 	return all
@@ -263,8 +314,11 @@ func (s *Service) Close() error {
 	for _, sink := range s.sinks {
 		errs = append(errs, sink.Close())
 	}
-	for _, l := range s.lines {
+	for _, l := range s.lines.all() {
 		errs = append(errs, l.source.Close())
+	}
+	if s.cluster != nil {
+		s.cluster.Close()
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.Close())

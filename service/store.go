@@ -41,6 +41,10 @@ func hold(ctx context.Context, cfg *config.Config) (held, error) {
 		}
 		return held{Store: store}, nil
 	}
+	if cfg.Source.Kafka != nil {
+		store, err := openShared(ctx, cfg)
+		return held{Store: store}, err
+	}
 	store, err := checkpoint.OpenMySQL(ctx, c.DSN.Reveal(), c.Table)
 	if err != nil {
 		return held{}, err

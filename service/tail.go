@@ -36,6 +36,9 @@ var errEnough = errors.New("enough")
 
 // Run prints changes from latest or earliest on, until ctx is done or there were as many as asked for.
 func (t *Tail) Run(ctx context.Context, out io.Writer) (err error) {
+	if err := readsTables(t.Config, "tail"); err != nil {
+		return err
+	}
 	t.out = bufio.NewWriterSize(out, 64<<10)
 	if len(t.Config.Source.Shards) > 1 {
 		return InvalidError{errors.New("tail reads one source, and this configuration has shards: " +

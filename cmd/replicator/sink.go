@@ -37,6 +37,10 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 			return entities, wrong(err)
 		},
 	}
+	if len(cfg.Source.Shards) == 0 { // of a source in Kafka without a dsn: there is nobody to ask
+		o.Samples = nil
+		o.Columns = func(context.Context, string, string) ([]config.Column, error) { return nil, nil }
+	}
 	for _, shard := range cfg.Source.Shards {
 		o.Sources = append(o.Sources, shard.Name)
 	}

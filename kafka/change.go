@@ -1,0 +1,80 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+)
+
+// changes are what a record says, as changes of its cell. A record is the state of a cell from its place on: what was
+// put, and the last look before that, whose own record compaction may have removed.
+func (r *Reader) changes(in *kgo.Record) ([]*replicator.Change, error) {
+	record, err := changelog.Decode(in)
+	if errors.Is(err, changelog.ErrNotOurs) {
+		return r.foreign(in, err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	table, read := r.tables[record.Cell.Table]
+	if !read {
+		return nil, nil
+	}
+	row, state := record.Row, record.State
+	switch {
+	case record.Dead != "":
+		row = &replicator.Row{Cell: record.Cell, Version: state.Version, Order: state.Order, Err: errors.New(record.Dead)}
+	case row != nil && row.Body != nil && record.Codec != table.Codec:
+		return nil, replicator.OfTable(table.Name, replicator.Fatal(fmt.Errorf("table %s: the publisher says that its "+
+			"bodies are %s, and the configuration says %s: set codec = %q", table.Name, record.Codec,
+			orNone(table.Codec), record.Codec)))
+	}
+	c := replicator.Change{Kind: replicator.Update, Cell: record.Cell, Version: state.Version, Order: state.Order, Row: row}
+	if row == nil {
+		c.Kind = replicator.Delete
+	} else {
+		row.Place = in.Offset
+		c.Time = row.Time
+	}
+	if record.Reset() {
+		c.AsOf = state.AsOf
+		return []*replicator.Change{&c}, nil
+	}
+	if state.AsOf == 0 {
+		return []*replicator.Change{&c}, nil
+	}
+	look := c
+	look.AsOf = state.AsOf
+	return []*replicator.Change{&look, &c}, nil
+}
+
+func orNone(codec string) string {
+	if codec == "" {
+		return "that there are none"
+	}
+	return codec
+}
+
+// foreign makes of a record that is not a changelog's what becomes a dead letter of every view: a cell of each table
+// and column that is read, under the record's own key.
+func (r *Reader) foreign(in *kgo.Record, why error) (all []*replicator.Change) {
+	key, err := replicator.MakeKey(in.Key)
+	if err != nil {
+		return nil // bytes are always a key
+	}
+	for _, t := range r.tables {
+		for _, column := range append(slices.Clip(t.Values), "") {
+			cell := replicator.Cell{Table: t.Name, Key: key, Column: column}
+			row := &replicator.Row{Cell: cell, Version: in.Offset + 1, Order: in.Offset + 1, Time: in.Timestamp,
+				Place: in.Offset, Err: fmt.Errorf("record %s: %w", r.Locate(in.Offset), why)}
+			all = append(all, &replicator.Change{Kind: replicator.Insert, Cell: cell, Version: row.Version, Order: row.Order,
+				Time: row.Time, Row: row})
+		}
+	}
+	return all
+}

@@ -1,0 +1,120 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+)
+
+// Cluster is a Kafka cluster. It may be used by several goroutines.
+type Cluster struct {
+	options []kgo.Opt
+	client  *kgo.Client
+	admin   *kadm.Client
+}
+
+// Connect makes a cluster of the options that every connection is opened with: brokers, TLS, SASL. It opens none.
+func Connect(options ...kgo.Opt) (*Cluster, error) {
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	return &Cluster{options: options, client: client, admin: kadm.NewClient(client)}, nil
+}
+
+// Close closes the connections. Sources and groups are closed before.
+func (c *Cluster) Close() { c.client.Close() }
+
+// Topic is what a cluster says of a topic.
+type Topic struct {
+	Name       string
+	ID         string // of a topic that was deleted and made anew it is another one
+	Partitions int
+
+	Compacted  bool          // its newest record of every key is kept
+	Deletes    bool          // old records are removed, whatever they say
+	Tombstones time.Duration // how long a record stays that says that a key is gone
+}
+
+// Topic asks what a topic is. The error is Fatal where there is none.
+func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
+	t := Topic{Name: name}
+	details, err := c.admin.ListTopics(ctx, name)
+	if err != nil {
+		return t, fmt.Errorf("topic %s: %w", name, err)
+	}
+	d := details[name]
+	switch {
+	case errors.Is(d.Err, kerr.UnknownTopicOrPartition) || d.Topic == "":
+		return t, replicator.Fatal(fmt.Errorf("topic %s: there is none; start its publisher (a sink of type kafka), or "+
+			"mend [source] topics", name))
+	case d.Err != nil:
+		return t, fmt.Errorf("topic %s: %w", name, d.Err)
+	}
+	t.ID, t.Partitions = d.ID.String(), len(d.Partitions)
+	configs, err := c.admin.DescribeTopicConfigs(ctx, name)
+	if err == nil {
+		_, err = configs.On(name, nil)
+	}
+	if err != nil {
+		return t, fmt.Errorf("topic %s: asking for its settings: %w", name, err)
+	}
+	config, _ := configs.On(name, nil)
+	for _, c := range config.Configs {
+		switch value := c.MaybeValue(); c.Key {
+		case "cleanup.policy":
+			t.Compacted, t.Deletes = strings.Contains(value, "compact"), strings.Contains(value, "delete")
+		case "delete.retention.ms":
+			ms, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return t, fmt.Errorf("topic %s: its delete.retention.ms is no number: %q", name, value)
+			}
+			t.Tombstones = time.Duration(ms) * time.Millisecond
+		}
+	}
+	return t, config.Err
+}
+
+// ends are the first offset of a partition, and the one behind the last that is committed.
+type ends struct{ first, next int64 }
+
+// ends asks for those of a partition.
+func (c *Cluster) ends(ctx context.Context, topic string, partition int32) (e ends, err error) {
+	first, err := c.admin.ListStartOffsets(ctx, topic)
+	if err == nil {
+		e.first, err = offsetOf(first, topic, partition)
+	}
+	if err == nil {
+		e.next, err = c.end(ctx, topic, partition)
+	}
+	return e, err
+}
+
+// end is the offset behind the last record of a partition that is committed.
+func (c *Cluster) end(ctx context.Context, topic string, partition int32) (int64, error) {
+	next, err := c.admin.ListCommittedOffsets(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("topic %s: asking for its end: %w", topic, err)
+	}
+	return offsetOf(next, topic, partition)
+}
+
+func offsetOf(listed kadm.ListedOffsets, topic string, partition int32) (int64, error) {
+	o, ok := listed.Lookup(topic, partition)
+	switch {
+	case !ok:
+		return 0, replicator.Fatal(fmt.Errorf("topic %s has no partition %d", topic, partition))
+	case o.Err != nil:
+		return 0, fmt.Errorf("topic %s, partition %d: asking for its end: %w", topic, partition, o.Err)
+	}
+	return o.Offset, nil
+}

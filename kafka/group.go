@@ -1,0 +1,274 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"replicator"
+)
+
+// Partition is one partition of a topic.
+type Partition struct {
+	Topic  string
+	Number int32
+}
+
+func (p Partition) String() string { return name(p.Topic, p.Number) }
+
+// GroupConfig says which group is joined, and what follows when partitions come and go. The functions are called one at
+// a time; a rebalance of the group waits for them.
+type GroupConfig struct {
+	Group  string
+	Topics []string
+
+	// Identity is what all members must have alike: two that write to different sinks would each lack what the other has.
+	Identity string
+
+	Assigned func(partitions []Partition)
+	Revoked  func(partitions []Partition) // returns once they are drained and saved
+	Lost     func(partitions []Partition) // another member may have them already
+
+	Session time.Duration // after how long without a sign of life a member is out; 0: Kafka's 45 s
+}
+
+// Group is a membership in a consumer group.
+type Group struct {
+	cluster *Cluster
+	cfg     GroupConfig
+	client  *kgo.Client
+}
+
+// rebalance is how long members may take to give up what they are to hand on.
+const rebalance = time.Minute
+
+// Join joins a group. The error is Fatal where its members are none of this configuration.
+func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
+	g := &Group{cluster: c, cfg: cfg}
+	if err := g.check(ctx); err != nil {
+		return nil, err
+	}
+	options := append(slices.Clip(c.options),
+		kgo.ConsumerGroup(cfg.Group), kgo.ConsumeTopics(cfg.Topics...),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.RebalanceTimeout(rebalance),
+		kgo.DisableAutoCommit(), kgo.ClientID(g.clientID()),
+		kgo.OnPartitionsAssigned(told(cfg.Assigned)), kgo.OnPartitionsRevoked(told(cfg.Revoked)),
+		kgo.OnPartitionsLost(told(cfg.Lost)),
+	)
+	if cfg.Session > 0 {
+		options = append(options, kgo.SessionTimeout(cfg.Session), kgo.HeartbeatInterval(cfg.Session/5))
+	}
+	var err error
+	if g.client, err = kgo.NewClient(options...); err != nil {
+		return nil, fmt.Errorf("kafka: group %s: %w", cfg.Group, err)
+	}
+	g.client.PauseFetchTopics(cfg.Topics...) // each pipeline reads by itself
+	return g, nil
+}
+
+func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string][]int32) {
+	return func(_ context.Context, _ *kgo.Client, by map[string][]int32) {
+		var all []Partition
+		for _, topic := range slices.Sorted(maps.Keys(by)) {
+			for _, n := range by[topic] {
+				all = append(all, Partition{topic, n})
+			}
+		}
+		if len(all) > 0 {
+			tell(all)
+		}
+	}
+}
+
+// Leave gives up all partitions, as Revoked sees to, and leaves the group.
+func (g *Group) Leave() { g.client.Close() }
+
+// ours begins the client ids of members.
+const ours = "replicator-"
+
+func (g *Group) clientID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s%s-%s-%d", ours, g.cfg.Identity, host, os.Getpid())
+}
+
+// check refuses a group whose members are of another configuration, or of another program.
+func (g *Group) check(ctx context.Context) error {
+	described, err := g.cluster.admin.DescribeGroups(ctx, g.cfg.Group)
+	if err != nil {
+		return fmt.Errorf("kafka: group %s: %w", g.cfg.Group, err)
+	}
+	for _, m := range described[g.cfg.Group].Members {
+		if !strings.HasPrefix(m.ClientID, ours+g.cfg.Identity+"-") {
+			return replicator.Fatal(fmt.Errorf("group %s: its member %s at %s reads other topics, or keeps another sink: "+
+				"each would lack what the other is given; choose another [source] group", g.cfg.Group, m.ClientID, m.ClientHost))
+		}
+	}
+	return nil
+}
+
+// Commit says in the group how far a partition is applied: for tools, and for members that wait for it. What counts is
+// in the sink's marks.
+func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
+	t, err := parseToken(at.Token)
+	if err != nil {
+		return err
+	}
+	metadata := t.metadata()
+	set := func(r *kmsg.OffsetCommitRequest) error {
+		for i := range r.Topics {
+			for j := range r.Topics[i].Partitions {
+				r.Topics[i].Partitions[j].Metadata = &metadata
+			}
+		}
+		return nil
+	}
+	var failed error
+	g.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, set),
+		map[string]map[int32]kgo.EpochOffset{p.Topic: {p.Number: {Epoch: -1, Offset: t.Offset}}},
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
+			failed = err
+		})
+	if failed != nil {
+		return fmt.Errorf("group %s: committing %s: %w", g.cfg.Group, place(p.Topic, p.Number, t.Offset), failed)
+	}
+	return nil
+}
+
+// mostMetadata is how much a broker takes with a committed offset (offset.metadata.max.bytes).
+const mostMetadata = 4096
+
+// metadata is the token, as it is committed with the offset; without the marks where these are too long.
+func (t token) metadata() string {
+	text := t.position().Token
+	if len(text) > mostMetadata {
+		t.Marks = nil
+		text = t.position().Token
+	}
+	return text
+}
+
+// Progress is how far a group is with one partition.
+type Progress struct {
+	Partition
+	Member  string // who has it; "": nobody has
+	Applied int64  // as committed
+	End     int64
+	token   token
+}
+
+// Lag is how many records are not applied yet.
+func (p Progress) Lag() int64 { return max(p.End-p.Applied, 0) }
+
+// Includes reports whether all that a fence names was applied, as the group was told.
+func (p Progress) Includes(fence string, covers Covers) (bool, error) {
+	if p.token.Topic == "" {
+		return false, nil
+	}
+	return p.token.includes(fence, covers)
+}
+
+// Member is one of a group.
+type Member struct {
+	Name       string // host and process
+	Partitions []Partition
+}
+
+// GroupStatus is a group as all its members see it.
+type GroupStatus struct {
+	Group      string
+	State      string
+	Members    []Member
+	Partitions []Progress
+}
+
+// Status asks how a group is, member of it or not.
+func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s GroupStatus, err error) {
+	s.Group = group
+	described, err := c.admin.DescribeGroups(ctx, group)
+	if err == nil {
+		err = described.Error()
+	}
+	if err != nil {
+		return s, fmt.Errorf("group %s: %w", group, err)
+	}
+	committed, err := c.admin.FetchOffsets(ctx, group)
+	if err != nil {
+		return s, fmt.Errorf("group %s: asking for its offsets: %w", group, err)
+	}
+	ends, err := c.admin.ListCommittedOffsets(ctx, topics...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return s, fmt.Errorf("group %s: asking for the ends of its topics: %w", group, err)
+	}
+	has := map[Partition]string{}
+	d := described[group]
+	s.State = d.State
+	for _, m := range d.Members {
+		member := Member{Name: memberName(m.ClientID)}
+		if a, ok := m.Assigned.AsConsumer(); ok {
+			for _, t := range a.Topics {
+				for _, n := range t.Partitions {
+					p := Partition{t.Topic, n}
+					has[p] = member.Name
+					member.Partitions = append(member.Partitions, p)
+				}
+			}
+		}
+		s.Members = append(s.Members, member)
+	}
+	for topic, partitions := range ends {
+		for n, end := range partitions {
+			p := Progress{Partition: Partition{topic, n}, End: end.Offset}
+			p.Member = has[p.Partition]
+			if at, ok := committed.Lookup(topic, n); ok {
+				p.Applied = at.At
+				p.token, _ = parseToken(at.Metadata) // without one the group was told of no marks
+			}
+			s.Partitions = append(s.Partitions, p)
+		}
+	}
+	slices.SortFunc(s.Partitions, func(a, b Progress) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))
+	})
+	return s, nil
+}
+
+// memberName is what of a client id names the member.
+func memberName(clientID string) string {
+	rest, is := strings.CutPrefix(clientID, ours)
+	if _, after, cut := strings.Cut(rest, "-"); is && cut {
+		return after
+	}
+	return clientID
+}
+
+// Ends are places behind all that topics hold now, as fences, by partition.
+func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[Partition]string, error) {
+	ends, err := c.admin.ListCommittedOffsets(ctx, topics...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kafka: asking for the ends of the topics: %w", err)
+	}
+	all := map[Partition]string{}
+	for topic, partitions := range ends {
+		for n, end := range partitions {
+			all[Partition{topic, n}] = place(topic, n, end.Offset)
+		}
+	}
+	return all, nil
+}

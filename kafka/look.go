@@ -1,0 +1,154 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+)
+
+// Newest implements replicator.Reader. A record says what its cell is as of its own place; that everything up to a later
+// place is included only a publisher's mark tells. So cells are looked at together whose records stand before the last
+// mark, and else by themselves, each as of its record's place. Of an origin of several shards, whose places are no one
+// order, each cell is.
+func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
+	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
+		rows: make([]*replicator.Row, len(cells)), marks: nil, bytes: bytes}
+	for i, c := range cells {
+		found.wanted[c] = i
+	}
+	if err := r.source.each(ctx, found.enter); err != nil {
+		return nil, 0, err
+	}
+	low := found.marks.low()
+	if low == 0 {
+		return nil, 0, fmt.Errorf("%s: the publisher has not marked yet how far it has come", r.source.Name())
+	}
+	alone := func(i int) bool {
+		return found.states[i].Order > low || found.rows[i] != nil && len(found.marks) > 1
+	}
+	if alone(0) {
+		return found.rows[:1], found.states[0].Order, nil
+	}
+	n := 1
+	for n < len(found.rows) && !alone(n) {
+		n++
+	}
+	return found.rows[:n], low, nil
+}
+
+// lookup finds what the partition says of cells.
+type lookup struct {
+	reader *Reader
+	wanted map[replicator.Cell]int
+	states []replicator.State
+	rows   []*replicator.Row // of the first cells, as many as there is room for
+	size   int64
+	bytes  int64 // of rows that there is room for; 0: of all
+	marks  marks
+}
+
+func (l *lookup) enter(in *kgo.Record) error {
+	if changelog.IsMark(in) {
+		_, source, mark, err := changelog.DecodeMark(in)
+		if err == nil && mark != nil {
+			l.marks = l.marks.with(source, mark.Standing.Position)
+		}
+		return err
+	}
+	changes, err := l.reader.changes(in)
+	for _, c := range changes { // the last of a cell is what it is
+		l.found(c)
+	}
+	return err
+}
+
+func (l *lookup) found(c *replicator.Change) {
+	i, wanted := l.wanted[c.Cell]
+	if !wanted || i >= len(l.rows) {
+		return
+	}
+	l.states[i] = replicator.State{Version: c.Version, Order: c.Order, AsOf: c.AsOf}
+	if old := l.rows[i]; old != nil {
+		l.size -= old.Size()
+	}
+	if l.rows[i] = c.Row; c.Row != nil {
+		l.size += c.Row.Size()
+	}
+	for n := len(l.rows); l.bytes > 0 && l.size > l.bytes && n > 1; n = len(l.rows) {
+		if last := l.rows[n-1]; last != nil {
+			l.size -= last.Size()
+		}
+		l.rows = l.rows[:n-1]
+	}
+}
+
+// Absent implements replicator.Changelog.
+func (s *Source) Absent(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
+	if len(cells) == 0 {
+		return nil, nil
+	}
+	there := map[replicator.Cell]bool{}
+	for _, c := range cells {
+		there[c] = false
+	}
+	err := s.each(ctx, func(in *kgo.Record) error {
+		if changelog.IsMark(in) {
+			return nil
+		}
+		record, err := changelog.Decode(in)
+		if errors.Is(err, changelog.ErrNotOurs) {
+			return nil
+		}
+		if err == nil {
+			if _, asked := there[record.Cell]; asked {
+				there[record.Cell] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(cells), func(c replicator.Cell) bool { return there[c] }), nil
+}
+
+// each gives do every record of the partition, up to its present end.
+func (s *Source) each(ctx context.Context, do func(*kgo.Record) error) error {
+	at, err := s.cluster.ends(ctx, s.cfg.Topic, s.cfg.Partition)
+	if err != nil || at.first >= at.next {
+		return err
+	}
+	client, err := s.cluster.consume(s.cfg.Topic, s.cfg.Partition, at.first)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		fetched := client.PollRecords(ctx, mostRecords)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, e := range fetched.Errors() {
+			return fmt.Errorf("%s: %w", s.Name(), e.Err)
+		}
+		for _, record := range fetched.Records() {
+			if record.Offset >= at.next {
+				return nil
+			}
+			if !record.Attrs.IsControl() {
+				if err := do(record); err != nil {
+					return err
+				}
+			}
+			if record.Offset == at.next-1 {
+				return nil
+			}
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+)
+
+// Reader reads one partition for one pipeline.
+type Reader struct {
+	source *Source
+	client *kgo.Client
+	topic  Topic
+	start  token
+	tables map[string]replicator.Table // that are read, by name
+
+	mu      sync.Mutex
+	history []moment // in the order of their offsets; the first is where Position was asked for last
+	latest  int64    // the end of the partition when it was asked for last
+	asked   time.Time
+}
+
+// moment is what is known of an offset: the publisher's marks before it, and when the record before it was written.
+type moment struct {
+	offset int64
+	marks  marks
+	at     time.Time
+}
+
+func newReader(s *Source, client *kgo.Client, topic Topic, start token, tables []string) *Reader {
+	r := &Reader{source: s, client: client, topic: topic, start: start, tables: map[string]replicator.Table{}}
+	for _, t := range s.cfg.Tables {
+		if len(tables) == 0 || slices.Contains(tables, t.Name) {
+			r.tables[t.Name] = t
+		}
+	}
+	first := moment{offset: start.Offset, marks: start.Marks}
+	if start.Time != 0 {
+		first.at = time.Unix(start.Time, 0)
+	}
+	r.history = []moment{first}
+	return r
+}
+
+// Start implements replicator.Reader.
+func (r *Reader) Start() replicator.Position { return r.start.position() }
+
+// Close implements replicator.Reader.
+func (r *Reader) Close() error {
+	r.client.Close()
+	return nil
+}
+
+// mostRecords is how many records are taken from what was fetched at a time.
+const mostRecords = 1000
+
+// Read implements replicator.Reader.
+func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
+	h.Commit(r.start.Offset, time.Time{})
+	for {
+		fetched := r.client.PollRecords(ctx, mostRecords)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, e := range fetched.Errors() {
+			return r.failed(e.Err)
+		}
+		next := moment{}
+		var committed time.Time
+		for _, record := range fetched.Records() {
+			at, err := r.record(ctx, h, record)
+			if err != nil {
+				return err
+			}
+			if !at.IsZero() {
+				committed = at
+			}
+			next.offset, next.at = record.Offset+1, record.Timestamp
+		}
+		if next.offset > 0 {
+			r.note(next)
+			h.Commit(next.offset, committed)
+		}
+	}
+}
+
+// failed says what an error of a fetch means.
+func (r *Reader) failed(err error) error {
+	if errors.Is(err, kerr.OffsetOutOfRange) {
+		return fmt.Errorf("%s: what was to be read next is gone: %w: %w", r.source.Name(), replicator.ErrLost, err)
+	}
+	return fmt.Errorf("%s: %w", r.source.Name(), err)
+}
+
+// record delivers what a record says, and returns when the row that it tells of was committed at the origin.
+func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Record) (committed time.Time, err error) {
+	r.source.stats.records.Add(1)
+	r.source.stats.bytes.Add(int64(len(in.Key) + len(in.Value)))
+	switch {
+	case in.Attrs.IsControl():
+		return committed, nil
+	case changelog.IsMark(in):
+		_, source, mark, err := changelog.DecodeMark(in)
+		if err == nil && mark != nil {
+			r.marked(in, source, mark)
+		}
+		return committed, err
+	}
+	changes, err := r.changes(in)
+	if err != nil {
+		return committed, err
+	}
+	for _, c := range changes {
+		r.source.stats.changes.Add(1)
+		committed = c.Time
+		if err := h.Change(ctx, c); err != nil {
+			return committed, err
+		}
+	}
+	return committed, nil
+}
+
+// note remembers what is known of an offset.
+func (r *Reader) note(m moment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.history[len(r.history)-1]
+	m.marks = last.marks
+	r.enter(m)
+}
+
+// marked remembers a mark.
+func (r *Reader) marked(in *kgo.Record, source string, m *changelog.Mark) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.history[len(r.history)-1]
+	r.enter(moment{offset: in.Offset + 1, marks: last.marks.with(source, m.Standing.Position), at: in.Timestamp})
+}
+
+// enter adds a moment. Of those with the same marks the first and the last are enough: between them nothing changes but
+// when they were written. r.mu is held.
+func (r *Reader) enter(m moment) {
+	if n := len(r.history); r.history[n-1].offset == m.offset {
+		r.history[n-1] = m
+		return
+	}
+	r.history = append(r.history, m)
+}
+
+// Position implements replicator.Reader. At the end of the partition it knows that this was all at the time when the end
+// was asked for.
+func (r *Reader) Position(order int64) replicator.Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	passed := 0
+	for i, m := range r.history {
+		if m.offset <= order {
+			passed = i
+		}
+	}
+	r.history = slices.Delete(r.history, 0, passed)
+	m := r.history[0]
+	if at := r.asked; order >= r.latest && !at.IsZero() {
+		m.at = at
+	}
+	return r.source.token(r.topic, order, m.marks, m.at).position()
+}
+
+// Locate implements replicator.Reader.
+func (r *Reader) Locate(order int64) string {
+	return place(r.topic.Name, r.source.cfg.Partition, order)
+}
+
+// Latest implements replicator.Reader.
+func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
+	asked := time.Now()
+	end, err := r.source.cluster.end(ctx, r.topic.Name, r.source.cfg.Partition)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	r.mu.Lock()
+	r.latest, r.asked = end, asked
+	r.mu.Unlock()
+	return r.source.token(r.topic, end, nil, asked).position(), nil
+}
+
+// Includes implements replicator.Reader: the fence is one in the origin's log, or a place of the partition.
+func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
+	t, err := parseToken(p.Token)
+	if err != nil {
+		return false, err
+	}
+	return t.includes(fence, r.source.cfg.Covers)
+}
+
+// Scan implements replicator.Reader. There is nothing to scan: a fill reads the log.
+func (r *Reader) Scan(context.Context, string, []string, string, replicator.ScanLimit) (replicator.Chunk, error) {
+	return replicator.Chunk{Done: true}, nil
+}
+
+// Estimate implements replicator.Reader: of all tables together, since only their records could tell more.
+func (r *Reader) Estimate(context.Context, string) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(r.latest, 1), nil
+}
+
+// Siblings implements replicator.Reader. Under which keys rows stand now the publisher has seen to.
+func (r *Reader) Siblings(context.Context, string, []replicator.Key) ([]replicator.Cell, error) {
+	return nil, nil
+}
+
+// MixesSpellings implements replicator.Reader. The publisher's looks tell of all spellings.
+func (r *Reader) MixesSpellings(string) bool { return false }
+
+// Spellings implements replicator.Reader.
+func (r *Reader) Spellings(_ context.Context, _ string, keys []replicator.Key) ([][]replicator.Cell, error) {
+	return make([][]replicator.Cell, 0, len(keys)), nil
+}
+
+// Cells implements replicator.Reader.
+func (r *Reader) Cells(context.Context, string, []string, string, int) ([]replicator.Cell, string, error) {
+	return nil, "", replicator.Fatal(errors.New("a topic's cells can't be listed in the order of their keys; verify needs " +
+		"[source] dsn"))
+}

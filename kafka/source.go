@@ -1,0 +1,179 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+)
+
+// Config says which partition is read, and how.
+type Config struct {
+	Topic     string
+	Partition int32
+	Tables    []replicator.Table // that are delivered; Database, Table, Version and Offset are of no account
+	Covers    Covers
+}
+
+// Source is one partition of a topic that holds a changelog. It may be used by several goroutines.
+type Source struct {
+	cluster *Cluster
+	cfg     Config
+	stats   stats
+}
+
+var (
+	_ replicator.Changelog = (*Source)(nil)
+	_ replicator.Reader    = (*Reader)(nil)
+)
+
+type stats struct{ records, bytes, changes atomic.Int64 }
+
+// Stats is what a source's readers have read since it was made.
+type Stats struct {
+	Records, Bytes int64
+	Changes        int64 // delivered
+}
+
+// Source makes the source of a partition. It asks nobody.
+func (c *Cluster) Source(cfg Config) *Source { return &Source{cluster: c, cfg: cfg} }
+
+// Name is TOPIC/PARTITION.
+func (s *Source) Name() string { return name(s.cfg.Topic, s.cfg.Partition) }
+
+// Close does nothing: the connections are the cluster's, and the readers'.
+func (s *Source) Close() error { return nil }
+
+// Stats counts what was read.
+func (s *Source) Stats() Stats {
+	return Stats{Records: s.stats.records.Load(), Bytes: s.stats.bytes.Load(), Changes: s.stats.changes.Load()}
+}
+
+// Latest implements replicator.Source: the offset behind what is committed.
+func (s *Source) Latest(ctx context.Context, _ []replicator.Position) (replicator.Position, error) {
+	topic, at, err := s.ask(ctx)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	return s.token(topic, at.next, nil, time.Now()).position(), nil
+}
+
+// Oldest implements replicator.Source: the partition's beginning. It has to be there, or views would lack what stood
+// there.
+func (s *Source) Oldest(ctx context.Context, _ []replicator.Position) (replicator.Position, error) {
+	topic, at, err := s.ask(ctx)
+	if err != nil {
+		return replicator.Position{}, err
+	}
+	if at.first > 0 {
+		return replicator.Position{}, replicator.Fatal(fmt.Errorf("%s begins at offset %d: what stood before was removed, "+
+			"so no view can be made of it; set cleanup.policy=compact, and have the publisher's view rebuilt in a new topic",
+			s.Name(), at.first))
+	}
+	return s.token(topic, 0, nil, time.Time{}).position(), nil
+}
+
+// ask asks for the topic, and how far the partition goes.
+func (s *Source) ask(ctx context.Context) (Topic, ends, error) {
+	topic, err := s.cluster.Topic(ctx, s.cfg.Topic)
+	if err != nil {
+		return topic, ends{}, err
+	}
+	if !topic.Compacted || topic.Deletes {
+		return topic, ends{}, replicator.Fatal(fmt.Errorf("topic %s: its cleanup.policy is not compact alone, so it does "+
+			"not keep the newest row of every cell; set cleanup.policy=compact, and have the publisher's view rebuilt",
+			topic.Name))
+	}
+	at, err := s.cluster.ends(ctx, s.cfg.Topic, s.cfg.Partition)
+	return topic, at, err
+}
+
+func (s *Source) token(topic Topic, offset int64, m marks, at time.Time) token {
+	t := token{Topic: topic.Name, ID: topic.ID, Partition: s.cfg.Partition, Offset: offset, Marks: m}
+	if !at.IsZero() {
+		t.Time = at.Truncate(timeStep).Unix()
+	}
+	return t
+}
+
+// Open implements replicator.Source.
+func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
+	if len(at) == 0 {
+		return nil, errors.New("kafka: no position to open at")
+	}
+	topic, log, err := s.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range at {
+		if err := s.mayGoOn(p, topic, log); err != nil {
+			return nil, err
+		}
+	}
+	start, err := parseToken(slices.MinFunc(at, func(a, b replicator.Position) int {
+		return cmp.Compare(a.Order, b.Order)
+	}).Token)
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.cluster.consume(s.cfg.Topic, s.cfg.Partition, start.Offset)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(s, client, topic, start, tables), nil
+}
+
+// mayGoOn returns an error that wraps ErrLost where the log can't be read on from a position.
+func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
+	t, err := parseToken(p.Token)
+	if err != nil {
+		return err
+	}
+	lost := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s: %w", s.Name(), fmt.Sprintf(format, args...), replicator.ErrLost)
+	}
+	age := time.Since(time.Unix(t.Time, 0))
+	switch {
+	case t.Topic != topic.Name || t.Partition != s.cfg.Partition:
+		return replicator.Fatal(fmt.Errorf("%s: the checkpoint is one of %s", s.Name(), name(t.Topic, t.Partition)))
+	case t.ID != topic.ID:
+		return lost("the topic was deleted and made anew since it was read")
+	case t.Offset > log.next:
+		return lost("it ends at offset %d, and %d were read: the brokers lost what they had acknowledged", log.next, t.Offset)
+	case t.Offset < log.first:
+		return lost("it begins at offset %d, and only %d were read", log.first, t.Offset)
+	case t.Offset > 0 && t.Time > 0 && t.Offset < log.next && age > topic.Tombstones:
+		return lost("it was read last %s ago, and says of cells that are gone only for %s (delete.retention.ms)",
+			age.Round(time.Minute), topic.Tombstones)
+	}
+	return nil
+}
+
+// consume makes a client that reads a partition from an offset on.
+func (c *Cluster) consume(topic string, partition int32, from int64) (*kgo.Client, error) {
+	options := append(slices.Clip(c.options),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),                    // they have offsets, too: without them an end might never be reached
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // an offset that is out of range is an error, and no new beginning
+		kgo.FetchMaxWait(500*time.Millisecond),
+	)
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("kafka: %w", err)
+	}
+	return client, nil
+}
+
+// Identities implements replicator.Source. What a cell is the publisher has decided.
+func (s *Source) Identities(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+// SameKeys implements replicator.Source. The publisher's source has the types that tell.
+func (s *Source) SameKeys(context.Context, []string) error { return nil }

@@ -1,0 +1,288 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/config"
+	"replicator/internal/pause"
+	"replicator/kafka"
+)
+
+// consumer is the part that a sink of this process has in reading the topics of a source in Kafka: a member of the
+// sink's consumer group. Each partition that is assigned to it is a pipeline, opened at its checkpoint, and drained and
+// saved before another member is given it. So a sink that is down delays no other.
+type consumer struct {
+	*Service
+	sink   *config.Sink
+	opened replicator.Sink
+	views  []*replicator.View
+	tables []replicator.Table
+	group  string
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	member  *kafka.Group                  // nil: it has not joined
+	err     error                         // why it has not
+	running map[kafka.Partition]*assigned // pipelines
+}
+
+// assigned is a partition that is this member's.
+type assigned struct {
+	stop, cancel context.CancelFunc // drains; ends at once
+	done         chan struct{}
+}
+
+// connect makes the cluster of a source in Kafka.
+func (s *Service) connect() (err error) {
+	s.cluster, err = s.Setup.cluster()
+	return err
+}
+
+// cluster is the one of a source in Kafka; nil if it is in none.
+func (s Setup) cluster() (*kafka.Cluster, error) {
+	from := s.Config.Source.Kafka
+	if from == nil {
+		return nil, nil
+	}
+	access, err := from.Access()
+	if err != nil {
+		return nil, InvalidError{fmt.Errorf("%s: [source]: %w", s.Config.File, err)}
+	}
+	options, err := access.Options()
+	if err != nil {
+		return nil, InvalidError{fmt.Errorf("%s: [source]: %w", s.Config.File, err)}
+	}
+	return kafka.Connect(options...)
+}
+
+// groupOf is the consumer group of a sink.
+func groupOf(cfg *config.Config, sink string) string { return cfg.Source.Kafka.Group + "." + sink }
+
+// consume makes the consumer of a sink.
+func (s *Service) consume(sink *config.Sink, opened replicator.Sink, views []*replicator.View) error {
+	tables, err := tablesOf(s.Config, config.Shard{}, views)
+	if err != nil {
+		return err
+	}
+	group := groupOf(s.Config, sink.Name)
+	s.consumers = append(s.consumers, &consumer{
+		Service: s, sink: sink, opened: opened, views: views, tables: tables, group: group,
+		log: s.Log.With("group", group), running: map[kafka.Partition]*assigned{},
+	})
+	return nil
+}
+
+// identity is what all members of the group must have alike: where the sink is, and what is read.
+func (c *consumer) identity() string {
+	text, err := json.Marshal([]any{c.sink.Name, c.sink.Type, c.sink.Settings, c.Config.Source.Kafka.Topics})
+	if err != nil { // settings are plain data
+		text = []byte(c.sink.Name + c.sink.Type)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))[:12]
+}
+
+// run is a member of the group until stop is done and its pipelines have drained.
+func (c *consumer) run(ctx, stop context.Context) {
+	member := c.join(ctx, stop)
+	if member == nil {
+		return
+	}
+	select {
+	case <-stop.Done():
+	case <-ctx.Done():
+		c.each(func(a *assigned) { a.cancel() })
+	}
+	member.Leave() // which revokes what is assigned
+	c.each(func(a *assigned) { a.stop(); <-a.done })
+}
+
+// join joins the group, trying until that is possible; nil: stop is done.
+func (c *consumer) join(ctx, stop context.Context) *kafka.Group {
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		member, err := c.cluster.Join(stop, kafka.GroupConfig{
+			Group: c.group, Topics: c.Config.Source.Kafka.Topics, Identity: c.identity(),
+			Session:  c.Config.Source.Kafka.Session,
+			Assigned: func(ps []kafka.Partition) { c.assign(ctx, ps) },
+			Revoked:  func(ps []kafka.Partition) { c.give(ps, func(a *assigned) { a.stop() }) },
+			Lost:     func(ps []kafka.Partition) { c.give(ps, func(a *assigned) { a.cancel() }) },
+		})
+		c.mu.Lock()
+		c.member, c.err = member, err
+		c.mu.Unlock()
+		if err == nil {
+			return member
+		}
+		if stop.Err() != nil {
+			return nil
+		}
+		if replicator.IsFatal(err) {
+			wait = 30 * time.Second
+		}
+		c.log.Error("the consumer group can't be joined yet", "retry_in", wait, "error", err)
+		if pause.For(stop, wait) != nil {
+			return nil
+		}
+	}
+}
+
+// each does something with every pipeline.
+func (c *consumer) each(do func(*assigned)) {
+	c.mu.Lock()
+	var all []*assigned
+	for _, a := range c.running {
+		all = append(all, a)
+	}
+	c.mu.Unlock()
+	for _, a := range all {
+		do(a)
+	}
+}
+
+// assign begins a pipeline for each partition.
+func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
+	c.log.Info("partitions are assigned", "partitions", fmt.Sprint(partitions))
+	for _, p := range partitions {
+		ctx, cancel := context.WithCancel(ctx)
+		stop, stopNow := context.WithCancel(context.Background())
+		a := &assigned{stop: stopNow, cancel: cancel, done: make(chan struct{})}
+		c.mu.Lock()
+		c.running[p] = a
+		c.mu.Unlock()
+		go func() {
+			defer close(a.done)
+			defer cancel()
+			c.keep(ctx, stop, p)
+		}()
+	}
+}
+
+// give ends the pipelines of partitions, all at once, and waits for them.
+func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
+	c.log.Info("partitions are given up", "partitions", fmt.Sprint(partitions))
+	var ending []*assigned
+	c.mu.Lock()
+	for _, p := range partitions {
+		if a := c.running[p]; a != nil {
+			delete(c.running, p)
+			ending = append(ending, a)
+		}
+	}
+	c.mu.Unlock()
+	for _, a := range ending {
+		end(a)
+	}
+	for _, a := range ending {
+		<-a.done
+	}
+}
+
+// keep runs the pipeline of a partition until stop is done.
+func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
+	log := c.log.With("source", p.String())
+	var store replicator.Store
+	for {
+		var err error
+		if store, err = c.openPart(ctx, p); err == nil {
+			break
+		}
+		log.Warn("the checkpoints of a partition can't be opened yet: who had it may hold them", "error", err)
+		if pause.For(stop, time.Second) != nil || ctx.Err() != nil {
+			return
+		}
+	}
+	from := partition{c.cluster.Source(kafka.Config{Topic: p.Topic, Partition: p.Number, Tables: c.tables,
+		Covers: canal.Covers})}
+	l := c.line(c.sink.Name, c.opened, from, &committing{Store: store, consumer: c, partition: p,
+		at: map[string]replicator.Position{}}, c.views, c.tables, log)
+	l.ended = stop.Done()
+	c.lines.add(l)
+	err := l.Run(ctx, stop)
+	c.lines.remove(l)
+	if err = errors.Join(err, store.Close()); err != nil && ctx.Err() == nil {
+		log.Error("a partition's pipeline ended", "error", err)
+	}
+}
+
+// openPart opens what the store has of one partition.
+func (c *consumer) openPart(ctx context.Context, p kafka.Partition) (replicator.Store, error) {
+	if c.Config.Checkpoint.Store != "mysql" {
+		return borrowed{c.store}, nil
+	}
+	return openPart(ctx, c.Config, c.sink.Name+" "+p.String())
+}
+
+// committing is a store that says in the group, too, how far a partition is.
+type committing struct {
+	replicator.Store
+	consumer  *consumer
+	partition kafka.Partition
+
+	mu sync.Mutex
+	at map[string]replicator.Position // by view
+}
+
+// Save implements replicator.Store. What the group is told is for people and for members that wait: where it can't be
+// told, as in a rebalance, the next time will do.
+func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoint) error {
+	if err := s.Store.Save(ctx, checkpoints); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	var lowest replicator.Position
+	for _, c := range checkpoints {
+		s.at[c.View] = c.Position
+	}
+	for _, at := range s.at {
+		if lowest.IsZero() || at.Order < lowest.Order {
+			lowest = at
+		}
+	}
+	s.mu.Unlock()
+	s.consumer.mu.Lock()
+	member := s.consumer.member
+	s.consumer.mu.Unlock()
+	if member == nil || lowest.IsZero() {
+		return nil
+	}
+	if err := member.Commit(ctx, s.partition, lowest); err != nil {
+		s.consumer.log.Debug("the group was not told how far a partition is", "source", s.partition.String(), "error", err)
+	}
+	return nil
+}
+
+// partition is a partition as a pipeline's source.
+type partition struct{ *kafka.Source }
+
+// Stats implements source.
+func (p partition) Stats() canal.Stats {
+	s := p.Source.Stats()
+	return canal.Stats{Events: s.Records, Bytes: s.Bytes, Rows: s.Changes}
+}
+
+// Retention implements source: a compacted topic is kept.
+func (p partition) Retention(context.Context, replicator.Position) (time.Duration, error) {
+	return canal.Forever, nil
+}
+
+// CheckOffset implements source.
+func (p partition) CheckOffset(context.Context, string, string) error {
+	return fmt.Errorf("%w: a topic is read from its beginning; leave --from out", canal.ErrOffset)
+}
+
+// readsTables refuses what reads the tables themselves, where only a changelog of them is known.
+func readsTables(cfg *config.Config, what string) error {
+	if cfg.Source.Kafka == nil {
+		return nil
+	}
+	return InvalidError{fmt.Errorf("%s: %s reads the tables in MySQL or MariaDB, and [source] is a changelog in Kafka: "+
+		"ask with the publisher's configuration", cfg.File, what)}
+}

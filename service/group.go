@@ -1,0 +1,175 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/internal/pause"
+	"replicator/kafka"
+	"replicator/server"
+)
+
+// waitInGroups returns once views include a fence of the origin's, whoever keeps them.
+func (s *Service) waitInGroups(ctx context.Context, fence string, views []string) error {
+	return s.eachGroup(ctx, views, func(kafka.Partition) string { return fence })
+}
+
+// catchUpInGroups returns once views include all that the topics hold now, whoever keeps them.
+func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
+	var topics map[kafka.Partition]string
+	for topics == nil {
+		found, err := s.cluster.Ends(ctx, s.Config.Source.Kafka.Topics...)
+		switch {
+		case err == nil:
+			topics = found
+		case ctx.Err() != nil:
+			return errors.New("stopped before every view had caught up")
+		case replicator.IsFatal(err):
+			return err
+		default:
+			_ = pause.For(ctx, time.Second) // ctx is looked at next
+		}
+	}
+	err := s.eachGroup(ctx, views, func(p kafka.Partition) string { return topics[p] })
+	if ctx.Err() != nil {
+		return errors.New("stopped before every view had caught up")
+	}
+	return err
+}
+
+// eachGroup waits until the views of each sink include, with every partition, what a fence names.
+func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
+	var errs []error
+	for _, c := range s.consumers {
+		var wanted []string
+		for _, v := range c.views {
+			if len(views) == 0 || slices.Contains(views, v.Name) {
+				wanted = append(wanted, v.Name)
+			}
+		}
+		if len(wanted) == 0 {
+			continue
+		}
+		err := c.wait(ctx, wanted, fence)
+		if errors.Is(err, canal.ErrFence) {
+			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// wait waits for views of the sink. What this member keeps it asks its pipelines for; of the rest the group is told.
+func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
+	included := map[kafka.Partition]bool{}
+	for {
+		status, err := c.cluster.Status(ctx, c.group, c.Config.Source.Kafka.Topics...)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		left := 0
+		for _, p := range status.Partitions {
+			if included[p.Partition] {
+				continue
+			}
+			if included[p.Partition], err = c.includes(ctx, p, views, fence(p.Partition)); err != nil {
+				return err
+			}
+			if !included[p.Partition] {
+				left++
+			}
+		}
+		if left == 0 && len(status.Partitions) > 0 {
+			return nil
+		}
+		if pause.For(ctx, 100*time.Millisecond) != nil {
+			return fmt.Errorf("%d partitions of group %s are not applied so far yet: %w", left, c.group, context.Cause(ctx))
+		}
+	}
+}
+
+// includes reports whether views include a fence with one partition.
+func (c *consumer) includes(ctx context.Context, p kafka.Progress, views []string, fence string) (bool, error) {
+	for _, l := range c.lines.all() {
+		if l.sink != c.sink.Name || l.source.Name() != p.Partition.String() {
+			continue
+		}
+		waiting, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(waiting, end)()
+		go func() {
+			select {
+			case <-l.ended:
+				end()
+			case <-waiting.Done():
+			}
+		}()
+		err := l.Wait(waiting, fence, views)
+		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+			return false, nil // it was given up meanwhile
+		}
+		return err == nil, err
+	}
+	if fence == "" {
+		return true, nil // the partition is new: nothing of it was asked for
+	}
+	return p.Includes(fence, canal.Covers)
+}
+
+// elsewhere are the partitions that other members of the groups keep, or nobody does, with what the groups know of them.
+// It completes the rows of this member's own.
+func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
+	for _, c := range s.consumers {
+		status, err := c.cluster.Status(ctx, c.group, s.Config.Source.Kafka.Topics...)
+		c.mu.Lock()
+		if c.err != nil {
+			err = c.err
+		}
+		c.mu.Unlock()
+		if err != nil {
+			for _, v := range c.views {
+				others = append(others, replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
+					Definition: v.Fingerprint, State: stateOf(err), Error: err.Error()})
+			}
+			continue
+		}
+		for _, p := range status.Partitions {
+			others = append(others, c.rows(p, own)...)
+		}
+	}
+	return others
+}
+
+// rows are those of a partition that this member does not keep.
+func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
+	behind := p.Lag()
+	for _, v := range c.views {
+		i := slices.IndexFunc(own, func(st replicator.ViewStatus) bool {
+			return st.View == v.Name && st.Source == p.Partition.String()
+		})
+		if i >= 0 {
+			own[i].Member, own[i].Behind = p.Member, &behind
+			continue
+		}
+		st := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Partition.String(), Kind: v.Kind,
+			Definition: v.Fingerprint, State: replicator.StateMember, Member: p.Member, Behind: &behind,
+			Position: fmt.Sprintf("%s:%d", p.Partition, p.Applied)}
+		if p.Member == "" {
+			st.State = replicator.StateUnassigned
+		}
+		others = append(others, st)
+	}
+	return others
+}
+
+func stateOf(err error) string {
+	if replicator.IsFatal(err) {
+		return replicator.StateFailed
+	}
+	return replicator.StateRetrying
+}
