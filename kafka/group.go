@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -104,17 +107,29 @@ func (g *Group) clientID() string {
 
 // check refuses a group whose members are of another configuration, or of another program.
 func (g *Group) check(ctx context.Context) error {
-	described, err := g.cluster.admin.DescribeGroups(ctx, g.cfg.Group)
+	described, err := g.cluster.describe(ctx, g.cfg.Group)
 	if err != nil {
-		return fmt.Errorf("kafka: group %s: %w", g.cfg.Group, err)
+		return err
 	}
-	for _, m := range described[g.cfg.Group].Members {
+	for _, m := range described.Members {
 		if !strings.HasPrefix(m.ClientID, ours+g.cfg.Identity+"-") {
 			return replicator.Fatal(fmt.Errorf("group %s: its member %s at %s reads other topics, or keeps another sink: "+
 				"each would lack what the other is given; choose another [source] group", g.cfg.Group, m.ClientID, m.ClientHost))
 		}
 	}
 	return nil
+}
+
+// describe asks for a group's members. One that never was has none.
+func (c *Cluster) describe(ctx context.Context, group string) (kadm.DescribedGroup, error) {
+	described, err := c.admin.DescribeGroups(ctx, group)
+	if err == nil {
+		err = described[group].Err
+	}
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return kadm.DescribedGroup{}, fmt.Errorf("group %s: %w", group, err)
+	}
+	return described[group], nil
 }
 
 // Commit says in the group how far a partition is applied: for tools, and for members that wait for it. What counts is
@@ -195,12 +210,9 @@ type GroupStatus struct {
 // Status asks how a group is, member of it or not.
 func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s GroupStatus, err error) {
 	s.Group = group
-	described, err := c.admin.DescribeGroups(ctx, group)
-	if err == nil {
-		err = described.Error()
-	}
+	d, err := c.describe(ctx, group)
 	if err != nil {
-		return s, fmt.Errorf("group %s: %w", group, err)
+		return s, err
 	}
 	committed, err := c.admin.FetchOffsets(ctx, group)
 	if err != nil {
@@ -214,7 +226,6 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 		return s, fmt.Errorf("group %s: asking for the ends of its topics: %w", group, err)
 	}
 	has := map[Partition]string{}
-	d := described[group]
 	s.State = d.State
 	for _, m := range d.Members {
 		member := Member{Name: memberName(m.ClientID)}

@@ -13,17 +13,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"replicator"
 	"replicator/canal"
 	"replicator/config"
+	"replicator/internal/servers/servertest"
 	"replicator/pipeline"
 	"replicator/sinks"
 	"replicator/sinks/sinktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // fakeEngine is a pipeline that notes what is asked of it.
 type fakeEngine struct {

@@ -69,7 +69,7 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 	included := map[kafka.Partition]bool{}
 	for {
 		status, err := c.cluster.Status(ctx, c.group, c.Config.Source.Kafka.Topics...)
-		if err != nil && ctx.Err() == nil {
+		if replicator.IsFatal(err) {
 			return err
 		}
 		left := 0
@@ -88,7 +88,8 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 			return nil
 		}
 		if pause.For(ctx, 100*time.Millisecond) != nil {
-			return fmt.Errorf("%d partitions of group %s are not applied so far yet: %w", left, c.group, context.Cause(ctx))
+			err = errors.Join(err, context.Cause(ctx))
+			return fmt.Errorf("%d partitions of group %s are not applied so far yet: %w", left, c.group, err)
 		}
 	}
 }

@@ -1,0 +1,279 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/config"
+	"replicator/internal/changelog"
+	"replicator/internal/servers/servertest"
+	"replicator/server"
+	"replicator/sinks"
+	"replicator/view"
+)
+
+// topicLab is a topic that a publisher writes, and a Redis that members of a group keep a view of it in.
+type topicLab struct {
+	t      *testing.T
+	topic  string
+	client *kgo.Client
+	redis  *goredis.Client
+	order  int64 // the origin's
+	users  map[int64]string
+}
+
+const topicPartitions = 4
+
+func newTopicLab(t *testing.T) *topicLab {
+	t.Helper()
+	l := &topicLab{t: t, topic: servertest.Name(), users: map[int64]string{}}
+	var err error
+	if l.client, err = kgo.NewClient(kgo.SeedBrokers(servertest.Kafka(t)), kgo.TransactionalID(l.topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(l.topic)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.client.Close)
+	made, err := kadm.NewClient(l.client).CreateTopic(t.Context(), topicPartitions, 1,
+		map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, l.topic)
+	if err != nil || made.Err != nil {
+		t.Fatal(err, made.Err)
+	}
+	l.redis = goredis.NewClient(&goredis.Options{Addr: servertest.Redis(t).Addr()})
+	t.Cleanup(func() { _ = l.redis.Close() })
+	return l
+}
+
+// publish puts the names of users, "" for one that is gone, and marks that. It returns a fence behind it.
+func (l *topicLab) publish(names map[int64]string) (fence string) {
+	l.t.Helper()
+	var records []*kgo.Record
+	for id, name := range names {
+		l.order++
+		l.users[id] = name
+		key, err := replicator.MakeKey(id)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		r := &changelog.Record{Cell: replicator.Cell{Table: "cell", Key: key, Column: "users"}, Codec: "json"}
+		r.State = replicator.State{Version: l.order, Order: l.order}
+		if name == "" {
+			r.State, r.Codec = replicator.State{Version: replicator.NoVersion, Order: l.order, AsOf: l.order}, ""
+		} else {
+			r.Row = &replicator.Row{Cell: r.Cell, Version: l.order, Order: l.order, Time: time.Now(),
+				Body: fmt.Appendf(nil, `{"name": %q}`, name)}
+		}
+		record := changelog.Encode(r)
+		record.Partition = int32(changelog.Partition(r.Cell, topicPartitions))
+		records = append(records, record)
+	}
+	at := replicator.Position{Order: l.order, Token: fmt.Sprintf(`{"file":"binlog.000001","pos":%d}`, l.order)}
+	for n := range int32(topicPartitions) {
+		mark := changelog.EncodeMark(&changelog.Mark{View: "log", Standing: replicator.Standing{Position: at}, Time: time.Now()})
+		mark.Partition = n
+		records = append(records, mark)
+	}
+	err := l.client.BeginTransaction()
+	if err == nil {
+		err = l.client.ProduceSync(l.t.Context(), records...).FirstErr()
+	}
+	if err == nil {
+		err = l.client.EndTransaction(l.t.Context(), kgo.TryCommit)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return fmt.Sprintf("binlog.000001:%d", l.order)
+}
+
+// equal fails the test unless the view is what the users are.
+func (l *topicLab) equal(when string) {
+	l.t.Helper()
+	keys, err := l.redis.Keys(l.t.Context(), l.topic+":*").Result()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	shown := map[string]string{}
+	for _, key := range keys {
+		shown[key] = l.redis.HGet(l.t.Context(), key, "name").Val()
+	}
+	for id, name := range l.users {
+		key := fmt.Sprintf("%s:%d", l.topic, id)
+		if shown[key] != name {
+			l.t.Errorf("%s: user %d is %q, want %q", when, id, shown[key], name)
+		}
+		delete(shown, key)
+	}
+	if len(shown) > 0 {
+		l.t.Errorf("%s: the view has %v beside", when, shown)
+	}
+}
+
+// member is a process that keeps the view.
+type member struct {
+	*Service
+	crash, stop context.CancelFunc
+	done        chan error
+}
+
+func (l *topicLab) member() *member {
+	l.t.Helper()
+	dir := l.t.TempDir()
+	file := filepath.Join(dir, "replicator.toml")
+	text := fmt.Sprintf(`
+[source]
+type = "kafka"
+brokers = [%q]
+topics = [%q]
+group = %[2]q
+session = "6s"
+[checkpoint]
+interval = "100ms"
+[tables.cell]
+key = "id"
+column = "kind"
+body = "body"
+[sinks.cache]
+type = "redis"
+url = "redis://%[3]s/0"
+[views.users]
+from = "cell.users"
+sink = "cache"
+kind = "hash"
+key = "%[2]s:{id}"
+fields = ["name"]
+`, servertest.Kafka(l.t), l.topic, servertest.Redis(l.t).Addr())
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	cfg, err := config.Load(file, os.LookupEnv, sinks.Types())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var log logged
+	s, err := New(l.t.Context(), Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, nil)), OpenSink: openForTest}, nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, crash := context.WithCancel(context.Background())
+	stop, stopNow := context.WithCancel(context.Background())
+	m := &member{Service: s, crash: crash, stop: stopNow, done: make(chan error, 1)}
+	go func() { m.done <- s.Run(ctx, stop) }()
+	l.t.Cleanup(func() {
+		m.stop()
+		if err := <-m.done; err != nil {
+			l.t.Error(err)
+		}
+		m.crash()
+		if err := s.Close(); err != nil {
+			l.t.Error(err)
+		}
+		if l.t.Failed() {
+			l.t.Logf("log of a member:\n%s", log.String())
+		}
+	})
+	return m
+}
+
+func openForTest(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
+	views := ViewsOf(cfg, sink.Name)
+	return sink.Open(config.Opening{Views: views, Tables: cfg.Tables, Log: log,
+		Names: func(stored func(*replicator.View) string) (config.Names, error) {
+			return view.NewNames(views, cfg.Tables, stored)
+		}})
+}
+
+// waits waits at a member for a fence.
+func (l *topicLab) waits(m *member, fence string) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	defer cancel()
+	if err := m.Wait(ctx, server.Fence{At: fence}, nil); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// has are how many partitions a member has, as another one's status says.
+func has(t *testing.T, m *member) (own, others, nobodys int) {
+	t.Helper()
+	all, err := m.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range all {
+		switch v.State {
+		case replicator.StateMember:
+			others++
+		case replicator.StateUnassigned:
+			nobodys++
+		case replicator.StateRunning:
+			if own++; v.Member == "" || v.Behind == nil || !strings.Contains(v.Position, v.Source+":") {
+				t.Errorf("a row of an own partition: %+v", v)
+			}
+		}
+	}
+	return own, others, nobodys
+}
+
+func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
+	l := newTopicLab(t)
+	some := func(text string) map[int64]string {
+		names := map[int64]string{}
+		for id := range int64(40) {
+			names[id] = fmt.Sprint(text, id)
+		}
+		return names
+	}
+	l.publish(some("first "))
+	a := l.member()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := a.CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l.equal("one member from offset zero")
+
+	b := l.member()
+	eventually(t, "both have partitions", func() bool {
+		own, others, nobodys := has(t, b)
+		return own == 2 && others == 2 && nobodys == 0
+	})
+	names := some("second ")
+	names[3], names[4] = "", ""
+	delete(l.users, 3)
+	fence := l.publish(names)
+	l.waits(a, fence)
+	delete(l.users, 3)
+	delete(l.users, 4)
+	l.equal("two members")
+
+	if err := l.redis.Del(t.Context(), l.topic+":7").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*member{a, b} {
+		if err := m.Rebuild(ctx, "users", server.Rebuild{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both have rebuilt the view", func() bool {
+		of, _, _ := has(t, a)
+		others, _, _ := has(t, b)
+		return of == 2 && others == 2
+	})
+	l.equal("after a rebuild")
+
+	a.crash()
+	fence = l.publish(some("third "))
+	l.waits(b, fence)
+	l.equal("one member crashed")
+}
