@@ -27,11 +27,18 @@ type Topics struct {
 // defaultSession is how long a member may stand still: Kafka's own default.
 const defaultSession = 45 * time.Second
 
+// longestTopic leaves room for /PARTITION in what sinks keep as a source's name, 64 characters.
+const longestTopic = 57
+
 // topics reads what a source in Kafka has.
 func (s *Section) topics() *Topics {
 	t := &Topics{Kafka: s.Kafka()}
 	s.Need("topics", `["changes"]`)
-	t.Topics = Texts(s.List("topics", `["changes"]`))
+	for _, topic := range s.List("topics", `["changes"]`) {
+		if t.Topics = append(t.Topics, topic.Text); len(topic.Text) > longestTopic {
+			s.ProblemAt(topic, "topics", "names have at most %d characters", longestTopic)
+		}
+	}
 	s.Need("group", `"replicator"`)
 	t.Group = s.Name("group", "", `"replicator"`)
 	t.Session = s.duration("session", defaultSession, 6*time.Second, 30*time.Minute)

@@ -126,6 +126,10 @@ func (l *loader) load(data []byte) (*Config, error) {
 func (l *loader) verify(s *Section) {
 	v := &l.config.Verify
 	v.Every = s.duration("every", 0, 0, 366*24*time.Hour)
+	if v.Every > 0 && l.config.Source.Kafka != nil {
+		s.Problem("every", "verify reads the tables themselves, and [source] is a changelog in Kafka: say it where that is "+
+			"published")
+	}
 	if v.Every > 0 && v.Every < leastVerifyEvery {
 		s.Problem("every", "expected at least %s, or \"0s\" for never", shown(leastVerifyEvery))
 	}

@@ -62,7 +62,13 @@ func publish(t *testing.T, partitions int32, settings map[string]string) *publis
 	if err != nil || made.Err != nil {
 		t.Fatal(err, made.Err)
 	}
-	return p
+	for end := time.Now().Add(30 * time.Second); ; { // a broker hears of a topic a moment later
+		if _, err := p.cluster.Topic(t.Context(), p.topic); err == nil {
+			return p
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // write writes records to a partition in one transaction.
@@ -80,6 +86,23 @@ func (p *publisher) write(partition int32, records ...*kgo.Record) {
 	}
 	if err != nil {
 		p.t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; { // the end of a transaction is in the partition a moment later
+		all, err := p.admin.ListEndOffsets(p.t.Context(), p.topic)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		committed, err := p.admin.ListCommittedOffsets(p.t.Context(), p.topic)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		a, _ := all.Lookup(p.topic, partition)
+		if c, ok := committed.Lookup(p.topic, partition); ok && c.Offset == a.Offset {
+			return
+		}
+		if time.Now().After(end) {
+			p.t.Fatal("the transaction is not committed")
+		}
 	}
 }
 
@@ -236,4 +259,135 @@ func TestAReaderTellsWhatRecordsSayAndHowFarThePublisherWas(t *testing.T) {
 	_, told = p.read(s, at)
 	equal(t, told, `cell.users 1 v-1 found at 30: nothing`,
 		`cell.users 2 v4 found at 31: {"a":3}`, `cell.users 2 v4 put at 35: {"a":3}`)
+}
+
+func TestARecordThatIsNotAChangelogsIsADeadLetterOfEveryViewThatIsNamed(t *testing.T) {
+	p := publish(t, 1, nil)
+	p.write(0, put(1, 1, 1, 0, `{}`), kgo.KeySliceRecord([]byte("who"), []byte("knows")), put(2, 2, 2, 0, `{}`))
+	s := p.source(0)
+	_, told := p.read(s, p.oldest(s))
+	equal(t, told, "cell.users 1 v1 put at 1: {}", "cell.users 77686f v2 put at 2: dead", "cell 77686f v2 put at 2: dead",
+		"cell.users 2 v2 put at 2: {}")
+}
+
+func TestALookSaysWhatTheTopicHasAsOfTheLastMark(t *testing.T) {
+	p := publish(t, 1, nil)
+	s := p.source(0)
+	r, err := s.Open(t.Context(), []replicator.Position{p.oldest(s)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p.write(0, put(1, 1, 10, 0, `{"a":1}`), put(1, 2, 11, 0, `{"a":2}`), put(2, 3, 12, 0, `{}`), gone(2, 20), mark(30),
+		put(3, 4, 40, 0, `{"a":4}`))
+	cells := []replicator.Cell{cell(1), cell(2), cell(4), cell(3)}
+	rows, asOf, err := r.Newest(t.Context(), cells, 0)
+	if err != nil || asOf != 30 || len(rows) != 3 || string(rows[0].Body) != `{"a":2}` || rows[1] != nil || rows[2] != nil {
+		t.Errorf("rows %v as of %d: %v", rows, asOf, err)
+	}
+	rows, asOf, err = r.Newest(t.Context(), cells[3:], 0)
+	if err != nil || asOf != 40 || len(rows) != 1 || string(rows[0].Body) != `{"a":4}` {
+		t.Errorf("of what stands after the mark: rows %v as of %d: %v", rows, asOf, err)
+	}
+	absent, err := s.Absent(t.Context(), cells)
+	if err != nil || len(absent) != 1 || absent[0] != cell(4) {
+		t.Errorf("absent are %v: %v", absent, err)
+	}
+}
+
+func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
+	p := publish(t, 1, nil)
+	p.write(0, put(1, 1, 1, 0, `{}`), put(2, 2, 2, 0, `{}`), mark(3))
+	s := p.source(0)
+	begin := p.oldest(s)
+	edited := func(replacements ...string) replicator.Position {
+		return replicator.Position{Order: begin.Order, Token: strings.NewReplacer(replacements...).Replace(begin.Token)}
+	}
+	past := replicator.Position{Order: 99, Token: strings.Replace(begin.Token, `"offset":0`, `"offset":99`, 1)}
+	old := edited(`"offset":0`, `"offset":1,"time":1`)
+	for name, c := range map[string]struct {
+		at    replicator.Position
+		says  string
+		fatal bool
+	}{
+		"another topic of the name":     {edited(`"id":"`, `"id":"x`), "made anew", false},
+		"an end before the checkpoint":  {past, "lost what they had acknowledged", false},
+		"a reader that stood too long":  {old, "delete.retention.ms", false},
+		"another partition":             {edited(`"partition":0`, `"partition":7`), "is one of " + p.topic + "/7", true},
+		"a position of another program": {replicator.Position{Token: `{"file":"binlog.000001"}`}, "not one of a Kafka topic", true},
+	} {
+		_, err := s.Open(t.Context(), []replicator.Position{c.at})
+		if err == nil || !strings.Contains(err.Error(), c.says) || replicator.IsFatal(err) != c.fatal ||
+			!c.fatal && !errors.Is(err, replicator.ErrLost) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cut := kadm.Offsets{}
+	cut.Add(kadm.Offset{Topic: p.topic, Partition: 0, At: 1})
+	policy := func(to string) {
+		t.Helper()
+		_, err := p.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "cleanup.policy", Value: &to}}, p.topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuses := func(says string) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); ; { // a broker hears of a setting a moment later
+			_, err := s.Oldest(t.Context(), nil)
+			if replicator.IsFatal(err) && strings.Contains(err.Error(), says) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("its beginning: %v, want %s", err, says)
+			}
+		}
+	}
+	policy("compact,delete")
+	refuses("not compact alone")
+	if _, err := p.admin.DeleteRecords(t.Context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	policy("compact")
+	refuses("begins at offset 1")
+	if _, err := p.cluster.Topic(t.Context(), servertest.Name()); !replicator.IsFatal(err) {
+		t.Errorf("a topic that is missing: %v", err)
+	}
+}
+
+func TestAGroupOfAnotherConfigurationIsNotJoined(t *testing.T) {
+	p := publish(t, 2, nil)
+	given := make(chan []kafka.Partition, 10)
+	cfg := kafka.GroupConfig{Group: p.topic, Topics: []string{p.topic}, Identity: "one",
+		Assigned: func(ps []kafka.Partition) { given <- ps },
+		Revoked:  func([]kafka.Partition) {}, Lost: func([]kafka.Partition) {}}
+	var g *kafka.Group
+	for end := time.Now().Add(30 * time.Second); g == nil; { // a cluster's first group has no coordinator at once
+		var err error
+		if g, err = p.cluster.Join(t.Context(), cfg); err != nil && time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	defer g.Leave()
+	select {
+	case ps := <-given:
+		if len(ps) != 2 {
+			t.Errorf("given are %v", ps)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing is given")
+	}
+	s := p.source(1)
+	if err := g.Commit(t.Context(), kafka.Partition{Topic: p.topic, Number: 1}, p.oldest(s)); err != nil {
+		t.Error(err)
+	}
+	cfg.Identity = "two"
+	if _, err := p.cluster.Join(t.Context(), cfg); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "another sink") {
+		t.Errorf("joining as another configuration: %v", err)
+	}
+	status, err := p.cluster.Status(t.Context(), p.topic, p.topic)
+	if err != nil || len(status.Members) != 1 || len(status.Members[0].Partitions) != 2 || len(status.Partitions) != 2 ||
+		status.Partitions[1].Member == "" {
+		t.Errorf("the group is %+v: %v", status, err)
+	}
 }

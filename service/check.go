@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,13 +21,18 @@ type checker interface {
 // Check looks at every source and sink, and at what is remembered of the views: what a run would find.
 func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err error) {
 	cfg := setup.Config
+	if cfg.Source.Kafka != nil {
+		if findings, err = setup.checkTopics(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var sources []*canal.Source
 	defer func() {
 		for _, s := range sources {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	for _, shard := range cfg.Source.Shards {
+	for _, shard := range cfg.Source.Shards { // with Kafka, the origin's
 		tables, err := tablesOf(cfg, shard, cfg.Views)
 		if err != nil {
 			return nil, err
@@ -63,6 +69,12 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 			found = c.Check(ctx, views)
 		}
 		findings = append(findings, found...)
+		if cfg.Source.Kafka != nil { // which partitions go on where the members of the groups find out
+			if err := sink.Close(); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if answers := len(found) != 1 || found[0].Level != replicator.Fail; answers && unread == nil && len(views) > 0 {
 			findings = append(findings, foresee(ctx, cfg, name, sink, sources, saved)...)
 		}
@@ -137,4 +149,42 @@ func foresee(ctx context.Context, cfg *config.Config, name string, sink replicat
 		}
 	}
 	return findings
+}
+
+// checkTopics looks at the topics and the groups of a source in Kafka.
+func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, err error) {
+	cluster, err := s.cluster()
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	from := s.Config.Source.Kafka
+	for _, name := range from.Topics {
+		f := replicator.Finding{What: "source: topic " + name, Level: replicator.OK}
+		topic, err := cluster.Topic(ctx, name)
+		switch {
+		case err != nil:
+			f.Level, f.Detail = replicator.Fail, err.Error()
+		case !topic.Compacted || topic.Deletes:
+			f.Level, f.Detail = replicator.Fail, "its cleanup.policy is not compact alone: it does not keep every cell"
+			f.Fix = "set cleanup.policy=compact, and rebuild the publisher's view"
+		default:
+			f.Detail = fmt.Sprintf("%d partitions, compacted; it says for %s that a cell is gone", topic.Partitions,
+				topic.Tombstones)
+		}
+		findings = append(findings, f)
+	}
+	for i := range s.Config.Sinks {
+		group := groupOf(s.Config, s.Config.Sinks[i].Name)
+		f := replicator.Finding{What: "source: group " + group, Level: replicator.OK}
+		status, err := cluster.Status(ctx, group, from.Topics...)
+		if f.Detail = fmt.Sprintf("%d members", len(status.Members)); err != nil {
+			f.Level, f.Detail = replicator.Fail, err.Error()
+		} else if len(status.Members) > len(status.Partitions) {
+			f.Level = replicator.Warn
+			f.Detail += fmt.Sprintf(" for %d partitions: those beyond have nothing to do", len(status.Partitions))
+		}
+		findings = append(findings, f)
+	}
+	return findings, nil
 }

@@ -283,6 +283,15 @@ func readsTables(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil
 	}
-	return InvalidError{fmt.Errorf("%s: %s reads the tables in MySQL or MariaDB, and [source] is a changelog in Kafka: "+
-		"ask with the publisher's configuration", cfg.File, what)}
+	return InvalidError{fmt.Errorf("%s: %s reads the tables in MySQL or MariaDB, and can't be asked of a source in Kafka; "+
+		"`replicator rebuild` puts right whatever a view holds", cfg.File, what)}
+}
+
+// keepsPositions refuses to change the positions of views in partitions, which the members of the groups have.
+func keepsPositions(cfg *config.Config, what string) error {
+	if cfg.Source.Kafka == nil {
+		return nil
+	}
+	return InvalidError{fmt.Errorf("%s: checkpoint %s does not know the partitions of a source in Kafka: `replicator "+
+		"rebuild` reads the topic from its beginning, `replicator checkpoint forget` begins anew", cfg.File, what)}
 }

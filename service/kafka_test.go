@@ -234,13 +234,14 @@ func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 		}
 		return names
 	}
-	l.publish(some("first "))
+	fence := l.publish(some("first "))
 	a := l.member()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := a.CatchUp(ctx); err != nil {
 		t.Fatal(err)
 	}
+	l.waits(a, fence)
 	l.equal("one member from offset zero")
 
 	b := l.member()
@@ -251,7 +252,7 @@ func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 	names := some("second ")
 	names[3], names[4] = "", ""
 	delete(l.users, 3)
-	fence := l.publish(names)
+	fence = l.publish(names)
 	l.waits(a, fence)
 	delete(l.users, 3)
 	delete(l.users, 4)

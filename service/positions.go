@@ -64,6 +64,9 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 
 // Set sets the position of the views, in the sinks and in the store.
 func (p *Positions) Set(ctx context.Context, pos string) error {
+	if err := keepsPositions(p.Config, "set"); err != nil {
+		return err
+	}
 	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
 		for _, shard := range p.Config.Source.Shards {
 			marks, err := sink.Marks(ctx, shard.Name)
@@ -116,6 +119,9 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 // Reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink
 // lost it, one with a mark and no checkpoint would go on from the mark.
 func (p *Positions) Reset(ctx context.Context) error {
+	if err := keepsPositions(p.Config, "reset"); err != nil {
+		return err
+	}
 	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
 		for _, v := range views {
 			if err := p.unmark(ctx, sink, v); err != nil {
