@@ -74,6 +74,12 @@ fuzz: ## run every fuzz test for FUZZTIME=30s
 	  done; \
 	done
 
+.PHONY: dist
+dist: ## archives, deb, rpm, SBOMs and checksums of VERSION in dist/: made twice, compared, installed and run
+	rm -rf dist
+	go run ./internal/dist/cmd/dist $(if $(VERSION),-version $(VERSION)) dist
+	go test -count=1 ./internal/dist -release $(CURDIR)/dist
+
 .PHONY: clean
 clean: ## remove what was built (the servers' cache stays)
-	rm -rf bin replicator-state
+	rm -rf bin dist replicator-state

@@ -11,6 +11,9 @@ import (
 // version is set by the build (-ldflags "-X main.version=…").
 var version = "0.1.0-dev"
 
+// commit is set by the build of a release; other builds know it from the checkout.
+var commit string
+
 func versionCommand(*options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -34,6 +37,9 @@ func versionText() string {
 
 // revision is the commit that the program was built from, shortened; "" if the build doesn't know it.
 func revision() string {
+	if commit != "" {
+		return commit
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

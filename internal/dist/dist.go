@@ -1,0 +1,167 @@
+// Package dist makes what is installed: archives, packages, bills of materials and checksums, of one commit. What is
+// made is a function of the commit and the Go release: no clock, path or user is in it.
+package dist
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Target is a system to build for.
+type Target struct{ OS, Arch string }
+
+// Targets are those that a release has.
+func Targets() []Target {
+	return []Target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+}
+
+// Release is what is to be made.
+type Release struct {
+	Version string // without a leading v
+	Commit  string
+	Time    time.Time // of the commit: what every file is said to be from
+	Root    string    // of the checkout
+	Targets []Target
+}
+
+// beside are the files that come with the program in every archive and package.
+func beside() []string {
+	return []string{"LICENSE", "README.md", "CHANGELOG.md", "config.example.toml"}
+}
+
+// Make makes the release in the directory out, which must not exist, and returns the names of the files.
+func (r Release) Make(ctx context.Context, out string) ([]string, error) {
+	if err := os.Mkdir(out, 0o755); err != nil {
+		return nil, fmt.Errorf("dist: %w; remove it first", err)
+	}
+	var names []string
+	for _, target := range r.Targets {
+		made, err := r.makeTarget(ctx, target, out)
+		if err != nil {
+			return nil, fmt.Errorf("dist: %s/%s: %w", target.OS, target.Arch, err)
+		}
+		names = append(names, made...)
+	}
+	slices.Sort(names)
+	var sums strings.Builder
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), name)
+	}
+	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
+		return nil, err
+	}
+	return append(names, "SHA256SUMS"), nil
+}
+
+// makeTarget makes the files of one target.
+func (r Release) makeTarget(ctx context.Context, target Target, out string) (names []string, err error) {
+	stage, err := os.MkdirTemp("", "replicator-dist-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	if err := r.fill(ctx, target, stage); err != nil {
+		return nil, err
+	}
+	base := fmt.Sprintf("replicator_%s_%s_%s", r.Version, target.OS, target.Arch)
+	err = errors.Join(
+		archive(filepath.Join(out, base+".tar.gz"), stage, base, append(beside(), "replicator")),
+		writeBill(filepath.Join(out, base+".cdx.json"), filepath.Join(stage, "replicator"), r))
+	names = []string{base + ".tar.gz", base + ".cdx.json"}
+	if err != nil || target.OS != "linux" {
+		return names, err
+	}
+	for _, format := range []string{"deb", "rpm"} {
+		name := base + "." + format
+		if err := r.pack(ctx, target, stage, format, filepath.Join(out, name)); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// fill puts the program and all that is packed with it into stage, with times and modes that don't depend on the
+// checkout.
+func (r Release) fill(ctx context.Context, target Target, stage string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
+		fmt.Sprintf("-s -w -buildid= -X main.version=%s -X main.commit=%s", r.Version, r.Commit),
+		"-o", filepath.Join(stage, "replicator"), "./cmd/replicator")
+	cmd.Dir = r.Root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+target.OS, "GOARCH="+target.Arch, "GOAMD64=v1", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	files := beside()
+	packed, err := filepath.Glob(filepath.Join(r.Root, "deploy", "package", "*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range packed {
+		files = append(files, filepath.Join("deploy", "package", filepath.Base(path)))
+	}
+	for _, name := range files {
+		content, err := os.ReadFile(filepath.Join(r.Root, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(stage, filepath.Base(name)), content, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	staged, err := filepath.Glob(filepath.Join(stage, "*"))
+	for _, path := range staged {
+		mode := os.FileMode(0o644)
+		if filepath.Base(path) == "replicator" || filepath.Ext(path) == ".sh" {
+			mode = 0o755
+		}
+		err = errors.Join(err, os.Chmod(path, mode), os.Chtimes(path, r.Time, r.Time)) // the umask may take some of the mode
+	}
+	return err
+}
+
+// pack makes a package with nfpm.
+func (r Release) pack(ctx context.Context, target Target, stage, format, file string) error {
+	nfpm, err := r.nfpm(ctx)
+	if err != nil {
+		return err
+	}
+	file, err = filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, nfpm, "package", "--config", "nfpm.yaml", "--packager", format, "--target", file)
+	cmd.Dir = stage
+	cmd.Env = append(os.Environ(), "VERSION="+r.Version, "ARCH="+target.Arch,
+		"SOURCE_DATE_EPOCH="+strconv.FormatInt(r.Time.Unix(), 10))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nfpm: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// nfpm is the path of that program, built once by go tool.
+func (r Release) nfpm(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=internal/dist/tools.mod", "-n", "nfpm")
+	cmd.Dir = r.Root
+	var said strings.Builder
+	cmd.Stderr = &said
+	path, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go tool nfpm: %w\n%s", err, said.String())
+	}
+	return strings.TrimSpace(string(path)), nil
+}
