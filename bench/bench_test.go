@@ -226,8 +226,9 @@ func TestReportShowsEveryFigureInItsColumn(t *testing.T) {
 			{Stage: rawReadStage, What: "read", Unit: "cell", PerSecond: 1_234_567, ClientCPU: 0.84},
 			{Stage: "catch-up-1", What: "all", Unit: "cell", PerSecond: 45_678, ClientCPU: 5, SinkCPU: 123, PeakBytes: 64 << 20,
 				OfRaw: 0.5, Raw: rawReadStage},
-			{Stage: "latency", What: "lag", Unit: "cell", Latency: &latency{Rate: 1000, Samples: 20_000, P50: 1.5,
-				P90: 2, P99: 3, Max: 4}},
+			{Stage: "latency", What: "lag", Unit: "cell", Latency: &latency{Rate: 1000,
+				quantiles: quantiles{Samples: 20_000, P50: 1.5, P90: 2, P99: 3, Max: 4},
+				Over:      []second{{At: 7, quantiles: quantiles{Samples: 1000, P50: 1.4, P90: 2.5, P99: 738, Max: 914}}}}},
 		}}}}
 	var out strings.Builder
 	r.print(&out)
@@ -236,6 +237,7 @@ func TestReportShowsEveryFigureInItsColumn(t *testing.T) {
 		"raw-read    1,234,567  cells     0.8     0.0   0.0      0.8                            read",
 		"catch-up-1     45,678  cells     5.0     0.0   123      128        64            0.50  all",
 		"1000 transactions a second, 20,000 samples: p50 1.5 ms, p90 2.0, p99 3.0, max 4.0",
+		"     7    1,000  1.4  2.5  738  914",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())

@@ -22,13 +22,15 @@ type order uint8
 const (
 	scattered order = iota // any entity may be next; emails have no order
 	round                  // one entity after the other, again and again; emails sort as the cells were written
+	phased                 // one entity after the other, in rounds: the phases of distinct
 )
 
 // cell is one version of one entity's users cell.
 type cell struct {
-	number int
-	entity int
-	ref    int64
+	number  int
+	content int // the number of the cell whose body it repeats: mostly its own
+	entity  int
+	ref     int64
 }
 
 // user is what a cell's body says that views keep.
@@ -48,9 +50,19 @@ const (
 
 // at is the cell with the given number.
 func (w *workload) at(number int) cell {
-	c := cell{number: number, ref: w.begin + int64(number)*step}
-	if w.order == round {
+	c := cell{number: number, content: number, ref: w.begin + int64(number)*step}
+	switch w.order {
+	case round:
 		c.entity = number % w.entities
+		return c
+	case phased:
+		c.entity = number % w.entities
+		switch distinctPhase(number / w.entities) {
+		case unchangedPhase:
+			c.content -= w.entities
+		case hotPhase:
+			c.entity = 0
+		}
 		return c
 	}
 	h := mix(uint64(number))
@@ -91,7 +103,7 @@ func (w *workload) key(entity int) (key [16]byte) {
 // user is what a cell says: its email is new in every version, phone and activate now and then, password seldom, the
 // name never.
 func (w *workload) user(c cell) user {
-	h := mix(uint64(c.number) + 1<<41)
+	h := mix(uint64(c.content) + 1<<41)
 	e := mix(uint64(c.entity) + 1<<42)
 	u := user{
 		key:      w.key(c.entity),
@@ -100,9 +112,9 @@ func (w *workload) user(c cell) user {
 		activate: h%10 != 0,
 	}
 	if w.order == round {
-		u.email = fmt.Sprintf("%010d@example.com", c.number)
+		u.email = fmt.Sprintf("%010d@example.com", c.content)
 	} else {
-		u.email = fmt.Sprintf("%08x.%d@example.com", uint32(h), c.number)
+		u.email = fmt.Sprintf("%08x.%d@example.com", uint32(h), c.content)
 	}
 	if h>>8%4 == 0 {
 		u.phone++

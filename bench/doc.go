@@ -22,9 +22,12 @@
 //	scan           the same into one index table and into five in one scan, beside scan-select, a SELECT of every cell in chunks, and
 //	               scan-load, multi-row INSERTs of the same rows over one connection
 //	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a reader
-//	               of the index table sees it
+//	               of the index table sees it, as a whole and for each second's commits
 //	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same documents
+//	distinct       only where -only names it: the built program into an index table, and into a Redis hash and index, in four
+//	               runs each: a cell of every entity, a newer one that moves its index entry, one that says the same again, and
+//	               as many of one entity
 //
 // "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every view
 // over one connection, one after the other: what a program without versions, state and checkpoints would need. For scan

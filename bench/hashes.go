@@ -20,11 +20,7 @@ func (l *lab) redis(ctx context.Context) error {
 	return l.keyed(ctx, keyedStage{
 		name: "redis", kind: servers.Redis7, share: 4,
 		raw: "raw-hset", how: "pipelined HSET of the same hashes",
-		views: "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
-			"{row_key}\"\n" + userFields,
-		sink: func(s *servers.Server) string {
-			return fmt.Sprintf("[sinks.main]\ntype = \"redis\"\nurl = %q\n", s.DSN("0"))
-		},
+		views: hashView, sink: hashSink,
 		open: func(s *servers.Server) (keyed, error) {
 			o, err := redis.ParseURL(s.DSN("0"))
 			if err != nil {
@@ -33,6 +29,14 @@ func (l *lab) redis(ctx context.Context) error {
 			return &hashes{redis.NewClient(o)}, nil
 		},
 	})
+}
+
+// hashView is the view of the hashes in the configuration, and hashSink its sink.
+const hashView = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
+	"{row_key}\"\n" + userFields
+
+func hashSink(s *servers.Server) string {
+	return fmt.Sprintf("[sinks.main]\ntype = \"redis\"\nurl = %q\n", s.DSN("0"))
 }
 
 // userFields are the fields of hashes and documents.
@@ -81,15 +85,21 @@ func (h *hashes) verify(ctx context.Context, w *workload, n int) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	held := make(map[string]struct{}, len(newest)) // SCAN may name a key twice
-	keys := h.rdb.Scan(ctx, 0, hashPrefix+"*", laneBatch).Iterator()
+	held, err := h.count(ctx, hashPrefix)
+	if err == nil && held != len(newest) {
+		err = fmt.Errorf("there are %d hashes of %d entities", held, len(newest))
+	}
+	return int64(held), err
+}
+
+// count is how many keys begin so.
+func (h *hashes) count(ctx context.Context, prefix string) (int, error) {
+	held := map[string]struct{}{} // SCAN may name a key twice
+	keys := h.rdb.Scan(ctx, 0, prefix+"*", laneBatch).Iterator()
 	for keys.Next(ctx) {
 		held[keys.Val()] = struct{}{}
 	}
-	if err = keys.Err(); err == nil && len(held) != len(newest) {
-		err = fmt.Errorf("there are %d hashes of %d entities", len(held), len(newest))
-	}
-	return int64(len(held)), err
+	return len(held), keys.Err()
 }
 
 // hash is a user as a hash shows it.

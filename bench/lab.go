@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -72,6 +73,20 @@ func newLab(o options, source, sink *servers.Server, program string, show *scree
 	return l, nil
 }
 
+// beside is a lab on the same sink with a source of its own, for a stage that reads its own binlog from the first byte.
+// closing ends both.
+func (l *lab) beside(ctx context.Context) (own *lab, closing func() error, err error) {
+	source, err := l.start(ctx, l.source.Kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	if own, err = newLab(l.options, source, l.sink, l.program, l.show); err != nil {
+		return nil, nil, errors.Join(err, source.Close())
+	}
+	own.start = l.start
+	return own, func() error { return errors.Join(own.close(), source.Close()) }, nil
+}
+
 func (l *lab) close() error {
 	var errs []error
 	for _, db := range []*sql.DB{l.sourceDB, l.sinkDB} {
@@ -101,29 +116,36 @@ func open(s *servers.Server) (*sql.DB, error) {
 
 // stage is a part of what is measured.
 type stage struct {
-	name string
-	run  func(l *lab, ctx context.Context) error
+	name  string
+	run   func(l *lab, ctx context.Context) error
+	alone bool // it writes cells of its own: prepare's are not needed
+	asked bool // it runs only where -only names it
 }
 
 // stages are all of them, in order; each adds its results. Those that are compared with raw ones come after them.
 func stages() []stage {
 	return []stage{
-		{"raw-read", (*lab).rawRead},
-		{"raw-scan", (*lab).rawScan},
-		{"decode", (*lab).decode},
-		{"raw-write", (*lab).rawWrites},
-		{"catch-up", (*lab).catchUp},
-		{"fill", (*lab).fill},
-		{"scan", (*lab).scan},
-		{"latency", (*lab).latency},
-		{"redis", (*lab).redis},
-		{"elastic", (*lab).elastic},
+		{name: "raw-read", run: (*lab).rawRead},
+		{name: "raw-scan", run: (*lab).rawScan},
+		{name: "decode", run: (*lab).decode},
+		{name: "raw-write", run: (*lab).rawWrites},
+		{name: "catch-up", run: (*lab).catchUp},
+		{name: "fill", run: (*lab).fill},
+		{name: "scan", run: (*lab).scan},
+		{name: "latency", run: (*lab).latency, alone: true},
+		{name: "redis", run: (*lab).redis, alone: true},
+		{name: "elastic", run: (*lab).elastic, alone: true},
+		{name: "distinct", run: (*lab).distinct, alone: true, asked: true},
 	}
 }
 
 // run writes the cells and runs the stages that were asked for.
 func (l *lab) run(ctx context.Context) error {
-	for _, s := range append([]stage{{"prepare", (*lab).prepare}}, l.stages...) {
+	todo := l.stages
+	if slices.ContainsFunc(todo, func(s stage) bool { return !s.alone }) {
+		todo = append([]stage{{name: "prepare", run: (*lab).prepare}}, todo...)
+	}
+	for _, s := range todo {
 		if err := s.run(l, ctx); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -241,14 +242,25 @@ func (v *live) look(ctx context.Context, query *sql.Stmt, oldest int) error {
 
 // latency sums up what was seen after the warm-up.
 func (v *live) latency() *latency {
-	var took []float64 // ms
+	var all []float64 // ms
+	bySecond := map[int][]float64{}
+	begin := slices.Min(v.commits[v.warm:]) // writers commit out of order
 	for n := v.warm; n < v.total(); n++ {
-		took = append(took, max(v.seen[n]-v.commits[n], 0).Seconds()*1000)
+		took := max(v.seen[n]-v.commits[n], 0).Seconds() * 1000
+		all = append(all, took)
+		at := int((v.commits[n] - begin) / time.Second)
+		bySecond[at] = append(bySecond[at], took)
 	}
+	d := &latency{Rate: float64(len(all)) / (v.finished - begin).Seconds(), quantiles: quantilesOf(all)}
+	for _, at := range slices.Sorted(maps.Keys(bySecond)) {
+		d.Over = append(d.Over, second{at, quantilesOf(bySecond[at])})
+	}
+	return d
+}
+
+// quantilesOf sorts what took how long, which is something.
+func quantilesOf(took []float64) quantiles {
 	slices.Sort(took)
 	at := func(share float64) float64 { return took[int(share*float64(len(took)-1))] }
-	return &latency{
-		Rate:    float64(len(took)) / (v.finished - v.commits[v.warm]).Seconds(),
-		Samples: len(took), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1),
-	}
+	return quantiles{Samples: len(took), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
 }

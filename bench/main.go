@@ -103,7 +103,9 @@ func parse(args []string, out io.Writer) (options, error) {
 			return o, fmt.Errorf("-%s must be at least 1", name)
 		}
 	}
-	if o.stages = stages(); *only != "" {
+	if o.stages = stages(); *only == "" {
+		o.stages = slices.DeleteFunc(o.stages, func(s stage) bool { return s.asked })
+	} else {
 		names := strings.Split(*only, ",")
 		o.stages = slices.DeleteFunc(o.stages, func(s stage) bool {
 			i := slices.Index(names, s.name)

@@ -72,6 +72,15 @@ func (l *lab) configure(dir, source, start, targets string) error {
 // check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows
 // they had.
 func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
+	if rows, err = l.compare(ctx, s, w, n); err != nil {
+		return 0, err
+	}
+	_, err = l.sinkDB.ExecContext(ctx, "DROP DATABASE "+s.database)
+	return rows, err
+}
+
+// compare does the same and leaves the tables.
+func (l *lab) compare(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
 	bar := l.show.bar("checking every row", 0)
 	defer bar.done()
 	for i := range s.tables {
@@ -81,8 +90,7 @@ func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int
 		}
 		rows += held
 	}
-	_, err = l.sinkDB.ExecContext(ctx, "DROP DATABASE "+s.database)
-	return rows, err
+	return rows, nil
 }
 
 // program is the program as a child of this process, and the most memory that it had.

@@ -39,9 +39,21 @@ type result struct {
 	Latency   *latency `json:"latency,omitempty"`
 }
 
-// latency is the time from a commit's return to the moment that a reader of the sink saw it, in milliseconds.
+// latency is the time from a commit's return to the moment that a reader of the sink saw it.
 type latency struct {
-	Rate    float64 `json:"rate"` // transactions a second that were written in fact
+	Rate float64 `json:"rate"` // transactions a second that were written in fact
+	quantiles
+	Over []second `json:"over_time"` // a stall shows here: the whole's p99 can hide it
+}
+
+// second is what was committed in one second.
+type second struct {
+	At int `json:"second"`
+	quantiles
+}
+
+// quantiles are of times in milliseconds.
+type quantiles struct {
 	Samples int     `json:"samples"`
 	P50     float64 `json:"p50_ms"`
 	P90     float64 `json:"p90_ms"`
@@ -140,8 +152,20 @@ func (m *measure) print(out io.Writer) {
 			fmt.Fprintf(out, "\ncommit → visible, %.0f transactions a second, %s samples: p50 %.1f ms, p90 %.1f, p99 %.1f, max %.1f\n"+
 				"(the servers' CPU in that line includes the writer's statements and the reader's polls)\n",
 				d.Rate, thousands(int64(d.Samples)), d.P50, d.P90, d.P99, d.Max)
+			d.print(out)
 		}
 	}
+}
+
+// print shows what became of each second's commits.
+func (d *latency) print(out io.Writer) {
+	lines := [][]string{{"second", "samples", "p50", "p90", "p99", "max"}}
+	for _, s := range d.Over {
+		lines = append(lines, []string{fmt.Sprint(s.At), thousands(int64(s.Samples)), micro(s.P50), micro(s.P90),
+			micro(s.P99), micro(s.Max)})
+	}
+	fmt.Fprintln(out)
+	align(out, lines, ">>>>>>")
 }
 
 // micro shows a figure with as many digits as mean something.
