@@ -19,5 +19,6 @@ USER 65534:65534
 WORKDIR /state
 VOLUME /state
 EXPOSE 9190
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/replicator", "health", "-c", "/etc/replicator/replicator.toml"]
 ENTRYPOINT ["/replicator"]
 CMD ["run", "-c", "/etc/replicator/replicator.toml"]

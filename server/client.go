@@ -32,6 +32,22 @@ func (c Client) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return a.Views, err
 }
 
+// Alive returns nil if the program answers.
+func (c Client) Alive(ctx context.Context) error {
+	return c.call(ctx, answerTime, http.MethodGet, "/healthz", nil, nil)
+}
+
+// Ready returns nil if every view runs and its lag is known, or which don't, and why.
+func (c Client) Ready(ctx context.Context) error {
+	views, err := c.Status(ctx)
+	for _, v := range views {
+		if reason := notReady(v); reason != "" {
+			err = errors.Join(err, fmt.Errorf("view %s is not ready: %s", v.View, reason))
+		}
+	}
+	return err
+}
+
 // Sources returns how the sources were a few seconds ago.
 func (c Client) Sources(ctx context.Context) ([]SourceStatus, error) {
 	var a sourcesAnswer

@@ -127,6 +127,12 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 	if code, text := l.get("/"); code != 200 || !strings.Contains(text, "filling") {
 		t.Errorf("/ while filling: %d %s", code, text)
 	}
+	if r := l.run("health"); r.code != 0 || r.out != "alive\n" {
+		t.Errorf("health while filling: %+v", r)
+	}
+	if r := l.run("health", "--ready"); r.code != 1 || !strings.Contains(r.errors, "view users is not ready: filling") {
+		t.Errorf("health --ready while filling: %+v", r)
+	}
 	p.kill()
 	l.configure(cellViews)
 	l.exec("DROP TABLE users")

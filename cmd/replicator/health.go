@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"replicator/server"
+	"replicator/service"
+)
+
+func healthCommand(o *options) *cobra.Command {
+	ready := false
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Say whether the running process answers, for a container's health check",
+		Long: `Asks the running process, and exits 0 if it answers, or with --ready if every view runs and its lag is
+known; else 1, with the reason. It needs no shell and none of the file's secrets.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := o.loadToAsk()
+			if err != nil {
+				return err
+			}
+			ask, word := server.Client.Alive, "alive"
+			if ready {
+				ask, word = server.Client.Ready, "ready"
+			}
+			if err := ask(service.Client(cfg), cmd.Context()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), word)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&ready, "ready", false, "every view has to run, and its lag to be known")
+	return cmd
+}
