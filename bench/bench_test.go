@@ -133,6 +133,11 @@ func TestVerifyFindsWhatDiffersFromTheWorkload(t *testing.T) {
 }
 
 func TestBodiesAreJSONOfTheSizeThatWasAskedFor(t *testing.T) {
+	short := &workload{entities: 10, body: 100, begin: 1, emailOnly: true}
+	if body := short.appendBody(nil, short.at(7)); len(body) != short.body || !json.Valid(body) ||
+		!bytes.Contains(body, []byte(short.user(short.at(7)).email)) {
+		t.Errorf("a body of 100 bytes is %s", body)
+	}
 	w := &workload{entities: 1000, body: 280, begin: time.Now().UnixNano()}
 	for n := range 1000 {
 		c := w.at(n)

@@ -136,6 +136,7 @@ func stages() []stage {
 		{name: "redis", run: (*lab).redis, alone: true},
 		{name: "elastic", run: (*lab).elastic, alone: true},
 		{name: "distinct", run: (*lab).distinct, alone: true, asked: true},
+		{name: "growth", run: (*lab).growth, alone: true, asked: true},
 	}
 }
 

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// point is one run of a growth curve: everything stays but one size.
+type point struct {
+	curve string // which size grows: cells, views or body
+	at    int    // that size
+	cells int
+	views int
+	body  int
+}
+
+// growthBytes bounds the bodies of one run: a long body needs fewer cells to show what it costs.
+const growthBytes = 256 << 20
+
+// points are the runs of all curves, up to the sizes that were asked for.
+func (o options) points() []point {
+	var all []point
+	for _, n := range []int{10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000} {
+		if n <= o.cells {
+			all = append(all, point{curve: "cells", at: n, cells: n, views: 1, body: o.body})
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, point{curve: "cells", at: o.cells, cells: o.cells, views: 1, body: o.body})
+	}
+	for _, n := range []int{1, 2, 5, 10, 20, 50} {
+		all = append(all, point{curve: "views", at: n, cells: max(o.cells/20, 1), views: n, body: o.body})
+	}
+	for _, n := range []int{100, 250, 1000, 4000, 16_000, 65_535} { // a BLOB holds no byte more
+		all = append(all, point{curve: "body", at: n, cells: max(min(o.cells/10, growthBytes/n), 1), views: 1, body: n})
+	}
+	return all
+}
+
+// growth measures what a cell costs as the cells, the views or the bodies grow: distinct cells into index tables. Each
+// run has a binlog of its own.
+func (l *lab) growth(ctx context.Context) (err error) {
+	own, closing, err := l.beside(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing()) }()
+	for _, p := range l.points() {
+		if err := own.emptySource(ctx); err != nil {
+			return err
+		}
+		own.cells = p.cells
+		own.workload = &workload{entities: p.cells, body: p.body, begin: time.Now().UnixNano(), order: phased,
+			emailOnly: p.curve == "body"} // the other properties don't fit into the shortest
+		if err := own.prepare(ctx); err != nil {
+			return err
+		}
+		what := fmt.Sprintf("the program: %s cells of %d bytes into %d table%s", thousands(int64(p.cells)), p.body, p.views,
+			plural(p.views))
+		took, rows, err := own.runProgram(ctx, "earliest", what, emailTables(p.views))
+		if err != nil {
+			return err
+		}
+		l.add(result{Stage: fmt.Sprintf("growth-%s-%d", p.curve, p.at), What: what, Unit: "cell", Units: p.cells,
+			Checked: rows, Curve: p.curve, At: p.at}, took)
+	}
+	return nil
+}
+
+// emptySource removes the cells, and the binlog that tells of them.
+func (l *lab) emptySource(ctx context.Context) error {
+	reset := "RESET BINARY LOGS AND GTIDS"
+	if l.source.Kind.IsMariaDB() {
+		reset = "RESET MASTER"
+	}
+	for _, q := range []string{"DROP DATABASE IF EXISTS " + sourceDatabase, reset} {
+		if _, err := l.sourceDB.ExecContext(ctx, q); err != nil {
+			return fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	return nil
+}
+
+// emailTables are n index tables of the same property.
+func emailTables(n int) []table {
+	tables := make([]table, n)
+	for i := range tables {
+		t := oneView()[0]
+		name := fmt.Sprintf("%s_%d", t.name, i+1)
+		t.ddl = strings.Replace(t.ddl, t.name, name, 1)
+		t.name = name
+		tables[i] = t
+	}
+	return tables
+}
