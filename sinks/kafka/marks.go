@@ -115,14 +115,12 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The end of the mark's own transaction stands behind it, or will: the cluster writes it after its answer.
-	const own = 1
 	end := ends[k.topic.marks.name][0]
 	if err := errors.Join(lostBelow(k.topic.name, ends[k.topic.name], k.mark.Offsets),
 		lostBelow(k.topic.marks.name, ends[k.topic.marks.name], []int64{k.marksRead - 1})); err != nil {
 		return nil, err
 	}
-	if end <= k.marksRead+own {
+	if end == k.marksRead {
 		return &k.mark.Standing, nil
 	}
 	marks, read, err := k.sink.readMarks(ctx, k.topic, k.marksRead)
