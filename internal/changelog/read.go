@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// silence is after how long without anything new what was there to be read is taken for read: the offsets at an end may
-// be those of records that compaction took away.
-const silence = 2 * time.Second
+// silence is after how long without anything new reading fails. The last record before an end is always there to be
+// read: it stands in the segment that is written to, which compaction leaves alone, and so does what follows it later.
+const silence = 30 * time.Second
 
 // Read reads records of a topic that were committed, by partition from an offset up to, not including, another one, and
-// gives them to each, piece by piece. What lies before the log's beginning is passed over.
+// gives them to each, piece by piece. What lies before the log's beginning is passed over. A broker that stalls is an
+// error: what was not read might say that a state is another one.
 func Read(
 	ctx context.Context, options []kgo.Opt, topic string, from, to map[int32]int64, each func([]*kgo.Record) error,
 ) error {
@@ -42,7 +45,8 @@ func Read(
 			return context.Cause(ctx)
 		}
 		if err := fetches.Err(); errors.Is(err, context.DeadlineExceeded) {
-			return nil
+			return fmt.Errorf("reading topic %s: nothing came for %s, and partitions %v are not read to their end", topic,
+				silence, slices.Sorted(maps.Keys(left)))
 		} else if err != nil {
 			return fmt.Errorf("reading topic %s: %w", topic, err)
 		}
