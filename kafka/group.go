@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"replicator"
+	"replicator/internal/pause"
 )
 
 // Partition is one partition of a topic.
@@ -120,16 +121,30 @@ func (g *Group) check(ctx context.Context) error {
 	return nil
 }
 
-// describe asks for a group's members. One that never was has none.
+// coordinatorTime is how long a group's coordinator may take to be there.
+const coordinatorTime = 15 * time.Second
+
+// describe asks for a group's members. One that never was has none. In a cluster that never had a group the first
+// question makes the topic of the groups' offsets, which takes a moment.
 func (c *Cluster) describe(ctx context.Context, group string) (kadm.DescribedGroup, error) {
-	described, err := c.admin.DescribeGroups(ctx, group)
-	if err == nil {
-		err = described[group].Err
+	waiting, cancel := context.WithTimeout(ctx, coordinatorTime)
+	defer cancel()
+	described, err := c.ask(waiting, group)
+	for errors.Is(err, kerr.CoordinatorNotAvailable) && pause.For(waiting, 100*time.Millisecond) == nil {
+		described, err = c.ask(waiting, group)
 	}
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return kadm.DescribedGroup{}, fmt.Errorf("group %s: %w", group, err)
 	}
 	return described[group], nil
+}
+
+func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, error) {
+	described, err := c.admin.DescribeGroups(ctx, group)
+	if err == nil {
+		err = described[group].Err
+	}
+	return described, err
 }
 
 // Commit says in the group how far a partition is applied: for tools, and for members that wait for it. What counts is

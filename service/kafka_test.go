@@ -128,6 +128,34 @@ type member struct {
 
 func (l *topicLab) member() *member {
 	l.t.Helper()
+	var log logged
+	s, err := New(l.t.Context(), l.setup(slog.New(slog.NewTextHandler(&log, nil))), nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, crash := context.WithCancel(context.Background())
+	stop, stopNow := context.WithCancel(context.Background())
+	m := &member{Service: s, crash: crash, stop: stopNow, done: make(chan error, 1)}
+	go func() { m.done <- s.Run(ctx, stop) }()
+	l.t.Cleanup(func() {
+		m.stop()
+		if err := <-m.done; err != nil {
+			l.t.Error(err)
+		}
+		m.crash()
+		if err := s.Close(); err != nil {
+			l.t.Error(err)
+		}
+		if l.t.Failed() {
+			l.t.Logf("log of a member:\n%s", log.String())
+		}
+	})
+	return m
+}
+
+// setup is a member's, with a state of its own.
+func (l *topicLab) setup(log *slog.Logger) Setup {
+	l.t.Helper()
 	dir := l.t.TempDir()
 	file := filepath.Join(dir, "replicator.toml")
 	text := fmt.Sprintf(`
@@ -160,29 +188,7 @@ fields = ["name"]
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	var log logged
-	s, err := New(l.t.Context(), Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, nil)), OpenSink: openForTest}, nil)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	ctx, crash := context.WithCancel(context.Background())
-	stop, stopNow := context.WithCancel(context.Background())
-	m := &member{Service: s, crash: crash, stop: stopNow, done: make(chan error, 1)}
-	go func() { m.done <- s.Run(ctx, stop) }()
-	l.t.Cleanup(func() {
-		m.stop()
-		if err := <-m.done; err != nil {
-			l.t.Error(err)
-		}
-		m.crash()
-		if err := s.Close(); err != nil {
-			l.t.Error(err)
-		}
-		if l.t.Failed() {
-			l.t.Logf("log of a member:\n%s", log.String())
-		}
-	})
-	return m
+	return Setup{Config: cfg, Log: log, OpenSink: openForTest}
 }
 
 func openForTest(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
@@ -277,4 +283,22 @@ func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 	fence = l.publish(some("third "))
 	l.waits(b, fence)
 	l.equal("one member crashed")
+}
+
+// There is no source to sample where the topics' origin has no dsn.
+func TestCheckOfATopicThatIsWellFindsNothing(t *testing.T) {
+	l := newTopicLab(t)
+	l.publish(map[int64]string{1: "ada"})
+	findings, err := Check(t.Context(), l.setup(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if f.Level == replicator.Fail {
+			t.Errorf("%s: %s", f.What, f.Detail)
+		}
+	}
+	if len(findings) == 0 {
+		t.Error("nothing was looked at")
+	}
 }
