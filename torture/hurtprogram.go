@@ -88,8 +88,12 @@ func programFaults() map[string]fault {
 	}
 }
 
-// beside starts a command beside the program, and does not wait for it.
+// beside starts a command beside the program, and does not wait for it. By itself it would keep the program's state for
+// as long as it works, so that the program could not start.
 func (w *world) beside(ctx context.Context, args ...string) error {
+	if w.running == nil {
+		return nil
+	}
 	p, err := w.program.Start(context.WithoutCancel(ctx), append(args, "-c", w.program.File())...)
 	if err == nil {
 		w.others = append(w.others, p)
