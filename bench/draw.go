@@ -34,7 +34,7 @@ func draw(args []string) error {
 
 // The measures of a picture, in pixels.
 const (
-	drawWidth  = 900
+	drawWidth  = 980
 	leftOfPlot = 210 // room for names and for figures of an axis
 	plotWidth  = 560
 	plotHeight = 180
