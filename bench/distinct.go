@@ -42,11 +42,11 @@ func (l *lab) distinct(ctx context.Context) (err error) {
 	if err := create(ctx, own.sourceDB, sourceDatabase, cellDDL); err != nil {
 		return err
 	}
-	into, err := own.distinctTable(ctx)
+	table, err := own.setUp(ctx, sourceDatabase, "earliest", oneView())
 	if err != nil {
 		return err
 	}
-	sinks := []distinctSink{into}
+	sinks := []distinctSink{own.distinctTable(table)}
 	into, closeRedis, err := own.distinctRedis(ctx)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
 		l.leftOut = append(l.leftOut, fmt.Sprintf("distinct: %v", err))
@@ -66,7 +66,9 @@ func (l *lab) distinct(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return nil
+	// The next stage beside this one counts its runs from 1 again.
+	_, err = own.sinkDB.ExecContext(ctx, "DROP DATABASE "+table.database)
+	return err
 }
 
 // distinctSink is a sink of the distinct stage with the configuration of its run.
@@ -97,14 +99,10 @@ func (l *lab) measurePhase(ctx context.Context, phase distinctPhase, into distin
 }
 
 // distinctTable is an index table on the lab's sink.
-func (l *lab) distinctTable(ctx context.Context) (distinctSink, error) {
-	s, err := l.setUp(ctx, sourceDatabase, "earliest", oneView())
-	if err != nil {
-		return distinctSink{}, err
-	}
+func (l *lab) distinctTable(s *setup) distinctSink {
 	return distinctSink{lab: l, name: "mysql", what: "an index table", dir: s.dir,
 		verify: func(ctx context.Context, cells int) (int64, error) { return l.compare(ctx, s, l.workload, cells) },
-	}, nil
+	}
 }
 
 // emailPrefix begins the keys of the index in Redis.
