@@ -29,7 +29,7 @@ build: ## build bin/replicator
 	CGO_ENABLED=0 go build -trimpath -o bin/replicator ./cmd/replicator
 
 .PHONY: servers
-servers: ## fetch the servers that tests need (once; about 260 MB)
+servers: ## fetch the servers that tests need (once; about 330 MB)
 	@$(SERVERS) fetch || [ "$$CI" != true ]
 
 .PHONY: test
