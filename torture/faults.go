@@ -40,6 +40,9 @@ func faultNames(p Plan, c Choices) []string {
 			names = append(names, name)
 		}
 	}
+	if len(names) == 0 { // none of the chosen ones fits
+		names = append(names, "kill")
+	}
 	return names
 }
 

@@ -50,7 +50,8 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 		if !reflect.DeepEqual(p, planOf(seed, choices)) {
 			t.Fatalf("seed %d gives two plans", seed)
 		}
-		if len(p.Faults) == 0 || len(p.Views) == 0 {
+		few := planOf(seed, Choices{Sources: choices.Sources, Faults: []string{"second"}}) // not with every store
+		if len(p.Faults) == 0 || len(p.Views) == 0 || len(few.Faults) == 0 {
 			t.Fatalf("seed %d: %d faults, %d views", seed, len(p.Faults), len(p.Views))
 		}
 	}
