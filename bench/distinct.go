@@ -139,7 +139,8 @@ func (l *lab) distinctRedis(ctx context.Context) (into distinctSink, closing fun
 		}
 		return held + entries, nil
 	}
-	return distinctSink{lab: &beside, name: "redis", what: "a Redis hash and index", dir: dir, verify: verify}, closing, nil
+	return distinctSink{lab: &beside, name: "redis", what: "a Redis hash and index", dir: dir,
+		verify: verify}, closing, nil
 }
 
 // verifyIndex compares every entry of the index with what the first n cells of the workload say, and returns how many

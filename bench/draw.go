@@ -193,7 +193,8 @@ func (p *picture) plot(title string, lines []series, across scale) {
 			fmt.Fprintf(&points, "%.1f,%.1f ", x(s.x[j]), y(s.y[j]))
 			p.printf("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\" fill=\"%s\"/>\n", x(s.x[j]), y(s.y[j]), colours[i])
 		}
-		p.printf("<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\"/>\n", strings.TrimSpace(points.String()),
+		p.printf("<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\"/>\n",
+			strings.TrimSpace(points.String()),
 			colours[i])
 	}
 	p.y += plotHeight + 16

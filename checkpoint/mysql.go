@@ -188,7 +188,8 @@ func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context,
 const longest = 30 * time.Second
 
 // transact runs f in a transaction, and applied once that is committed.
-func (s *MySQL) transact(ctx context.Context, what string, f func(ctx context.Context, tx *sql.Tx) error, applied func()) error {
+func (s *MySQL) transact(ctx context.Context, what string,
+	f func(ctx context.Context, tx *sql.Tx) error, applied func()) error {
 	return s.do(ctx, what, func(ctx context.Context, conn *sql.Conn) error {
 		tx, err := conn.BeginTx(ctx, nil)
 		if err != nil {
@@ -225,7 +226,8 @@ func (s *MySQL) Save(ctx context.Context, checkpoints []replicator.Checkpoint) e
 			if err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "REPLACE INTO "+s.tables.checkpoints+" (`view`, source, format, body) VALUES (?, ?, ?, ?)",
+			if _, err := tx.ExecContext(ctx,
+				"REPLACE INTO "+s.tables.checkpoints+" (`view`, source, format, body) VALUES (?, ?, ?, ?)",
 				c.View, c.Source, format, string(body)); err != nil {
 				return err
 			}
@@ -286,7 +288,8 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 			for i, id := range some {
 				args[i] = id.String()
 			}
-			if _, err := tx.ExecContext(ctx, "DELETE FROM "+s.tables.letters+" WHERE id IN (?"+strings.Repeat(", ?", len(some)-1)+")", args...); err != nil {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+s.tables.letters+" WHERE id IN (?"+strings.Repeat(", ?",
+				len(some)-1)+")", args...); err != nil {
 				return err
 			}
 		}

@@ -84,7 +84,8 @@ func TestATypeOfSinkBringsItsOwnKeysKindsAndSettings(t *testing.T) {
 
 func TestATypeOfSinkIsHeldToItsKeys(t *testing.T) {
 	for _, c := range []struct{ old, new, says string }{
-		{`"queue"`, `"queu"`, `"queu" is not a type of sink; did you mean "queue"? (known: mysql, redis, elastic, kafka, queue)`},
+		{`"queue"`, `"queu"`,
+			`"queu" is not a type of sink; did you mean "queue"? (known: mysql, redis, elastic, kafka, queue)`},
 		{`broker = "b"`, `brokr = "b"`, `sinks.q: broker is missing; say for example broker = "127.0.0.1:9092"`},
 		{`secret = "hunter2"`, `url = "x"`,
 			`sinks.q.url: does not belong to a queue sink, which has: type, broker, secret, secret_file, timeout`},

@@ -34,7 +34,8 @@ func (r *Reader) changes(in *kgo.Record) ([]*replicator.Change, error) {
 			"bodies are %s, and the configuration says %s: set codec = %q", table.Name, record.Codec,
 			orNone(table.Codec), record.Codec)))
 	}
-	c := replicator.Change{Kind: replicator.Update, Cell: record.Cell, Version: state.Version, Order: state.Order, Row: row}
+	c := replicator.Change{Kind: replicator.Update, Cell: record.Cell, Version: state.Version,
+		Order: state.Order, Row: row}
 	if row == nil {
 		c.Kind = replicator.Delete
 	} else {

@@ -107,7 +107,8 @@ func (p *publisher) write(partition int32, records ...*kgo.Record) {
 }
 
 func put(id, version, order, asOf int64, body string) *kgo.Record {
-	r := &changelog.Record{Cell: cell(id), State: replicator.State{Version: version, Order: order, AsOf: asOf}, Codec: "json"}
+	r := &changelog.Record{Cell: cell(id), State: replicator.State{Version: version, Order: order,
+		AsOf: asOf}, Codec: "json"}
 	r.Row = &replicator.Row{Cell: r.Cell, Version: version, Order: order, Time: time.Unix(order, 0), Body: []byte(body)}
 	return changelog.Encode(r)
 }
@@ -119,7 +120,8 @@ func gone(id, asOf int64) *kgo.Record {
 
 func mark(order int64) *kgo.Record {
 	at := replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}
-	return changelog.EncodeMark(&changelog.Mark{View: "log", Standing: replicator.Standing{Position: at}, Time: time.Now()})
+	return changelog.EncodeMark(&changelog.Mark{View: "log",
+		Standing: replicator.Standing{Position: at}, Time: time.Now()})
 }
 
 // covers takes "N" for what is included at the origin's order N.
@@ -282,7 +284,8 @@ func TestALookSaysWhatTheTopicHasAsOfTheLastMark(t *testing.T) {
 		put(3, 4, 40, 0, `{"a":4}`))
 	cells := []replicator.Cell{cell(1), cell(2), cell(4), cell(3)}
 	rows, asOf, err := r.Newest(t.Context(), cells, 0)
-	if err != nil || asOf != 30 || len(rows) != 3 || string(rows[0].Body) != `{"a":2}` || rows[1] != nil || rows[2] != nil {
+	if err != nil || asOf != 30 || len(rows) != 3 || string(rows[0].Body) != `{"a":2}` ||
+		rows[1] != nil || rows[2] != nil {
 		t.Errorf("rows %v as of %d: %v", rows, asOf, err)
 	}
 	rows, asOf, err = r.Newest(t.Context(), cells[3:], 0)
@@ -310,11 +313,12 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 		says  string
 		fatal bool
 	}{
-		"another topic of the name":     {edited(`"id":"`, `"id":"x`), "made anew", false},
-		"an end before the checkpoint":  {past, "lost what they had acknowledged", false},
-		"a reader that stood too long":  {old, "delete.retention.ms", false},
-		"another partition":             {edited(`"partition":0`, `"partition":7`), "is one of " + p.topic + "/7", true},
-		"a position of another program": {replicator.Position{Token: `{"file":"binlog.000001"}`}, "not one of a Kafka topic", true},
+		"another topic of the name":    {edited(`"id":"`, `"id":"x`), "made anew", false},
+		"an end before the checkpoint": {past, "lost what they had acknowledged", false},
+		"a reader that stood too long": {old, "delete.retention.ms", false},
+		"another partition":            {edited(`"partition":0`, `"partition":7`), "is one of " + p.topic + "/7", true},
+		"a position of another program": {replicator.Position{Token: `{"file":"binlog.000001"}`},
+			"not one of a Kafka topic", true},
 	} {
 		_, err := s.Open(t.Context(), []replicator.Position{c.at})
 		if err == nil || !strings.Contains(err.Error(), c.says) || replicator.IsFatal(err) != c.fatal ||
@@ -382,7 +386,8 @@ func TestAGroupOfAnotherConfigurationIsNotJoined(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.Identity = "two"
-	if _, err := p.cluster.Join(t.Context(), cfg); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "another sink") {
+	if _, err := p.cluster.Join(t.Context(), cfg); !replicator.IsFatal(err) ||
+		!strings.Contains(err.Error(), "another sink") {
 		t.Errorf("joining as another configuration: %v", err)
 	}
 	status, err := p.cluster.Status(t.Context(), p.topic, p.topic)

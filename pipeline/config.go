@@ -22,9 +22,10 @@ type Config struct {
 
 	Observer replicator.Observer
 	Log      *slog.Logger
-	Lanes    int           // default 2
-	Memory   int64         // bytes of rows in flight; default 64 MiB
-	MostDead float64       // of the rows that a fill has scanned, the share of dead letters that stops it; default 1: never
+	Lanes    int   // default 2
+	Memory   int64 // bytes of rows in flight; default 64 MiB
+	// of the rows that a fill has scanned, the share of dead letters that stops it; default 1: never
+	MostDead float64
 	Interval time.Duration // between checkpoints; default 1 s
 	Drain    time.Duration // the longest that a stop waits for what is in flight; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit

@@ -197,7 +197,8 @@ func TestThePageInABrowser(t *testing.T) {
 	t.Run("dark, failing", func(t *testing.T) {
 		_, _, url := start(t, "", troubled())
 		page := b.Open(t, url, dark)
-		within(t, page, "2 of 4 not ready", "connection refused", "since", "12 dead letters", "12 min 34 s", "cannot be changed")
+		within(t, page, "2 of 4 not ready", "connection refused", "since", "12 dead letters",
+			"12 min 34 s", "cannot be changed")
 		keep(t, page, "dark-failing")
 	})
 

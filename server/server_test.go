@@ -115,7 +115,8 @@ func (f full) Resume(_ context.Context, view string) error { return f.note("resu
 func lag(seconds float64) *float64 { return &seconds }
 
 func viewOf(name, state string, lag *float64) replicator.ViewStatus {
-	return replicator.ViewStatus{View: name, Sink: "main", Kind: "index", State: state, LagSeconds: lag, Position: "binlog.000002:157"}
+	return replicator.ViewStatus{View: name, Sink: "main", Kind: "index", State: state, LagSeconds: lag,
+		Position: "binlog.000002:157"}
 }
 
 func serve(t *testing.T, address, token string, c Controller, m *Metrics) (*Server, Client) {
@@ -173,7 +174,8 @@ func TestStatusIsAnObjectWithAListOfViews(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"view", "sink", "kind", "state", "position", "lag_seconds", "rate", "dead_letters", "error"} {
+	for _, key := range []string{"view", "sink", "kind", "state", "position", "lag_seconds", "rate",
+		"dead_letters", "error"} {
 		if _, has := a.Views[0][key]; !has {
 			t.Errorf("no %s in %s", key, text)
 		}
@@ -201,7 +203,8 @@ func TestReadyTellsTheTruthForEachView(t *testing.T) {
 		"filling at all": {viewOf("v", replicator.StateFilling, lag(0)), false, "filling"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{viewOf("ok", replicator.StateRunning, lag(0)), c.view}}, nil)
+			s, _ := serve(t, "127.0.0.1:0", "",
+				&program{views: []replicator.ViewStatus{viewOf("ok", replicator.StateRunning, lag(0)), c.view}}, nil)
 			code, _, text := ask(t, s, "GET", "/readyz", "", nil)
 			if (code == 200) != c.ready || code != 200 && code != 503 || !strings.Contains(text, c.want) {
 				t.Errorf("%d %s", code, text)
@@ -220,7 +223,8 @@ func TestReadyTellsTheTruthForEachView(t *testing.T) {
 func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 	p := &program{}
 	s, c := serve(t, "127.0.0.1:0", "", p, nil)
-	if err := c.Wait(t.Context(), Fence{At: "binlog.000002:4", Source: "east"}, []string{"a", "b"}, time.Second); err != nil {
+	if err := c.Wait(t.Context(), Fence{At: "binlog.000002:4", Source: "east"}, []string{"a", "b"},
+		time.Second); err != nil {
 		t.Error(err)
 	}
 	if err := c.Wait(t.Context(), Fence{At: "0-1-2"}, nil, time.Second); err != nil {
@@ -232,18 +236,22 @@ func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 	if code, _, text := ask(t, s, "GET", "/api/v1/wait?gtid=a&timeout=2.5", "", nil); code != 200 {
 		t.Errorf("seconds without a unit: %d %s", code, text)
 	}
-	for query, want := range map[string]string{"": "either gtid=SET or pos=FILE:POS", "?gtid=a&pos=b": "either", "?gtid=a&timeout=x": "timeout: expected", "?gtid=a&timeout=-1s": "timeout", "?gtid=a&timeout=1000h": "timeout"} {
+	for query, want := range map[string]string{"": "either gtid=SET or pos=FILE:POS", "?gtid=a&pos=b": "either",
+		"?gtid=a&timeout=x": "timeout: expected", "?gtid=a&timeout=-1s": "timeout", "?gtid=a&timeout=1000h": "timeout"} {
 		if code, _, text := ask(t, s, "GET", "/api/v1/wait"+query, "", nil); code != 400 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", query, code, text)
 		}
 	}
 	p.waiting = make(chan struct{}, 9)
-	if err := c.Wait(t.Context(), Fence{At: "0-1-9"}, nil, 20*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not included after 20ms") {
+	if err := c.Wait(t.Context(), Fence{At: "0-1-9"}, nil, 20*time.Millisecond); !errors.Is(err,
+		context.DeadlineExceeded) || !strings.Contains(err.Error(), "not included after 20ms") {
 		t.Errorf("error is %v", err)
 	}
-	for want, err := range map[int]error{404: fmt.Errorf("view %q: %w", "x", ErrUnknown), 400: ErrInvalid, 409: replicator.ErrNotServing, 500: errors.New("other")} {
+	for want, err := range map[int]error{404: fmt.Errorf("view %q: %w", "x", ErrUnknown), 400: ErrInvalid,
+		409: replicator.ErrNotServing, 500: errors.New("other")} {
 		p.err = err
-		if code, _, text := ask(t, s, "GET", "/api/v1/wait?gtid=a", "", nil); code != want || !strings.Contains(text, strings.Split(err.Error(), `"`)[0]) {
+		if code, _, text := ask(t, s, "GET", "/api/v1/wait?gtid=a", "", nil); code != want ||
+			!strings.Contains(text, strings.Split(err.Error(), `"`)[0]) {
 			t.Errorf("%v: %d %s", err, code, text)
 		}
 	}
@@ -282,7 +290,8 @@ func TestChangesReachTheProgram(t *testing.T) {
 	if n != 2 || err != nil {
 		t.Errorf("drop: %d, %v", n, err)
 	}
-	if err := errors.Join(c.Rebuild(t.Context(), "v", Rebuild{From: "7", InPlace: true}), c.Pause(t.Context(), "a/b c"), c.Resume(t.Context(), "v")); err != nil {
+	if err := errors.Join(c.Rebuild(t.Context(), "v", Rebuild{From: "7", InPlace: true}), c.Pause(t.Context(), "a/b c"),
+		c.Resume(t.Context(), "v")); err != nil {
 		t.Error(err)
 	}
 	want := "retry {IDs:[] Group: View:v All:false}, drop {IDs:[a b] Group: View: All:false}, rebuild v {From:7 InPlace:true}, pause a/b c, resume v"
@@ -298,7 +307,8 @@ func TestChangesReachTheProgram(t *testing.T) {
 func TestSelectionIsNeverAllByMistake(t *testing.T) {
 	p := &program{}
 	s, _ := serve(t, "127.0.0.1:0", "", p, nil)
-	for _, body := range []string{"", "{}", `{"ids":[]}`, `{"all":false}`, `{"view":"v","all":true}`, `{"view":"v","ids":["a"]}`, `{"al":true}`, `[1]`, `{"all":true} {}`} {
+	for _, body := range []string{"", "{}", `{"ids":[]}`, `{"all":false}`, `{"view":"v","all":true}`,
+		`{"view":"v","ids":["a"]}`, `{"al":true}`, `[1]`, `{"all":true} {}`} {
 		if code, _, text := ask(t, s, "POST", "/api/v1/deadletters/drop", body, nil); code != 400 {
 			t.Errorf("%s: %d %s", body, code, text)
 		}
@@ -342,7 +352,8 @@ func TestWhoMayChangeSomething(t *testing.T) {
 		{"token wrong", "127.0.0.1:0", token, bearer("guess"), 401},
 		{"other scheme", "127.0.0.1:0", token, map[string]string{"Authorization": "Basic " + token}, 401},
 		{"token right", "127.0.0.1:0", token, bearer(token), 202},
-		{"token right, from a page of another site", "127.0.0.1:0", token, with(bearer(token), "Origin", "https://evil.example"), 403},
+		{"token right, from a page of another site", "127.0.0.1:0", token,
+			with(bearer(token), "Origin", "https://evil.example"), 403},
 		{"everywhere without token", "0.0.0.0:0", "", nil, 403},
 		{"everywhere with token", "0.0.0.0:0", token, bearer(token), 202},
 		{"everywhere by any name", "0.0.0.0:0", token, with(bearer(token), "Host", "replicator.internal"), 202},
@@ -398,10 +409,12 @@ func TestValuesOfRowsNeedTheToken(t *testing.T) {
 
 func TestBodiesAndHeadersAreBounded(t *testing.T) {
 	s, _ := serve(t, "127.0.0.1:0", "", &program{}, nil)
-	if code, _, _ := ask(t, s, "POST", "/api/v1/deadletters/drop", `{"view":"`+strings.Repeat("x", 2<<20)+`"}`, nil); code != 413 {
+	if code, _, _ := ask(t, s, "POST", "/api/v1/deadletters/drop",
+		`{"view":"`+strings.Repeat("x", 2<<20)+`"}`, nil); code != 413 {
 		t.Errorf("a long body: %d", code)
 	}
-	if code, _, _ := ask(t, s, "GET", "/healthz", "", map[string]string{"X-Long": strings.Repeat("x", 64<<10)}); code != 431 {
+	if code, _, _ := ask(t, s, "GET", "/healthz", "", map[string]string{"X-Long": strings.Repeat("x",
+		64<<10)}); code != 431 {
 		t.Errorf("a long header: %d", code)
 	}
 }
@@ -410,17 +423,20 @@ func TestPageShowsEveryViewAndNoMarkupOfOthers(t *testing.T) {
 	broken := viewOf("index_users", replicator.StateFailed, nil)
 	broken.Verified = &replicator.Verification{Error: "no <b>table</b>"}
 	users := viewOf("users", replicator.StateRunning, lag(0.25))
-	users.Verified = &replicator.Verification{Time: time.Now().Add(-time.Hour), Checked: 9, Missing: 2, Extra: 2, Repaired: 1}
+	users.Verified = &replicator.Verification{Time: time.Now().Add(-time.Hour), Checked: 9,
+		Missing: 2, Extra: 2, Repaired: 1}
 	broken.Error, broken.DeadLetters = `no table <script>alert("x")</script>`, 3
 	s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{users, broken}}, nil)
 	code, headers, text := ask(t, s, "GET", "/", "", nil)
-	for _, want := range []string{"index_users", "users", "running", "failed", "0.2 s", "binlog.000002:157", "1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;",
+	for _, want := range []string{"index_users", "users", "running", "failed", "0.2 s", "binlog.000002:157",
+		"1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;",
 		"3 differ, 1h0m0s ago", "verify: no &lt;b&gt;table&lt;/b&gt;"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if code != 200 || strings.Contains(text, "<script>alert") || !strings.HasPrefix(headers.Get("Content-Security-Policy"), "default-src 'none'") {
+	if code != 200 || strings.Contains(text, "<script>alert") ||
+		!strings.HasPrefix(headers.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %v\n%s", code, headers, text)
 	}
 }
@@ -464,10 +480,12 @@ func TestClientTellsWhatIsWrong(t *testing.T) {
 		t.Errorf("through an address of all: %v", err)
 	}
 	c.Token = "wrong"
-	if _, err := c.Drop(t.Context(), Selection{All: true}); err == nil || strings.Contains(err.Error(), "wrong\"") || !strings.Contains(err.Error(), "token") {
+	if _, err := c.Drop(t.Context(), Selection{All: true}); err == nil || strings.Contains(err.Error(), "wrong\"") ||
+		!strings.Contains(err.Error(), "token") {
 		t.Errorf("error is %v", err)
 	}
-	if _, err := Listen(s.Addr(), "", &program{}, NewMetrics()); err == nil || !strings.Contains(err.Error(), "http.listen") {
+	if _, err := Listen(s.Addr(), "", &program{}, NewMetrics()); err == nil ||
+		!strings.Contains(err.Error(), "http.listen") {
 		t.Errorf("error is %v", err)
 	}
 }

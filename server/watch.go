@@ -74,7 +74,8 @@ func (w *watch) lookAtSources(ctx context.Context) {
 	defer cancel()
 	seen := []SourceStatus{}
 	for _, s := range (*get)(ctx) {
-		a := SourceStatus{Sink: s.Sink, Source: s.Source, Position: s.Position, GTID: s.GTID, Events: s.Events, Bytes: s.Bytes,
+		a := SourceStatus{Sink: s.Sink, Source: s.Source, Position: s.Position, GTID: s.GTID,
+			Events: s.Events, Bytes: s.Bytes,
 			PositionAge: s.PositionAge, Retention: s.Retention}
 		if s.Retention != nil && math.IsInf(*s.Retention, 1) {
 			a.Retention, a.Keeps = nil, true

@@ -97,7 +97,8 @@ func tryOutIfSound(ctx context.Context, cfg *config.Config, findings []replicato
 	if len(cfg.Source.Shards) == 0 { // a source in Kafka without a dsn: there are no rows to ask for
 		return nil, nil
 	}
-	if len(cfg.Views) == 0 || slices.ContainsFunc(findings, func(f replicator.Finding) bool { return f.Level == replicator.Fail }) {
+	if len(cfg.Views) == 0 || slices.ContainsFunc(findings,
+		func(f replicator.Finding) bool { return f.Level == replicator.Fail }) {
 		return nil, nil
 	}
 	tried, err := tryOut(ctx, cfg)

@@ -33,7 +33,8 @@ type trial struct {
 // tryOut tries rows of the first shard: shards are alike.
 func tryOut(ctx context.Context, cfg *config.Config) (*trial, error) {
 	shard := cfg.Source.Shards[0]
-	t := &trial{cfg: cfg, shard: shard, tables: cfg.ShardTables(shard), rows: map[string]*survey.Table{}, decodes: map[string][]bool{}}
+	t := &trial{cfg: cfg, shard: shard, tables: cfg.ShardTables(shard), rows: map[string]*survey.Table{},
+		decodes: map[string][]bool{}}
 	for i := range t.tables {
 		table := &t.tables[i]
 		if !slices.Contains(replicator.TablesOf(cfg.Views), table.Name) {
@@ -110,7 +111,8 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	}
 	for i, f := range v.Fields {
 		if !present[i] && f.Path != "" && !t.isColumn(v, f.Path) {
-			t.warn(what, "correct the path, unless few rows have it", "none of %d sampled rows has %s, for %s", tried, f.Path, f.Name)
+			t.warn(what, "correct the path, unless few rows have it",
+				"none of %d sampled rows has %s, for %s", tried, f.Path, f.Name)
 		}
 	}
 	wrong, first := make([]int, len(v.Fields)), make([]error, len(v.Fields))
@@ -127,7 +129,8 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	})
 	for i, n := range wrong {
 		if n > 0 {
-			t.warn(what, "change the target or the definition: such rows become dead letters", "%d values in %d sampled rows can't be kept: %s: %s",
+			t.warn(what, "change the target or the definition: such rows become dead letters",
+				"%d values in %d sampled rows can't be kept: %s: %s",
 				n, tried, v.Fields[i].Name, strings.TrimPrefix(first[i].Error(), v.Fields[i].Name+": "))
 		}
 	}
@@ -161,7 +164,8 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 		}
 		if matching == 0 {
 			slices.Sort(others)
-			t.warn("view "+v.Name, "correct from, unless such rows are rare or yet to come", "none of %d sampled rows is one of %s.%s; seen were %s",
+			t.warn("view "+v.Name, "correct from, unless such rows are rare or yet to come",
+				"none of %d sampled rows is one of %s.%s; seen were %s",
 				rows.Rows, feed.Table, feed.Column, strings.Join(others[:min(len(others), 10)], ", "))
 		}
 	}

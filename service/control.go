@@ -166,7 +166,8 @@ func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) 
 		return err
 	}
 	mode := pipeline.BySwap
-	if how.InPlace || how.From != "" || len(s.Config.Source.Shards) > 1 || s.cluster != nil { // none of several sources can swap a target
+	// none of several sources can swap a target
+	if how.InPlace || how.From != "" || len(s.Config.Source.Shards) > 1 || s.cluster != nil {
 		mode = pipeline.InPlace
 	}
 	from := ""

@@ -79,7 +79,8 @@ func (l *topicLab) publish(names map[int64]string) (fence string) {
 	}
 	at := replicator.Position{Order: l.order, Token: fmt.Sprintf(`{"file":"binlog.000001","pos":%d}`, l.order)}
 	for n := range int32(topicPartitions) {
-		mark := changelog.EncodeMark(&changelog.Mark{View: "log", Standing: replicator.Standing{Position: at}, Time: time.Now()})
+		mark := changelog.EncodeMark(&changelog.Mark{View: "log",
+			Standing: replicator.Standing{Position: at}, Time: time.Now()})
 		mark.Partition = n
 		records = append(records, mark)
 	}

@@ -18,7 +18,8 @@ func (p *plan) suggestForAttributes(f *followed) {
 		if column.integer() {
 			name = word(column.Name + "_" + value)
 		}
-		if name == "" || value == "" || hasPair(fields, name) || has(f.key, name) || secret(name) || len(name) > maxName || len(fields) == mostFields {
+		if name == "" || value == "" || hasPair(fields, name) || has(f.key, name) || secret(name) || len(name) > maxName ||
+			len(fields) == mostFields {
 			continue
 		}
 		is := strconv.Quote(value)
@@ -33,8 +34,9 @@ func (p *plan) suggestForAttributes(f *followed) {
 		return
 	}
 	name, _ := p.free(base+"_row", func(*Table) bool { return false })
-	row := stanza{note: "A row for each entity, with a column for each attribute.", header: "views." + name, settings: []pair{
-		{"from", list(from)}, {"sink", `"main"`}, {"kind", `"row"`}, {"fields", inline(fields)}}}
+	row := stanza{note: "A row for each entity, with a column for each attribute.",
+		header: "views." + name, settings: []pair{
+			{"from", list(from)}, {"sink", `"main"`}, {"kind", `"row"`}, {"fields", inline(fields)}}}
 	row.create(types...)
 	if len(p.db.Targets) > 0 || p.live["main"] == 0 {
 		p.keep(&row, "main")

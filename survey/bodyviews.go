@@ -93,7 +93,10 @@ func (s *sortOfCell) candidates() []candidate {
 // suggest makes the views of a sort of cell: the likeliest index to be kept at once, the others as comments.
 func (p *plan) suggest(s *sortOfCell) {
 	indexes := s.candidates()
-	live := slices.IndexFunc(indexes, func(c candidate) bool { return c.Booleans+c.Decimals == 0 && 4*c.present >= s.docs })
+	live := slices.IndexFunc(indexes, func(c candidate) bool {
+		return c.Booleans+c.Decimals == 0 &&
+			4*c.present >= s.docs
+	})
 	for i, c := range indexes {
 		v := p.index(s, c)
 		if i == live {
@@ -180,7 +183,8 @@ func (p *plan) index(s *sortOfCell, c candidate) stanza {
 		keyColumn = column
 		return ok
 	})
-	v := stanza{header: "views." + name, settings: []pair{{"from", quoted(s.from)}, {"sink", `"main"`}, {"kind", `"index"`}}}
+	v := stanza{header: "views." + name, settings: []pair{{"from", quoted(s.from)},
+		{"sink", `"main"`}, {"kind", `"index"`}}}
 	if c.path == c.name {
 		v.settings = append(v.settings, pair{"fields", list([]string{c.path})})
 	} else {
@@ -250,7 +254,8 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	}
 	var types []pair
 	for _, property := range s.properties {
-		if typ := property.Row(property.name); typ != "" && s.atTop(property) && len(names) < mostFields && !hasPair(types, property.name) {
+		if typ := property.Row(property.name); typ != "" && s.atTop(property) && len(names) < mostFields &&
+			!hasPair(types, property.name) {
 			names = append(names, property.path)
 			types = append(types, pair{property.name, typ})
 		}
@@ -267,12 +272,16 @@ func (p *plan) ofEntity(s *sortOfCell, entity *Column) (views []stanza) {
 		return nil
 	}
 	name, _ := p.free("index_"+s.base+"_"+word(entity.Name), func(*Table) bool { return false })
-	views = append(views, stanza{note: fmt.Sprintf("The rows of each %s.", entity.Name), header: "views." + name, settings: []pair{
-		{"from", quoted(s.from)}, {"sink", `"main"`}, {"kind", `"index"`}, {"fields", inline([]pair{{entity.Name, "$" + entity.Name}})},
-		{"create", "true"}}})
+	views = append(views, stanza{note: fmt.Sprintf("The rows of each %s.", entity.Name),
+		header: "views." + name, settings: []pair{
+			{"from", quoted(s.from)}, {"sink", `"main"`}, {"kind", `"index"`}, {"fields",
+				inline([]pair{{entity.Name, "$" + entity.Name}})},
+			{"create", "true"}}})
 	name = p.unique("views", s.base+"_by_"+word(entity.Name))
-	return append(views, stanza{note: fmt.Sprintf("Redis: the set of rows of each %s.", entity.Name), header: "views." + name, settings: []pair{
-		{"from", quoted(s.from)}, {"sink", `"cache"`}, {"kind", `"index"`}, {"key", quoted(name + ":{$" + entity.Name + "}")}}})
+	return append(views, stanza{note: fmt.Sprintf("Redis: the set of rows of each %s.", entity.Name),
+		header: "views." + name, settings: []pair{
+			{"from", quoted(s.from)}, {"sink", `"cache"`}, {"kind", `"index"`}, {"key",
+				quoted(name + ":{$" + entity.Name + "}")}}})
 }
 
 func hasPair(pairs []pair, name string) bool {

@@ -55,7 +55,8 @@ func (p *plan) suggestForRows(f *followed) {
 
 // joins reports whether a table only says which entities belong together, and perhaps since when.
 func (f *followed) joins() bool {
-	return len(f.key) > 1 && f.version == "" && !slices.ContainsFunc(f.plainFields(), func(name string) bool { return !f.col(name).temporal() })
+	return len(f.key) > 1 && f.version == "" && !slices.ContainsFunc(f.plainFields(),
+		func(name string) bool { return !f.col(name).temporal() })
 }
 
 // members are sets in Redis: the entities of each value of the column that is the likeliest to be looked for, or of
@@ -89,7 +90,8 @@ func (f *followed) stateColumn() (best *Column) {
 	for i := range f.Columns {
 		c := &f.Columns[i]
 		lower := strings.ToLower(c.Name)
-		small := c.DataType == "enum" || c.integer() && !c.Auto || c.Text && (c.DataType == "char" || c.DataType == "varchar") && c.Length <= 64
+		small := c.DataType == "enum" || c.integer() && !c.Auto || c.Text &&
+			(c.DataType == "char" || c.DataType == "varchar") && c.Length <= 64
 		if !small || has(f.key, c.Name) || badName(c.Name) || secret(c.Name) || strings.EqualFold(c.Name, f.version) {
 			continue
 		}
@@ -116,7 +118,8 @@ func (f *followed) stateColumn() (best *Column) {
 func (p *plan) countsInMySQL(f *followed, base string, by *Column) stanza {
 	name, _ := p.free(base+"_by_"+word(by.Name)+"_counter", func(*Table) bool { return false })
 	v := stanza{note: fmt.Sprintf("How many rows each %s has.", shown(by.Name)), header: "views." + name, settings: []pair{
-		{"from", quoted(f.name)}, {"sink", `"main"`}, {"kind", `"counter"`}, {"group", list([]string{by.Name})}, {"create", "true"}}}
+		{"from", quoted(f.name)}, {"sink", `"main"`}, {"kind", `"counter"`}, {"group",
+			list([]string{by.Name})}, {"create", "true"}}}
 	if len(p.db.Targets) > 0 {
 		p.keep(&v, "main")
 	}
@@ -126,8 +129,9 @@ func (p *plan) countsInMySQL(f *followed, base string, by *Column) stanza {
 // countsInRedis counts rows by a column: an integer for each value.
 func (p *plan) countsInRedis(f *followed, base string, by *Column) stanza {
 	name := p.unique("views", base+"_count_by_"+word(by.Name))
-	v := stanza{note: fmt.Sprintf("Redis: how many rows each %s has.", shown(by.Name)), header: "views." + name, settings: []pair{
-		{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"counter"`}, {"key", quoted(name + ":{" + by.Name + "}")}}}
+	v := stanza{note: fmt.Sprintf("Redis: how many rows each %s has.", shown(by.Name)),
+		header: "views." + name, settings: []pair{
+			{"from", quoted(f.name)}, {"sink", `"cache"`}, {"kind", `"counter"`}, {"key", quoted(name + ":{" + by.Name + "}")}}}
 	p.keep(&v, "cache")
 	return v
 }
@@ -144,7 +148,8 @@ func (f *followed) plainFields() (names []string) {
 }
 
 // amountNames are names that columns of amounts go by.
-var amountNames = []string{"cnt", "count", "quantity", "qty", "amount", "score", "points", "total", "balance", "votes", "likes", "number"}
+var amountNames = []string{"cnt", "count", "quantity", "qty", "amount", "score", "points", "total", "balance",
+	"votes", "likes", "number"}
 
 // counter counts rows, or sums their amounts, for each value of the key's first column; nil if that can't be a column's
 // name.
@@ -165,9 +170,11 @@ func (p *plan) counter(f *followed, base string) *stanza {
 		break
 	}
 	name, existing := p.free(base+"_counter", func(t *Table) bool {
-		return len(t.Columns) == 2 && t.col(group.Name) != nil && t.col(either(sum, "cnt")) != nil && len(t.Primary) == 1 && has(t.Primary, group.Name)
+		return len(t.Columns) == 2 && t.col(group.Name) != nil && t.col(either(sum, "cnt")) != nil && len(t.Primary) == 1 &&
+			has(t.Primary, group.Name)
 	})
-	v := &stanza{header: "views." + name, settings: []pair{{"from", quoted(f.name)}, {"sink", `"main"`}, {"kind", `"counter"`},
+	v := &stanza{header: "views." + name, settings: []pair{{"from", quoted(f.name)},
+		{"sink", `"main"`}, {"kind", `"counter"`},
 		{"group", list([]string{group.Name})}}}
 	v.note = fmt.Sprintf("How many rows each %s has.", group.Name)
 	if sum != "" {
@@ -194,7 +201,8 @@ func (p *plan) columnIndex(f *followed, base string) *stanza {
 		return len(t.Columns) == 2 && len(f.key) == 1 && t.col(best.Name) != nil && sameType(t.col(best.Name), best) &&
 			t.col(f.key[0]) != nil && sameType(t.col(f.key[0]), f.col(f.key[0]))
 	})
-	v := &stanza{header: "views." + name, settings: []pair{{"from", quoted(f.name)}, {"sink", `"main"`}, {"kind", `"index"`},
+	v := &stanza{header: "views." + name, settings: []pair{{"from", quoted(f.name)},
+		{"sink", `"main"`}, {"kind", `"index"`},
 		{"fields", list([]string{best.Name})}}}
 	if existing != nil {
 		v.note = p.why(existing)

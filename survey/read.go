@@ -75,7 +75,8 @@ func Tables(ctx context.Context, dsn string) ([]string, error) {
 
 // names are those of the database's base tables.
 func (r *reader) names(ctx context.Context) ([]string, error) {
-	names, err := r.strings(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'",
+	names, err := r.strings(ctx,
+		"SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'",
 		r.database)
 	slices.Sort(names)
 	return names, err
@@ -259,7 +260,8 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 		}
 		c.DataType, extra = strings.ToLower(c.DataType), strings.ToLower(extra)
 		c.Auto = strings.Contains(extra, "auto_increment")
-		c.Generated = strings.Contains(extra, "virtual generated") || strings.Contains(extra, "stored generated") || strings.Contains(extra, "persistent")
+		c.Generated = strings.Contains(extra, "virtual generated") || strings.Contains(extra, "stored generated") ||
+			strings.Contains(extra, "persistent")
 		t.Columns = append(t.Columns, c)
 		return nil
 	})
@@ -316,15 +318,16 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 
 // kept asks the program's own table for the views that it keeps in this database.
 func (r *reader) kept(ctx context.Context, db *Database) error {
-	return r.each(ctx, "SELECT name, target FROM replicator_views WHERE name IS NOT NULL", nil, func(rows *sql.Rows) error {
-		var view, target string
-		if err := rows.Scan(&view, &target); err != nil {
-			return err
-		}
-		if target == "" {
-			target = view
-		}
-		db.Kept[strings.TrimPrefix(target, r.database+".")] = view
-		return nil
-	})
+	return r.each(ctx, "SELECT name, target FROM replicator_views WHERE name IS NOT NULL", nil,
+		func(rows *sql.Rows) error {
+			var view, target string
+			if err := rows.Scan(&view, &target); err != nil {
+				return err
+			}
+			if target == "" {
+				target = view
+			}
+			db.Kept[strings.TrimPrefix(target, r.database+".")] = view
+			return nil
+		})
 }

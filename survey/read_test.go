@@ -77,7 +77,8 @@ func (s *source) fill(table string, n int, list string) {
 	defer conn.Close()
 	_, _ = conn.ExecContext(s.t.Context(), "SET SESSION cte_max_recursion_depth = 1000000") // MySQL's; MariaDB needs none
 	_, _ = conn.ExecContext(s.t.Context(), "SET SESSION max_recursive_iterations = 1000000")
-	_, err = conn.ExecContext(s.t.Context(), fmt.Sprintf("INSERT INTO %s WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT %s FROM n", table, n, list))
+	_, err = conn.ExecContext(s.t.Context(),
+		fmt.Sprintf("INSERT INTO %s WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT %s FROM n", table, n, list))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestColumnsKeysAndRowsAreReadAsTheServerHasThem(t *testing.T) {
 		if got := fmt.Sprint(keyed.Primary, keyed.Unique, keyed.Rows); got != "[n] [[n] [a b]] 2" {
 			t.Errorf("keyed: %s", got)
 		}
-		if got := fmt.Sprintf("%+v", keyed.Columns[3]); !strings.Contains(got, "Name:b DataType:int") || !keyed.Columns[0].Auto || !keyed.Columns[4].Generated || !keyed.Columns[1].Nullable {
+		if got := fmt.Sprintf("%+v", keyed.Columns[3]); !strings.Contains(got, "Name:b DataType:int") ||
+			!keyed.Columns[0].Auto || !keyed.Columns[4].Generated || !keyed.Columns[1].Nullable {
 			t.Errorf("columns: %+v", keyed.Columns)
 		}
 		if got := fmt.Sprintf("%q", keyed.Values["body"]); got != `["" "{\"x\": 1}"]` || keyed.Values["body"][0] != nil {
@@ -128,7 +130,8 @@ func TestASampleOfABigTableIsSmall(t *testing.T) {
 			"body BLOB, UNIQUE (row_key, column_name, ref_key))",
 			"CREATE TABLE keyed (a INT NOT NULL, b INT NOT NULL, body TEXT, UNIQUE (b))",
 			"CREATE TABLE long_bodies (id INT PRIMARY KEY, body LONGBLOB)")
-		s.fill("cell (row_key, column_name, ref_key, body)", 30000, "UNHEX(LPAD(HEX(i), 32, '0')), IF(i BETWEEN 12000 AND 18000, 'seldom', 'users'), i, CONCAT('{\"n\": ', i, '}')")
+		s.fill("cell (row_key, column_name, ref_key, body)", 30000,
+			"UNHEX(LPAD(HEX(i), 32, '0')), IF(i BETWEEN 12000 AND 18000, 'seldom', 'users'), i, CONCAT('{\"n\": ', i, '}')")
 		s.fill("keyed (a, b, body)", 30000, "i, i, '{}'")
 		s.fill("long_bodies", 40, "i, RPAD('{}', 262144 + i % 2, ' ')")
 		before := s.rowsRead()
@@ -155,8 +158,9 @@ func TestASampleOfABigTableIsSmall(t *testing.T) {
 // rowsRead is how many rows the server has read of tables.
 func (s *source) rowsRead() (n int) {
 	s.t.Helper()
-	rows, err := s.db.QueryContext(s.t.Context(), "SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_read_first', 'Handler_read_last', 'Handler_read_key', "+
-		"'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')")
+	rows, err := s.db.QueryContext(s.t.Context(),
+		"SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_read_first', 'Handler_read_last', 'Handler_read_key', "+
+			"'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -203,7 +207,8 @@ func TestLookingWaitsForNobodyAndHoldsNobodyUp(t *testing.T) {
 		if locked := db.Tables[1]; !strings.Contains(locked.Problem, "it could not be looked at: Lock wait timeout") {
 			t.Errorf("a locked table: %d rows, %s", locked.Rows, locked.Problem)
 		}
-		if text := writtenDB(t, db); !strings.Contains(text, "# - locked: it could not be looked at: Lock wait timeout") || !strings.Contains(text, "\n[tables.held]\n") {
+		if text := writtenDB(t, db); !strings.Contains(text, "# - locked: it could not be looked at: Lock wait timeout") ||
+			!strings.Contains(text, "\n[tables.held]\n") {
 			t.Error(text)
 		}
 	})
@@ -223,10 +228,12 @@ func TestMistakesNameTheServerAndNeverThePassword(t *testing.T) {
 		{s.dsn("elsewhere"), nil, nil, s.addr + ": Error 1044"},
 		{strings.Replace(s.dsn(s.name), "hunter2", "hunter22", 1), nil, nil, s.addr + ": Error 1045"},
 		{"u:hunter2@tcp(127.0.0.1:1)/d", nil, nil, "connecting to 127.0.0.1:1"},
-		{s.dsn(s.name), []string{"cell", "sell"}, nil, "the database " + s.name + " has no table sell, or the user lacks SELECT on it"},
+		{s.dsn(s.name), []string{"cell", "sell"}, nil, "the database " + s.name +
+			" has no table sell, or the user lacks SELECT on it"},
 	} {
 		_, err := survey.Read(t.Context(), c.dsn, c.tables)
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") || c.is != nil && !errors.Is(err, c.is) {
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") ||
+			c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: %v", c.says, err)
 		}
 	}
@@ -239,15 +246,19 @@ func TestMistakesNameTheServerAndNeverThePassword(t *testing.T) {
 func TestWhatCannotBeLookedAtIsSaid(t *testing.T) {
 	s := newSource(t, servertest.MySQL(t))
 	empty, err := survey.Read(t.Context(), s.dsn(s.name), nil)
-	if !errors.Is(err, survey.ErrNoTables) || !strings.Contains(err.Error(), "GRANT SELECT ON `"+s.name+"`.* TO the user") || empty == nil {
+	if !errors.Is(err, survey.ErrNoTables) || !strings.Contains(err.Error(),
+		"GRANT SELECT ON `"+s.name+"`.* TO the user") || empty == nil {
 		t.Errorf("an empty database: %v", err)
 	}
-	s.exec("CREATE TABLE seen (id INT PRIMARY KEY, email VARCHAR(100))", "INSERT INTO seen VALUES (1, 'a@x.org')", "CREATE TABLE hidden (id INT PRIMARY KEY)",
-		"CREATE TABLE written (id INT PRIMARY KEY)", "REVOKE SELECT ON "+s.name+".* FROM "+s.name+"@'%'", "GRANT SELECT ON "+s.name+".seen TO "+s.name+"@'%'",
+	s.exec("CREATE TABLE seen (id INT PRIMARY KEY, email VARCHAR(100))", "INSERT INTO seen VALUES (1, 'a@x.org')",
+		"CREATE TABLE hidden (id INT PRIMARY KEY)",
+		"CREATE TABLE written (id INT PRIMARY KEY)", "REVOKE SELECT ON "+s.name+".* FROM "+s.name+"@'%'",
+		"GRANT SELECT ON "+s.name+".seen TO "+s.name+"@'%'",
 		"GRANT INSERT ON "+s.name+".written TO "+s.name+"@'%'")
 	text := s.written()
 	flat := strings.ReplaceAll(text, "\n# ", " ")
-	for _, want := range []string{"\n[tables.seen]\n", "- written: it could not be looked at: ", "GRANT SELECT ON `" + s.name + "`.`written` TO the user"} {
+	for _, want := range []string{"\n[tables.seen]\n", "- written: it could not be looked at: ",
+		"GRANT SELECT ON `" + s.name + "`.`written` TO the user"} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("it lacks %s:\n%s", want, text)
 		}
@@ -262,10 +273,12 @@ func TestOfManyTablesTheFirstHundredAreLookedAt(t *testing.T) {
 	for i := range 130 {
 		s.exec(fmt.Sprintf("CREATE TABLE t%03d (id INT PRIMARY KEY, name VARCHAR(20))", i))
 	}
-	s.exec("CREATE TABLE schema_migrations (version VARCHAR(20) PRIMARY KEY)", "INSERT INTO t000 VALUES (1, 'a')", "INSERT INTO t129 VALUES (1, 'a')")
+	s.exec("CREATE TABLE schema_migrations (version VARCHAR(20) PRIMARY KEY)", "INSERT INTO t000 VALUES (1, 'a')",
+		"INSERT INTO t129 VALUES (1, 'a')")
 	text := s.written()
 	if !strings.Contains(text, "\n[tables.t000]\n") || strings.Contains(text, "t100") ||
-		!strings.Contains(strings.ReplaceAll(text, "\n# ", " "), "- 30 more: only the first 100 were looked at. `--table NAME`") {
+		!strings.Contains(strings.ReplaceAll(text, "\n# ", " "),
+			"- 30 more: only the first 100 were looked at. `--table NAME`") {
 		t.Errorf("%s", text)
 	}
 	if text := writtenDB(t, s.read("t129")); !strings.Contains(text, "\n[tables.t129]\n") {

@@ -9,8 +9,10 @@ import (
 // number that counts them, and attributes, whose rows are a value each.
 
 // entityNames are names that the entity of an event goes by.
-var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id", "aggregateid", "aggregate_uuid",
-	"aggregate", "stream_id", "stream", "stream_name", "object_id", "item_id", "auditable_id", "trackable_id", "subject_id",
+var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id",
+	"aggregateid", "aggregate_uuid",
+	"aggregate", "stream_id", "stream", "stream_name", "object_id", "item_id", "auditable_id",
+	"trackable_id", "subject_id",
 	"record_id", "resource_id", "model_id", "row_id"}
 
 // sortNames are names that sorts of events go by.
@@ -114,7 +116,8 @@ func subset(of, names []string) bool {
 
 // attributeNames and valueNames are names that an attribute and its value go by.
 var (
-	attributeNames = []string{"attribute_id", "attribute", "attribute_name", "attribute_code", "attr", "attr_id", "attr_name",
+	attributeNames = []string{"attribute_id", "attribute", "attribute_name", "attribute_code",
+		"attr", "attr_id", "attr_name",
 		"meta_key", "property", "property_name", "property_key", "field", "field_name", "setting", "key", "name"}
 	valueNames = []string{"value", "meta_value", "attribute_value", "attr_value", "property_value", "field_value", "val"}
 )
@@ -139,7 +142,8 @@ func (r *roles) attributes(t *Table) bool {
 	}
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if name := strings.ToLower(c.Name); strings.HasSuffix(name, "_id") && c.integer() && !c.Nullable && !has(t.Primary, c.Name) &&
+		if name := strings.ToLower(c.Name); strings.HasSuffix(name, "_id") && c.integer() && !c.Nullable &&
+			!has(t.Primary, c.Name) &&
 			c != attribute && t.leads(c.Name) {
 			r.key, r.column, r.valueOf, r.version = []string{c.Name}, attribute.Name, value.Name, t.Primary[0]
 			return true

@@ -55,8 +55,9 @@ func (p *plan) hash(from, base, template string, fields []string) stanza {
 	if name != base+"_hash" { // another view has keys that begin so
 		base = name
 	}
-	return stanza{note: "Redis: a hash for each entity.", header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"cache"`},
-		{"kind", `"hash"`}, {"key", quoted(base + ":" + template)}, {"fields", list(fields)}}}
+	return stanza{note: "Redis: a hash for each entity.", header: "views." + name,
+		settings: []pair{{"from", quoted(from)}, {"sink", `"cache"`},
+			{"kind", `"hash"`}, {"key", quoted(base + ":" + template)}, {"fields", list(fields)}}}
 }
 
 // document is an Elasticsearch document for each entity.
@@ -70,7 +71,8 @@ func (p *plan) document(from, base string, fields []string) stanza {
 // isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.
 func isOwn(table string) bool {
 	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||
-		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks", "replicator_checkpoints", "replicator_dead_letters"}, table)
+		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks", "replicator_checkpoints",
+			"replicator_dead_letters"}, table)
 }
 
 // mostSorts is how many values of a table's column views are suggested for.
@@ -96,7 +98,8 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 		case f.problem != "":
 			p.left = append(p.left, fmt.Sprintf("%s: %s.", shown(t.Name), f.problem))
 		case strings.Contains(t.Name, "."):
-			p.left = append(p.left, fmt.Sprintf("%s: a configuration can't name a table with a dot in its name: rename it.", shown(t.Name)))
+			p.left = append(p.left,
+				fmt.Sprintf("%s: a configuration can't name a table with a dot in its name: rename it.", shown(t.Name)))
 		default:
 			all = append(all, f)
 			f.name = p.tableName(t.Name)
@@ -107,8 +110,9 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 		}
 	}
 	if db.Beyond > 0 {
-		p.left = append(p.left, fmt.Sprintf("%d more: only the first %d were looked at. `--table NAME`, which may be repeated, names the ones to look at.",
-			db.Beyond, mostTables))
+		p.left = append(p.left,
+			fmt.Sprintf("%d more: only the first %d were looked at. `--table NAME`, which may be repeated, names the ones to look at.",
+				db.Beyond, mostTables))
 	}
 	for _, f := range all {
 		switch {
@@ -203,7 +207,8 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 
 // ours reports whether a view of that name may be kept in an existing table.
 func (p *plan) ours(t *Table, view string) bool {
-	empty := t.Rows == 0 && t.Problem == "" && !t.Skipped && len(t.Unique) > 0 && !isOwn(t.Name) // else it was not looked at
+	// else it was not looked at
+	empty := t.Rows == 0 && t.Problem == "" && !t.Skipped && len(t.Unique) > 0 && !isOwn(t.Name)
 	kept := p.keeper().Kept[t.Name]
 	return kept == view || empty && kept == ""
 }
@@ -215,7 +220,8 @@ func secret(name string) bool {
 		func(word string) bool { return word == "pass" || word == "passphrase" || word == "otp" }) {
 		return true
 	}
-	return slices.ContainsFunc([]string{"password", "passwd", "pwd", "secret", "token", "salt", "hash", "api_key", "apikey", "private_key", "activation_key",
+	return slices.ContainsFunc([]string{"password", "passwd", "pwd", "secret", "token", "salt", "hash", "api_key",
+		"apikey", "private_key", "activation_key",
 		"credential", "ssn"},
 		func(s string) bool { return strings.Contains(lower, s) })
 }
@@ -224,7 +230,8 @@ func secret(name string) bool {
 func appeal(name string) int {
 	lower := strings.ToLower(name)
 	for i, names := range [][]string{
-		{"email", "mail"}, {"username", "user_name", "login", "handle", "nickname", "screen_name"}, {"slug", "code", "sku", "isbn", "iban"},
+		{"email", "mail"}, {"username", "user_name", "login", "handle", "nickname", "screen_name"}, {"slug",
+			"code", "sku", "isbn", "iban"},
 		{"user_id", "account_id", "customer_id", "owner_id", "author_id", "external_id"},
 		{"phone", "mobile", "domain", "link", "url", "owner", "name", "title"},
 	} {
@@ -235,7 +242,8 @@ func appeal(name string) int {
 	switch {
 	case lower == "id":
 		return 1 // most often the key again
-	case strings.Contains(lower, "email"), strings.HasSuffix(lower, "_id"), strings.HasSuffix(lower, "_key"), strings.HasSuffix(lower, "uuid"):
+	case strings.Contains(lower, "email"), strings.HasSuffix(lower, "_id"), strings.HasSuffix(lower,
+		"_key"), strings.HasSuffix(lower, "uuid"):
 		return 5
 	}
 	return 0

@@ -49,7 +49,8 @@ func ParseTarget(text string) (Target, error) {
 	t := Target{Type: "redis", settings: []pair{{"url", quoted(scheme + "://" + place)}}}
 	variable := "REDIS_PASSWORD"
 	if strings.HasPrefix(scheme, "http") {
-		t = Target{Type: "elastic", settings: []pair{{"addresses", list([]string{scheme + "://" + strings.TrimSuffix(place, "/")})}}}
+		t = Target{Type: "elastic", settings: []pair{{"addresses",
+			list([]string{scheme + "://" + strings.TrimSuffix(place, "/")})}}}
 		variable = "ELASTIC_PASSWORD"
 	}
 	user, password, _ := strings.Cut(login, ":")

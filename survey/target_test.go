@@ -9,7 +9,8 @@ import (
 )
 
 func TestViewsAreProposedForTheServersThatAreNamed(t *testing.T) {
-	orders := table("orders", "id", "id int AUTO", "customer varchar(64)", "status enum('new','paid')", "total decimal(10,2)")
+	orders := table("orders", "id", "id int AUTO", "customer varchar(64)",
+		"status enum('new','paid')", "total decimal(10,2)")
 	add(&orders, "id", []string{"1"})
 	for _, c := range []struct {
 		name, target string
@@ -17,14 +18,21 @@ func TestViewsAreProposedForTheServersThatAreNamed(t *testing.T) {
 	}{
 		{"none", "", []string{"[sinks.main]", "[views.index_orders_customer]", "#[sinks.cache]", "#[views.orders_hash]",
 			"#[views.orders_by_status_counter]"}, nil},
-		{"a Redis", "redis://127.0.0.1:6379/1", []string{"[sinks.cache]", `url = "redis://127.0.0.1:6379/1"`, "[views.orders_hash]",
-			"[views.orders_count_by_status]", "#[sinks.main]", "#[views.index_orders_customer]", "#[sinks.search]"}, []string{"username"}},
-		{"a Redis with a password", "rediss://ann:hunter2@cache:6379", []string{`url = "rediss://cache:6379"`, `username = "ann"`,
-			`password = "${REDIS_PASSWORD}"`, "#     export REDIS_PASSWORD='...'   # the password at the Redis that views are kept in"}, nil},
+		{"a Redis", "redis://127.0.0.1:6379/1", []string{"[sinks.cache]",
+			`url = "redis://127.0.0.1:6379/1"`, "[views.orders_hash]",
+			"[views.orders_count_by_status]", "#[sinks.main]", "#[views.index_orders_customer]",
+			"#[sinks.search]"}, []string{"username"}},
+		{"a Redis with a password", "rediss://ann:hunter2@cache:6379",
+			[]string{`url = "rediss://cache:6379"`, `username = "ann"`,
+				`password = "${REDIS_PASSWORD}"`,
+				"#     export REDIS_PASSWORD='...'   # the password at the Redis that views are kept in"}, nil},
 		{"a Redis on a socket", "unix:///run/redis.sock", []string{`url = "unix:///run/redis.sock"`}, nil},
-		{"an Elasticsearch", "https://elastic:${ES}@search:9200/", []string{"[sinks.search]", `addresses = ["https://search:9200"]`,
-			`username = "elastic"`, `password = "${ES}"`, "[views.orders_search]", "#[views.orders_hash]"}, []string{"ELASTIC_PASSWORD"}},
-		{"a MySQL server", "w:hunter2@tcp(db2:3306)/views", []string{"[sinks.main]", `dsn = "w:${SINK_PASSWORD}@tcp(db2:3306)/views"`,
+		{"an Elasticsearch", "https://elastic:${ES}@search:9200/",
+			[]string{"[sinks.search]", `addresses = ["https://search:9200"]`,
+				`username = "elastic"`, `password = "${ES}"`, "[views.orders_search]",
+				"#[views.orders_hash]"}, []string{"ELASTIC_PASSWORD"}},
+		{"a MySQL server", "w:hunter2@tcp(db2:3306)/views", []string{"[sinks.main]",
+			`dsn = "w:${SINK_PASSWORD}@tcp(db2:3306)/views"`,
 			"[views.index_orders_customer]", "[views.orders_by_status_counter]"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,7 +60,8 @@ func TestViewsAreProposedForTheServersThatAreNamed(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{"", "redis://", "redis:///run/x", "unix://run", "ftp://x", "hunter2", "u:hunter2@tcp(db2:3306)/", "http://u:hunter2@"} {
+	for _, text := range []string{"", "redis://", "redis:///run/x", "unix://run", "ftp://x", "hunter2",
+		"u:hunter2@tcp(db2:3306)/", "http://u:hunter2@"} {
 		if _, err := survey.ParseTarget(text); !errors.Is(err, survey.ErrTarget) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", text, err)
 		}

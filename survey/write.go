@@ -58,7 +58,8 @@ func (t *text) rule() {
 var serverNames = map[string]string{"mysql": "MySQL server", "redis": "Redis", "elastic": "Elasticsearch"}
 
 func (t *text) head(db *Database) {
-	t.say("A starter configuration for the database %s on %s, by `replicator init`. It works as it stands:", shown(db.Name), shown(db.Server))
+	t.say("A starter configuration for the database %s on %s, by `replicator init`. It works as it stands:",
+		shown(db.Name), shown(db.Server))
 	t.line("#")
 	if db.DSN.variable != "" {
 		t.line("#     export %s='...'   # the password of the user of the source, which is not written here", db.DSN.variable)
@@ -66,7 +67,8 @@ func (t *text) head(db *Database) {
 	for _, target := range db.Targets {
 		for _, variable := range target.secrets {
 			if variable != db.DSN.variable {
-				t.line("#     export %s='...'   # the password at the %s that views are kept in", variable, serverNames[target.Type])
+				t.line("#     export %s='...'   # the password at the %s that views are kept in", variable,
+					serverNames[target.Type])
 			}
 		}
 	}
@@ -196,7 +198,8 @@ func (f *followed) others() (names []string) {
 func (f *followed) unkeyedVersion() string {
 	for i := range f.Columns {
 		c := &f.Columns[i]
-		if f.body != nil && f.version == "" && c.orders() && slices.Contains([]string{"version", "ref_key", "revision"}, strings.ToLower(c.Name)) && !has(f.key, c.Name) {
+		if f.body != nil && f.version == "" && c.orders() && slices.Contains([]string{"version", "ref_key", "revision"},
+			strings.ToLower(c.Name)) && !has(f.key, c.Name) {
 			return c.Name
 		}
 	}
@@ -247,7 +250,8 @@ func (t *text) views(f *followed) {
 	}
 	if f.body != nil && f.column != "" && len(f.sorts) == 0 {
 		t.rule()
-		t.say("%s: no rows were sampled. Views are made of one sort of cell, such as from = %s.", shown(f.Table.Name), quoted(f.name+".users"))
+		t.say("%s: no rows were sampled. Views are made of one sort of cell, such as from = %s.", shown(f.Table.Name),
+			quoted(f.name+".users"))
 	}
 	if len(f.views) > 0 {
 		t.rule()

@@ -184,12 +184,13 @@ func (v *verifier) source(ctx context.Context, table string) error {
 	if err != nil {
 		return err
 	}
-	return v.pages(ctx, Progress{Doing: "table " + table, Estimate: estimate}, func(after string, limit int) ([]replicator.Cell, string, error) {
-		return v.Reader.Cells(ctx, table, v.columns(table), after, limit)
-	}, func(checked int) {
-		v.result.Checked += int64(checked)
-		v.Observer.Checked(v.View.Name, checked)
-	})
+	return v.pages(ctx, Progress{Doing: "table " + table, Estimate: estimate},
+		func(after string, limit int) ([]replicator.Cell, string, error) {
+			return v.Reader.Cells(ctx, table, v.columns(table), after, limit)
+		}, func(checked int) {
+			v.result.Checked += int64(checked)
+			v.Observer.Checked(v.View.Name, checked)
+		})
 }
 
 // estimate is how many cells a table has; 0: not known. The server knows how many rows there are: as many as there are

@@ -54,7 +54,8 @@ func (i *initialization) question(ctx context.Context, dsn string, targets []sur
 		shown = append(names[:20:20], fmt.Sprintf("and %d more", len(names)-20))
 	}
 	for len(i.tables) == 0 {
-		answer, err := i.ask("Tables: " + strings.Join(shown, ", ") + "\nWhich of them? Names with spaces between them; or Enter for all: ")
+		answer, err := i.ask("Tables: " + strings.Join(shown, ", ") +
+			"\nWhich of them? Names with spaces between them; or Enter for all: ")
 		if err != nil {
 			return nil, err
 		}

@@ -17,15 +17,19 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 	}
 	l.put("a", 1, `{"email": "a@x.org", "phone": 7, "username": "ann"}`)
 	l.put("b", 1, `{"email": "b@x.org", "phone": 8, "username": "bob"}`)
-	if out := l.must("check"); !strings.Contains(out, "ok    table cell: bodies: 2 sampled bodies are json") || strings.Contains(out, "warn  view") {
+	if out := l.must("check"); !strings.Contains(out, "ok    table cell: bodies: 2 sampled bodies are json") ||
+		strings.Contains(out, "warn  view") {
 		t.Errorf("of sound rows it says\n%s", out)
 	}
 	l.put("c", 1, `{"email": "c@x.org", "phone": "a secret number", "username": "a name that is too long"}`)
 	l.put("d", 1, `no JSON`)
 	l.configure(source, program, mainSink, emailView, usersView, phoneView,
-		strings.NewReplacer("index_users_email", "mistyped", `["email"]`, `{ email = "e_mail" }`).Replace(emailView)+"table = \"index_users_email2\"\ncreate = true\n",
-		strings.NewReplacer("index_users_email", "misnamed", "cell.users", "cell.user").Replace(emailView)+"table = \"index_users_email3\"\ncreate = true\n",
-		strings.NewReplacer("index_users_phone", "numbers").Replace(phoneView)+"table = \"numbers\"\ncreate = true\nwhere = \"username == 'ann'\"\n")
+		strings.NewReplacer("index_users_email", "mistyped", `["email"]`,
+			`{ email = "e_mail" }`).Replace(emailView)+"table = \"index_users_email2\"\ncreate = true\n",
+		strings.NewReplacer("index_users_email", "misnamed", "cell.users",
+			"cell.user").Replace(emailView)+"table = \"index_users_email3\"\ncreate = true\n",
+		strings.NewReplacer("index_users_phone",
+			"numbers").Replace(phoneView)+"table = \"numbers\"\ncreate = true\nwhere = \"username == 'ann'\"\n")
 	out := l.must("check")
 	for _, want := range []string{
 		"warn  table cell: bodies: 1 of 4 sampled bodies are not json: ",
@@ -38,7 +42,8 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 			t.Errorf("it lacks %s\n%s", want, out)
 		}
 	}
-	if strings.Contains(out, "secret") || strings.Contains(out, "warn  view numbers") || strings.Contains(out, "warn  view index_users_email:") {
+	if strings.Contains(out, "secret") || strings.Contains(out, "warn  view numbers") ||
+		strings.Contains(out, "warn  view index_users_email:") {
 		t.Errorf("it shows a value, or what is not so:\n%s", out)
 	}
 }

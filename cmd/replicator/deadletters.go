@@ -79,9 +79,11 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 	}
 	var rows [][]string
 	for _, g := range groups[:min(len(groups), most)] {
-		rows = append(rows, []string{strconv.Itoa(g.Letters), g.View, g.Table, g.Example, g.Last.Format(time.RFC3339), g.Reason})
+		rows = append(rows, []string{strconv.Itoa(g.Letters), g.View, g.Table, g.Example,
+			g.Last.Format(time.RFC3339), g.Reason})
 	}
-	if err := printTable(out, []string{"count", "view", "table", "example", "last", "reason"}, rows); err != nil || len(rows) == 0 {
+	if err := printTable(out, []string{"count", "view", "table", "example", "last", "reason"},
+		rows); err != nil || len(rows) == 0 {
 		return err
 	}
 	if len(groups) > most {

@@ -32,18 +32,27 @@ type design struct {
 func designs() []design {
 	return []design{
 		{"cells", jogchat.Schema(), func(l *lab) { w := jogchat.NewWriter(l.db, 1, 40); l.steps(200, w.Step) },
-			[]string{`[tables.cell]`, `key = "row_key"`, `column = "column_name"`, `version = "ref_key"`, `offset = "added_at"`, `body = "body"`, `codec = "json"`},
+			[]string{`[tables.cell]`, `key = "row_key"`, `column = "column_name"`, `version = "ref_key"`, `offset = "added_at"`,
+				`body = "body"`, `codec = "json"`},
 			"index_users_email"},
 		{"cells alone", jogchat.Schema()[:1], func(l *lab) { w := jogchat.NewWriter(l.db, 2, 40); l.steps(200, w.Step) },
 			[]string{`[tables.cell]`, `version = "ref_key"`, `types = { email = "VARCHAR(254)" }`}, "index_users_email"},
 		{"entities", examples.Statements(friendfeed.Schema), writeEntities,
-			[]string{`[tables.entities]`, `key = "id"`, `offset = "added_id"`, `body = "body"`, `codec = "zlib+pickle"`, `types = { user_id = "BINARY(16)" }`},
+			[]string{`[tables.entities]`, `key = "id"`, `offset = "added_id"`, `body = "body"`, `codec = "zlib+pickle"`,
+				`types = { user_id = "BINARY(16)" }`},
 			"index_entities_user_id"},
-		{"an event log", examples.Statements(v2pro.Schema), func(l *lab) { a := v2pro.NewApplication(l.db, 1, 20); l.steps(200, a.Step) },
-			[]string{`[tables.account]`, `key = "entity_id"`, `version = "version"`, `offset = "event_id"`, `body = "state"`, `codec = "json"`},
+		{"an event log", examples.Statements(v2pro.Schema), func(l *lab) {
+			a := v2pro.NewApplication(l.db, 1,
+				20)
+			l.steps(200, a.Step)
+		},
+			[]string{`[tables.account]`, `key = "entity_id"`, `version = "version"`, `offset = "event_id"`,
+				`body = "state"`, `codec = "json"`},
 			"index_account_email"},
-		{"plain rows", examples.Statements(favorites.Schema), func(l *lab) { w := favorites.NewWriter(l.db, 1, 30, 20); l.steps(200, w.Step) },
-			[]string{`[tables.favorite]`, `key = ["object_id", "user_id"]`, `group = ["object_id"]`, `sum = "cnt"`}, "favorite_counter"},
+		{"plain rows", examples.Statements(favorites.Schema),
+			func(l *lab) { w := favorites.NewWriter(l.db, 1, 30, 20); l.steps(200, w.Step) },
+			[]string{`[tables.favorite]`, `key = ["object_id", "user_id"]`, `group = ["object_id"]`,
+				`sum = "cnt"`}, "favorite_counter"},
 	}
 }
 
@@ -59,7 +68,8 @@ func (l *lab) steps(n int, step func(context.Context) error) {
 
 func writeEntities(l *lab) {
 	l.t.Helper()
-	writer := exec.CommandContext(l.t.Context(), "python3", "../../examples/friendfeed/writer.py", "--seed", "1", "--seconds", "1")
+	writer := exec.CommandContext(l.t.Context(), "python3", "../../examples/friendfeed/writer.py",
+		"--seed", "1", "--seconds", "1")
 	client, err := examples.MySQL{Server: l.server, Database: l.database}.Command(l.t.Context())
 	if err != nil {
 		l.t.Fatal(err)
@@ -166,8 +176,10 @@ func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing
 		l.account(s, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
 		l.starter()
 		r := l.run("check")
-		if fix := "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO '" + l.user + "'@'%'\n"; r.code != 1 ||
-			strings.Count(r.out, "\nfail ") != 2 || !strings.Contains(r.out, fix) || !strings.Contains(r.out, "the user lacks CREATE") {
+		if fix := "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO '" + l.user +
+			"'@'%'\n"; r.code != 1 ||
+			strings.Count(r.out, "\nfail ") != 2 || !strings.Contains(r.out, fix) ||
+			!strings.Contains(r.out, "the user lacks CREATE") {
 			t.Errorf("exit status %d, it does not name just %s:\n%s%s", r.code, fix, r.out, r.errors)
 		}
 		l.exec("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO " + l.user + "@'%'")
@@ -193,7 +205,8 @@ func TestAFirstConfigurationIsMadeAsTheManualSays(t *testing.T) {
 		l.exec(cellTable)
 		l.put("a", 1, `{"email": "a@x.org"}`)
 		first, rest, _ := strings.Cut(block, "\n")
-		script := strings.NewReplacer("replicator:SECRET", l.user+":"+password, app, l.server.Addr()+")/"+l.database).Replace(first) +
+		script := strings.NewReplacer("replicator:SECRET", l.user+":"+password, app,
+			l.server.Addr()+")/"+l.database).Replace(first) +
 			"\nsed -i 's/127.0.0.1:9190/" + l.listen + "/' replicator.toml\n" +
 			strings.NewReplacer("SECRET", password, "replicator run", "replicator run --until-caught-up").Replace(rest)
 		cmd := exec.CommandContext(t.Context(), "bash", "-euc", script)
@@ -211,8 +224,10 @@ func TestInitTakesThePasswordFromTheEnvironmentOrNeedsNone(t *testing.T) {
 	l.exec(cellTable)
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	l.env = map[string]string{"SITE_SECRET": password}
-	r := l.command("init", "--source", fmt.Sprintf("%s:${SITE_SECRET}@tcp(%s)/%s", l.user, s.Addr(), l.database), "--table", "cell")
-	if r.code != 0 || !strings.Contains(r.out, l.user+":${SITE_SECRET}@tcp(") || !strings.Contains(r.out, "export SITE_SECRET=") {
+	r := l.command("init", "--source", fmt.Sprintf("%s:${SITE_SECRET}@tcp(%s)/%s", l.user, s.Addr(),
+		l.database), "--table", "cell")
+	if r.code != 0 || !strings.Contains(r.out, l.user+":${SITE_SECRET}@tcp(") ||
+		!strings.Contains(r.out, "export SITE_SECRET=") {
 		t.Errorf("%+v", r)
 	}
 	l.configure(r.out)
@@ -230,7 +245,8 @@ func TestInitTakesThePasswordFromTheEnvironmentOrNeedsNone(t *testing.T) {
 	l.must("check")
 
 	r = l.command("init", "--source", l.dsn(s.Addr(), ""))
-	if r.code != 2 || r.out != "" || !strings.Contains(r.errors, "end it with /") || !strings.Contains(r.errors, l.database) {
+	if r.code != 2 || r.out != "" || !strings.Contains(r.errors, "end it with /") ||
+		!strings.Contains(r.errors, l.database) {
 		t.Errorf("no database: %+v", r)
 	}
 	r = l.command("init", "--source", l.dsn("127.0.0.1:1", "d"))

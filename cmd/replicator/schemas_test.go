@@ -46,7 +46,8 @@ func TestPublicSchemasAreKeptAsInitProposes(t *testing.T) {
 					t.Errorf("it does not keep %s", view)
 				}
 			}
-			l.configure(strings.ReplaceAll(strings.Replace(r.out, "127.0.0.1:9190", l.listen, 1), "_search", "_search_"+l.database))
+			l.configure(strings.ReplaceAll(strings.Replace(r.out, "127.0.0.1:9190", l.listen, 1),
+				"_search", "_search_"+l.database))
 			l.must("check")
 			l.must("run", "--until-caught-up")
 			if letters := l.letters(); len(letters) > 0 {
@@ -68,24 +69,31 @@ type publicSchema struct {
 
 func publicSchemas() []publicSchema {
 	return []publicSchema{
-		{"outbox", []string{"# outbox: an outbox, a row for each event.", `key = "id"`, `body = "payload"`, `codec = "json"   # 3 of 3 sampled bodies decode`,
+		{"outbox", []string{"# outbox: an outbox, a row for each event.", `key = "id"`, `body = "payload"`,
+			`codec = "json"   # 3 of 3 sampled bodies decode`,
 			`#fields = { aggregateid = "$aggregateid" }`}, []string{"outbox_hash", "outbox_search"}},
-		{"paper_trail", []string{`key = ["item_type", "item_id"]`, `version = "id"`, "# - schema_migrations: a framework keeps it for itself."},
+		{"paper_trail", []string{`key = ["item_type", "item_id"]`, `version = "id"`,
+			"# - schema_migrations: a framework keeps it for itself."},
 			[]string{"posts_hash", "posts_by_status_counter", "posts_count_by_status", "versions_hash"}},
-		{"django_reversion", []string{`key = ["db", "content_type_id", "object_id"]`, `version = "id"`, "# - django_migrations: a framework keeps it for itself."},
+		{"django_reversion", []string{`key = ["db", "content_type_id", "object_id"]`, `version = "id"`,
+			"# - django_migrations: a framework keeps it for itself."},
 			[]string{"index_auth_user_email", "auth_user_hash", "reversion_version_hash"}},
 		{"wordpress", []string{`key = "meta_id"`, `key = ["object_id", "term_taxonomy_id"]`, `group = ["post_status"]`},
-			[]string{"index_wp_users_user_email", "wp_posts_hash", "wp_posts_count_by_post_status", "wp_term_relationships_hash"}},
+			[]string{"index_wp_users_user_email", "wp_posts_hash", "wp_posts_count_by_post_status",
+				"wp_term_relationships_hash"}},
 		{"magento", []string{`key = ["entity_id", "store_id"]`, `column = "attribute_id"`,
 			`fields = { attribute_id_77 = "=attribute_id == 77 ? value : nil", attribute_id_78 = "=attribute_id == 78 ? value : nil" }`},
-			[]string{"index_catalog_product_entity_sku", "catalog_product_entity_decimal_hash", "catalog_product_entity_varchar_search"}},
+			[]string{"index_catalog_product_entity_sku", "catalog_product_entity_decimal_hash",
+				"catalog_product_entity_varchar_search"}},
 		{"sakila", []string{`group = ["rating"]`, `key = "film_actor_by_actor_id:{actor_id}"`, `member = "{film_id}"`},
 			[]string{"film_search", "film_count_by_rating", "index_staff_email", "address_hash"}},
-		{"employees", []string{`group = ["gender"]`, `group = ["emp_no"]`}, []string{"employees_hash", "employees_count_by_gender", "salaries_counter"}},
+		{"employees", []string{`group = ["gender"]`, `group = ["emp_no"]`},
+			[]string{"employees_hash", "employees_count_by_gender", "salaries_counter"}},
 		{"schemaless", []string{`key = "row_key"`, `column = "column_name"`, `version = "ref_key"`, `from = "trips.BASE"`},
 			[]string{"index_BASE_driver_uuid", "BASE_hash", "base_search", "STATUS_hash"}},
 		{"sysbench", []string{`key = "id"`}, []string{"index_sbtest1_k", "sbtest1_hash", "sbtest1_search"}},
-		{"event_store", []string{`key = "aggregate_id"`, `version = "aggregate_version"`, `key = "entity_id"`, `column = "type"`, `version = "id"`,
+		{"event_store", []string{`key = "aggregate_id"`, `version = "aggregate_version"`, `key = "entity_id"`,
+			`column = "type"`, `version = "id"`,
 			`from = "shop_events.order_paid"`}, []string{"user_hash", "order_placed_hash", "index_user_email"}},
 	}
 }

@@ -39,16 +39,22 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 			r.Row.Columns = []any{nil, true, false, int64(-1 << 63), uint64(1<<64 - 1), 1.0, -1e300, 0.1,
 				replicator.Number("1.10"), "text", "\xfe", []byte{1}, replicator.RawJSON(`{"x": 1.0}`)}
 		}),
-		"JSON that is none":        row(func(r *Record) { r.Row.Body = []byte("{") }),
-		"JSON that is not UTF-8":   row(func(r *Record) { r.Row.Body = []byte("\"\xff\"") }),
-		"a column of such":         row(func(r *Record) { r.Row.Names, r.Row.Columns = []string{"j"}, []any{replicator.RawJSON("{")} }),
-		"a body that is null":      row(func(r *Record) { r.Row.Body = []byte("null") }),
-		"an empty body":            row(func(r *Record) { r.Row.Body = []byte{} }),
-		"no body":                  row(func(r *Record) { r.Row.Body, r.Codec = nil, "" }),
-		"another codec":            row(func(r *Record) { r.Codec, r.Row.Body = "zlib+pickle", []byte{1, 2, 0xff} }),
-		"no time":                  row(func(r *Record) { r.Row.Time = time.Time{} }),
-		"another spelling":         row(func(r *Record) { r.Row.ColumnAs = "Users" }),
-		"nothing is left":          row(func(r *Record) { r.Row, r.Codec, r.State = nil, "", replicator.State{Version: -1, Order: 4, AsOf: 4} }),
+		"JSON that is none":      row(func(r *Record) { r.Row.Body = []byte("{") }),
+		"JSON that is not UTF-8": row(func(r *Record) { r.Row.Body = []byte("\"\xff\"") }),
+		"a column of such": row(func(r *Record) {
+			r.Row.Names, r.Row.Columns = []string{"j"},
+				[]any{replicator.RawJSON("{")}
+		}),
+		"a body that is null": row(func(r *Record) { r.Row.Body = []byte("null") }),
+		"an empty body":       row(func(r *Record) { r.Row.Body = []byte{} }),
+		"no body":             row(func(r *Record) { r.Row.Body, r.Codec = nil, "" }),
+		"another codec":       row(func(r *Record) { r.Codec, r.Row.Body = "zlib+pickle", []byte{1, 2, 0xff} }),
+		"no time":             row(func(r *Record) { r.Row.Time = time.Time{} }),
+		"another spelling":    row(func(r *Record) { r.Row.ColumnAs = "Users" }),
+		"nothing is left": row(func(r *Record) {
+			r.Row, r.Codec, r.State = nil, "",
+				replicator.State{Version: -1, Order: 4, AsOf: 4}
+		}),
 		"a dead letter":            row(func(r *Record) { r.Row, r.Codec, r.Dead = nil, "", "its body is too long" }),
 		"a table without a column": row(func(r *Record) { r.Cell.Column, r.Row.Cell.Column = "", "" }),
 	} {

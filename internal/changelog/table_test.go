@@ -47,7 +47,8 @@ func TestATableKnowsTheNewestRecordOfEveryCell(t *testing.T) {
 		{State: replicator.State{Version: -1, Order: 5, AsOf: 5}, Partition: 3, Offset: 3},
 		{State: replicator.State{Version: 2, Order: 2}, Dead: true, Partition: 3, Offset: 2}, {State: replicator.Unseen},
 	}
-	if len(got) != 3 || got[0].State != want[0].State || !got[1].Dead || got[1].Offset != 2 || got[2].State != want[2].State {
+	if len(got) != 3 || got[0].State != want[0].State || !got[1].Dead || got[1].Offset != 2 ||
+		got[2].State != want[2].State {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	list := func(walk func([]byte, func([]byte, Entry) bool) error, after []byte) (found []string) {

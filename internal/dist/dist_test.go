@@ -79,7 +79,8 @@ func TestABillNamesEveryModule(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(text, &b)
 	}
-	if err != nil || b.Metadata.Component.Version != "1.2.3" || b.Components[0].PURL != "pkg:golang/std@"+runtime.Version() {
+	if err != nil || b.Metadata.Component.Version != "1.2.3" ||
+		b.Components[0].PURL != "pkg:golang/std@"+runtime.Version() {
 		t.Errorf("%v: %s", err, text)
 	}
 }

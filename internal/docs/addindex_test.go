@@ -75,7 +75,8 @@ func TestAddAnIndexAsThePageSays(t *testing.T) {
 		"CONCAT('{\"email\": \"', i, '@x.org\", \"phone\": \"+49 ', i, '\", \"activate\": ', IF(i % 2, 'true', 'false'), '}') FROM n")
 	s.run()
 	stop := s.write()
-	lab.Await(t, "the email index is filled", time.Minute, func() bool { return s.status("index_users_email").State == replicator.StateRunning })
+	lab.Await(t, "the email index is filled", time.Minute,
+		func() bool { return s.status("index_users_email").State == replicator.StateRunning })
 	lag := s.watch("index_users_email")
 	lab.Pause(t, time.Second) // of lag, to compare with
 	before := lag()
@@ -135,7 +136,8 @@ func newSite(t *testing.T) *site {
 	host, port, _ := strings.Cut(server.Addr(), ":")
 	for name, text := range map[string]string{
 		"replicator.toml": fmt.Sprintf(addIndexConfig, dsn, s.listen),
-		"bin/mysql":       fmt.Sprintf("#!/bin/sh\nexec '%s' --no-defaults --protocol=tcp -h %s -P %s -u root \"$@\"\n", mysql, host, port),
+		"bin/mysql": fmt.Sprintf("#!/bin/sh\nexec '%s' --no-defaults --protocol=tcp -h %s -P %s -u root \"$@\"\n",
+			mysql, host, port),
 	} {
 		path := filepath.Join(s.dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -212,7 +214,8 @@ func (s *site) shell(block string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	defer cancel()
-	script := "set -euo pipefail\n[ ! -e .variables ] || . ./.variables\n" + block + "\necho \"now='${now:-}'\" > .variables\n"
+	script := "set -euo pipefail\n[ ! -e .variables ] || . ./.variables\n" + block +
+		"\necho \"now='${now:-}'\" > .variables\n"
 	out, err := s.command(ctx, "bash", "-c", script).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("%s\n%v\n%s", block, err, out)
@@ -226,7 +229,8 @@ func (s *site) write() (stop func()) {
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			_, err := s.db.ExecContext(ctx, "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX(LPAD(HEX(?), 32, '0')), 'users', ?, ?)",
+			_, err := s.db.ExecContext(ctx,
+				"INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX(LPAD(HEX(?), 32, '0')), 'users', ?, ?)",
 				1+i%10000, i+2, fmt.Sprintf(`{"email": "w%d@x.org", "phone": "+1 %d", "activate": %t}`, i, i, i%3 == 0))
 			if err != nil && ctx.Err() == nil {
 				s.t.Errorf("the application: %v", err)
@@ -282,5 +286,6 @@ func shownLags(all []float64) string {
 		return "not known"
 	}
 	slices.Sort(all)
-	return fmt.Sprintf("median %.0f, 95 %% below %.0f, most %.0f (%d looks)", all[len(all)/2], all[len(all)*95/100], all[len(all)-1], len(all))
+	return fmt.Sprintf("median %.0f, 95 %% below %.0f, most %.0f (%d looks)", all[len(all)/2], all[len(all)*95/100],
+		all[len(all)-1], len(all))
 }

@@ -132,9 +132,12 @@ func inOwnNetwork(t *testing.T, dir, script string) string {
 	}
 	var said strings.Builder
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = dir, append(os.Environ(), insideVariable+"="+dir), strings.NewReader(script), &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stderr = dir, append(os.Environ(),
+		insideVariable+"="+dir), strings.NewReader(script), &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		Pdeathsig:   syscall.SIGKILL,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
 	out, err := cmd.Output()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
 		if os.Getenv("CI") != "" {
@@ -185,7 +188,8 @@ func loopback() error {
 		_     [22]byte
 	}{flags: syscall.IFF_UP | syscall.IFF_RUNNING}
 	copy(request.name[:], "lo")
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), syscall.SIOCSIFFLAGS,
+		uintptr(unsafe.Pointer(&request))); errno != 0 {
 		return fmt.Errorf("taking the loopback up: %w", errno)
 	}
 	return nil

@@ -11,7 +11,8 @@ func TestQuote(t *testing.T) {
 }
 
 func TestAccount(t *testing.T) {
-	for current, want := range map[string]string{"a@%": "'a'@'%'", "a@b@10.%": "'a@b'@'10.%'", "o'x@::1": "'o''x'@'::1'", "@": "''@''"} {
+	for current, want := range map[string]string{"a@%": "'a'@'%'", "a@b@10.%": "'a@b'@'10.%'",
+		"o'x@::1": "'o''x'@'::1'", "@": "''@''"} {
 		if got := Account(current); got != want {
 			t.Errorf("%q becomes %s, want %s", current, got, want)
 		}

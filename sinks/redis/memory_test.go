@@ -39,7 +39,8 @@ func TestWhatIsAssumedOfRecordsIsCheckedByTheScript(t *testing.T) {
 	other := f.open(t, view("h", "hash", "h:{k}", "a"), view("s", "index", "s:{a}"))
 	h := &trips{}
 	f.sink.rdb.AddHook(h)
-	step := func(what string, target replicator.Target, key string, n int64, value string, round, stale int, shows string) {
+	step := func(what string, target replicator.Target, key string, n int64, value string, round,
+		stale int, shows string) {
 		t.Helper()
 		op := replicator.Op{Cell: cellOf(t, "cell", "users", key), Version: n, Order: n, Values: []replicator.Value{
 			{View: 0, Entries: []replicator.Entry{{Key: "h:" + key, Fields: []any{value}}}},
