@@ -7,6 +7,17 @@ import (
 	"replicator"
 )
 
+// Sinks and stores hold keys: how they are encoded must never change (docs/upgrade.md).
+func TestTheStoredFormOfKeys(t *testing.T) {
+	k, err := replicator.MakeKey(int64(-2), uint64(math.MaxUint64), uint64(3), "ü", []byte{0, 255},
+		replicator.Number("1.50"))
+	want := "i\x7f\xff\xff\xff\xff\xff\xff\xfe" + "u\xff\xff\xff\xff\xff\xff\xff\xff" +
+		"i\x80\x00\x00\x00\x00\x00\x00\x03" + "s\x02ü" + "b\x02\x00\xff" + "s\x041.50"
+	if err != nil || string(k) != want {
+		t.Errorf("%q (%v), want %q", string(k), err, want)
+	}
+}
+
 func TestKeysShowTheirValues(t *testing.T) {
 	for want, values := range map[string][]any{
 		"":                     {},

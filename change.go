@@ -20,6 +20,10 @@ type Table struct {
 	// Columns are the further columns that a Row must carry: those that views name with $, and the fields of a table
 	// without a body. The one element "*" asks for every column (tail).
 	Columns []string
+
+	// Optional are the further columns that a Row carries if the table has them: those of views that merge this table
+	// with others, which may be the ones to have them.
+	Optional []string
 }
 
 // Row is one row image, or one row read by a scan. It owns its memory.

@@ -44,6 +44,10 @@ type Changelog interface {
 	// Absent returns those of the cells that the log tells nothing of, as it is now. That a cell is gone it need not tell
 	// for ever.
 	Absent(ctx context.Context, cells []Cell) ([]Cell, error)
+
+	// Holds reports whether this is the log that tells of the cell, if any does: other logs of the same origin tell of
+	// other cells. It knows from when the beginning was read.
+	Holds(c Cell) bool
 }
 
 // Reader reads one source for one pipeline. Its Orders are those of its Start. Read is called once, from one goroutine;

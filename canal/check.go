@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -60,7 +61,32 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 		c.spellings(ctx, conn, srv, t, s.db.Conn)
 		c.cascades(ctx, conn, t)
 	}
+	c.merged(ctx, conn, s.cfg.Tables)
 	return c.findings
+}
+
+// merged looks for columns of views that merge tables: one that none of the tables has is a slip.
+func (c *checker) merged(ctx context.Context, db beginner, tables []replicator.Table) {
+	wanted, found := map[string][]string{}, map[string]bool{} // by the column, the tables that may have it
+	for _, t := range tables {
+		if len(t.Optional) == 0 {
+			continue
+		}
+		shape, err := readSchema(ctx, db, &t)
+		if err != nil {
+			return // said of the table already
+		}
+		for _, name := range t.Optional {
+			wanted[name] = append(wanted[name], t.Name)
+			found[name] = found[name] || shape.column(name) != nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if !found[name] {
+			c.fail("column "+name, "neither of the tables "+strings.Join(wanted[name], ", ")+" has it",
+				"correct the path in the views that merge them")
+		}
+	}
 }
 
 type checker struct{ findings []replicator.Finding }

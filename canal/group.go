@@ -138,6 +138,7 @@ func (s *stream) begin(h binlog.Header, g group) error {
 	if s.skip != nil && g.run.last != 0 && s.skip.Contains(g.sid.name, g.run.last) {
 		g.skip = true
 	}
+	g.again = s.again != nil && g.run.last != 0 && s.again.Contains(g.sid.name, g.run.last)
 	s.group = g
 	clear(s.maps)
 	return nil
@@ -348,23 +349,26 @@ func (s *stream) altered(ctx context.Context, name string) error {
 
 // mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number;
 // that the server has it says nothing of who wrote it, so that very transaction must be met, or the file's list must
-// name it.
+// name it. Where another one has its number, earlier ones of the same author say that this server's history parted from
+// the one that was read: a replica was promoted that lacked the tail. Without any it is a stranger's.
 type mariaGuard struct {
-	want map[string]gtid.Run // domain → first: 0 until met; last: the number
-	from map[string]string
-	what error // that is the matter if it isn't met; may be nil
+	want   map[string]gtid.Run // domain → first: 0 until met; last: the number
+	from   map[string]string
+	parted map[string]bool // domains with earlier transactions of the same author
+	what   error           // that is the matter if it isn't met, whoever wrote what; may be nil
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {
-	g := &mariaGuard{want: map[string]gtid.Run{}, from: applied.Servers, what: what}
+	g := &mariaGuard{want: map[string]gtid.Run{}, from: applied.Servers, parted: map[string]bool{}, what: what}
 	for domain, runs := range applied.Runs {
 		last := runs[0].Last
-		if have := fileStart.Runs[domain]; len(have) > 0 && have[0].Last == last &&
-			fileStart.Servers[domain] == applied.Servers[domain] {
+		have, author := fileStart.Runs[domain], fileStart.Servers[domain] == applied.Servers[domain]
+		if len(have) > 0 && author && have[0].Last == last {
 			continue
 		}
 		if last > 0 {
 			g.want[domain] = gtid.Run{First: 0, Last: last}
+			g.parted[domain] = len(have) > 0 && author && have[0].Last < last
 		}
 	}
 	return g
@@ -372,17 +376,24 @@ func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {
 
 func (g *mariaGuard) see(x sid, seq int64) error {
 	w, ok := g.want[x.name]
-	if !ok || seq < w.Last {
+	author := x.server == g.from[x.name]
+	switch {
+	case !ok:
 		return nil
-	}
-	if seq == w.Last && x.server == g.from[x.name] {
+	case seq < w.Last:
+		g.parted[x.name] = g.parted[x.name] || author
+		return nil
+	case seq == w.Last && author:
 		delete(g.want, x.name)
 		return nil
 	}
 	err := fmt.Errorf("this server's history is another one: it has %s-%s-%d where %s-%s-%d was read; point the source at a server "+
 		"that has it, or rebuild", x.name, x.server, seq, x.name, g.from[x.name], w.Last)
-	if g.what != nil {
+	switch {
+	case g.what != nil:
 		err = fmt.Errorf("%w: %w", g.what, err)
+	case g.parted[x.name]:
+		err = fmt.Errorf("%w: %w", replicator.ErrLost, err)
 	}
 	return replicator.Fatal(err)
 }

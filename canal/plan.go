@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -184,7 +185,22 @@ func (p *plan) assign() error {
 		}
 		p.extras, p.names = append(p.extras, i), append(p.names, name)
 	}
+	for _, name := range p.t.Optional {
+		if !p.has(name) {
+			continue
+		}
+		i, err := find("field", name)
+		if err != nil {
+			return err
+		}
+		p.extras, p.names = append(p.extras, i), append(p.names, name)
+	}
 	return nil
+}
+
+// has reports whether the row has a column of that name.
+func (p *plan) has(name string) bool {
+	return slices.ContainsFunc(p.columns, func(c binlog.Column) bool { return strings.EqualFold(c.Name, name) })
 }
 
 func isVersion(k binlog.Kind) bool {

@@ -38,6 +38,9 @@ type token struct {
 type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
+
+	// Again: some of it was read on another server and not yet on this one, so sinks hold it with Orders of an older epoch.
+	Again bool `json:"again,omitempty"`
 }
 
 // readGTIDs are all transactions of which something was read, given those before the position.

@@ -118,7 +118,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	if p.skip {
 		s.skip = p.gtids
 		if r.server.flavor == gtid.MariaDB {
-			before, err := r.server.gtidsBefore(ctx, db, p.file.name)
+			before, err := r.beforeStart(ctx, db)
 			if err != nil {
 				return err
 			}
@@ -127,6 +127,9 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 				s.guards = append(s.guards, newMariaGuard(p.beyond, before, replicator.ErrLost))
 			}
 		}
+	}
+	if p.again || p.moved && p.beyond != nil {
+		r.place.again, s.again = true, p.beyond
 	}
 	if s.until > 0 {
 		s.pos, s.ended = 4, event{}
@@ -149,6 +152,21 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	}
 	r.start = r.Position(order)
 	return nil
+}
+
+// beforeStart are the transactions before the place where reading begins, as MariaDB knows them: those before its file
+// come to no more than that.
+func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error) {
+	if r.place.pos > 4 {
+		text, known, err := gtidAt(ctx, db, r.place.file.name, r.place.pos)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			return gtid.Parse(gtid.MariaDB, text)
+		}
+	}
+	return r.server.gtidsBefore(ctx, db, r.place.file.name)
 }
 
 // Start is where reading begins.
@@ -175,10 +193,12 @@ func (r *Reader) Position(order int64) replicator.Position {
 // readBeyond is what was read beyond a place, by this reader or before it; nil if that is nothing.
 func (r *Reader) readBeyond(e end, before *gtid.Set) *read {
 	at, further := r.history.read()
+	again := false
 	if r.place.beyond != nil && (before == nil || !before.Includes(r.place.beyond)) {
 		further.Join(r.place.beyond)
+		again = r.place.again
 	}
-	beyond := read{placed: at.placed(), GTID: further.String()}
+	beyond := read{placed: at.placed(), GTID: further.String(), Again: again}
 	if before := r.place.readAt + orderOf(r.place.epoch, 0, 0); r.place.readAt > 0 && before > at.order {
 		beyond.placed, at.order = r.place.read, before
 	}
@@ -188,7 +208,7 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) *read {
 	case further.Empty():
 		return nil
 	}
-	return &read{GTID: beyond.GTID} // of another server, whose places mean nothing
+	return &read{GTID: beyond.GTID, Again: again} // of another server, whose places mean nothing
 }
 
 // Locate shows an order: FILE:POS.

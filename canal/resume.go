@@ -26,6 +26,7 @@ type place struct {
 	readAt int64 // its order, without the epoch
 	read   placed
 	beyond *gtid.Set
+	again  bool // it was read on another server, or under another epoch: see stream.again
 }
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
@@ -63,6 +64,7 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 	}
 	if err == nil && t.Read != nil {
 		p.beyond, err = gtid.Parse(r.server.flavor, t.Read.GTID)
+		p.again = t.Read.Again || p.moved
 	}
 	return p, err
 }
@@ -198,6 +200,7 @@ func (p *place) haveRead(other place) {
 	if other.readAt > p.readAt {
 		p.readAt, p.read = other.readAt, other.read
 	}
+	p.again = p.again || other.again
 	if other.beyond == nil || other.beyond == p.beyond {
 		return
 	}

@@ -16,7 +16,8 @@ import (
 func (b *bench) replicaOf(primary *bench) {
 	b.t.Helper()
 	if b.isMaria() {
-		b.exec(fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', MASTER_USE_GTID=slave_pos", primary.server.Port), "START SLAVE")
+		b.exec(fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', "+
+			"MASTER_USE_GTID=slave_pos, MASTER_SSL=0", primary.server.Port), "START SLAVE")
 		return
 	}
 	b.exec(fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', SOURCE_AUTO_POSITION=1, "+
@@ -90,6 +91,10 @@ func appTable() replicator.Table {
 func bodies(changes []replicator.Change) string {
 	var out []string
 	for _, c := range changes {
+		if c.Row == nil { // to be looked at
+			out = append(out, "?")
+			continue
+		}
 		out = append(out, string(c.Row.Body))
 	}
 	return strings.Join(out, " ")
@@ -156,7 +161,7 @@ func TestReadingMovesToAReplica(t *testing.T) {
 		if s := bodies(replica.changes(moved, end)); s != "" {
 			t.Errorf("from the end: %q", s)
 		}
-		if s := bodies(replica.changes(moved, end, checkpoint)); s != "8 9 10 11 100" {
+		if s := bodies(replica.changes(moved, end, checkpoint)); s != "? ? ? ? ?" {
 			t.Errorf("from the earliest of two: %q", s)
 		}
 		if got := replica.open(moved, ahead, checkpoint).Start(); got.Order>>(fileBits+addressBits) != 1 {
@@ -347,6 +352,23 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		for name, p := range map[string]replicator.Position{"follow": follow, "within": within} {
 			if s := len(replica.changes(moved, p)); s != 3 {
 				t.Errorf("%s: read %d rows, want the 3 behind the position", name, s)
+			}
+		}
+		// What was read already stands in sinks with Orders of the old server, which are below all of the new one's: an image
+		// of an older row would count as newer than what a reader saw. So it is looked at, wherever reading goes on from.
+		y := replica.read(replica.open(moved, within))
+		again := y.upTo(replica.latest(moved))
+		y.end()
+		between := y.reader.Position(again[1].Order) // behind the first transaction
+		for name, changes := range map[string][]replicator.Change{"at first": again,
+			"from between": append(replica.changes(moved, between), again[0])} {
+			for _, c := range changes {
+				if c.Row != nil || c.Kind != replicator.Delete || c.Last || c.Version != maxVersion {
+					t.Errorf("%s: %s, want that the cell is looked at", name, showChange(c))
+				}
+			}
+			if len(changes) != 3 {
+				t.Errorf("%s: %d changes, want 3", name, len(changes))
 			}
 		}
 		refused := func(when string) {

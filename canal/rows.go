@@ -217,6 +217,11 @@ func (s *stream) insert(ctx context.Context, d delivery) error {
 }
 
 func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell replicator.Cell, d delivery) error {
+	if s.group.again {
+		return s.deliver(ctx, replicator.Change{
+			Kind: replicator.Delete, Cell: cell, Version: maxVersion, Order: d.order, Time: s.group.at,
+		})
+	}
 	row := &replicator.Row{}
 	d.p.fill(row, cell, d.img, d.order, s.group.at)
 	return s.deliver(ctx, replicator.Change{
@@ -230,13 +235,13 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		return err
 	}
 	version, err := d.p.versionOf(d.img, d.order)
-	if err != nil || !d.own {
+	if err != nil || !d.own || s.group.again {
 		// Its version never counted, or its place does not tell what came after it. Whether the cell has another row, a look
 		// will tell: a delete of the highest version makes the pipeline take it.
 		version = maxVersion
 	}
 	return s.deliver(ctx, replicator.Change{
-		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.group.at, Last: d.p.single && d.own,
+		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.group.at, Last: d.p.single && d.own && !s.group.again,
 	})
 }
 

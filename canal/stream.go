@@ -44,6 +44,11 @@ type stream struct {
 	skip      *gtid.Set // transactions that were applied already, on another server; nil: none
 	guards    []*mariaGuard
 
+	// What was read before on another server, and not applied for certain. Sinks may hold it, with Orders of an older epoch:
+	// older images would count as newer than what readers saw. So its rows are delivered as deletes of whatever there is,
+	// which makes the pipeline look at the cells. nil: none.
+	again *gtid.Set
+
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
 	group group
@@ -64,6 +69,7 @@ type group struct {
 	standalone bool // it is one statement, with no COMMIT
 	xa         bool // it ends with XA PREPARE: its rows aren't committed yet
 	skip       bool // it was applied already
+	again      bool // it was read already, under an older epoch
 	explicit   bool // it was begun by a statement
 	rows       bool // it changed watched rows
 	from       int64

@@ -168,6 +168,11 @@ func newSelection(t *watched) (*selection, error) {
 			}
 		}
 	}
+	for _, name := range t.Optional {
+		if s.column(name) != nil {
+			x.names = append(slices.Clip(x.names), name)
+		}
+	}
 	err := errors.Join(all(t.Key, &x.key), one(t.Column, &x.column), one(t.Version, &x.version), one(t.Body, &x.body),
 		all(x.names, &x.extras), all(offsetColumns(t, s), &x.offset))
 	if err != nil {

@@ -210,3 +210,28 @@ func TestTheLockOfAProcessThatLivesIsKept(t *testing.T) {
 		check(t, s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}))
 	})
 }
+
+// The parts of a store are opened by processes that start together, on a database where nothing is yet. MySQL 9 ends
+// some of their statements as deadlocks.
+func TestPartsThatAreOpenedTogetherMakeTheTablesOnce(t *testing.T) {
+	server := servertest.MySQL(t)
+	for range 3 {
+		dsn := server.DSN(servertest.Database(t, server))
+		const parts = 8
+		opened := make(chan error, parts)
+		for n := range parts {
+			go func() {
+				s, err := OpenMySQLPart(ctx, dsn, "replicator", fmt.Sprint("part ", n))
+				if err == nil {
+					err = s.Close()
+				}
+				opened <- err
+			}()
+		}
+		for range parts {
+			if err := <-opened; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

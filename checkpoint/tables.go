@@ -48,11 +48,22 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			"  buried_at DATETIME(6) NOT NULL,\n  raw LONGBLOB NULL,\n" +
 			"  PRIMARY KEY (place), UNIQUE KEY (id)\n) ENGINE=InnoDB",
 	} {
-		if _, err := db.ExecContext(ctx, ddl); err != nil {
+		_, err := db.ExecContext(ctx, ddl)
+		for isDeadlock(err) && ctx.Err() == nil { // with others that make the same table: members that start together
+			_, err = db.ExecContext(ctx, ddl)
+		}
+		if err != nil {
 			return fmt.Errorf("checkpoint: making the store's tables (the user needs CREATE, SELECT, INSERT, DELETE on the database): %w", err)
 		}
 	}
 	return nil
+}
+
+// isDeadlock reports whether the server ended the one of two statements that each waited for the other. CREATE TABLE IF
+// NOT EXISTS of one table by several sessions comes to that in MySQL 9.
+func isDeadlock(err error) bool {
+	var said *mysql.MySQLError
+	return errors.As(err, &said) && said.Number == 1213
 }
 
 func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicator.Checkpoint, err error) {

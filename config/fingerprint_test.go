@@ -81,6 +81,8 @@ func someServers(name string) (string, bool) {
 		return "redis://127.0.0.1:6379/0", true
 	case strings.HasSuffix(name, "ELASTIC"):
 		return "http://127.0.0.1:9200", true
+	case strings.HasSuffix(name, "BROKER"):
+		return "127.0.0.1:9092", true
 	case strings.HasSuffix(name, "PASSWORD"), strings.HasSuffix(name, "TOKEN"):
 		return "hunter2", true
 	}

@@ -242,6 +242,50 @@ sum = { total = "a.amount" }
 	}
 }
 
+// Columns may be called what a path would take apart: their names stand in quotes there.
+func TestAKeyOfOddNamesIsNamedInQuotes(t *testing.T) {
+	c := mustRead(t, base+`
+[tables.odd]
+key = ["a.b", 'say "x"']
+[views.v]
+from = "odd"
+sink = "main"
+kind = "row"
+key = { a = '"a.b"', x = '$"say \"x\""' }
+fields = ["c"]
+[views.w]
+from = "odd"
+sink = "cache"
+kind = "hash"
+key = 'odd:{"a.b"}:{$"say \"x\"":hex}'
+fields = ["c"]
+[views.x]
+from = "odd"
+sink = "main"
+kind = "index"
+fields = ["c"]
+`, nil, nil)
+	want := []string{"a.b", `say "x"`}
+	for _, v := range []*replicator.View{c.Views[0], c.Views[2]} {
+		var got []string
+		for _, f := range v.Settings.(mysql.Settings).KeyFrom {
+			got = append(got, config.ColumnOf(*c.Table("odd"), f.Path))
+		}
+		equal(t, "key of "+v.Name, got, want)
+	}
+}
+
+func TestAPathNamesAColumnOrLeadsFurther(t *testing.T) {
+	plain, bodies := replicator.Table{}, replicator.Table{Body: "body"}
+	for path, want := range map[string]string{"$id": "id", `$"a.b"`: "a.b", `$"say \"x\""`: `say "x"`, "$ö =": "ö =",
+		"$a.b": "", "$tags[]": "", "=lower(a)": "", "$": "", `$"a"b`: ""} {
+		equal(t, path, config.ColumnOf(plain, path), want)
+		equal(t, path+" beside a body", config.ColumnOf(bodies, path), want)
+	}
+	equal(t, "a name", config.ColumnOf(plain, `"a.b"`), "a.b")
+	equal(t, "a property", config.ColumnOf(bodies, `"a.b"`), "")
+}
+
 func TestShardsKeepTheirOrderAndDatabases(t *testing.T) {
 	c := mustRead(t, `
 [source.shards]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"replicator"
 	"replicator/internal/keytemplate"
 	"replicator/internal/nearest"
 )
@@ -31,6 +32,33 @@ func PathName(path string) string {
 		}
 		rest = rest[1:]
 	}
+}
+
+// ColumnOf is the column that a path names, of a table; "" if it leads into the body or into a column, or is an
+// expression.
+func ColumnOf(t replicator.Table, path string) string {
+	if !strings.HasPrefix(path, "$") && t.Body != "" || strings.HasPrefix(path, "=") {
+		return ""
+	}
+	return columnName(path)
+}
+
+// columnName is what a path calls a column, with or without a $; "" if it leads further.
+func columnName(path string) string {
+	text := strings.TrimPrefix(path, "$")
+	name, at := cutName(text)
+	if at < len(text) {
+		return ""
+	}
+	return name
+}
+
+// ColumnPath is the path of a row's own column.
+func ColumnPath(column string) string {
+	if name, _ := cutName(column); name == column {
+		return "$" + column
+	}
+	return `$"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(column) + `"`
 }
 
 // cutName takes a name, which may stand in double quotes, from the start of s; at is where it ends.

@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"replicator"
@@ -33,6 +32,16 @@ type Kind struct {
 	Name string
 	Need []Key    // what it must be told
 	May  []string // what it may be told
+	Room Room     // what a view of it takes
+}
+
+// Room is about what a view takes in its sink, in bytes, as docs/sizing.md measures it: beside what its entries hold.
+type Room struct {
+	Name  int64 // of each key, in a sink of keys and values
+	Entry int64 // of each entry
+	State int64 // what is remembered of a cell, for its first view in the sink
+	More  int64 // the same for each further view
+	Keeps bool  // what the entries hold is remembered, too, as always where several sources are merged
 }
 
 // Key is a key of a section, with an example of its value as TOML.
@@ -104,16 +113,6 @@ type Column struct {
 	Charset, Collation string // of text, ENUM and SET; else ""
 }
 
-// ColumnOf is the column that a path names, of a table; "" if it leads into the body or into a column, or is an
-// expression.
-func ColumnOf(t replicator.Table, path string) string {
-	name, own := strings.CutPrefix(path, "$")
-	if !own && t.Body != "" || strings.ContainsAny(name, ".[=") {
-		return ""
-	}
-	return name
-}
-
 // Names knows the names that the keys of views make.
 type Names interface {
 	// Begins is what all names of a view begin with; "" if that is nothing in particular.
@@ -122,6 +121,16 @@ type Names interface {
 	// Entities says whether a name can be one that the view's key makes, and, of a view by entities, whose it is then, in
 	// the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
+}
+
+// Room is what a view of a kind takes.
+func (s *Sink) Room(kind string) Room {
+	for _, k := range s.kind.Kinds {
+		if k.Name == kind {
+			return k.Room
+		}
+	}
+	return Room{}
 }
 
 // Open makes the sink, of what else it is made of.

@@ -87,7 +87,7 @@ func (s *ViewSection) Covers(key, template string) {
 func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	columns := make([]string, len(paths))
 	for i, path := range paths {
-		columns[i] = strings.TrimPrefix(path, "$")
+		columns[i] = columnName(path)
 	}
 	done := map[string]bool{}
 	for _, f := range s.View.From {
@@ -96,11 +96,11 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 			continue
 		}
 		done[table.Name] = true
-		for _, column := range columns {
+		for i, column := range columns {
 			if !slices.Contains(table.Key, column) {
 				s.Problem(key, "%q is not in the key of the table %s (%s): a %s's key is made of the table's key alone, so that "+
 					"it can't move; to find cells by a property use an index",
-					column, table.Name, strings.Join(table.Key, ", "), s.View.Kind)
+					strings.TrimPrefix(paths[i], "$"), table.Name, strings.Join(table.Key, ", "), s.View.Kind)
 				return
 			}
 		}

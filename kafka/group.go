@@ -95,6 +95,9 @@ func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string]
 // Leave gives up all partitions, as Revoked sees to, and leaves the group.
 func (g *Group) Leave() { g.client.Close() }
 
+// Refresh has the member look for partitions that were added to the topics, which it does by itself every five minutes.
+func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
+
 // ours begins the client ids of members.
 const ours = "replicator-"
 

@@ -120,7 +120,7 @@ func gone(id, asOf int64) *kgo.Record {
 
 func mark(order int64) *kgo.Record {
 	at := replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}
-	return changelog.EncodeMark(&changelog.Mark{View: "log",
+	return changelog.EncodeMark(&changelog.Mark{View: "log", Partitions: 2,
 		Standing: replicator.Standing{Position: at}, Time: time.Now()})
 }
 
@@ -295,6 +295,38 @@ func TestALookSaysWhatTheTopicHasAsOfTheLastMark(t *testing.T) {
 	absent, err := s.Absent(t.Context(), cells)
 	if err != nil || len(absent) != 1 || absent[0] != cell(4) {
 		t.Errorf("absent are %v: %v", absent, err)
+	}
+}
+
+// Of two partitions one holds a cell. Which one is known from the marks, and to whoever goes on from a position behind
+// them.
+func TestAPartitionKnowsWhichCellsItCouldHold(t *testing.T) {
+	p := publish(t, 2, nil)
+	holding := 0
+	for n := range int32(2) {
+		p.write(n, mark(30))
+		s := p.source(n)
+		if s.Holds(cell(1)) {
+			t.Errorf("partition %d holds a cell before a mark was read", n)
+		}
+		r, _ := p.read(s, p.oldest(s))
+		again := p.source(n)
+		reader, err := again.Open(t.Context(), []replicator.Position{r.Position(2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := reader.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s.Holds(cell(1)) != again.Holds(cell(1)) {
+			t.Errorf("partition %d: whether it holds a cell depends on where reading began", n)
+		}
+		if s.Holds(cell(1)) {
+			holding++
+		}
+	}
+	if holding != 1 {
+		t.Errorf("%d partitions hold a cell", holding)
 	}
 }
 

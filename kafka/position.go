@@ -21,6 +21,9 @@ type token struct {
 	// Marks are the publisher's last ones before the offset, by the origin's shard.
 	Marks marks `json:"marks,omitempty"`
 
+	// Partitions are those that the publisher spreads cells over, as its marks say; 0: none was read yet.
+	Partitions int32 `json:"partitions,omitempty"`
+
 	// Time is when all that stands before the offset was all that there was, or was written, in Unix seconds; 0: not known.
 	Time int64 `json:"time,omitempty"`
 }

@@ -43,6 +43,9 @@ func newReader(s *Source, client *kgo.Client, topic Topic, start token, tables [
 			r.tables[t.Name] = t
 		}
 	}
+	if start.Partitions > 0 {
+		s.partitions.Store(start.Partitions)
+	}
 	first := moment{offset: start.Offset, marks: start.Marks}
 	if start.Time != 0 {
 		first.at = time.Unix(start.Time, 0)
@@ -111,6 +114,7 @@ func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Recor
 	case changelog.IsMark(in):
 		_, source, mark, err := changelog.DecodeMark(in)
 		if err == nil && mark != nil {
+			r.source.partitions.Store(int32(mark.Partitions))
 			r.marked(in, source, mark)
 		}
 		return committed, err

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator"
+	"replicator/internal/changelog"
 )
 
 // Config says which partition is read, and how.
@@ -27,6 +28,8 @@ type Source struct {
 	cluster *Cluster
 	cfg     Config
 	stats   stats
+
+	partitions atomic.Int32 // that the publisher spreads cells over, as its marks say; 0: none was read yet
 }
 
 var (
@@ -96,7 +99,8 @@ func (s *Source) ask(ctx context.Context) (Topic, ends, error) {
 }
 
 func (s *Source) token(topic Topic, offset int64, m marks, at time.Time) token {
-	t := token{Topic: topic.Name, ID: topic.ID, Partition: s.cfg.Partition, Offset: offset, Marks: m}
+	t := token{Topic: topic.Name, ID: topic.ID, Partition: s.cfg.Partition, Offset: offset, Marks: m,
+		Partitions: s.partitions.Load()}
 	if !at.IsZero() {
 		t.Time = at.Truncate(timeStep).Unix()
 	}
@@ -174,6 +178,12 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kgo.Clien
 
 // Identities implements replicator.Source. What a cell is the publisher has decided.
 func (s *Source) Identities(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+// Holds implements replicator.Changelog.
+func (s *Source) Holds(c replicator.Cell) bool {
+	n := s.partitions.Load()
+	return n > 0 && changelog.Partition(c, int(n)) == int(s.cfg.Partition)
+}
 
 // SameKeys implements replicator.Source. The publisher's source has the types that tell.
 func (s *Source) SameKeys(context.Context, []string) error { return nil }

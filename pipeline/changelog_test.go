@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 // rows keep the origin's orders. A fence is how many of the origin's transactions are published.
 type fakeLog struct {
 	origin *fakeSource
+	asked  atomic.Int64 // how often it was asked what it lacks
 
 	mu      sync.Mutex
 	records []replicator.Change // those that were compacted away have no table
@@ -157,11 +159,14 @@ func (l *fakeLog) newest(c replicator.Cell) (row *replicator.Row, known bool) {
 }
 
 func (l *fakeLog) Absent(_ context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
+	l.asked.Add(1)
 	return slices.DeleteFunc(slices.Clone(cells), func(c replicator.Cell) bool {
 		_, known := l.newest(c)
 		return known
 	}), nil
 }
+
+func (l *fakeLog) Holds(replicator.Cell) bool { return true }
 
 // fakeLogReader reads a fakeLog.
 type fakeLogReader struct {
@@ -282,6 +287,25 @@ func TestViewsOfAChangelogEqualTheOriginThroughReplaysAndCompaction(t *testing.T
 			})
 		})
 	}
+}
+
+// A log that is asked for what it lacks may be read from end to end for it.
+func TestAFillFromAChangelogReadsItAFewTimesWhateverTheNumberOfCells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		log := newFakeLog(f)
+		for key := range int64(3000) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key, 1, "a"}})
+		}
+		log.publish()
+		p := start(newPipeline(log, sink, store, "a"))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink, "a")
+		if n := log.asked.Load(); n != 1 {
+			t.Errorf("after a fill of 3,000 cells the log was asked %d times", n)
+		}
+	})
 }
 
 func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {

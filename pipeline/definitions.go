@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"replicator"
@@ -87,7 +88,8 @@ func (d *definitions) check(ctx context.Context, views []*replicator.View) error
 // hold two entities in one place, and each would take away what the other has there.
 func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View) (refused, err error) {
 	tables := replicator.TablesOf([]*replicator.View{v})
-	if len(tables) < 2 || v.Kind == "counter" || v.Kind == "ranking" { // these add up, whatever the key
+	// Counters and rankings add up, whatever the key; a changelog's records name their tables.
+	if len(tables) < 2 || slices.Contains([]string{"counter", "ranking", "changelog"}, v.Kind) {
 		return nil, nil
 	}
 	if err = source.SameKeys(ctx, tables); !errors.Is(err, replicator.ErrOtherKeys) {

@@ -129,16 +129,6 @@ func (f *fakeSource) Identities(_ context.Context, tables []string) (map[string]
 // SameKeys implements replicator.Source: they are.
 func (f *fakeSource) SameKeys(context.Context, []string) error { return nil }
 
-// alter makes the table another one; what it holds stays.
-func (f *fakeSource) alter(cells string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.cells, f.single = cells, cells[0] == 'p'
-	f.log = append(f.log, nil)
-	close(f.moved)
-	f.moved = make(chan struct{})
-}
-
 type fakeReader struct {
 	*fakeSource
 	start  replicator.Position

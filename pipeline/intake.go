@@ -44,7 +44,7 @@ func (in *intake) put(ctx context.Context, row *replicator.Row) error {
 }
 
 // look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It
-// fails where the session ends before that is done.
+// returns when that, and all that was taken in before, is applied; it fails where the session ends first.
 func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

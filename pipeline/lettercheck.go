@@ -49,6 +49,9 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 				unknown = append(unknown, c)
 			}
 		}
+		if unknown, err = l.withoutLetters(ctx, v, unknown); err != nil {
+			return err
+		}
 		found += len(unknown)
 		if err := l.intake.look(ctx, unknown); err != nil {
 			return err
@@ -62,6 +65,30 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 			"sink", l.cfg.Name, "view", v.Name, "cells", found)
 	}
 	return l.lookAtUnknown(ctx, v, buried)
+}
+
+// withoutLetters are those of some cells, dead in the sink, that the store has no letters of: the lanes may have buried
+// some since the letters were listed, or be about to.
+func (l *letters) withoutLetters(
+	ctx context.Context, v *replicator.View, cells []replicator.Cell,
+) ([]replicator.Cell, error) {
+	if len(cells) == 0 {
+		return nil, nil
+	}
+	if err := l.intake.look(ctx, nil); err != nil { // what is in flight buries its letters
+		return nil, err
+	}
+	var lost []replicator.Cell
+	for _, c := range cells {
+		known, err := l.cfg.Store.Known(ctx, v.Name, c)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			lost = append(lost, c)
+		}
+	}
+	return lost, nil
 }
 
 // comparedAtOnce is how many cells are listed, and looked at, together.

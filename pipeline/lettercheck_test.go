@@ -1,7 +1,11 @@
 package pipeline_test
 
 import (
+	"context"
+	"iter"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +115,42 @@ func TestLettersThatTheSinkDoesNotKnowAreLookedAt(t *testing.T) {
 		p.caughtUp(t, f)
 		p.stopped(t)
 		store.has(t, "in the end", "a")
+	})
+}
+
+// lateStore lists the letters as they were before the first was buried.
+type lateStore struct {
+	*memoryStore
+	first  sync.Once
+	buried chan struct{}
+	count  atomic.Int64
+}
+
+func (s *lateStore) Bury(ctx context.Context, letters []replicator.DeadLetter) error {
+	defer s.first.Do(func() { close(s.buried) })
+	s.count.Add(int64(len(letters)))
+	return s.memoryStore.Bury(ctx, letters)
+}
+
+func (s *lateStore) List(ctx context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
+	list := s.memoryStore.List(ctx, view)
+	<-s.buried
+	return list
+}
+
+// A cell that dies while store and sink are compared is not taken for one whose letter was lost.
+func TestALetterThatIsBuriedDuringTheComparisonIsBuriedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), sinktest.NewReference()
+		store := &lateStore{memoryStore: newMemoryStore(), buried: make(chan struct{})}
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(insert(1, 1, unreadable))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		store.has(t, "in the end", "a", 1)
+		if n := store.count.Load(); n != 1 {
+			t.Errorf("the letter was buried %d times", n)
+		}
 	})
 }
 

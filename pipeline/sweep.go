@@ -38,7 +38,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		for i := range s.views {
 			unclaimed := func(after string) ([]replicator.Cell, string, error) {
 				cells, next, err := tidier.Unclaimed(ctx, i, after, limit)
-				return cells, next, s.ofView(i, err)
+				return s.ours(cells), next, s.ofView(i, err)
 			}
 			if err := page(unclaimed); err != nil {
 				return err
@@ -66,6 +66,20 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return s.tidy(ctx, limit)
 }
 
+// ours are the cells that the source could tell of. Of several logs each sweeps its own cells: to look at another one's
+// would take away what that one puts there meanwhile.
+func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
+	log := s.cfg.changelog()
+	if log == nil {
+		return cells
+	}
+	return slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !log.Holds(c) })
+}
+
+// absentAtOnce is of how many cells a Changelog is asked at once. Each time it may read the whole log: asked page by
+// page, the sweep after a fill would take as many passes as the target has pages.
+const absentAtOnce = 100_000
+
 // outdated pages through the cells that the fill did not confirm. What a Changelog tells has its own Orders whenever it
 // is read: of all that the target knows it is asked what it has nothing of.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
@@ -75,9 +89,16 @@ func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	if log == nil {
 		return s.target.Outdated(ctx, s.progress.current().FillFrom, after, limit)
 	}
-	if cells, next, err = s.target.Outdated(ctx, math.MaxInt64, after, limit); err == nil {
-		cells, err = log.Absent(ctx, cells)
+	for next = after; ; {
+		var known []replicator.Cell
+		if known, next, err = s.target.Outdated(ctx, math.MaxInt64, next, limit); err != nil {
+			return nil, "", err
+		}
+		if cells = append(cells, known...); next == "" || len(cells) >= absentAtOnce {
+			break
+		}
 	}
+	cells, err = log.Absent(ctx, cells)
 	return cells, next, err
 }
 

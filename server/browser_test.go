@@ -29,7 +29,7 @@ func keep(t *testing.T, p *browser.Page, name string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".webp"), picture, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

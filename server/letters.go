@@ -37,10 +37,8 @@ type groupsAnswer struct {
 	Groups []LetterGroup `json:"groups"`
 }
 
-// mostRaw bounds what is shown of a dead letter's row, which may be megabytes.
-const mostRaw = 16 << 10
-
-type letterAnswer struct {
+// Letter is a dead letter as it is shown, by commands and over HTTP.
+type Letter struct {
 	ID        string    `json:"id"`
 	View      string    `json:"view"`
 	Source    string    `json:"source,omitempty"`
@@ -52,9 +50,42 @@ type letterAnswer struct {
 	Reason    string    `json:"reason"`
 	Time      time.Time `json:"time"`
 	Bytes     int       `json:"bytes"`                // of the whole row
-	Raw       string    `json:"raw,omitempty"`        // its beginning, if it is text
-	RawBase64 string    `json:"raw_base64,omitempty"` // its beginning, if it is none
+	Raw       string    `json:"raw,omitempty"`        // the row, or its beginning, if it is text
+	RawBase64 string    `json:"raw_base64,omitempty"` // the same, if it is none
 }
+
+// ShowLetter shows a dead letter without its row.
+func ShowLetter(l replicator.DeadLetter) Letter {
+	return Letter{ID: l.ID, View: l.View, Source: l.Source, Table: l.Cell.Table, Key: l.Cell.Key.String(),
+		Column: l.Cell.Column, Version: l.Version, Position: l.Position, Reason: l.Reason,
+		Time: l.Time.UTC().Truncate(time.Second), Bytes: len(l.Raw)}
+}
+
+// ShowRow shows a dead letter with the first bytes of its row, which may be megabytes.
+func ShowRow(l replicator.DeadLetter, most int) Letter {
+	shown := ShowLetter(l)
+	if text, ok := beginningOf(l.Raw, most); ok {
+		shown.Raw = text
+	} else {
+		shown.RawBase64 = base64.StdEncoding.EncodeToString(l.Raw[:min(len(l.Raw), most)])
+	}
+	return shown
+}
+
+// beginningOf is the beginning of a text, without half a character at its end; false if it is none.
+func beginningOf(raw []byte, most int) (string, bool) {
+	cut := raw[:min(len(raw), most)]
+	for range utf8.UTFMax - 1 {
+		if len(cut) == len(raw) || utf8.Valid(cut) {
+			break
+		}
+		cut = cut[:len(cut)-1]
+	}
+	return string(cut), utf8.Valid(cut)
+}
+
+// mostRaw bounds what HTTP shows of a dead letter's row.
+const mostRaw = 16 << 10
 
 func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
 	c, ok := s.controller.(Letters)
@@ -81,27 +112,7 @@ func (s *Server) letter(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, r, err)
 		return
 	}
-	a := letterAnswer{ID: l.ID, View: l.View, Source: l.Source, Table: l.Cell.Table, Key: l.Cell.Key.String(),
-		Column: l.Cell.Column, Version: l.Version, Position: l.Position, Reason: l.Reason, Time: l.Time.UTC(),
-		Bytes: len(l.Raw)}
-	if text, ok := beginningOf(l.Raw); ok {
-		a.Raw = text
-	} else {
-		a.RawBase64 = base64.StdEncoding.EncodeToString(l.Raw[:min(len(l.Raw), mostRaw)])
-	}
-	answer(w, http.StatusOK, a)
-}
-
-// beginningOf is the beginning of a text, without half a character at its end; false if it is none.
-func beginningOf(raw []byte) (string, bool) {
-	cut := raw[:min(len(raw), mostRaw)]
-	for range utf8.UTFMax - 1 {
-		if len(cut) == len(raw) || utf8.Valid(cut) {
-			break
-		}
-		cut = cut[:len(cut)-1]
-	}
-	return string(cut), utf8.Valid(cut)
+	answer(w, http.StatusOK, ShowRow(l, mostRaw))
 }
 
 func (s *Server) retry(w http.ResponseWriter, r *http.Request) {

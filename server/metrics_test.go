@@ -164,3 +164,21 @@ func TestMetricsOfAViewThatIsGoneShowNoMore(t *testing.T) {
 		t.Errorf("view a shows:\n%s", text)
 	}
 }
+
+// Of a source in Kafka each member shows how far it is behind in its own partitions, and all of them in nobody's.
+func TestPartitionsShowHowFarAViewIsBehind(t *testing.T) {
+	behind := int64(7)
+	of := func(source, state string) replicator.ViewStatus {
+		v := viewOf("v", state, lag(0))
+		v.Source, v.Behind = source, &behind
+		return v
+	}
+	text := scrape(t, &program{views: []replicator.ViewStatus{of("cells/0", replicator.StateRunning),
+		of("cells/1", replicator.StateMember), of("cells/2", replicator.StateUnassigned)}}, NewMetrics())
+	for source, want := range map[string]bool{"cells/0": true, "cells/1": false, "cells/2": true} {
+		line := `replicator_view_behind_records{source="` + source + `",view="v"} 7`
+		if strings.Contains(text, line) != want {
+			t.Errorf("%s is shown: %t", line, !want)
+		}
+	}
+}

@@ -33,7 +33,7 @@ type nowCollector struct {
 	sources    atomic.Pointer[func(context.Context) []SourceStats]
 
 	lag, letters, progress, checkpoint, running  *prometheus.Desc
-	verified                                     *prometheus.Desc
+	verified, behind                             *prometheus.Desc
 	sourceAge, sourceEvents, sourceBytes, retain *prometheus.Desc
 }
 
@@ -47,6 +47,7 @@ func newNowCollector() *nowCollector {
 		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
 		checkpoint:   desc("checkpoint_age_seconds", "Time since the view's progress was saved.", "view"),
 		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed.", "view"),
+		behind:       desc("view_behind_records", "Records of a Kafka partition that the view does not include yet; of those that the process has, and of those that no member has.", "view", "source"),
 		verified:     desc("verify_last_completed_timestamp_seconds", "When [verify] last compared the whole view, Unix time; absent before the first time.", "view"),
 		sourceAge:    desc("source_position_age_seconds", "Time since the commit of what was last read from the source."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
@@ -57,7 +58,7 @@ func newNowCollector() *nowCollector {
 
 // Describe implements prometheus.Collector.
 func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.verified, c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
+	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.verified, c.behind, c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
 		out <- d
 	}
 }
@@ -74,6 +75,11 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 		views, err := (*controller).Status(ctx)
 		if err != nil { // a scrape that can't say how views are must not look as if there were none
 			out <- prometheus.NewInvalidMetric(c.lag, err)
+		}
+		for _, v := range views {
+			if v.Behind != nil && v.State != replicator.StateMember { // who has the partition shows it
+				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
+			}
 		}
 		for _, v := range merged(views) {
 			if v.State == replicator.StateStandby { // the process that keeps it says how it is

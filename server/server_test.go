@@ -395,7 +395,7 @@ func TestValuesOfRowsNeedTheToken(t *testing.T) {
 	}
 	headers := map[string]string{"Authorization": "Bearer " + c.Token}
 	code, _, text := ask(t, s, "GET", "/api/v1/deadletters/letter-v", "", headers)
-	var a letterAnswer
+	var a Letter
 	if err := json.Unmarshal([]byte(text), &a); err != nil || code != 200 {
 		t.Fatalf("%d %v", code, err)
 	}

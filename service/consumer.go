@@ -287,6 +287,15 @@ func readsTables(cfg *config.Config, what string) error {
 		"`replicator rebuild` puts right whatever a view holds", cfg.File, what)}
 }
 
+// asksTables refuses what compares with the tables themselves, where they can't be reached.
+func asksTables(cfg *config.Config, what string) error {
+	if cfg.Source.Kafka == nil || len(cfg.Source.Shards) > 0 {
+		return nil
+	}
+	return InvalidError{fmt.Errorf("%s: %s compares with the tables in MySQL or MariaDB, and [source] is a changelog in "+
+		"Kafka: set dsn beside it, to the server that the changelog is of", cfg.File, what)}
+}
+
 // keepsPositions refuses to change the positions of views in partitions, which the members of the groups have.
 func keepsPositions(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {

@@ -9,6 +9,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/server"
 )
 
 // Explanation is what is known of one cell and one view.
@@ -30,7 +31,7 @@ type Explanation struct {
 	Applied   *int64            `json:"applied_version"`
 	AppliedAt string            `json:"applied_position,omitempty"`
 	Why       string            `json:"why"`
-	Letters   []Letter          `json:"dead_letters,omitempty"`
+	Letters   []server.Letter   `json:"dead_letters,omitempty"`
 
 	placed bool   // the place is the version: the newest row's is not known, only where it was read
 	spelt  string // how the newest row spells the key, where that is another way
@@ -41,12 +42,12 @@ const AsExpected = "as expected"
 
 // Explain says what is known of one entity and one view; key is as listings show it.
 func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) (all []Explanation, err error) {
-	if err := readsTables(setup.Config, "explain"); err != nil {
+	if err := asksTables(setup.Config, "explain"); err != nil {
 		return nil, err
 	}
-	letters := map[replicator.Cell][]Letter{}
+	letters := map[replicator.Cell][]server.Letter{}
 	err = EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
-		letters[l.Cell] = append(letters[l.Cell], ShowLetter(l))
+		letters[l.Cell] = append(letters[l.Cell], server.ShowLetter(l))
 		return nil
 	})
 	if err != nil {
@@ -78,7 +79,7 @@ func ofShards(all []Explanation) []Explanation {
 }
 
 func (in *inspector) explain(ctx context.Context, shard config.Shard, view *replicator.View, text string,
-	letters map[replicator.Cell][]Letter) (all []Explanation, err error) {
+	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	o, err := in.inspect(ctx, shard, view)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/server"
 )
 
 func TestAnExplanationSaysWhy(t *testing.T) {
@@ -20,7 +21,7 @@ func TestAnExplanationSaysWhy(t *testing.T) {
 		{"rightly nothing", Explanation{Holds: AsExpected}, "the source has no such cell, and the view holds nothing of it"},
 		{"another spelling", Explanation{Holds: AsExpected, spelt: "ANN"}, "the source takes the key for ANN"},
 		{"dead, it can't be computed", Explanation{Holds: "dead", Problem: "not JSON"}, "dead letter: not JSON"},
-		{"dead, refused by the sink", Explanation{Holds: "dead", Letters: []Letter{{ID: "80a0", Reason: "too long"}}},
+		{"dead, refused by the sink", Explanation{Holds: "dead", Letters: []server.Letter{{ID: "80a0", Reason: "too long"}}},
 			"dead letter 80a0: too long"},
 		{"dead, by another state", Explanation{Holds: "dead"}, "dead letter: the sink refused it"},
 		{"not to be computed, and there", Explanation{Holds: "extra", Problem: "not JSON"}, "holds something: it is behind"},

@@ -82,6 +82,9 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 			}
 			if !included[p.Partition] {
 				left++
+				if p.Member == "" {
+					c.refresh()
+				}
 			}
 		}
 		if left == 0 && len(status.Partitions) > 0 {
@@ -91,6 +94,15 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 			err = errors.Join(err, context.Cause(ctx))
 			return fmt.Errorf("%d partitions of group %s are not applied so far yet: %w", left, c.group, err)
 		}
+	}
+}
+
+// refresh has the member look for partitions that were added: nobody has them before one did.
+func (c *consumer) refresh() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.member != nil {
+		c.member.Refresh()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"replicator"
 	"replicator/canal"
 	"replicator/config"
+	"replicator/kafka"
 	"replicator/verify"
 )
 
@@ -18,10 +19,11 @@ type inspector struct {
 	Setup
 	sources map[string]*canal.Source // by shard
 	sinks   map[string]replicator.Sink
+	cluster *kafka.Cluster // where the views are fed from Kafka, once it was asked
 }
 
 func (s Setup) inspector() *inspector {
-	return &inspector{s, map[string]*canal.Source{}, map[string]replicator.Sink{}}
+	return &inspector{Setup: s, sources: map[string]*canal.Source{}, sinks: map[string]replicator.Sink{}}
 }
 
 // source is a shard for looking at the given tables.
@@ -56,6 +58,9 @@ func (in *inspector) close() error {
 	for _, s := range in.sinks {
 		errs = append(errs, s.Close())
 	}
+	if in.cluster != nil {
+		in.cluster.Close()
+	}
 	return errors.Join(errs...)
 }
 
@@ -87,25 +92,9 @@ func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *repl
 	if err != nil {
 		return nil, err
 	}
-	marks, err := sink.Marks(ctx, shard.Name)
+	known, err := o.open(ctx, in, shard, sink, views)
 	if err != nil {
 		return nil, err
-	}
-	if views, err = asMarked(ctx, o.source, views, marks); err != nil {
-		return nil, err
-	}
-	o.view = views[0]
-	if err := mayLookAt(o.view, marks); err != nil {
-		return nil, err
-	}
-	if o.target, err = sink.Open(ctx, shard.Name, views); err != nil {
-		return nil, err
-	}
-	var known []replicator.Position // a repair must not stand before what was applied
-	for _, m := range marks {
-		if !m.Position.IsZero() {
-			known = append(known, m.Position)
-		}
 	}
 	at, err := o.source.Latest(ctx, known)
 	if err != nil {
@@ -113,6 +102,45 @@ func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *repl
 	}
 	o.reader, err = o.source.Open(ctx, []replicator.Position{at})
 	return o, err
+}
+
+// open opens the view in its sink, and returns what was applied of the source's log: a repair must not stand before.
+func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
+	views []*replicator.View) (known []replicator.Position, err error) {
+	if in.Config.Source.Kafka != nil {
+		return o.openTopics(ctx, in, shard, sink, views)
+	}
+	marks, err := sink.Marks(ctx, shard.Name)
+	if err != nil {
+		return nil, err
+	}
+	if o.view, o.target, err = look(ctx, o.source, sink, views, marks); err != nil {
+		return nil, err
+	}
+	return positionsOf(marks), nil
+}
+
+func positionsOf(marks []replicator.Mark) (known []replicator.Position) {
+	for _, m := range marks {
+		if !m.Position.IsZero() {
+			known = append(known, m.Position)
+		}
+	}
+	return known
+}
+
+// look opens the one view as it is fed by a source.
+func look(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
+	marks []replicator.Mark) (*replicator.View, replicator.Target, error) {
+	views, err := asMarked(ctx, source, views, marks)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := mayLookAt(views[0], marks); err != nil {
+		return nil, nil, err
+	}
+	target, err := sink.Open(ctx, source.Name(), views)
+	return views[0], target, err
 }
 
 // asMarked are views with the fingerprints that they have with the source's tables: those that the sink knows them by,

@@ -26,24 +26,27 @@ import (
 // topicLab is a topic that a publisher writes, and a Redis that members of a group keep a view of it in.
 type topicLab struct {
 	t      *testing.T
+	broker string
 	topic  string
 	client *kgo.Client
 	redis  *goredis.Client
 	order  int64 // the origin's
 	users  map[int64]string
+
+	partitions int32                 // that are marked
+	fields     string                // of the view
+	row        func(*replicator.Row) // completes what is published; nil: nothing
 }
 
 const topicPartitions = 4
 
-func newTopicLab(t *testing.T) *topicLab {
+func newTopicLab(t *testing.T) *topicLab { t.Helper(); return newTopicLabAt(t, servertest.Kafka(t)) }
+
+func newTopicLabAt(t *testing.T, broker string) *topicLab {
 	t.Helper()
-	l := &topicLab{t: t, topic: servertest.Name(), users: map[int64]string{}}
-	var err error
-	if l.client, err = kgo.NewClient(kgo.SeedBrokers(servertest.Kafka(t)), kgo.TransactionalID(l.topic),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(l.topic)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.client.Close)
+	l := &topicLab{t: t, broker: broker, topic: servertest.Name(), users: map[int64]string{}, order: 100,
+		partitions: topicPartitions, fields: `["name"]`}
+	l.connect()
 	made, err := kadm.NewClient(l.client).CreateTopic(t.Context(), topicPartitions, 1,
 		map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, l.topic)
 	if err != nil || made.Err != nil {
@@ -52,6 +55,18 @@ func newTopicLab(t *testing.T) *topicLab {
 	l.redis = goredis.NewClient(&goredis.Options{Addr: servertest.Redis(t).Addr()})
 	t.Cleanup(func() { _ = l.redis.Close() })
 	return l
+}
+
+// connect makes the publisher's client, which fences the one before.
+func (l *topicLab) connect() {
+	l.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.broker), kgo.TransactionalID(l.topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(l.topic))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(client.Close)
+	l.client = client
 }
 
 // publish puts the names of users, "" for one that is gone, and marks that. It returns a fence behind it.
@@ -72,13 +87,16 @@ func (l *topicLab) publish(names map[int64]string) (fence string) {
 		} else {
 			r.Row = &replicator.Row{Cell: r.Cell, Version: l.order, Order: l.order, Time: time.Now(),
 				Body: fmt.Appendf(nil, `{"name": %q}`, name)}
+			if l.row != nil {
+				l.row(r.Row)
+			}
 		}
 		record := changelog.Encode(r)
 		record.Partition = int32(changelog.Partition(r.Cell, topicPartitions))
 		records = append(records, record)
 	}
 	at := replicator.Position{Order: l.order, Token: fmt.Sprintf(`{"file":"binlog.000001","pos":%d}`, l.order)}
-	for n := range int32(topicPartitions) {
+	for n := range l.partitions {
 		mark := changelog.EncodeMark(&changelog.Mark{View: "log",
 			Standing: replicator.Standing{Position: at}, Time: time.Now()})
 		mark.Partition = n
@@ -180,8 +198,8 @@ from = "cell.users"
 sink = "cache"
 kind = "hash"
 key = "%[2]s:{id}"
-fields = ["name"]
-`, servertest.Kafka(l.t), l.topic, servertest.Redis(l.t).Addr())
+fields = %[4]s
+`, l.broker, l.topic, servertest.Redis(l.t).Addr(), l.fields)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		l.t.Fatal(err)
 	}
@@ -206,7 +224,8 @@ func (l *topicLab) waits(m *member, fence string) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
 	defer cancel()
 	if err := m.Wait(ctx, server.Fence{At: fence}, nil); err != nil {
-		l.t.Fatal(err)
+		all, _ := m.Status(l.t.Context())
+		l.t.Fatalf("%v\nthe views are %+v", err, all)
 	}
 }
 

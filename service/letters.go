@@ -2,50 +2,13 @@ package service
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"time"
-	"unicode/utf8"
 
 	"replicator"
 	"replicator/config"
 	"replicator/server"
 )
-
-// Letter is a dead letter as it is shown.
-type Letter struct {
-	ID       string `json:"id"`
-	View     string `json:"view"`
-	Source   string `json:"source,omitempty"`
-	Table    string `json:"table"`
-	Key      string `json:"key"`
-	Column   string `json:"column"`
-	Version  int64  `json:"version"`
-	Position string `json:"position"`
-	Reason   string `json:"reason"`
-	Time     string `json:"time"`
-	Raw      string `json:"raw,omitempty"`        // text
-	RawBytes string `json:"raw_base64,omitempty"` // what is no text
-}
-
-// ShowLetter shows a dead letter without its raw row, which may be megabytes.
-func ShowLetter(l replicator.DeadLetter) Letter {
-	return Letter{ID: l.ID, View: l.View, Source: l.Source,
-		Table: l.Cell.Table, Key: l.Cell.Key.String(), Column: l.Cell.Column, Version: l.Version,
-		Position: l.Position, Reason: l.Reason, Time: l.Time.UTC().Format(time.RFC3339)}
-}
-
-// ShowRaw shows a dead letter with its raw row.
-func ShowRaw(l replicator.DeadLetter) Letter {
-	s := ShowLetter(l)
-	if utf8.Valid(l.Raw) {
-		s.Raw = string(l.Raw)
-	} else {
-		s.RawBytes = base64.StdEncoding.EncodeToString(l.Raw)
-	}
-	return s
-}
 
 // Missing is an error for ids that there is no dead letter of.
 func Missing(ids []string, found map[string]bool) error {

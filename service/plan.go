@@ -23,6 +23,11 @@ type PlannedView struct {
 	Rows    int64   `json:"rows"`    // to be scanned: an estimate
 	Seconds float64 `json:"seconds"` // that takes
 	Reason  string  `json:"reason"`
+
+	Rate       int    `json:"rate,omitempty"`        // rows a second that Seconds is at
+	RateFrom   string `json:"rate_from,omitempty"`   // RateAsked, …
+	Bytes      int64  `json:"bytes,omitempty"`       // that the view takes: an estimate
+	StateBytes int64  `json:"state_bytes,omitempty"` // that the sink remembers of its cells beside
 }
 
 // What may become of a view. Of one with several sources, what comes last here is said.
@@ -45,40 +50,25 @@ func graver(a, b string) bool {
 // Scans reports whether the view is to be filled.
 func (v PlannedView) Scans() bool { return v.Action == PlanFill || v.Action == PlanRebuild }
 
-// statedRate is how many rows a second a fill is taken to write where nobody says: less than each sink manages on the
-// source's own machine.
-const statedRate = 20_000
-
-// PlannedRate is how many rows a second fills are taken to write: what is asked for, or else the stated rate, or
-// [rebuild] rate where that is lower.
-func PlannedRate(cfg *config.Config, asked int) int {
-	switch {
-	case asked > 0:
-		return asked
-	case cfg.Rebuild.Rate > 0:
-		return min(statedRate, cfg.Rebuild.Rate)
-	}
-	return statedRate
-}
-
 // Plan says what becomes of each view of the file once the process that runs reloads it, or, if none runs, once it is
 // started; and of those that are not in the file any more. It changes nothing. rate is how many rows a second fills are
-// taken to write.
+// taken to write; 0: as was measured, or is assumed.
 func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 	if err := readsTables(setup.Config, "plan"); err != nil {
 		return nil, err
 	}
-	p := &planner{Setup: setup, rate: rate, views: map[string]*PlannedView{}}
+	p := &planner{Setup: setup, asked: rate, views: map[string]*PlannedView{}, known: map[knownCells]bool{}}
 	return p.plan(ctx)
 }
 
 // planner finds out what becomes of views.
 type planner struct {
 	Setup
-	rate    int
+	asked   int // rows a second; 0: nobody says
 	saved   []replicator.Checkpoint
 	running map[string]replicator.ViewStatus // nil: no process runs
 	views   map[string]*PlannedView
+	known   map[knownCells]bool
 }
 
 func (p *planner) plan(ctx context.Context) ([]PlannedView, error) {
@@ -119,14 +109,15 @@ func (p *planner) addShard(ctx context.Context, shard config.Shard) (err error) 
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	for i := range p.Config.Sinks {
-		if err := p.addSink(ctx, source, p.Config.Sinks[i].Name); err != nil {
+		if err := p.addSink(ctx, source, tables, p.Config.Sinks[i].Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *planner) addSink(ctx context.Context, source *canal.Source, name string) (err error) {
+func (p *planner) addSink(ctx context.Context, source *canal.Source, tables []replicator.Table,
+	name string) (err error) {
 	views := ViewsOf(p.Config, name)
 	if len(views) == 0 {
 		return nil
@@ -140,20 +131,26 @@ func (p *planner) addSink(ctx context.Context, source *canal.Source, name string
 		Name: name, Source: source, Sink: sink, Views: clones(views), OnLost: p.Config.Source.OnLost,
 	})
 	planned, err := e.Plan(ctx, p.saved)
-	for _, v := range views {
-		one := PlannedView{View: v.Name, Sink: v.Sink, Kind: v.Kind, Action: PlanUnknown}
+	all := make([]PlannedView, len(views))
+	for i, v := range views {
+		one := &all[i]
+		*one = PlannedView{View: v.Name, Sink: v.Sink, Kind: v.Kind, Action: PlanUnknown}
 		if err != nil {
 			one.Reason = err.Error()
-		} else {
-			p.describe(&one, v, planned[v.Name])
+			continue
 		}
-		if one.Scans() {
-			if one.Rows, err = p.rows(ctx, source, v); err != nil {
+		if p.describe(one, v, planned[v.Name]); !one.Scans() && one.Action != PlanRefused {
+			p.remember(v)
+		}
+	}
+	for i, v := range views {
+		if one := &all[i]; one.Scans() {
+			if err := p.estimate(ctx, source, tables, v, one); err != nil {
 				one.Action, one.Reason = PlanUnknown, err.Error()
 			}
-			one.Seconds = float64(one.Rows) / float64(p.rate)
+			p.remember(v)
 		}
-		p.add(one)
+		p.add(all[i])
 	}
 	return nil
 }
@@ -188,25 +185,28 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 	}
 }
 
-// rows is about how many rows a fill of a view scans.
-func (p *planner) rows(ctx context.Context, source *canal.Source, v *replicator.View) (rows int64, err error) {
+// estimate says what a fill of a view comes to.
+func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []replicator.Table, v *replicator.View,
+	one *PlannedView) (err error) {
 	at, err := source.Latest(ctx, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	reader, err := source.Open(ctx, []replicator.Position{at}, replicator.TablesOf([]*replicator.View{v})...)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	for _, table := range replicator.TablesOf([]*replicator.View{v}) {
-		n, err := reader.Estimate(ctx, table)
-		if err != nil {
-			return 0, err
-		}
-		rows += n
+	probed, err := p.probe(ctx, reader, tables, v)
+	if err != nil {
+		return err
 	}
-	return rows, nil
+	rate, from := p.rate(v.Sink, probed)
+	one.Rows, one.Rate, one.RateFrom = int64(probed.rows), max(1, int(rate)), from
+	one.Seconds = probed.rows / rate
+	first := one.Action == PlanFill && !p.remembers(v)
+	one.Bytes, one.StateBytes = probed.room(p.Config.Sink(v.Sink).Room(v.Kind), len(v.From) > 1, first)
+	return nil
 }
 
 // add adds what becomes of a view with one more source: these are filled side by side.
@@ -217,6 +217,10 @@ func (p *planner) add(one PlannedView) {
 		return
 	}
 	known.Rows, known.Seconds = known.Rows+one.Rows, max(known.Seconds, one.Seconds)
+	known.Bytes, known.StateBytes = known.Bytes+one.Bytes, known.StateBytes+one.StateBytes
+	if known.Rate == 0 || one.Rate > 0 && one.Rate < known.Rate {
+		known.Rate, known.RateFrom = one.Rate, one.RateFrom
+	}
 	if graver(one.Action, known.Action) {
 		known.Action, known.Reason = one.Action, one.Reason
 	}

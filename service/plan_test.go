@@ -3,6 +3,7 @@ package service
 import (
 	"testing"
 
+	"replicator"
 	"replicator/config"
 )
 
@@ -26,13 +27,34 @@ func TestThePlanOfAViewWithSeveralSources(t *testing.T) {
 	}
 }
 
+// A rate that was asked for counts, then what was measured, then what is assumed; never more than [rebuild] rate.
 func TestTheRateOfAPlan(t *testing.T) {
-	for _, c := range []struct{ asked, configured, want int }{
-		{0, 0, statedRate}, {50, 0, 50}, {50, 10, 50}, {0, 10, 10}, {0, 10 * statedRate, statedRate},
+	eta := 10.0
+	filling := map[string]replicator.ViewStatus{
+		"v": {Sink: "cache", FilledRows: 1000, Progress: 0.25, ETA: &eta}, // 3,000 rows are left
+	}
+	for _, c := range []struct {
+		asked, configured int
+		running           map[string]replicator.ViewStatus
+		read              probed
+		want              float64
+		from              string
+	}{
+		{want: statedRate, from: RateAssumed},
+		{asked: 50, want: 50, from: RateAsked},
+		{asked: 50, configured: 10, want: 50, from: RateAsked},
+		{configured: 10, want: 10, from: RateLimit},
+		{configured: 10 * statedRate, want: statedRate, from: RateAssumed},
+		{running: filling, want: 300, from: RateFill},
+		{running: filling, configured: 10, want: 10, from: RateLimit},
+		{read: probed{read: probedRows, took: 1}, want: probedRows, from: RateReading},
+		{read: probed{read: probedRows, took: 0.01}, want: statedRate, from: RateAssumed},
+		{read: probed{read: 10, took: 1}, want: statedRate, from: RateAssumed}, // too few to tell
 	} {
-		cfg := &config.Config{Rebuild: config.Rebuild{Rate: c.configured}}
-		if got := PlannedRate(cfg, c.asked); got != c.want {
-			t.Errorf("asked for %d, configured %d: %d, want %d", c.asked, c.configured, got, c.want)
+		p := &planner{Setup: Setup{Config: &config.Config{Rebuild: config.Rebuild{Rate: c.configured}}},
+			asked: c.asked, running: c.running}
+		if got, from := p.rate("cache", c.read); got != c.want || from != c.from {
+			t.Errorf("%+v: %g, %s", c, got, from)
 		}
 	}
 }

@@ -68,8 +68,12 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 		return err
 	}
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
-	if errors.Is(err, server.ErrBusy) && how == (server.Rebuild{}) { // the same as is under way: that one is followed
+	switch {
+	case !errors.Is(err, server.ErrBusy):
+	case how.From == "": // what is under way comes to the same, beside the live view or in place: that one is followed
 		err = rebuildOthers(ctx, c, names, how)
+	default:
+		err = fmt.Errorf("%w; without --from the command follows a rebuild that is under way", err)
 	}
 	if err != nil {
 		return err

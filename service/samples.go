@@ -50,11 +50,11 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 // evaluating compiles views for rows of one of the tables, whose Columns it says.
 func evaluating(cfg *config.Config, views []*replicator.View, tables []replicator.Table,
 	t *replicator.Table) (replicator.Evaluator, error) {
-	columns, err := view.Columns(views, *t)
+	needed, optional, err := view.Columns(views, *t)
 	if err != nil {
 		return nil, InvalidError{err}
 	}
-	t.Columns = columns
+	t.Columns = slices.Concat(needed, optional)
 	return compile(cfg, views, tables)
 }
 

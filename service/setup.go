@@ -132,7 +132,7 @@ func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) 
 			return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == t.Name })
 		})
 		if fed {
-			if t.Columns, err = view.Columns(views, t); err != nil {
+			if t.Columns, t.Optional, err = view.Columns(views, t); err != nil {
 				return nil, InvalidError{fmt.Errorf("%s: %w", cfg.File, err)}
 			}
 			t.Values = valuesOf(cfg.Views, t.Name)

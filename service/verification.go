@@ -27,7 +27,7 @@ type Verification struct {
 // Run verifies views one after the other. One that can't be verified does not hide what is found of the others: the
 // results are those of the views that could be. Once ctx is done there are none.
 func (v Verification) Run(ctx context.Context, names []string) (results []verify.Result, failed error) {
-	if err := readsTables(v.Config, "verify"); err != nil {
+	if err := asksTables(v.Config, "verify"); err != nil {
 		return nil, err
 	}
 	in := v.inspector()

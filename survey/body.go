@@ -105,7 +105,8 @@ func leftOut(tooLong, empty int) string {
 }
 
 // bodyNames are names that columns of bodies go by, the likelier ones first.
-var bodyNames = []string{"body", "state", "data", "payload", "document", "doc", "json", "content", "contents", "value", "val",
+var bodyNames = []string{"body", "state", "data", "payload", "document", "doc", "json", "content",
+	"contents", "value", "val",
 	"properties", "props", "attributes", "object", "entity", "record", "cell", "blob", "event", "bag"}
 
 func bodyRank(name string) int {

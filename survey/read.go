@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -38,10 +39,10 @@ var ErrNoTables = errors.New("no tables")
 // mostTables is how many tables are looked at where nobody names them.
 const mostTables = 100
 
-// Read looks at the database of a DSN in go-sql-driver's form: at its base tables (the
-// first hundred of those that are not a framework's), or the named ones. What it could
-// not see of a table is said in the table; an error is of the connection, or ErrDSN, ErrNoDatabase, or names a table
-// that is not there. With ErrNoTables there is an empty Database. It leaves Database.DSN to the caller.
+// Read looks at the database of a DSN in go-sql-driver's form: at its base tables (the hundred of those that are not a
+// framework's which hold most rows), or the named ones. What it could not see of a table is said in the table; an error
+// is of the connection, or ErrDSN, ErrNoDatabase, or names a table that is not there. With ErrNoTables there is an empty
+// Database. It leaves Database.DSN to the caller.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	r, done, err := connect(ctx, dsn)
 	if err != nil {
@@ -57,8 +58,8 @@ func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	}
 	seen.Server, seen.Name = r.address, r.database
 	if len(seen.Tables) == 0 {
-		return seen, fmt.Errorf("the database %s at %s has %w that the user may see: create them first, or GRANT SELECT ON %s.* TO the user",
-			r.database, r.address, ErrNoTables, sqlname.Quote(r.database))
+		return seen, fmt.Errorf("the database %s at %s has %w that the user may see: create them first, or %s",
+			r.database, r.address, ErrNoTables, r.grant(ctx, "*"))
 	}
 	return seen, nil
 }
@@ -161,16 +162,16 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 			return nil, err
 		}
 	}
-	looked := 0
+	chosen, err := r.choose(ctx, db, names, only)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range names {
-		t := Table{Name: name}
-		wanted := slices.Contains(only, name) || len(only) == 0 && !ofFramework(name)
-		if len(only) == 0 && wanted && !isOwn(name) && db.Kept[name] == "" {
-			if looked++; looked > mostTables {
-				t.Skipped = true
-				db.Tables, db.Beyond = append(db.Tables, t), db.Beyond+1
-				continue
-			}
+		t, wanted := Table{Name: name}, chosen[name]
+		if !wanted && db.Kept[name] == "" { // there may be thousands, and each costs two questions
+			t.Skipped = true
+			db.Tables = append(db.Tables, t)
+			continue
 		}
 		if err := r.table(ctx, &t, wanted); err != nil {
 			var answer *mysql.MySQLError
@@ -179,12 +180,66 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 			}
 			t.Problem = "it could not be looked at: " + answer.Message
 			if answer.Number == deniedTable || answer.Number == deniedColumn {
-				t.Problem += "; GRANT SELECT ON " + sqlname.Quote(r.database) + "." + sqlname.Quote(name) + " TO the user"
+				t.Problem += "; " + r.grant(ctx, sqlname.Quote(name))
 			}
 		}
 		db.Tables = append(db.Tables, t)
 	}
 	return db, nil
+}
+
+// choose chooses the tables that are looked at: the named ones, or else all but the program's own and frameworks'. Of
+// very many it takes those with most rows, and says in Beyond how many it leaves out.
+func (r *reader) choose(ctx context.Context, db *Database, names, only []string) (map[string]bool, error) {
+	wanted := only
+	if len(only) == 0 {
+		wanted = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return ofFramework(name) || isOwn(name) || db.Kept[name] != ""
+		})
+	}
+	if len(only) == 0 && len(wanted) > mostTables {
+		rows, err := r.estimates(ctx)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(wanted, func(a, b string) int { return cmp.Compare(rows[b], rows[a]) })
+		db.Beyond = len(wanted) - mostTables
+		wanted = wanted[:mostTables]
+	}
+	chosen := map[string]bool{}
+	for _, name := range wanted {
+		chosen[name] = true
+	}
+	for name := range db.Kept { // what is kept there already is said, and goes on
+		chosen[name] = chosen[name] || len(only) == 0
+	}
+	return chosen, nil
+}
+
+// estimates are how many rows the server takes its tables to hold. One that needs too long to tell is not waited for.
+func (r *reader) estimates(ctx context.Context) (map[string]int64, error) {
+	rows := map[string]int64{}
+	err := r.each(ctx, "SELECT table_name, COALESCE(table_rows, 0) FROM information_schema.tables WHERE table_schema = ?",
+		[]any{r.database}, func(found *sql.Rows) error {
+			var name string
+			var n int64
+			err := found.Scan(&name, &n)
+			rows[name] = n
+			return err
+		})
+	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) {
+		return nil, nil
+	}
+	return rows, err
+}
+
+// grant is the statement that lets the user of the session read a table, or all of them.
+func (r *reader) grant(ctx context.Context, table string) string {
+	account := "the user"
+	if current, err := r.strings(ctx, "SELECT CURRENT_USER()"); err == nil && len(current) == 1 {
+		account = sqlname.Account(current[0])
+	}
+	return "GRANT SELECT ON " + sqlname.Quote(r.database) + "." + table + " TO " + account
 }
 
 // prepare bounds what statements may take and what they wait for. That a server doesn't know a variable is no matter:
@@ -250,8 +305,9 @@ func (r *reader) each(ctx context.Context, query string, args []any, f func(rows
 
 // table reads a table's columns and keys and, if it is to be looked at, a sample.
 func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
-	const columns = "SELECT column_name, data_type, column_type, COALESCE(character_maximum_length, 0), character_set_name IS NOT NULL, " +
-		"is_nullable = 'YES', extra FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
+	const columns = "SELECT column_name, data_type, column_type, COALESCE(character_maximum_length, 0), " +
+		"character_set_name IS NOT NULL, is_nullable = 'YES', extra FROM information_schema.columns " +
+		"WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 	err := r.each(ctx, columns, []any{r.database, t.Name}, func(rows *sql.Rows) error {
 		var c Column
 		var extra string
@@ -270,7 +326,8 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 	}
 	// A key on an expression or on a prefix tells rows apart, too, but not by its columns' values.
 	const keys = "SELECT index_name, COALESCE(column_name, ''), sub_part IS NULL AND index_type = 'BTREE', non_unique " +
-		"FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND (non_unique = 0 OR seq_in_index = 1) " +
+		"FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? " +
+		"AND (non_unique = 0 OR seq_in_index = 1) " +
 		"ORDER BY non_unique, index_name <> 'PRIMARY', index_name, seq_in_index"
 	last, usable := "", false
 	var names []string

@@ -27,7 +27,8 @@ func assign(t *Table, stages [][]Codec) roles {
 		return r
 	}
 	if len(t.Unique) == 0 {
-		r.problem = "it has no primary key and no unique key of columns that can't be NULL, which tell its rows apart: add one"
+		r.problem = "it has no primary key and no unique key of columns that can't be NULL, which tell its rows apart: " +
+			"add one"
 		return r
 	}
 	var keyed []string
@@ -50,7 +51,8 @@ func assign(t *Table, stages [][]Codec) roles {
 	}
 	for _, name := range r.key {
 		if c := t.col(name); !c.identifies() {
-			r.problem = "its column " + shown(name) + " is " + c.Type + ", which can't be a key: add a unique key of another type"
+			r.problem = "its column " + shown(name) + " is " + c.Type +
+				", which can't be a key: add a unique key of another type"
 		}
 		if strings.ContainsAny(name, `.[]"`) {
 			r.problem = "its key column " + shown(name) + " has a name that a view can't say: rename it"
@@ -60,7 +62,8 @@ func assign(t *Table, stages [][]Codec) roles {
 }
 
 // versionNames are names that columns of versions go by.
-var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq", "sequence", "generation", "timestamp", "ts", "time"}
+var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq", "sequence", "generation",
+	"timestamp", "ts", "time"}
 
 // versions finds a unique key of an entity, perhaps a sort of cell, and a version.
 func (r *roles) versions(t *Table) bool {
@@ -90,7 +93,8 @@ func versionRank(t *Table, name string) int {
 		return 0
 	case slices.Contains(versionNames, lower):
 		return 3
-	case strings.HasSuffix(lower, "version") || strings.HasSuffix(lower, "_at") || strings.HasPrefix(lower, "version") || strings.HasSuffix(lower, "_ts"):
+	case strings.HasSuffix(lower, "version") || strings.HasSuffix(lower, "_at") || strings.HasPrefix(lower, "version") ||
+		strings.HasSuffix(lower, "_ts"):
 		return 2
 	case strings.HasSuffix(lower, "id") || c.DataType == "tinyint" || c.DataType == "smallint":
 		return 0 // the key of something else, or a number of a part
@@ -99,7 +103,8 @@ func versionRank(t *Table, name string) int {
 }
 
 // columnNames are names that columns of sorts of cells go by.
-var columnNames = []string{"column_name", "column", "col", "family", "column_family", "kind", "type", "sort", "attribute", "aspect", "facet"}
+var columnNames = []string{"column_name", "column", "col", "family", "column_family", "kind", "type", "sort",
+	"attribute", "aspect", "facet"}
 
 // fewSorts is the most different values of a sample that still look like sorts of cells.
 const fewSorts = 50
@@ -152,7 +157,8 @@ func distinct(values [][]byte) []string {
 }
 
 // keyNames are names that the key of an entity goes by beside a number that only counts rows.
-var keyNames = []string{"id", "uuid", "guid", "key", "row_key", "entity_id", "entity", "object_id", "external_id", "public_id"}
+var keyNames = []string{"id", "uuid", "guid", "key", "row_key", "entity_id", "entity", "object_id",
+	"external_id", "public_id"}
 
 // entityKey is the unique key that names the entity: the primary key, but for a table of bodies whose primary key
 // counts rows while another key of one column is a UUID or is called a key.
@@ -166,7 +172,8 @@ func entityKey(t *Table, bodies bool) []string {
 			continue
 		}
 		c := t.col(u[0])
-		uuid := c.DataType == "uuid" || c.DataType == "binary" && c.Length == 16 || c.DataType == "char" && (c.Length == 36 || c.Length == 32)
+		uuid := c.DataType == "uuid" || c.DataType == "binary" && c.Length == 16 || c.DataType == "char" &&
+			(c.Length == 36 || c.Length == 32)
 		if c.identifies() && (uuid || slices.Contains(keyNames, strings.ToLower(c.Name))) {
 			return u
 		}

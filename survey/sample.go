@@ -150,7 +150,8 @@ func (s *sampler) query(p part) string {
 
 // from is the table, read along the key: without FORCE INDEX the server may choose to sort all rows.
 func (s *sampler) from() string {
-	return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table.Name) + " FORCE INDEX (" + sqlname.Quote(s.table.firstIndex) + ")"
+	return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table.Name) + " FORCE INDEX (" +
+		sqlname.Quote(s.table.firstIndex) + ")"
 }
 
 func (s *sampler) row(rows *sql.Rows) error {

@@ -122,8 +122,8 @@ var (
 	valueNames = []string{"value", "meta_value", "attribute_value", "attr_value", "property_value", "field_value", "val"}
 )
 
-// attributes finds the roles of a table of attributes: an entity, the attribute for a sort of cell, and its value, which
-// is no role. Where an entity may have an attribute twice, the number that counts rows is the version.
+// attributes finds the roles of a table of attributes: an entity, the attribute for a sort of cell, and its value,
+// which is no role. Where an entity may have an attribute twice, the number that counts rows is the version.
 func (r *roles) attributes(t *Table) bool {
 	attribute, value := t.named(attributeNames), t.named(valueNames)
 	if attribute == nil || value == nil || attribute.Nullable || !(attribute.shortText() || attribute.integer()) ||

@@ -63,7 +63,8 @@ func (p *plan) hash(from, base, template string, fields []string) stanza {
 // document is an Elasticsearch document for each entity.
 func (p *plan) document(from, base string, fields []string) stanza {
 	name := p.unique("views", strings.ToLower(base)+"_search")
-	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its fields are mapped by what they are here.",
+	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its fields are mapped by " +
+		"what they are here.",
 		header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"search"`}, {"kind", `"document"`},
 			{"index", quoted(name)}, {"fields", list(fields)}}}
 }
@@ -111,8 +112,8 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 	}
 	if db.Beyond > 0 {
 		p.left = append(p.left,
-			fmt.Sprintf("%d more: only the first %d were looked at. `--table NAME`, which may be repeated, names the ones to look at.",
-				db.Beyond, mostTables))
+			fmt.Sprintf("%d more: the %d that the server takes to hold most rows were looked at. `--table NAME`, which may "+
+				"be repeated, names others.", db.Beyond, mostTables))
 	}
 	for _, f := range all {
 		switch {

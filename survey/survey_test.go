@@ -28,7 +28,8 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 func stages(t *testing.T) [][]survey.Codec {
 	t.Helper()
 	var all [][]survey.Codec
-	for _, names := range [][]string{{"json", "msgpack", "pickle", "cbor", "zlib+json", "zlib+pickle"}, {"gzip+zlib+json"}} {
+	for _, names := range [][]string{{"json", "msgpack", "pickle", "cbor", "zlib+json",
+		"zlib+pickle"}, {"gzip+zlib+json"}} {
 		var stage []survey.Codec
 		for _, name := range names {
 			c, err := codec.New(name)
@@ -109,7 +110,8 @@ func written(t *testing.T, tables ...survey.Table) string {
 
 func writtenDB(t *testing.T, db *survey.Database) string {
 	t.Helper()
-	db.DSN, db.Server, db.Name = survey.HidePassword("replicator:secret@tcp(127.0.0.1:3306)/app", "DB_PASSWORD"), "127.0.0.1:3306", "app"
+	db.DSN, db.Server, db.Name = survey.HidePassword("replicator:secret@tcp(127.0.0.1:3306)/app",
+		"DB_PASSWORD"), "127.0.0.1:3306", "app"
 	var b strings.Builder
 	if err := survey.Write(&b, db, stages(t)); err != nil {
 		t.Fatal(err)
@@ -136,13 +138,14 @@ func load(t *testing.T, text string) *config.Config {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	_, err = view.Compile(cfg.Views, cfg.Tables, view.Codecs{JSON: codec.JSON, Body: func(table string, names []string) (view.Decoder, error) {
-		c, err := codec.New(cfg.Table(table).Codec)
-		if err != nil {
-			return nil, err
-		}
-		return c.Decoder(names), nil
-	}})
+	_, err = view.Compile(cfg.Views, cfg.Tables, view.Codecs{JSON: codec.JSON,
+		Body: func(table string, names []string) (view.Decoder, error) {
+			c, err := codec.New(cfg.Table(table).Codec)
+			if err != nil {
+				return nil, err
+			}
+			return c.Decoder(names), nil
+		}})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -175,7 +178,8 @@ func FuzzNames(f *testing.F) {
 		plain.Columns = append(plain.Columns, survey.Column{Name: key, DataType: "int", Type: "int"})
 		plain.Name, plain.Rows, plain.Primary, plain.Unique = name+"2", 1, []string{key}, [][]string{{key}}
 		var b strings.Builder
-		db := &survey.Database{DSN: survey.HidePassword("u:p@/app", "DB_PASSWORD"), Name: name, Tables: []survey.Table{source, plain}}
+		db := &survey.Database{DSN: survey.HidePassword("u:p@/app", "DB_PASSWORD"), Name: name,
+			Tables: []survey.Table{source, plain}}
 		if err := survey.Write(&b, db, [][]survey.Codec{{{Name: "json", Decode: decode}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -185,10 +189,12 @@ func FuzzNames(f *testing.F) {
 }
 
 func cells() survey.Table {
-	t := table("cell", "added_at|row_key,column_name,ref_key", "added_at bigint AUTO", "row_key binary(16)", "column_name varchar(64)", "ref_key bigint",
+	t := table("cell", "added_at|row_key,column_name,ref_key", "added_at bigint AUTO", "row_key binary(16)",
+		"column_name varchar(64)", "ref_key bigint",
 		"body blob NULL", "created_at datetime NULL")
 	for i := range 12 {
-		add(&t, "row_key,column_name,ref_key,body", []string{fmt.Sprintf("%016d", i), []string{"users", "profile"}[i%2], fmt.Sprint(1700000000000000000 + i),
+		add(&t, "row_key,column_name,ref_key,body", []string{fmt.Sprintf("%016d", i), []string{"users", "profile"}[i%2],
+			fmt.Sprint(1700000000000000000 + i),
 			[]string{
 				fmt.Sprintf(`{"username": "user-%d", "email": "u%d@example.org", "password": "x", "age": %d, "activate": true, "odd name": 1}`, i, i, i),
 				fmt.Sprintf(`{"address": {"city": "Köln", "geo": {"lat": 50.%d, "at": {"deep": 1}}}, "tags": ["a", "b"], "visits": [{"at": %d}]}`, i, i),
@@ -198,36 +204,44 @@ func cells() survey.Table {
 }
 
 func entities() survey.Table {
-	t := table("entities", "added_id|id", "added_id int AUTO", "id binary(16)", "updated timestamp", "body mediumblob NULL")
+	t := table("entities", "added_id|id", "added_id int AUTO", "id binary(16)",
+		"updated timestamp", "body mediumblob NULL")
 	for i := range 4 {
 		// A dictionary of Python's protocol 0.
-		add(&t, "id,body", []string{fmt.Sprintf("%016d", i), zlibbed(fmt.Sprintf("(dp0\nVlink\np1\nVhttp://x.org/%d\np2\nsVpublished\np3\nI%d\ns.", i, 1235697046+i))})
+		add(&t, "id,body", []string{fmt.Sprintf("%016d", i),
+			zlibbed(fmt.Sprintf("(dp0\nVlink\np1\nVhttp://x.org/%d\np2\nsVpublished\np3\nI%d\ns.", i, 1235697046+i))})
 	}
 	return t
 }
 
 func events() survey.Table {
-	t := table("account", "event_id|unique_version|entity_id,version|entity_id,command_id", "event_id bigint AUTO", "entity_id char(20)", "version bigint",
-		"command_id varchar(256)", "command_name varchar(256)", "request json NULL", "response json", "state json", "committed_at datetime")
+	t := table("account", "event_id|unique_version|entity_id,version|entity_id,command_id", "event_id bigint AUTO",
+		"entity_id char(20)", "version bigint",
+		"command_id varchar(256)", "command_name varchar(256)", "request json NULL", "response json", "state json",
+		"committed_at datetime")
 	t.Unique = t.Unique[:1:1]
 	t.Unique = append(t.Unique, []string{"entity_id", "command_id"}, []string{"entity_id", "version"})
 	for i := range 6 {
-		add(&t, "entity_id,version,command_id,request,response,state", []string{fmt.Sprintf("account-%d", i%2), fmt.Sprint(i), fmt.Sprint("c", i), `{"n": 1}`, `{}`,
-			fmt.Sprintf(`{"owner": "ann", "email": "e%d@x.org", "balance": %d.5000, "points": 9007199254740993}`, i, i)})
+		add(&t, "entity_id,version,command_id,request,response,state",
+			[]string{fmt.Sprintf("account-%d", i%2), fmt.Sprint(i), fmt.Sprint("c", i), `{"n": 1}`, `{}`,
+				fmt.Sprintf(`{"owner": "ann", "email": "e%d@x.org", "balance": %d.5000, "points": 9007199254740993}`, i, i)})
 	}
 	return t
 }
 
 func rows() []survey.Table {
-	favorite := table("favorite", "object_id,user_id", "object_id int unsigned", "user_id int unsigned", "cnt int unsigned", "timestamp timestamp NULL")
+	favorite := table("favorite", "object_id,user_id", "object_id int unsigned", "user_id int unsigned",
+		"cnt int unsigned", "timestamp timestamp NULL")
 	add(&favorite, "object_id,user_id", []string{"1", "2"}, []string{"1", "3"})
 	user := table("user", "id", "id int unsigned AUTO", "email varchar(254) NULL", "password_hash varchar(60)")
 	add(&user, "id", []string{"1"})
-	return []survey.Table{favorite, user, table("favorite_counter", "object_id", "object_id int unsigned", "cnt int unsigned")}
+	return []survey.Table{favorite, user, table("favorite_counter", "object_id",
+		"object_id int unsigned", "cnt int unsigned")}
 }
 
 func TestTheFourDesignsAreWrittenAsTheGoldenFilesHaveIt(t *testing.T) {
-	for name, tables := range map[string][]survey.Table{"cells": {cells()}, "entities": {entities()}, "events": {events()}, "rows": rows()} {
+	for name, tables := range map[string][]survey.Table{"cells": {cells()}, "entities": {entities()},
+		"events": {events()}, "rows": rows()} {
 		t.Run(name, func(t *testing.T) {
 			got := written(t, tables...)
 			path := filepath.Join("testdata", name+".toml")

@@ -26,7 +26,8 @@ type Target struct {
 func (t *Target) Secrets() []string { return t.secrets }
 
 // ErrTarget says that a text names no server. The text is not part of it, for the password's sake.
-var ErrTarget = errors.New("it is a Redis URL (redis://HOST:PORT/NUMBER), the address of an Elasticsearch (http://HOST:PORT), " +
+var ErrTarget = errors.New("it is a Redis URL (redis://HOST:PORT/NUMBER), " +
+	"the address of an Elasticsearch (http://HOST:PORT), " +
 	"or the DSN of a MySQL server (USER:PASSWORD@tcp(HOST:PORT)/DATABASE)")
 
 // server is a URL: its scheme, perhaps who the program is there, and where it is.

@@ -64,7 +64,8 @@ func inline(pairs []pair) string {
 
 // shown is a name in a comment: as it is, but for what would end the line or can't be seen.
 func shown(name string) string {
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) || strings.TrimSpace(name) != name {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) ||
+		strings.TrimSpace(name) != name {
 		return strconv.Quote(name)
 	}
 	return name
@@ -87,7 +88,8 @@ func isWord(r rune) bool {
 
 // badName reports whether a configuration refuses a name, or TOML wants it quoted.
 func badName(name string) bool {
-	return name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return !isWord(r) && r != '-' })
+	return name == "" || len(name) > maxName || strings.ContainsFunc(name,
+		func(r rune) bool { return !isWord(r) && r != '-' })
 }
 
 // word makes a name that a configuration takes of any text, "" if nothing is left of it.

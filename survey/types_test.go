@@ -49,14 +49,16 @@ func TestTypesHaveRoomForWhatWasNotSampled(t *testing.T) {
 		if !strings.Contains(text, "#   p  "+c.says+"  ") {
 			t.Errorf("%s: it doesn't say %s:\n%s", c.values, c.says, text)
 		}
-		if want := fmt.Sprintf(`types = { p = "%s" }`, c.indexed); strings.Contains(text, "[views.index_t_p]") != (c.indexed != "") || c.indexed != "" && !strings.Contains(text, want) {
+		if want := fmt.Sprintf(`types = { p = "%s" }`, c.indexed); strings.Contains(text,
+			"[views.index_t_p]") != (c.indexed != "") || c.indexed != "" && !strings.Contains(text, want) {
 			t.Errorf("%s: it lacks %s:\n%s", c.values, want, text)
 		}
 	}
 }
 
 func TestAnIndexFitsBesideALongKey(t *testing.T) {
-	source := repeated(table("t", "k", "k varchar(700)", "body json"), 3, "k,body", "%d", `{"short": "x%d", "email": "e%d"}`)
+	source := repeated(table("t", "k", "k varchar(700)", "body json"), 3, "k,body", "%d",
+		`{"short": "x%d", "email": "e%d"}`)
 	text := written(t, source)
 	if !strings.Contains(text, "\n[views.index_t_short]\n") || strings.Contains(text, "index_t_email") {
 		t.Error(text)

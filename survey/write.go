@@ -76,10 +76,12 @@ func (t *text) head(db *Database) {
 	t.line("#     replicator schema           # the DDL of target tables that are missing")
 	t.line("#     replicator run              # fill the views, then follow the binlog")
 	t.line("#")
-	t.say("They read replicator.toml here, or the file named by -c. Lines that begin with # and no space are settings that only want their # removed.")
+	t.say("They read replicator.toml here, or the file named by -c. Lines that begin with # and no space are settings " +
+		"that only want their # removed.")
 	t.line("#")
-	t.say("What is said of tables comes from information_schema, what is said of their contents from a sample of rows. A value that does not fit " +
-		"the type that the sample suggests becomes a dead letter (`replicator deadletters list`), never a wrong entry.")
+	t.say("What is said of tables comes from information_schema, what is said of their contents from a sample of rows. " +
+		"A value that does not fit the type that the sample suggests becomes a dead letter " +
+		"(`replicator deadletters list`), never a wrong entry.")
 	t.line("")
 	t.line("[source]")
 	t.line("dsn = %s", db.DSN.quoted())
@@ -123,7 +125,8 @@ func (t *text) table(f *followed) {
 		t.say("Objects in JSON are in %s: views reach into them by $COLUMN.PROPERTY.", shownList(f.objects))
 	}
 	if c := f.unkeyedVersion(); c != "" {
-		t.say("Should a row be a version of an entity, and not the entity itself: let key name the entity, and say version = %s.", quoted(c))
+		t.say("Should a row be a version of an entity, and not the entity itself: let key name the entity, and say "+
+			"version = %s.", quoted(c))
 	}
 	t.line("%s[tables.%s]", comment, f.name)
 	if f.name != f.Table.Name {
@@ -148,8 +151,8 @@ func (t *text) log(f *followed) {
 	if f.column != "" {
 		of += " and " + shown(f.column)
 	}
-	t.say("%s: a log. Views hold the newest row of each %s, by %s. Should each row stand for itself: let key be %s, and remove "+
-		"the lines version and column.", shown(f.Table.Name), of, shown(f.version), quoted(f.version))
+	t.say("%s: a log. Views hold the newest row of each %s, by %s. Should each row stand for itself: let key be %s, "+
+		"and remove the lines version and column.", shown(f.Table.Name), of, shown(f.version), quoted(f.version))
 	if !f.leads(f.key[0]) {
 		index := append(slices.Clone(f.key), f.version)
 		if f.column != "" {
@@ -158,8 +161,8 @@ func (t *text) log(f *followed) {
 		for i, name := range index {
 			index[i] = sqlname.Quote(name)
 		}
-		t.say("verify, explain and deleted rows need the rows of one entity, which no index leads to. Better: ALTER TABLE %s ADD KEY (%s);",
-			shown(sqlname.Quote(f.Table.Name)), shown(strings.Join(index, ", ")))
+		t.say("verify, explain and deleted rows need the rows of one entity, which no index leads to. Better: "+
+			"ALTER TABLE %s ADD KEY (%s);", shown(sqlname.Quote(f.Table.Name)), shown(strings.Join(index, ", ")))
 	}
 }
 
@@ -175,8 +178,8 @@ func (t *text) body(f *followed) {
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = %s", quoted(b.codec))
 	default:
-		t.say("The codec is not known: %s. It is json, msgpack, pickle or cbor, after any of zlib, gzip, zstd, lz4 and snappy: "+
-			"say which, and remove the # of both lines.", b.reason)
+		t.say("The codec is not known: %s. It is json, msgpack, pickle or cbor, after any of zlib, gzip, zstd, lz4 and "+
+			"snappy: say which, and remove the # of both lines.", b.reason)
 		t.line("#body = %s", quoted(b.column))
 		t.line("#codec = \"json\"")
 	}
@@ -227,8 +230,8 @@ func (t *text) left(notes []string) {
 
 func (t *text) sinks(p *plan) {
 	t.rule()
-	t.say("Where views are kept. In one MySQL database all views of a cell change in one transaction. The user needs the right to write there: " +
-		"`replicator check` says which is missing.")
+	t.say("Where views are kept. In one MySQL database all views of a cell change in one transaction. The user needs " +
+		"the right to write there: `replicator check` says which is missing.")
 	t.stanzas(p.sinks())
 }
 

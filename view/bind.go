@@ -13,6 +13,8 @@ type binder struct {
 	table   *replicator.Table
 	names   []string // wanted properties of the body
 	columns []string // wanted columns that a cell does not say itself
+	needed  []string // those of them that a view of this table alone wants
+	merged  bool     // the view has other tables, too: a column that is not here is one of theirs
 }
 
 // resolve finds out where a path begins. In a table without a body every name is a column.
@@ -41,13 +43,17 @@ func (b *binder) column(name string) (root, error) {
 	case name == t.Column && name != "":
 		return root{kind: rootCell, name: name}, nil
 	case name == t.Version && name != "":
+		place(&b.needed, name)
 		return root{kind: rootVersion, at: place(&b.columns, name), name: name}, nil
 	}
-	return root{kind: rootColumn, at: place(&b.columns, name), name: name}, nil
+	if !b.merged {
+		place(&b.needed, name)
+	}
+	return root{kind: rootColumn, at: place(&b.columns, name), name: name, optional: b.merged}, nil
 }
 
 // everyColumn notes that all columns are wanted.
-func (b *binder) everyColumn() { place(&b.columns, allColumns) }
+func (b *binder) everyColumn() { place(&b.columns, allColumns); place(&b.needed, allColumns) }
 
 // place returns the place of name in the list, which is extended by it if need be.
 func place(list *[]string, name string) int {

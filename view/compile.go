@@ -67,6 +67,7 @@ func (f *feed) at(key string, err error) error { return &KeyError{View: f.name, 
 // compileFeed compiles a view for the cells of b's table.
 func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	f := &feed{view: place, name: v.Name}
+	b.merged = slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table != b.table.Name })
 	c := &leafCompiler{binder: b, ids: map[string]int{}}
 	var err error
 	switch v.Kind {
@@ -249,21 +250,27 @@ func compilePlan(views []*replicator.View, t *replicator.Table, cell replicator.
 	return p, nil
 }
 
-// Columns returns the columns of a table that its rows must carry for the views, beside key and column roles: sorted,
-// to be put in Table.Columns.
-func Columns(views []*replicator.View, table replicator.Table) ([]string, error) {
+// Columns returns the columns of a table that its rows must carry for the views, beside key and column roles, and those
+// that they carry if the table has them: sorted, to be put in Table.Columns and Table.Optional.
+func Columns(views []*replicator.View, table replicator.Table) (needed, optional []string, err error) {
 	b := &binder{table: &table}
 	for i, v := range views {
 		if !slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table.Name }) {
 			continue
 		}
 		if _, err := compileFeed(b, v, i); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if slices.Contains(b.columns, allColumns) {
-		return []string{allColumns}, nil
+	if slices.Contains(b.needed, allColumns) {
+		return []string{allColumns}, nil, nil
 	}
-	slices.Sort(b.columns)
-	return b.columns, nil
+	for _, name := range b.columns {
+		if !slices.Contains(b.needed, name) {
+			optional = append(optional, name)
+		}
+	}
+	slices.Sort(b.needed)
+	slices.Sort(optional)
+	return b.needed, optional, nil
 }

@@ -143,19 +143,23 @@ func TestColumnsThatViewsNeed(t *testing.T) {
 			Where: "upper(state.kind) == 'X'"},
 		{Name: "d", Kind: "index", From: from("favorite", ""), Key: "{object_id}:{day}", Member: "{user_id}"},
 		{Name: "e", Kind: "index", From: from("account", ""), Fields: fields("x")},
+		{Name: "f", Kind: "row", From: slices.Concat(from("favorite", ""), from("cell", "users")),
+			Fields: fields("cnt", "comment", "$seen", "=lower(name)")},
 	}
+	wantOptional := map[string][]string{"cell": {"seen"}, "favorite": {"comment", "name", "seen"}}
 	want := map[string][]string{
 		"cell":     {"added_at", "created_at", "meta", "ref_key"},
 		"favorite": {"cnt", "day", "state"},
 		"account":  nil,
 	}
 	for _, table := range testTables() {
-		got, err := Columns(views, table)
-		if err != nil || !slices.Equal(got, want[table.Name]) {
-			t.Errorf("%s: got %v, %v; want %v", table.Name, got, err, want[table.Name])
+		got, optional, err := Columns(views, table)
+		if err != nil || !slices.Equal(got, want[table.Name]) || !slices.Equal(optional, wantOptional[table.Name]) {
+			t.Errorf("%s: got %v, %v, %v; want %v, %v", table.Name, got, optional, err, want[table.Name],
+				wantOptional[table.Name])
 		}
 	}
-	if _, err := Columns([]*replicator.View{{Name: "v", Kind: "index", From: from("cell", ""), Fields: fields("")}},
+	if _, _, err := Columns([]*replicator.View{{Name: "v", Kind: "index", From: from("cell", ""), Fields: fields("")}},
 		testTables()[0]); err == nil {
 		t.Error("a bad path is no error")
 	}

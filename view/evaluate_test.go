@@ -222,6 +222,24 @@ func TestColumnsAreTheFieldsOfATableWithoutABody(t *testing.T) {
 	}
 }
 
+// What a view merges may be in one of its tables alone.
+func TestAColumnOfAnotherTableIsMissing(t *testing.T) {
+	feeds := slices.Concat(from("favorite", ""), from("cell", "users"))
+	e := mustCompile(t,
+		&replicator.View{Name: "merged", Kind: "row", From: feeds, Fields: fields("cnt", "comment", "=upper(comment)")},
+		&replicator.View{Name: "where", Kind: "row", From: feeds, Fields: fields("cnt"), Where: "comment == 'x'"},
+		&replicator.View{Name: "alone", Kind: "row", From: from("favorite", ""), Fields: fields("comment")},
+	)
+	cell := replicator.Cell{Table: "favorite", Key: mustKey(t, int64(5), int64(6))}
+	row := &replicator.Row{Cell: cell, Names: []string{"cnt"}, Columns: []any{int64(3)}}
+	want := []string{"int64(3) <nil>(<nil>) <nil>(<nil>)", "", "error: view alone: comment: the row has no column comment"}
+	for i, v := range e.Evaluate(cell, row) {
+		if got := show(v); got != want[i] {
+			t.Errorf("view %d: got %s, want %s", i, got, want[i])
+		}
+	}
+}
+
 func TestABadBodyIsAnErrorOfTheViewsThatNeedIt(t *testing.T) {
 	e := mustCompile(t,
 		&replicator.View{Name: "body", Kind: "index", From: from("cell", "users"), Fields: fields("email")},

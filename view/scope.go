@@ -13,6 +13,8 @@ type root struct {
 	kind rootKind
 	at   int    // place in the plan's names, in the key's values, or in the plan's columns
 	name string // the column's name
+
+	optional bool // where the row has no such column, it is missing
 }
 
 type rootKind uint8
@@ -138,6 +140,9 @@ func (s *scope) start(r *ref) (any, error) {
 	if !ok {
 		if r.root.kind == rootVersion {
 			return s.row.Version, nil
+		}
+		if r.root.optional {
+			return nil, nil
 		}
 		return nil, fmt.Errorf("the row has no column %s", r.root.name)
 	}

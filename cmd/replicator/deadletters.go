@@ -37,7 +37,8 @@ func deadLettersList(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters: how many there are of each kind, or each of them",
-		Long: `Lists dead letters by view, table and reason, the most frequent first, with the id of one of each kind. --all lists each of them, oldest first, and so does --json. --limit shows that many, and
+		Long: `Lists dead letters by view, table and reason, the most frequent first, with the id of one of each
+kind. --all lists each of them, oldest first, and so does --json. --limit shows that many, and
 --after those behind the one with that id.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -108,12 +109,12 @@ func (l letterList) each(ctx context.Context, cfg *config.Config, out, errOut io
 		if n++; l.limit > 0 && n > l.limit {
 			return errPageFull
 		}
-		s := service.ShowLetter(d)
+		s := server.ShowLetter(d)
 		if last = s.ID; l.json {
-			return printJSON(out, []service.Letter{s})
+			return printJSON(out, []server.Letter{s})
 		}
 		rows = append(rows, []string{s.ID, s.View, s.Table, s.Key, s.Column,
-			strconv.FormatInt(s.Version, 10), s.Position, s.Time, s.Reason})
+			strconv.FormatInt(s.Version, 10), s.Position, s.Time.Format(time.RFC3339), s.Reason})
 		return nil
 	})
 	full := errors.Is(err, errPageFull)
@@ -162,13 +163,13 @@ func deadLettersShow(o *options) *cobra.Command {
 }
 
 func showLetter(out io.Writer, l replicator.DeadLetter, asJSON bool) error {
-	s := service.ShowRaw(l)
+	s := server.ShowRow(l, len(l.Raw))
 	if asJSON {
-		return printJSON(out, []service.Letter{s})
+		return printJSON(out, []server.Letter{s})
 	}
 	_, err := fmt.Fprintf(out, "id        %s\nview      %s\ncell      %s\nversion   %d\n"+
 		"position  %s\ntime      %s\nreason    %s\nraw       %s%s\n\n",
-		s.ID, s.View, l.Cell, s.Version, s.Position, s.Time, s.Reason, s.Raw, s.RawBytes)
+		s.ID, s.View, l.Cell, s.Version, s.Position, s.Time.Format(time.RFC3339), s.Reason, s.Raw, s.RawBase64)
 	return err
 }
 

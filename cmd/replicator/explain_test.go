@@ -8,6 +8,7 @@ import (
 
 // What is wrong is seen at a glance: the row in the source, what the view should hold of it, and what it holds.
 func TestExplainShowsWhatTheSinkHolds(t *testing.T) {
+	t.Parallel()
 	for sink, prepare := range plantings() {
 		t.Run(sink, func(t *testing.T) {
 			p := prepare(t)

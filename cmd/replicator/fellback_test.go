@@ -11,6 +11,7 @@ import (
 // A Redis without an append-only file that is killed in the middle of a fill comes back with its last snapshot, and the
 // source is idle: no position tells what it lost. It is filled from where the snapshot stood.
 func TestARedisThatComesBackWithItsLastSnapshotInAFill(t *testing.T) {
+	t.Parallel()
 	const users = 600
 	l := newLab(t, servertest.MySQL(t))
 	redis, rdb := ownRedis(t, "--appendonly", "no", "--save", "")

@@ -32,8 +32,9 @@ const password = "hunter2-must-not-show"
 // patience is how long a test waits for what must happen.
 const patience = time.Minute
 
-// built is the program under test. If the tests have the race detector, watched has it, too, and is what runs: the
-// commands that only ask it would take ten times as long to start.
+// built is the program under test. If the tests have the race detector, watched has it, too, and is what runs until it
+// is told to end: commands that only ask it would take ten times as long to start, and a run that ends by itself does
+// nothing that the other doesn't.
 var built, watched string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }

@@ -74,7 +74,8 @@ type initialization struct {
 
 func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
 	if i.source == "" {
-		return usageError{errors.New("say which database to look at: replicator init --source 'USER:PASSWORD@tcp(HOST:PORT)/DATABASE'")}
+		return usageError{errors.New("say which database to look at: replicator init --source " +
+			"'USER:PASSWORD@tcp(HOST:PORT)/DATABASE'")}
 	}
 	dsn, variable, err := withPassword("--source", i.source, os.LookupEnv)
 	if err != nil {
@@ -108,7 +109,11 @@ func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
 	if err := survey.Write(out, db, stages); err != nil {
 		return err
 	}
-	fmt.Fprintf(errOut, "looked at %s of %s; nothing was changed\n", plural(db.Looked(), "table"), db.Name)
+	looked := plural(db.Looked(), "table")
+	if db.Beyond > 0 {
+		looked = fmt.Sprintf("%d of %d tables", db.Looked(), db.Looked()+db.Beyond)
+	}
+	fmt.Fprintf(errOut, "looked at %s of %s; nothing was changed\n", looked, db.Name)
 	return nil
 }
 
@@ -120,7 +125,8 @@ func parseTargets(sinks []string) (targets []survey.Target, err error) {
 			return nil, usageError{fmt.Errorf("--sink: %w", err)}
 		}
 		if slices.ContainsFunc(targets, func(other survey.Target) bool { return other.Type == t.Type }) {
-			return nil, usageError{fmt.Errorf("--sink: two servers are of type %s: name one of each type, and add others to the file", t.Type)}
+			return nil, usageError{fmt.Errorf("--sink: two servers are of type %s: name one of each type, and "+
+				"add others to the file", t.Type)}
 		}
 		targets = append(targets, t)
 	}

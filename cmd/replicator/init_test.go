@@ -101,6 +101,7 @@ func (l *lab) starter() string {
 }
 
 func TestTheStarterConfigurationOfEveryDesignWorksAsItStands(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, d := range designs() {
 			t.Run(d.name, func(t *testing.T) {
@@ -188,8 +189,8 @@ func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing
 	})
 }
 
-// TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the manual as they stand there, but for who and where
-// the server is. Those of the README run in package docs.
+// TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the manual as they stand there, but for who and
+// where the server is. Those of the README run in package docs.
 func TestAFirstConfigurationIsMadeAsTheManualSays(t *testing.T) {
 	for file, app := range map[string]string{"../../docs/operating.md": "db1:3306)/app"} {
 		page, err := os.ReadFile(file)

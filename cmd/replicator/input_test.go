@@ -166,9 +166,12 @@ func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 				t.Errorf("deadletters list has no %s", f)
 			}
 		}
-		if got := jsonLines[letter](t, l.must("deadletters", "show", letters[0].ID,
-			"--json")); len(got) != 1 || got[0].Raw != body {
+		shown := l.must("deadletters", "show", letters[0].ID, "--json")
+		if got := jsonLines[letter](t, shown); len(got) != 1 || got[0].Raw != body {
 			t.Errorf("show --json: %+v", got)
+		}
+		if _, text := l.get("/api/v1/deadletters/" + letters[0].ID); strings.TrimSpace(text) != strings.TrimSpace(shown) {
+			t.Errorf("HTTP shows a letter as %s\nand the command as %s", text, shown)
 		}
 		if text := l.must("deadletters", "show", letters[0].ID); !strings.Contains(text, body) ||
 			!strings.Contains(text, letters[0].ID) {

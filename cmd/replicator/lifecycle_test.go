@@ -12,6 +12,7 @@ import (
 )
 
 func TestASecondProcessOnTheSameStateIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"file", "mysql"} {
 		t.Run(store, func(t *testing.T) {
 			l := newLab(t, servertest.MySQL(t))

@@ -47,6 +47,7 @@ func (l *lab) reset() {
 // A RESET is noticed by a program that runs on, is refused, and stays refused when the source has written as much as
 // before; what a person may do about it works.
 func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
 			l := newAccounts(t, servertest.Own(t, kind))
@@ -110,6 +111,7 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 // An asynchronous failover loses what the replica did not have yet. Views that show it are noticed even where it was
 // applied within the interval of checkpoints, and after a restart.
 func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
 			var args []string

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"replicator/internal/human"
 	"replicator/service"
 )
 
@@ -26,8 +29,10 @@ if none runs, once it is started:
   resume     it was in the file before: it goes on from where it stood
   end        it is not in the file any more: its writes stop, and what is stored stays
   unchanged  it goes on
-with the rows that are to be scanned (the source's estimate) and how long that takes at a rate:
---rate, or [rebuild] rate, or 20,000 rows a second.
+with the rows that are to be scanned (the source's estimate), how long that takes, and the space that
+the view and what its sink remembers of its cells take, by some rows of the source. The rate of rows
+is --rate, or that of a fill into the same sink that is under way, or 20,000 a second if rows can be
+read as fast; [rebuild] rate where that is lower. What is assumed is said.
 It starts nothing and writes nothing. What targets need, replicator check says.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,7 +52,6 @@ func plan(ctx context.Context, o *options, rate int, out io.Writer, asJSON bool)
 	if err != nil {
 		return err
 	}
-	rate = service.PlannedRate(setup.Config, rate)
 	views, err := service.Plan(ctx, setup, rate)
 	if err != nil {
 		return err
@@ -55,7 +59,7 @@ func plan(ctx context.Context, o *options, rate int, out io.Writer, asJSON bool)
 	if asJSON {
 		err = printJSON(out, views)
 	} else {
-		err = printPlan(out, views, rate)
+		err = printPlan(out, views)
 	}
 	unknown := 0
 	for _, v := range views {
@@ -69,22 +73,38 @@ func plan(ctx context.Context, o *options, rate int, out io.Writer, asJSON bool)
 	return err
 }
 
-func printPlan(out io.Writer, views []service.PlannedView, rate int) error {
+func printPlan(out io.Writer, views []service.PlannedView) error {
 	var rows [][]string
-	scans := false
+	var rates []string
 	for _, v := range views {
-		scanned, took := "-", "-"
+		scanned, took, space := "-", "-", "-"
 		if v.Scans() {
-			scans = true
 			scanned = strconv.FormatInt(v.Rows, 10)
 			took = time.Duration(v.Seconds * float64(time.Second)).Round(time.Second).String()
+			space = human.Bytes(v.Bytes + v.StateBytes)
+			if said := saidRate(v); !slices.Contains(rates, said) {
+				rates = append(rates, said)
+			}
 		}
-		rows = append(rows, []string{v.View, v.Sink, v.Kind, v.Action, scanned, took, v.Reason})
+		rows = append(rows, []string{v.View, v.Sink, v.Kind, v.Action, scanned, took, space, v.Reason})
 	}
-	err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "reason"}, rows)
-	if err == nil && scans {
-		_, err = fmt.Fprintf(out,
-			"\nRows are the source's estimate, the time is at %d rows a second; --rate says another.\n", rate)
+	err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "space", "reason"}, rows)
+	if err == nil && len(rates) > 0 {
+		_, err = fmt.Fprintf(out, "\nRows are the source's estimate.\nThe time is at %s.\n"+
+			"The space is by some rows of the source and what docs/sizing.md measured, what the sink remembers of\n"+
+			"cells included; a rebuild beside the live view needs it until the swap.\n", strings.Join(rates, ",\n  and at "))
 	}
 	return err
+}
+
+// saidRate says what rate the time of a view is at, and why.
+func saidRate(v service.PlannedView) string {
+	why := map[string]string{
+		service.RateAsked:   "as --rate says",
+		service.RateLimit:   "as [rebuild] rate says",
+		service.RateFill:    "which a fill into sink " + v.Sink + " does now",
+		service.RateReading: "as fast as rows were read just now",
+		service.RateAssumed: "which is assumed: --rate says another",
+	}
+	return fmt.Sprintf("%d rows a second (%s)", v.Rate, why[v.RateFrom])
 }

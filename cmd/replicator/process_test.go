@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,7 +22,7 @@ type process struct {
 func (l *lab) launched(args ...string) launch.Program {
 	p := launch.Program{Path: l.program, Dir: l.dir}
 	if p.Path == "" {
-		if p.Path = built; len(args) > 0 && args[0] == "run" {
+		if p.Path = built; len(args) > 0 && args[0] == "run" && !slices.Contains(args, "--until-caught-up") {
 			p.Path = watched
 		}
 	}

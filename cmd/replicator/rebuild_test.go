@@ -52,6 +52,7 @@ func (l *lab) rebuilt(users int) {
 }
 
 func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(cellViews, slowly)
 	if r := l.run("rebuild", "user"); r.code != exitUsage || !strings.Contains(r.errors, `"user"`) ||
@@ -65,7 +66,7 @@ func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 		t.Errorf("a view that is not there, over HTTP: %v", err)
 	}
 	first := l.rebuilding()
-	if r := l.run("rebuild", "--in-place", "users"); r.code != exitFailed ||
+	if r := l.run("rebuild", "--from", "1", "users"); r.code != exitFailed ||
 		!strings.Contains(r.errors, "view users: it is being rebuilt already") {
 		t.Errorf("another rebuild: %+v", r)
 	}
@@ -82,6 +83,7 @@ func TestARebuildThatCanNotBeginSaysWhy(t *testing.T) {
 // A rebuild takes rights that keeping a view doesn't. What is missing is said before the live view is touched, and the
 // way that does without works.
 func TestARebuildWithoutTheRightsForItNamesThem(t *testing.T) {
+	t.Parallel()
 	s := servertest.MySQL(t)
 	for _, right := range []string{"CREATE", "DROP", "ALTER"} {
 		t.Run(right, func(t *testing.T) {
@@ -154,6 +156,7 @@ func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
 // DDL that takes nothing a view needs is read over by a scan, too; else the rebuild says what is missing, and the live
 // view stays as it is.
 func TestDDLDuringARebuild(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		l.configure(cellViews, slowly)
@@ -180,6 +183,7 @@ func TestDDLDuringARebuild(t *testing.T) {
 
 // The disk is full while the shadow is filled: the rebuild waits for room, and then goes on.
 func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	sink := servertest.Own(t, servers.MySQL, "--innodb-file-per-table=0",
 		"--innodb-data-file-path=ibdata1:12M:autoextend:max:48M")
 	l := newLab(t, servertest.MySQL(t))
@@ -211,6 +215,7 @@ func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
 // The program is killed at the two places in a swap where it has done a part: the intent is written, or the tables are
 // renamed. The next start completes it.
 func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, renamed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("renamed=%t", renamed), func(t *testing.T) {
@@ -275,6 +280,7 @@ func (l *lab) holding(statement string) (release func()) {
 
 // Without a running process the command runs what it needs, and no sink besides.
 func TestARebuildByItselfNeedsNoOtherSink(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"username": "a", "email": "a@x.org"}`)
 	l.configure(cellViews, `
@@ -307,15 +313,16 @@ func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
 	l.configure(cellViews, "[rebuild]\nrate = 60\n")
 	first := l.start("rebuild", "index_users_email", "-c", l.file())
 	again := l.start("rebuild", "index_users_email", "-c", l.file())
-	l.reaches("index_users_email", "rebuilding") // either may be the one that does it
+	l.reaches("index_users_email", "rebuilding")                                   // either may be the one that does it
+	other := l.start("rebuild", "index_users_email", "--in-place", "-c", l.file()) // it comes to the same
 	third := l.run("rebuild", "index_users_email")
-	if code := first.wait(); code != 0 || again.wait() != 0 || third.code != 0 {
+	if code := first.wait(); code != 0 || again.wait() != 0 || third.code != 0 || other.wait() != 0 {
 		t.Errorf("exit status %d, %d and %d:\n%s%s%s", code, again.wait(), third.code, first.Log(), again.Log(), third.errors)
 	}
 	if n := len(l.rows("SHOW TABLES LIKE 'index_users_email%'")); n != 1 {
 		t.Errorf("%d tables", n)
 	}
-	for _, c := range []*process{first, again} {
+	for _, c := range []*process{first, again, other} {
 		if !strings.Contains(c.Log(), "rebuilt: index_users_email") {
 			t.Errorf("it did not follow to the end:\n%s", c.Log())
 		}
@@ -378,6 +385,7 @@ fields = ["username"]
 // Somebody drops the table beside one of two views that are rebuilt together: that one says so, and the other is
 // swapped in.
 func TestAViewThatLosesItsShadowHoldsUpNoOtherOfItsRebuild(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(cellViews, slowly)
 	p := l.fillLab(400)

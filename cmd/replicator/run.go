@@ -48,7 +48,7 @@ func run(stop context.Context, o *options, untilCaughtUp bool) error {
 	signal.Notify(reread, syscall.SIGHUP)
 	defer signal.Stop(reread)
 	metrics := server.NewMetrics()
-	metrics.Build(version, revision())
+	metrics.Build(release(), revision())
 	r := service.Runner{Setup: setup, Metrics: metrics, Reread: reread, Load: o.load, UntilCaughtUp: untilCaughtUp}
 	return r.Run(stop)
 }

@@ -128,6 +128,7 @@ func (l *shardedLab) right(n int, version int64) {
 }
 
 func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newShardedLab(t, s)
 		r := l.run("check")
@@ -206,6 +207,7 @@ func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 }
 
 func TestAShardedSinkIsRebuiltInPlaceAlsoForAnotherNumberOfShards(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)
 		l.users(1)
@@ -243,6 +245,7 @@ func TestAShardedSinkIsRebuiltInPlaceAlsoForAnotherNumberOfShards(t *testing.T) 
 }
 
 func TestAShardThatIsDownOrWasEmptied(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		s := servertest.Own(t, kind)
 		l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)

@@ -30,6 +30,7 @@ func (l *lab) sinkEmails(s *servers.Server) []string {
 }
 
 func TestASinkThatIsDownDelaysNoOtherAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		down := servertest.Own(t, kind)
 		l := newLab(t, servertest.Shared(t, kind))
@@ -73,6 +74,7 @@ func TestASinkThatIsDownDelaysNoOtherAndLosesNothing(t *testing.T) {
 // A sink that lost what it held is noticed: what came back as a backup is made good, what is gone stops, or is filled
 // anew.
 func TestASinkThatLostWhatWasApplied(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		sink := servertest.Shared(t, kind)
 		for _, onLost := range []string{"stop", "rebuild"} {

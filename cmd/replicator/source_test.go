@@ -248,6 +248,7 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 // Another server behind the same address: with GTIDs it is followed if it has all that was applied, else nothing is
 // read of it.
 func TestAReplacedServer(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		l := newLab(t, servertest.Own(t, kind))
 		sink := servertest.Shared(t, kind)
@@ -272,6 +273,7 @@ func TestAReplacedServer(t *testing.T) {
 }
 
 func TestAReplacedServerWithoutGTIDs(t *testing.T) {
+	t.Parallel()
 	off := []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
 	first := servertest.Own(t, servers.MySQL, off...)
 	l := newLab(t, first)
@@ -304,6 +306,7 @@ func TestAReplacedServerWithoutGTIDs(t *testing.T) {
 }
 
 func TestTheSourceComesBackInTheMiddle(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		s := servertest.Own(t, kind)
 		l := newLab(t, s)

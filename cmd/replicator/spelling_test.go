@@ -74,6 +74,7 @@ func (l *lab) expectNotes() {
 // What the source takes for one key is one cell, whose newest version of all spellings counts, and is shown as it is
 // spelt.
 func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec(notesTable)

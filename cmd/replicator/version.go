@@ -4,12 +4,24 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// version is set by the build (-ldflags "-X main.version=…").
-var version = "0.1.0-dev"
+// version is set by the build of a release (-ldflags "-X main.version=…").
+var version string
+
+// release is the version of the program. go install knows it from the module; a build of a checkout has none.
+func release() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return "0.1.0-dev"
+}
 
 // commit is set by the build of a release; other builds know it from the checkout.
 var commit string
@@ -32,7 +44,7 @@ func versionText() string {
 	if at != "" {
 		at = " " + at
 	}
-	return fmt.Sprintf("replicator %s%s %s %s/%s", version, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("replicator %s%s %s %s/%s", release(), at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // revision is the commit that the program was built from, shortened; "" if the build doesn't know it.

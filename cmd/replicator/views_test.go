@@ -67,6 +67,49 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 	})
 }
 
+// Each of the tables that a view merges has fields of its own.
+func TestRowsOfSeveralTablesAreMerged(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec("CREATE TABLE person (id BIGINT PRIMARY KEY, name VARCHAR(20), team INT)",
+		"CREATE TABLE address (id BIGINT PRIMARY KEY, city VARCHAR(20))",
+		"INSERT INTO person VALUES (1, 'Ann', 7), (2, 'Bob', 8)", "INSERT INTO address VALUES (1, 'Oslo'), (3, 'Rome')")
+	view := func(fields string) string {
+		return `
+[tables.person]
+key = "id"
+[tables.address]
+key = "id"
+[views.people]
+from = ["person", "address"]
+sink = "main"
+kind = "row"
+create = true
+key = { id = "id" }
+fields = ` + fields + `
+[views.team]
+from = "person"
+sink = "main"
+kind = "index"
+create = true
+fields = ["team"]
+`
+	}
+	l.configure(source, program, mainSink, view(`["name", "city", "town"]`))
+	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "column town: neither of the tables") {
+		t.Fatalf("check of a column that no table has: %+v", r)
+	}
+	l.configure(source, program, mainSink, view(`{ name = "name", city = "city", loud = "=upper(city)" }`))
+	l.must("check")
+	l.running()
+	l.caughtUp()
+	const people = "SELECT id, IFNULL(name, '-'), IFNULL(city, '-'), IFNULL(loud, '-') FROM people ORDER BY 1"
+	l.expect(people, "1 Ann Oslo OSLO", "2 Bob - -", "3 - Rome ROME")
+	l.exec("DELETE FROM person WHERE id = 1", "INSERT INTO address VALUES (2, 'Bern')", "DELETE FROM address WHERE id = 3")
+	l.caughtUp()
+	l.expect(people, "1 - Oslo OSLO", "2 Bob Bern BERN")
+	l.must("verify")
+}
+
 // joined are the views of the last line of the log that says which run together.
 func joined(p *process) []string {
 	for _, line := range strings.Split(p.Log(), "\n") {
@@ -254,14 +297,22 @@ func peakMemory(t *testing.T, pid int) int64 {
 }
 
 func TestTheDemoRunsAndVerifies(t *testing.T) {
-	l := &lab{t: t, dir: t.TempDir(), program: built}
-	servertest.MySQL(t) // or a machine that can't have one
-	r := l.command("demo", "--duration", "2s", "--rate", "100")
-	if r.code != 0 || !strings.Contains(r.out, "Verified: ") || !strings.Contains(r.out, "all 17 tables") {
-		t.Errorf("demo: exit status %d\n%s%s", r.code, r.out, r.errors)
-	}
-	left, err := os.ReadDir(l.dir)
-	if err != nil || len(left) > 0 {
-		t.Errorf("the demo leaves %v (%v)", left, err)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--duration", "2s"}, "all 17 tables"},
+		{[]string{"--duration", "8s", "--kafka"}, "was killed, and the others took over its partitions"},
+	} {
+		l := &lab{t: t, dir: t.TempDir(), program: built}
+		servertest.MySQL(t) // or a machine that can't have one
+		r := l.command(append([]string{"demo", "--rate", "100"}, c.args...)...)
+		if r.code != 0 || !strings.Contains(r.out, "Verified: ") || !strings.Contains(r.out, c.says) {
+			t.Errorf("demo %v: exit status %d\n%s%s", c.args, r.code, r.out, r.errors)
+		}
+		left, err := os.ReadDir(l.dir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("the demo %v leaves %v (%v)", c.args, left, err)
+		}
 	}
 }

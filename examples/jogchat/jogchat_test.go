@@ -78,7 +78,7 @@ func verify(t testing.TB, db *sql.DB, when string) {
 
 // kills and serverKills are how often the program and the server are killed, on each kind of server.
 const (
-	kills       = 24
+	kills       = 12
 	serverKills = 3
 )
 

@@ -277,13 +277,13 @@ func (p *Page) Type(text string) {
 	p.call("Input.insertText", object{"text": text}, nil)
 }
 
-// Screenshot returns a picture of the page as PNG: the whole of it, as long as it is.
+// Screenshot returns a picture of the page as WebP, a fifth of a PNG: the whole of it, as long as it is.
 func (p *Page) Screenshot() []byte {
 	p.t.Helper()
 	var shot struct {
 		Data string `json:"data"`
 	}
-	p.call("Page.captureScreenshot", object{"format": "png", "captureBeyondViewport": true}, &shot)
+	p.call("Page.captureScreenshot", object{"format": "webp", "quality": 80, "captureBeyondViewport": true}, &shot)
 	picture, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err != nil {
 		p.t.Fatal(err)

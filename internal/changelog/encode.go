@@ -115,7 +115,9 @@ func appendRow(b []byte, r *Record) []byte {
 
 // AppendKey appends the key of a cell's records: canonical, without spaces, so that equal cells have equal keys.
 func AppendKey(b []byte, cell replicator.Cell) []byte {
-	b = appendEntity(b, cell)
+	b = append(b, `{"table":`...)
+	b = replicator.AppendJSON(b, cell.Table)
+	b = appendKeyValues(append(b, `,"key":`...), cell.Key)
 	if cell.Column != "" {
 		b = append(b, `,"column":`...)
 		b = appendText(b, cell.Column)
@@ -123,14 +125,12 @@ func AppendKey(b []byte, cell replicator.Cell) []byte {
 	return append(b, '}')
 }
 
-// appendEntity appends what the keys of all cells of an entity begin with.
-func appendEntity(b []byte, cell replicator.Cell) []byte {
-	b = append(b, `{"table":`...)
-	b = replicator.AppendJSON(b, cell.Table)
-	b = append(b, `,"key":[`...)
-	values, err := cell.Key.Values()
+// appendKeyValues appends a key's values, as an array.
+func appendKeyValues(b []byte, key replicator.Key) []byte {
+	b = append(b, '[')
+	values, err := key.Values()
 	if err != nil { // no key that MakeKey made
-		values = []any{[]byte(cell.Key)}
+		values = []any{[]byte(key)}
 	}
 	for i, v := range values {
 		if i > 0 {

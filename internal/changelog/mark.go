@@ -20,13 +20,17 @@ type Mark struct {
 	Standing    replicator.Standing
 	Time        time.Time // when it was written
 
+	Partitions int // those that cells are spread over
+
 	// The rest only stands in the topic of marks.
 
-	Topic      string  // the topic's id: a topic that was made anew has another one
-	Partitions int     // those that cells are spread over
-	Offsets    []int64 // by partition: where the mark of the same transaction stands; nil before the first
-	Forgotten  []int64 // by partition: what stands before is not known, as of another definition; nil: all is known
+	Topic     string  // the topic's id: a topic that was made anew has another one
+	Offsets   []int64 // by partition: where the mark of the same transaction stands; nil before the first
+	Forgotten []int64 // by partition: what stands before is not known, as of another definition; nil: all is known
 }
+
+// MarksSuffix ends the name of the topic that holds a topic's marks.
+const MarksSuffix = ".marks"
 
 type markKey struct {
 	Mark   string `json:"mark"`

@@ -69,11 +69,12 @@ const (
 	headerSource  = "source" // the shard, where there are several
 )
 
-// Partition is the partition of a cell in a topic that had n when it was first written to: that of the part of the key
-// that all cells of an entity share, {"table":…,"key":[…], by FNV-1a of 64 bits, folded to 32, modulo n.
+// Partition is the partition of a cell in a topic that had n when it was first written to: that of its key's values,
+// […], by FNV-1a of 64 bits, folded to 32, modulo n. The table does not count: a view may merge what several tables
+// have of an entity, and a sink merges only what comes from one source, which a partition is.
 func Partition(cell replicator.Cell, n int) int {
 	h := uint64(14695981039346656037)
-	for _, c := range appendEntity(make([]byte, 0, 128), cell) {
+	for _, c := range appendKeyValues(make([]byte, 0, 128), cell.Key) {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
 	return int((h ^ h>>32) & 0xffffffff % uint64(n))

@@ -71,8 +71,10 @@ func TestAddAnIndexAsThePageSays(t *testing.T) {
 	}
 	s := newSite(t)
 	s.exec("SET SESSION cte_max_recursion_depth = 100000", "INSERT INTO cell (row_key, column_name, ref_key, body) "+
-		"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) SELECT UNHEX(LPAD(HEX(i), 32, '0')), 'users', 1, "+
-		"CONCAT('{\"email\": \"', i, '@x.org\", \"phone\": \"+49 ', i, '\", \"activate\": ', IF(i % 2, 'true', 'false'), '}') FROM n")
+		"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) "+
+		"SELECT UNHEX(LPAD(HEX(i), 32, '0')), 'users', 1, "+
+		"CONCAT('{\"email\": \"', i, '@x.org\", \"phone\": \"+49 ', i, '\", \"activate\": ', "+
+		"IF(i % 2, 'true', 'false'), '}') FROM n")
 	s.run()
 	stop := s.write()
 	lab.Await(t, "the email index is filled", time.Minute,
@@ -96,7 +98,8 @@ func TestAddAnIndexAsThePageSays(t *testing.T) {
 	stop()
 	s.shell(`replicator wait --timeout 1m --pos "$(mysql -NBe 'SHOW BINARY LOG STATUS' | awk '{ print $1 ":" $2 }')"`)
 	var count, want int
-	err = s.db.QueryRow("SELECT (SELECT COUNT(*) FROM index_users_phone), (SELECT COUNT(*) FROM cell AS a WHERE a.body LIKE '%\"activate\": true%' AND "+
+	err = s.db.QueryRow("SELECT (SELECT COUNT(*) FROM index_users_phone), "+
+		"(SELECT COUNT(*) FROM cell AS a WHERE a.body LIKE '%\"activate\": true%' AND "+
 		"NOT EXISTS (SELECT 1 FROM cell AS b WHERE b.row_key = a.row_key AND b.ref_key > a.ref_key))").Scan(&count, &want)
 	if err != nil || count != want || count == 0 {
 		t.Errorf("the index holds %d entries for %d active users (%v)", count, want, err)

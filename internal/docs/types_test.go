@@ -63,7 +63,8 @@ func TestTypesAreStoredAsDocumented(t *testing.T) {
 	was, is := strings.Split(string(text), "\n"), strings.Split(written, "\n")
 	for i, line := range is {
 		if i >= len(was) || was[i] != line {
-			t.Fatalf("docs/types.md, line %d: the program stores\n%s\nIf that is as it should be: go test ./internal/docs -update", i+1, line)
+			t.Fatalf("docs/types.md, line %d: the program stores\n%s\nIf that is as it should be: "+
+				"go test ./internal/docs -update", i+1, line)
 		}
 	}
 }
@@ -123,7 +124,8 @@ func codecs() []string {
 // config is the program's configuration.
 func (b *bench) config() string {
 	var c strings.Builder
-	fmt.Fprint(&c, "[source]\ndsn = \"${TYPES_DSN}\"\n[checkpoint]\npath = \"${TYPES_STATE}\"\n[http]\nlisten = \"${TYPES_LISTEN}\"\n",
+	fmt.Fprint(&c, "[source]\ndsn = \"${TYPES_DSN}\"\n[checkpoint]\npath = \"${TYPES_STATE}\"\n[http]\n"+
+		"listen = \"${TYPES_LISTEN}\"\n",
 		"[sinks.main]\ntype = \"mysql\"\ndsn = \"${TYPES_DSN}\"\n[sinks.cache]\ntype = \"redis\"\nurl = \"${TYPES_REDIS}\"\n",
 		"[sinks.search]\ntype = \"elastic\"\naddresses = [\"${TYPES_ELASTIC}\"]\n[tables.source]\nkey = \"id\"\n")
 	var fields, from []string
@@ -137,8 +139,10 @@ func (b *bench) config() string {
 	views := func(name, from, fields string) {
 		fmt.Fprintf(&c, "[views.%s_hash]\nsink = \"cache\"\nkind = \"hash\"\nkey = \"%s:{id}\"\nfrom = [%s]\nfields = [%s]\n",
 			name, name, from, fields)
-		fmt.Fprintf(&c, "[views.%s_json]\nsink = \"cache\"\nkind = \"json\"\nkey = \"%s_json:{id}\"\nfrom = [%s]\nfields = [%s]\n", name, name, from, fields)
-		fmt.Fprintf(&c, "[views.%s_document]\nsink = \"search\"\nkind = \"document\"\nindex = \"%s-%s\"\nfrom = [%s]\nfields = [%s]\nmapping_file = \"mapping.json\"\n",
+		fmt.Fprintf(&c, "[views.%s_json]\nsink = \"cache\"\nkind = \"json\"\nkey = \"%s_json:{id}\"\nfrom = [%s]\n"+
+			"fields = [%s]\n", name, name, from, fields)
+		fmt.Fprintf(&c, "[views.%s_document]\nsink = \"search\"\nkind = \"document\"\nindex = \"%s-%s\"\n"+
+			"from = [%s]\nfields = [%s]\nmapping_file = \"mapping.json\"\n",
 			name, b.index, name, from, fields)
 	}
 	row := func(name, from, fields string) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -29,8 +30,9 @@ func Build(ctx context.Context, path string, flags ...string) error {
 	if len(flags) == 0 { // the race detector needs a C compiler
 		args, env = []string{"-trimpath"}, append(env, "CGO_ENABLED=0")
 	}
+	module := strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/launch")
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, args,
-		[]string{"replicator/cmd/replicator"})...)
+		[]string{module + "/cmd/replicator"})...)
 	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the program: %w\n%s", err, out)

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -187,10 +188,10 @@ func copySparse(from, to string, info fs.FileInfo) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	buf := make([]byte, 64<<10)
+	buf, zero := make([]byte, 64<<10), make([]byte, 64<<10)
 	for at := int64(0); ; {
 		n, err := io.ReadFull(in, buf)
-		if n > 0 && !allZero(buf[:n]) {
+		if !bytes.Equal(buf[:n], zero[:n]) {
 			if _, err := out.WriteAt(buf[:n], at); err != nil {
 				return err
 			}
@@ -203,15 +204,6 @@ func copySparse(from, to string, info fs.FileInfo) (err error) {
 			return err
 		}
 	}
-}
-
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func isDir(path string) bool {

@@ -21,6 +21,21 @@ const minJava = 17
 
 // javaHome is the home of a Java of this machine; it is fetched from Debian if there is none.
 func javaHome(ctx context.Context, cache string, say func(string)) (string, error) {
+	if home := installedJava(minJava); home != "" {
+		return home, nil
+	}
+	root, err := once(ctx, cache, "java-17", say, func(dir string, log *os.File) error {
+		say("this machine has no Java 17 or newer")
+		return fetchJava(ctx, cache, dir, log, say)
+	})
+	if err != nil {
+		return "", fmt.Errorf("servers: no Java of release %d or newer in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w", minJava, err)
+	}
+	return filepath.Join(root, "home"), nil
+}
+
+// installedJava is the home of a Java of this machine, of a release or newer; "" if there is none.
+func installedJava(release int) string {
 	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
 	if program, err := exec.LookPath("java"); err == nil {
 		if real, err := filepath.EvalSymlinks(program); err == nil {
@@ -32,18 +47,11 @@ func javaHome(ctx context.Context, cache string, say func(string)) (string, erro
 		homes = append(homes, installed...)
 	}
 	for _, home := range homes {
-		if home != "" && javaRelease(home) >= minJava {
-			return home, nil
+		if home != "" && javaRelease(home) >= release {
+			return home
 		}
 	}
-	root, err := once(ctx, cache, "java-17", say, func(dir string, log *os.File) error {
-		say("this machine has no Java 17 or newer")
-		return fetchJava(ctx, cache, dir, log, say)
-	})
-	if err != nil {
-		return "", fmt.Errorf("servers: no Java of release %d or newer in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w", minJava, err)
-	}
-	return filepath.Join(root, "home"), nil
+	return ""
 }
 
 var javaVersion = regexp.MustCompile(`JAVA_VERSION="(\d+)`)

@@ -147,25 +147,26 @@ func TestACellIsOutdatedIfNothingWasAppliedSince(t *testing.T) {
 
 func TestAStateIsReadAsItWasWritten(t *testing.T) {
 	for _, s := range []replicator.State{replicator.Unseen, {Version: 0, Order: 1, AsOf: 2},
-		{Version: math.MaxInt64 - 1, Order: math.MaxInt64, AsOf: math.MaxInt64}} {
+		{Version: math.MaxInt64, Order: math.MaxInt64, AsOf: math.MaxInt64}} {
 		r := wire.NewReader(string(AppendState(nil, s)))
 		if got := ReadState(&r); got != s || r.Bad() || r.More() {
 			t.Errorf("%+v is read as %+v", s, got)
 		}
 	}
-	r := wire.NewReader("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x00")
+	r := wire.NewReader("\x81\x80\x80\x80\x80\x80\x80\x80\x80\x01\x00\x00")
 	if ReadState(&r); !r.Bad() {
 		t.Error("a version beyond 63 bits is read")
 	}
 }
 
 func TestTheLowestVersionOfTheViewsThatACellFeeds(t *testing.T) {
-	v := NewVersions(3)
+	v := NewVersions(4)
 	v.Add(0, 7)
 	v.Add(0, 5)
 	v.Add(1, replicator.NoVersion)
 	v.Add(1, 5)
-	if got := v.Lowest(); !slices.Equal(got, []int64{5, replicator.NoVersion, replicator.NoVersion}) {
+	v.Add(3, math.MaxInt64)
+	if got := v.Lowest(); !slices.Equal(got, []int64{5, replicator.NoVersion, replicator.NoVersion, math.MaxInt64}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -32,7 +32,7 @@ func (k Known) Refused(look replicator.Op) bool {
 
 // AppendState appends a state: version + 1, order and as-of, as varints.
 func AppendState(b []byte, s replicator.State) []byte {
-	b = binary.AppendUvarint(b, uint64(s.Version+1))
+	b = binary.AppendUvarint(b, uint64(s.Version)+1)
 	b = binary.AppendUvarint(b, uint64(s.Order))
 	return binary.AppendUvarint(b, uint64(s.AsOf))
 }
@@ -40,35 +40,39 @@ func AppendState(b []byte, s replicator.State) []byte {
 // ReadState reads what AppendState appended. The reader is bad if that is no state.
 func ReadState(r *wire.Reader) replicator.State {
 	version, order, asOf := r.Uvarint(), r.Uvarint(), r.Uvarint()
-	if version > math.MaxInt64 || order > math.MaxInt64 || asOf > math.MaxInt64 {
+	if version > math.MaxInt64+1 || order > math.MaxInt64 || asOf > math.MaxInt64 {
 		r.Fail()
 		return replicator.State{}
 	}
-	return replicator.State{Version: int64(version) - 1, Order: int64(order), AsOf: int64(asOf)}
+	return replicator.State{Version: int64(version - 1), Order: int64(order), AsOf: int64(asOf)}
 }
 
 // Versions are those that cells stand at: of each cell the lowest over the views that it feeds. See Target.Versions.
 type Versions []int64
 
-// anyVersion is higher than any: that of a cell of which no view was asked yet.
-const anyVersion int64 = math.MaxInt64
+// notAsked is no version: that of a cell of which no view was asked yet.
+const notAsked = replicator.NoVersion - 1
 
 // NewVersions begins with n cells of which no view was asked yet.
 func NewVersions(n int) Versions {
 	v := make(Versions, n)
 	for i := range v {
-		v[i] = anyVersion
+		v[i] = notAsked
 	}
 	return v
 }
 
 // Add notes the version of a cell in one more view.
-func (v Versions) Add(cell int, version int64) { v[cell] = min(v[cell], version) }
+func (v Versions) Add(cell int, version int64) {
+	if v[cell] == notAsked || version < v[cell] {
+		v[cell] = version
+	}
+}
 
 // Lowest returns them, NoVersion for a cell that no view was asked about.
 func (v Versions) Lowest() []int64 {
 	for i := range v {
-		if v[i] == anyVersion {
+		if v[i] == notAsked {
 			v[i] = replicator.NoVersion
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"replicator"
+	"replicator/internal/changelog"
 )
 
 // Check looks at the cluster and at the topics of views, and changes nothing.
@@ -32,7 +33,7 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View) []r
 	}
 	marks := t.marks
 	if marks == nil {
-		marks = &topic{name: t.name + marksSuffix}
+		marks = &topic{name: t.name + changelog.MarksSuffix}
 	}
 	var findings []replicator.Finding
 	for _, t := range []*topic{t, marks} {
@@ -42,6 +43,11 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View) []r
 			f.Level, f.Detail, f.Fix = err.level, err.Error(), err.fix
 		}
 		findings = append(findings, f)
+	}
+	if n := len(s.cfg.Sources); n > 1 { // a record's key is the cell's: compaction would keep one of two
+		findings = append(findings, replicator.Finding{What: what, Level: replicator.Warn,
+			Detail: fmt.Sprintf("%d sources share topic %s, so an entity must live in one of them alone", n, t.name),
+			Fix:    "where it may live in several, give each source a process and a topic of its own"})
 	}
 	return findings
 }

@@ -1,22 +1,16 @@
 package kafka
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator"
 	"replicator/internal/changelog"
-	"replicator/internal/kafkaclient"
-	"replicator/internal/servers"
-	"replicator/internal/servers/servertest"
 )
 
 func cellOf(t testing.TB, n int64) replicator.Cell {
@@ -91,7 +85,7 @@ func TestTopicsThatCanNotBeUsedAreTheViewsOwnTrouble(t *testing.T) {
 		all = append(all, views[name])
 	}
 	make(settingsOf(views["deleting"]).Topic, "compact,delete")
-	make(settingsOf(views["deleting"]).Topic+marksSuffix, "compact")
+	make(settingsOf(views["deleting"]).Topic+changelog.MarksSuffix, "compact")
 	for _, name := range []string{"many replicas", "fine"} {
 		settings := settingsOf(views[name])
 		settings.Create, settings.Partitions, settings.Replication = true, 2, 1
@@ -226,82 +220,3 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 }
 
 func text(s string) *string { return &s }
-
-// A broker that leads partitions is killed again and again while batches are applied, then all but the controller are.
-func TestNothingAcknowledgedIsLostWithABroker(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts three brokers")
-	}
-	copies := []string{"--override", "transaction.state.log.replication.factor=3",
-		"--override", "transaction.state.log.min.isr=2"}
-	first := servertest.Own(t, servers.Kafka, copies...)
-	brokers := []*servers.Server{
-		servertest.Own(t, servers.Kafka, append(servers.KafkaMember(first, 2), copies...)...),
-		servertest.Own(t, servers.Kafka, append(servers.KafkaMember(first, 3), copies...)...),
-	}
-	c := &cluster{t: t, access: kafkaclient.Access{Brokers: []string{first.Addr(), brokers[0].Addr(), brokers[1].Addr()}}}
-	var err error
-	if c.client, err = kgo.NewClient(kgo.SeedBrokers(c.access.Brokers...)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.client.Close)
-	c.admin = kadm.NewClient(c.client)
-	v := favorites()
-	v.Settings = Settings{Topic: settingsOf(v).Topic, Create: true, Partitions: 6, Replication: 3}
-	s, target := c.open(t, v)
-	acknowledged := map[string]int64{}
-	step := int64(0)
-	try := func() {
-		step++
-		op := put(t, step%20, step, step)
-		_, err := target.Apply(t.Context(), []replicator.Op{op})
-		for tries := 0; err != nil; tries++ { // as a session does
-			if tries == 20 {
-				t.Fatal(err)
-			}
-			if target, err = s.Open(t.Context(), "", []*replicator.View{v}); err == nil {
-				_, err = target.Apply(t.Context(), []replicator.Op{op})
-			}
-		}
-		acknowledged[string(changelog.AppendKey(nil, op.Cell))] = step
-	}
-	for round := range 2 {
-		for range 20 {
-			try()
-		}
-		if err := brokers[round].Kill(); err != nil {
-			t.Fatal(err)
-		}
-		for range 20 {
-			try()
-		}
-		if err := brokers[round].Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	for _, b := range brokers {
-		if err := b.Suspend(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cancel()
-	if _, err := target.Apply(ctx, []replicator.Op{put(t, 1, 1000, 1000)}); err == nil {
-		t.Error("it is acknowledged with too few copies in sync")
-	}
-	for _, b := range brokers {
-		if err := b.Resume(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	try()
-	got := c.reader(settingsOf(v).Topic).versions(t)
-	for key, version := range acknowledged {
-		if got[key] != version {
-			t.Errorf("%s has version %d, and %d was acknowledged", key, got[key], version)
-		}
-	}
-	if len(got) != len(acknowledged) || bytes.Contains([]byte(fmt.Sprint(got)), []byte("1000")) {
-		t.Errorf("the topic ends with %v, and acknowledged was %v", got, acknowledged)
-	}
-}

@@ -23,7 +23,10 @@ type Config struct {
 	Access kafkaclient.Access
 	Views  []*replicator.View // all of the sink
 	Codecs map[string]string  // by table: how its bodies are encoded
-	Dir    string             // where tables of newest records are kept; "": the system's place for such files
+
+	Sources []string // that feed the views
+
+	Dir string // where tables of newest records are kept; "": the system's place for such files
 }
 
 // Sink keeps views in the topics of one Kafka cluster. It is safe for concurrent use.
@@ -161,7 +164,7 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	var gone []*kgo.Record
 	for at := range found {
 		if at.view == view {
-			gone = append(gone, &kgo.Record{Topic: topic.name + marksSuffix, Key: changelog.MarkKey(at.view, at.source)})
+			gone = append(gone, &kgo.Record{Topic: topic.name + changelog.MarksSuffix, Key: changelog.MarkKey(at.view, at.source)})
 		}
 	}
 	if err := s.client.ProduceSync(ctx, gone...).FirstErr(); err != nil {

@@ -52,7 +52,7 @@ func newCluster(t testing.TB) *cluster {
 func (c *cluster) topic(name string, partitions int32) {
 	c.t.Helper()
 	text := func(s string) *string { return &s }
-	for name, n := range map[string]int32{name: partitions, name + marksSuffix: 1} {
+	for name, n := range map[string]int32{name: partitions, name + changelog.MarksSuffix: 1} {
 		made, err := c.admin.CreateTopic(c.t.Context(), n, 1, map[string]*string{"cleanup.policy": text("compact"),
 			"max.message.bytes": text("10000")}, name)
 		if err != nil || made.Err != nil {
@@ -104,8 +104,11 @@ func (c *cluster) reader(topic string) *reader {
 	c.t.Cleanup(client.Close)
 	return &reader{client: client, at: map[int32]int64{}, last: map[string][]byte{}, ends: func() map[int32]int64 {
 		listed, err := c.admin.ListEndOffsets(context.Background(), topic)
-		if err != nil || listed.Error() != nil {
-			c.t.Fatal(err, listed.Error())
+		for end := time.Now().Add(time.Minute); err != nil || listed.Error() != nil; { // a leader may have died just now
+			if time.Now().After(end) {
+				c.t.Fatal(err, listed.Error())
+			}
+			listed, err = c.admin.ListEndOffsets(context.Background(), topic)
 		}
 		ends := map[int32]int64{}
 		for p, o := range listed[topic] {
@@ -262,7 +265,7 @@ func TestConformance(t *testing.T) {
 	}
 	marks := map[string]string{}
 	for _, v := range views {
-		marks[v.Name] = settingsOf(v).Topic + marksSuffix
+		marks[v.Name] = settingsOf(v).Topic + changelog.MarksSuffix
 	}
 	setMark := func(source, view string, value []byte) {
 		c.produce(&kgo.Record{Topic: marks[view], Key: changelog.MarkKey(view, source), Value: value})

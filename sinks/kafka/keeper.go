@@ -174,7 +174,10 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	return nil
 }
 
+// produce waits until records are acknowledged. A transactional producer does not give up one that is under way, although
+// ctx is done: where no broker answers, only its end ends the waiting. It is of no use any more then.
 func (k *keeper) produce(ctx context.Context, records []*kgo.Record) error {
+	defer context.AfterFunc(ctx, k.producer.Close)()
 	return k.producer.ProduceSync(ctx, records...).FirstErr()
 }
 

@@ -84,8 +84,9 @@ func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	next := *k.mark
 	next.Standing, next.Time, next.Offsets = at, time.Now(), nil
 	short := next
-	short.Topic, short.Partitions, short.Forgotten = "", 0, nil
-	behind := make([]*kgo.Record, next.Partitions)
+	short.Topic, short.Forgotten = "", nil
+	// Partitions that were added hold no cells, but readers of them wait for marks, too.
+	behind := make([]*kgo.Record, k.topic.partitions)
 	for p := range behind {
 		behind[p] = changelog.EncodeMark(&short)
 		behind[p].Topic, behind[p].Partition = k.topic.name, int32(p)
@@ -116,6 +117,10 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 		return nil, err
 	}
 	end := ends[k.topic.marks.name][0]
+	if n := len(ends[k.topic.name]); n > k.topic.partitions {
+		return nil, fmt.Errorf("sink %s: view %s: topic %s has %d partitions, and had %d: it is opened anew", k.sink.cfg.Name,
+			k.view.Name, k.topic.name, n, k.topic.partitions)
+	}
 	if err := errors.Join(lostBelow(k.topic.name, ends[k.topic.name], k.mark.Offsets),
 		lostBelow(k.topic.marks.name, ends[k.topic.marks.name], []int64{k.marksRead - 1})); err != nil {
 		return nil, err

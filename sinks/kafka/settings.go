@@ -5,6 +5,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/changelog"
 )
 
 // Settings are what the definition of a view in Kafka says besides what every view's does. The names and the order of
@@ -66,7 +67,7 @@ func badTopic(name string) string {
 		return "Kafka allows letters, digits, . _ and - in the name of a topic"
 	case name == "." || name == "..":
 		return "Kafka does not allow this name of a topic"
-	case len(name)+len(marksSuffix) > 249:
+	case len(name)+len(changelog.MarksSuffix) > 249:
 		return "the name of a topic has at most 243 bytes, because the program adds to it"
 	}
 	return ""
@@ -78,7 +79,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 		return nil, err
 	}
 	access.Timeout = o.Sink.Timeout
-	c := Config{Name: o.Sink.Name, Access: access, Views: o.Views, Codecs: map[string]string{}}
+	c := Config{Name: o.Sink.Name, Access: access, Views: o.Views, Sources: o.Sources, Codecs: map[string]string{}}
 	for _, t := range o.Tables {
 		c.Codecs[t.Name] = t.Codec
 	}

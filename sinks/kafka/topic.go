@@ -16,9 +16,6 @@ import (
 	"replicator/internal/pause"
 )
 
-// marksSuffix ends the name of the topic that holds a topic's marks.
-const marksSuffix = ".marks"
-
 // topic is a view's topic as the cluster has it.
 type topic struct {
 	name       string
@@ -36,7 +33,7 @@ type topic struct {
 // describe asks the cluster about a view's topic and that of its marks.
 func (s *Sink) describe(ctx context.Context, v *replicator.View) (*topic, error) {
 	name := settingsOf(v).Topic
-	topics, err := s.admin.ListTopics(ctx, name, name+marksSuffix)
+	topics, err := s.admin.ListTopics(ctx, name, name+changelog.MarksSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: asking for topic %s: %w", s.cfg.Name, name, err)
 	}
@@ -44,7 +41,7 @@ func (s *Sink) describe(ctx context.Context, v *replicator.View) (*topic, error)
 	if err != nil {
 		return nil, err
 	}
-	marks, err := s.oneTopic(ctx, topics[name+marksSuffix], name+marksSuffix)
+	marks, err := s.oneTopic(ctx, topics[name+changelog.MarksSuffix], name+changelog.MarksSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +120,7 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
 	case !t.compacted:
 		return refuse("%s", notCompacted(t))
 	case t.marks == nil:
-		return refuse("there is no topic %s%s: make it (docs/kafka.md), or set create = true", t.name, marksSuffix)
+		return refuse("there is no topic %s%s: make it (docs/kafka.md), or set create = true", t.name, changelog.MarksSuffix)
 	case !t.marks.compacted:
 		return refuse("%s", notCompacted(t.marks))
 	case t.marks.partitions != 1:
@@ -163,7 +160,7 @@ func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 	if replication == 0 {
 		replication = -1 // the cluster's default
 	}
-	for name, partitions := range map[string]int{t.name: settings.Partitions, t.name + marksSuffix: 1} {
+	for name, partitions := range map[string]int{t.name: settings.Partitions, t.name + changelog.MarksSuffix: 1} {
 		if name == t.name && t.id != "" || name != t.name && t.marks != nil {
 			continue
 		}

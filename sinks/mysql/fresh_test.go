@@ -85,3 +85,36 @@ func TestOnlyAFirstFillIntoAnEmptyTableLeavesNothingUnclaimed(t *testing.T) {
 		})
 	}
 }
+
+// The partitions of a topic are sources that nobody can ask for types. One that has seen no cell yet must not take what
+// the others hold for rows that nobody claims, only because it does not know that the keys are texts.
+func TestWhatOtherSourcesHoldIsClaimedWhateverThisOneKnowsOfTheKeys(t *testing.T) {
+	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)")
+	sink := newSink(t, dsn)
+	defer sink.Close()
+	views := []*replicator.View{view("row", "names", "email")}
+	var targets []replicator.Target
+	for _, source := range []string{"topic/0", "topic/1"} {
+		target, err := sink.Open(t.Context(), source, views)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, target)
+	}
+	key, err := replicator.MakeKey("a text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := userOp(1, 1, 1, "a")
+	op.Cell.Key = key
+	if _, err := targets[0].Apply(t.Context(), []replicator.Op{op}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "INSERT INTO names VALUES ('by hand', 'nobody')")
+	for i, target := range targets {
+		cells, _, err := target.(replicator.Tidier).Unclaimed(t.Context(), 0, "", 100)
+		if err != nil || len(cells) != 1 || cells[0].Key == key {
+			t.Errorf("to source %d unclaimed are %v, %v", i, cells, err)
+		}
+	}
+}

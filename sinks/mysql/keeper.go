@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"replicator"
+	"replicator/config"
 	"replicator/sinks/judge"
 )
 
@@ -181,7 +182,7 @@ func (s *Sink) keyOrder(v *replicator.View) ([]int, error) {
 		}
 		var here []int
 		for _, kf := range settingsOf(v).KeyFrom {
-			i := slices.Index(t.Key, strings.TrimPrefix(kf.Path, "$"))
+			i := slices.Index(t.Key, config.ColumnOf(t, kf.Path))
 			if i < 0 {
 				return nil, fmt.Errorf("its key column %s is made of %s, which is no key column of table %s", kf.Name, kf.Path,
 					t.Name)

@@ -45,10 +45,11 @@ func Type() config.SinkType {
 		Name: "mysql",
 		Keys: []string{"dsn", "dsn_file", "shards"},
 		Kinds: []config.Kind{
-			{Name: "index", Need: fields, May: columns},
-			{Name: "row", Need: fields, May: columns},
+			{Name: "index", Need: fields, May: columns, Room: config.Room{Entry: 170, State: 145, More: 13}},
+			{Name: "row", Need: fields, May: columns, Room: config.Room{Entry: 100, State: 145, More: 13}},
 			{Name: "counter", Need: []config.Key{{Name: "group", Example: groupExample}},
-				May: []string{"sum", "table", "shard_on", "create", "types"}},
+				May:  []string{"sum", "table", "shard_on", "create", "types"},
+				Room: config.Room{Entry: 100, State: 175, More: 42}},
 		},
 		Read:     readConnection,
 		ReadView: readView,
@@ -189,7 +190,7 @@ func (r *viewReader) keyFrom() []replicator.Field {
 		if len(renamed) > 0 {
 			name = renamed[i]
 		}
-		from = append(from, replicator.Field{Name: name, Path: "$" + column})
+		from = append(from, replicator.Field{Name: name, Path: config.ColumnPath(column)})
 	}
 	return from
 }

@@ -90,9 +90,10 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// keyKinds are values of the kinds that the keys of a source's table have: as the source says, or, where it can't be
+// keyKinds are values of the kinds that the keys of a view's first table have: as the source says, or, where it can't be
 // asked, as a cell that is known shows; nil if none is. What is known may be from before the type of a key was changed.
-func (t *Target) keyKinds(ctx context.Context, table string) ([]any, error) {
+func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
+	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)
 	var kinds []any
 	for _, name := range t.sink.tables[table].Key {
@@ -101,7 +102,7 @@ func (t *Target) keyKinds(ctx context.Context, table string) ([]any, error) {
 			return nil, err
 		}
 		if c == nil {
-			return t.knownKinds(ctx, table)
+			return t.knownKinds(ctx, k.view.Name, table)
 		}
 		kinds = append(kinds, c.keyKind())
 	}
@@ -130,25 +131,38 @@ func (c *SourceColumn) keyKind() any {
 	return ""
 }
 
-func (t *Target) knownKinds(ctx context.Context, table string) ([]any, error) {
-	from, to := sourceRange(t.source)
-	cell := cellID(replicator.Cell{Table: table})
-	var known cellPlace
-	row := t.sink.db.QueryRowContext(ctx, "SELECT entity, cell FROM "+stateTable+
-		" WHERE entity >= ? AND entity < ? AND cell >= ? AND cell < ? LIMIT 1",
-		from, to, []byte(cell), after([]byte(cell)))
-	switch err := row.Scan(&known.Entity, &known.Cell); err {
-	case nil:
-	case sql.ErrNoRows:
-		return nil, nil
-	default:
-		return nil, err
-	}
-	c, err := known.cell(t.source)
+// knownKinds are those that a known cell of any of the view's sources shows: this one may know none yet, and what the
+// others hold must not be taken for unclaimed.
+func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, error) {
+	owners, err := ownersOf(ctx, t.sink.db, view)
 	if err != nil {
 		return nil, err
 	}
-	return c.Key.Values()
+	isOwn := func(o owner) bool { return o.source == t.source }
+	if i := slices.IndexFunc(owners, isOwn); i > 0 {
+		owners[0], owners[i] = owners[i], owners[0]
+	}
+	cell := cellID(replicator.Cell{Table: table})
+	for _, o := range owners {
+		from, to := sourceRange(o.source)
+		var known cellPlace
+		row := t.sink.db.QueryRowContext(ctx, "SELECT entity, cell FROM "+stateTable+
+			" WHERE entity >= ? AND entity < ? AND cell >= ? AND cell < ? LIMIT 1",
+			from, to, []byte(cell), after([]byte(cell)))
+		err := row.Scan(&known.Entity, &known.Cell)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err := known.cell(o.source)
+		if err != nil {
+			return nil, err
+		}
+		return c.Key.Values()
+	}
+	return nil, nil
 }
 
 // sourceKey is the key at the source of a target's key: each part of the kind that known cells have there, or that the

@@ -16,10 +16,6 @@ import (
 func (t *Target) pageKeys(
 	ctx context.Context, k *keeper, after string, limit int,
 ) (keys []replicator.Key, next string, err error) {
-	kinds, err := t.keyKinds(ctx, k.view.From[0].Table)
-	if err != nil {
-		return nil, "", err
-	}
 	names := make([]string, len(k.keys))
 	values := make([]sql.NullString, len(k.keys))
 	into := make([]any, len(k.keys))
@@ -39,22 +35,34 @@ func (t *Target) pageKeys(
 		}
 		where, args = beyond(k.keys, last[0])
 	}
+	var found [][]sql.NullString
 	err = eachRow(ctx, t.sink.db, func(rows *sql.Rows) error {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		key, err := k.sourceKey(values, kinds)
-		keys = append(keys, key)
+		err := rows.Scan(into...)
+		found = append(found, slices.Clone(values))
 		return err
 	}, "SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit), args...)
-	if err == nil && len(keys) == limit {
+	if err != nil {
+		return nil, "", err
+	}
+	kinds, err := t.keyKinds(ctx, k) // not before: whoever wrote one of the rows may have been the first to write any
+	if err != nil {
+		return nil, "", err
+	}
+	for _, values := range found {
+		key, err := k.sourceKey(values, kinds)
+		if err != nil {
+			return nil, "", err
+		}
+		keys = append(keys, key)
+	}
+	if len(found) == limit {
 		last := make(row, len(k.keys))
-		for i, v := range values {
+		for i, v := range found[limit-1] {
 			last[i] = k.keys[i].place(v.String)
 		}
 		next = judge.Cursor(appendRows(nil, []row{last}))
 	}
-	return keys, next, err
+	return keys, next, nil
 }
 
 // place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its

@@ -206,7 +206,7 @@ func readKey(t testing.TB, rdb redis.UniversalClient, v *replicator.View, key st
 
 func setMark(t testing.TB, rdb redis.UniversalClient, cluster bool, source, view string, at *replicator.Standing) {
 	t.Helper()
-	for _, key := range (&Sink{cluster: cluster, tags: spreadTags(copies)}).markKeys(source) {
+	for _, key := range (&Sink{cluster: cluster, tags: markTags()}).markKeys(source) {
 		if at == nil {
 			if err := rdb.HDel(t.Context(), key, view).Err(); err != nil {
 				t.Fatal(err)
@@ -274,7 +274,7 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 			remove(t, rdb, v, c, entries)
 		},
 		DamageMark: func(t testing.TB, source, view string) {
-			keys := (&Sink{cluster: c.Cluster, tags: spreadTags(copies)}).markKeys(source)
+			keys := (&Sink{cluster: c.Cluster, tags: markTags()}).markKeys(source)
 			if err := rdb.HSet(t.Context(), keys[len(keys)-1], view, "{").Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -113,6 +113,10 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 	if got, err := parseRecord(stored); err != nil || !reflect.DeepEqual(got, r) {
 		t.Errorf("it is read as %+v (%v)", got, err)
 	}
+	newer := strings.Replace(stored, "nonce-12\x01", "nonce-12\x02", 1)
+	if _, err := parseRecord(newer); err == nil || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("of a newer format: %v", err)
+	}
 }
 
 // What otherValues says makes the old claims needless: it must never be said of rows that differ in more.

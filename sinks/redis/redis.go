@@ -39,7 +39,7 @@ func New(c Config) (*Sink, error) {
 		apply: newScript(library + applySource), swapMarks: newScript(marksSource),
 		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
 	if s.cluster {
-		s.tags = spreadTags(copies)
+		s.tags = markTags()
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

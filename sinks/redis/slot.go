@@ -3,6 +3,7 @@ package redis
 import (
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // sameSlot is a text that hashes to the slot of key in a cluster and is made of no other key.
@@ -55,6 +56,9 @@ func slotTag(slot uint16) string {
 		}
 	}
 }
+
+// markTags are the texts that the copies of the marks stand under. To find them takes some 100,000 hashes.
+var markTags = sync.OnceValue(func() []string { return spreadTags(copies) })
 
 // spreadTags are n texts that hash to slots at equal distances.
 func spreadTags(n int) []string {

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ import (
 	_ "github.com/go-sql-driver/mysql" // for Database
 	"go.uber.org/goleak"
 
+	"replicator/internal/child"
 	"replicator/internal/servers"
 )
 
@@ -88,7 +90,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 // IgnoreServers is for tests that look for leaked goroutines themselves while shared servers run: each
 // has one goroutine.
 func IgnoreServers() goleak.Option {
-	return goleak.IgnoreAnyFunction("replicator/internal/child.(*Child).hold")
+	return goleak.IgnoreAnyFunction(reflect.TypeFor[child.Child]().PkgPath() + ".(*Child).hold")
 }
 
 func closeShared() error {

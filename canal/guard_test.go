@@ -1,0 +1,48 @@
+package canal
+
+import (
+	"errors"
+	"testing"
+
+	"replicator"
+	"replicator/canal/gtid"
+)
+
+// A replica that was promoted without the last transactions, and wrote others in their place, is a loss of the log, as
+// on MySQL; a server that shows nothing of the one that was read is a stranger.
+func TestAMariaDBServerWithoutTheTailIsToldFromAStranger(t *testing.T) {
+	type seen struct {
+		server string
+		seq    int64
+	}
+	for _, c := range []struct {
+		name, start string // what the file's list says
+		seen        []seen
+		lost, fine  bool
+	}{
+		{name: "the transaction is met", seen: []seen{{"5", 9}, {"5", 10}, {"7", 11}}, fine: true},
+		{name: "the list names it", start: "0-5-10", seen: []seen{{"7", 11}}, fine: true},
+		{name: "its server's last one is an earlier one", seen: []seen{{"5", 8}, {"7", 9}, {"7", 10}}, lost: true},
+		{name: "the list names an earlier one", start: "0-5-8", seen: []seen{{"7", 9}, {"7", 10}}, lost: true},
+		{name: "nothing of its server", start: "0-7-8", seen: []seen{{"7", 9}, {"7", 10}}},
+		{name: "no list, nothing of its server", seen: []seen{{"7", 10}}},
+	} {
+		applied, err := gtid.Parse(gtid.MariaDB, "0-5-10")
+		if err != nil {
+			t.Fatal(err)
+		}
+		start, err := gtid.Parse(gtid.MariaDB, c.start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newMariaGuard(applied, start, nil)
+		for _, x := range c.seen {
+			if err == nil {
+				err = g.see(sid{name: "0", server: x.server}, x.seq)
+			}
+		}
+		if (err == nil) != c.fine || !c.fine && !replicator.IsFatal(err) || errors.Is(err, replicator.ErrLost) != c.lost {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"replicator/internal/servers/servertest"
+)
+
+const topicSource = `
+[source]
+type = "kafka"
+brokers = ["${BROKER}"]
+topics = ["${TOPIC}"]
+group = "${TOPIC}"
+session = "6s"
+`
+
+// topicLab is a publisher of the cells, and members that keep views of its topic in the same database.
+type topicLab struct{ *lab }
+
+func newTopicLab(t *testing.T) *topicLab {
+	t.Helper()
+	l := &topicLab{newBareLab(t, servertest.MySQL(t))}
+	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
+	l.exec(cellTable, usersTable, emailTable, "CREATE TABLE names (username VARCHAR(10) PRIMARY KEY, cnt INT NOT NULL)")
+	l.configure(changelogViews)
+	return l
+}
+
+const nameCount = `
+[views.names]
+from = "cell.users"
+sink = "main"
+kind = "counter"
+group = ["username"]
+`
+
+// member is a program with a directory of its own; more is added to [source].
+func (l *topicLab) member(more string) *lab {
+	m := *l.lab
+	m.dir, m.env = l.t.TempDir(), map[string]string{}
+	for name, value := range l.env {
+		m.env[name] = value
+	}
+	m.listen = freeAddress(l.t)
+	m.env["LISTEN"] = m.listen
+	m.configure(topicSource, more, program, mainSink, emailView, usersView, nameCount)
+	return &m
+}
+
+// publish writes a version of the cells, publishes it, and returns a fence behind it.
+func (l *topicLab) publish(version int64) (fence string) {
+	l.t.Helper()
+	for i, key := range userKeys {
+		l.put(key, version, fmt.Sprintf(`{"username": "n%d", "email": "%s%d@x.org", "phone": 1}`, i%3, key, version))
+	}
+	fence = l.position()
+	l.must("run", "--until-caught-up")
+	return fence
+}
+
+// includes waits at a member until the views include a fence.
+func (l *topicLab) includes(m *lab, fence string) {
+	l.t.Helper()
+	m.must("wait", "--pos", fence, "--timeout", patience.String())
+}
+
+// right fails the test unless the views are what the cells of a version are.
+func (l *topicLab) right(version int64) {
+	l.t.Helper()
+	var emails []string
+	for _, key := range userKeys {
+		emails = append(emails, fmt.Sprintf("%s%d@x.org %s", key, version, strings.ToUpper(keyText(key))))
+	}
+	l.expect("SELECT email, HEX(row_key) FROM index_users_email ORDER BY 1", emails...)
+	l.expect("SELECT email, HEX(id) FROM users ORDER BY 1", emails...)
+	l.expect("SELECT * FROM names ORDER BY 1", "n0 4", "n1 4", "n2 4")
+}
+
+// Where a source in Kafka has its origin's dsn beside it, views are compared with the tables themselves.
+func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
+	l := newTopicLab(t)
+	l.publish(1)
+	m := l.member(`dsn = "${DSN}"`)
+	m.must("run", "--until-caught-up")
+	l.right(1)
+	found := func(want string, args ...string) {
+		t.Helper()
+		out := m.run(append([]string{"verify", "--json"}, args...)...)
+		if !strings.Contains(out.out, want) {
+			t.Errorf("verify %v: want %s in\n%s%s", args, want, out.out, out.errors)
+		}
+	}
+	clean := `"checked":12,"missing":0,"stale":0,"extra":0,"dead":0,"repaired":0`
+	for _, view := range []string{"index_users_email", "users", "names"} {
+		found(clean, view)
+	}
+	l.exec("DELETE FROM users WHERE email = 'a1@x.org'", "UPDATE users SET email = 'who' WHERE email = 'b1@x.org'",
+		"DELETE FROM index_users_email WHERE email = 'c1@x.org'", "UPDATE names SET cnt = 7 WHERE username = 'n1'")
+	if out := m.must("explain", "users", keyText("a")); !strings.Contains(out, "changed by hand") {
+		t.Error(out)
+	}
+	if out := m.must("explain", "users", keyText("d")); !strings.Contains(out, "the view is right") {
+		t.Error(out)
+	}
+	found(`"missing":1,"stale":1,"extra":0,"dead":0,"repaired":2`, "users", "--repair")
+	found(`"missing":1,"stale":0`, "index_users_email", "--repair")
+	found(`"repaired":`, "names", "--repair")
+	for _, view := range []string{"index_users_email", "users", "names"} {
+		found(clean, view)
+	}
+	l.right(1)
+
+	l.publish(2) // what was repaired holds nothing newer up
+	m.must("run", "--until-caught-up")
+	l.right(2)
+	found(clean, "names")
+
+	bare := l.member("")
+	for _, args := range [][]string{{"verify", "users"}, {"explain", "users", keyText("a")}} {
+		if r := bare.run(args...); r.code != 2 || !strings.Contains(r.errors, "set dsn beside it") {
+			t.Errorf("%v without a dsn: exit status %d: %s", args, r.code, r.errors)
+		}
+	}
+}
+
+// A member that stands still for longer than its session loses its partitions. What it writes when it wakes is judged
+// by the states in the sink, as everything is.
+func TestAMemberThatStoodStillTakesNothingBack(t *testing.T) {
+	l := newTopicLab(t)
+	fence := l.publish(1)
+	a, b := l.member(""), l.member("")
+	sleeper := a.running()
+	l.includes(a, fence)
+	b.running()
+	l.includes(b, fence)
+	sleeper.signal(syscall.SIGSTOP)
+	l.includes(b, l.publish(2)) // with all partitions
+	l.right(2)
+	fence = l.publish(3)
+	sleeper.signal(syscall.SIGCONT)
+	l.includes(b, fence)
+	l.right(3)
+	eventually(t, func() error {
+		for _, v := range jsonLines[viewStatus](t, a.must("status", "--json")) {
+			if v.State == "running" {
+				return nil
+			}
+		}
+		return errors.New("the member that stood still has no partition")
+	})
+	l.includes(a, fence)
+	l.right(3)
+}
+
+// Shards whose entities are their own share a topic. A fence in one shard's log holds at the members.
+func TestShardsShareATopic(t *testing.T) {
+	l := newTopicLab(t)
+	other := newBareLab(t, servertest.MySQL(t))
+	other.exec(cellTable)
+	l.env["OTHER"] = other.env["DSN"]
+	l.configure(strings.Replace(changelogViews, "dsn = \"${DSN}\"", "[source.shards]\na = \"${DSN}\"\nb = \"${OTHER}\"", 1))
+	if out := l.must("check"); !strings.Contains(out, "2 sources share topic") {
+		t.Error(out)
+	}
+	l.put("a", 1, `{"username": "ada", "email": "ada@x.org"}`)
+	other.put("b", 1, `{"username": "bob", "email": "bob@x.org"}`)
+	l.must("run", "--until-caught-up")
+	m := l.member("")
+	m.running()
+	includes := func(m *lab, shard, fence string) {
+		t.Helper()
+		m.must("wait", "--source", shard, "--pos", fence, "--timeout", patience.String())
+	}
+	l.put("a", 3, `{"username": "ada", "email": "ada3@x.org"}`)
+	l.put("a", 2, `{"username": "ada", "email": "late@x.org"}`)
+	other.exec("DELETE FROM cell")
+	other.put("c", 1, `{"username": "cyd", "email": "cyd@x.org"}`)
+	fence := l.position()
+	l.must("run", "--until-caught-up")
+	includes(m, "a", fence)
+	includes(m, "b", fence)
+	l.expect("SELECT email FROM users ORDER BY 1", "ada3@x.org", "cyd@x.org")
+	l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada3@x.org", "cyd@x.org")
+	l.expect("SELECT * FROM names ORDER BY 1", "ada 1", "cyd 1")
+}

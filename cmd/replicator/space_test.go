@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers/servertest"
+)
+
+// The space that plan says is what the sinks then take: half of it at least, twice of it at most, but for the steps that
+// a table grows by. Run with -v, it measures again what docs/sizing.md says: REPLICATOR_SOAK=1 takes 50,000 cells.
+func TestThePlannedSpaceIsWhatTheSinksTake(t *testing.T) {
+	cells := 5000
+	if os.Getenv("REPLICATOR_SOAK") != "" {
+		cells = 50000
+	}
+	l := newBareLab(t, servertest.MySQL(t))
+	redis, rdb := ownRedis(t)
+	search, index := servertest.Elasticsearch(t), servertest.Name()
+	l.env["REDIS"], l.env["ELASTIC"], l.env["INDEX"] = "redis://"+redis.Addr()+"/0", search, index
+	l.session("CREATE TABLE cell (added_at BIGINT AUTO_INCREMENT PRIMARY KEY, row_key BINARY(16) NOT NULL, "+
+		"ref_key BIGINT NOT NULL, body JSON, UNIQUE (row_key, ref_key))",
+		"SET cte_max_recursion_depth = 100000",
+		"INSERT INTO cell (row_key, ref_key, body) WITH RECURSIVE n (i) AS "+
+			"(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "+
+			strconv.Itoa(cells)+") SELECT LEFT(UNHEX(SHA2(i, 256)), 16), 1, JSON_OBJECT('email', "+
+			"CONCAT('user-', i, '@example.org'), 'city', ELT(1 + i % 5, 'Lyon', 'Oslo', 'Porto', 'Gdansk', 'Graz'), "+
+			"'name', CONCAT('somebody ', i)) FROM n", "ANALYZE TABLE cell")
+	l.configure(source, program[:strings.Index(program, "[tables.cell]")], `
+[tables.cell]
+key = "row_key"
+version = "ref_key"
+offset = "added_at"
+body = "body"
+codec = "json"
+`, mainSink, `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+
+[sinks.search]
+type = "elastic"
+addresses = ["${ELASTIC}"]
+
+[views.by_email]
+from = "cell"
+sink = "main"
+kind = "index"
+fields = ["email"]
+create = true
+types = { email = "VARCHAR(100)" }
+
+[views.people]
+from = "cell"
+sink = "main"
+kind = "row"
+key = { id = "$row_key" }
+fields = ["email", "city", "name"]
+create = true
+types = { email = "VARCHAR(100)", city = "VARCHAR(40)", name = "VARCHAR(40)" }
+
+[views.cached]
+from = "cell"
+sink = "cache"
+kind = "hash"
+key = "user:{row_key}"
+fields = ["email", "city", "name"]
+
+[views.found]
+from = "cell"
+sink = "search"
+kind = "document"
+index = "${INDEX}"
+fields = ["email", "city", "name"]
+`)
+	type room struct {
+		View  string
+		Bytes int64
+		State int64 `json:"state_bytes"`
+	}
+	planned := map[string]int64{}
+	for _, v := range jsonLines[room](t, l.must("plan", "--json")) {
+		planned[v.View] = v.Bytes
+		planned["state"] += v.State
+		if v.View == "cached" || v.View == "found" {
+			planned[v.View] += v.State
+			planned["state"] -= v.State
+		}
+	}
+	empty := usedMemory(t, rdb)
+	l.must("run", "--until-caught-up")
+	l.exec("ANALYZE TABLE by_email, people, replicator_state")
+	for name, taken := range map[string]int64{
+		"by_email": l.tableBytes("by_email"), "people": l.tableBytes("people"), "state": l.tableBytes("replicator_state"),
+		"cached": usedMemory(t, rdb) - empty, "found": indexBytes(t, search, index),
+	} {
+		t.Logf("%s: %d bytes a cell, planned %d", name, taken/int64(cells), planned[name]/int64(cells))
+		const step = 1 << 20 // that files of tables grow by
+		if taken > 2*planned[name]+step || planned[name] > 2*taken {
+			t.Errorf("%s takes %d bytes, planned were %d", name, taken, planned[name])
+		}
+	}
+}
+
+// tableBytes is what a table of the lab's database takes.
+func (l *lab) tableBytes(table string) int64 {
+	l.t.Helper()
+	db := l.connect(l.server, l.database)
+	db.SetMaxOpenConns(1)
+	defer db.Close()
+	execAll(l.t, db, "SET SESSION information_schema_stats_expiry = 0")
+	n, err := strconv.ParseInt(rowsOf(l.t, db, "SELECT data_length + index_length FROM information_schema.tables "+
+		"WHERE table_schema = DATABASE() AND table_name = '"+table+"'")[0], 10, 64)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return n
+}
+
+// usedMemory is what a Redis holds.
+func usedMemory(t *testing.T, rdb *goredis.Client) int64 {
+	t.Helper()
+	info, err := rdb.Info(t.Context(), "memory").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(info, "used_memory:")
+	n, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// indexBytes is what an index takes on disk once it is merged.
+func indexBytes(t *testing.T, address, index string) int64 {
+	t.Helper()
+	var size struct {
+		All struct {
+			Primaries struct {
+				Store struct {
+					Bytes int64 `json:"size_in_bytes"`
+				}
+			}
+		} `json:"_all"`
+	}
+	for _, ask := range [][2]string{{"POST", "/_flush"}, {"POST", "/_forcemerge?max_num_segments=1"}, {"POST", "/_flush"},
+		{"GET", "/_stats/store"}} {
+		r, err := http.NewRequestWithContext(t.Context(), ask[0], address+"/"+index+ask[1], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d, %v: %s", ask[1], answer.StatusCode, err, text)
+		}
+		if err := json.NewDecoder(bytes.NewReader(text)).Decode(&size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return size.All.Primaries.Store.Bytes
+}

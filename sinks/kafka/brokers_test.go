@@ -1,0 +1,192 @@
+package kafka
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+	"replicator/internal/kafkaclient"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// threeBrokers are a cluster, and a publisher that goes on as a session does.
+type threeBrokers struct {
+	*cluster
+	view         *replicator.View
+	first        *servers.Server // the controller
+	others       []*servers.Server
+	sink         *Sink
+	target       replicator.Target
+	step         int64
+	acknowledged map[string]int64
+}
+
+func newThreeBrokers(t *testing.T) *threeBrokers {
+	t.Helper()
+	copies := []string{"--override", "transaction.state.log.replication.factor=3",
+		"--override", "transaction.state.log.min.isr=2"}
+	b := &threeBrokers{first: servertest.Own(t, servers.Kafka, copies...), acknowledged: map[string]int64{}}
+	c := &cluster{t: t, access: kafkaclient.Access{Brokers: []string{b.first.Addr()}}}
+	for id := 2; id <= 3; id++ {
+		other := servertest.Own(t, servers.Kafka, append(servers.KafkaMember(b.first, id), copies...)...)
+		b.others, c.access.Brokers = append(b.others, other), append(c.access.Brokers, other.Addr())
+	}
+	var err error
+	if c.client, err = kgo.NewClient(kgo.SeedBrokers(c.access.Brokers...)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.client.Close)
+	c.admin = kadm.NewClient(c.client)
+	b.cluster, b.view = c, favorites()
+	b.view.Settings = Settings{Topic: settingsOf(b.view).Topic, Create: true, Partitions: 6, Replication: 3}
+	b.sink, b.target = c.open(t, b.view)
+	return b
+}
+
+// persist applies ops until they are acknowledged.
+func (b *threeBrokers) persist(ops ...replicator.Op) {
+	b.t.Helper()
+	_, err := b.target.Apply(b.t.Context(), ops)
+	if k := b.target.(*Target).keepers[0]; err == nil {
+		err = k.broken
+	}
+	for end := time.Now().Add(2 * time.Minute); err != nil; {
+		if time.Now().After(end) {
+			b.t.Fatal(err)
+		}
+		var target replicator.Target
+		if target, err = b.sink.Open(b.t.Context(), "", []*replicator.View{b.view}); err == nil {
+			b.target = target
+			_, err = target.Apply(b.t.Context(), ops)
+		}
+	}
+	for _, op := range ops {
+		b.acknowledged[string(changelog.AppendKey(nil, op.Cell))] = op.Version
+	}
+}
+
+func (b *threeBrokers) some() {
+	b.t.Helper()
+	for range 20 {
+		b.step++
+		b.persist(put(b.t, b.step%20, b.step, b.step))
+	}
+}
+
+// holds fails the test unless the topic ends with what was acknowledged, and nothing else.
+func (b *threeBrokers) holds(when string) {
+	b.t.Helper()
+	if got := b.reader(settingsOf(b.view).Topic).versions(b.t); !maps.Equal(got, b.acknowledged) {
+		b.t.Errorf("%s: the topic ends with %v, and acknowledged was %v", when, got, b.acknowledged)
+	}
+}
+
+func (b *threeBrokers) each(brokers []*servers.Server, do func(*servers.Server) error) {
+	b.t.Helper()
+	for _, s := range brokers {
+		if err := do(s); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// leader is the broker of a cell's partition, the controller left out.
+func (b *threeBrokers) leader(cell replicator.Cell) *servers.Server {
+	b.t.Helper()
+	topic := settingsOf(b.view).Topic
+	topics, err := b.admin.ListTopics(b.t.Context(), topic)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	id := topics[topic].Partitions[int32(changelog.Partition(cell, 6))].Leader
+	if id < 2 {
+		return nil
+	}
+	return b.others[id-2]
+}
+
+func TestNothingAcknowledgedIsLostWithABroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three brokers")
+	}
+	b := newThreeBrokers(t)
+	for _, dies := range b.others {
+		b.some()
+		if err := dies.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		b.some()
+		if err := dies.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.holds("after each was killed")
+	for when, down := range map[string][]*servers.Server{
+		"with too few copies in sync": b.others, "with all brokers down": append(b.others, b.first),
+	} {
+		b.each(down, (*servers.Server).Suspend)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if _, err := b.target.Apply(ctx, []replicator.Op{put(t, 1, 1000, 1000)}); err == nil {
+			t.Errorf("%s it is acknowledged", when)
+		}
+		cancel()
+		b.each(down, (*servers.Server).Resume)
+		b.some()
+		b.holds(when)
+	}
+	b.leaderDiesWithinATransaction()
+}
+
+// A transaction of several partitions, of which one's leader dies when the records are there and the end is not.
+func (b *threeBrokers) leaderDiesWithinATransaction() {
+	t := b.t.(*testing.T)
+	before := maps.Clone(b.acknowledged)
+	var ops []replicator.Op
+	var records []*kgo.Record
+	var dies *servers.Server
+	for n := range int64(20) {
+		b.step++
+		op := put(t, n, b.step, b.step)
+		ops = append(ops, op)
+		if dies == nil {
+			dies = b.leader(op.Cell)
+		}
+		r := changelog.Encode(&changelog.Record{Cell: op.Cell, Row: op.Values[0].Entries[0].Row, Codec: "json",
+			State: replicator.State{Version: b.step, Order: b.step}})
+		r.Topic, r.Partition = settingsOf(b.view).Topic, int32(changelog.Partition(op.Cell, 6))
+		records = append(records, r)
+	}
+	if dies == nil {
+		t.Fatal("the controller leads all partitions")
+	}
+	k := b.target.(*Target).keepers[0]
+	k.mu.Lock()
+	err := k.transact(t.Context(), records, func() []*kgo.Record {
+		if err := dies.Kill(); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	k.mu.Unlock()
+	b.persist() // which opens the view anew where the outcome is not known, and so ends the transaction
+	if got := b.reader(settingsOf(b.view).Topic).versions(t); err != nil && !maps.Equal(got, before) {
+		for _, op := range ops { // what is not known to be committed may be, but whole
+			before[string(changelog.AppendKey(nil, op.Cell))] = op.Version
+		}
+		if !maps.Equal(got, before) {
+			t.Errorf("a part of a transaction is seen after %v: %v", err, got)
+		}
+	}
+	b.persist(ops...)
+	b.holds("after a leader died within a transaction")
+	if err := dies.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
