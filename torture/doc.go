@@ -4,6 +4,7 @@
 //	go run ./torture                     one run after another until one fails, or for -time, or -runs of them
 //	go run ./torture -seed 7 -runs 1     that run again
 //	go run ./torture -seed 7 -shrink     the same with fewer faults and rows, as long as it fails
+//	go run ./torture -kafka              the rows go through Kafka: a publisher, three members, three brokers
 //	go run ./torture -planted            plants known bugs in copies of the program; each must be caught (from the root)
 //
 // # A run
@@ -20,6 +21,12 @@
 // The model knows nothing of the program: it reads the source's tables, takes the newest row of each cell, and says
 // what each view has to hold as text. What the sinks hold is read by plain queries. So the outcome of a transaction
 // that a killed server left open needs no thought: the source says what became of it.
+//
+// # Through Kafka
+//
+// With -kafka the program publishes to a topic, and three members of consumer groups keep the views of what they read
+// there (stream.go): the plan's, and the 17 tables of examples/jogchat, whose writer and check they are. Faults then
+// also hit members, their states, their groups and brokers (hurtmembers.go).
 //
 // # Repeating a run
 //

@@ -13,7 +13,16 @@ import (
 type fault struct {
 	about string
 	fits  func(p Plan) bool // nil: every plan
-	begin func(ctx context.Context, w *world, f Fault) (heal, error)
+	// mounts says that it needs a file system of its own, which not everybody may mount.
+	mounts bool
+	begin  func(ctx context.Context, w *world, f Fault) (heal, error)
+}
+
+// unless is the fault where a plan is not of some sort.
+func (f fault) unless(sort func(Plan) bool) fault {
+	fits := f.fits
+	f.fits = func(p Plan) bool { return !sort(p) && (fits == nil || fits(p)) }
+	return f
 }
 
 // heal ends a fault; nil if it has ended by itself.
@@ -25,8 +34,19 @@ func healed(err error) (heal, error) { return nil, err }
 // faults are all of them by name.
 func faults() map[string]fault {
 	all := map[string]fault{}
-	for _, some := range []map[string]fault{programFaults(), serverFaults(), linkFaults(), sourceFaults()} {
+	for _, some := range []map[string]fault{programFaults(), serverFaults(), linkFaults(), sourceFaults(),
+		logFaults(), failoverFaults(), sinkFaults(), stateFaults()} {
 		maps.Copy(all, some)
+	}
+	for name, f := range all {
+		if !slices.Contains(beforeKafka, name) {
+			all[name] = f.unless(func(p Plan) bool { return p.Topic != nil })
+		}
+	}
+	for _, some := range []map[string]fault{memberFaults(), brokerFaults()} {
+		for name, f := range some {
+			all[name] = f.unless(func(p Plan) bool { return p.Topic == nil })
+		}
 	}
 	return all
 }
@@ -36,7 +56,8 @@ func faultNames(p Plan, c Choices) []string {
 	all := faults()
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if (c.Faults == nil || slices.Contains(c.Faults, name)) && (all[name].fits == nil || all[name].fits(p)) {
+		f := all[name]
+		if (c.Faults == nil || slices.Contains(c.Faults, name)) && (f.fits == nil || f.fits(p)) && (c.Mounts || !f.mounts) {
 			names = append(names, name)
 		}
 	}

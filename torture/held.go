@@ -14,6 +14,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"replicator/examples/jogchat"
 	"replicator/internal/lab"
 )
 
@@ -209,7 +210,7 @@ func (w *world) compare(ctx context.Context) ([]string, error) {
 		t := w.plan.table(v.Table)
 		if of[t.Name] == nil {
 			var err error
-			if of[t.Name], err = t.read(ctx, w.sourceDB); err != nil {
+			if of[t.Name], err = w.entities(ctx, t); err != nil {
 				return nil, err
 			}
 		}
@@ -218,6 +219,13 @@ func (w *world) compare(ctx context.Context) ([]string, error) {
 			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}
 		differ = append(differ, lab.Differences(v.Name, v.expect(t, of[t.Name]), held)...)
+	}
+	if w.stream != nil {
+		report, err := jogchat.Verify(ctx, w.sourceDBs[0], w.sinkDBs[0])
+		if err != nil {
+			return nil, fmt.Errorf("jogchat: %w", err)
+		}
+		differ = append(differ, report.Differences...)
 	}
 	return differ, nil
 }

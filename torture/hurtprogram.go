@@ -47,15 +47,6 @@ func programFaults() map[string]fault {
 		"second": {about: "a second program with a state of its own", fits: withFile, begin: second},
 		"late second": {about: "a second program that stands still in the middle of something, and goes on later",
 			fits: withFile, begin: lateSecond},
-		"lose state": {about: "the state directory is gone after a crash", fits: withFile,
-			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-				w.end(syscall.SIGKILL)
-				if err := os.RemoveAll(w.stateDir()); err != nil {
-					return nil, err
-				}
-				return healed(w.start(ctx))
-			}},
-		"old state": {about: "an older copy of the state directory comes back", fits: withFile, begin: oldState},
 		"reset": {about: "checkpoint reset",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				w.end(syscall.SIGTERM)
@@ -92,6 +83,12 @@ func programFaults() map[string]fault {
 // as long as it works, so that the program could not start.
 func (w *world) beside(ctx context.Context, args ...string) error {
 	if w.running == nil {
+		return nil
+	}
+	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := w.running.Ready(asked, w.at.listen); err != nil { // it is just starting, and something keeps it from it
+		w.say("%s: %v", args[0], err)
 		return nil
 	}
 	p, err := w.program.Start(context.WithoutCancel(ctx), append(args, "-c", w.program.File())...)
@@ -148,29 +145,4 @@ func second(ctx context.Context, w *world, f Fault) (heal, error) {
 	}
 	w.others = append(w.others, p)
 	return func(context.Context) error { p.Kill(); return nil }, nil
-}
-
-// oldState puts back, later, the state directory as it is now.
-func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
-	w.end(syscall.SIGKILL)
-	kept := filepath.Join(w.program.Dir, fmt.Sprintf("kept%d", f.Arg))
-	if err := os.RemoveAll(kept); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(w.stateDir()); err != nil { // nothing was saved yet
-		return healed(w.start(ctx))
-	}
-	if err := copyDir(kept, w.stateDir()); err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) error {
-		w.end(syscall.SIGKILL)
-		if err := os.RemoveAll(w.stateDir()); err != nil {
-			return err
-		}
-		if err := copyDir(w.stateDir(), kept); err != nil {
-			return err
-		}
-		return w.start(ctx)
-	}, w.start(ctx)
 }

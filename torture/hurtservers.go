@@ -14,9 +14,10 @@ import (
 // serverFaults hurt servers.
 func serverFaults() map[string]fault {
 	all := map[string]fault{}
-	for _, name := range []string{"source", "main", "cache"} {
+	for _, name := range []string{"source", "main", "cache", "search"} {
 		of := func(w *world) *servers.Server {
-			return map[string]*servers.Server{"source": w.source, "main": w.servers.main, "cache": w.servers.cache}[name]
+			return map[string]*servers.Server{"source": w.source, "main": w.servers.main, "cache": w.cache,
+				"search": w.servers.search}[name]
 		}
 		fits := func(p Plan) bool { return name == "source" || slices.Contains(p.sinks(), name) }
 		all[name+" killed"] = fault{about: "the server is killed, and started again later", fits: fits,
@@ -25,26 +26,20 @@ func serverFaults() map[string]fault {
 			}}
 		all[name+" frozen"] = fault{about: "the server answers nothing for a while", fits: fits,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
-				if !of(w).Running() { // another fault's doing
+				server := of(w)
+				if !server.Running() { // another fault's doing
 					return nil, nil
 				}
-				return func(context.Context) error { return of(w).Resume() }, of(w).Suspend()
+				return func(context.Context) error { return server.Resume() }, server.Suspend()
 			}}
-		if name != "source" {
-			all[name+" set back"] = fault{about: "an older copy of the server's data comes back", fits: fits,
-				begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-					return setBack(ctx, w, of(w))
-				}}
-		}
+		all[name+" set back"] = fault{about: "an older copy of the server's data comes back", fits: fits,
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				if name == "source" && w.replica != nil { // which would know better
+					return nil, nil
+				}
+				return setBack(ctx, w, of(w))
+			}}
 	}
-	cached := func(p Plan) bool { return slices.Contains(p.sinks(), "cache") }
-	all["flush"] = fault{about: "FLUSHALL", fits: cached,
-		begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-			w.reader.forgive()
-			return healed(w.redis.FlushAll(ctx).Err())
-		}}
-	inMySQL := func(p Plan) bool { return slices.Contains(p.sinks(), "main") }
-	all["locked"] = fault{about: "an application locks the rows of a target", fits: inMySQL, begin: locked}
 	return all
 }
 
@@ -73,21 +68,6 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	}, s.Restart(ctx)
 }
 
-// locked holds locks on a target's rows for a while.
-func locked(ctx context.Context, w *world, f Fault) (heal, error) {
-	views := w.plan.views("main")
-	tx, err := w.sinkDBs[0].BeginTx(context.WithoutCancel(ctx), nil)
-	if err != nil {
-		return nil, nil // the server is down
-	}
-	rows, err := tx.QueryContext(ctx, "SELECT * FROM "+views[int(f.Arg)%len(views)].Name+" FOR UPDATE")
-	if err != nil { // the table is not made yet, or the server is down
-		return nil, tx.Rollback()
-	}
-	rows.Close()
-	return func(context.Context) error { _ = tx.Rollback(); return nil }, nil
-}
-
 // linkFaults hurt links.
 func linkFaults() map[string]fault {
 	all := map[string]fault{}
@@ -98,7 +78,11 @@ func linkFaults() map[string]fault {
 				w.links[name].cut()
 				return nil, nil
 			}}
-		for _, how := range []string{"silent", "slow", "drip", "refuse"} {
+		hows := []string{"silent", "slow", "drip", "refuse"}
+		if name == "search" {
+			hows = append(hows, "busy") // every answer is 429
+		}
+		for _, how := range hows {
 			all[name+" link "+how] = fault{about: "its connections are " + how + " for a while", fits: fits,
 				begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 					w.links[name].hurt(how)

@@ -13,7 +13,7 @@ func sourceFaults() map[string]fault {
 		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 			t := w.plan.Tables[int(f.Arg)%len(w.plan.Tables)]
 			for s := range strings.SplitSeq(strings.NewReplacer("TABLE_", t.Name, "N_", fmt.Sprint(f.Arg)).Replace(text), ";") {
-				if _, err := w.sourceDB.ExecContext(ctx, s); err != nil {
+				if _, err := w.sourceDBs[0].ExecContext(ctx, s); err != nil {
 					w.say("%s: %v", s, err) // the server may be down
 				}
 			}
@@ -44,7 +44,7 @@ func cutOver(ctx context.Context, w *world, f Fault) (heal, error) {
 	defer w.load.hold.Unlock()
 	for _, s := range []string{"DROP TABLE IF EXISTS _new, _old", "CREATE TABLE _new LIKE " + t,
 		"INSERT INTO _new SELECT * FROM " + t, "RENAME TABLE " + t + " TO _old, _new TO " + t, "DROP TABLE _old"} {
-		if _, err := w.sourceDB.ExecContext(ctx, s); err != nil {
+		if _, err := w.sourceDBs[0].ExecContext(ctx, s); err != nil {
 			w.say("cut-over: %s: %v", s, err) // the server may be down
 			return nil, nil
 		}

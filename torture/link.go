@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -11,11 +12,11 @@ import (
 // were open then, pass nothing ever after, as where a firewall forgot them; new ones work once it is healed.
 type link struct {
 	listener net.Listener
-	to       string
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	how   string        // what it does to what passes: silent, slow, drip, refuse, or "" for nothing
+	to    string
+	how   string        // what it does to what passes: silent, slow, drip, refuse, busy, or "" for nothing
 	dead  chan struct{} // closed when what is open falls silent
 	open  map[net.Conn]bool
 	ended bool
@@ -51,6 +52,20 @@ func (k *link) cut() {
 	for c := range k.open {
 		c.Close()
 	}
+}
+
+// move lets connections lead to another server, and closes those that are open.
+func (k *link) move(to string) {
+	k.mu.Lock()
+	k.to = to
+	k.mu.Unlock()
+	k.cut()
+}
+
+func (k *link) target() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.to
 }
 
 // close ends the link, and waits for what it started.
@@ -91,7 +106,7 @@ func (k *link) serve(client net.Conn) {
 		close(born)
 		dead = born
 	}
-	server, err := net.DialTimeout("tcp", k.to, 5*time.Second)
+	server, err := net.DialTimeout("tcp", k.target(), 5*time.Second)
 	if err != nil {
 		client.Close()
 		return
@@ -114,6 +129,10 @@ func (k *link) serve(client net.Conn) {
 	delete(k.open, server)
 	k.mu.Unlock()
 }
+
+// tooMany is what a busy server answers to any request.
+const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" +
+	"Connection: close\r\n\r\n{}"
 
 // forward passes on what it reads. On a dead connection nothing passes, not even its end.
 func (k *link) forward(to, from net.Conn, dead <-chan struct{}) {
@@ -139,6 +158,12 @@ func (k *link) forward(to, from net.Conn, dead <-chan struct{}) {
 			case <-dead:
 				continue
 			}
+		}
+		if how == "busy" && n > 0 {
+			_, _ = io.WriteString(from, tooMany) // if it is the server's side, its answer is lost
+			from.Close()
+			to.Close()
+			return
 		}
 		if n > 0 {
 			if _, werr := to.Write(b[:n]); werr != nil {

@@ -74,7 +74,7 @@ type options struct {
 }
 
 func parse(args []string, out io.Writer) (options, error) {
-	o := options{}
+	o := options{Choices: Choices{Mounts: canMount()}}
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "of the first run; the next ones follow it")
@@ -89,14 +89,28 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.DurationVar(&o.patience, "patience", 120*time.Second, "how long after the last fault all has to be right")
 	fs.BoolVar(&o.loud, "v", false, "tell what is done")
 	fs.BoolVar(&o.Elastic, "elastic", false, "with Elasticsearch")
+	kafka := fs.Bool("kafka", false, "through Kafka: the program publishes, three members of consumer groups keep the views")
+	fs.IntVar(&o.Brokers, "brokers", 3, "how many brokers Kafka has")
 	sources := fs.String("sources", string(servers.MySQL)+","+string(servers.MariaDB1011)+","+string(servers.MariaDB118),
 		"kinds of source, with commas between")
+	main := fs.String("main", string(servers.MariaDB1011), "the kind of the MySQL sink's server")
+	cache := fs.String("cache", string(servers.Redis7), "the kind of the Redis sink's server")
 	only := fs.String("faults", "", "only these faults, with commas between")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
+	if !*kafka {
+		o.Brokers = 0
+	}
 	if o.runs == 0 && o.time == 0 {
 		o.time = 5 * time.Minute
+	}
+	var err error
+	if o.Main, err = servers.ParseKind(*main); err != nil {
+		return o, err
+	}
+	if o.Cache, err = servers.ParseKind(*cache); err != nil {
+		return o, err
 	}
 	for name := range strings.SplitSeq(*sources, ",") {
 		kind, err := servers.ParseKind(name)
@@ -139,11 +153,12 @@ func torture(ctx context.Context, o options, out io.Writer) error {
 	if err := launch.Build(ctx, binary, flags...); err != nil {
 		return err
 	}
-	f, err := startFarm(ctx, o.Sources, o.Elastic)
+	f, err := startFarm(ctx, o.Choices)
 	defer f.close()
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(out, "servers:", f)
 	return o.runAll(ctx, f, binary, out)
 }
 

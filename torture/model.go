@@ -80,6 +80,19 @@ func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	return found.all, got.Err()
 }
 
+// entities are what all shards of the source hold of a table. A key is in one of them.
+func (w *world) entities(ctx context.Context, t Table) ([]entity, error) {
+	var all []entity
+	for _, db := range w.sourceDBs {
+		some, err := t.read(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
 // entities are those found so far.
 type entities struct {
 	t   Table

@@ -13,13 +13,16 @@ import (
 type Plan struct {
 	Seed   uint64
 	Source servers.Kind
+	Parts  int    // databases that the source is: 1, or 2 shards of one logical database
 	Store  string // file or mysql
 	Shards int    // of the MySQL sink: 1 or 2
+	Hears  string // the source's read timeout, as a DSN has it; "": the default
 	Memory string // limits.memory
 	Tables []Table
 	Views  []View
-	Idle   bool // the source is silent from before the last fault on
-	Writes int  // transactions before the last fault; more may follow
+	Topic  *Topic `json:",omitempty"` // through which the rows go; nil: the program keeps the views itself
+	Idle   bool   // the source is silent from before the last fault on
+	Writes int    // transactions before the last fault; more may follow
 	Faults []Fault
 }
 
@@ -72,9 +75,13 @@ type View struct {
 // Choices limits what a plan may hold.
 type Choices struct {
 	Sources []servers.Kind
-	Elastic bool     // Elasticsearch is there
-	Faults  []string // nil: all
-	Writes  int      // 0: as the seed says
+	Elastic bool         // Elasticsearch is there
+	Main    servers.Kind // what the MySQL sink is; "": MariaDB 10.11
+	Cache   servers.Kind // what the Redis sink is; "": Redis 7
+	Mounts  bool         // a file system of a run's own can be mounted
+	Brokers int          // of Kafka, through which all goes; 0: there is none
+	Faults  []string     // nil: all
+	Writes  int          // 0: as the seed says
 }
 
 // planOf makes the plan of a seed.
@@ -82,7 +89,7 @@ func planOf(seed uint64, c Choices) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x70727475))
 	p := Plan{
 		Seed: seed, Source: pick(r, c.Sources...), Store: pick(r, "file", "file", "mysql"),
-		Shards: pick(r, 1, 1, 2),
+		Shards: pick(r, 1, 1, 2), Parts: pick(r, 1, 1, 2), Hears: pick(r, "", "?readTimeout=6s"),
 		Memory: pick(r, "1MiB", "2MiB", "64MiB"), Idle: r.IntN(2) == 0, Writes: 100 + r.IntN(400),
 	}
 	if c.Writes > 0 {
@@ -97,10 +104,13 @@ func planOf(seed uint64, c Choices) Plan {
 	for _, t := range p.Tables {
 		p.Views = append(p.Views, viewsOf(r, t, c.Elastic)...)
 	}
+	if c.Brokers > 0 {
+		p.throughKafka(r, c)
+	}
 	known := faultNames(p, c)
 	for i := range 1 + r.IntN(5) {
 		p.Faults = append(p.Faults, Fault{
-			Name: pick(r, known...), Arg: r.Uint64N(1000), With: i > 0 && r.IntN(3) == 0,
+			Name: pick(r, p.preferred(r, known)...), Arg: r.Uint64N(1000), With: i > 0 && r.IntN(3) == 0,
 			For: time.Duration(20+r.IntN(1500)) * time.Millisecond,
 		})
 	}

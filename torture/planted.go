@@ -77,7 +77,7 @@ func (p planted) overlay(root, dir string) (string, error) {
 
 // torturePlanted plants one bug after another, and runs until each is caught.
 func (o options) torturePlanted(ctx context.Context, root string, out io.Writer) error {
-	f, err := startFarm(ctx, o.Sources, o.Elastic)
+	f, err := startFarm(ctx, o.Choices)
 	defer f.close()
 	if err != nil {
 		return err

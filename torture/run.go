@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"replicator/internal/pause"
@@ -40,8 +39,15 @@ func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Dura
 	if err := w.load.prepare(ctx, rand.New(rand.NewPCG(p.Seed, 2))); err != nil {
 		return o, err
 	}
-	if err := w.start(ctx); err != nil {
-		return o, err
+	if w.stream != nil {
+		if err := w.prepareJogchat(ctx); err != nil {
+			return o, err
+		}
+	}
+	for _, p := range w.processes() {
+		if err := p.start(ctx); err != nil {
+			return o, err
+		}
 	}
 	polling, endPolling := context.WithCancel(ctx)
 	defer endPolling()
@@ -71,6 +77,9 @@ func (w *world) hurt(ctx context.Context) error {
 	var writers sync.WaitGroup
 	for i := range uint64(2) {
 		writers.Go(func() { w.load.run(writing, w.plan.Seed*2+i) })
+	}
+	if w.stream != nil {
+		writers.Go(func() { w.writeJogchat(writing) })
 	}
 	defer writers.Wait()
 	defer stop()
@@ -102,13 +111,26 @@ func (w *world) wrote(ctx context.Context, n int64) error {
 
 // settle waits until every view is right, and says what is not.
 func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []string, err error) {
-	if w.running == nil {
-		return nil, errors.New("the program was not started again: the fault's healing is wrong")
+	for _, p := range w.processes() {
+		if p.running == nil {
+			return nil, errors.New("a program was not started again: the fault's healing is wrong")
+		}
 	}
-	w.command(ctx, append([]string{"resume"}, w.names()...)...)
+	if w.stream == nil {
+		w.command(ctx, append([]string{"resume"}, w.names()...)...)
+	}
 	for end := time.Now().Add(patience); ; {
-		if w.running.Ended() {
-			return []string{fmt.Sprintf("the program ended by itself, with exit status %d", w.running.Code())}, nil
+		for _, p := range w.processes() {
+			if p.running.Ended() && p.running.Code() == 1 && w.restarts < 3 { // its store was down: a supervisor starts it again
+				w.restarts++
+				p.end(syscall.SIGKILL)
+				if err := p.start(ctx); err != nil {
+					return nil, err
+				}
+			}
+			if p.running.Ended() {
+				return []string{fmt.Sprintf("a program ended by itself, with exit status %d", p.running.Code())}, nil
+			}
 		}
 		asked, cancel := context.WithTimeout(ctx, 20*time.Second)
 		wrong, err = w.compare(asked)
@@ -117,12 +139,12 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 			wrong = []string{err.Error()}
 		}
 		if len(wrong) == 0 {
-			if wrong = w.failing(ctx); len(wrong) == 0 {
+			if wrong = w.allFailing(ctx); len(wrong) == 0 {
 				return nil, nil
 			}
 		}
 		if time.Now().After(end) {
-			return append(wrong, w.failing(ctx)...), nil
+			return append(wrong, w.allFailing(ctx)...), nil
 		}
 		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
@@ -138,21 +160,20 @@ func (w *world) names() []string {
 	return names
 }
 
-// failing are the views that don't run.
-func (w *world) failing(ctx context.Context) []string {
-	out, code := w.command(ctx, "status", "--json")
-	if code != 0 {
-		return []string{"status: " + out}
+// processes are the programs that have to run in the end.
+func (w *world) processes() []*process {
+	all := []*process{&w.process}
+	if w.stream != nil {
+		all = append(all, w.stream.members...)
 	}
+	return all
+}
+
+// allFailing are the views that don't run, whichever program is asked.
+func (w *world) allFailing(ctx context.Context) []string {
 	var all []string
-	for line := range strings.Lines(out) {
-		var s struct{ View, State, Error string }
-		if err := json.Unmarshal([]byte(line), &s); err != nil {
-			return []string{"status: " + err.Error()}
-		}
-		if s.State != "running" {
-			all = append(all, fmt.Sprintf("view %s is %s: %s", s.View, s.State, s.Error))
-		}
+	for _, p := range w.processes() {
+		all = append(all, p.failing(ctx)...)
 	}
 	return all
 }

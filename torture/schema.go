@@ -73,19 +73,20 @@ func (k keyType) show(values [][]byte) string {
 
 func (k keyType) template() string { return "{" + strings.Join(k.columns(), "}:{") + "}" }
 
-// ddl creates the table.
-func (t Table) ddl() string {
+// ddl creates the table in a database.
+func (t Table) ddl(database string) string {
+	name := database + "." + t.Name
 	key := strings.Join(t.Key.columns(), ", ")
 	switch t.Shape {
 	case rows:
 		return fmt.Sprintf(`CREATE TABLE %s (%s, n BIGINT NOT NULL, email VARCHAR(40) COLLATE utf8mb4_bin,
-			grp VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, amount INT NOT NULL, PRIMARY KEY (%s))`, t.Name, t.Key.ddl(), key)
+			grp VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, amount INT NOT NULL, PRIMARY KEY (%s))`, name, t.Key.ddl(), key)
 	case cells:
 		return fmt.Sprintf(`CREATE TABLE %s (id BIGINT AUTO_INCREMENT PRIMARY KEY, %s, col VARCHAR(20) NOT NULL,
-			version BIGINT NOT NULL, body LONGBLOB, UNIQUE KEY cell (%s, col, version))`, t.Name, t.Key.ddl(), key)
+			version BIGINT NOT NULL, body LONGBLOB, UNIQUE KEY cell (%s, col, version))`, name, t.Key.ddl(), key)
 	default:
 		return fmt.Sprintf(`CREATE TABLE %s (id BIGINT AUTO_INCREMENT PRIMARY KEY, %s, version BIGINT NOT NULL,
-			body LONGBLOB, UNIQUE KEY cell (%s, version))`, t.Name, t.Key.ddl(), key)
+			body LONGBLOB, UNIQUE KEY cell (%s, version))`, name, t.Key.ddl(), key)
 	}
 }
 
@@ -165,17 +166,53 @@ func assign(columns []string) string {
 
 // toml is the whole configuration. Addresses are those of the links.
 func (p Plan) toml(a addresses, without string) string {
+	own := p.reads(a) + p.process(a) + p.tables()
+	if p.Topic != nil {
+		return own + p.publishes(a)
+	}
+	return own + p.keeps(a, without)
+}
+
+// reads is the source's section.
+func (p Plan) reads(a addresses) string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "[source]\ndsn = %q\non_lost = \"rebuild\"\n\n", a.source)
+	b.WriteString("[source]\non_lost = \"rebuild\"\n")
+	if p.Parts == 1 {
+		fmt.Fprintf(b, "dsn = %q\n\n", a.source+p.Hears)
+		return b.String()
+	}
+	b.WriteString("[source.shards]\n")
+	for i := range p.Parts {
+		fmt.Fprintf(b, "p%d = %q\n", i, a.source+shardSuffix(i)+p.Hears)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// process is what a process has for itself.
+func (p Plan) process(a addresses) string {
+	b := &strings.Builder{}
 	if p.Store == "mysql" {
 		fmt.Fprintf(b, "[checkpoint]\nstore = \"mysql\"\ndsn = %q\ninterval = \"100ms\"\n\n", a.store)
 	} else {
 		b.WriteString("[checkpoint]\npath = \"state\"\ninterval = \"100ms\"\n\n")
 	}
 	fmt.Fprintf(b, "[http]\nlisten = %q\n\n[limits]\nmemory = %q\n\n", a.listen, p.Memory)
+	return b.String()
+}
+
+// tables are the tables' sections.
+func (p Plan) tables() string {
+	b := &strings.Builder{}
 	for _, t := range p.Tables {
 		b.WriteString(t.toml() + "\n")
 	}
+	return b.String()
+}
+
+// keeps are the sections of sinks and views, all but one.
+func (p Plan) keeps(a addresses, without string) string {
+	b := &strings.Builder{}
 	for _, s := range p.sinks() {
 		switch s {
 		case "main":
@@ -228,4 +265,6 @@ type addresses struct {
 	source, store, main, cache, search string
 	listen                             string
 	prefix                             string // of names in Redis and Elasticsearch
+	brokers                            []string
+	topic                              string
 }

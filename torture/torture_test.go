@@ -5,6 +5,7 @@ import (
 	"net"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,17 +31,26 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 	if err := launch.Build(t.Context(), binary); err != nil {
 		t.Fatal(err)
 	}
-	choices := Choices{Sources: []servers.Kind{servers.MariaDB1011}, Writes: 120}
-	for seed := range uint64(8) {
-		p := planOf(seed, choices)
-		outcome, err := run(t.Context(), f, p, binary, 2*time.Minute, t.Logf)
-		if err != nil {
-			t.Fatalf("seed %d, %v: %v", seed, p.Faults, err)
-		}
-		if len(outcome.Wrong) > 0 {
-			t.Fatalf("seed %d, %v:\n%s\n%s", seed, p.Faults, strings.Join(outcome.Wrong, "\n"), outcome.Log)
+	some := func(runs uint64, c Choices) func(t *testing.T) {
+		c.Sources, c.Writes = []servers.Kind{servers.MariaDB1011}, 120
+		return func(t *testing.T) {
+			for seed := range runs {
+				p := planOf(seed, c)
+				outcome, err := run(t.Context(), f, p, binary, 2*time.Minute, t.Logf)
+				if err != nil {
+					t.Fatalf("seed %d, %v: %v", seed, p.Faults, err)
+				}
+				if len(outcome.Wrong) > 0 {
+					t.Fatalf("seed %d, %v:\n%s\n%s", seed, p.Faults, strings.Join(outcome.Wrong, "\n"), outcome.Log)
+				}
+			}
 		}
 	}
+	t.Run("the program keeps the views", some(8, Choices{}))
+	f.brokers = append(f.brokers, servertest.Own(t, servers.Kafka))
+	t.Run("members keep them through Kafka", some(2, Choices{Brokers: 1,
+		Faults: []string{"kill", "late second", "member killed", "member leaves", "broker killed"}}))
+	t.Run("a compacted topic gives the same views", some(1, Choices{Brokers: 1, Faults: []string{"members anew"}}))
 }
 
 func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
@@ -51,6 +61,12 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 			t.Fatalf("seed %d gives two plans", seed)
 		}
 		few := planOf(seed, Choices{Sources: choices.Sources, Faults: []string{"second"}}) // not with every store
+		through := planOf(seed, Choices{Sources: choices.Sources, Elastic: true, Brokers: 3})
+		for _, sink := range []string{"main", "cache", "search"} {
+			if !slices.Contains(through.sinks(), sink) {
+				t.Errorf("seed %d: no view in %s", seed, sink)
+			}
+		}
 		if len(p.Faults) == 0 || len(p.Views) == 0 || len(few.Faults) == 0 {
 			t.Fatalf("seed %d: %d faults, %d views", seed, len(p.Faults), len(p.Views))
 		}

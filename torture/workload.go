@@ -19,6 +19,7 @@ import (
 // source says what is there in the end.
 type workload struct {
 	db     *sql.DB
+	parts  []string // the source's databases
 	tables []Table
 	wrote  atomic.Int64 // transactions
 	n      atomic.Int64 // grows with every write: what the reader watches
@@ -33,8 +34,10 @@ const firstN = 1<<53 + 1
 func (w *workload) prepare(ctx context.Context, r *rand.Rand) error {
 	w.n.Store(firstN)
 	for _, t := range w.tables {
-		if _, err := w.db.ExecContext(ctx, t.ddl()); err != nil {
-			return err
+		for _, part := range w.parts {
+			if _, err := w.db.ExecContext(ctx, t.ddl(part)); err != nil {
+				return err
+			}
 		}
 		for n := range Kept {
 			if err := w.put(ctx, w.db, t, r, n); err != nil {
@@ -121,7 +124,7 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (%s, n, email, grp, amount) VALUES (%s?, ?, ?, ?)
 			ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n)), email = VALUES(email), grp = VALUES(grp),
 				amount = VALUES(amount)`,
-			t.Name, strings.Join(t.Key.columns(), ", "), marks), append(key, next, email, grp, amount)...)
+			w.in(t, n), strings.Join(t.Key.columns(), ", "), marks), append(key, next, email, grp, amount)...)
 		return err
 	}
 	body := fmt.Sprintf(`{"n": %d, "grp": %q, "amount": %d`, next, grp, amount)
@@ -145,9 +148,12 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 		columns, args, marks = columns+", col", append(args, column), marks+"?, "
 	}
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT IGNORE INTO %s (%s, version, body) VALUES (%s?, ?)",
-		t.Name, columns, marks), append(args, version, t.encode(body))...)
+		w.in(t, n), columns, marks), append(args, version, t.encode(body))...)
 	return err
 }
+
+// in is the table that holds the nth key.
+func (w *workload) in(t Table, n int) string { return w.parts[n%len(w.parts)] + "." + t.Name }
 
 // encode makes a body of JSON.
 func (t Table) encode(body string) []byte {
@@ -171,6 +177,6 @@ func (w *workload) remove(ctx context.Context, tx execer, t Table, r *rand.Rand,
 	if t.Shape != rows {
 		order = pick(r, "", " ORDER BY version DESC LIMIT 1", " ORDER BY version LIMIT 1")
 	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM "+t.Name+" WHERE "+strings.Join(where, " AND ")+order, t.Key.values(n)...)
+	_, err := tx.ExecContext(ctx, "DELETE FROM "+w.in(t, n)+" WHERE "+strings.Join(where, " AND ")+order, t.Key.values(n)...)
 	return err
 }

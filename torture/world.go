@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,88 +31,104 @@ type farm struct {
 	cache   *servers.Server
 	elastic string // its URL; "": there is none
 	search  *servers.Server
+	brokers []*servers.Server // the first controls the others; none: there is no Kafka
 }
 
 // startFarm starts one server of each kind that is asked for.
-func startFarm(ctx context.Context, sources []servers.Kind, elastic bool) (*farm, error) {
+func startFarm(ctx context.Context, c Choices) (*farm, error) {
 	f := &farm{source: map[servers.Kind]*servers.Server{}}
-	start := func(kind servers.Kind) (*servers.Server, error) {
-		return servers.Start(ctx, servers.Options{Kind: kind, Small: true})
+	start := func(kind servers.Kind, args ...string) (*servers.Server, error) {
+		return servers.Start(ctx, servers.Options{Kind: kind, Small: true, Args: args})
 	}
 	var err error
-	for _, kind := range sources {
-		if f.source[kind], err = start(kind); err != nil {
+	for _, kind := range c.Sources {
+		var args []string
+		if kind.IsMariaDB() {
+			args = append(args, "--log-slave-updates") // it may be a replica for a while
+		}
+		if f.source[kind], err = start(kind, args...); err != nil {
 			return f, err
 		}
 	}
-	if f.main, err = start(servers.MariaDB1011); err != nil {
+	if f.main, err = start(cmp.Or(c.Main, servers.MariaDB1011)); err != nil {
 		return f, err
 	}
-	if f.cache, err = start(servers.Redis7); err != nil {
+	if f.cache, err = start(cmp.Or(c.Cache, servers.Redis7)); err != nil {
 		return f, err
 	}
-	if elastic {
+	if c.Elastic {
 		if f.search, err = start(servers.Elasticsearch); err != nil {
 			return f, err
 		}
 		f.elastic = "http://" + f.search.Addr()
 	}
-	return f, nil
+	f.brokers, err = startBrokers(ctx, c.Brokers)
+	return f, err
+}
+
+// all are the servers of the farm, sources first.
+func (f *farm) all() []*servers.Server {
+	var all []*servers.Server
+	for _, kind := range slices.Sorted(maps.Keys(f.source)) {
+		all = append(all, f.source[kind])
+	}
+	all = append(append(all, f.main, f.cache, f.search), f.brokers...)
+	return slices.DeleteFunc(all, func(s *servers.Server) bool { return s == nil })
+}
+
+// String names the servers' versions: sources, then sinks.
+func (f *farm) String() string {
+	var names []string
+	for _, s := range f.all() {
+		names = append(names, fmt.Sprint(s.Kind, " ", s.Version))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (f *farm) close() {
-	all := []*servers.Server{f.main, f.cache, f.search}
-	for _, s := range f.source {
-		all = append(all, s)
-	}
-	for _, s := range all {
-		if s != nil {
-			_ = s.Close() // its directory is removed, whatever it says
-		}
+	for _, s := range f.all() {
+		_ = s.Close() // its directory is removed, whatever it says
 	}
 }
 
+// The links of our own to what may move to another server.
+const (
+	ownSource = "our source"
+	ownCache  = "our cache"
+)
+
 // world is one run: the servers' databases, the links, the program.
 type world struct {
-	plan     Plan
-	servers  *farm
-	source   *servers.Server
-	at       addresses
-	program  launch.Program
-	links    map[string]*link // by the sink's name, and source
-	sourceDB *sql.DB          // as root, past the link
-	sinkDBs  []*sql.DB        // a database for each shard
-	redis    *goredis.Client
-	load     *workload
-	reader   *reader
-	say      func(format string, args ...any)
+	process   // the program; with Kafka the publisher
+	plan      Plan
+	servers   *farm
+	source    *servers.Server
+	at        addresses
+	links     map[string]*link // the program's, by the sink's name, and source; our own, which nothing hurts
+	sourceDBs []*sql.DB        // as root, past the program's link; a database for each shard
+	sinkDBs   []*sql.DB        // a database for each shard
+	redis     *goredis.Client
+	load      *workload
+	reader    *reader
+	others    []*launch.Process // commands and second programs
+	stream    *stream           // what lies behind the publisher; nil without Kafka
 
-	running *launch.Process
-	logs    []string
-	others  []*launch.Process // commands and second programs
+	cache    *servers.Server   // Redis, as it is now
+	replica  *servers.Server   // the source's, if a fault wants one
+	lives    int               // how often the source began with nothing
+	extra    []*servers.Server // others that the run started
+	mounted  bool              // the state directory is a file system of its own
+	restarts int               // of programs that ended by themselves
 }
 
 // newWorld prepares a run in a directory.
 func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func(string, ...any)) (*world, error) {
-	w := &world{plan: p, servers: f, source: f.source[p.Source], links: map[string]*link{}, say: say,
-		program: launch.Program{Path: binary, Dir: dir}}
-	name := fmt.Sprintf("torture%d", p.Seed)
+	w := &world{plan: p, servers: f, source: f.source[p.Source], cache: f.cache, links: map[string]*link{},
+		process: process{program: launch.Program{Path: binary, Dir: dir}, say: say}}
+	name := w.sinkName(0)
 	var err error
-	if w.sourceDB, err = freshDatabase(ctx, w.source, name); err != nil {
-		return w, err
-	}
-	for shard := range p.Shards {
-		db, err := freshDatabase(ctx, f.main, name+shardSuffix(shard))
-		if err != nil {
-			return w, err
-		}
-		w.sinkDBs = append(w.sinkDBs, db)
-	}
-	w.redis = goredis.NewClient(&goredis.Options{Addr: f.cache.Addr(), MaxRetries: -1})
-	if err := w.redis.FlushAll(ctx).Err(); err != nil {
-		return w, err
-	}
-	all := map[string]*servers.Server{"source": w.source, "main": f.main, "cache": f.cache, "search": f.search}
+	all := map[string]*servers.Server{"source": w.source, "main": f.main, "cache": f.cache, "search": f.search,
+		ownSource: w.source, ownCache: f.cache}
 	for link, to := range all {
 		if to == nil {
 			continue
@@ -117,27 +137,77 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 			return w, err
 		}
 	}
-	listen, err := newLink("") // a port that is free
+	if p.needsDisk() {
+		if err := w.mountState(); err != nil {
+			return w, err
+		}
+	}
+	if p.needsReplica() {
+		if err := w.startReplica(ctx); err != nil {
+			return w, err
+		}
+	}
+	var parts []string
+	for part := range p.Parts {
+		parts = append(parts, name+shardSuffix(part))
+		db, err := freshDatabase(ctx, w.links[ownSource].address(), parts[part])
+		if err != nil {
+			return w, err
+		}
+		w.sourceDBs = append(w.sourceDBs, db)
+	}
+	for shard := range p.Shards {
+		db, err := freshDatabase(ctx, f.main.Addr(), name+shardSuffix(shard))
+		if err != nil {
+			return w, err
+		}
+		w.sinkDBs = append(w.sinkDBs, db)
+	}
+	w.redis = goredis.NewClient(&goredis.Options{Addr: w.links[ownCache].address(), MaxRetries: -1})
+	if err := w.redis.FlushAll(ctx).Err(); err != nil {
+		return w, err
+	}
+	listen, err := freeAddress()
 	if err != nil {
 		return w, err
 	}
-	listen.close()
 	w.at = addresses{
 		source: "root@tcp(" + w.links["source"].address() + ")/" + name, store: w.source.DSN(name),
 		main: "root@tcp(" + w.links["main"].address() + ")/" + name, cache: "redis://" + w.links["cache"].address() + "/0",
-		listen: listen.address(), prefix: name + ":",
+		listen: listen, prefix: name + ":",
 	}
 	if f.search != nil {
 		w.at.search = "http://" + w.links["search"].address()
 	}
-	w.load = &workload{db: w.sourceDB, tables: p.Tables, pace: 2 * time.Millisecond}
+	w.load = &workload{db: w.sourceDBs[0], parts: parts, tables: p.Tables, pace: 2 * time.Millisecond}
 	w.reader = &reader{w: w, seen: map[string]string{}}
+	if p.Topic != nil {
+		if err := w.newStream(ctx, name); err != nil {
+			return w, err
+		}
+	}
 	return w, w.configure("")
 }
 
+// freeAddress has a port that is free, and stays so: of a loopback address that nobody else uses, since a connection or
+// another torture beside this one is given ports, too.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.1:0", 1+rand.IntN(250), rand.IntN(250)))
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// sinkName is the name of a shard's database, in the source as in the sink.
+func (w *world) sinkName(shard int) string {
+	return fmt.Sprintf("torture%d%s", w.plan.Seed, shardSuffix(shard))
+}
+
 // freshDatabase makes an empty database, and connects to it.
-func freshDatabase(ctx context.Context, s *servers.Server, name string) (*sql.DB, error) {
-	root, err := sql.Open("mysql", s.DSN(""))
+func freshDatabase(ctx context.Context, addr, name string) (*sql.DB, error) {
+	at := "root@tcp(" + addr + ")/"
+	root, err := sql.Open("mysql", at)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +218,7 @@ func freshDatabase(ctx context.Context, s *servers.Server, name string) (*sql.DB
 			return nil, err
 		}
 	}
-	return sql.Open("mysql", s.DSN(name)+"?timeout=2s&readTimeout=10s")
+	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s")
 }
 
 // configure writes the configuration, all but one view. A program that is just starting sees the old one or the new.
@@ -160,42 +230,6 @@ func (w *world) configure(without string) error {
 	return os.Rename(next, w.program.File())
 }
 
-// start starts the program, unless it runs.
-func (w *world) start(ctx context.Context) (err error) {
-	if w.running != nil {
-		return nil
-	}
-	w.running, err = w.program.Start(context.WithoutCancel(ctx), "run", "-c", w.program.File())
-	return err
-}
-
-// end ends the program in a way, and keeps what it logged.
-func (w *world) end(how syscall.Signal) {
-	if w.running == nil {
-		return
-	}
-	if how == syscall.SIGTERM {
-		_ = w.running.Signal(how)
-		select {
-		case <-w.running.Done():
-		case <-time.After(40 * time.Second):
-			w.say("the program does not end after SIGTERM")
-		}
-	}
-	w.running.Kill()
-	w.logs = append(w.logs, w.running.Log())
-	w.running = nil
-}
-
-// command runs a command of the program's beside it; how it ends is of no interest but to its caller.
-func (w *world) command(ctx context.Context, args ...string) (out string, code int) {
-	p, err := w.program.Start(ctx, append(args, "-c", w.program.File())...)
-	if err != nil {
-		return err.Error(), -1
-	}
-	return p.Output() + p.Log(), p.Code()
-}
-
 // close ends what the run started, and drops what it made.
 func (w *world) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -204,15 +238,15 @@ func (w *world) close() {
 	for _, p := range w.others {
 		p.Kill()
 	}
-	for _, k := range w.links {
-		k.close()
+	if w.stream != nil {
+		w.stream.close(ctx)
 	}
 	drop := func(db *sql.DB, shard int) {
-		_, _ = db.ExecContext(ctx, fmt.Sprintf("DROP DATABASE torture%d%s", w.plan.Seed, shardSuffix(shard))) // for space
+		_, _ = db.ExecContext(ctx, "DROP DATABASE "+w.sinkName(shard)) // for space
 		db.Close()
 	}
-	if w.sourceDB != nil {
-		drop(w.sourceDB, 0)
+	for part, db := range w.sourceDBs {
+		drop(db, part)
 	}
 	for shard, db := range w.sinkDBs {
 		drop(db, shard)
@@ -222,6 +256,17 @@ func (w *world) close() {
 	}
 	if w.redis != nil {
 		w.redis.Close()
+	}
+	for _, k := range w.links {
+		k.close()
+	}
+	if w.mounted {
+		_ = unmount(w.stateDir()) // the directory can't be removed then, and says so
+	}
+	for _, s := range append(w.extra, w.replica) {
+		if s != nil {
+			_ = s.Close() // its directory is removed, whatever it says
+		}
 	}
 }
 
@@ -264,15 +309,15 @@ func (w *world) documentN(ctx context.Context, v View, id string) (string, error
 
 // logged is what the programs of the run logged, the last part of it.
 func (w *world) logged(lines int) string {
-	all := strings.Join(w.logs, "\n-- the next program --\n")
-	if w.running != nil {
-		all += "\n-- the last program --\n" + w.running.Log()
+	all := w.process.logged()
+	if w.stream != nil {
+		for i, m := range w.stream.members {
+			all += fmt.Sprintf("\n-- member %d --\n%s", i, launch.LastLines(m.logged(), lines))
+		}
+		return all
 	}
 	return launch.LastLines(all, lines)
 }
-
-// stateDir is where the program keeps its state.
-func (w *world) stateDir() string { return filepath.Join(w.program.Dir, "state") }
 
 // copyDir copies a directory; the target must not be there.
 func copyDir(to, from string) error { return os.CopyFS(to, os.DirFS(from)) }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"syscall"
+)
+
+// logFaults take away what the source's binlogs hold. The rows stay: on_lost = "rebuild" fills the views from them.
+func logFaults() map[string]fault {
+	return map[string]fault{
+		"reset source": {about: "the source's binlogs begin anew, under the running program",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				if w.replica != nil { // it would have to be made anew, too
+					return nil, nil
+				}
+				w.load.hold.Lock()
+				defer w.load.hold.Unlock()
+				if err := forgetLog(ctx, w.source); err != nil {
+					w.say("reset source: %v", err) // it may be down
+				}
+				return nil, nil
+			}},
+		"reset source down": {about: "the source's binlogs begin anew while the program is down",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				if w.replica != nil {
+					return nil, nil
+				}
+				w.end(syscall.SIGKILL)
+				w.writeSome(ctx, f)
+				if err := forgetLog(ctx, w.source); err != nil {
+					w.say("reset source: %v", err)
+				}
+				return w.start, nil
+			}},
+		"purge": {about: "the binlogs that the program has yet to read are purged while it is down",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				if w.replica != nil {
+					return nil, nil
+				}
+				w.end(syscall.SIGKILL)
+				w.writeSome(ctx, f)
+				if err := w.purge(ctx); err != nil {
+					w.say("purge: %v", err)
+				}
+				return w.start, nil
+			}},
+		"purge read": {about: "the binlogs before the last one are purged under the running program",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				if w.replica != nil {
+					return nil, nil
+				}
+				if err := w.purge(ctx); err != nil {
+					w.say("purge: %v", err)
+				}
+				return nil, nil
+			}},
+	}
+}
+
+// writeSome writes what the program does not hear of before something else happens.
+func (w *world) writeSome(ctx context.Context, f Fault) {
+	r := rand.New(rand.NewPCG(f.Arg, 4))
+	for range 20 {
+		if err := w.load.transaction(ctx, r, 3); err != nil {
+			w.say("writing: %v", err) // a deadlock with a writer, or the source is down
+		}
+	}
+}
+
+// purge deletes all binlogs but a new one.
+func (w *world) purge(ctx context.Context) error {
+	db := w.sourceDBs[0]
+	if _, err := db.ExecContext(ctx, "FLUSH BINARY LOGS"); err != nil {
+		return err
+	}
+	rows, err := db.QueryContext(ctx, "SHOW BINARY LOGS")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values := make([][]byte, len(columns))
+	for rows.Next() {
+		if err := rows.Scan(pointers(values)...); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "PURGE BINARY LOGS TO '"+string(values[0])+"'")
+	return err
+}

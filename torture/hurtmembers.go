@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+
+	"replicator/examples/jogchat"
+	"replicator/internal/pause"
+	"replicator/internal/servers"
+)
+
+// beforeKafka are the faults that also make sense where the program publishes to Kafka, and members keep the views.
+var beforeKafka = []string{
+	"kill", "down", "stop", "freeze", "second", "late second", "lose state", "old state", "reset",
+	"rotate", "column", "other table", "cut-over", "huge",
+	"source killed", "source frozen", "main killed", "main frozen", "main set back", "cache killed", "cache frozen",
+	"cache set back", "flush", "locked",
+	"source link cut", "source link silent", "main link cut", "main link refuse", "cache link cut", "cache link slow",
+	"search link cut", "search link refuse",
+}
+
+// sessionAndMore is longer than a member's session, and a broker's.
+const sessionAndMore = 8 * time.Second
+
+// memberFaults hurt those who apply what Kafka holds.
+func memberFaults() map[string]fault {
+	one := func(w *world, f Fault) *process { return w.stream.members[int(f.Arg)%len(w.stream.members)] }
+	return map[string]fault{
+		"member killed": {about: "kill -9 of a member, and started again",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				one(w, f).end(syscall.SIGKILL)
+				return healed(one(w, f).start(ctx))
+			}},
+		"member down": {about: "kill -9 of a member, and started again later",
+			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
+				one(w, f).end(syscall.SIGKILL)
+				return one(w, f).start, nil
+			}},
+		"member leaves": {about: "SIGTERM to a member, and started again later",
+			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
+				one(w, f).end(syscall.SIGTERM)
+				return one(w, f).start, nil
+			}},
+		"member more": {about: "one more member for a while", begin: oneMore},
+		"member frozen": {about: "SIGSTOP of a member for a while",
+			begin: func(_ context.Context, w *world, f Fault) (heal, error) { return freeze(one(w, f)) }},
+		"member asleep": {about: "SIGSTOP of a member for longer than its session",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				end, err := freeze(one(w, f))
+				return end, errors.Join(err, pause.For(ctx, sessionAndMore))
+			}},
+		"members killed": {about: "kill -9 of all members, and started again",
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				w.endMembers()
+				return healed(w.startMembers(ctx))
+			}},
+		"members set back": {about: "older states of all members come back, and the groups' offsets are set to the beginning",
+			begin: setMembersBack},
+		"members anew": {about: "all members begin anew, with empty sinks, at offset zero of a compacted topic",
+			begin: beginAnew},
+		"members rebuild": {about: "a view is rebuilt by all members",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				for _, m := range w.stream.members {
+					if m.running == nil {
+						continue
+					}
+					p, err := m.program.Start(context.WithoutCancel(ctx), "rebuild", "--in-place", w.any(f).Name, "-c",
+						m.program.File())
+					if err != nil {
+						return nil, err
+					}
+					w.others = append(w.others, p)
+				}
+				return nil, nil
+			}},
+	}
+}
+
+func freeze(p *process) (heal, error) {
+	if p.running == nil {
+		return nil, nil
+	}
+	frozen := p.running
+	return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
+}
+
+// oneMore lets another member take its share of the partitions, and leave again.
+func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
+	m, err := w.newMember()
+	if err != nil {
+		return nil, err
+	}
+	w.stream.others = append(w.stream.others, m)
+	if err := m.start(ctx); err != nil {
+		return nil, err
+	}
+	return func(context.Context) error { m.end(syscall.SIGTERM); return nil }, pause.For(ctx, time.Second)
+}
+
+// setMembersBack lets all members begin again at older checkpoints.
+func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
+	w.endMembers()
+	kept, err := w.keepStates()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		w.endMembers()
+		if err := w.putStates(kept); err != nil {
+			return err
+		}
+		if err := w.setOffsetsBack(ctx); err != nil {
+			w.say("%v", err) // the brokers may be down
+		}
+		return w.startMembers(ctx)
+	}, w.startMembers(ctx)
+}
+
+// beginAnew waits until the topic is compacted, and has everything made of what it holds then. Without states and marks
+// the views are filled.
+func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
+	if err := w.compacted(ctx, rand.New(rand.NewPCG(f.Arg, 3))); err != nil {
+		return nil, err
+	}
+	w.reader.forgive()
+	w.endMembers()
+	for _, m := range w.stream.members {
+		if err := os.RemoveAll(m.stateDir()); err != nil {
+			return nil, err
+		}
+	}
+	name := fmt.Sprintf("torture%d", w.plan.Seed)
+	if w.plan.Store == "mysql" { // what the members have there
+		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
+			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
+				w.say("%v", err) // the server may be down: then the marks are missed, and on_lost says what follows
+			}
+		}
+	}
+	for _, s := range append([]string{"DROP DATABASE " + name, "CREATE DATABASE " + name + " CHARACTER SET utf8mb4",
+		"USE " + name}, jogchat.Schema()...) {
+		if _, err := w.sinkDBs[0].ExecContext(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if w.servers.elastic != "" {
+		w.dropIndexes(ctx)
+	}
+	if err := w.redis.FlushAll(ctx).Err(); err != nil {
+		return nil, err
+	}
+	return healed(w.startMembers(ctx))
+}
+
+func (w *world) endMembers() {
+	for _, m := range w.stream.members {
+		m.end(syscall.SIGKILL)
+	}
+}
+
+func (w *world) startMembers(ctx context.Context) error {
+	for _, m := range w.stream.members {
+		if err := m.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// brokerFaults hurt Kafka.
+func brokerFaults() map[string]fault {
+	one := func(w *world, f Fault) *servers.Server { return w.servers.brokers[int(f.Arg)%len(w.servers.brokers)] }
+	return map[string]fault{
+		"broker killed": {about: "a broker is killed, and started again later",
+			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
+				return one(w, f).Restart, one(w, f).Kill()
+			}},
+		"broker frozen": {about: "a broker answers nothing for a while",
+			begin: func(_ context.Context, w *world, f Fault) (heal, error) { return suspend(one(w, f)) }},
+		"broker asleep": {about: "a broker answers nothing for so long that others take its place",
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				end, err := suspend(one(w, f))
+				return end, errors.Join(err, pause.For(ctx, sessionAndMore))
+			}},
+		"brokers killed": {about: "all brokers are killed, and started again later",
+			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
+				var err error
+				for _, b := range w.servers.brokers {
+					err = errors.Join(err, b.Kill())
+				}
+				return func(ctx context.Context) error {
+					for i, b := range w.servers.brokers { // the first controls the others
+						if err := b.Restart(ctx); err != nil {
+							return fmt.Errorf("broker %d: %w", i+1, err)
+						}
+					}
+					return nil
+				}, err
+			}},
+	}
+}
+
+func suspend(s *servers.Server) (heal, error) {
+	if !s.Running() { // another fault's doing
+		return nil, nil
+	}
+	return func(context.Context) error {
+		if !s.Running() {
+			return nil
+		}
+		return s.Resume()
+	}, s.Suspend()
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/pause"
+	"replicator/internal/servers"
+)
+
+// sinkFaults hurt what the sinks hold, while their servers run.
+func sinkFaults() map[string]fault {
+	into := func(sink string) func(Plan) bool {
+		return func(p Plan) bool { return slices.Contains(p.sinks(), sink) }
+	}
+	return map[string]fault{
+		"flush": {about: "FLUSHALL", fits: into("cache"),
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				w.reader.forgive()
+				return healed(w.redis.FlushAll(ctx).Err())
+			}},
+		"cache failover": {about: "a replica that lacks the last writes takes Redis's place", fits: into("cache"),
+			begin: cacheFailover},
+		"main restored": {about: "all tables of a sink's database are what they were, under the running program",
+			fits: into("main"), begin: restored},
+		"locked":    {about: "an application locks the rows of a target", fits: into("main"), begin: locked},
+		"deadlocks": {about: "an application locks single rows of the targets in any order", fits: into("main"), begin: deadlocks},
+		"search red": {about: "an index has no shard", fits: into("search"),
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				return w.withoutNode(ctx, w.index(f))
+			}},
+		"search read-only": {about: "an index takes no writes, as where the disk is full", fits: into("search"),
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
+				return w.blocked(ctx, w.index(f))
+			}},
+	}
+}
+
+// cacheFailover begins a copy of what Redis holds, which takes its place later.
+func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
+	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if w.redis.Ping(asked).Err() != nil { // another fault's doing
+		return nil, nil
+	}
+	next, err := servers.Start(ctx, servers.Options{Kind: w.cache.Kind, Small: true})
+	if err != nil {
+		return nil, err
+	}
+	w.extra = append(w.extra, next)
+	c := goredis.NewClient(&goredis.Options{Addr: next.Addr()})
+	defer c.Close()
+	if err := c.ReplicaOf(ctx, "127.0.0.1", fmt.Sprint(w.cache.Port)).Err(); err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(10 * time.Second); ; {
+		info, err := c.Info(ctx, "replication").Result()
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(info, "master_link_status:up") {
+			break
+		}
+		if time.Now().After(end) { // another fault froze the server meanwhile
+			return nil, nil
+		}
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.ReplicaOf(ctx, "NO", "ONE").Err(); err != nil {
+		return nil, err
+	}
+	return func(context.Context) error {
+		w.reader.forgive()
+		w.cache = next
+		w.links["cache"].move(next.Addr())
+		w.links[ownCache].move(next.Addr())
+		return nil
+	}, nil
+}
+
+// restored puts back, later, all tables of one of the sink's databases as they are now, at one moment: as if a dump had
+// been loaded beside and swapped in. Sessions stay as they are.
+func restored(ctx context.Context, w *world, f Fault) (heal, error) {
+	shard := int(f.Arg) % len(w.sinkDBs)
+	name := w.sinkName(shard)
+	kept, gone := fmt.Sprint(name, "_kept", f.Arg), fmt.Sprint(name, "_gone", f.Arg)
+	tables, err := w.dump(ctx, shard, kept)
+	if err != nil { // the server is down, or a rebuild changed a table meanwhile
+		w.say("dump: %v", err)
+		return nil, nil
+	}
+	return func(ctx context.Context) error {
+		w.reader.forgive()
+		db := w.sinkDBs[shard]
+		if _, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+gone); err != nil {
+			return err
+		}
+		for range 20 { // a rebuild may make and drop tables meanwhile
+			now, err := w.tables(ctx, shard)
+			if err != nil {
+				return err
+			}
+			var moves []string
+			for _, t := range now {
+				moves = append(moves, fmt.Sprintf("%s.`%s` TO %s.`%[2]s`", name, t, gone))
+			}
+			for _, t := range tables {
+				moves = append(moves, fmt.Sprintf("%s.`%s` TO %s.`%[2]s`", kept, t, name))
+			}
+			if _, err = db.ExecContext(ctx, "RENAME TABLE "+strings.Join(moves, ", ")); err == nil {
+				break
+			}
+			w.say("restore: %v", err)
+		}
+		for _, extra := range []string{kept, gone} {
+			if _, err := db.ExecContext(ctx, "DROP DATABASE "+extra); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// dump copies the tables of a shard into a database, all as they are at one moment.
+func (w *world) dump(ctx context.Context, shard int, into string) ([]string, error) {
+	db := w.sinkDBs[shard]
+	if _, err := db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+into); err != nil {
+		return nil, err
+	}
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+into); err != nil {
+		return nil, err
+	}
+	tables, err := w.tables(ctx, shard)
+	if err != nil {
+		return nil, err
+	}
+	var locks []string
+	for _, t := range tables {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("CREATE TABLE %s.`%s` LIKE `%[2]s`", into, t)); err != nil {
+			return nil, err
+		}
+		locks = append(locks, fmt.Sprintf("`%s` READ, %s.`%[1]s` WRITE", t, into))
+	}
+	if len(tables) == 0 {
+		return nil, errors.New("there is no table")
+	}
+	one, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer one.Close()
+	steps := []string{"SET SESSION lock_wait_timeout = 5", "LOCK TABLES " + strings.Join(locks, ", ")}
+	for _, t := range tables {
+		steps = append(steps, fmt.Sprintf("INSERT INTO %s.`%s` SELECT * FROM `%[2]s`", into, t))
+	}
+	for _, text := range append(steps, "UNLOCK TABLES") {
+		if _, err := one.ExecContext(ctx, text); err != nil {
+			_, _ = one.ExecContext(ctx, "UNLOCK TABLES") // what went wrong before it is said
+			return nil, err
+		}
+	}
+	return tables, nil
+}
+
+// tables are the tables of a shard.
+func (w *world) tables(ctx context.Context, shard int) ([]string, error) {
+	rows, err := w.sinkDBs[shard].QueryContext(ctx, "SHOW TABLES")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		all = append(all, name)
+	}
+	return all, rows.Err()
+}
+
+// locked holds locks on a target's rows for a while.
+func locked(ctx context.Context, w *world, f Fault) (heal, error) {
+	views := w.plan.views("main")
+	tx, err := w.sinkDBs[0].BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return nil, nil // the server is down
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT * FROM "+views[int(f.Arg)%len(views)].Name+" FOR UPDATE")
+	if err != nil { // the table is not made yet, or the server is down
+		return nil, tx.Rollback()
+	}
+	rows.Close()
+	return func(context.Context) error { _ = tx.Rollback(); return nil }, nil
+}
+
+// deadlocks has two sessions write rows of the targets, several in a transaction and in any order, until it is healed.
+func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var sessions sync.WaitGroup
+	for i := range uint64(2) {
+		sessions.Go(func() {
+			r := rand.New(rand.NewPCG(f.Arg, i))
+			for ctx.Err() == nil {
+				_ = w.writeTargets(ctx, r) // refused where tables, or the server, are not there
+				_ = pause.For(ctx, time.Millisecond)
+			}
+		})
+	}
+	return func(context.Context) error {
+		cancel()
+		sessions.Wait()
+		return nil
+	}, nil
+}
+
+// writeTargets locks some rows as an application that writes them does, and changes nothing.
+func (w *world) writeTargets(ctx context.Context, r *rand.Rand) error {
+	tx, err := pick(r, w.sinkDBs...).BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for range 4 {
+		v := pick(r, w.plan.views("main")...)
+		column, value := "grp", any(fmt.Sprintf("g%d", r.IntN(4)))
+		switch v.Kind {
+		case "row":
+			key := w.plan.table(v.Table).Key
+			column, value = key.columns()[0], key.values(r.IntN(20))[0]
+		case "index":
+			column, value = "email", fmt.Sprintf("%d@x.org", r.IntN(12))
+		}
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET %s = %[2]s WHERE %[2]s = ?", v.Name, column), value); err != nil {
+			return err
+		}
+		if err := pause.For(ctx, time.Duration(r.IntN(4))*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// index is the index of a fault's choice.
+func (w *world) index(f Fault) string {
+	views := w.plan.views("search")
+	return views[int(f.Arg)%len(views)].index(w.at.prefix)
+}
+
+// withoutNode makes an index red: what was closed and is opened again finds no node that may have it.
+func (w *world) withoutNode(ctx context.Context, index string) (heal, error) {
+	allow := func(ctx context.Context, node string) error {
+		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings?expand_wildcards=all",
+			`{"index.routing.allocation.require._name": `+node+`}`)
+		return err
+	}
+	if err := allow(ctx, `"nobody"`); err != nil { // it is not made yet, or the server is down
+		w.say("red: %v", err)
+		return nil, nil
+	}
+	for _, step := range []string{"_close", "_open?wait_for_active_shards=0"} {
+		if _, err := w.request(ctx, http.MethodPost, "/"+index+"/"+step, ""); err != nil {
+			w.say("red: %v", err)
+		}
+	}
+	return func(ctx context.Context) error { return w.insist(ctx, func() error { return allow(ctx, "null") }) }, nil
+}
+
+// blocked makes an index read-only.
+func (w *world) blocked(ctx context.Context, index string) (heal, error) {
+	set := func(ctx context.Context, value string) error {
+		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings", `{"index.blocks.read_only_allow_delete": `+value+`}`)
+		return err
+	}
+	if err := set(ctx, "true"); err != nil {
+		w.say("read-only: %v", err)
+		return nil, nil
+	}
+	return func(ctx context.Context) error { return w.insist(ctx, func() error { return set(ctx, "null") }) }, nil
+}
+
+// insist tries until it works, a minute at most: another fault may be healed later.
+func (w *world) insist(ctx context.Context, try func() error) error {
+	for end := time.Now().Add(time.Minute); ; {
+		err := try()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}

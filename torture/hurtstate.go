@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// stateFaults hurt the state directory.
+func stateFaults() map[string]fault {
+	return map[string]fault{
+		"lose state": {about: "the state directory is gone after a crash", fits: withFile,
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
+				w.end(syscall.SIGKILL)
+				if err := w.clearState(); err != nil {
+					w.say("lose state: %v", err) // it is read-only
+				}
+				return healed(w.start(ctx))
+			}},
+		"old state": {about: "an older copy of the state directory comes back", fits: withFile, begin: oldState},
+		"state away": {about: "the state directory is not there for a while, under the running program", fits: withFile,
+			begin: func(_ context.Context, w *world, _ Fault) (heal, error) { return w.stateAway() }},
+		"state down away": {about: "a file is where the state directory was while the program starts", fits: withFile,
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) { return w.stateBlocked(ctx) }},
+		stateFull: {about: "the disk of the state directory is full for a while", fits: withFile, mounts: true,
+			begin: func(_ context.Context, w *world, _ Fault) (heal, error) { return w.fillState() }},
+		stateReadOnly: {about: "the disk of the state directory is read-only for a while", fits: withFile, mounts: true,
+			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) { return w.stateReadOnly(ctx) }},
+	}
+}
+
+const (
+	stateFull     = "state full"
+	stateReadOnly = "state read-only"
+)
+
+// clearState removes what is in the directory, which may be a file system of its own.
+func (w *world) clearState() error {
+	all, err := os.ReadDir(w.stateDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range all {
+		if err := os.RemoveAll(filepath.Join(w.stateDir(), e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateAway moves the directory away, as where a network's file system is gone.
+func (w *world) stateAway() (heal, error) {
+	away := w.stateDir() + ".away"
+	if err := os.Rename(w.stateDir(), away); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EBUSY) {
+			return nil, nil // not made yet, gone already, or a file system of its own
+		}
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if _, err := os.Stat(w.stateDir()); err == nil { // a program that was started meanwhile began a new one
+			return os.RemoveAll(away)
+		}
+		return os.Rename(away, w.stateDir())
+	}, nil
+}
+
+// stateBlocked starts the program, which may well end at once, and starts it again later.
+func (w *world) stateBlocked(ctx context.Context) (heal, error) {
+	w.end(syscall.SIGKILL)
+	away := w.stateDir() + ".blocked"
+	if err := os.Rename(w.stateDir(), away); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EBUSY) {
+			return healed(w.start(ctx))
+		}
+		return nil, err
+	}
+	if err := os.WriteFile(w.stateDir(), nil, 0o600); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		w.end(syscall.SIGKILL)
+		if err := errors.Join(os.Remove(w.stateDir()), os.Rename(away, w.stateDir())); err != nil {
+			return err
+		}
+		return w.start(ctx)
+	}, w.start(ctx)
+}
+
+// needsDisk tells whether a fault of the plan wants the state directory to be a file system.
+func (p Plan) needsDisk() bool {
+	for _, f := range p.Faults {
+		if f.Name == stateFull || f.Name == stateReadOnly {
+			return true
+		}
+	}
+	return false
+}
+
+// mountState makes the state directory a file system of half a megabyte, on which little fits besides the state.
+func (w *world) mountState() error {
+	if err := os.Mkdir(w.stateDir(), 0o700); err != nil {
+		return err
+	}
+	if err := mountSmall(w.stateDir()); err != nil {
+		return err
+	}
+	w.mounted = true
+	return nil
+}
+
+// fillState writes a file until no more fits.
+func (w *world) fillState() (heal, error) {
+	name := filepath.Join(w.stateDir(), "filler")
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil { // it is read-only
+		return nil, nil
+	}
+	defer f.Close()
+	for block := bytes.Repeat([]byte("x"), 512); ; {
+		if _, err := f.Write(block); err != nil {
+			break // it is full
+		}
+	}
+	return func(context.Context) error { return os.Remove(name) }, nil
+}
+
+// stateReadOnly remounts the file system, which the program may not have files open on: so it is killed, and started
+// again twice.
+func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
+	w.end(syscall.SIGKILL)
+	if err := remount(w.stateDir(), readOnly); err != nil {
+		return w.start, nil // a command beside the program has a file open
+	}
+	return func(ctx context.Context) error {
+		w.end(syscall.SIGKILL)
+		if err := remount(w.stateDir(), writable); err != nil {
+			return err
+		}
+		return w.start(ctx)
+	}, w.start(ctx)
+}
+
+// oldState puts back, later, the state directory as it is now.
+func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
+	w.end(syscall.SIGKILL)
+	kept := filepath.Join(w.program.Dir, fmt.Sprintf("kept%d", f.Arg))
+	if err := os.RemoveAll(kept); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(w.stateDir()); err != nil { // nothing was saved yet
+		return healed(w.start(ctx))
+	}
+	if err := copyDir(kept, w.stateDir()); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		w.end(syscall.SIGKILL)
+		if err := w.clearState(); err != nil {
+			return err
+		}
+		if err := copyDir(w.stateDir(), kept); err != nil {
+			return err
+		}
+		return w.start(ctx)
+	}, w.start(ctx)
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// mountSmall mounts a file system of half a megabyte.
+func mountSmall(dir string) error { return syscall.Mount("none", dir, "tmpfs", 0, "size=512k") }
+
+// How a file system is mounted.
+const (
+	writable uintptr = 0
+	readOnly uintptr = syscall.MS_RDONLY
+)
+
+func remount(dir string, how uintptr) error {
+	return syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT|how, "size=512k")
+}
+
+func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
+
+// canMount tells whether this process may mount file systems.
+func canMount() bool {
+	dir, err := os.MkdirTemp("", "replicator-torture-")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(dir)
+	return mountSmall(dir) == nil && unmount(dir) == nil
+}

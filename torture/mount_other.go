@@ -1,0 +1,15 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+// How a file system is mounted.
+const writable, readOnly uintptr = 0, 1
+
+var errMount = errors.New("file systems are mounted on Linux alone")
+
+func mountSmall(string) error       { return errMount }
+func remount(string, uintptr) error { return errMount }
+func unmount(string) error          { return errMount }
+func canMount() bool                { return false }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"replicator/internal/launch"
+)
+
+// process is a program with a directory of its own, which runs or doesn't at present.
+type process struct {
+	program launch.Program
+	say     func(format string, args ...any)
+	running *launch.Process
+	logs    []string // of those that ran before
+}
+
+// start starts the program, unless it runs.
+func (p *process) start(ctx context.Context) (err error) {
+	if p.running != nil {
+		return nil
+	}
+	p.running, err = p.program.Start(context.WithoutCancel(ctx), "run", "-c", p.program.File())
+	return err
+}
+
+// end ends the program in a way, and keeps what it logged.
+func (p *process) end(how syscall.Signal) {
+	if p.running == nil {
+		return
+	}
+	if how == syscall.SIGTERM {
+		_ = p.running.Signal(how)
+		select {
+		case <-p.running.Done():
+		case <-time.After(40 * time.Second):
+			p.say("the program does not end after SIGTERM")
+		}
+	}
+	p.running.Kill()
+	p.logs = append(p.logs, p.running.Log())
+	p.running = nil
+}
+
+// command runs a command of the program's beside it; how it ends is of no interest but to its caller.
+func (p *process) command(ctx context.Context, args ...string) (out string, code int) {
+	c, err := p.program.Start(ctx, append(args, "-c", p.program.File())...)
+	if err != nil {
+		return err.Error(), -1
+	}
+	return c.Output() + c.Log(), c.Code()
+}
+
+// failing are the views that don't run, as the program says; one that another member of its group has is fine.
+func (p *process) failing(ctx context.Context) []string {
+	out, code := p.command(ctx, "status", "--json")
+	if code != 0 {
+		return []string{"status: " + out}
+	}
+	var all []string
+	for line := range strings.Lines(out) {
+		var s struct{ View, Source, State, Error string }
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			return []string{"status: " + err.Error()}
+		}
+		if !slices.Contains([]string{"running", "member"}, s.State) {
+			all = append(all, fmt.Sprintf("view %s of %s is %s: %s", s.View, s.Source, s.State, s.Error))
+		}
+	}
+	return all
+}
+
+// logged is what the programs logged, one after another.
+func (p *process) logged() string {
+	all := strings.Join(p.logs, "\n-- the next program --\n")
+	if p.running != nil {
+		all += "\n-- the last program --\n" + p.running.Log()
+	}
+	return all
+}
+
+// stateDir is where the program keeps its state.
+func (p *process) stateDir() string { return filepath.Join(p.program.Dir, "state") }
