@@ -90,6 +90,17 @@ func (w *workload) newest(n int) []int {
 	return newest
 }
 
+// present are the newest cells of all entities that have one among the first n.
+func (w *workload) present(n int) []cell {
+	var all []cell
+	for _, number := range w.newest(n) {
+		if number >= 0 {
+			all = append(all, w.at(number))
+		}
+	}
+	return all
+}
+
 // key is an entity's row_key. Some end in zero bytes, which binlogs leave out.
 func (w *workload) key(entity int) (key [16]byte) {
 	h := mix(uint64(entity) + 1<<40)

@@ -126,7 +126,7 @@ func (l *lab) newDecoding(ctx context.Context, tables []table) (*decoding, error
 	d := &decoding{}
 	if len(tables) > 0 {
 		for i := range roles {
-			if roles[i].Columns, err = view.Columns(cfg.Views, roles[i]); err != nil {
+			if roles[i].Columns, roles[i].Optional, err = view.Columns(cfg.Views, roles[i]); err != nil {
 				return nil, err
 			}
 		}

@@ -108,6 +108,10 @@ func (l *lab) distinctTable(s *setup) distinctSink {
 // emailPrefix begins the keys of the index in Redis.
 const emailPrefix = "email:"
 
+// emailView is the view of the index in the configuration.
+const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"index\"\nkey = \"" + emailPrefix +
+	"{email}\"\n"
+
 // distinctRedis is a hash and an index in a Redis of its own, which closing ends.
 func (l *lab) distinctRedis(ctx context.Context) (into distinctSink, closing func() error, err error) {
 	server, err := l.start(ctx, servers.Redis7)
@@ -118,13 +122,12 @@ func (l *lab) distinctRedis(ctx context.Context) (into distinctSink, closing fun
 	if err != nil {
 		return into, nil, errors.Join(err, server.Close())
 	}
-	store := &hashes{redis.NewClient(o)}
+	store := &hashes{rdb: redis.NewClient(o), want: keptUser}
 	closing = func() error { return errors.Join(store.close(), server.Close()) }
 	beside := *l
 	beside.sink = server
 	dir := filepath.Join(l.dir, "redis")
-	err = l.configure(dir, sourceDatabase, "earliest", hashSink(server)+hashView+
-		"\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"index\"\nkey = \""+emailPrefix+"{email}\"\n")
+	err = l.configure(dir, sourceDatabase, "earliest", hashSink(server)+hashView+emailView)
 	if err != nil {
 		return into, nil, errors.Join(err, closing())
 	}
@@ -146,11 +149,11 @@ func (l *lab) distinctRedis(ctx context.Context) (into distinctSink, closing fun
 // verifyIndex compares every entry of the index with what the first n cells of the workload say, and returns how many
 // there are.
 func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, error) {
-	newest := w.newest(n)
+	newest := w.present(n)
 	err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error {
 		cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for entity := from; entity < to; entity++ {
-				p.SMembers(ctx, emailPrefix+w.user(w.at(newest[entity])).email)
+			for _, c := range newest[from:to] {
+				p.SMembers(ctx, emailPrefix+w.user(c).email)
 			}
 			return nil
 		})
@@ -158,7 +161,7 @@ func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, er
 			return err
 		}
 		for i, cmd := range cmds {
-			key := w.key(from + i)
+			key := w.key(newest[from+i].entity)
 			want := []string{hex.EncodeToString(key[:])}
 			if held := cmd.(*redis.StringSliceCmd).Val(); !slices.Equal(held, want) {
 				return fmt.Errorf("%v is %v, not %v", cmd.Args()[1], held, want)

@@ -6,6 +6,9 @@
 //	make bench ARGS='-only decode -profile cpu.out'
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
 //	go run ./bench draw bench.json bench.svg   a picture of what -json wrote
+//	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
+//	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; the memory it takes
+//	go run ./bench isolation                the lag and the throughput of one sink while the other is in trouble
 //	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
 //
 // # What is measured
@@ -24,7 +27,7 @@
 //	scan           the same into one index table and into five in one scan, beside scan-select, a SELECT of every cell in chunks, and
 //	               scan-load, multi-row INSERTs of the same rows over one connection
 //	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a reader
-//	               of the index table sees it, as a whole and for each second's commits
+//	               of the sink sees it, as a whole and for each second's commits: an index table, a Redis hash, both at once
 //	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same documents
 //	distinct       only where -only names it: the built program into an index table, and into a Redis hash and index, in four

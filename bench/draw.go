@@ -80,7 +80,7 @@ func (m *measure) draw(p *picture) {
 	p.bars(slices.DeleteFunc(slices.Clone(m.Results), func(r result) bool { return r.Curve != "" }))
 	for _, r := range m.Results {
 		if r.Latency != nil {
-			p.latency(r.Latency)
+			p.latency(r)
 		}
 	}
 	for _, curve := range m.curves() {
@@ -125,14 +125,15 @@ func (p *picture) bars(results []result) {
 }
 
 // latency shows the quantiles of each second.
-func (p *picture) latency(d *latency) {
+func (p *picture) latency(r result) {
+	d := r.Latency
 	lines := []series{{name: "p50"}, {name: "p90"}, {name: "p99"}, {name: "max"}}
 	for _, s := range d.Over {
 		for i, v := range []float64{s.P50, s.P90, s.P99, s.Max} {
 			lines[i].x, lines[i].y = append(lines[i].x, float64(s.At)), append(lines[i].y, v)
 		}
 	}
-	p.plot(fmt.Sprintf("commit → visible, ms, at %.0f transactions a second, by the second", d.Rate), lines, linear)
+	p.plot(fmt.Sprintf("%s: commit → visible, ms, at %.0f transactions a second, by the second", r.Stage, d.Rate), lines, linear)
 }
 
 // growth shows what a cell costs as something grows, and the memory that the program had.

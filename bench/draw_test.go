@@ -23,7 +23,7 @@ func TestAPictureShowsEveryStageCurveAndSecond(t *testing.T) {
 		}}}}
 	dir := t.TempDir()
 	figures, svg := filepath.Join(dir, "bench.json"), filepath.Join(dir, "bench.svg")
-	if err := errors.Join(r.writeJSON(figures), draw([]string{figures, svg})); err != nil {
+	if err := errors.Join(writeJSON(figures, r), draw([]string{figures, svg})); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(svg)

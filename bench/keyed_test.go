@@ -53,7 +53,7 @@ func TestHashesAreComparedWithTheWorkload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hashes{redis.NewClient(o)}
+	h := &hashes{rdb: redis.NewClient(o), want: keptUser}
 	defer h.close()
 	w := &workload{entities: 10, body: 250, begin: 1, order: round}
 	users := make([]user, w.entities)

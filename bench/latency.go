@@ -5,41 +5,80 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"sync"
-	"sync/atomic"
-	"time"
+	"path/filepath"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
 )
 
-const (
-	// liveDatabase is the source database of the latency stage: empty at first, so that the program is soon ready.
-	liveDatabase = "live"
+// liveDatabase is the source database of a run of the latency stage: empty at first, so that the program is soon ready.
+const liveDatabase = "live"
 
-	// pollEvery is how often the reader of the index looks: often enough to be no part of the figures, seldom enough to
-	// leave the server alone.
-	pollEvery = 500 * time.Microsecond
-
-	timeout = time.Minute // how long anything may take that should be done at once
-
-	writers = 4 // connections: a commit takes longer than a millisecond now and then
-)
-
-// latency runs the program beside a writer of single-row transactions at a steady rate.
-func (l *lab) latency(ctx context.Context) error {
-	if err := create(ctx, l.sourceDB, liveDatabase, cellDDL); err != nil {
-		return err
+// latency runs the program beside a writer of single-row transactions at a steady rate: into an index table, into a
+// hash in Redis, and into both at once.
+func (l *lab) latency(ctx context.Context) (err error) {
+	cache, err := l.start(ctx, servers.Redis7)
+	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
+		l.leftOut = append(l.leftOut, fmt.Sprintf("latency into Redis: %v", err))
+		return l.latencyInto(ctx, "latency", "an index table", l.liveTable)
 	}
-	s, err := l.setUp(ctx, liveDatabase, "snapshot", oneView())
 	if err != nil {
 		return err
 	}
-	live := newLive(l.options, s)
-	what := fmt.Sprintf("commit to visible, %d transactions a second", l.rate)
-	bar := l.show.bar(what, live.total())
-	took, err := l.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {
-		if err := live.run(ctx, l.sourceDB, l.sinkDB, p, bar); err != nil {
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	o, err := redis.ParseURL(cache.DSN("0"))
+	if err != nil {
+		return err
+	}
+	store := &hashes{rdb: redis.NewClient(o), want: keptUser}
+	defer func() { err = errors.Join(err, store.close()) }()
+	hash := func(ctx context.Context, s *liveSetup) error { return l.liveHash(ctx, s, cache, store) }
+	if err := l.latencyInto(ctx, "latency", "an index table", l.liveTable); err != nil {
+		return err
+	}
+	beside := *l // counts the CPU time of Redis as the sink's
+	beside.sink = cache
+	err = beside.latencyInto(ctx, "latency-redis", "a Redis hash", hash)
+	l.results, l.runs = beside.results, beside.runs
+	if err != nil {
+		return err
+	}
+	return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.liveTable, hash)
+}
+
+// liveSetup is one run of the latency stage: its configuration as it grows, and what looks at its sinks.
+type liveSetup struct {
+	*live
+	database string // in the sink
+	targets  string // sinks and views of the configuration
+	verify   []func(ctx context.Context) (int64, error)
+}
+
+// latencyInto measures one run into the sinks that are added to it.
+func (l *lab) latencyInto(
+	ctx context.Context, stage, into string, sinks ...func(ctx context.Context, s *liveSetup) error,
+) error {
+	source := fmt.Sprintf("%s%d", liveDatabase, l.runs)
+	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
+		return err
+	}
+	l.runs++
+	s := &liveSetup{live: newLive(l.options, source), database: fmt.Sprintf("run%d", l.runs)}
+	for _, add := range sinks {
+		if err := add(ctx, s); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(l.dir, fmt.Sprint(l.runs))
+	if err := l.configure(dir, source, "snapshot", s.targets); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("commit to visible in %s, %d transactions a second", into, l.rate)
+	bar := l.show.bar(what, s.total())
+	took, err := l.measureProgram(ctx, dir, []string{"run"}, func(p *program) error {
+		if err := s.run(ctx, l.sourceDB, p, bar); err != nil {
 			return err
 		}
 		return p.Stop()
@@ -48,219 +87,108 @@ func (l *lab) latency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := result{Stage: "latency", What: "the program: " + what, Unit: "cell", Units: live.total(), Latency: live.latency()}
-	if r.Checked, err = l.check(ctx, s, live.cells, live.total()); err != nil {
-		return err
+	for i, sight := range s.sights {
+		r := result{Stage: stage, What: "the program: " + what, Unit: "cell", Units: s.total(), Latency: s.latency(sight)}
+		if len(s.sights) > 1 {
+			r.Stage += "-" + sight.name
+		}
+		if r.Checked, err = s.verify[i](ctx); err != nil {
+			return err
+		}
+		l.add(r, took)
 	}
-	l.add(r, took)
 	return nil
 }
 
-// live is a writer, and a reader of what becomes of its cells. The cells' emails sort as they are written.
-type live struct {
-	cells    *workload
-	rate     int
-	index    string // the index table
-	warm     int    // so many cells are written before those that count
-	begin    time.Time
-	commits  []time.Duration // after begin; by the cell's number
-	seen     []time.Duration // after begin; 0: not yet
-	first    chan struct{}   // closed when the first cell was seen
-	all      chan struct{}   // closed when all were
-	finished time.Duration   // when the last commit returned
-}
-
-func newLive(o options, s *setup) *live {
-	warm := o.rate // a second's worth
-	n := warm + o.rate*o.seconds
-	return &live{
-		cells:   &workload{entities: o.entities, body: o.body, begin: time.Now().UnixNano(), order: round},
-		rate:    o.rate,
-		index:   s.database + "." + s.tables[0].name,
-		warm:    warm,
-		commits: make([]time.Duration, n),
-		seen:    make([]time.Duration, n),
-		first:   make(chan struct{}),
-		all:     make(chan struct{}),
+// liveTable adds an index table.
+func (l *lab) liveTable(ctx context.Context, s *liveSetup) error {
+	t := oneView()
+	if err := create(ctx, l.sinkDB, s.database, t[0].ddl); err != nil {
+		return err
 	}
-}
-
-func (v *live) total() int { return len(v.commits) }
-
-// run writes every cell and returns when all were seen. The first one shows that the program is ready; it ends early if
-// the program does.
-func (v *live) run(ctx context.Context, source, sink *sql.DB, p *program, bar *bar) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	v.begin = time.Now()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := connected(ctx, sink, func(conn *sql.Conn) error { return v.read(ctx, conn) }); err != nil {
-			cancel(err)
-		}
+	s.targets += fmt.Sprintf("[sinks.table]\ntype = \"mysql\"\ndsn = %q\n\n[views.%s]\nfrom = \"cell.users\"\n"+
+		"sink = \"table\"\n%s\n", l.sink.DSN(s.database), t[0].name, t[0].view)
+	s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
+		return l.check(ctx, &setup{database: s.database, tables: t}, s.cells, s.total())
 	})
-	wg.Go(func() {
-		select {
-		case <-p.Done():
-			cancel(errors.Join(errors.New("the program ended before it was asked to"), p.Wait()))
-		case <-ctx.Done():
+	s.look("mysql", l.tableSight(s.database+"."+t[0].name, s.live))
+	return nil
+}
+
+// liveHash adds a hash for each entity.
+func (l *lab) liveHash(ctx context.Context, s *liveSetup, cache *servers.Server, store *hashes) error {
+	if err := store.drop(ctx); err != nil {
+		return err
+	}
+	s.targets += strings.ReplaceAll(hashSink(cache)+hashView, "main", "cache")
+	s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
+		held, err := store.verify(ctx, s.cells, s.total())
+		if err != nil {
+			err = fmt.Errorf("the result is wrong: %w", err)
 		}
+		return held, err
 	})
-	err := connected(ctx, source, func(conn *sql.Conn) error { return v.write(ctx, conn, 0) })
-	if err == nil {
-		err = await(ctx, v.first, "the first cell")
-	}
-	if err == nil {
-		err = v.writeAll(ctx, source, bar)
-	}
-	if err == nil {
-		err = await(ctx, v.all, "the last cells")
-	}
-	cause := context.Cause(ctx)
-	cancel(nil)
-	wg.Wait()
-	if err != nil && cause != nil {
-		return cause
-	}
-	return err
+	s.look("redis", store.sight(s.live))
+	return nil
 }
 
-func await(ctx context.Context, seen <-chan struct{}, what string) error {
-	select {
-	case <-seen:
-		return nil
-	case <-time.After(timeout):
-		return fmt.Errorf("%s can't be seen in the sink after %v", what, timeout)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// writeAll writes all cells but the first at a steady rate: each has its time, whatever became of those before.
-func (v *live) writeAll(ctx context.Context, db *sql.DB, bar *bar) error {
-	var next atomic.Int64
-	errs := make([]error, writers)
-	begin := time.Now()
-	var wg sync.WaitGroup
-	for i := range writers {
-		wg.Go(func() {
-			errs[i] = connected(ctx, db, func(conn *sql.Conn) error {
-				for {
-					n := int(next.Add(1))
-					if n >= v.total() {
-						return nil
-					}
-					if err := sleep(ctx, time.Until(begin.Add(time.Duration(n)*time.Second/time.Duration(v.rate)))); err != nil {
-						return err
-					}
-					if err := v.write(ctx, conn, n); err != nil {
-						return err
-					}
-					bar.add(1)
+// tableSight looks at an index table.
+func (l *lab) tableSight(index string, v *live) watcher {
+	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
+		return connected(ctx, l.sinkDB, func(conn *sql.Conn) error {
+			query, err := conn.PrepareContext(ctx, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
+			if err != nil {
+				return err
+			}
+			defer query.Close()
+			var email sql.RawBytes
+			return looks(func(oldest int) error {
+				rows, err := query.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
+				if err != nil {
+					return err
 				}
+				defer rows.Close()
+				now := v.now()
+				for rows.Next() {
+					if err := rows.Scan(&email); err != nil {
+						return err
+					}
+					if err := v.note(s, now, string(email)); err != nil {
+						return err
+					}
+				}
+				return rows.Err()
 			})
 		})
 	}
-	wg.Wait()
-	v.finished = time.Since(v.begin)
-	return errors.Join(errs...)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// write commits one cell and notes when that returned.
-func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
-	err := v.cells.insert(ctx, conn, liveDatabase, n, n+1)
-	v.commits[n] = time.Since(v.begin)
-	return err
-}
-
-// read looks at the index, from the oldest cell on that it has not seen, until it has seen all.
-func (v *live) read(ctx context.Context, conn *sql.Conn) error {
-	query, err := conn.PrepareContext(ctx, "SELECT email FROM "+v.index+" WHERE email >= ? ORDER BY email")
-	if err != nil {
-		return err
-	}
-	defer query.Close()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for oldest := 0; ; {
-		if err := v.look(ctx, query, oldest); err != nil {
-			return err
-		}
-		if oldest == 0 && v.seen[0] != 0 {
-			close(v.first)
-		}
-		for oldest < v.total() && v.seen[oldest] != 0 {
-			oldest++
-		}
-		if oldest == v.total() {
-			close(v.all)
+// sight looks at the hashes of what was written and is not seen yet.
+func (h *hashes) sight(v *live) watcher {
+	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
+		return looks(func(oldest int) error {
+			cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for n := oldest; n < min(oldest+laneBatch, v.issued()); n++ {
+					if s.seen[n] == 0 {
+						p.HGet(ctx, hashKey(v.cells.key(v.cells.at(n).entity)), "email")
+					}
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			now := v.now()
+			for _, cmd := range cmds {
+				if email, err := cmd.(*redis.StringCmd).Result(); errors.Is(err, redis.Nil) {
+					continue
+				} else if err != nil {
+					return err
+				} else if err := v.note(s, now, email); err != nil {
+					return err
+				}
+			}
 			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		})
 	}
-}
-
-// look notes which cells the index shows. A cell also shows that its entity's older ones were there, or were passed
-// over because it came with them.
-func (v *live) look(ctx context.Context, query *sql.Stmt, oldest int) error {
-	rows, err := query.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	now := time.Since(v.begin)
-	var email sql.RawBytes
-	for rows.Next() {
-		if err := rows.Scan(&email); err != nil {
-			return err
-		}
-		n, err := strconv.Atoi(string(email[:10]))
-		if err != nil {
-			return fmt.Errorf("the index holds something else than was written: %w", err)
-		}
-		for ; n >= 0 && v.seen[n] == 0; n -= v.cells.entities {
-			v.seen[n] = now
-		}
-	}
-	return rows.Err()
-}
-
-// latency sums up what was seen after the warm-up.
-func (v *live) latency() *latency {
-	var all []float64 // ms
-	bySecond := map[int][]float64{}
-	begin := slices.Min(v.commits[v.warm:]) // writers commit out of order
-	for n := v.warm; n < v.total(); n++ {
-		took := max(v.seen[n]-v.commits[n], 0).Seconds() * 1000
-		all = append(all, took)
-		at := int((v.commits[n] - begin) / time.Second)
-		bySecond[at] = append(bySecond[at], took)
-	}
-	d := &latency{Rate: float64(len(all)) / (v.finished - begin).Seconds(), quantiles: quantilesOf(all)}
-	for _, at := range slices.Sorted(maps.Keys(bySecond)) {
-		d.Over = append(d.Over, second{at, quantilesOf(bySecond[at])})
-	}
-	return d
-}
-
-// quantilesOf sorts what took how long, which is something.
-func quantilesOf(took []float64) quantiles {
-	slices.Sort(took)
-	at := func(share float64) float64 { return took[int(share*float64(len(took)-1))] }
-	return quantiles{Samples: len(took), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
 }

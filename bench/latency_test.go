@@ -8,23 +8,25 @@ import (
 // A stall of one second must be seen, and in the second that it was in.
 func TestLatencyOverTimeShowsAStall(t *testing.T) {
 	const rate, seconds, stalled = 100, 5, 3
-	v := newLive(options{rate: rate, seconds: seconds, entities: 10}, &setup{tables: oneView()})
+	v := newLive(options{rate: rate, seconds: seconds, entities: 10}, liveDatabase)
+	v.look("a sink", nil)
+	s := v.sights[0]
 	for n := range v.total() {
 		v.commits[n] = time.Duration(n) * time.Second / rate
-		v.seen[n] = v.commits[n] + 2*time.Millisecond
+		s.seen[n] = v.commits[n] + 2*time.Millisecond
 		if n == v.warm+stalled*rate+50 {
-			v.seen[n] += 700 * time.Millisecond
+			s.seen[n] += 700 * time.Millisecond
 		}
 	}
 	v.commits[v.warm], v.commits[v.warm+1] = v.commits[v.warm+1], v.commits[v.warm] // writers pass each other
 	v.finished = v.commits[v.total()-1]
-	d := v.latency()
+	d := v.latency(s)
 	if d.Samples != rate*seconds || len(d.Over) != seconds {
 		t.Fatalf("%d samples in %d seconds: %+v", d.Samples, len(d.Over), d)
 	}
-	for i, s := range d.Over {
-		if s.At != i || s.Samples != rate || (s.Max > 700) != (i == stalled) {
-			t.Errorf("second %d: %+v", i, s)
+	for i, second := range d.Over {
+		if second.At != i || second.Samples != rate || (second.Max > 700) != (i == stalled) {
+			t.Errorf("second %d: %+v", i, second)
 		}
 	}
 }

@@ -25,14 +25,28 @@ func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel)
-	if len(args) > 0 && args[0] == "draw" {
-		if err := draw(args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			return 1
-		}
-		return 0
+	var do func() error
+	var err error
+	switch {
+	case len(args) > 0 && args[0] == "draw":
+		do = func() error { return draw(args[1:]) }
+	case len(args) > 0 && args[0] == "peers":
+		var o peersOptions
+		o, err = parsePeers(args[1:], os.Stderr)
+		do = func() error { return peers(ctx, o, os.Stdout, os.Stderr) }
+	case len(args) > 0 && args[0] == "bounds":
+		var o boundsOptions
+		o, err = parseBounds(args[1:], os.Stderr)
+		do = func() error { return bounds(ctx, o, os.Stdout, os.Stderr) }
+	case len(args) > 0 && args[0] == "isolation":
+		var o isolationOptions
+		o, err = parseIsolation(args[1:], os.Stderr)
+		do = func() error { return measureIsolation(ctx, o, os.Stdout, os.Stderr) }
+	default:
+		var o options
+		o, err = parse(args, os.Stderr)
+		do = func() error { return run(ctx, o, os.Stdout, os.Stderr) }
 	}
-	o, err := parse(args, os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
@@ -40,7 +54,7 @@ func execute(args []string) int {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 2
 	}
-	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 1
 	}
@@ -140,19 +154,12 @@ func parse(args []string, out io.Writer) (options, error) {
 
 // run measures every kind and prints what it found.
 func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
-	dir, err := os.MkdirTemp("", "replicator-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	show := newScreen(progress)
-	building := show.bar("building the program", 0)
-	program := filepath.Join(dir, "replicator")
-	err = launch.Build(ctx, program)
-	building.done()
+	_, program, remove, err := build(ctx, show)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, remove()) }()
 	r := report{Machine: thisMachine(), Cells: o.cells, Entities: o.entities, Body: o.body, Tx: o.tx}
 	for _, kind := range o.kinds {
 		m, err := measureKind(ctx, o, kind, program, show)
@@ -164,9 +171,25 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	r.Machine.LoadAfter = load()
 	r.print(out)
 	if o.json != "" {
-		return r.writeJSON(o.json)
+		return writeJSON(o.json, r)
 	}
 	return nil
+}
+
+// build builds the program in a directory of its own, which remove removes.
+func build(ctx context.Context, show *screen) (dir, program string, remove func() error, err error) {
+	if dir, err = os.MkdirTemp("", "replicator-bench-"); err != nil {
+		return "", "", nil, err
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	building := show.bar("building the program", 0)
+	program = filepath.Join(dir, "replicator")
+	err = launch.Build(ctx, program)
+	building.done()
+	if err != nil {
+		return "", "", nil, errors.Join(err, remove())
+	}
+	return dir, program, remove, nil
 }
 
 // measureKind starts two servers of the kind and measures on them.

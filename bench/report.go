@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -102,14 +100,6 @@ type measure struct {
 	LeftOut []string `json:"left_out,omitempty"` // stages that this machine can't run, and why
 }
 
-func (r *report) writeJSON(path string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
-}
-
 // print writes the tables for people.
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s\n", &r.Machine)
@@ -151,9 +141,9 @@ func (m *measure) print(out io.Writer) {
 	}
 	for _, r := range m.Results {
 		if d := r.Latency; d != nil {
-			fmt.Fprintf(out, "\ncommit → visible, %.0f transactions a second, %s samples: p50 %.1f ms, p90 %.1f, p99 %.1f, max %.1f\n"+
+			fmt.Fprintf(out, "\n%s: commit → visible, %.0f transactions a second, %s samples: p50 %.2f ms, p90 %.2f, p99 %.2f, max %.1f\n"+
 				"(the servers' CPU in that line includes the writer's statements and the reader's polls)\n",
-				d.Rate, thousands(int64(d.Samples)), d.P50, d.P90, d.P99, d.Max)
+				r.Stage, d.Rate, thousands(int64(d.Samples)), d.P50, d.P90, d.P99, d.Max)
 			d.print(out)
 		}
 	}

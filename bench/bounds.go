@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"replicator/internal/launch"
+	"replicator/internal/servers"
+)
+
+// boundsOptions are the flags of "bounds".
+type boundsOptions struct {
+	kind  servers.Kind
+	share float64
+	only  []string
+	json  string
+}
+
+func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
+	fs := flag.NewFlagSet("bench bounds", flag.ContinueOnError)
+	fs.SetOutput(out)
+	kind := fs.String("server", string(servers.MySQL), "the kind of source and sink")
+	fs.Float64Var(&o.share, "share", 1, "of the full sizes")
+	var names []string
+	for _, b := range allBounds() {
+		names = append(names, b.name)
+	}
+	only := fs.String("only", "", "only these `cases`, with commas between: "+strings.Join(names, ", "))
+	fs.StringVar(&o.json, "json", "", "write every figure to this `file` too")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if o.kind, err = servers.ParseKind(*kind); err != nil {
+		return o, err
+	}
+	if !o.kind.IsSQL() {
+		return o, fmt.Errorf("-server: %s has no binlog", o.kind)
+	}
+	if fs.NArg() > 0 || o.share <= 0 || o.share > 1 {
+		return o, errors.New("bounds: -share is above 0 and at most 1, and nothing else stands beside the flags")
+	}
+	if *only != "" {
+		o.only = strings.Split(*only, ",")
+	}
+	for _, name := range o.only {
+		if !slices.Contains(names, name) {
+			return o, fmt.Errorf("-only: there is no case %q", name)
+		}
+	}
+	return o, nil
+}
+
+// bound is something large that the program must get through with bounded memory.
+type bound struct {
+	name string
+	what string // with a %s for how many
+	full int    // how many at -share 1
+	// views are sinks and views of the configuration, and tables where cell is not the one that is read.
+	views func(l *boundLab, n int) string
+	ddl   func(n int) []string // of the sink's database
+	write func(ctx context.Context, l *boundLab, n int) error
+	check func(ctx context.Context, l *boundLab, n int) error
+}
+
+// boundLab is a lab with a Redis beside its sink.
+type boundLab struct {
+	*lab
+	cache *servers.Server
+}
+
+// bounded is what became of one.
+type bounded struct {
+	Name       string  `json:"name"`
+	What       string  `json:"what"`
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+	PeakBytes  int64   `json:"peak_bytes"`
+	Standstill float64 `json:"standstill_seconds"` // the longest time in which nothing was read and nothing applied
+	Load       string  `json:"load"`
+}
+
+// bounds puts the program before everything that is large, one thing after another, and says what memory it took.
+func bounds(ctx context.Context, o boundsOptions, out, progress io.Writer) (err error) {
+	show := newScreen(progress)
+	_, program, remove, err := build(ctx, show)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	machine, all := thisMachine(), []bounded{}
+	for _, b := range allBounds() {
+		if o.only != nil && !slices.Contains(o.only, b.name) {
+			continue
+		}
+		got, err := o.run(ctx, b, program, show)
+		if err != nil {
+			return fmt.Errorf("bounds: %s: %w", b.name, err)
+		}
+		all = append(all, got)
+		show.say(got.line())
+	}
+	machine.LoadAfter = load()
+	fmt.Fprintf(
+		out,
+		"\n%s\n\n| what | seconds | CPU s of the program | peak MiB | longest standstill, s |\n|---|---|---|---|---|\n",
+		&machine,
+	)
+	for _, got := range all {
+		fmt.Fprintln(out, got.line())
+	}
+	if o.json != "" {
+		return writeJSON(o.json, all)
+	}
+	return nil
+}
+
+func (b bounded) line() string {
+	return fmt.Sprintf("| %s: %s | %.0f | %.1f | %.0f | %.1f |", b.Name, b.What, b.Seconds, b.CPUSeconds,
+		float64(b.PeakBytes)/(1<<20), b.Standstill)
+}
+
+// boundArgs let servers take bodies of 64 MiB, and a transaction of 1 GiB without a checkpoint for each of its rows.
+func boundArgs(kind servers.Kind) []string {
+	return append(serverArgs(kind), "--max-allowed-packet=256M")
+}
+
+// run has the program catch up with one of them, on servers of its own: each binlog is read from its first byte.
+func (o boundsOptions) run(ctx context.Context, b bound, program string, show *screen) (got bounded, err error) {
+	start := func() (*servers.Server, error) {
+		return servers.Start(ctx, servers.Options{Kind: o.kind, Small: true, Args: boundArgs(o.kind)})
+	}
+	closing := func(s *servers.Server) { err = errors.Join(err, s.Close()) }
+	source, err := start()
+	if err != nil {
+		return got, err
+	}
+	defer closing(source)
+	sink, err := start()
+	if err != nil {
+		return got, err
+	}
+	defer closing(sink)
+	cache, err := servers.Start(ctx, servers.Options{Kind: servers.Redis7, Small: true, Args: serverArgs(servers.Redis7)})
+	if err != nil {
+		return got, err
+	}
+	defer closing(cache)
+	own, err := newLab(options{body: 250, tx: 10}, source, sink, program, show)
+	if err != nil {
+		return got, err
+	}
+	l := &boundLab{own, cache}
+	defer func() { err = errors.Join(err, l.close()) }()
+	n := max(int(float64(b.full)*o.share), 1)
+	got.Name, got.What = b.name, fmt.Sprintf(b.what, thousands(int64(n)))
+	bar := show.bar(b.name+": writing it", 0)
+	err = create(ctx, l.sourceDB, sourceDatabase, bigCellDDL)
+	if err == nil {
+		err = create(ctx, l.sinkDB, boundsDatabase, b.ddl(n)...)
+	}
+	if err == nil {
+		err = b.write(ctx, l, n)
+	}
+	bar.done()
+	if err != nil {
+		return got, err
+	}
+	err = l.bound(ctx, b, n, &got)
+	return got, err
+}
+
+// boundsDatabase is the sink's.
+const boundsDatabase = "bounds"
+
+// bigCellDDL is the source table with bodies of any length.
+var bigCellDDL = strings.Replace(cellDDL, " BLOB", " LONGBLOB", 1)
+
+// bound measures the program on what was written, and checks the sink.
+func (l *boundLab) bound(ctx context.Context, b bound, n int, got *bounded) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(l.dir, "bound")
+	if err := l.configure(dir, sourceDatabase, "earliest", b.views(l, n)); err != nil {
+		return err
+	}
+	config := launch.Program{Dir: dir}
+	text, err := os.ReadFile(config.File())
+	if err != nil {
+		return err
+	}
+	if err := config.Configure(strings.Replace(string(text), `listen = ""`, fmt.Sprintf("listen = %q", address), 1)); err != nil {
+		return err
+	}
+	bar := l.show.bar(b.name+": the program", 0)
+	took, err := l.measureProgram(ctx, dir, []string{"run", "--until-caught-up"}, func(p *program) error {
+		got.Standstill = p.standstill(ctx, address).Seconds()
+		return p.Wait()
+	})
+	bar.done()
+	if err != nil {
+		return err
+	}
+	got.Seconds, got.CPUSeconds, got.PeakBytes = took.wall.Seconds(), took.client.Seconds(), took.peak
+	got.Load = load()
+	return b.check(ctx, l, n)
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// standstill follows the program's counters until it has ended, and says for how long none of them rose.
+func (p *program) standstill(ctx context.Context, address string) (longest time.Duration) {
+	moved, last := time.Now(), -1.0
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return longest
+		case <-p.Done():
+			return longest
+		case <-tick.C:
+		}
+		if n, err := counted(ctx, address); err == nil && n != last { // it may not listen yet, or no more
+			moved, last = time.Now(), n
+		}
+		longest = max(longest, time.Since(moved))
+	}
+}
+
+// counted is the sum of the counters that rise with what is read, applied and buried.
+func counted(ctx context.Context, address string) (sum float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		for _, name := range []string{"source_bytes_total", "changes_applied_total", "changes_stale_total", "dead_letters_total"} {
+			if bytes.HasPrefix(line, []byte("replicator_"+name)) {
+				fields := bytes.Fields(line)
+				if n, err := strconv.ParseFloat(string(fields[len(fields)-1]), 64); err == nil {
+					sum += n
+				}
+			}
+		}
+	}
+	return sum, nil
+}

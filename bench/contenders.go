@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/launch"
+	"replicator/internal/servers"
+)
+
+// contender is a program in one configuration.
+type contender struct {
+	name  string
+	keeps string // what it keeps in the sink
+	ours  bool
+	// command writes its configuration and makes its command line.
+	command func(ctx context.Context, x *contest) (*exec.Cmd, error)
+	// count is how many of the cells are in the sink; nil for a program that ends when all are.
+	count func(ctx context.Context, x *contest) (int, error)
+	// check says what the sink holds.
+	check func(ctx context.Context, x *contest) (string, error)
+}
+
+// The stream that Debezium writes, and keys of go-mysql-transfer's.
+const (
+	debeziumStream = "dbz." + sourceDatabase + ".cell"
+	copyPrefix     = "cell:"
+	lastKey        = "last"
+)
+
+// everyContender lists all of them. This program is the first: others are compared with it.
+func everyContender(o peersOptions) []contender {
+	return []contender{
+		{name: "replicator", keeps: "hash and index, versions", ours: true,
+			command: ours(hashFields + emailView), check: checkHashes((*hashes).verifyIndex)},
+		{name: "replicator-hash", keeps: "hash, versions", ours: true,
+			command: ours(hashFields), check: checkHashes()},
+		{name: "transfer-lua", keeps: "body and index",
+			command: transfer(o.transfer, "    lua_file_path: view.lua\n"), count: lastOf, check: checkBodies},
+		{name: "transfer-copy", keeps: "a copy of each row",
+			command: transfer(o.transfer, "    redis_structure: string\n    redis_key_prefix: '"+copyPrefix+"'\n"),
+			count:   keys, check: holds("rows", keys)},
+		{name: "debezium", keeps: "a log of changes", command: debezium, count: entries, check: holds("changes", entries)},
+	}
+}
+
+func contenderNames() (names []string) {
+	for _, c := range everyContender(peersOptions{}) {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// contenders are those that were asked for; without being asked for, those that can run.
+func contenders(o peersOptions) []contender {
+	return slices.DeleteFunc(everyContender(o), func(c contender) bool {
+		if o.only != nil {
+			return !slices.Contains(o.only, c.name)
+		}
+		return o.transfer == "" && strings.HasPrefix(c.name, "transfer")
+	})
+}
+
+// hashFields keeps every property of a body, as a copy of it would.
+const hashFields = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
+	"{row_key}\"\nfields = [\"id\", \"username\", \"email\", \"phone\", \"password\", \"activate\", \"address\", \"bio\"]\n"
+
+// ours runs this program.
+func ours(views string) func(ctx context.Context, x *contest) (*exec.Cmd, error) {
+	return func(ctx context.Context, x *contest) (*exec.Cmd, error) {
+		if err := x.configure(x.dir, sourceDatabase, "earliest", hashSink(x.sink)+views); err != nil {
+			return nil, err
+		}
+		cmd := exec.CommandContext(ctx, x.program, "run", "--until-caught-up", "-c", launch.Program{Dir: x.dir}.File())
+		cmd.Dir = x.dir
+		return cmd, nil
+	}
+}
+
+// checkHashes compares every hash with the workload, and what others look at.
+func checkHashes(others ...func(h *hashes, ctx context.Context, w *workload, n int) (int64, error),
+) func(ctx context.Context, x *contest) (string, error) {
+	return func(ctx context.Context, x *contest) (string, error) {
+		h := &hashes{rdb: x.rdb, want: wholeBody}
+		held, err := h.verify(ctx, x.workload, x.cells)
+		what := thousands(held) + " hashes"
+		for _, other := range others {
+			if err == nil {
+				held, err = other(h, ctx, x.workload, x.cells)
+				what += ", " + thousands(held) + " index entries"
+			}
+		}
+		if err != nil {
+			return "", fmt.Errorf("the result is wrong: %w", err)
+		}
+		return what + ", each as it should be", nil
+	}
+}
+
+// wholeBody is a body as a hash shows it.
+func wholeBody(w *workload, c cell) map[string]string {
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(w.appendBody(nil, c), &body); err != nil {
+		panic(err) // the workload makes no such body
+	}
+	hash := map[string]string{}
+	for name, value := range body {
+		text := string(value)
+		if unquoted := ""; json.Unmarshal(value, &unquoted) == nil {
+			text = unquoted
+		}
+		hash[name] = text
+	}
+	return hash
+}
+
+// firstFile is where the binlog begins.
+func (x *contest) firstFile(ctx context.Context) (string, error) {
+	rows, err := x.sourceDB.QueryContext(ctx, "SHOW BINARY LOGS")
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil || !rows.Next() {
+		return "", errors.Join(errors.New("the source has no binlog"), err, rows.Err())
+	}
+	values := make([]any, len(columns))
+	for i := range values {
+		values[i] = new([]byte)
+	}
+	return string(*values[0].(*[]byte)), errors.Join(rows.Scan(values...), rows.Close())
+}
+
+// transfer runs go-mysql-transfer with a rule. Its log is at warn: at its default it writes every value.
+func transfer(program, rule string) func(ctx context.Context, x *contest) (*exec.Cmd, error) {
+	return func(ctx context.Context, x *contest) (*exec.Cmd, error) {
+		if program == "" {
+			return nil, errors.New("name the built program with -go-mysql-transfer")
+		}
+		file, err := x.firstFile(ctx)
+		if err != nil {
+			return nil, err
+		}
+		flavor := "mysql"
+		if x.source.Kind.IsMariaDB() {
+			flavor = "mariadb"
+		}
+		text := fmt.Sprintf(transferConfiguration, x.source.Addr(), flavor, x.sink.Addr(), sourceDatabase) + rule
+		err = errors.Join(os.Mkdir(x.dir, 0o755),
+			os.WriteFile(filepath.Join(x.dir, "app.yml"), []byte(text), 0o600),
+			os.WriteFile(filepath.Join(x.dir, "view.lua"), []byte(transferLua), 0o600))
+		if err != nil {
+			return nil, err
+		}
+		begin := exec.CommandContext(ctx, program, "-config", "app.yml", "-position", file, "4")
+		begin.Dir = x.dir
+		if out, err := begin.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", begin, err, launch.LastLines(string(out), 10))
+		}
+		cmd := exec.CommandContext(ctx, program, "-config", "app.yml")
+		cmd.Dir = x.dir
+		return cmd, nil
+	}
+}
+
+const transferConfiguration = `addr: %s
+user: peer
+pass: peer
+charset: utf8mb4
+slave_id: 5703
+flavor: %s
+data_dir: store
+logger:
+  level: warn
+bulk_size: 100
+enable_web_admin: false
+target: redis
+redis_addrs: %s
+rule:
+  -
+    schema: %s
+    table: cell
+    order_by_column: added_at
+    value_encoder: json
+`
+
+// transferLua keeps what this program's hash and index keep, without versions, and notes how far it is.
+const transferLua = `local json = require("json")
+local ops = require("redisOps")
+local row = ops.rawRow()
+local body = json.decode(row["body"])
+ops.SET("` + hashPrefix + `" .. row["row_key"], row["body"])
+ops.SADD("` + emailPrefix + `" .. body["email"], row["row_key"])
+ops.SET("` + lastKey + `", row["added_at"])
+`
+
+// debezium runs Debezium Server.
+func debezium(ctx context.Context, x *contest) (*exec.Cmd, error) {
+	class, ssl := "io.debezium.connector.mysql.MySqlConnector", "disabled"
+	if x.source.Kind.IsMariaDB() {
+		class, ssl = "io.debezium.connector.mariadb.MariaDbConnector", "disable"
+	}
+	text := fmt.Sprintf(debeziumConfiguration, class, x.source.Port, ssl, x.sink.Addr())
+	if err := os.MkdirAll(filepath.Join(x.dir, "config"), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(x.dir, "config", "application.properties"), []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return servers.Debezium(ctx, x.dir, x.show.say)
+}
+
+const debeziumConfiguration = `debezium.source.connector.class=%s
+debezium.source.database.hostname=127.0.0.1
+debezium.source.database.port=%d
+debezium.source.database.user=peer
+debezium.source.database.password=peer
+debezium.source.database.ssl.mode=%s
+debezium.source.driver.allowPublicKeyRetrieval=true
+debezium.source.database.server.id=5701
+debezium.source.topic.prefix=dbz
+debezium.source.database.include.list=` + sourceDatabase + `
+debezium.source.table.include.list=` + sourceDatabase + `.cell
+debezium.source.snapshot.mode=never
+debezium.source.offset.storage=org.apache.kafka.connect.storage.FileOffsetBackingStore
+debezium.source.offset.storage.file.filename=offsets.dat
+debezium.source.offset.flush.interval.ms=1000
+debezium.source.schema.history.internal=io.debezium.storage.file.history.FileSchemaHistory
+debezium.source.schema.history.internal.file.filename=history.dat
+debezium.format.value=json
+debezium.format.key=json
+debezium.format.value.schemas.enable=false
+debezium.format.key.schemas.enable=false
+debezium.sink.type=redis
+debezium.sink.redis.address=%s
+quarkus.http.host=127.0.0.1
+quarkus.http.port=0
+quarkus.log.level=WARN
+quarkus.log.console.json=false
+`
+
+func keys(ctx context.Context, x *contest) (int, error) {
+	n, err := x.rdb.DBSize(ctx).Result()
+	return int(n), err
+}
+
+func entries(ctx context.Context, x *contest) (int, error) {
+	n, err := x.rdb.XLen(ctx, debeziumStream).Result()
+	return int(n), err
+}
+
+// lastOf is the number of the last cell that transferLua wrote: the table's numbers begin at 1 and have no gaps.
+func lastOf(ctx context.Context, x *contest) (int, error) {
+	text, err := x.rdb.Get(ctx, lastKey).Result()
+	if errors.Is(err, goredis.Nil) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+// holds says how many of something the sink has.
+func holds(what string, count func(context.Context, *contest) (int, error),
+) func(ctx context.Context, x *contest) (string, error) {
+	return func(ctx context.Context, x *contest) (string, error) {
+		n, err := count(ctx, x)
+		return fmt.Sprintf("%s %s", thousands(int64(n)), what), err
+	}
+}
+
+// checkBodies counts bodies that are not the newest ones, and index entries that should have gone. The keys are as the
+// binlog has them: without the zero bytes at their ends.
+func checkBodies(ctx context.Context, x *contest) (string, error) {
+	newest := x.workload.present(x.cells)
+	old := 0
+	err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error {
+		cmds, err := x.rdb.Pipelined(ctx, func(p goredis.Pipeliner) error {
+			for _, c := range newest[from:to] {
+				key := x.workload.key(c.entity)
+				p.Get(ctx, hashPrefix+strings.TrimRight(string(key[:]), "\x00"))
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, goredis.Nil) {
+			return err
+		}
+		for i, cmd := range cmds {
+			if cmd.(*goredis.StringCmd).Val() != string(x.workload.appendBody(nil, newest[from+i])) {
+				old++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	indexed, err := (&hashes{rdb: x.rdb}).count(ctx, emailPrefix)
+	return fmt.Sprintf("%s of %s bodies not the newest, %s index entries of %s entities", thousands(int64(old)),
+		thousands(int64(len(newest))), thousands(int64(indexed)), thousands(int64(len(newest)))), err
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// pollEvery is how often a reader looks at a sink: often enough to be a small part of the figures, seldom enough to
+	// leave the server alone.
+	pollEvery = 250 * time.Microsecond
+
+	timeout = time.Minute // how long anything may take that should be done at once
+
+	writers = 4 // connections: a commit takes longer than a millisecond now and then
+)
+
+// live is a writer, and readers of what becomes of its cells in each sink. The cells' emails sort as they are written.
+type live struct {
+	cells    *workload
+	database string // of the source
+	rate     int
+	warm     int // so many cells are written before those that count
+	begin    time.Time
+	next     atomic.Int64    // the number of the cell that was written last, or is being written
+	commits  []time.Duration // after begin; by the cell's number
+	sights   []*sight
+	finished time.Duration // when the last commit returned
+
+	ready func(ctx context.Context) error // called once the first cell was seen; may be nil
+}
+
+// sight is what was seen of the cells in one sink.
+type sight struct {
+	name  string
+	watch watcher
+	seen  []time.Duration // after begin; 0: not yet
+	first chan struct{}   // closed when the first cell was seen
+	all   chan struct{}   // closed when all were
+}
+
+// watcher prepares to look at a sink, and has looks call look, which notes the cells that are seen of those from the
+// oldest on that was not seen yet, until all were.
+type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
+
+func newLive(o options, database string) *live {
+	warm := o.rate // a second's worth
+	n := warm + o.rate*o.seconds
+	return &live{
+		cells: &workload{
+			entities: min(o.entities, n), body: o.body, begin: time.Now().UnixNano(), order: round,
+		},
+		database: database,
+		rate:     o.rate,
+		warm:     warm,
+		commits:  make([]time.Duration, n),
+	}
+}
+
+// look adds a sink to look at.
+func (v *live) look(name string, watch watcher) {
+	v.sights = append(v.sights, &sight{
+		name: name, watch: watch, seen: make([]time.Duration, v.total()),
+		first: make(chan struct{}), all: make(chan struct{}),
+	})
+}
+
+// now is the time since the writer began.
+func (v *live) now() time.Duration { return time.Since(v.begin) }
+
+// issued is how many cells were written or are being written.
+func (v *live) issued() int { return min(int(v.next.Load())+1, v.total()) }
+
+func (v *live) total() int { return len(v.commits) }
+
+// run writes every cell and returns when all were seen in every sink. The first one shows that the program is ready; it
+// ends early if the program does.
+func (v *live) run(ctx context.Context, source *sql.DB, p *program, bar *bar) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	v.begin = time.Now()
+	var wg sync.WaitGroup
+	for _, s := range v.sights {
+		wg.Go(func() {
+			err := s.watch(ctx, s, func(look func(oldest int) error) error { return v.read(ctx, s, look) })
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Go(func() {
+		select {
+		case <-p.Done():
+			cancel(errors.Join(errors.New("the program ended before it was asked to"), p.Wait()))
+		case <-ctx.Done():
+		}
+	})
+	err := connected(ctx, source, func(conn *sql.Conn) error { return v.write(ctx, conn, 0) })
+	for _, s := range v.sights {
+		if err == nil {
+			err = await(ctx, s.first, "the first cell")
+		}
+	}
+	if err == nil && v.ready != nil {
+		err = v.ready(ctx)
+	}
+	if err == nil {
+		err = v.writeAll(ctx, source, bar)
+	}
+	for _, s := range v.sights {
+		if err == nil {
+			err = await(ctx, s.all, "the last cells")
+		}
+	}
+	cause := context.Cause(ctx)
+	cancel(nil)
+	wg.Wait()
+	if err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+func await(ctx context.Context, seen <-chan struct{}, what string) error {
+	select {
+	case <-seen:
+		return nil
+	case <-time.After(timeout):
+		return fmt.Errorf("%s can't be seen in the sink after %v", what, timeout)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// writeAll writes all cells but the first at a steady rate: each has its time, whatever became of those before.
+func (v *live) writeAll(ctx context.Context, db *sql.DB, bar *bar) error {
+	errs := make([]error, writers)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			errs[i] = connected(ctx, db, func(conn *sql.Conn) error {
+				for {
+					n := int(v.next.Add(1))
+					if n >= v.total() {
+						return nil
+					}
+					if err := sleep(ctx, time.Until(begin.Add(time.Duration(n)*time.Second/time.Duration(v.rate)))); err != nil {
+						return err
+					}
+					if err := v.write(ctx, conn, n); err != nil {
+						return err
+					}
+					bar.add(1)
+				}
+			})
+		})
+	}
+	wg.Wait()
+	v.finished = time.Since(v.begin)
+	return errors.Join(errs...)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// write commits one cell and notes when that returned.
+func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
+	err := v.cells.insert(ctx, conn, v.database, n, n+1)
+	v.commits[n] = time.Since(v.begin)
+	return err
+}
+
+// read looks at a sink, from the oldest cell on that it has not seen there, until it has seen all.
+func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for oldest := 0; ; {
+		if err := look(oldest); err != nil {
+			return err
+		}
+		if oldest == 0 && s.seen[0] != 0 {
+			close(s.first)
+		}
+		for oldest < v.total() && s.seen[oldest] != 0 {
+			oldest++
+		}
+		if oldest == v.total() {
+			close(s.all)
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// note takes in that a sink showed an email. It also shows that its entity's older cells were there, or were passed
+// over because it came with them.
+func (v *live) note(s *sight, now time.Duration, email string) error {
+	n, err := strconv.Atoi(email[:min(10, len(email))])
+	if err != nil {
+		return fmt.Errorf("the sink holds something else than was written: %w", err)
+	}
+	for ; n >= 0 && s.seen[n] == 0; n -= v.cells.entities {
+		s.seen[n] = now
+	}
+	return nil
+}
+
+// latency sums up what was seen in a sink after the warm-up.
+func (v *live) latency(s *sight) *latency {
+	var all []float64 // ms
+	bySecond := map[int][]float64{}
+	begin := slices.Min(v.commits[v.warm:]) // writers commit out of order
+	for n := v.warm; n < v.total(); n++ {
+		took := max(s.seen[n]-v.commits[n], 0).Seconds() * 1000
+		all = append(all, took)
+		at := int((v.commits[n] - begin) / time.Second)
+		bySecond[at] = append(bySecond[at], took)
+	}
+	d := &latency{Rate: float64(len(all)) / (v.finished - begin).Seconds(), quantiles: quantilesOf(all)}
+	for _, at := range slices.Sorted(maps.Keys(bySecond)) {
+		d.Over = append(d.Over, second{at, quantilesOf(bySecond[at])})
+	}
+	return d
+}
+
+// quantilesOf sorts what took how long, which is something.
+func quantilesOf(took []float64) quantiles {
+	slices.Sort(took)
+	at := func(share float64) float64 { return took[int(share*float64(len(took)-1))] }
+	return quantiles{Samples: len(took), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
+}
