@@ -5,8 +5,13 @@ SHELL := /bin/bash
 
 # go test of a large package on a busy machine; the whole run takes far less.
 TEST_TIMEOUT ?= 60m
-# How many packages are tested at once: each may run up to four servers.
-TEST_PARALLEL ?= 2
+# How many packages are tested at once, and of each how many tests: a package may run up to four servers, and waits for
+# them more than it computes.
+TEST_PARALLEL ?= 3
+TESTS_AT_ONCE ?= 4
+# What runs the program as another process, or starts no goroutine: the race detector would see nothing there and take
+# much of the time.
+UNRACED := replicator/bench replicator/codec replicator/examples/% replicator/internal/docs
 FUZZTIME ?= 30s
 SOAK ?= 2m
 # The race detector needs a C compiler.
@@ -16,6 +21,7 @@ SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|Hug
 ARGS ?=
 # What `make test` tests.
 PACKAGES ?= ./...
+LISTED = $(shell go list $(PACKAGES))
 
 SERVERS := go run ./internal/servers/cmd/servers
 STATICCHECK := go tool -modfile=internal/lint/tools.mod staticcheck
@@ -32,16 +38,27 @@ build: ## build bin/replicator
 servers: ## fetch the servers that tests need (once; about 330 MB)
 	@$(SERVERS) fetch || [ "$$CI" != true ]
 
+# tests runs the tests of packages, with or without the race detector. `make lint` is what vets them.
+tests = $(if $(2),go test $(1) -count=1 -vet=off -p $(TEST_PARALLEL) -parallel $(TESTS_AT_ONCE) \
+	-timeout $(TEST_TIMEOUT) $(ARGS) $(2),true)
+
 .PHONY: test
 test: servers ## run every test, with real servers and the race detector
-	@count=$$(mktemp) && trap 'rm -f "$$count"' EXIT && \
-	REPLICATOR_TEST_COUNT=$$count go test $(RACE) -count=1 -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(ARGS) $(PACKAGES); status=$$?; \
+	@$(if $(LISTED),,echo "no package is called $(PACKAGES)"; exit 1;) \
+	count=$$(mktemp) && trap 'rm -f "$$count"' EXIT && export REPLICATOR_TEST_COUNT=$$count && status=0; \
+	$(call tests,$(RACE),$(filter-out $(UNRACED),$(LISTED))) || status=$$?; \
+	$(call tests,,$(filter $(UNRACED),$(LISTED))) || status=$$?; \
 	$(if $(RACE),,echo "no C compiler: ran without the race detector";) \
 	$(SERVERS) count "$$count" || exit 1; exit $$status
 
 .PHONY: demo
 demo: ## see it work: throwaway servers, a writer, live indexes
 	go run ./cmd/replicator demo $(ARGS)
+
+.PHONY: pictures
+pictures: ## make the pictures of the status page in docs/pictures
+	REPLICATOR_SCREENSHOTS=$(CURDIR)/bin/screenshots go test -count=1 ./server -run TestThePageInABrowser
+	mkdir -p docs/pictures && cp bin/screenshots/{desktop,dark-failing}.webp docs/pictures
 
 .PHONY: bench
 bench: ## measure throughput and lag
@@ -74,10 +91,25 @@ fuzz: ## run every fuzz test for FUZZTIME=30s
 	  done; \
 	done
 
+.PHONY: module
+module: ## give the module its path, once it has a home: MODULE=github.com/acme/replicator
+	go run ./internal/module "$(MODULE)"
+	go build ./...
+
+.PHONY: goreleaser
+goreleaser: ## have goreleaser check .goreleaser.yaml, and make a snapshot of it in dist/ (builds it first: long)
+	go run github.com/goreleaser/goreleaser/v2@v2.16.0 check
+	go run github.com/goreleaser/goreleaser/v2@v2.16.0 release --snapshot --clean
+
+.PHONY: manifests
+manifests: ## hold the files of deploy/ against the schemas of Kubernetes and Compose
+	go test -count=1 ./internal/lint -run 'Manifests|Compose|Deployed' -kubernetes
+
 .PHONY: dist
-dist: ## archives, deb, rpm, SBOMs and checksums of VERSION in dist/: made twice, compared, installed and run
+dist: ## archives, deb, rpm, SBOMs, checksums of VERSION (and TARGETS) in dist/: made twice, compared, installed, run
+	$(if $(TARGETS),,$(MAKE) manifests)
 	rm -rf dist
-	go run ./internal/dist/cmd/dist $(if $(VERSION),-version $(VERSION)) dist
+	go run ./internal/dist/cmd/dist $(if $(VERSION),-version $(VERSION)) $(if $(TARGETS),-targets $(TARGETS)) dist
 	go test -count=1 ./internal/dist -release $(CURDIR)/dist
 
 .PHONY: clean

@@ -43,55 +43,71 @@ func (r Release) Make(ctx context.Context, out string) ([]string, error) {
 	if err := os.Mkdir(out, 0o755); err != nil {
 		return nil, fmt.Errorf("dist: %w; remove it first", err)
 	}
-	var names []string
 	for _, target := range r.Targets {
-		made, err := r.makeTarget(ctx, target, out)
-		if err != nil {
+		if err := r.makeTarget(ctx, target, out); err != nil {
 			return nil, fmt.Errorf("dist: %s/%s: %w", target.OS, target.Arch, err)
 		}
-		names = append(names, made...)
 	}
-	slices.Sort(names)
+	names := r.Names()
 	var sums strings.Builder
-	for _, name := range names {
+	for _, name := range names[:len(names)-1] {
 		content, err := os.ReadFile(filepath.Join(out, name))
 		if err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(content), name)
 	}
-	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
-		return nil, err
-	}
-	return append(names, "SHA256SUMS"), nil
+	return names, os.WriteFile(filepath.Join(out, sumsName), []byte(sums.String()), 0o644)
 }
 
+const sumsName = "SHA256SUMS"
+
+// Names are the files of the release in order, with the checksums of the others last.
+func (r Release) Names() (names []string) {
+	for _, target := range r.Targets {
+		base := r.base(target)
+		names = append(names, base+".tar.gz", base+".cdx.json")
+		if target.OS == "linux" {
+			for _, format := range packages() {
+				names = append(names, base+"."+format)
+			}
+		}
+	}
+	slices.Sort(names)
+	return append(names, sumsName)
+}
+
+// base is what the names of a target's files begin with.
+func (r Release) base(target Target) string {
+	return fmt.Sprintf("replicator_%s_%s_%s", r.Version, target.OS, target.Arch)
+}
+
+// packages are the formats that Linux has.
+func packages() []string { return []string{"deb", "rpm"} }
+
 // makeTarget makes the files of one target.
-func (r Release) makeTarget(ctx context.Context, target Target, out string) (names []string, err error) {
+func (r Release) makeTarget(ctx context.Context, target Target, out string) (err error) {
 	stage, err := os.MkdirTemp("", "replicator-dist-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
 	if err := r.fill(ctx, target, stage); err != nil {
-		return nil, err
+		return err
 	}
-	base := fmt.Sprintf("replicator_%s_%s_%s", r.Version, target.OS, target.Arch)
+	base := r.base(target)
 	err = errors.Join(
 		archive(filepath.Join(out, base+".tar.gz"), stage, base, append(beside(), "replicator")),
-		writeBill(filepath.Join(out, base+".cdx.json"), filepath.Join(stage, "replicator"), r))
-	names = []string{base + ".tar.gz", base + ".cdx.json"}
+		WriteBill(filepath.Join(out, base+".cdx.json"), filepath.Join(stage, "replicator"), r))
 	if err != nil || target.OS != "linux" {
-		return names, err
+		return err
 	}
-	for _, format := range []string{"deb", "rpm"} {
-		name := base + "." + format
-		if err := r.pack(ctx, target, stage, format, filepath.Join(out, name)); err != nil {
-			return nil, err
+	for _, format := range packages() {
+		if err := r.pack(ctx, target, stage, format, filepath.Join(out, base+"."+format)); err != nil {
+			return err
 		}
-		names = append(names, name)
 	}
-	return names, nil
+	return nil
 }
 
 // fill puts the program and all that is packed with it into stage, with times and modes that don't depend on the

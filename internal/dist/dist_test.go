@@ -71,7 +71,7 @@ func TestABillNamesEveryModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "bill.json")
-	if err := writeBill(path, self, Release{Version: "1.2.3", Time: time.Unix(1700000000, 0)}); err != nil {
+	if err := WriteBill(path, self, Release{Version: "1.2.3", Time: time.Unix(1700000000, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	var b bill
@@ -136,7 +136,8 @@ func TestTheUnitsCommandRunsInABareRoot(t *testing.T) {
 	command := strings.Fields(unit["ExecStart"][0])
 	config := filepath.Join(root, command[3])
 	text := "[source]\ndsn = \"u:${DB_PASSWORD}@tcp(127.0.0.1:1)/d\"\n[checkpoint]\npath = \"/var/lib/replicator\"\n" +
-		"[http]\nlisten = \"127.0.0.1:0\"\n[tables.t]\nkey = \"id\"\n[sinks.s]\ntype = \"redis\"\nurl = \"redis://127.0.0.1:1/0\"\n" +
+		"[http]\nlisten = \"127.0.0.1:0\"\n[tables.t]\nkey = \"id\"\n[sinks.s]\ntype = \"redis\"\nurl = " +
+		"\"redis://127.0.0.1:1/0\"\n" +
 		"[views.v]\nfrom = \"t\"\nsink = \"s\"\nkind = \"hash\"\nkey = \"t:{id}\"\nfields = [\"a\"]\n"
 	if err := errors.Join(os.WriteFile(config, []byte(text), 0o644),
 		os.MkdirAll(filepath.Join(root, "var/lib/replicator"), 0o700)); err != nil {

@@ -3,9 +3,13 @@ package lint
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v2"
@@ -14,19 +18,106 @@ import (
 	"replicator/sinks"
 )
 
-// The files that docker-compose.yml mounts, and that a ConfigMap holds, must stay ones that the program takes.
+// The files that are mounted, and those that a ConfigMap holds, must stay ones that the program takes.
 func TestDeployedConfigurationLoads(t *testing.T) {
-	env := func(name string) (string, bool) { return "secret", name == "DB_PASSWORD" || name == "REPLICATOR_TOKEN" }
-	if _, err := config.Load("../../deploy/replicator.toml", env, sinks.Types()); err != nil {
-		t.Error(err)
-	}
 	mounted := filepath.Join(t.TempDir(), "replicator.toml")
 	if err := os.WriteFile(mounted, []byte(configMap(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(mounted, env, sinks.Types()); err != nil {
-		t.Error("deploy/kubernetes: ", err)
+	env := func(name string) (string, bool) { return "secret", name == "DB_PASSWORD" || name == "REPLICATOR_TOKEN" }
+	files := append(deployed(t, "*.toml"), mounted)
+	if len(files) < 4 {
+		t.Errorf("only %q", files)
 	}
+	for _, file := range files {
+		if _, err := config.Load(file, env, sinks.Types()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What the appliers read is what the publisher keeps, of the same tables.
+func TestAppliersReadWhatThePublisherKeeps(t *testing.T) {
+	env := func(string) (string, bool) { return "secret", true }
+	publisher, err := config.Load("../../deploy/kafka/publisher.toml", env, sinks.Types())
+	if err != nil {
+		t.Fatal(err)
+	}
+	appliers, err := config.Load("../../deploy/kafka/applier.toml", env, sinks.Types())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var topics []string
+	for _, v := range publisher.Views {
+		topics = append(topics, v.Name)
+	}
+	if got := appliers.Source.Kafka.Topics; !slices.Equal(got, topics) {
+		t.Errorf("the appliers read %q, the publisher keeps %q", got, topics)
+	}
+	if publisher.Checkpoint.Table == appliers.Checkpoint.Table {
+		t.Errorf("both keep checkpoints in %s", appliers.Checkpoint.Table)
+	}
+}
+
+// kubernetes has the manifests looked at by a program that takes minutes to build: `make manifests` and `make dist` do.
+var kubernetes = flag.Bool("kubernetes", false, "hold the manifests against Kubernetes' schemas")
+
+func TestManifestsAreWhatKubernetesTakes(t *testing.T) {
+	if !*kubernetes {
+		t.Skip("make manifests builds kubectl-validate, and runs this")
+	}
+	takes(t, "kubectl-validate", "containerPort", deployed(t, "kubernetes/*.yaml", "kafka/kubernetes.yaml"))
+}
+
+func TestComposeFilesAreWhatComposeTakes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	takes(t, "cmd", "stop_grace_period", append(deployed(t, "kafka/docker-compose.yml"), "../../docker-compose.yml"))
+}
+
+// takes says that a tool of deploy.mod has nothing against files, and finds a setting that it doesn't know.
+func takes(t *testing.T, tool, setting string, files []string) {
+	t.Helper()
+	look := func(file string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "go", "tool", "-modfile=deploy.mod", tool, file).CombinedOutput()
+		return string(out), err
+	}
+	for _, file := range files {
+		if out, err := look(file); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := filepath.Join(t.TempDir(), filepath.Base(file))
+		text = bytes.ReplaceAll(text, []byte(setting+":"), []byte("mistaken:"))
+		if err := os.WriteFile(wrong, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := look(wrong); err == nil || !strings.Contains(out, "mistaken") {
+			t.Errorf("%s with a setting that nobody knows: %v\n%s", file, err, out)
+		}
+	}
+}
+
+// deployed are files of deploy/ and of the folders below it.
+func deployed(t *testing.T, patterns ...string) (files []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		for _, dir := range []string{"../../deploy", "../../deploy/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, found...)
+		}
+	}
+	if len(files) < len(patterns) {
+		t.Fatalf("%q: only %q", patterns, files)
+	}
+	return files
 }
 
 // configMap is the configuration that the manifests hold, which must be YAML without a key twice.

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"replicator"
 )
 
-const module = "replicator"
+// module is the path of this module.
+var module = reflect.TypeFor[replicator.View]().PkgPath()
 
 // unit is what a package belongs to for the rules: "" for the root package, "sinks/redis" for a sink and
 // what lies below it, else the first folder. outside is true for a package of another module.
