@@ -241,15 +241,17 @@ func (p *program) standstill(ctx context.Context, address string) (longest time.
 			return longest
 		case <-tick.C:
 		}
-		if n, err := counted(ctx, address); err == nil && n != last { // it may not listen yet, or no more
+		n, err := counted(ctx, address, "source_bytes_total", "changes_applied_total", "changes_stale_total",
+			"dead_letters_total")
+		if err == nil && n != last { // it may not listen yet, or no more
 			moved, last = time.Now(), n
 		}
 		longest = max(longest, time.Since(moved))
 	}
 }
 
-// counted is the sum of the counters that rise with what is read, applied and buried.
-func counted(ctx context.Context, address string) (sum float64, err error) {
+// counted is the sum of some of a process's counters.
+func counted(ctx context.Context, address string, counters ...string) (sum float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
@@ -266,7 +268,7 @@ func counted(ctx context.Context, address string) (sum float64, err error) {
 		return 0, err
 	}
 	for line := range bytes.Lines(text) {
-		for _, name := range []string{"source_bytes_total", "changes_applied_total", "changes_stale_total", "dead_letters_total"} {
+		for _, name := range counters {
 			if bytes.HasPrefix(line, []byte("replicator_"+name)) {
 				fields := bytes.Fields(line)
 				if n, err := strconv.ParseFloat(string(fields[len(fields)-1]), 64); err == nil {

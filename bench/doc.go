@@ -9,6 +9,7 @@
 //	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
 //	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; the memory it takes
 //	go run ./bench isolation                the lag and the throughput of one sink while the other is in trouble
+//	go run ./bench scaleout                 what a cell costs on its way through Kafka, members of a group, and a model of more
 //	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
 //
 // # What is measured

@@ -30,7 +30,10 @@ path = %q
 [http]
 listen = ""
 
-[tables.cell]
+` + cellTable
+
+// cellTable gives the columns their roles.
+const cellTable = `[tables.cell]
 key     = "row_key"
 column  = "column_name"
 version = "ref_key"

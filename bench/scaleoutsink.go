@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+)
+
+// appliedSink is what members write to.
+type appliedSink struct {
+	server  *servers.Server                           // nil: it costs nothing
+	prepare func(ctx context.Context) (string, error) // empties it, and makes its part of a configuration
+	check   func(ctx context.Context) error           // compares what it holds with the workload
+	end     func() error                              // gives up the connections
+}
+
+func (s *appliedSink) close() error {
+	err := s.end()
+	if s.server != nil {
+		err = errors.Join(err, s.server.Close())
+	}
+	return err
+}
+
+// settled waits until the sink holds what it should. What was applied twice was counted twice, so something may be left
+// to do when the count is full.
+func (s *appliedSink) settled(ctx context.Context) error {
+	for began := time.Now(); ; {
+		err := s.check(ctx)
+		if err == nil || time.Since(began) > timeout {
+			return err
+		}
+		if err := sleep(ctx, 250*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// openSink starts the server of a sink.
+func (x *stream) openSink(ctx context.Context, name string) (*appliedSink, error) {
+	switch name {
+	case redisSink:
+		return x.redisSink(ctx)
+	case mysqlSink:
+		return x.mysqlSink(ctx)
+	}
+	none := func(context.Context) error { return nil }
+	return &appliedSink{check: none, end: func() error { return nil },
+		prepare: func(context.Context) (string, error) {
+			return "[sinks.main]\ntype = \"" + discardSink + "\"\n\n" + hashView, nil
+		}}, nil
+}
+
+// redisSink keeps a hash for each entity.
+func (x *stream) redisSink(ctx context.Context) (*appliedSink, error) {
+	server, err := start(ctx, servers.Redis7, x.show.say)
+	if err != nil {
+		return nil, err
+	}
+	o, err := goredis.ParseURL(server.DSN("0"))
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	h := &hashes{rdb: goredis.NewClient(o), want: keptUser}
+	return &appliedSink{server: server, end: h.close,
+		prepare: func(ctx context.Context) (string, error) { return hashSink(server) + hashView, h.drop(ctx) },
+		check: func(ctx context.Context) error {
+			_, err := h.verify(ctx, x.workload, x.cells)
+			return err
+		}}, nil
+}
+
+// mysqlSink keeps an index table.
+func (x *stream) mysqlSink(ctx context.Context) (*appliedSink, error) {
+	server, err := start(ctx, x.o.kind, x.show.say)
+	if err != nil {
+		return nil, err
+	}
+	db, err := open(server)
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	t := oneView()[0]
+	database := ""
+	return &appliedSink{server: server, end: db.Close,
+		prepare: func(ctx context.Context) (string, error) {
+			database = fmt.Sprintf("run%d", x.runs)
+			return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n\n[views.%s]\nfrom = \"cell.users\"\nsink = \"main\"\n%s\n",
+				server.DSN(database), t.name, t.view), create(ctx, db, database, t.ddl)
+		},
+		check: func(ctx context.Context) error { return x.checkTable(ctx, db, &t, database) }}, nil
+}
+
+// checkTable compares an index table with the workload, and removes it.
+func (x *stream) checkTable(ctx context.Context, db *sql.DB, t *table, database string) error {
+	_, err := t.verify(ctx, db, database, x.workload, x.cells)
+	if err == nil {
+		_, err = db.ExecContext(ctx, "DROP DATABASE "+database)
+	}
+	return err
+}
