@@ -287,6 +287,9 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	}
 	for _, k := range t.kept {
 		changes, err := t.changes(k, items, states, guess)
+		if err == nil && t.source != "" { // one without a name is the only one
+			changes, err = t.withoutOthers(w, k, changes)
+		}
 		if err != nil {
 			return err
 		}
@@ -371,6 +374,10 @@ func (t *Target) changes(k *keeper, items []*item, states heldStates, guess bool
 			if c.keeper != k || !c.applies || c.key == nil {
 				continue
 			}
+			var strange replicator.Key
+			if it.op.AsOf != 0 && it.op.Version == replicator.NoVersion && !c.old.known().Shown {
+				strange = it.op.Cell.Key
+			}
 			rewrite := it.op.AsOf != 0 || it.op.Rewrite
 			if c.old != nil && c.old.digest == c.digest && !rewrite {
 				continue
@@ -383,14 +390,14 @@ func (t *Target) changes(k *keeper, items []*item, states heldStates, guess bool
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
 				held := c.old == nil && !absent || c.old.known().Shown || rewrite
 				c.cell[0] = c.rows
-				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held})
+				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held, strange: strange})
 			case it.entity != entity:
 				entity = it.entity
 				rows, err := t.gather(k, entity, items, states[entity])
 				if err != nil {
 					return nil, err
 				}
-				changes = append(changes, change{key: c.key, rows: rows, held: true})
+				changes = append(changes, change{key: c.key, rows: rows, held: true, strange: strange})
 			}
 		}
 	}

@@ -51,11 +51,11 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 	if len(others) == 0 {
 		return make([]bool, len(keys)), nil
 	}
-	theirs, err := t.claimed(ctx, others, keys)
+	theirs, err := claimed(ctx, t.sink.db, others, keys)
 	if err != nil {
 		return nil, err
 	}
-	own, err := t.claimed(ctx, slices.DeleteFunc(owners, func(o owner) bool { return !isOwn(o) }), keys)
+	own, err := claimed(ctx, t.sink.db, slices.DeleteFunc(owners, func(o owner) bool { return !isOwn(o) }), keys)
 	notFirst := slices.ContainsFunc(others, func(o owner) bool { return o.source < t.source })
 	for i := range own {
 		theirs[i] = !own[i] && (theirs[i] || notFirst)

@@ -27,6 +27,12 @@
 // tables must have the same key columns, of the same kinds. A field of several values (tags[]) needs no such thing: one
 // cell's rows are replaced together.
 //
+// # Several sources
+//
+// Each source has states of its own, so it does not know what another one put. A key is in one of them: where a look
+// finds nothing of a key, and the source showed nothing of it, the rows are removed only if no other source's cells show
+// any (withoutOthers).
+//
 // # Counters
 //
 // A counter's table doesn't say who added what: that is kept in the states (a ledger), and a change takes the old

@@ -118,3 +118,46 @@ func TestWhatOtherSourcesHoldIsClaimedWhateverThisOneKnowsOfTheKeys(t *testing.T
 		}
 	}
 }
+
+// A sweep finds a key in one view that the other source's cells show nothing of there any more, and looks at it: the
+// cells' rows in other views stay. What nobody's cells show goes with such a look.
+func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
+	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
+		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
+	sink := newSink(t, dsn)
+	defer sink.Close()
+	views := []*replicator.View{view("row", "names", "email"), view("index", "by_email", "email")}
+	var targets []replicator.Target
+	for _, source := range []string{"p0", "p1"} {
+		target, err := sink.Open(t.Context(), source, views)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, target)
+	}
+	put := userOp(1, 1, 2, "a")
+	put.Values[1].Entries = nil // it has no e-mail address any more
+	if _, err := targets[0].Apply(t.Context(), []replicator.Op{put}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "INSERT INTO names SELECT 'by hand', 'nobody'")
+	exec(t, db, "INSERT INTO by_email SELECT 'old', id FROM names")
+	cells, _, err := targets[1].(replicator.Tidier).Unclaimed(t.Context(), 1, "", 100)
+	if err != nil || len(cells) != 2 {
+		t.Fatalf("unclaimed are %v, %v", cells, err)
+	}
+	var looks []replicator.Op
+	for _, c := range cells {
+		looks = append(looks, replicator.Op{Cell: c, Version: replicator.NoVersion, AsOf: 9, Rewrite: true,
+			Values: []replicator.Value{{View: 0}, {View: 1}}})
+	}
+	if _, err := targets[1].Apply(t.Context(), looks); err != nil {
+		t.Fatal(err)
+	}
+	var names, emails string
+	err = db.QueryRow("SELECT COALESCE(GROUP_CONCAT(email), ''), (SELECT COUNT(*) FROM by_email) FROM names").
+		Scan(&names, &emails)
+	if err != nil || names != "a" || emails != "0" {
+		t.Errorf("the names are %q, and there are %s e-mail addresses (%v)", names, emails, err)
+	}
+}

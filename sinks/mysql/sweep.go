@@ -34,7 +34,7 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
-	claimed, err := t.claimed(ctx, owners, found)
+	claimed, err := claimed(ctx, t.sink.db, owners, found)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
@@ -51,14 +51,14 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 }
 
 // claimed reports of each key whether a cell of it contributes, from any of the sources.
-func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.Key) ([]bool, error) {
+func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.Key) ([]bool, error) {
 	var entities []string
 	for _, key := range keys {
 		for _, o := range owners {
 			entities = append(entities, entityID(o.source, key))
 		}
 	}
-	states, err := readStates(ctx, t.sink.db, entities)
+	states, err := readStates(ctx, q, entities)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,38 @@ func (t *Target) claimed(ctx context.Context, owners []owner, keys []replicator.
 		}
 	}
 	return claimed, nil
+}
+
+// withoutOthers leaves out the changes that would take away what another source's cells show. A look of this source
+// finds nothing of them: a sweep asked for it as a key stood somewhere unclaimed, perhaps in another view, perhaps only
+// when it read the keys. The keys' partitions are locked, so nobody can claim one meanwhile.
+func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change, error) {
+	var keys []replicator.Key
+	for _, c := range changes {
+		if c.strange != "" && !c.contributes() {
+			keys = append(keys, c.strange)
+		}
+	}
+	if len(keys) == 0 {
+		return changes, nil
+	}
+	owners, err := ownersOf(w.ctx, w.conn, k.view.Name)
+	if err != nil {
+		return nil, err
+	}
+	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.source == t.source })
+	theirs, err := claimed(w.ctx, w.conn, owners, keys)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	return slices.DeleteFunc(changes, func(c change) bool {
+		if c.strange == "" || c.contributes() {
+			return false
+		}
+		at++
+		return theirs[at-1]
+	}), nil
 }
 
 // owner is a source that feeds a view, and the view's id for it.

@@ -39,6 +39,7 @@ func contract(t *testing.T, s *Subject) {
 		{"another process finds everything", testReopen},
 		{"a view that was forgotten or defined anew is filled anew", testForget},
 		{"sources do not meet", testSources},
+		{"a source's looks leave what others put", testLooksOfOtherSources},
 		{"readers see what was applied after a refresh", testRefresh},
 		{"shadows take the live views' place with their states and marks", testShadow},
 		{"a swap that is cut short is made or not, and is completed", testCutSwap},
@@ -398,6 +399,26 @@ func testSources(f *fixture) {
 	if err != nil || versions[0] != replicator.NoVersion {
 		f.t.Fatalf("another source's cell stands at %v (%v)", versions, err)
 	}
+}
+
+// A sweep or a verification may look at what another source put: it knows no row of it, and takes nothing away.
+func testLooksOfOtherSources(f *fixture) {
+	if _, ok := f.target.(replicator.Tidier); !ok { // it names no cells but those that its own source put
+		f.t.Skip("the target tells of no cell of another source")
+	}
+	c, b := f.cells[0], f.body()
+	f.apply(f.put(c, 5, 50, b))
+	other := open(f.t, f.s, "other", f.s.Views)
+	for i, rewrite := range []bool{true, false, true} {
+		look := f.reset(c, replicator.NoVersion, 60+int64(i), nil)
+		look.Rewrite = rewrite
+		if _, err := other.Apply(f.t.Context(), []replicator.Op{look}); err != nil {
+			f.t.Fatalf("Apply: %v", err)
+		}
+		f.shows("after another source looked at a cell", map[replicator.Cell]body{c: b})
+	}
+	f.apply(f.reset(c, replicator.NoVersion, 70, nil))
+	f.shows("after its own source looked at a cell", nil)
 }
 
 // Both writers take a new cell for unseen, if the sink lets them; then the older one wins now and then.
