@@ -262,7 +262,7 @@ func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*ite
 
 // applyIn applies items in a transaction. guess says that what is new to the target is taken for unseen.
 func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess bool) error {
-	states, err := t.begin(w, items, guess)
+	states, crowded, err := t.begin(w, items, guess)
 	if err != nil {
 		return err
 	}
@@ -285,8 +285,9 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	if err := w.writeStates(unseen, ""); err != nil {
 		return err
 	}
+	var compared []crowdView
 	for _, k := range t.kept {
-		changes, err := t.changes(k, items, states, guess)
+		changes, err := t.changes(k, items, states, crowded, guess)
 		if err == nil && t.source != "" { // one without a name is the only one
 			changes, err = t.withoutOthers(w, k, changes)
 		}
@@ -298,6 +299,13 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 				return err
 			}
 		}
+		if k.valued && len(crowded) > 0 {
+			some, err := t.writeCrowds(w, k, items, crowded)
+			if err != nil {
+				return err
+			}
+			compared = append(compared, some...)
+		}
 	}
 	replace := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE state = " + w.server.newRow("state")
 	if err := w.writeStates(changed, replace); err != nil {
@@ -306,18 +314,23 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	if err := w.writeDead(items); err != nil {
 		return err
 	}
-	return w.commit()
+	err = w.commit()
+	if err == nil {
+		t.crowds.note(compared)
+	}
+	return err
 }
 
 // begin begins a transaction for items, under the locks of their keys' partitions, and reads the states of their cells:
 // of all cells of their entities, if views merge them.
-func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, error) {
+func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, map[string]bool, error) {
 	partitions := make([]int, 0, len(items))
 	entities := make([]string, 0, len(items))
 	var cells []string
+	crowds := t.newCrowdReading(items)
 	for _, it := range items {
 		partitions = append(partitions, it.op.Cell.Key.Partition())
-		if !it.met && guess {
+		if !it.met && guess || crowds.take(it) {
 			continue
 		}
 		entities = append(entities, it.entity)
@@ -329,7 +342,14 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, error)
 		cells = nil
 	}
 	slices.Sort(partitions)
-	return w.begin(slices.Compact(partitions), slices.Compact(entities), cells)
+	states, err := w.begin(slices.Compact(partitions), slices.Compact(entities), cells, crowds)
+	if err != nil || crowds == nil {
+		return states, nil, err
+	}
+	for entity := range crowds.found {
+		t.crowds.add(entity)
+	}
+	return states, crowds.found, nil
 }
 
 // decide judges the op for each of its views.
@@ -360,9 +380,24 @@ func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]
 	}
 }
 
+// changes reports whether an op changes what its cell contributes, or is to write it again.
+func (c *converted) changes(op *replicator.Op) bool {
+	return c.applies && c.key != nil && (c.old == nil || c.old.digest != c.digest || rewrites(op))
+}
+
+// strange reports whether an op is a look that found nothing of a cell of which the source showed nothing.
+func (c *converted) strange(op *replicator.Op) bool {
+	return op.AsOf != 0 && op.Version == replicator.NoVersion && !c.old.known().Shown
+}
+
+// rewrites reports whether an op writes what the state says is there already.
+func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
+
 // changes finds the keys whose contributions to a view changed: those whose digest did, those that the view sees for
 // the first time, and those that were looked at in full, because a repair writes what the state says is there already.
-func (t *Target) changes(k *keeper, items []*item, states heldStates, guess bool) ([]change, error) {
+func (t *Target) changes(
+	k *keeper, items []*item, states heldStates, crowded map[string]bool, guess bool,
+) ([]change, error) {
 	if k.ledger {
 		return ledgerChanges(k, items)
 	}
@@ -371,16 +406,12 @@ func (t *Target) changes(k *keeper, items []*item, states heldStates, guess bool
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]
-			if c.keeper != k || !c.applies || c.key == nil {
+			if c.keeper != k || !c.changes(it.op) || k.valued && crowded[it.entity] {
 				continue
 			}
 			var strange replicator.Key
-			if it.op.AsOf != 0 && it.op.Version == replicator.NoVersion && !c.old.known().Shown {
+			if c.strange(it.op) {
 				strange = it.op.Cell.Key
-			}
-			rewrite := it.op.AsOf != 0 || it.op.Rewrite
-			if c.old != nil && c.old.digest == c.digest && !rewrite {
-				continue
 			}
 			if changes == nil {
 				changes = make([]change, 0, len(items))
@@ -388,7 +419,7 @@ func (t *Target) changes(k *keeper, items []*item, states heldStates, guess bool
 			switch {
 			case !k.shared:
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
-				held := c.old == nil && !absent || c.old.known().Shown || rewrite
+				held := c.old == nil && !absent || c.old.known().Shown || rewrites(it.op)
 				c.cell[0] = c.rows
 				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held, strange: strange})
 			case it.entity != entity:
@@ -410,7 +441,7 @@ func (t *Target) gather(k *keeper, entity string, items []*item, states []heldSt
 	for _, s := range states {
 		current[s.cell] = s.views
 	}
-	first, _ := slices.BinarySearchFunc(items, entity, func(it *item, e string) int { return cmp.Compare(it.entity, e) })
+	first, _ := findItem(items, entity, "")
 	for _, it := range items[first:] {
 		if it.entity != entity {
 			break

@@ -176,6 +176,11 @@ func (t *Target) expect(
 		return cmp.Or(cmp.Compare(a.entity, b.entity), judge.Order(k.view, a.op.Cell, b.op.Cell))
 	})
 	var cells [][]row
+	whole := func() {
+		if n := len(out); n > 0 {
+			out[n-1].rows = k.kind.rows(k, cells)
+		}
+	}
 	for _, it := range ordered {
 		for i := range it.values {
 			c := &it.values[i]
@@ -191,14 +196,15 @@ func (t *Target) expect(
 			}
 			id := string(appendRows(nil, []row{c.key}))
 			if n := len(out); n == 0 || out[n-1].id != id {
+				whole()
 				out, cells = append(out, expectation{item: it, id: id, key: c.key}), nil
 			}
 			if !isDead {
 				cells = append(cells, c.rows)
 			}
-			out[len(out)-1].rows = k.kind.rows(k, cells)
 		}
 	}
+	whole()
 	return out, dead
 }
 

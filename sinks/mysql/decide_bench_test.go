@@ -64,7 +64,7 @@ func BenchmarkDecide(b *testing.B) {
 			it.decide(judged, states.of(it.entity, it.cell).views, t.retired)
 		}
 		for _, k := range t.kept {
-			if _, err := t.changes(k, items, states, false); err != nil {
+			if _, err := t.changes(k, items, states, nil, false); err != nil {
 				b.Fatal(err)
 			}
 		}

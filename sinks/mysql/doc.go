@@ -11,7 +11,7 @@
 //     what fits; they are read at Open, so a changed table needs a restart, or the retry that follows the server's
 //     error.
 //   - Only the view's columns are written. A row that somebody else put there for a key is replaced when the key's cell
-//     changes.
+//     changes; of an index that very many cells of the key feed, when an entry goes or a cell is repaired.
 //   - Values are bound by the driver, names are quoted. Messages name sink, view, table and column, never a value.
 //
 // # Keys
@@ -25,7 +25,7 @@
 // Where several cells of one key feed a view (several feeds, or a feed of every column), each one's contribution is
 // kept in its state, and the key's rows are made of all of them whenever one changes. Cells meet by their keys: the
 // tables must have the same key columns, of the same kinds. A field of several values (tags[]) needs no such thing: one
-// cell's rows are replaced together.
+// cell's rows are replaced together. Of an index and a key with very many cells only what differs is written (crowd.go).
 //
 // # Several sources
 //
@@ -76,7 +76,7 @@
 // servers · query.go transactions and results · own.go the sink's own tables · shape.go a target's shape · keeper.go a
 // view in its table · index.go, row.go, counter.go the kinds · ledger.go, sums.go, stray.go what counters rest on ·
 // column.go, number.go, datetime.go, json.go conversion · collation.go which values are one · state.go, rows.go stored
-// forms · apply.go, transaction.go, writer.go a batch · novelty.go what is new · literal.go values in statements ·
+// forms · apply.go, transaction.go, writer.go a batch · crowd.go keys with very many cells · novelty.go what is new · literal.go values in statements ·
 // dead.go which cells are dead letters · target.go versions · mark.go marks · shard.go the rule of shards · sharded.go,
 // shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were
 // empty · walk.go what pages through cells and keys · sweep.go what a fill did not confirm · compare.go what a verify

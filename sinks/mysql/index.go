@@ -12,7 +12,7 @@ import (
 //
 // The old entries of a key are found by its key columns; no before-image is needed, and rows that somebody else put
 // there for the key go, too. Where several cells feed a key, all their entries are written again when one changes: what
-// two cells claim stays as long as one does.
+// two cells claim stays as long as one does. A key with very many cells is another matter: see crowd.go.
 //
 // Values that the table's own unique key takes for equal ("Foo" and "foo" under a case-insensitive collation) are one
 // entry: the first of them.

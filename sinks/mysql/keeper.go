@@ -27,9 +27,11 @@ type keeper struct {
 	inserted string  // the quoted columns of an INSERT: fields, keys, version
 	kind     kind
 
-	shared bool // several cells of one key feed the view, so each one's contribution is kept
-	single bool // the table takes one row a key
-	ledger bool // what a cell contributes can't be found in the table, so it is kept
+	shared   bool // several cells of one key feed the view, so each one's contribution is kept
+	single   bool // the table takes one row a key
+	valued   bool // of a key with many cells only the values that change are written: see crowd.go
+	distinct bool // the table takes a value of a key once
+	ledger   bool // what a cell contributes can't be found in the table, so it is kept
 
 	origin []*SourceColumn // by key column: the source's column that it is made of; nil: not known
 	loose  []*column       // of a counter's group: they hold properties, and take values for one that are not the same
@@ -128,6 +130,8 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		problems = k.findShardColumn()
 	}
 	k.inserted = k.columnList()
+	k.valued = k.byValue()
+	k.findDistinct(sh)
 	problems = append(problems, unmanaged(k, sh)...)
 	return k, append(problems, k.kind.check(k, sh)...)
 }

@@ -53,6 +53,7 @@ type Sink struct {
 	samples  func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 	db       *sql.DB
 	sumBytes int64
+	few      int    // cells of a key that are no crowd: see crowd.go
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
 	creating sync.Mutex // held while the own tables are looked at and created
@@ -80,6 +81,7 @@ func New(c Config) (*Sink, error) {
 	s := &Sink{
 		name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns,
 		samples: c.Samples, db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
+		few: fewCells,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -125,6 +127,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		k.place = i
 		t.kept = append(t.kept, k)
 		t.shared = t.shared || k.shared
+		t.valued = t.valued || k.valued
+		t.whole = t.whole || k.shared && !k.valued
 		marked = append(marked, k.marked)
 	}
 	if len(refused) > 0 {

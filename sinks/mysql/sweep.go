@@ -86,12 +86,7 @@ func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change
 	if len(keys) == 0 {
 		return changes, nil
 	}
-	owners, err := ownersOf(w.ctx, w.conn, k.view.Name)
-	if err != nil {
-		return nil, err
-	}
-	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.source == t.source })
-	theirs, err := claimed(w.ctx, w.conn, owners, keys)
+	theirs, err := t.claimedByOthers(w, k, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +98,16 @@ func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change
 		at++
 		return theirs[at-1]
 	}), nil
+}
+
+// claimedByOthers reports of each key whether a cell of it contributes, from another source.
+func (t *Target) claimedByOthers(w *writer, k *keeper, keys []replicator.Key) ([]bool, error) {
+	owners, err := ownersOf(w.ctx, w.conn, k.view.Name)
+	if err != nil {
+		return nil, err
+	}
+	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.source == t.source })
+	return claimed(w.ctx, w.conn, owners, keys)
 }
 
 // owner is a source that feeds a view, and the view's id for it.

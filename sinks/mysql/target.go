@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"replicator"
@@ -15,6 +16,9 @@ type Target struct {
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 	shared bool      // some view is fed by several cells of one key
+	valued bool      // some of these views write what changes value by value: see crowd.go
+	whole  bool      // some of them don't
+	crowds crowds
 	server *server
 	epoch  int64 // of the sink, when the target was opened: see shadow.go
 
@@ -44,7 +48,7 @@ func (t *Target) versions(
 	for i, c := range cells {
 		entities[i] = entityID(t.source, c.Key)
 	}
-	states, err := readStates(ctx, t.sink.db, entities)
+	states, err := readStates(ctx, t.sink.db, slices.Compact(slices.Sorted(slices.Values(entities))))
 	if err != nil {
 		return nil, classify(err, "reading versions from table "+stateTable)
 	}

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -33,13 +34,14 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 }
 
 // begin begins a transaction, locks the partitions, and reads the states of entities, as readStates does.
-func (w *writer) begin(partitions []int, entities, cells []string) (heldStates, error) {
+func (w *writer) begin(partitions []int, entities, cells []string, crowds *crowdReading) (heldStates, error) {
 	w.write("START TRANSACTION;")
 	w.writeLocks(partitions)
 	if len(entities) > 0 {
 		w.write(";")
 		w.writeReading(entities, cells)
 	}
+	crowds.write(w)
 	rows, err := w.conn.QueryContext(w.ctx, w.taken(&w.text))
 	if err != nil {
 		return nil, err
@@ -49,11 +51,18 @@ func (w *writer) begin(partitions []int, entities, cells []string) (heldStates, 
 		return nil, err
 	}
 	found := make(heldStates, len(entities))
-	if rows.NextResultSet() {
-		if err := scanStates(rows, found.add); err != nil {
+	add := found.add
+	if crowds != nil {
+		add = func(entity, cell []byte, state cellState, stored string) error {
+			return crowds.add(found, entity, cell, state, stored)
+		}
+	}
+	for rows.NextResultSet() {
+		if err := scanStates(rows, add); err != nil {
 			return nil, err
 		}
 	}
+	found.order()
 	return found, rows.Err()
 }
 
@@ -121,7 +130,7 @@ func (w *writer) commit() error {
 	return w.send()
 }
 
-// heldStates are what is known of cells, by entity.
+// heldStates are what is known of cells, by entity, in the order of the cells.
 type heldStates map[string][]heldState
 
 // heldState is what is known of a cell of an entity.
@@ -133,12 +142,19 @@ type heldState struct {
 
 // of finds what is known of a cell.
 func (s heldStates) of(entity, cell string) heldState {
-	for _, held := range s[entity] {
-		if held.cell == cell {
-			return held
-		}
+	all := s[entity]
+	i, ok := slices.BinarySearchFunc(all, cell, func(h heldState, cell string) int { return cmp.Compare(h.cell, cell) })
+	if ok {
+		return all[i]
 	}
 	return heldState{cell: cell}
+}
+
+// order puts what was added into order.
+func (s heldStates) order() {
+	for _, all := range s {
+		slices.SortFunc(all, func(a, b heldState) int { return cmp.Compare(a.cell, b.cell) })
+	}
 }
 
 // find returns the state of a view; nil if it never saw the cell.
@@ -164,6 +180,7 @@ func readStates(ctx context.Context, q querier, entities []string) (heldStates, 
 			return nil, err
 		}
 	}
+	found.order()
 	return found, nil
 }
 

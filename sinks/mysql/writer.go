@@ -113,7 +113,7 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	if !slices.ContainsFunc(k.keys, (*column).collates) {
 		return w.removeWhere(k, gone, k.keys)
 	}
-	return w.removeWhere(k, gone, k.keys, k.exactKeys()) // an index serves only what is compared by its own collation
+	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // an index serves only what is compared by its own collation
 }
 
 // removeWhere deletes the rows whose columns hold one of the changes' keys: in each of the lists, the keys' columns or
@@ -141,9 +141,9 @@ func (w *writer) oneOf(columns []*column, n int, tuple func(n int) []any) {
 	})
 }
 
-// exactKeys are the key columns, those of text as bytes: so no two values are equal but those that are the same.
-func (k *keeper) exactKeys() []*column {
-	exact := slices.Clone(k.keys)
+// exactly are columns, those of text as bytes: so no two values are equal but those that are the same.
+func exactly(columns []*column) []*column {
+	exact := slices.Clone(columns)
 	for i, c := range exact {
 		if c.collates() {
 			exact[i] = &column{quoted: "CAST(CONVERT(" + c.quoted + " USING utf8mb4) AS BINARY)"}
