@@ -28,6 +28,15 @@
 // there (stream.go): the plan's, and the 17 tables of examples/jogchat, whose writer and check they are. Faults then
 // also hit members, their states, their groups and brokers (hurtmembers.go).
 //
+// # What was run
+//
+//	go run ./torture -runs 1000 -all -main mariadb-10.11,mysql -cache redis-7,redis-8,valkey -results runs.jsonl
+//	go run ./torture -report runs.jsonl,more.jsonl
+//
+// -results keeps what each run really used and suffered, and -report makes the tables of docs/reliability.md of it
+// (results.go). A run that the harness can't finish says nothing of the program: it is counted apart, and the next one
+// follows. With -all so does one after a run that was wrong.
+//
 // # Repeating a run
 //
 // The plan is a function of the seed, and is printed with a failure. Real servers and processes keep no exact time, so

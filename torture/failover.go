@@ -18,7 +18,7 @@ func failoverFaults() map[string]fault {
 		failover: {about: "a replica with other file names takes the source's place, and gives it back", fits: fits,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if !w.canFailOver(ctx) {
-					return nil, nil
+					return nil, errSkipped
 				}
 				if err := w.promote(ctx, w.replica, true); err != nil {
 					return nil, err
@@ -66,7 +66,7 @@ func (w *world) startReplica(ctx context.Context) (err error) {
 // loseTail promotes a replica that has not heard of some transactions that the views show.
 func loseTail(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
-		return nil, nil
+		return nil, errSkipped
 	}
 	if err := catchUp(ctx, w.replica, w.source); err != nil {
 		return nil, err
@@ -229,8 +229,13 @@ func whyLate(ctx context.Context, s *servers.Server) string {
 	return fmt.Sprint(said, err)
 }
 
+// answerTime is how long a server may take for what the harness wants of it. A frozen one never answers.
+const answerTime = 40 * time.Second
+
 // ask asks a server for one value.
 func ask(ctx context.Context, s *servers.Server, query string, into any, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	db, err := sql.Open("mysql", s.DSN(""))
 	if err != nil {
 		return err
@@ -241,6 +246,8 @@ func ask(ctx context.Context, s *servers.Server, query string, into any, args ..
 
 // tell gives a server statements, in one session.
 func tell(ctx context.Context, s *servers.Server, statements ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	db, err := sql.Open("mysql", s.DSN(""))
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,6 +28,9 @@ func (f fault) unless(sort func(Plan) bool) fault {
 
 // heal ends a fault; nil if it has ended by itself.
 type heal func(context.Context) error
+
+// errSkipped: the fault can't be inflicted as things are, often because of another one.
+var errSkipped = errors.New("it can't be inflicted now")
 
 // healed is of a fault that has ended by itself.
 func healed(err error) (heal, error) { return nil, err }
@@ -100,7 +104,12 @@ func (w *world) inflict(ctx context.Context, each int, last func()) error {
 		}
 		w.say("fault %s", f)
 		end, err := known[f.Name].begin(ctx, w, f)
-		if err != nil {
+		switch {
+		case err == nil:
+			w.inflicted = append(w.inflicted, f.Name)
+		case errors.Is(err, errSkipped):
+			w.say("skipped")
+		default:
 			return fmt.Errorf("fault %s: %w", f, err)
 		}
 		if end != nil {

@@ -12,19 +12,20 @@ func logFaults() map[string]fault {
 		"reset source": {about: "the source's binlogs begin anew, under the running program",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if w.replica != nil { // it would have to be made anew, too
-					return nil, nil
+					return nil, errSkipped
 				}
 				w.load.hold.Lock()
 				defer w.load.hold.Unlock()
 				if err := forgetLog(ctx, w.source); err != nil {
 					w.say("reset source: %v", err) // it may be down
+					return nil, errSkipped
 				}
 				return nil, nil
 			}},
 		"reset source down": {about: "the source's binlogs begin anew while the program is down",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if w.replica != nil {
-					return nil, nil
+					return nil, errSkipped
 				}
 				w.end(syscall.SIGKILL)
 				w.writeSome(ctx, f)
@@ -36,7 +37,7 @@ func logFaults() map[string]fault {
 		"purge": {about: "the binlogs that the program has yet to read are purged while it is down",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if w.replica != nil {
-					return nil, nil
+					return nil, errSkipped
 				}
 				w.end(syscall.SIGKILL)
 				w.writeSome(ctx, f)
@@ -48,10 +49,11 @@ func logFaults() map[string]fault {
 		"purge read": {about: "the binlogs before the last one are purged under the running program",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if w.replica != nil {
-					return nil, nil
+					return nil, errSkipped
 				}
 				if err := w.purge(ctx); err != nil {
 					w.say("purge: %v", err)
+					return nil, errSkipped
 				}
 				return nil, nil
 			}},

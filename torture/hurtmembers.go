@@ -83,7 +83,7 @@ func memberFaults() map[string]fault {
 
 func freeze(p *process) (heal, error) {
 	if p.running == nil {
-		return nil, nil
+		return nil, errSkipped
 	}
 	frozen := p.running
 	return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
@@ -207,7 +207,7 @@ func brokerFaults() map[string]fault {
 
 func suspend(s *servers.Server) (heal, error) {
 	if !s.Running() { // another fault's doing
-		return nil, nil
+		return nil, errSkipped
 	}
 	return func(context.Context) error {
 		if !s.Running() {

@@ -32,7 +32,7 @@ func programFaults() map[string]fault {
 		"freeze": {about: "SIGSTOP for a while",
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				if w.running == nil {
-					return nil, nil
+					return nil, errSkipped
 				}
 				frozen := w.running
 				return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)

@@ -16,7 +16,7 @@ func serverFaults() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{"source", "main", "cache", "search"} {
 		of := func(w *world) *servers.Server {
-			return map[string]*servers.Server{"source": w.source, "main": w.servers.main, "cache": w.cache,
+			return map[string]*servers.Server{"source": w.source, "main": w.main, "cache": w.cache,
 				"search": w.servers.search}[name]
 		}
 		fits := func(p Plan) bool { return name == "source" || slices.Contains(p.sinks(), name) }
@@ -28,14 +28,14 @@ func serverFaults() map[string]fault {
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				server := of(w)
 				if !server.Running() { // another fault's doing
-					return nil, nil
+					return nil, errSkipped
 				}
 				return func(context.Context) error { return server.Resume() }, server.Suspend()
 			}}
 		all[name+" set back"] = fault{about: "an older copy of the server's data comes back", fits: fits,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if name == "source" && w.replica != nil { // which would know better
-					return nil, nil
+					return nil, errSkipped
 				}
 				return setBack(ctx, w, of(w))
 			}}

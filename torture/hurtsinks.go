@@ -26,7 +26,11 @@ func sinkFaults() map[string]fault {
 		"flush": {about: "FLUSHALL", fits: into("cache"),
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				w.reader.forgive()
-				return healed(w.redis.FlushAll(ctx).Err())
+				if err := w.redis.FlushAll(ctx).Err(); err != nil { // it may be down
+					w.say("flush: %v", err)
+					return nil, errSkipped
+				}
+				return nil, nil
 			}},
 		"cache failover": {about: "a replica that lacks the last writes takes Redis's place", fits: into("cache"),
 			begin: cacheFailover},
@@ -50,7 +54,7 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if w.redis.Ping(asked).Err() != nil { // another fault's doing
-		return nil, nil
+		return nil, errSkipped
 	}
 	next, err := servers.Start(ctx, servers.Options{Kind: w.cache.Kind, Small: true})
 	if err != nil {
@@ -71,7 +75,7 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 			break
 		}
 		if time.Now().After(end) { // another fault froze the server meanwhile
-			return nil, nil
+			return nil, errSkipped
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return nil, err
@@ -98,7 +102,7 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	tables, err := w.dump(ctx, shard, kept)
 	if err != nil { // the server is down, or a rebuild changed a table meanwhile
 		w.say("dump: %v", err)
-		return nil, nil
+		return nil, errSkipped
 	}
 	return func(ctx context.Context) error {
 		w.reader.forgive()
@@ -196,11 +200,12 @@ func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	tx, err := w.sinkDBs[0].BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
-		return nil, nil // the server is down
+		return nil, errSkipped // the server is down
 	}
 	rows, err := tx.QueryContext(ctx, "SELECT * FROM "+views[int(f.Arg)%len(views)].Name+" FOR UPDATE")
 	if err != nil { // the table is not made yet, or the server is down
-		return nil, tx.Rollback()
+		_ = tx.Rollback()
+		return nil, errSkipped
 	}
 	rows.Close()
 	return func(context.Context) error { _ = tx.Rollback(); return nil }, nil
@@ -268,7 +273,7 @@ func (w *world) withoutNode(ctx context.Context, index string) (heal, error) {
 	}
 	if err := allow(ctx, `"nobody"`); err != nil { // it is not made yet, or the server is down
 		w.say("red: %v", err)
-		return nil, nil
+		return nil, errSkipped
 	}
 	for _, step := range []string{"_close", "_open?wait_for_active_shards=0"} {
 		if _, err := w.request(ctx, http.MethodPost, "/"+index+"/"+step, ""); err != nil {
@@ -286,7 +291,7 @@ func (w *world) blocked(ctx context.Context, index string) (heal, error) {
 	}
 	if err := set(ctx, "true"); err != nil {
 		w.say("read-only: %v", err)
-		return nil, nil
+		return nil, errSkipped
 	}
 	return func(ctx context.Context) error { return w.insist(ctx, func() error { return set(ctx, "null") }) }, nil
 }

@@ -12,12 +12,14 @@ func sourceFaults() map[string]fault {
 	statement := func(about, text string) fault {
 		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 			t := w.plan.Tables[int(f.Arg)%len(w.plan.Tables)]
+			var failed error
 			for s := range strings.SplitSeq(strings.NewReplacer("TABLE_", t.Name, "N_", fmt.Sprint(f.Arg)).Replace(text), ";") {
 				if _, err := w.sourceDBs[0].ExecContext(ctx, s); err != nil {
 					w.say("%s: %v", s, err) // the server may be down
+					failed = errSkipped     // what follows may undo what came before
 				}
 			}
-			return nil, nil
+			return nil, failed
 		}}
 	}
 	return map[string]fault{
@@ -46,7 +48,7 @@ func cutOver(ctx context.Context, w *world, f Fault) (heal, error) {
 		"INSERT INTO _new SELECT * FROM " + t, "RENAME TABLE " + t + " TO _old, _new TO " + t, "DROP TABLE _old"} {
 		if _, err := w.sourceDBs[0].ExecContext(ctx, s); err != nil {
 			w.say("cut-over: %s: %v", s, err) // the server may be down
-			return nil, nil
+			return nil, errSkipped
 		}
 	}
 	return nil, nil

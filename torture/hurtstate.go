@@ -58,15 +58,16 @@ func (w *world) stateAway() (heal, error) {
 	away := w.stateDir() + ".away"
 	if err := os.Rename(w.stateDir(), away); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EBUSY) {
-			return nil, nil // not made yet, gone already, or a file system of its own
+			return nil, errSkipped // not made yet, gone already, or a file system of its own
 		}
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if _, err := os.Stat(w.stateDir()); err == nil { // a program that was started meanwhile began a new one
-			return os.RemoveAll(away)
+		err := os.Rename(away, w.stateDir())
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOTDIR) {
+			return os.RemoveAll(away) // a program that was started meanwhile began a new one
 		}
-		return os.Rename(away, w.stateDir())
+		return err
 	}, nil
 }
 
@@ -119,7 +120,7 @@ func (w *world) fillState() (heal, error) {
 	name := filepath.Join(w.stateDir(), "filler")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil { // it is read-only
-		return nil, nil
+		return nil, errSkipped
 	}
 	defer f.Close()
 	for block := bytes.Repeat([]byte("x"), 512); ; {
@@ -127,7 +128,12 @@ func (w *world) fillState() (heal, error) {
 			break // it is full
 		}
 	}
-	return func(context.Context) error { return os.Remove(name) }, nil
+	return func(context.Context) error {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // not where another fault cleared it
+			return err
+		}
+		return nil
+	}, nil
 }
 
 // stateReadOnly remounts the file system, which the program may not have files open on: so it is killed, and started
@@ -135,7 +141,7 @@ func (w *world) fillState() (heal, error) {
 func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	if err := remount(w.stateDir(), readOnly); err != nil {
-		return w.start, nil // a command beside the program has a file open
+		return nil, errors.Join(w.start(ctx), errSkipped) // a command beside the program has a file open
 	}
 	return func(ctx context.Context) error {
 		w.end(syscall.SIGKILL)
@@ -156,16 +162,18 @@ func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 	if _, err := os.Stat(w.stateDir()); err != nil { // nothing was saved yet
 		return healed(w.start(ctx))
 	}
-	if err := copyDir(kept, w.stateDir()); err != nil {
-		return nil, err
+	if err := copyDir(kept, w.stateDir()); err != nil { // another fault has put a file there
+		w.say("old state: %v", err)
+		return nil, errors.Join(w.start(ctx), errSkipped)
 	}
 	return func(ctx context.Context) error {
 		w.end(syscall.SIGKILL)
-		if err := w.clearState(); err != nil {
-			return err
+		err := w.clearState()
+		if err == nil {
+			err = copyDir(w.stateDir(), kept)
 		}
-		if err := copyDir(w.stateDir(), kept); err != nil {
-			return err
+		if err != nil { // it is read-only, full, or a file; healing that comes later
+			w.say("old state: %v", err)
 		}
 		return w.start(ctx)
 	}, w.start(ctx)

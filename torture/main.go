@@ -39,9 +39,16 @@ func execute(args []string) int {
 		listFaults(os.Stdout)
 		return 0
 	}
-	if err == nil && o.planted {
+	switch {
+	case err != nil:
+	case o.report != "":
+		var all []result
+		if all, err = readResults(strings.Split(o.report, ",")); err == nil {
+			printReport(os.Stdout, all)
+		}
+	case o.planted:
 		err = o.torturePlanted(ctx, ".", os.Stdout)
-	} else if err == nil {
+	default:
 		err = torture(ctx, o, os.Stdout)
 	}
 	if err != nil {
@@ -70,6 +77,10 @@ type options struct {
 	only     string // planted bugs whose name has this
 	patience time.Duration
 
+	results string // the file that results are kept in
+	report  string // files of results, with commas between
+	all     bool   // wrong runs end nothing
+
 	loud bool
 }
 
@@ -87,14 +98,17 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.BoolVar(&o.planted, "planted", false, "plant known bugs, one after another, and run until each is caught")
 	fs.StringVar(&o.only, "only", "", "plant only the bugs whose name has this")
 	fs.DurationVar(&o.patience, "patience", 120*time.Second, "how long after the last fault all has to be right")
+	fs.StringVar(&o.results, "results", "", "append what is to be known of each run to this file")
+	fs.StringVar(&o.report, "report", "", "print tables of the results in these files, with commas between")
+	fs.BoolVar(&o.all, "all", false, "go on after a run that went wrong")
 	fs.BoolVar(&o.loud, "v", false, "tell what is done")
 	fs.BoolVar(&o.Elastic, "elastic", false, "with Elasticsearch")
 	kafka := fs.Bool("kafka", false, "through Kafka: the program publishes, three members of consumer groups keep the views")
 	fs.IntVar(&o.Brokers, "brokers", 3, "how many brokers Kafka has")
 	sources := fs.String("sources", string(servers.MySQL)+","+string(servers.MariaDB1011)+","+string(servers.MariaDB118),
 		"kinds of source, with commas between")
-	main := fs.String("main", string(servers.MariaDB1011), "the kind of the MySQL sink's server")
-	cache := fs.String("cache", string(servers.Redis7), "the kind of the Redis sink's server")
+	main := fs.String("main", string(servers.MariaDB1011), "kinds of the MySQL sink's server, with commas between: a run has one")
+	cache := fs.String("cache", string(servers.Redis7), "kinds of the Redis sink's server")
 	only := fs.String("faults", "", "only these faults, with commas between")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -105,19 +119,17 @@ func parse(args []string, out io.Writer) (options, error) {
 	if o.runs == 0 && o.time == 0 {
 		o.time = 5 * time.Minute
 	}
-	var err error
-	if o.Main, err = servers.ParseKind(*main); err != nil {
-		return o, err
-	}
-	if o.Cache, err = servers.ParseKind(*cache); err != nil {
-		return o, err
-	}
-	for name := range strings.SplitSeq(*sources, ",") {
-		kind, err := servers.ParseKind(name)
-		if err != nil {
-			return o, err
+	for _, list := range []struct {
+		names string
+		into  *[]servers.Kind
+	}{{*sources, &o.Sources}, {*main, &o.Main}, {*cache, &o.Cache}} {
+		for name := range strings.SplitSeq(list.names, ",") {
+			kind, err := servers.ParseKind(name)
+			if err != nil {
+				return o, err
+			}
+			*list.into = append(*list.into, kind)
 		}
-		o.Sources = append(o.Sources, kind)
 	}
 	if *only != "" {
 		o.Faults = strings.Split(*only, ",")
@@ -162,16 +174,33 @@ func torture(ctx context.Context, o options, out io.Writer) error {
 	return o.runAll(ctx, f, binary, out)
 }
 
-// runAll makes one run after another until one fails.
+// runAll makes one run after another until one fails, or all of them. One that the harness can't finish says nothing of
+// the program: the next one follows, unless that happens several times in a row.
 func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writer) error {
 	began := time.Now()
-	passes := 0
+	passes, wrong, broken, inARow := 0, 0, 0, 0
 	for n := 0; ctx.Err() == nil && (o.runs == 0 || n < o.runs) && (o.time == 0 || time.Since(began) < o.time); n++ {
 		p := planOf(o.seed+uint64(n), o.Choices)
+		start := time.Now()
 		outcome, err := run(ctx, f, p, binary, o.patience, o.say(out))
-		if err != nil {
-			return fmt.Errorf("seed %d: %w\n%s", p.Seed, err, outcome.Log)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
+		if kerr := resultOf(f, p, outcome, start, err).keep(o.results); kerr != nil {
+			return kerr
+		}
+		if err != nil {
+			fmt.Fprintf(out, "seed %d: %s %v: the harness: %v\n", p.Seed, p.Source, p.Faults, err)
+			if broken++; inARow == 2 {
+				return fmt.Errorf("seed %d: %w\n%s", p.Seed, err, outcome.Log)
+			}
+			inARow++
+			if err := f.mend(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		inARow = 0
 		passes += outcome.Passes
 		fmt.Fprintf(out, "seed %d: %s %s %v: %.1f s, settled after %.1f s\n", p.Seed, p.Source, p.Store, p.Faults,
 			outcome.Took.Seconds(), outcome.Settled.Seconds())
@@ -182,7 +211,12 @@ func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writ
 		if o.shrink {
 			o.smaller(ctx, f, p, binary, out)
 		}
-		return fmt.Errorf("seed %d is wrong", p.Seed)
+		if wrong++; !o.all {
+			return fmt.Errorf("seed %d is wrong", p.Seed)
+		}
+	}
+	if wrong+broken > 0 {
+		return fmt.Errorf("%d runs were wrong, and the harness could not finish %d", wrong, broken)
 	}
 	fmt.Fprintf(out, "all right in %s: the reader looked at every view %d times\n",
 		time.Since(began).Round(time.Second), passes)

@@ -13,11 +13,13 @@ import (
 type Plan struct {
 	Seed   uint64
 	Source servers.Kind
-	Parts  int    // databases that the source is: 1, or 2 shards of one logical database
-	Store  string // file or mysql
-	Shards int    // of the MySQL sink: 1 or 2
-	Hears  string // the source's read timeout, as a DSN has it; "": the default
-	Memory string // limits.memory
+	Main   servers.Kind // the MySQL sink's server
+	Cache  servers.Kind // the Redis sink's
+	Parts  int          // databases that the source is: 1, or 2 shards of one logical database
+	Store  string       // file or mysql
+	Shards int          // of the MySQL sink: 1 or 2
+	Hears  string       // the source's read timeout, as a DSN has it; "": the default
+	Memory string       // limits.memory
 	Tables []Table
 	Views  []View
 	Topic  *Topic `json:",omitempty"` // through which the rows go; nil: the program keeps the views itself
@@ -75,13 +77,27 @@ type View struct {
 // Choices limits what a plan may hold.
 type Choices struct {
 	Sources []servers.Kind
-	Elastic bool         // Elasticsearch is there
-	Main    servers.Kind // what the MySQL sink is; "": MariaDB 10.11
-	Cache   servers.Kind // what the Redis sink is; "": Redis 7
-	Mounts  bool         // a file system of a run's own can be mounted
-	Brokers int          // of Kafka, through which all goes; 0: there is none
-	Faults  []string     // nil: all
-	Writes  int          // 0: as the seed says
+	Elastic bool           // Elasticsearch is there
+	Main    []servers.Kind // what the MySQL sink may be; nil: MariaDB 10.11
+	Cache   []servers.Kind // what the Redis sink may be; nil: Redis 7
+	Mounts  bool           // a file system of a run's own can be mounted
+	Brokers int            // of Kafka, through which all goes; 0: there is none
+	Faults  []string       // nil: all
+	Writes  int            // 0: as the seed says
+}
+
+func (c Choices) mains() []servers.Kind {
+	if len(c.Main) == 0 {
+		return []servers.Kind{servers.MariaDB1011}
+	}
+	return c.Main
+}
+
+func (c Choices) caches() []servers.Kind {
+	if len(c.Cache) == 0 {
+		return []servers.Kind{servers.Redis7}
+	}
+	return c.Cache
 }
 
 // planOf makes the plan of a seed.
@@ -92,6 +108,8 @@ func planOf(seed uint64, c Choices) Plan {
 		Shards: pick(r, 1, 1, 2), Parts: pick(r, 1, 1, 2), Hears: pick(r, "", "?readTimeout=6s"),
 		Memory: pick(r, "1MiB", "2MiB", "64MiB"), Idle: r.IntN(2) == 0, Writes: 100 + r.IntN(400),
 	}
+	p.Main = c.mains()[seed%uint64(len(c.mains()))] // not of r: what a seed gives stays
+	p.Cache = c.caches()[seed/2%uint64(len(c.caches()))]
 	if c.Writes > 0 {
 		p.Writes = c.Writes
 	}

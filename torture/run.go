@@ -17,9 +17,13 @@ import (
 type Outcome struct {
 	Wrong   []string      // what is wrong; none if all is right
 	Took    time.Duration // in all
+	Setup   time.Duration // of it, before the programs ran
 	Settled time.Duration // from the last healing until all was right
-	Passes  int           // of the reader
-	Log     string        // the end of what the programs logged, where something is wrong
+	Stuck   bool          // what is wrong is, among others, that something does not run
+
+	Inflicted []string // the faults that came about
+	Passes    int      // of the reader
+	Log       string   // the end of what the programs logged, where something is wrong
 }
 
 // run makes one run. Patience is how long after the last fault was healed every view has to be right.
@@ -49,6 +53,7 @@ func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Dura
 			return o, err
 		}
 	}
+	o.Setup = time.Since(began)
 	polling, endPolling := context.WithCancel(ctx)
 	defer endPolling()
 	var reading sync.WaitGroup
@@ -64,6 +69,7 @@ func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Dura
 	reading.Wait()
 	steps, passes := w.reader.found()
 	o.Wrong, o.Passes, o.Took = append(o.Wrong, steps...), passes, time.Since(began)
+	o.Stuck, o.Inflicted = w.stuck, w.inflicted
 	if len(o.Wrong) > 0 || err != nil {
 		o.Log = w.logged(150)
 	}
@@ -129,6 +135,7 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 				}
 			}
 			if p.running.Ended() {
+				w.stuck = true
 				return []string{fmt.Sprintf("a program ended by itself, with exit status %d", p.running.Code())}, nil
 			}
 		}
@@ -144,7 +151,9 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 			}
 		}
 		if time.Now().After(end) {
-			return append(wrong, w.allFailing(ctx)...), nil
+			failing := w.allFailing(ctx)
+			w.stuck = err != nil || len(failing) > 0
+			return append(wrong, failing...), nil
 		}
 		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			return nil, err

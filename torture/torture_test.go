@@ -25,7 +25,8 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 	}
 	f := &farm{
 		source: map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011)},
-		main:   servertest.Own(t, servers.MariaDB1011), cache: servertest.Own(t, servers.Redis7),
+		main:   map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011)},
+		cache:  map[servers.Kind]*servers.Server{servers.Redis7: servertest.Own(t, servers.Redis7)},
 	}
 	binary := filepath.Join(t.TempDir(), "replicator")
 	if err := launch.Build(t.Context(), binary); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -27,8 +26,8 @@ import (
 // farm is the servers that runs use one after another. A run may stop and kill them, and leaves them running.
 type farm struct {
 	source  map[servers.Kind]*servers.Server
-	main    *servers.Server // the MySQL sink's
-	cache   *servers.Server
+	main    map[servers.Kind]*servers.Server // the MySQL sink's
+	cache   map[servers.Kind]*servers.Server
 	elastic string // its URL; "": there is none
 	search  *servers.Server
 	brokers []*servers.Server // the first controls the others; none: there is no Kafka
@@ -36,7 +35,8 @@ type farm struct {
 
 // startFarm starts one server of each kind that is asked for.
 func startFarm(ctx context.Context, c Choices) (*farm, error) {
-	f := &farm{source: map[servers.Kind]*servers.Server{}}
+	f := &farm{source: map[servers.Kind]*servers.Server{}, main: map[servers.Kind]*servers.Server{},
+		cache: map[servers.Kind]*servers.Server{}}
 	start := func(kind servers.Kind, args ...string) (*servers.Server, error) {
 		return servers.Start(ctx, servers.Options{Kind: kind, Small: true, Args: args})
 	}
@@ -50,11 +50,15 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 			return f, err
 		}
 	}
-	if f.main, err = start(cmp.Or(c.Main, servers.MariaDB1011)); err != nil {
-		return f, err
+	for _, kind := range c.mains() {
+		if f.main[kind], err = start(kind); err != nil {
+			return f, err
+		}
 	}
-	if f.cache, err = start(cmp.Or(c.Cache, servers.Redis7)); err != nil {
-		return f, err
+	for _, kind := range c.caches() {
+		if f.cache[kind], err = start(kind); err != nil {
+			return f, err
+		}
 	}
 	if c.Elastic {
 		if f.search, err = start(servers.Elasticsearch); err != nil {
@@ -69,10 +73,12 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 // all are the servers of the farm, sources first.
 func (f *farm) all() []*servers.Server {
 	var all []*servers.Server
-	for _, kind := range slices.Sorted(maps.Keys(f.source)) {
-		all = append(all, f.source[kind])
+	for _, some := range []map[servers.Kind]*servers.Server{f.source, f.main, f.cache} {
+		for _, kind := range slices.Sorted(maps.Keys(some)) {
+			all = append(all, some[kind])
+		}
 	}
-	all = append(append(all, f.main, f.cache, f.search), f.brokers...)
+	all = append(append(all, f.search), f.brokers...)
 	return slices.DeleteFunc(all, func(s *servers.Server) bool { return s == nil })
 }
 
@@ -83,6 +89,22 @@ func (f *farm) String() string {
 		names = append(names, fmt.Sprint(s.Kind, " ", s.Version))
 	}
 	return strings.Join(names, ", ")
+}
+
+// mend makes servers what they were before a run that the harness could not finish.
+func (f *farm) mend(ctx context.Context) error {
+	for _, s := range f.all() {
+		_ = s.Resume() // one that does not run is started
+		if !s.Running() {
+			if err := s.Restart(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range f.source {
+		_ = tell(ctx, s, stopReplica(s)...) // most replicate nobody
+	}
+	return nil
 }
 
 func (f *farm) close() {
@@ -113,22 +135,26 @@ type world struct {
 	others    []*launch.Process // commands and second programs
 	stream    *stream           // what lies behind the publisher; nil without Kafka
 
-	cache    *servers.Server   // Redis, as it is now
-	replica  *servers.Server   // the source's, if a fault wants one
-	lives    int               // how often the source began with nothing
-	extra    []*servers.Server // others that the run started
-	mounted  bool              // the state directory is a file system of its own
-	restarts int               // of programs that ended by themselves
+	main      *servers.Server   // the MySQL sink's
+	cache     *servers.Server   // Redis, as it is now
+	inflicted []string          // the faults that came about
+	stuck     bool              // in the end something did not run
+	replica   *servers.Server   // the source's, if a fault wants one
+	lives     int               // how often the source began with nothing
+	extra     []*servers.Server // others that the run started
+	mounted   bool              // the state directory is a file system of its own
+	restarts  int               // of programs that ended by themselves
 }
 
 // newWorld prepares a run in a directory.
 func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func(string, ...any)) (*world, error) {
-	w := &world{plan: p, servers: f, source: f.source[p.Source], cache: f.cache, links: map[string]*link{},
+	w := &world{plan: p, servers: f, source: f.source[p.Source], main: f.main[p.Main],
+		cache: f.cache[p.Cache], links: map[string]*link{},
 		process: process{program: launch.Program{Path: binary, Dir: dir}, say: say}}
 	name := w.sinkName(0)
 	var err error
-	all := map[string]*servers.Server{"source": w.source, "main": f.main, "cache": f.cache, "search": f.search,
-		ownSource: w.source, ownCache: f.cache}
+	all := map[string]*servers.Server{"source": w.source, "main": w.main, "cache": w.cache, "search": f.search,
+		ownSource: w.source, ownCache: w.cache}
 	for link, to := range all {
 		if to == nil {
 			continue
@@ -157,7 +183,7 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 		w.sourceDBs = append(w.sourceDBs, db)
 	}
 	for shard := range p.Shards {
-		db, err := freshDatabase(ctx, f.main.Addr(), name+shardSuffix(shard))
+		db, err := freshDatabase(ctx, w.main.Addr(), name+shardSuffix(shard))
 		if err != nil {
 			return w, err
 		}
