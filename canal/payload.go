@@ -103,6 +103,7 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 		}
 		inner := place
 		inner.offset = at + binlog.HeaderSize
+		s.raw = 0 // the buffer for inner events is used again
 		if ended, err = s.inner(ctx, h, body, inner); err != nil {
 			return false, err
 		}

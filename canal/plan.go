@@ -408,7 +408,9 @@ func checkVersion(name string, n uint64, signed bool) (int64, error) {
 func errVersion(name, what string) error { return fmt.Errorf("version column %s %s", name, what) }
 
 // fill makes r the row of an image. What is wrong with it stands in Row.Err.
-func (p *plan) fill(r *replicator.Row, cell replicator.Cell, img *image, order int64, at time.Time) {
+func (p *plan) fill(
+	r *replicator.Row, cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
+) {
 	*r = replicator.Row{Cell: cell, Order: order, Time: at, Names: p.names}
 	r.Version, r.Err = p.versionOf(img, order)
 	if p.t.names != nil && img.values[p.column] != nil {
@@ -427,10 +429,14 @@ func (p *plan) fill(r *replicator.Row, cell replicator.Cell, img *image, order i
 			if out := c.Charset.Bytes(b); len(b) > 0 && &out[0] != &b[0] {
 				r.Body = out
 			} else {
-				r.Body = owned(b)
+				r.Body = kept(b)
 			}
 		case binlog.KindBytes:
-			r.Body = binlog.Padded(b, c.Pad)
+			if len(b) >= c.Pad {
+				r.Body = kept(b)
+			} else {
+				r.Body = binlog.Padded(b, c.Pad)
+			}
 		default:
 			r.Body, r.Text = owned(b), binlog.JSONText
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -295,6 +296,9 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	return nil
 }
 
+// huge is the size of an event after which a collection is worth its time.
+const huge = 16 << 20
+
 // feed hands the syncer's events to the stream. It runs in the syncer's goroutine: an event is dealt with before the
 // next one is read, so that memory is bounded by one event and a slow sink slows down the server.
 type feed struct {
@@ -307,7 +311,15 @@ func (f *feed) HandleEvent(e *replication.BinlogEvent) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
-	if f.err = f.reader.stream.event(f.ctx, e.RawData); f.err != nil || !binlog.IsHeartbeat(e.Header.EventType) {
+	raw := e.RawData
+	e.RawData, e.Event = nil, nil
+	size := len(raw)
+	f.err = f.reader.stream.event(f.ctx, raw)
+	if size >= huge {
+		// The next one may be as large: it is read when this one's memory is free, not only when as much has become garbage.
+		debug.FreeOSMemory()
+	}
+	if f.err != nil || !binlog.IsHeartbeat(e.Header.EventType) {
 		return f.err
 	}
 	err := f.reader.stillSame(f.ctx)

@@ -158,6 +158,7 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 		if cap(data) <= maxScratch {
 			s.unzipped = data
 		}
+		s.raw = 0
 		place = compressed(place.base+place.offset, size, int64(len(data)))
 	}
 	return s.images(ctx, p, shape.change, data, place)
@@ -223,7 +224,7 @@ func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell repli
 		})
 	}
 	row := &replicator.Row{}
-	d.p.fill(row, cell, d.img, d.order, s.group.at)
+	d.p.fill(row, cell, d.img, d.order, s.group.at, s.kept)
 	return s.deliver(ctx, replicator.Change{
 		Kind: kind, Cell: cell, Version: row.Version, Order: d.order, Time: s.group.at, Row: row,
 	})

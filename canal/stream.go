@@ -54,6 +54,7 @@ type stream struct {
 	group group
 	xa    prepared
 
+	raw           int               // the size of the event that is being read; 0: its memory is used again
 	change        replicator.Change // that is being delivered
 	before, after image
 	inflate       *zstd.Decoder
@@ -103,13 +104,31 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	}
 	s.note(h, start)
 	place := scale{base: s.pos - int64(h.Size) + binlog.HeaderSize}
+	s.raw = len(raw)
 	if err = s.dispatch(ctx, h, body, place); err == nil && !s.group.open {
 		err = s.reached()
+	}
+	if len(raw) >= large { // nothing holds it any longer than it must
+		s.change = replicator.Change{}
+		clear(s.before.values)
+		clear(s.after.values)
 	}
 	if err != nil {
 		return s.locate(err, start)
 	}
 	return nil
+}
+
+// large is the size of an event whose memory is worth a thought.
+const large = 64 << 10
+
+// kept is a body as its row keeps it: a copy, or the part of the event's memory that it stands in. That is not copied
+// if the body is most of a large event, which nobody writes to again.
+func (s *stream) kept(body []byte) []byte {
+	if len(body) >= large && 2*len(body) >= s.raw && s.raw > 0 {
+		return body
+	}
+	return owned(body)
 }
 
 // note remembers which event ended at the position.

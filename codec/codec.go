@@ -20,7 +20,7 @@ type Codec struct {
 	name   string
 	layers []layer // outermost first
 	format format
-	spaces sync.Pool // of *[2][]byte, for decompression
+	spaces sync.Pool // of *space, for decompression
 }
 
 // format is what stands inside all compression. Implementations keep no reference to body.
@@ -126,15 +126,26 @@ func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	case len(c.layers) == 0:
 		return decode(body)
 	}
-	space, _ := c.spaces.Get().(*[2][]byte)
-	if space == nil {
-		space = new([2][]byte)
+	small, _ := c.spaces.Get().(*space)
+	if small == nil {
+		small = new(space)
 	}
 	defer func() {
-		if cap(space[0])+cap(space[1]) <= maxKept {
-			c.spaces.Put(space)
+		if cap(small[0])+cap(small[1]) <= maxKept {
+			c.spaces.Put(small)
 		}
 	}()
+	err := c.unpackInto(small, body, decode)
+	if !errors.Is(err, errLarge) {
+		return err
+	}
+	in := large.get()
+	defer large.put(in)
+	return c.unpackInto(in, body, decode)
+}
+
+// unpackInto is unpack with the memory for it.
+func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error) error {
 	for i, l := range c.layers {
 		dst := &space[i%2] // the other one holds what the layer reads
 		var err error

@@ -67,12 +67,16 @@ type stream struct {
 	body     bytes.Reader
 }
 
-// readBounded appends all of r to dst, as long as that is at most MaxSize.
+// readBounded appends all of r to dst, as long as that is at most MaxSize. What would be too large for a small space is
+// errLarge there.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
 		// never more than the bound and the byte that shows it was passed: a bomb costs no more than that
 		if len(dst) == cap(dst) {
-			dst = append(make([]byte, 0, min(max(512, 2*cap(dst)), MaxSize+1)), dst...)
+			if cap(dst) == maxSmall {
+				return dst, errLarge
+			}
+			dst = append(make([]byte, 0, grown(cap(dst))), dst...)
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]

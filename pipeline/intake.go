@@ -30,7 +30,15 @@ func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 		return err
 	}
 	in.lanes.add(c, size)
-	return in.spellings.ask(ctx, c)
+	if err := in.spellings.ask(ctx, c); err != nil || 2*size <= in.budget.total {
+		return err
+	}
+	// One huge row is in memory at a time: while this one waits to be applied, the next one is not read.
+	if err := in.budget.take(ctx, in.budget.total); err != nil {
+		return err
+	}
+	in.budget.give(in.budget.total)
+	return nil
 }
 
 // put takes in a scanned row.
