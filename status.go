@@ -75,23 +75,22 @@ func (v *Verification) Differ() int64 { return v.Missing + v.Stale + v.Extra - v
 // failed.
 func (v *Verification) Wrong() bool { return v.Error != "" || v.Differ() > 0 || v.Dead > 0 }
 
-// Summary says it to a person in a few words; "-" if nothing is known.
+// Summary says what was found in a few words, not when; "-" if nothing is known.
 func (v *Verification) Summary() string {
 	if v == nil {
 		return "-"
 	}
-	text := "right"
 	switch {
 	case v.Error != "":
 		return "failed"
 	case v.Differ() > 0 && v.Dead > 0:
-		text = fmt.Sprintf("%d differ, %d dead", v.Differ(), v.Dead)
+		return fmt.Sprintf("%d differ, %d dead", v.Differ(), v.Dead)
 	case v.Differ() > 0:
-		text = fmt.Sprintf("%d differ", v.Differ())
+		return fmt.Sprintf("%d differ", v.Differ())
 	case v.Dead > 0:
-		text = fmt.Sprintf("%d dead", v.Dead)
+		return fmt.Sprintf("%d dead", v.Dead)
 	case v.Repaired > 0:
-		text = fmt.Sprintf("%d repaired", v.Repaired)
+		return fmt.Sprintf("%d repaired", v.Repaired)
 	}
-	return fmt.Sprintf("%s, %s ago", text, time.Since(v.Time).Round(time.Second))
+	return "right"
 }

@@ -124,6 +124,27 @@ func Covers(text, fence string) (bool, error) {
 	return have.Includes(want), nil
 }
 
+// IsFence is nil if a text has the form of a fence of some source, FILE:POS or a GTID set, and ErrFence if it has not.
+func IsFence(text string) error {
+	if isFilePos(text) {
+		_, _, err := parseFilePos(text)
+		return fenceError(err)
+	}
+	flavor := gtid.MariaDB
+	if strings.Contains(text, ":") {
+		flavor = gtid.MySQL
+	}
+	_, err := gtid.Parse(flavor, text)
+	return fenceError(err)
+}
+
+func fenceError(err error) error {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrFence, err)
+	}
+	return err
+}
+
 // includesFilePos reports whether a place of the same server stands at or before t.
 func (t token) includesFilePos(fence string) (bool, error) {
 	file, pos, err := parseFilePos(fence)

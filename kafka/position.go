@@ -92,6 +92,15 @@ func Fence(shard, at string) string {
 	return shard + shardEnd + at
 }
 
+// IsPlace tells whether a text has the form of a place in a partition, as Describe shows it.
+func IsPlace(text string) bool {
+	i := strings.LastIndexByte(text, '/')
+	partition, offset, ok := strings.Cut(text[i+1:], ":")
+	_, notPartition := strconv.ParseInt(partition, 10, 32)
+	_, notOffset := strconv.ParseInt(offset, 10, 64)
+	return i > 0 && ok && notPartition == nil && notOffset == nil
+}
+
 // shardEnd stands in no shard's name.
 const shardEnd = "@"
 

@@ -430,7 +430,7 @@ func TestPageShowsEveryViewAndNoMarkupOfOthers(t *testing.T) {
 	code, headers, text := ask(t, s, "GET", "/", "", nil)
 	for _, want := range []string{"index_users", "users", "running", "failed", "0.2 s", "binlog.000002:157",
 		"1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;",
-		"3 differ, 1h0m0s ago", "verify: no &lt;b&gt;table&lt;/b&gt;"} {
+		"3 differ, 60 min 0 s ago", "verify: no &lt;b&gt;table&lt;/b&gt;"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %s", want)
 		}

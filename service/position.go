@@ -74,3 +74,11 @@ func KnowsSource(cfg *config.Config, name string) error {
 	}
 	return fmt.Errorf("the source has no shard %s; it has %s", name, strings.Join(names, ", "))
 }
+
+// IsFence is nil if a text can be a place in the source's log by its form, which nobody needs to be asked for.
+func IsFence(cfg *config.Config, at string) error {
+	if cfg.Source.Kafka != nil && kafka.IsPlace(at) {
+		return nil
+	}
+	return canal.IsFence(at)
+}

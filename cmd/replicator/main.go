@@ -12,11 +12,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"replicator/internal/heap"
+	"replicator/internal/nearest"
 	"replicator/service"
 )
 
@@ -85,14 +87,13 @@ func newRoot() *cobra.Command {
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          func(cmd *cobra.Command, args []string) error { return unknownCommand(cmd, args) },
+		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 	})
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SuggestionsMinimumDistance = 2
 	o := &options{}
 	root.PersistentFlags().StringVarP(&o.config, "config", "c", "",
 		"configuration `file` (default: $REPLICATOR_CONFIG, then replicator.toml)")
@@ -103,21 +104,44 @@ func newRoot() *cobra.Command {
 		schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
 		rebuildCommand, pauseCommand, resumeCommand, verifyCommand, explainCommand, demoCommand, versionCommand,
 	} {
-		cmd := add(o)
+		root.AddCommand(add(o))
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		refuseUnknown(cmd)
 		wrapArgs(cmd)
-		root.AddCommand(cmd)
 	}
 	return root
+}
+
+// refuseUnknown has commands that only have others below them, and help, refuse what is none of those. By itself, cobra
+// explains the command that it knows, and exits 0.
+func refuseUnknown(cmd *cobra.Command) {
+	if cmd.HasSubCommands() {
+		cmd.Args = unknownCommand
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	if cmd.Name() == "help" {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			return unknownCommand(found, rest)
+		}
+	}
 }
 
 // wrapArgs makes mistakes in arguments usage errors.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
+			err := check(cmd, args)
+			if usage := (usageError{}); err == nil || errors.As(err, &usage) {
+				return err
 			}
-			return nil
+			return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 		}
 	}
 	for _, sub := range cmd.Commands() {
@@ -125,14 +149,29 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
-// unknownCommand refuses words that are no command, with the nearest one.
+// unknownCommand refuses words that are no command below cmd, with the nearest one.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("unknown command %q", args[0])
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("%w: did you mean %q?", err, near[0])
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
 	}
-	return usageError{fmt.Errorf("%w; see `replicator --help`", err)}
+	err := fmt.Errorf("unknown command %q", args[0])
+	near, distance := nearest.Word(args[0], names)
+	for _, name := range names {
+		if strings.HasPrefix(name, args[0]) && args[0] != "" {
+			near, distance = name, 0
+		}
+	}
+	switch {
+	case near != "" && distance <= len(near)/2:
+		err = fmt.Errorf("%w: did you mean %q?", err, near)
+	case near != "":
+		err = fmt.Errorf("%w: there are %s", err, strings.Join(names, ", "))
+	}
+	return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 }

@@ -80,7 +80,7 @@ func printPlan(out io.Writer, views []service.PlannedView) error {
 		scanned, took, space := "-", "-", "-"
 		if v.Scans() {
 			scanned = strconv.FormatInt(v.Rows, 10)
-			took = time.Duration(v.Seconds * float64(time.Second)).Round(time.Second).String()
+			took = human.Duration(time.Duration(v.Seconds * float64(time.Second)))
 			space = human.Bytes(v.Bytes + v.StateBytes)
 			if said := saidRate(v); !slices.Contains(rates, said) {
 				rates = append(rates, said)

@@ -113,7 +113,7 @@ func statusTable(views []replicator.ViewStatus) *statusGrid {
 			row = slices.Insert(row, 1, painted{v.Source, plain})
 		}
 		if verified {
-			row = append(row, painted{v.Verified.Summary(), plain})
+			row = append(row, painted{server.Verified(v.Verified), plain})
 		}
 		if v.Error == "" && v.Verified != nil && v.Verified.Error != "" {
 			v.Error = "verify: " + v.Verified.Error
@@ -166,7 +166,7 @@ tracker, MariaDB's @@last_gtid. If the source is sharded, --source names the sha
 			if err != nil {
 				return err
 			}
-			if err := service.KnowsSource(cfg, source); err != nil {
+			if err := errors.Join(service.KnowsSource(cfg, source), service.IsFence(cfg, gtid+pos)); err != nil {
 				return usageError{err}
 			}
 			err = service.Wait(cmd.Context(), cfg, server.Fence{At: gtid + pos, Source: source}, names, timeout)
