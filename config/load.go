@@ -218,7 +218,14 @@ func loopback(host string) bool {
 func (l *loader) tables(root *Section) {
 	names, sections := root.named("tables")
 	for i, s := range sections {
-		l.config.Tables = append(l.config.Tables, l.table(names[i], s))
+		t := l.table(names[i], s)
+		for _, other := range l.config.Tables {
+			if t.Database == other.Database && t.Table == other.Table {
+				s.Problem("table", "[tables.%s] names %s, too: a row of it is one cell; have the views say from = %q, "+
+					"and leave out this section", other.Name, t.Table, other.Name)
+			}
+		}
+		l.config.Tables = append(l.config.Tables, t)
 	}
 }
 

@@ -19,6 +19,8 @@ func problems() []problemCase {
 	return []problemCase{
 		{"unknown key", "[limits]\nmemroy = \"1GiB\"", `f.toml:21: limits.memroy: unknown key; did you mean "memory"?`},
 		{"unknown section", "[view.x]\n", `view: unknown key; did you mean "views"?`},
+		{"a source table twice", "[tables.again]\ntable = \"app.cell\"\nkey = \"row_key\"",
+			`f.toml:21: tables.again.table: [tables.cell] names cell, too`},
 		{"wrong type", "[rebuild]\nrate = \"fast\"",
 			`f.toml:21: rebuild.rate: expected an integer, such as 1000, and found a string`},
 		{"text where a duration stands", "[checkpoint]\ninterval = \"soon\"",
