@@ -16,6 +16,7 @@ import (
 	"replicator"
 	"replicator/canal/binlog"
 	"replicator/canal/gtid"
+	"replicator/internal/human"
 	"replicator/internal/sqlname"
 )
 
@@ -181,10 +182,10 @@ func (c *checker) retention(ctx context.Context, db querier, srv server) {
 	case kept == 0:
 		c.ok("binlog retention", "binlogs are kept until they are purged by hand")
 	case kept < minRetention:
-		c.warn("binlog retention", kept.String(),
+		c.warn("binlog retention", human.Duration(kept),
 			"raise binlog_expire_logs_seconds: an outage longer than this means a rebuild")
 	default:
-		c.ok("binlog retention", kept.String())
+		c.ok("binlog retention", human.Duration(kept))
 	}
 }
 

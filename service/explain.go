@@ -151,8 +151,13 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 // cellsOf are the cells that feed a view under a key: of every column, where the view takes all, and in every spelling.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
+	var refused []error
 	for _, f := range view.From {
 		key, err := parseKey(ctx, o, f.Table, text)
+		if invalid := (InvalidError{}); errors.As(err, &invalid) { // another table may have wider keys
+			refused = append(refused, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -168,6 +173,9 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 			}
 		}
 		cells = append(cells, some...)
+	}
+	if len(cells) == 0 {
+		return nil, errors.Join(refused...)
 	}
 	return cells, nil
 }

@@ -1,12 +1,14 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"replicator"
 )
@@ -47,25 +49,61 @@ func parseKey(ctx context.Context, o *inspection, table, text string) (replicato
 	return replicator.MakeKey(values...)
 }
 
-// keyValue reads one part of a key.
+// keyValue reads one part of a key. What the column can't hold is no key: to look for it would find nothing, or a dead
+// letter of a row that nobody has written.
 func keyValue(typ, text string) (any, error) {
-	integers := []string{"tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year"}
-	switch {
-	case slices.ContainsFunc(integers, func(kind string) bool { return strings.HasPrefix(typ, kind) }):
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n, nil
-		}
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%q is not an integer", text)
-		}
-		return n, nil
-	case strings.Contains(typ, "binary"), strings.Contains(typ, "blob"):
+	kind, size := typeAndSize(typ)
+	switch kind {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year":
+		return integerKey(kind, strings.Contains(typ, "unsigned"), text)
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
 		b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("%q is neither hexadecimal digits nor a UUID", text)
+		case kind == "binary" && len(b) != max(size, 1):
+			return nil, fmt.Errorf("%q can't be one: it has %d bytes, and %s has %d, %d hexadecimal digits", text, len(b), typ,
+				max(size, 1), 2*max(size, 1))
+		case kind == "varbinary" && len(b) > size:
+			return nil, fmt.Errorf("%q can't be one: it has %d bytes, and %s at most %d", text, len(b), typ, size)
 		}
 		return b, nil
+	case "char", "varchar":
+		if n := utf8.RuneCountInString(text); n > max(size, 1) {
+			return nil, fmt.Errorf("%q can't be one: it has %d characters, and %s at most %d", text, n, typ, max(size, 1))
+		}
 	}
 	return text, nil
+}
+
+// typeAndSize splits a column's type, such as varchar(9) or int unsigned; 0: it names no size.
+func typeAndSize(typ string) (kind string, size int) {
+	end := strings.IndexFunc(typ, func(r rune) bool { return r < 'a' || r > 'z' })
+	if end < 0 {
+		return typ, 0
+	}
+	if rest, ok := strings.CutPrefix(typ[end:], "("); ok {
+		digits, _, _ := strings.Cut(rest, ")")
+		size, _ = strconv.Atoi(digits) // decimal(12,2) has no such size, and nobody asks for it
+	}
+	return typ[:end], size
+}
+
+func integerKey(kind string, unsigned bool, text string) (any, error) {
+	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}[kind] // 0: 64
+	if n, err := strconv.ParseInt(text, 10, cmp.Or(bits, 64)); err == nil && !(unsigned && n < 0) {
+		return n, nil
+	} else if !unsigned && kind != "bit" && errors.Is(err, strconv.ErrRange) {
+		return nil, fmt.Errorf("%q can't be one: it is out of the range of %s", text, kind)
+	}
+	n, err := strconv.ParseUint(text, 10, cmp.Or(bits, 64))
+	switch {
+	case err == nil && bits == 0:
+		return n, nil
+	case err == nil:
+		return int64(n), nil
+	case errors.Is(err, strconv.ErrRange) || unsigned && strings.HasPrefix(text, "-"):
+		return nil, fmt.Errorf("%q can't be one: it is out of the range of %s", text, kind)
+	}
+	return nil, fmt.Errorf("%q is not an integer", text)
 }
