@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -123,7 +124,7 @@ func connect(ctx context.Context, dsn string) (r *reader, done func(), err error
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		_ = db.Close() // it has nothing open
-		return nil, nil, fmt.Errorf("connecting to %s: %w", cfg.Addr, err)
+		return nil, nil, fmt.Errorf("connecting to %s: %w%s", cfg.Addr, err, missing(err))
 	}
 	done = func() {
 		_ = conn.Close() // what was asked for was read
@@ -240,6 +241,19 @@ func (r *reader) grant(ctx context.Context, table string) string {
 		account = sqlname.Account(current[0])
 	}
 	return "GRANT SELECT ON " + sqlname.Quote(r.database) + "." + table + " TO " + account
+}
+
+// deniedTo finds the account in what a server says of a database that may not be used.
+var deniedTo = regexp.MustCompile(`for user ('.*'@'.*') to database`)
+
+// missing is the statement that lets a user in who was kept out for the lack of rights; "" if that was not why.
+func missing(err error) string {
+	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) && answer.Number == 1044 {
+		if named := deniedTo.FindStringSubmatch(answer.Message); named != nil {
+			return ": GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO " + named[1]
+		}
+	}
+	return ""
 }
 
 // prepare bounds what statements may take and what they wait for. That a server doesn't know a variable is no matter:

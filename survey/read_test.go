@@ -231,6 +231,7 @@ func TestMistakesNameTheServerAndNeverThePassword(t *testing.T) {
 		{"hunter2", nil, survey.ErrDSN, "USER:PASSWORD@tcp(HOST:PORT)/DATABASE"},
 		{s.dsn(""), nil, survey.ErrNoDatabase, "end it with /" + s.name},
 		{s.dsn("elsewhere"), nil, nil, s.addr + ": Error 1044"},
+		{s.dsn("elsewhere"), nil, nil, ": GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '"},
 		{strings.Replace(s.dsn(s.name), "hunter2", "hunter22", 1), nil, nil, s.addr + ": Error 1045"},
 		{"u:hunter2@tcp(127.0.0.1:1)/d", nil, nil, "connecting to 127.0.0.1:1"},
 		{s.dsn(s.name), []string{"cell", "sell"}, nil, "the database " + s.name +

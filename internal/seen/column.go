@@ -53,7 +53,7 @@ func (s *Values) numeric() string {
 	case s.Floats > 0:
 		return "DOUBLE"
 	case s.Decimals > 0:
-		scale := min(s.Scale+2, 30)
+		scale := s.ScaleWithRoom()
 		digits := s.Digits
 		if s.Greatest != nil {
 			digits = max(digits, len(s.Greatest.Text(10)), len(new(big.Int).Abs(s.Least).Text(10)))
@@ -66,6 +66,10 @@ func (s *Values) numeric() string {
 	}
 	return "DECIMAL(65,0)"
 }
+
+// ScaleWithRoom is how many digits behind the point a column has for decimals like those that were seen. A body's
+// number has no scale of its own: one that was computed (0.30000000000000004) stands beside prices of two digits.
+func (s *Values) ScaleWithRoom() int { return min(max(s.Scale+2, 20), 30) }
 
 // Row is the type of a column in a row; "" if there is none but JSON for what is no list or object.
 func (s *Values) Row(name string) string {

@@ -161,7 +161,7 @@ func sumOfSampled(of *seen.Values) string {
 	case of.Floats > 0:
 		return "DECIMAL(65,30)"
 	case of.Decimals > 0:
-		return fmt.Sprintf("DECIMAL(65,%d)", min(of.Scale+2, 30))
+		return fmt.Sprintf("DECIMAL(65,%d)", of.ScaleWithRoom())
 	case of.Integers > 0 && !(small(of.Least) && small(of.Greatest)):
 		return "DECIMAL(38,0)"
 	}
