@@ -102,8 +102,8 @@ goreleaser: ## have goreleaser check .goreleaser.yaml, and make a snapshot of it
 	go run github.com/goreleaser/goreleaser/v2@v2.16.0 release --snapshot --clean
 
 .PHONY: manifests
-manifests: ## hold the files of deploy/ against the schemas of Kubernetes and Compose
-	go test -count=1 ./internal/lint -run 'Manifests|Compose|Deployed' -kubernetes
+manifests: ## hold the files of deploy/ against the schemas of Kubernetes and Compose (builds what knows them: long)
+	go test -count=1 -timeout $(TEST_TIMEOUT) ./internal/lint -run 'Manifests|Compose|Deployed' -kubernetes
 
 .PHONY: dist
 dist: ## archives, deb, rpm, SBOMs, checksums of VERSION (and TARGETS) in dist/: made twice, compared, installed, run

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,6 +123,9 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 			if f.Detail += " is not there yet; the first start creates it"; err != nil {
 				f.Level, f.Detail = replicator.Fail, err.Error()
 				f.Fix = "correct the view's fields and types, or create the table: `replicator schema` prints its DDL"
+				if errors.As(err, new(ofSource)) {
+					f.Fix = "see what is said of the source"
+				}
 			}
 			return f
 		}
@@ -130,7 +134,10 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	if err != nil {
 		f.Level, f.Detail = replicator.Fail, err.Error()
 		f.Fix = "alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing"
-		if is(err, 1044, 1142, 1143) {
+		switch {
+		case errors.As(err, new(ofSource)):
+			f.Fix = "see what is said of the source"
+		case is(err, 1044, 1142, 1143):
 			f.Fix = s.grant(ctx, "SELECT, INSERT, UPDATE, DELETE")
 		}
 		return f
@@ -143,3 +150,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	return f
 }
+
+// ofSource is an error that the source gave: no right at the sink mends it.
+type ofSource struct{ error }
+
+func (e ofSource) Unwrap() error { return e.error }

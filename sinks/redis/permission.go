@@ -106,9 +106,9 @@ func (d denied) detail() string {
 }
 
 func (d denied) fix() string {
-	const patterns = " ~" + prefix + "* and ~PATTERN for the views' keys"
+	const patterns = " ~" + prefix + "* ~PATTERN, where PATTERN is that of the views' keys"
 	if len(d.commands) == 0 {
-		return "ACL SETUSER " + d.user + patterns + ", unless those that it may access are all that the views have"
+		return "ACL SETUSER " + d.user + patterns + "; unless those that it may access are all that the views have"
 	}
 	return "ACL SETUSER " + d.user + " +@read +@write +@scripting +@keyspace" + patterns
 }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// advised is the statement that a finding says to run at a server: it begins the fix, or ends what is wrong with a table.
+func advised(detail, fix string) string {
+	if m := regexp.MustCompile(`^((?:GRANT|SET GLOBAL|ALTER TABLE|CONFIG SET|ACL SETUSER) .*?)(?:$|, and in |, where |; |: )`).
+		FindStringSubmatch(fix); m != nil {
+		return m[1]
+	}
+	if m := regexp.MustCompile(`: (ALTER TABLE [^;]*)`).FindStringSubmatch(detail); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// A finding's fix is taken as it is printed, again and again, until check has nothing more to say that a statement mends.
+func TestStatementsThatCheckAdvisesMendWhatItFound(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			settings := []string{"--binlog-format=MIXED", "--binlog-row-image=MINIMAL", "--binlog-row-metadata=MINIMAL",
+				"--innodb-flush-log-at-trx-commit=2", "--max-allowed-packet=2097152"}
+			l := newLab(t, servertest.Own(t, kind, settings...))
+			redis, rdb := ownRedis(t, "--appendonly", "no", "--save", "", "--maxmemory", "1gb",
+				"--maxmemory-policy", "allkeys-lru")
+			for _, command := range [][]any{{"ACL", "SETUSER", "default", "resetkeys", "~replicator:views"},
+				{"ACL", "SETUSER", "default", "-zadd", "-set"}} {
+				if err := rdb.Do(t.Context(), command...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			admin := administrator(t, rdb, redis)
+			reader, keeper := l.database+"_r", l.database+"_k"
+			l.account(l.server, reader)
+			l.account(l.server, keeper, "SELECT ON "+l.database+".*")
+			l.env["REDIS"] = "redis://" + redis.Addr()
+			l.env["SINK"] = strings.Replace(l.env["DSN"], l.user+":", keeper+":", 1)
+			l.env["DSN"] = strings.Replace(l.env["DSN"], l.user+":", reader+":", 1)
+			l.exec("ALTER TABLE index_users_phone DROP KEY row_key")
+			l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, usersView, phoneView,
+				cacheSink)
+			given := adviceTaken(t, l, admin)
+			for _, want := range []string{"GRANT SELECT, REPLICATION SLAVE", "GRANT CREATE", "SET GLOBAL binlog_format",
+				"SET GLOBAL binlog_row_image", "SET GLOBAL binlog_row_metadata", "SET GLOBAL innodb_flush", "SET GLOBAL max_allowed",
+				"ALTER TABLE", "ACL SETUSER", "CONFIG SET maxmemory-policy", "CONFIG SET appendonly"} {
+				if !strings.Contains(given, want) {
+					t.Errorf("%s was not advised, of\n%s", want, given)
+				}
+			}
+			l.must("run", "--until-caught-up")
+		})
+	}
+}
+
+const cacheSink = `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+
+[views.emails]
+from = "cell.users"
+sink = "cache"
+kind = "ranking"
+key = "emails"
+member = "{email}"
+sum = "phone"
+`
+
+// administrator gives connections to a Redis as a user who may do everything.
+func administrator(t *testing.T, rdb *goredis.Client, s *servers.Server) *goredis.Client {
+	t.Helper()
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "admin", "on", ">"+password, "~*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	admin := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Username: "admin", Password: password})
+	t.Cleanup(func() { admin.Close() })
+	return admin
+}
+
+// adviceTaken runs what check says until it has no more of it, and returns what that was.
+func adviceTaken(t *testing.T, l *lab, rdb *goredis.Client) string {
+	t.Helper()
+	taken := map[string]int{} // the round
+	var all strings.Builder
+	for round := range 10 {
+		r := l.run("check", "--json")
+		again := false
+		for _, f := range jsonLines[struct{ What, Level, Detail, Fix string }](t, r.out) {
+			s := advised(f.Detail, f.Fix)
+			if s == "" {
+				if f.Level == "fail" {
+					t.Logf("%s: %s: %s", f.What, f.Detail, f.Fix)
+				}
+				continue
+			}
+			if before, was := taken[s]; was && before == round {
+				continue // several findings have one way out
+			} else if was {
+				t.Fatalf("%s: %s: %s is advised though it was done", f.What, f.Detail, s)
+			}
+			taken[s], again = round, true
+			fmt.Fprintln(&all, s)
+			follow(t, l.db, rdb, s)
+		}
+		if !again {
+			if r.code != 0 {
+				t.Fatalf("check, with nothing left to do:\n%s%s", r.out, r.errors)
+			}
+			return all.String()
+		}
+	}
+	t.Fatalf("check advises without an end:\n%s", all.String())
+	return ""
+}
+
+// follow runs a statement where it belongs. PATTERN is the reader's to fill in.
+func follow(t *testing.T, db *sql.DB, rdb *goredis.Client, statement string) {
+	t.Helper()
+	if first, _, _ := strings.Cut(statement, " "); first != "ACL" && first != "CONFIG" {
+		execAll(t, db, statement)
+		return
+	}
+	var words []any
+	for _, w := range strings.Fields(strings.ReplaceAll(statement, "PATTERN", "emails*")) {
+		words = append(words, w)
+	}
+	if err := rdb.Do(t.Context(), words...).Err(); err != nil {
+		t.Errorf("%s: %v", statement, err)
+	}
+}

@@ -1,0 +1,101 @@
+package docs_test
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestDocsFiguresOfTheREADMEAreThoseOfPerformance holds the README's table of programs to the one that it was taken from:
+// each of its rows is one there, whose figures round to what the README says.
+func TestDocsFiguresOfTheREADMEAreThoseOfPerformance(t *testing.T) {
+	texts := pages(t)
+	readme := section(t, texts["README.md"], "Compared with others")
+	performance := section(t, texts["docs/performance.md"], "Beside other programs")
+	said := tableOf(t, readme, "| | rows a second | CPU s per million rows | commit to visible, p50 / p99 | memory |")
+	measured := tableOf(t, performance,
+		"| program, and what it keeps | rows a second | CPU s per million rows | the sink's, too | p50 / p99 ms live | peak MiB |")
+	for _, row := range said {
+		figures := []string{row[1], row[2], row[3], row[4]}
+		found := slices.ContainsFunc(measured, func(m []string) bool {
+			return strings.HasPrefix(row[0], "this") == strings.HasPrefix(m[0], "**this**") &&
+				rounds(m[1], figures[0]) && rounds(m[2], figures[1]) && rounds(m[4], figures[2]) && rounds(m[5], figures[3])
+		})
+		if !found {
+			t.Errorf("README.md: %q is not in docs/performance.md", row)
+		}
+	}
+	for _, fact := range []string{"MariaDB 10.11", "Redis 7", "500,000 versions of 100,000 entities", "medians of three to six runs",
+		"22 November 2026", "commit 5ad4046"} {
+		inOne := strings.Contains(oneLine(readme), fact)
+		if inBoth := strings.Contains(oneLine(performance), fact); inOne && !inBoth {
+			t.Errorf("README.md says %q of the figures, and docs/performance.md doesn't", fact)
+		}
+	}
+	for measured, said := range map[string]bool{"0.50 / 1.97": true, "0.5 / 2.1": false, "0.50": false} {
+		if rounds(measured, "0.5 / 2.0 ms") != said {
+			t.Errorf("%s is taken wrongly", measured)
+		}
+	}
+}
+
+// tableOf is the rows of a table, by its header.
+func tableOf(t *testing.T, text, header string) (rows [][]string) {
+	t.Helper()
+	_, after, found := strings.Cut(text, "\n"+header+"\n")
+	if !found {
+		t.Fatalf("no table %s", header)
+	}
+	for line := range strings.Lines(after) {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if !strings.HasPrefix(cells[0], "-") && len(cells) > 3 {
+			rows = append(rows, cells)
+		}
+	}
+	if len(rows) < 3 {
+		t.Fatalf("%d rows below %s", len(rows), header)
+	}
+	return rows
+}
+
+// rounds reports whether the numbers of a cell are those of another one, as precisely as that one has them. What stands
+// behind them, such as a unit or a remark, is no matter.
+func rounds(measured, said string) bool {
+	of, at := numbers(measured), numbers(said)
+	if len(at) == 0 || len(of) < len(at) {
+		return false
+	}
+	for i, s := range at {
+		a, err := strconv.ParseFloat(of[i], 64)
+		b, err2 := strconv.ParseFloat(s, 64)
+		_, fraction, _ := strings.Cut(s, ".")
+		if err != nil || err2 != nil || math.Abs(a-b) > 0.5001*math.Pow10(-len(fraction)) {
+			return false
+		}
+	}
+	return true
+}
+
+// numbers are the numbers that a cell begins with.
+func numbers(cell string) (found []string) {
+	for _, word := range strings.Fields(strings.ReplaceAll(cell, ",", "")) {
+		if word == "/" {
+			continue
+		}
+		if _, err := strconv.ParseFloat(word, 64); err != nil {
+			break
+		}
+		found = append(found, word)
+	}
+	return found
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
