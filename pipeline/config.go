@@ -97,7 +97,8 @@ func (c *Config) logRecovery(since time.Time, views viewSet) {
 // ofSink names the sink in an error.
 func (c *Config) ofSink(err error) error { return fmt.Errorf("sink %s: %w", c.Name, err) }
 
-// swaps reports whether rebuilt views can be swapped in: several sources fill one target, and can't do that each.
+// swaps reports whether rebuilt views can be swapped in. A source with a name is one of several that fill one target: a
+// shadow that it filled would lack what the others hold.
 func (c *Config) swaps() bool {
 	_, ok := c.Sink.(replicator.Shadower)
 	return ok && c.Source.Name() == ""

@@ -99,7 +99,7 @@ type RebuildMode int
 
 const (
 	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up. A view whose target
-	// has what is not the view's is rebuilt in place, which keeps that.
+	// has what is not the view's is rebuilt in place, which keeps that, and so is one that several sources feed.
 	BySwap RebuildMode = iota
 	// InPlace puts every row into the live view, whatever it is believed to hold, and then looks at whatever was not
 	// confirmed.

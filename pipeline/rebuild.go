@@ -88,8 +88,8 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 	if err := r.redefine(ctx, b.views); err != nil {
 		return err
 	}
-	shadower, ok := r.cfg.Sink.(replicator.Shadower)
-	if !ok || mode == InPlace {
+	shadower, _ := r.cfg.Sink.(replicator.Shadower)
+	if mode == InPlace || !r.cfg.swaps() {
 		return r.inPlace(ctx, b, from)
 	}
 	b, err := r.keepForeign(ctx, shadower, b)

@@ -148,3 +148,53 @@ func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
 		holds(t, f, sink.Reference, "b")
 	})
 }
+
+// oneOfSeveral is a source that feeds a sink together with others.
+type oneOfSeveral struct{ *fakeSource }
+
+func (oneOfSeveral) Name() string { return "eu" }
+
+// Several sources fill one target: a shadow that one of them filled lacks the rows of the others.
+func TestASourceAmongSeveralRebuildsInPlaceWhateverAsksForIt(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		begins func(t *testing.T, f *fakeSource, p *started)
+	}{
+		{"somebody asked for a swap", func(t *testing.T, _ *fakeSource, p *started) {
+			if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"its table was altered", func(_ *testing.T, f *fakeSource, _ *started) {
+			f.mu.Lock()
+			f.cells = "altered"
+			f.mu.Unlock()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(8, 9))
+				f, store := newFakeSource(), newMemoryStore()
+				f.cells = "as they were"
+				sink := &failingSwaps{Reference: sinktest.NewReference(), swaps: true}
+				history(f, r, 30)
+				p := newPipeline(oneOfSeveral{f}, sink, store, "a")
+				p.Views[0].OnChange = "rebuild"
+				running := start(p)
+				running.caughtUp(t, f)
+				c.begins(t, f, running)
+				for range 60 {
+					history(f, r, 2)
+					time.Sleep(time.Second)
+				}
+				running.rebuilt(t)
+				running.caughtUp(t, f)
+				running.stopped(t)
+				holds(t, f, sink.Reference, "a")
+				if n := sink.swapped.Load(); n != 0 {
+					t.Errorf("swapped %d times", n)
+				}
+			})
+		})
+	}
+}

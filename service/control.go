@@ -166,8 +166,7 @@ func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) 
 		return err
 	}
 	mode := pipeline.BySwap
-	// none of several sources can swap a target
-	if how.InPlace || how.From != "" || len(s.Config.Source.Shards) > 1 || s.cluster != nil {
+	if how.InPlace || how.From != "" {
 		mode = pipeline.InPlace
 	}
 	from := ""
