@@ -1,11 +1,11 @@
-// Package replicator is the vocabulary of a program that follows a source's log of changes and keeps what views say of
-// the newest cells in sinks. It imports only the standard library, and holds what the other packages say to each other:
+// Package replicator is the vocabulary of a program that follows a source's log of changes and maintains views of the
+// newest cells in sinks. It imports only the standard library, and holds what the other packages say to each other:
 // cells, changes, ops, views, positions, and the interfaces Source, Reader, Sink, Target, Store and Evaluator.
 //
-// The engine is package pipeline. Sources (canal), bodies (codec), view definitions (view), sinks (sinks/…), stores
-// (checkpoint) and the survey of a new source (survey) stand in packages of their own that import this one and never
-// each other, but that sinks read their own settings by package config. Package service makes them one program, and
-// cmd/replicator is its command line.
+// The engine is package pipeline. Sources (canal, kafka), bodies (codec), view definitions (view), sinks (sinks/…),
+// stores (checkpoint) and the survey of a new source (survey) live in packages of their own that import this one and
+// never each other, except that each sink imports package config for its settings. Package service makes them one
+// program, and cmd/replicator is its command line.
 //
 // # One idea
 //

@@ -14,7 +14,7 @@ import (
 // of the view's definition, and kept in its fingerprint: "<the file's part>.<its tables' part>". A fingerprint without
 // the second part, as the file alone gives it, agrees with any.
 
-// NamesGiven begins what of an Identity only concerns views of all columns.
+// NamesGiven separates that part of an Identity which matters only to views of all columns: it begins with this.
 const NamesGiven = "\n"
 
 // ErrRedefined: what one cell or one version of a table is has changed at the source.

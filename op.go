@@ -6,8 +6,9 @@ const NoVersion int64 = -1
 // Op is one operation on a cell: replace its old contributions by Values, if they are newer. There are two:
 //
 //	put    a row was inserted or updated, or a scan read it: Version is the row's, Order its place, AsOf is 0
-//	reset  the cell was looked at in full (a delete, a repair): Version is that of the newest row that remains, NoVersion
-//	       if none does; AsOf is the place up to which the look included everything; Order is not used
+//	reset  what the cell is now known to be, by a look in full (a delete, a repair) or because its only row was deleted:
+//	       Version is that of the newest row that remains, NoVersion if none does; AsOf is the place up to which that
+//	       includes everything; Order is not used
 type Op struct {
 	Cell    Cell
 	Version int64
