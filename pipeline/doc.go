@@ -6,9 +6,9 @@
 //
 //	Reader.Read ─► tail, intake ─► lane ─► writer: Evaluate, Target.Apply ─► saver: low water, Target.Mark, Store.Save
 //
-// A Pipeline keeps the views of one sink, for one source. Those that run together share a run: a reader, lanes, a memory
-// budget, a position in the log. Pipelines share the process, the source and the store alone, so a sink that is down,
-// slow or full delays no other; a store that hangs holds up all of them.
+// A Pipeline keeps the views of one sink, for one source. Those that run together share a run: a reader, lanes, a
+// memory budget, a position in the log. Pipelines share the process, the source and the store alone, so a sink that is
+// down, slow or full delays no other; a store that hangs holds up all of them.
 //
 // The reader's goroutine hands changes to lanes by the hash of their key. A full memory budget blocks it. A lane keeps
 // the newest pending change of each cell and has one batch in flight: as soon as one returns the next is taken. Bodies
