@@ -7,9 +7,11 @@
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
 //	go run ./bench draw bench.json bench.svg   a picture of what -json wrote
 //	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
+//	go run ./bench peers -into kafka        a publisher and Debezium Server in turns into a topic
 //	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; the memory it takes
 //	go run ./bench isolation                the lag and the throughput of one sink while the other is in trouble
 //	go run ./bench scaleout                 what a cell costs on its way through Kafka, members of a group, and a model of more
+//	go run ./bench standby                  two processes on one store: kill -9 of the one that runs, and who takes over when
 //	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
 //
 // # What is measured
