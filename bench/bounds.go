@@ -251,23 +251,30 @@ func (p *program) standstill(ctx context.Context, address string) (longest time.
 }
 
 // counted is the sum of some of a process's counters.
-func counted(ctx context.Context, address string, counters ...string) (sum float64, err error) {
+func counted(ctx context.Context, address string, counters ...string) (float64, error) {
+	text, err := scrape(ctx, address)
+	return sumOf(text, counters...), err
+}
+
+// scrape is what a process says in its metrics.
+func scrape(ctx context.Context, address string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(text) {
+	return io.ReadAll(res.Body)
+}
+
+// sumOf is the sum of some counters.
+func sumOf(metrics []byte, counters ...string) (sum float64) {
+	for line := range bytes.Lines(metrics) {
 		for _, name := range counters {
 			if bytes.HasPrefix(line, []byte("replicator_"+name)) {
 				fields := bytes.Fields(line)
@@ -277,5 +284,5 @@ func counted(ctx context.Context, address string, counters ...string) (sum float
 			}
 		}
 	}
-	return sum, nil
+	return sum
 }

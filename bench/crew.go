@@ -25,6 +25,7 @@ type member struct {
 type crew struct {
 	members []*member
 	servers map[part]*servers.Server
+	begins  string // what a process logs when it begins to read
 }
 
 // part is what CPU time is told apart by.
@@ -88,7 +89,8 @@ func (c *crew) stop() error {
 // sample is how far a crew is, and what was used until then.
 type sample struct {
 	at    time.Time
-	cells int64
+	begun bool  // a process may have read something
+	cells int64 // that are applied
 	cpu   map[part]time.Duration
 	idle  time.Duration // of all cores together
 }
@@ -131,8 +133,8 @@ func (c *crew) sample(ctx context.Context) (s sample, err error) {
 		if m.Ended() {
 			return s, fmt.Errorf("a process ended: %w", errors.Join(m.Wait(), errors.New(launch.LastLines(m.Log(), 10))))
 		}
-		if n, err := counted(ctx, m.listen, "changes_applied_total", "changes_stale_total"); err == nil {
-			m.applied = int64(n)
+		if text, err := scrape(ctx, m.listen); err == nil {
+			m.applied = int64(sumOf(text, "changes_applied_total", "changes_stale_total"))
 		} // else it begins, or is slow to answer
 		s.cells += m.applied
 	}
@@ -143,6 +145,9 @@ func (c *crew) sample(ctx context.Context) (s sample, err error) {
 			return s, err
 		}
 		s.cpu[programPart] += used
+	}
+	for _, m := range c.members { // after the clocks were read
+		s.begun = s.begun || strings.Contains(m.Log(), c.begins)
 	}
 	ours := s.cpu[programPart]
 	for p, server := range c.servers {
@@ -190,8 +195,8 @@ func machineCPU() (busy, idle time.Duration) {
 	return busy, idle
 }
 
-// window is what became of a crew's cells while it was under way: without the start of processes, and without the end,
-// when some have nothing left to do.
+// window is what became of a crew's cells from the moment before the first one can be read until the last one was applied:
+// the start of the processes is no part of it. Much is read ahead, so what is applied first says nothing of its cost.
 type window struct {
 	Cells     int64            `json:"cells"`
 	Seconds   float64          `json:"seconds"`
@@ -201,25 +206,16 @@ type window struct {
 	Busy      float64          `json:"busy"`   // part of that
 }
 
-// windowOf is from the first cells to 95 % of them; of work that is done before it was seen twice, all.
-func windowOf(samples []sample, total int64) window {
+// windowOf is the window of a crew's samples.
+func windowOf(samples []sample) window {
 	begin, end := samples[0], samples[len(samples)-1]
-	late, early := begin, end
 	for _, s := range samples {
-		if s.cells == 0 {
+		if !s.begun {
 			begin = s
-		} else if late.cells == 0 {
-			late = s
 		}
-		if s.cells > 0 && s.cells*20 <= total*19 {
-			early = s
-		}
-	}
-	if early.cells-late.cells >= total/2 {
-		begin, end = late, early
 	}
 	wall := end.at.Sub(begin.at)
-	w := window{Cells: end.cells - begin.cells, Seconds: wall.Seconds(), CPU: map[part]float64{}}
+	w := window{Cells: end.cells, Seconds: wall.Seconds(), CPU: map[part]float64{}}
 	w.PerSecond = float64(w.Cells) / max(w.Seconds, 1e-3)
 	busy := time.Duration(0)
 	for p, used := range end.cpu {

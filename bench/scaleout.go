@@ -30,6 +30,7 @@ type scaleoutOptions struct {
 	sinks      []string
 	use        float64
 	from       string
+	page       string
 	json       string
 }
 
@@ -51,6 +52,7 @@ func parseScaleout(args []string, out io.Writer) (o scaleoutOptions, err error) 
 	sinks := fs.String("sinks", discardSink+","+redisSink+","+mysqlSink, "what members write to, with commas between")
 	fs.Float64Var(&o.use, "use", 0.6, "how much of each core the model plans to use")
 	fs.StringVar(&o.from, "from", "", "measure nothing: print what -json wrote to this `file`")
+	fs.StringVar(&o.page, "page", "", "put the tables into this `file` too, between its marks: docs/scale.md has them")
 	fs.StringVar(&o.json, "json", "", "write every figure to this `file` too")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -83,22 +85,28 @@ func parseScaleout(args []string, out io.Writer) (o scaleoutOptions, err error) 
 // scaleout measures what a cell costs on its way through Kafka, and how far one machine gets with several members.
 func scaleout(ctx context.Context, o scaleoutOptions, out, progress io.Writer) (err error) {
 	r := &scaling{Use: o.use, Machine: thisMachine()}
+	r.Machine.Kernel = "" // the page does without
 	if o.from != "" {
 		text, err := os.ReadFile(o.from)
-		if err == nil {
-			err = json.Unmarshal(text, r)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			r.Use = o.use
-			r.print(out)
+		if err := json.Unmarshal(text, r); err != nil {
+			return fmt.Errorf("%s: %w", o.from, err)
 		}
-		return err
+		r.Use = o.use
+	} else {
+		if err := r.measure(ctx, o, newScreen(progress)); err != nil {
+			return fmt.Errorf("scaleout: %w", err)
+		}
+		r.Machine.LoadAfter = load()
 	}
-	if err := r.measure(ctx, o, newScreen(progress)); err != nil {
-		return fmt.Errorf("scaleout: %w", err)
-	}
-	r.Machine.LoadAfter = load()
 	r.print(out)
+	if o.page != "" {
+		if err := r.writePage(o.page); err != nil {
+			return err
+		}
+	}
 	if o.json != "" {
 		return writeJSON(o.json, r)
 	}
@@ -186,6 +194,7 @@ func (x *stream) publish(ctx context.Context, partitions int) error {
 		return err
 	}
 	defer c.kill()
+	c.begins = `"msg":"running"`
 	c.servers = map[part]*servers.Server{sourcePart: x.source, brokerPart: x.broker}
 	got := scaled{What: publishing, Sink: "kafka", Members: 1, Partitions: partitions}
 	if err := x.watch(ctx, c, &got); err != nil {
@@ -253,6 +262,7 @@ func (x *stream) apply(ctx context.Context, sink string, into *appliedSink, memb
 		return err
 	}
 	defer c.kill()
+	c.begins = `"msg":"partitions are assigned"`
 	c.servers = map[part]*servers.Server{brokerPart: x.broker}
 	if into.server != nil {
 		c.servers[sinkPart] = into.server
@@ -261,12 +271,16 @@ func (x *stream) apply(ctx context.Context, sink string, into *appliedSink, memb
 	if err := x.watch(ctx, c, &got); err != nil {
 		return err
 	}
-	if err := into.settled(ctx); err != nil {
-		return fmt.Errorf("the result is wrong: %w\n%s", err, launch.LastLines(c.members[0].Log(), 10))
-	}
 	why := ""
 	if got.Retries, why = c.retries(ctx); got.Retries > 0 {
 		x.show.say(fmt.Sprintf("  %d sessions failed and began again, the last one: %s", got.Retries, why))
+	}
+	if err := into.settled(ctx); err != nil {
+		return fmt.Errorf("the result is wrong: %w\n%s", err, launch.LastLines(c.members[0].Log(), 10))
+	}
+	c.kill()
+	if err := into.empty(ctx); err != nil {
+		return err
 	}
 	x.r.Turns = append(x.r.Turns, got)
 	return nil
@@ -281,7 +295,7 @@ func (x *stream) watch(ctx context.Context, c *crew, got *scaled) error {
 	if err != nil {
 		return err
 	}
-	got.window = windowOf(samples, int64(x.cells))
+	got.window = windowOf(samples)
 	got.Load = load()
 	x.show.say("  " + got.String())
 	return nil

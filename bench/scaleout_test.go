@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -101,7 +102,7 @@ func TestScaleoutNamesTheLimit(t *testing.T) {
 		"| 2 members into redis | 12 | 125,000 | 10.0 | 0.0 | 2.0 | 4.0 | 0.0 | 125,000 | 1.00 | the machine's cores |",
 		"| 4 members into redis | 12 | 50,000 | 10.0 | 0.0 | 2.0 | 4.0 | 0.0 | 125,000 | 2.50 | waiting: 0.8 of 2.0 cores busy |",
 		"| 1,000,000, redis | 34 (20.0) | 17 | 34 | 29 (113) | 6.7 | 1,500 |",
-		"the publisher 12.0 µs and the broker 22.0, and takes 500 bytes",
+		"the publisher 12.0 µs and the broker 22.0, and takes 500",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, out.String())
@@ -109,26 +110,39 @@ func TestScaleoutNamesTheLimit(t *testing.T) {
 	}
 }
 
-// The start of processes and the end, when some have nothing left to do, are no part of what is measured.
-func TestAWindowLeavesStartAndEndOut(t *testing.T) {
+// The page's tables are what the model says of the figures beside it: nobody types them.
+func TestThePageShowsWhatWasMeasured(t *testing.T) {
+	text, err := os.ReadFile("../docs/scaleout.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r scaling
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := r.onPage(page)
+	if err != nil || string(want) != string(page) {
+		t.Errorf("%v: `go run ./bench scaleout -from docs/scaleout.json -page docs/scale.md` changes the page", err)
+	}
+}
+
+// The start of processes is no part of what is measured; what they read before they apply the first cell is.
+func TestAWindowLeavesTheStartOut(t *testing.T) {
 	begin := time.Now()
-	at := func(seconds float64, cells int64, program, others, idle time.Duration) sample {
-		return sample{at: begin.Add(time.Duration(seconds * float64(time.Second))), cells: cells, idle: idle,
-			cpu: map[part]time.Duration{programPart: program, othersPart: others}}
+	at := func(seconds int, begun bool, cells int64, program, others, idle int) sample {
+		return sample{at: begin.Add(time.Duration(seconds) * time.Second), begun: begun, cells: cells,
+			idle: time.Duration(idle) * time.Second, cpu: map[part]time.Duration{
+				programPart: time.Duration(program) * time.Second, othersPart: time.Duration(others) * time.Second}}
 	}
-	w := windowOf([]sample{
-		at(0, 0, 5*time.Second, 0, 0), at(1, 100, 6*time.Second, time.Second, time.Second),
-		at(2, 500, 6100*time.Millisecond, time.Second+100*time.Millisecond, 2800*time.Millisecond),
-		at(3, 900, 6200*time.Millisecond, time.Second+200*time.Millisecond, 4600*time.Millisecond),
-		at(9, 1000, 9*time.Second, 3*time.Second, 20*time.Second),
-	}, 1000)
-	if w.Cells != 800 || w.Seconds != 2 || w.PerSecond != 400 || math.Abs(w.CPU[programPart]-250) > 1e-6 ||
-		math.Abs(w.Cores-2) > 1e-6 || math.Abs(w.Busy-0.1) > 1e-6 {
+	w := windowOf([]sample{at(0, false, 0, 50, 7, 9), at(1, false, 0, 51, 8, 9), at(2, true, 0, 52, 8, 10),
+		at(3, true, 900, 53, 8, 11), at(5, true, 1000, 54, 9, 13)})
+	if w.Cells != 1000 || w.Seconds != 4 || w.PerSecond != 250 || math.Abs(w.CPU[programPart]-3000) > 1e-6 ||
+		math.Abs(w.Cores-2) > 1e-6 || math.Abs(w.Busy-0.5) > 1e-6 {
 		t.Errorf("%+v", w)
-	}
-	short := windowOf([]sample{at(0, 0, 0, 0, 0), at(1, 0, 0, 0, 0), at(2, 1000, time.Second, time.Second, 0)}, 1000)
-	if short.Cells != 1000 || short.Seconds != 1 {
-		t.Errorf("work that is done at once: %+v", short)
 	}
 }
 

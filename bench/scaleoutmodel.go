@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 )
@@ -53,12 +52,15 @@ func (s scaled) String() string {
 // saturated is the part of the cores from which on they are taken for the limit.
 const saturated = 0.9
 
+// left is how many cores other work left. What that took is no part of the model.
+func (s scaled) left() float64 { return s.Cores - s.PerSecond*s.CPU[othersPart]/1e6 }
+
 // limit names what kept a run from being faster.
 func (s scaled) limit() string {
 	used := s.PerSecond * s.CPU[programPart] / 1e6
 	switch {
 	case s.Retries > 0:
-		return fmt.Sprintf("%d sessions failed and began again", s.Retries)
+		return fmt.Sprintf("%d session%s failed and began again", s.Retries, plural(s.Retries))
 	case s.Busy >= saturated:
 		return "the machine's cores"
 	case s.What == applying && used >= saturated*float64(s.Members):
@@ -69,7 +71,7 @@ func (s scaled) limit() string {
 
 // model is what a cell costs, in CPU µs, as the runs of a publisher and of one member say.
 type model struct {
-	Rate    float64 // cells a second of one publisher
+	Rate    float64 // cells a second of one publisher, with the cores that other work took from it
 	Publish map[part]float64
 	Apply   map[string]map[part]float64 // by sink
 	Bytes   float64
@@ -102,7 +104,7 @@ func (r *scaling) calibrated() model {
 	for _, p := range []part{programPart, sourcePart, brokerPart} {
 		m.Publish[p] = middle(published, func(s scaled) float64 { return s.CPU[p] })
 	}
-	m.Rate = middle(published, func(s scaled) float64 { return s.PerSecond })
+	m.Rate = middle(published, func(s scaled) float64 { return s.PerSecond * s.Cores / s.left() })
 	m.Bytes = middle(published, func(s scaled) float64 { return s.Bytes })
 	for _, sink := range r.sinks() {
 		least := math.MaxInt
@@ -166,40 +168,4 @@ func (m model) needs(rate, use float64, sink string) need {
 	n.Partitions = max(leastPartitions, 2*n.Members)
 	n.Brokers = max(copies, int(math.Ceil(n.BrokerCores/coresOfBroker)))
 	return n
-}
-
-// print writes the tables as Markdown.
-func (r *scaling) print(out io.Writer) {
-	m := r.calibrated()
-	fmt.Fprintf(out, "\n%s\nsource: %s %s; broker: Kafka %s; %s cells, each of another entity, bodies of %d bytes\n\n",
-		&r.Machine, r.Kind, r.Version, r.Broker, thousands(int64(r.Cells)), r.Body)
-	fmt.Fprint(out, "| | partitions | cells a second | CPU µs a cell: program | source | broker | sink | others "+
-		"| predicted | ÷ measured | limit |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, t := range r.Turns {
-		predicted, ratio := "", ""
-		if t.What == applying {
-			// What else the machine did is no part of the model: those cores were not there.
-			cores := t.Cores - t.PerSecond*t.CPU[othersPart]/1e6
-			p := m.predict(t.Sink, t.Members, cores)
-			predicted, ratio = thousands(int64(p)), fmt.Sprintf("%.2f", p/t.PerSecond)
-		}
-		fmt.Fprintf(out, "| %s | %d | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", t.name(), t.Partitions,
-			thousands(int64(t.PerSecond)), micro(t.CPU[programPart]), micro(t.CPU[sourcePart]), micro(t.CPU[brokerPart]),
-			micro(t.CPU[sinkPart]), micro(t.CPU[othersPart]), predicted, ratio, t.limit())
-	}
-	fmt.Fprintf(out, "\nA cell costs the publisher %s µs and the broker %s, and takes %.0f bytes in the topic; one publisher "+
-		"brings %s a second.\n\n", micro(m.Publish[programPart]), micro(m.Publish[brokerPart]), m.Bytes,
-		thousands(int64(m.Rate)))
-	fmt.Fprintf(out, "| cells a second, into | publishers (cores) | members of one core | partitions | brokers of %d cores "+
-		"(cores) | sink's cores | MB a second written |\n|---|---|---|---|---|---|---|\n", coresOfBroker)
-	for _, sink := range r.sinks() {
-		for _, rate := range []float64{100_000, 1_000_000, 10_000_000} {
-			n := m.needs(rate, r.Use, sink)
-			fmt.Fprintf(out, "| %s, %s | %s (%s) | %s | %s | %s (%s) | %s | %s |\n", thousands(int64(rate)), sink,
-				thousands(int64(n.Publishers)), micro(n.PublisherCores), thousands(int64(n.Members)),
-				thousands(int64(n.Partitions)), thousands(int64(n.Brokers)), micro(n.BrokerCores), micro(n.SinkCores),
-				thousands(int64(n.Written)))
-		}
-	}
-	fmt.Fprintf(out, "\nOf each core %.0f %% is used; %d copies of each record, one consumer group.\n", 100*r.Use, copies)
 }

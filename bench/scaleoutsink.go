@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -15,8 +14,9 @@ import (
 // appliedSink is what members write to.
 type appliedSink struct {
 	server  *servers.Server                           // nil: it costs nothing
-	prepare func(ctx context.Context) (string, error) // empties it, and makes its part of a configuration
+	prepare func(ctx context.Context) (string, error) // makes its part of a configuration
 	check   func(ctx context.Context) error           // compares what it holds with the workload
+	empty   func(ctx context.Context) error           // removes it
 	end     func() error                              // gives up the connections
 }
 
@@ -51,7 +51,7 @@ func (x *stream) openSink(ctx context.Context, name string) (*appliedSink, error
 		return x.mysqlSink(ctx)
 	}
 	none := func(context.Context) error { return nil }
-	return &appliedSink{check: none, end: func() error { return nil },
+	return &appliedSink{check: none, empty: none, end: func() error { return nil },
 		prepare: func(context.Context) (string, error) {
 			return "[sinks.main]\ntype = \"" + discardSink + "\"\n\n" + hashView, nil
 		}}, nil
@@ -68,8 +68,8 @@ func (x *stream) redisSink(ctx context.Context) (*appliedSink, error) {
 		return nil, errors.Join(err, server.Close())
 	}
 	h := &hashes{rdb: goredis.NewClient(o), want: keptUser}
-	return &appliedSink{server: server, end: h.close,
-		prepare: func(ctx context.Context) (string, error) { return hashSink(server) + hashView, h.drop(ctx) },
+	return &appliedSink{server: server, end: h.close, empty: h.drop,
+		prepare: func(ctx context.Context) (string, error) { return hashSink(server) + hashView, nil },
 		check: func(ctx context.Context) error {
 			_, err := h.verify(ctx, x.workload, x.cells)
 			return err
@@ -94,14 +94,12 @@ func (x *stream) mysqlSink(ctx context.Context) (*appliedSink, error) {
 			return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n\n[views.%s]\nfrom = \"cell.users\"\nsink = \"main\"\n%s\n",
 				server.DSN(database), t.name, t.view), create(ctx, db, database, t.ddl)
 		},
-		check: func(ctx context.Context) error { return x.checkTable(ctx, db, &t, database) }}, nil
-}
-
-// checkTable compares an index table with the workload, and removes it.
-func (x *stream) checkTable(ctx context.Context, db *sql.DB, t *table, database string) error {
-	_, err := t.verify(ctx, db, database, x.workload, x.cells)
-	if err == nil {
-		_, err = db.ExecContext(ctx, "DROP DATABASE "+database)
-	}
-	return err
+		check: func(ctx context.Context) error {
+			_, err := t.verify(ctx, db, database, x.workload, x.cells)
+			return err
+		},
+		empty: func(ctx context.Context) error {
+			_, err := db.ExecContext(ctx, "DROP DATABASE "+database)
+			return err
+		}}, nil
 }

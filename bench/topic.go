@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -31,7 +32,7 @@ func topicEnds(ctx context.Context, broker *servers.Server, topic string) (map[i
 	return ends, nil
 }
 
-// makeTopic makes a topic as programs do that make none by themselves.
+// makeTopic makes a topic for programs that make none by themselves, and waits until its partitions have leaders.
 func makeTopic(ctx context.Context, broker *servers.Server, topic string, partitions int) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr()))
 	if err != nil {
@@ -39,8 +40,22 @@ func makeTopic(ctx context.Context, broker *servers.Server, topic string, partit
 	}
 	defer client.Close()
 	made, err := kadm.NewClient(client).CreateTopic(ctx, int32(partitions), 1, nil, topic)
-	return errors.Join(err, made.Err)
+	if err = errors.Join(err, made.Err); err != nil {
+		return err
+	}
+	for began := time.Now(); ; {
+		_, err := topicEnds(ctx, broker, topic)
+		if err == nil || time.Since(began) > timeout {
+			return err
+		}
+		if err := sleep(ctx, pollTopic); err != nil {
+			return err
+		}
+	}
 }
+
+// pollTopic is how often a topic that is not ready is asked for.
+const pollTopic = 100 * time.Millisecond
 
 // checkTopic reads a changelog from its first record to its last: of each cell the last one must be the newest of the
 // first n of the workload, and none may be older than the one before it. It returns how many cells there are.
