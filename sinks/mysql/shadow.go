@@ -56,11 +56,11 @@ func shadowed(v *replicator.View) *replicator.View {
 }
 
 // needsMore says what a rebuild needs, where the server denies it: keeping a view takes less.
-func needsMore(err error, doing string) error {
+func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) error {
+	doing = "view " + view + ": " + doing
 	if is(err, 1142, 1044) {
-		return replicator.Fatal(fmt.Errorf("%w; a rebuild needs CREATE, ALTER, DROP and INSERT on the sink's database: "+
-			"grant them, or rebuild --in-place",
-			classify(err, doing)))
+		return replicator.Fatal(fmt.Errorf("%w; a rebuild beside the view needs more rights than keeping it: %s; "+
+			"or `replicator rebuild --in-place %s`", classify(err, doing), s.grant(ctx, "CREATE, ALTER, DROP, INSERT"), view))
 	}
 	return classify(err, doing)
 }
@@ -89,7 +89,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 		"RENAME TABLE " + shadow + " TO " + aside + ", " + aside + " TO " + shadow,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return needsMore(err, "view "+v.Shadows+": making the table "+name)
+			return s.needsMore(ctx, err, v.Shadows, "making the table "+name)
 		}
 	}
 	return nil
@@ -366,7 +366,7 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	}
 	for _, v := range views {
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(settingsOf(v).Table+shadowTable)); err != nil {
-			return needsMore(err, "view "+v.Name+": removing the table "+settingsOf(v).Table+shadowTable)
+			return s.needsMore(ctx, err, v.Name, "removing the table "+settingsOf(v).Table+shadowTable)
 		}
 		if err := s.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 			return err
