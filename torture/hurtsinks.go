@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +37,12 @@ func sinkFaults() map[string]fault {
 			begin: cacheFailover},
 		"main restored": {about: "all tables of a sink's database are what they were, under the running program",
 			fits: into("main"), begin: restored},
-		"locked":    {about: "an application locks the rows of a target", fits: into("main"), begin: locked},
-		"deadlocks": {about: "an application locks single rows of the targets in any order", fits: into("main"), begin: deadlocks},
+		swapAnswer: {about: "a view is rebuilt beside, and the link is cut as its tables are renamed",
+			fits:  func(p Plan) bool { return into("main")(p) && p.Shards*p.Parts == 1 },
+			begin: cutSwap},
+		"locked": {about: "an application locks the rows of a target", fits: into("main"), begin: locked},
+		"deadlocks": {about: "an application locks single rows of the targets in any order", fits: into("main"),
+			begin: deadlocks},
 		"search red": {about: "an index has no shard", fits: into("search"),
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				return w.withoutNode(ctx, w.index(f))
@@ -46,6 +51,30 @@ func sinkFaults() map[string]fault {
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				return w.blocked(ctx, w.index(f))
 			}},
+	}
+}
+
+const swapAnswer = "swap cut"
+
+// cutSwap has a view rebuilt, and loses the statement that swaps it in, or the answer to it. The rename that only tries
+// whether that can be done goes there and back, and is let through.
+func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
+	views := w.plan.views("main")
+	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), of: func(request []byte) bool {
+		return bytes.Contains(request, []byte("RENAME TABLE")) && !bytes.Contains(request, []byte("__replaced` TO "))
+	}}
+	w.links["main"].set(t)
+	defer w.links["main"].set(nil)
+	if err := w.beside(ctx, "rebuild", views[int(f.Arg/2)%len(views)].Name); err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.sprung:
+		return nil, nil
+	case <-time.After(8 * time.Second): // the program is down, or something else keeps it from a rebuild
+		return nil, errSkipped
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -240,7 +269,7 @@ func (w *world) writeTargets(ctx context.Context, r *rand.Rand) error {
 	defer tx.Rollback()
 	for range 4 {
 		v := pick(r, w.plan.views("main")...)
-		column, value := "grp", any(fmt.Sprintf("g%d", r.IntN(4)))
+		column, value := "grp", any(groups[r.IntN(len(groups))])
 		switch v.Kind {
 		case "row":
 			key := w.plan.table(v.Table).Key

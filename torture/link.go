@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,15 @@ type link struct {
 	how   string        // what it does to what passes: silent, slow, drip, refuse, busy, or "" for nothing
 	dead  chan struct{} // closed when what is open falls silent
 	open  map[net.Conn]bool
+	trap  *trap
 	ended bool
+}
+
+// trap cuts one connection: the first that asks for something.
+type trap struct {
+	of     func(request []byte) bool
+	answer bool          // the server gets the request, and its answer is lost; else the request is
+	sprung chan struct{} // closed once that has happened
 }
 
 func newLink(to string) (*link, error) {
@@ -43,6 +52,25 @@ func (k *link) hurt(how string) {
 		k.dead = make(chan struct{})
 	}
 	k.how = how
+}
+
+// set sets a trap; nil takes it away.
+func (k *link) set(t *trap) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.trap = t
+}
+
+// caught is the trap that a request sprang, which is there no more.
+func (k *link) caught(request []byte) *trap {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.trap
+	if t == nil || !t.of(request) {
+		return nil
+	}
+	k.trap = nil
+	return t
 }
 
 // cut closes what is open.
@@ -119,8 +147,28 @@ func (k *link) serve(client net.Conn) {
 	k.open[client], k.open[server] = true, true
 	k.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { k.forward(client, server, dead) })
-	both.Go(func() { k.forward(server, client, dead) })
+	var lost atomic.Pointer[trap] // what waits for the answer
+	asked := func(request []byte) bool {
+		t := k.caught(request)
+		if t == nil {
+			return true
+		}
+		if !t.answer {
+			close(t.sprung)
+			return false
+		}
+		lost.Store(t)
+		return true
+	}
+	answered := func([]byte) bool {
+		t := lost.Load()
+		if t != nil {
+			close(t.sprung)
+		}
+		return t == nil
+	}
+	both.Go(func() { k.forward(client, server, dead, answered) })
+	both.Go(func() { k.forward(server, client, dead, asked) })
 	both.Wait()
 	client.Close()
 	server.Close()
@@ -134,8 +182,8 @@ func (k *link) serve(client net.Conn) {
 const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" +
 	"Connection: close\r\n\r\n{}"
 
-// forward passes on what it reads. On a dead connection nothing passes, not even its end.
-func (k *link) forward(to, from net.Conn, dead <-chan struct{}) {
+// forward passes on what it reads, until something may not pass. On a dead connection nothing passes, not even its end.
+func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]byte) bool) {
 	b := make([]byte, 32<<10)
 	for {
 		how, _ := k.state()
@@ -161,6 +209,11 @@ func (k *link) forward(to, from net.Conn, dead <-chan struct{}) {
 		}
 		if how == "busy" && n > 0 {
 			_, _ = io.WriteString(from, tooMany) // if it is the server's side, its answer is lost
+			from.Close()
+			to.Close()
+			return
+		}
+		if n > 0 && !passes(b[:n]) {
 			from.Close()
 			to.Close()
 			return

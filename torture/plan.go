@@ -72,6 +72,7 @@ type View struct {
 	Merged bool   // fields of the second column, too
 	Where  bool   // only rows with an amount above half
 	Field  string // of an index, and of a counter's or ranking's group
+	Moves  bool   // of a row: what decides its shard is no part of its key
 }
 
 // Choices limits what a plan may hold.
@@ -124,6 +125,10 @@ func planOf(seed uint64, c Choices) Plan {
 	}
 	if c.Brokers > 0 {
 		p.throughKafka(r, c)
+	}
+	for i := range p.Views { // not of r: what a seed gives stays
+		v := &p.Views[i]
+		v.Moves = p.Shards > 1 && seed%2 == 0 && v.Sink == "main" && v.Kind == "row" && !v.Merged
 	}
 	known := faultNames(p, c)
 	for i := range 1 + r.IntN(5) {

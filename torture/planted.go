@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ type planted struct {
 	name, file, right, wrong string
 	faults                   []string // nil: all
 	elastic                  bool
+	needs                    func(Plan) bool // nil: every plan will do
 }
 
 func plants() []planted {
@@ -42,11 +44,28 @@ func plants() []planted {
 			faults: []string{"second", "late second"},
 			right:  `l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE"`, wrong: `l FORCE INDEX (PRIMARY) ON l.id = p.id"`},
 		{name: "keys are not padded again", file: "canal/plan.go", right: "if len(raw) < c.Pad {", wrong: "if false {"},
+		{name: "an entry that moves is taken away before it is put", file: "sinks/mysql/shardedapply.go",
+			faults: []string{"main link slow", "kill", "rebuild", "second"}, needs: moves,
+			right: "[][]judge.Part{put, take} {", wrong: "[][]judge.Part{take, put} {"},
+		{name: "a swap is taken for done when its answer was lost", file: "sinks/mysql/shadow.go",
+			faults: []string{swapAnswer}, needs: swaps,
+			right: "if err = s.rename(ctx, begun); err != nil {",
+			wrong: "if err = s.rename(ctx, begun); errors.As(err, new(*mysql.MySQLError)) {"},
 		{name: "Elasticsearch is written without if_seq_no", file: "sinks/elastic/bulk.go",
 			faults: []string{"second", "late second"}, elastic: true,
 			right: "if !d.exists {",
 			wrong: "if true {\n\t\tb = d.appendAddress(append(b, `{\"index\":{`...))\n\t} else if !d.exists {"},
 	}
+}
+
+// swaps tells whether something in a plan is swapped in.
+func swaps(p Plan) bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Name == swapAnswer })
+}
+
+// moves tells whether rows that are polled move between shards.
+func moves(p Plan) bool {
+	return slices.ContainsFunc(p.Views, func(v View) bool { return v.Moves && !v.Where })
 }
 
 // overlay is what makes `go build` take a planted file for the real one.
@@ -119,8 +138,14 @@ func (o options) catch(ctx context.Context, f *farm, p planted, root string, out
 	choices := o.Choices
 	choices.Faults = p.faults
 	began := time.Now()
+	seed := o.seed
 	for n := range o.plantedRuns() {
-		outcome, err := run(ctx, f, planOf(o.seed+uint64(n), choices), binary, o.patience, o.say(out))
+		plan := planOf(seed, choices)
+		for ; p.needs != nil && !p.needs(plan); plan = planOf(seed, choices) {
+			seed++
+		}
+		seed++
+		outcome, err := run(ctx, f, plan, binary, o.patience, o.say(out))
 		if err != nil {
 			return false, err
 		}

@@ -111,16 +111,22 @@ func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, er
 	}
 }
 
-// rowN is the n of a row, in whatever shard it is.
+// rowN is the n of a row, in whatever shard it is. One statement reads all of them, at one moment: a row may move, and
+// then is in two of them for a while.
 func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string, err error) {
 	where := strings.Join(t.Key.columns(), " = ? AND ") + " = ?"
-	for _, db := range r.w.sinkDBs {
-		err := db.QueryRowContext(ctx, fmt.Sprintf("SELECT n FROM %s WHERE %s", v.Name, where), key...).Scan(&n)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return "", err
-		}
+	var all []string
+	var args []any
+	for shard := range r.w.sinkDBs {
+		all = append(all, fmt.Sprintf("SELECT n FROM %s.%s WHERE %s", r.w.sinkName(shard), v.Name, where))
+		args = append(args, key...)
 	}
-	return n, nil
+	err = r.w.sinkDBs[0].QueryRowContext(ctx, "SELECT n FROM ("+strings.Join(all, " UNION ALL ")+
+		") shards ORDER BY n DESC LIMIT 1", args...).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return n, err
 }
 
 // found is what the reader noted.

@@ -252,8 +252,11 @@ func shardSuffix(shard int) string {
 	return fmt.Sprint("_", shard)
 }
 
-// shardOn is the column that says in which shard an entry is: one that moves, where there is one.
+// shardOn is the column that says in which shard an entry is: one by which entries move, but for most rows.
 func (v View) shardOn(t Table) string {
+	if v.Moves {
+		return "grp"
+	}
 	if v.Kind == "row" {
 		return t.Key.columns()[0]
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"hash/crc32"
 	"io"
 	"net"
 	"path/filepath"
@@ -178,5 +179,16 @@ func TestSmallerPlansLackOneThing(t *testing.T) {
 	if len(got) != 3 || len(got[0].Faults) != 1 || got[0].Faults[0].Name != "b" || got[2].Writes != 50 ||
 		len(p.Faults) != 2 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Values that all lead to one shard would move nothing.
+func TestWhatDecidesAShardLeadsToBoth(t *testing.T) {
+	in := map[uint32]int{}
+	for _, g := range groups {
+		in[crc32.ChecksumIEEE([]byte(g))%2]++
+	}
+	if in[0] != 2 || in[1] != 2 {
+		t.Errorf("of the groups %v lie in the shards", in)
 	}
 }

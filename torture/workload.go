@@ -27,6 +27,9 @@ type workload struct {
 	pace   time.Duration
 }
 
+// groups are those of counters and rankings. Of two shards each has two of them.
+var groups = []string{"red", "green", "blue", "grey"}
+
 // firstN is above what a double holds exactly.
 const firstN = 1<<53 + 1
 
@@ -118,7 +121,7 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	if r.IntN(5) > 0 {
 		email = fmt.Sprintf("%d@x.org", r.IntN(12))
 	}
-	grp, amount := fmt.Sprintf("g%d", r.IntN(4)), r.IntN(101)-5
+	grp, amount := groups[r.IntN(len(groups))], r.IntN(101)-5
 	marks := strings.Repeat("?, ", len(key))
 	if t.Shape == rows {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (%s, n, email, grp, amount) VALUES (%s?, ?, ?, ?)
