@@ -188,7 +188,8 @@ func (s *Service) serverID() uint32 {
 	return s.Config.Source.ServerID + apart*uint32(len(s.lines.all()))
 }
 
-// Run runs every pipeline until stop is done and each has drained.
+// Run runs every pipeline until stop is done and each has drained. Without views it waits for that, too: the next file
+// may have some.
 func (s *Service) Run(ctx, stop context.Context) error {
 	lines := s.lines.all()
 	errs := make([]error, len(lines))
@@ -198,6 +199,12 @@ func (s *Service) Run(ctx, stop context.Context) error {
 	}
 	for _, c := range s.consumers {
 		wg.Go(func() { c.run(ctx, stop) })
+	}
+	if len(lines)+len(s.consumers) == 0 {
+		select {
+		case <-stop.Done():
+		case <-ctx.Done():
+		}
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -59,17 +59,9 @@ func TestDashboardAndAlertsFindData(t *testing.T) {
 		return as(err == nil && n > 0, fmt.Sprint("not scraped twice: ", err))
 	})
 
-	var shown dashboard
-	text, err := os.ReadFile("../../deploy/grafana/replicator.json")
-	if err == nil {
-		err = json.Unmarshal(text, &shown)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := strings.NewReplacer("$__rate_interval", "1m", "$job", ".+", "$instance", ".+", "$view", ".+")
+	shown := readDashboard(t)
 	find := func(where, query string) {
-		if n, err := samples(prometheus, values.Replace(query)); err != nil || n == 0 {
+		if n, err := samples(prometheus, ofAll.Replace(query)); err != nil || n == 0 {
 			t.Errorf("%s: %s gives %d samples: %v", where, query, n, err)
 		}
 	}
@@ -100,6 +92,71 @@ func TestDashboardAndAlertsFindData(t *testing.T) {
 	for _, name := range slices.Compact(names) {
 		find("alerts", name)
 	}
+}
+
+// Somebody sets up the monitoring first: nothing alarms, and no query is an error.
+func TestDashboardAndAlertsOfAProgramWithoutViews(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.configure(source, program, mainSink)
+	l.must("run", "--until-caught-up")
+	prometheus := startPrometheus(t, l.listen)
+	l.running()
+	promtool(t, metricsText(l), "check", "metrics")
+	eventually(t, func() error {
+		n, err := samples(prometheus, "replicator_build_info")
+		return as(err == nil && n > 0, fmt.Sprint("not scraped: ", err))
+	})
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			if _, err := samples(prometheus, ofAll.Replace(target.Expr)); err != nil {
+				t.Errorf("panel %s: %s: %v", p.Title, target.Expr, err)
+			}
+		}
+	}
+	eventually(t, func() error { return quiet(prometheus) })
+}
+
+// quiet is nil once all alerts were evaluated and none is pending.
+func quiet(prometheus string) error {
+	r, err := http.Get("http://" + prometheus + "/api/v1/rules")
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	var answer struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Name, State, Health, LastError string }
+			}
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&answer); err != nil {
+		return err
+	}
+	rules := 0
+	for _, g := range answer.Data.Groups {
+		for _, rule := range g.Rules {
+			if rules++; rule.State != "inactive" || rule.Health != "ok" {
+				return fmt.Errorf("alert %s is %s, %s: %s", rule.Name, rule.State, rule.Health, rule.LastError)
+			}
+		}
+	}
+	return as(rules > 0, "there are no rules")
+}
+
+// ofAll gives the dashboard's variables values.
+var ofAll = strings.NewReplacer("$__rate_interval", "1m", "$job", ".+", "$instance", ".+", "$view", ".+")
+
+func readDashboard(t *testing.T) (shown dashboard) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/grafana/replicator.json")
+	if err == nil {
+		err = json.Unmarshal(text, &shown)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown
 }
 
 func metricsText(l *lab) string { _, text := l.get("/metrics"); return text }
