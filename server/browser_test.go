@@ -139,7 +139,7 @@ func TestThePageInABrowser(t *testing.T) {
 	t.Run("live, by keyboard", func(t *testing.T) {
 		p, _, url := start(t, "", shop())
 		page := b.Open(t, url, desktop)
-		within(t, page, "4 views are kept up", "orders_by_customer", "412.3", "right, 3h0m", "mysql-bin.000042:73829104",
+		within(t, page, "4 views are kept up", "orders_by_customer", "412.3", "right, 3 h 0 min", "mysql-bin.000042:73829104",
 			"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-8841021", "6 d 3 h more", "Lock wait timeout")
 		keep(t, page, "desktop")
 		outside := ""

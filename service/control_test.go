@@ -100,8 +100,6 @@ func TestARebuildGoesToThePipelinesOfItsViews(t *testing.T) {
 			"rebuild emails+phones in place ", "rebuild profile in place "},
 		{"from an offset", cellViews, server.Rebuild{From: "9"},
 			"rebuild emails+phones in place " + canal.Offset("9"), "rebuild profile in place " + canal.Offset("9")},
-		{"of several sources, which could not swap one target each", twoShards, server.Rebuild{},
-			"rebuild emails+phones in place ", "rebuild profile in place "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, main := keeping("main", "", "emails", "phones")

@@ -269,7 +269,8 @@ sum = { spent = "=price * n" }
 func (l *lab) expectBodies() {
 	l.t.Helper()
 	l.expect("SELECT email, n, big, price, ok, LENGTH(note), mixed, never, day FROM people ORDER BY email",
-		"a@x.org 5 18446744073709551615 12.5000 1 1500 1 NULL 2024-05-06", "b@x.org -5 1 3.0000 0 5 text NULL someday")
+		"a@x.org 5 18446744073709551615 12.50000000000000000000 1 1500 1 NULL 2024-05-06",
+		"b@x.org -5 1 3.00000000000000000000 0 5 text NULL someday")
 	l.expect("SELECT tag FROM (SELECT tags tag FROM by_tag) t ORDER BY 1", "x", "y")
 	l.expect("SELECT CHAR_LENGTH(title), CHAR_LENGTH(intro), CHAR_LENGTH(url) FROM by_intro", "700 65535 500")
 	l.expect("SELECT * FROM sales ORDER BY cnt", "south 1", "north 2")

@@ -385,10 +385,9 @@ func (c *converted) changes(op *replicator.Op) bool {
 	return c.applies && c.key != nil && (c.old == nil || c.old.digest != c.digest || rewrites(op))
 }
 
-// strange reports whether an op is a look that found nothing of a cell of which the source showed nothing.
-func (c *converted) strange(op *replicator.Op) bool {
-	return op.AsOf != 0 && op.Version == replicator.NoVersion && !c.old.known().Shown
-}
+// strange reports whether what stands under an op's key may be another source's: the op says that its own has no row of
+// the cell, which it never had, or which has moved.
+func strange(op *replicator.Op) bool { return op.AsOf != 0 && op.Version == replicator.NoVersion }
 
 // rewrites reports whether an op writes what the state says is there already.
 func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
@@ -409,9 +408,9 @@ func (t *Target) changes(
 			if c.keeper != k || !c.changes(it.op) || k.valued && crowded[it.entity] {
 				continue
 			}
-			var strange replicator.Key
-			if c.strange(it.op) {
-				strange = it.op.Cell.Key
+			var foreign replicator.Key
+			if strange(it.op) {
+				foreign = it.op.Cell.Key
 			}
 			if changes == nil {
 				changes = make([]change, 0, len(items))
@@ -421,14 +420,14 @@ func (t *Target) changes(
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
 				held := c.old == nil && !absent || c.old.known().Shown || rewrites(it.op)
 				c.cell[0] = c.rows
-				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held, strange: strange})
+				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held, strange: foreign})
 			case it.entity != entity:
 				entity = it.entity
 				rows, err := t.gather(k, entity, items, states[entity])
 				if err != nil {
 					return nil, err
 				}
-				changes = append(changes, change{key: c.key, rows: rows, held: true, strange: strange})
+				changes = append(changes, change{key: c.key, rows: rows, held: true, strange: foreign})
 			}
 		}
 	}

@@ -194,7 +194,7 @@ type crowd struct {
 	items   []*item // the entity's
 	come    []row   // what the changed cells contribute now
 	compare bool
-	strange bool // nothing but looks that found nothing of what the source did not show
+	strange bool // nothing but ops that say that the source has no row of the cell
 }
 
 // crowdsOf finds the crowds whose contributions to a view change.
@@ -233,7 +233,7 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 			}
 			changed, c.key = true, v.key
 			c.compare = c.compare || it.op.Rewrite
-			c.strange = c.strange && v.strange(it.op)
+			c.strange = c.strange && strange(it.op)
 			c.come = append(c.come, v.rows...)
 			if v.old != nil && v.old.kept != "" {
 				old, err := parseRows(v.old.kept)

@@ -29,9 +29,9 @@
 //
 // # Several sources
 //
-// Each source has states of its own, so it does not know what another one put. A key is in one of them: where a look
-// finds nothing of a key, and the source showed nothing of it, the rows are removed only if no other source's cells show
-// any (withoutOthers).
+// Each source has states of its own, so it does not know what another one put. A key is in one of them: where a source
+// has no row of a key, by a look or as the key has moved to another source, the rows are removed only if no other
+// source's cells show any (withoutOthers).
 //
 // # Counters
 //

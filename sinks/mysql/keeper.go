@@ -63,7 +63,7 @@ type change struct {
 	rows [][]row // by contributing cell, in the order of the view's feeds; what they contribute now
 	held bool    // the table may hold rows of the key
 
-	strange replicator.Key // of a cell that was looked at, of which the source showed and found nothing; else ""
+	strange replicator.Key // of a cell of which the source has no row: another one may show it; else ""
 
 	taken []row // what is to be taken back, where the view has a ledger
 }

@@ -406,18 +406,22 @@ func testLooksOfOtherSources(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // it names no cells but those that its own source put
 		f.t.Skip("the target tells of no cell of another source")
 	}
+	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
+	apply := func(target replicator.Target, op replicator.Op) {
+		f.t.Helper()
+		if _, err := target.Apply(f.t.Context(), []replicator.Op{op}); err != nil {
+			f.t.Fatalf("Apply: %v", err)
+		}
+	}
 	c, b := f.cells[0], f.body()
-	f.apply(f.put(c, 5, 50, b))
-	other := open(f.t, f.s, "other", f.s.Views)
+	apply(one, f.put(c, 5, 50, b))
 	for i, rewrite := range []bool{true, false, true} {
 		look := f.reset(c, replicator.NoVersion, 60+int64(i), nil)
 		look.Rewrite = rewrite
-		if _, err := other.Apply(f.t.Context(), []replicator.Op{look}); err != nil {
-			f.t.Fatalf("Apply: %v", err)
-		}
+		apply(other, look)
 		f.shows("after another source looked at a cell", map[replicator.Cell]body{c: b})
 	}
-	f.apply(f.reset(c, replicator.NoVersion, 70, nil))
+	apply(one, f.reset(c, replicator.NoVersion, 70, nil))
 	f.shows("after its own source looked at a cell", nil)
 }
 
