@@ -39,7 +39,7 @@ func healed(err error) (heal, error) { return nil, err }
 func faults() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{programFaults(), serverFaults(), linkFaults(), sourceFaults(),
-		logFaults(), failoverFaults(), sinkFaults(), stateFaults()} {
+		logFaults(), failoverFaults(), sinkFaults(), stateFaults(), lateFaults()} {
 		maps.Copy(all, some)
 	}
 	for name, f := range all {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ type link struct {
 	dead  chan struct{} // closed when what is open falls silent
 	open  map[net.Conn]bool
 	trap  *trap
+	taps  []*tap
 	ended bool
 }
 
@@ -29,6 +31,15 @@ type trap struct {
 	of     func(request []byte) bool
 	answer bool          // the server gets the request, and its answer is lost; else the request is
 	sprung chan struct{} // closed once that has happened
+}
+
+// tap counts how often a text passes in one direction, and may hold back each part that has it, with all that follows
+// that part on its connection. A text that two parts share is not seen.
+type tap struct {
+	toServer bool
+	text     []byte
+	free     chan struct{} // nil: nothing is held; else all is let go once it is closed
+	seen     atomic.Int64
 }
 
 func newLink(to string) (*link, error) {
@@ -59,6 +70,58 @@ func (k *link) set(t *trap) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.trap = t
+}
+
+// put puts a tap on the link.
+func (k *link) put(t *tap) *tap {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taps = append(k.taps, t)
+	return t
+}
+
+// untap takes all taps away, and lets go what they hold.
+func (k *link) untap() {
+	k.letGo()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taps = nil
+}
+
+// letGo takes away the taps that hold something, and lets that go.
+func (k *link) letGo() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var counting []*tap
+	for _, t := range k.taps {
+		if t.free == nil {
+			counting = append(counting, t)
+		} else {
+			close(t.free)
+		}
+	}
+	k.taps = counting
+}
+
+// tapped shows a part to the taps, and returns once none holds it.
+func (k *link) tapped(toServer bool, part []byte, dead <-chan struct{}) {
+	k.mu.Lock()
+	taps := k.taps
+	k.mu.Unlock()
+	for _, t := range taps {
+		n := bytes.Count(part, t.text)
+		if t.toServer != toServer || n == 0 {
+			continue
+		}
+		t.seen.Add(int64(n))
+		if t.free == nil {
+			continue
+		}
+		select {
+		case <-t.free:
+		case <-dead:
+		}
+	}
 }
 
 // caught is the trap that a request sprang, which is there no more.
@@ -149,6 +212,7 @@ func (k *link) serve(client net.Conn) {
 	var both sync.WaitGroup
 	var lost atomic.Pointer[trap] // what waits for the answer
 	asked := func(request []byte) bool {
+		k.tapped(true, request, dead)
 		t := k.caught(request)
 		if t == nil {
 			return true
@@ -160,7 +224,8 @@ func (k *link) serve(client net.Conn) {
 		lost.Store(t)
 		return true
 	}
-	answered := func([]byte) bool {
+	answered := func(answer []byte) bool {
+		k.tapped(false, answer, dead)
 		t := lost.Load()
 		if t != nil {
 			close(t.sprung)

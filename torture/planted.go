@@ -30,8 +30,8 @@ func plants() []planted {
 			right: "if op.Order <= s.AsOf || op.Version < s.Version || (op.Version == s.Version && op.Order < s.Order) {",
 			wrong: "if op.Order <= s.AsOf {"},
 		{name: "as-of is not kept by a reset that yields", file: "op.go",
-			faults: []string{"late second", "reset", "old state"},
-			right:  "return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false", wrong: "return s, false"},
+			faults: []string{heldPut}, needs: has(heldPut),
+			right: "return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false", wrong: "return s, false"},
 		{name: "a checkpoint before what it stands for is applied", file: "pipeline/lanes.go", faults: restarts,
 			right: "low = min(low, l.low(committed))", wrong: "_ = l"},
 		{name: "a session goes on from memory, whatever the mark says", file: "pipeline/beginning.go",
@@ -48,7 +48,7 @@ func plants() []planted {
 			faults: []string{"main link slow", "kill", "rebuild", "second"}, needs: moves,
 			right: "[][]judge.Part{put, take} {", wrong: "[][]judge.Part{take, put} {"},
 		{name: "a swap is taken for done when its answer was lost", file: "sinks/mysql/shadow.go",
-			faults: []string{swapAnswer}, needs: swaps,
+			faults: []string{swapAnswer}, needs: has(swapAnswer),
 			right: "if err = s.rename(ctx, begun); err != nil {",
 			wrong: "if err = s.rename(ctx, begun); errors.As(err, new(*mysql.MySQLError)) {"},
 		{name: "Elasticsearch is written without if_seq_no", file: "sinks/elastic/bulk.go",
@@ -58,9 +58,9 @@ func plants() []planted {
 	}
 }
 
-// swaps tells whether something in a plan is swapped in.
-func swaps(p Plan) bool {
-	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Name == swapAnswer })
+// has tells whether a plan has a fault.
+func has(fault string) func(Plan) bool {
+	return func(p Plan) bool { return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Name == fault }) }
 }
 
 // moves tells whether rows that are polled move between shards.

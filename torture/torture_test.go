@@ -173,6 +173,65 @@ func TestALinkThatFellSilentPassesNothing(t *testing.T) {
 	}
 }
 
+// What is held goes on in order; what else passes on other connections, and in the other direction, does so meanwhile.
+func TestATapHoldsWhatHasItsText(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	k, err := newLink(server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.close()
+	var clients, ends [2]net.Conn
+	for i := range clients {
+		if clients[i], err = net.Dial("tcp", k.address()); err != nil {
+			t.Fatal(err)
+		}
+		defer clients[i].Close()
+		if ends[i], err = server.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		defer ends[i].Close()
+	}
+	write := func(to net.Conn, text string) {
+		t.Helper()
+		if _, err := io.WriteString(to, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	comes := func(to net.Conn, want string) {
+		t.Helper()
+		b := make([]byte, len(want))
+		_ = to.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadFull(to, b); err != nil || string(b) != want {
+			t.Errorf("%q came, not %q: %v", b, want, err)
+		}
+	}
+	counts := k.put(&tap{toServer: true, text: []byte("late")})
+	holds := k.put(&tap{toServer: true, text: []byte("late"), free: make(chan struct{})})
+	write(clients[0], "too late")
+	if err := holds.passes(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	write(clients[0], ", and more")
+	write(clients[1], "early")
+	comes(ends[1], "early")
+	write(ends[0], "too late")
+	comes(clients[0], "too late")
+	write(ends[0], "!")
+	comes(clients[0], "!")
+	k.letGo()
+	comes(ends[0], "too late, and more")
+	write(clients[1], "late")
+	comes(ends[1], "late")
+	if counts.seen.Load() != 2 || holds.seen.Load() != 1 {
+		t.Errorf("it passed %d times, and was held %d times", counts.seen.Load(), holds.seen.Load())
+	}
+}
+
 func TestSmallerPlansLackOneThing(t *testing.T) {
 	p := Plan{Writes: 100, Faults: []Fault{{Name: "a"}, {Name: "b"}}, Views: []View{{Name: "v"}}}
 	got := shrunk(p)
