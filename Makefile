@@ -17,7 +17,7 @@ SOAK ?= 2m
 # The race detector needs a C compiler.
 RACE ?= $(if $(shell command -v $(firstword $(shell go env CC))),-race,)
 # What `make soak` runs longer than `make test` does.
-SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|HugeTransaction
+SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|HugeTransaction|^TestStandbyEnds
 ARGS ?=
 # What `make test` tests.
 PACKAGES ?= ./...
