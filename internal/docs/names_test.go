@@ -133,7 +133,7 @@ func TestDocsLinesAreAtMost120Columns(t *testing.T) {
 func TestArchitectureShowsTheWayOfARow(t *testing.T) {
 	text := pages(t)["docs/architecture.md"]
 	hops := 0
-	for line := range strings.Lines(section(t, text, "The way of a row")) {
+	for line := range strings.Lines(section(t, text, "The path of a row")) {
 		if line[0] < '1' || line[0] > '9' {
 			continue
 		}
