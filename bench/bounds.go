@@ -42,11 +42,8 @@ func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if o.kind, err = servers.ParseKind(*kind); err != nil {
+	if o.kind, err = sourceKind(*kind); err != nil {
 		return o, err
-	}
-	if !o.kind.IsSQL() {
-		return o, fmt.Errorf("-server: %s has no binlog", o.kind)
 	}
 	if fs.NArg() > 0 || o.share <= 0 || o.share > 1 {
 		return o, errors.New("bounds: -share is above 0 and at most 1, and nothing else stands beside the flags")

@@ -37,11 +37,8 @@ func parseIsolation(args []string, out io.Writer) (o isolationOptions, err error
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if o.kind, err = servers.ParseKind(*kind); err != nil {
+	if o.kind, err = sourceKind(*kind); err != nil {
 		return o, err
-	}
-	if !o.kind.IsSQL() {
-		return o, fmt.Errorf("-server: %s has no binlog", o.kind)
 	}
 	if fs.NArg() > 0 || o.rate < 1 || o.seconds < 1 || o.cells < 1 {
 		return o, errors.New("isolation: every flag is at least 1, and nothing else stands beside the flags")

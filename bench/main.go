@@ -89,6 +89,15 @@ type options struct {
 // quick are the sizes of a smoke run, where they are not given.
 var quick = map[string]string{"cells": "5000", "entities": "500", "rate": "200", "latency-seconds": "2"}
 
+// sourceKind is the kind of server that -server names: one with a binlog.
+func sourceKind(name string) (servers.Kind, error) {
+	kind, err := servers.ParseKind(name)
+	if err == nil && !kind.IsSQL() {
+		err = fmt.Errorf("-server: %s has no binlog", kind)
+	}
+	return kind, err
+}
+
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)

@@ -45,11 +45,8 @@ func parsePeers(args []string, out io.Writer) (o peersOptions, err error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if o.kind, err = servers.ParseKind(*kind); err != nil {
+	if o.kind, err = sourceKind(*kind); err != nil {
 		return o, err
-	}
-	if !o.kind.IsSQL() {
-		return o, fmt.Errorf("-server: %s has no binlog", o.kind)
 	}
 	if fs.NArg() > 0 || o.runs < 1 || o.cells < 5 {
 		return o, errors.New("peers: -runs must be at least 1, -cells at least 5, and nothing else stands beside the flags")

@@ -57,11 +57,8 @@ func parseScaleout(args []string, out io.Writer) (o scaleoutOptions, err error) 
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if o.kind, err = servers.ParseKind(*kind); err != nil {
+	if o.kind, err = sourceKind(*kind); err != nil {
 		return o, err
-	}
-	if !o.kind.IsSQL() {
-		return o, fmt.Errorf("-server: %s has no binlog", o.kind)
 	}
 	for text := range strings.SplitSeq(*members, ",") {
 		n, err := strconv.Atoi(text)

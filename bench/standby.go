@@ -42,11 +42,8 @@ func parseStandby(args []string, out io.Writer) (o standbyOptions, err error) {
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	if o.kind, err = servers.ParseKind(*kind); err != nil {
+	if o.kind, err = sourceKind(*kind); err != nil {
 		return o, err
-	}
-	if !o.kind.IsSQL() {
-		return o, fmt.Errorf("-server: %s has no binlog", o.kind)
 	}
 	for name := range strings.SplitSeq(*into, ",") {
 		if name != mysqlSink && name != intoKafka {

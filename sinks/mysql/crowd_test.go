@@ -118,26 +118,13 @@ func (w work) since(before work) work { return work{w.written - before.written, 
 
 func workOf(t testing.TB, db *sql.DB) (w work) {
 	t.Helper()
-	rows, err := db.Query("SHOW GLOBAL STATUS LIKE 'Handler_%'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			t.Fatal(err)
-		}
+	for name, n := range handlers(t, db) {
 		switch {
 		case name == "Handler_write" || name == "Handler_update" || name == "Handler_delete":
 			w.written += n
 		case strings.HasPrefix(name, "Handler_read_"):
 			w.read += n
 		}
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return w
 }

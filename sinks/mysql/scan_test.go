@@ -74,20 +74,31 @@ func cellsOf(ops []replicator.Op) (cells []replicator.Cell) {
 }
 
 // rowsRead is how many rows the server has read one after the other, from a table or an index.
-func rowsRead(t testing.TB, db *sql.DB) (sum int) {
+func rowsRead(t testing.TB, db *sql.DB) int {
 	t.Helper()
-	rows, err := db.Query("SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_read_next', 'Handler_read_rnd_next')")
+	now := handlers(t, db)
+	return now["Handler_read_next"] + now["Handler_read_rnd_next"]
+}
+
+// handlers are the server's counts of rows that it read and wrote.
+func handlers(t testing.TB, db *sql.DB) map[string]int {
+	t.Helper()
+	rows, err := db.Query("SHOW GLOBAL STATUS LIKE 'Handler_%'")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
+	counts := map[string]int{}
 	for rows.Next() {
 		var name string
 		var n int
 		if err := rows.Scan(&name, &n); err != nil {
 			t.Fatal(err)
 		}
-		sum += n
+		counts[name] = n
 	}
-	return sum
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return counts
 }

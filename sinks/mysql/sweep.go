@@ -74,8 +74,8 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 }
 
 // withoutOthers leaves out the changes that would take away what another source's cells show. This source has no row of
-// them: the entity has moved to the other one, or a sweep asked for a look as a key stood somewhere unclaimed, perhaps in
-// another view, perhaps only when it read the keys. The keys' partitions are locked, so nobody can claim one meanwhile.
+// them: the entity has moved to the other one, or a sweep asked for a look as a key stood somewhere unclaimed, perhaps
+// in another view, perhaps only when it read the keys. The keys' partitions are locked, so nobody can claim one meanwhile.
 func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change, error) {
 	var keys []replicator.Key
 	for _, c := range changes {
