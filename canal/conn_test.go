@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -249,5 +251,64 @@ func TestASourceForOtherTablesUsesTheSameConnections(t *testing.T) {
 	}
 	if _, err := src.For([]replicator.Table{{Name: "c", Database: b.database, Table: "c"}}); err == nil {
 		t.Error("a table without a key is taken")
+	}
+}
+
+// A server that takes a connection and says nothing, as behind a link that has fallen silent, is waited for as long as
+// whoever looks wants to.
+func TestALookAtABinlogEndsWithItsContext(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	src, err := New(Config{DSN: "u@tcp(" + listener.Addr().String() + ")/d", ReadTimeout: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := src.witness(ctx, server{flavor: gtid.MySQL}, placed{File: "binlog.000001", Pos: 4})
+		ended <- err
+	}()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it is still waited for")
+	}
+}
+
+// The reader's goroutine of the library takes packets from a buffer: what ends a session must not touch the connection
+// that it reads (the race detector is what this test asks).
+func TestReadingEndsInTheMidstOfAStream(t *testing.T) {
+	b := newBench(t, servertest.MySQL(t))
+	b.exec(cellDDL)
+	src := b.source(cellTable())
+	from := b.latest(src)
+	for i := range 400 {
+		b.exec(fmt.Sprintf("INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', %d)", i+1))
+	}
+	for range 30 {
+		h := newRecorder()
+		ctx, cancel := context.WithCancel(testContext(t))
+		done := make(chan error)
+		reader := b.open(src, from)
+		go func() { done <- reader.Read(ctx, h) }()
+		<-h.news
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("reading ended with %v", err)
+		}
 	}
 }

@@ -30,6 +30,8 @@
 // read it starts at the file that holds the first missing transaction, what was applied is dropped, and Orders go on in
 // a new epoch. In every other case Open fails, until somebody acts.
 //
+// A file may end within a transaction, if the server died while it wrote: torn.go.
+//
 // # Ownership and failure
 //
 // A Source owns a pool of SQL connections and starts no goroutines; it may be used by several pipelines. A Reader

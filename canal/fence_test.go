@@ -71,8 +71,16 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 			}
 			return x.all()[before], committed
 		}
-		// soonVisible lets the commit go while it is waited for: a look may not answer before.
-		soonVisible := func() { time.AfterFunc(500*time.Millisecond, b.letCommitsGo) }
+		// soonVisible lets the commit go while it is waited for: a look may not answer before. The server stays until it
+		// has answered, which may be after the commit's own answer.
+		soonVisible := func() {
+			gone := make(chan struct{})
+			time.AfterFunc(500*time.Millisecond, func() {
+				defer close(gone)
+				b.letCommitsGo()
+			})
+			t.Cleanup(func() { <-gone })
+		}
 
 		change, committed := write("INSERT INTO versioned(k, v) VALUES (1, 2)")
 		var visible int

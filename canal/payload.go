@@ -41,7 +41,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 		return errPayload
 	}
 	if s.silent() { // not worth decoding: a payload is one whole transaction
-		return s.endGroup()
+		return s.endTransaction()
 	}
 	in, err := s.inflater(method, data)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 	if !ended {
 		return fmt.Errorf("%w: it has no end", errPayload)
 	}
-	return s.endGroup()
+	return s.endTransaction()
 }
 
 // inflater reads a payload's data. The decoder is kept: making one costs more than a small transaction.

@@ -29,6 +29,10 @@ type token struct {
 	// server that lacks it can't be the source.
 	Read *read `json:"read,omitempty"`
 
+	// Run is the program's that made the position: it knows Read to be all that was read. Another one, which finds the
+	// position in a store, does not: whoever made it may have read on before he was killed.
+	Run string `json:"run,omitempty"`
+
 	// Schema holds a digest of each watched table's columns, where the binlog doesn't name them: see schema.go.
 	Schema map[string]string `json:"schema,omitempty"`
 }
@@ -39,8 +43,26 @@ type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
 
-	// Again: some of it was read on another server and not yet on this one, so sinks hold it with Orders of an older epoch.
-	Again bool `json:"again,omitempty"`
+	// Older are transactions, not all of them behind the position, that were or may have been read on another server and
+	// not yet on this one: sinks may hold them with Orders of an older epoch.
+	Older string `json:"older,omitempty"`
+
+	// Unsure are transactions that an earlier run of the program may have read, and of which nothing is known: all that
+	// there were when this one began.
+	Unsure string `json:"unsure,omitempty"`
+}
+
+// withUnsure adds what an earlier run may have read, unless all of it is before the place.
+func (r *read) withUnsure(unsure, before *gtid.Set) *read {
+	if !notAllIn(unsure, before) {
+		return r
+	}
+	var further read
+	if r != nil {
+		further = *r
+	}
+	further.Unsure = unsure.String()
+	return &further
 }
 
 // readGTIDs are all transactions of which something was read, given those before the position.

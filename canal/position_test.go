@@ -173,7 +173,7 @@ func TestUnknownEventsAreFatalUnlessIgnorable(t *testing.T) {
 func TestARollbackAfterRowsIsFatal(t *testing.T) {
 	for _, text := range []string{"ROLLBACK", "ROLLBACK TO `s`"} {
 		s := newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
-		s.group = group{open: true, explicit: true, rows: true}
+		s.tx = transaction{open: true, explicit: true, rows: true}
 		if _, err := s.statement(context.Background(), binlog.Header{}, nil, []byte(text),
 			quoteStrings); !replicator.IsFatal(err) {
 			t.Errorf("%s: %v", text, err)

@@ -129,9 +129,10 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 			}
 		}
 	}
-	if p.again || p.moved && p.beyond != nil {
-		r.place.again, s.again = true, p.beyond
+	if p.moved {
+		r.place.older = joined(p.older, p.beyond, p.unsure)
 	}
+	s.again, s.torn = r.place.older, r.source.torn.all()
 	if s.until > 0 {
 		s.pos, s.ended = 4, event{}
 	}
@@ -147,6 +148,9 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	r.stream = s
 	if !p.moved {
 		t.Epoch, t.Born = p.epoch, p.born
+		if t.Run != r.source.run {
+			t.Run, t.Read = r.source.run, t.Read.withUnsure(p.unsure, p.gtids)
+		}
 		if r.start, err = t.position(); err == nil {
 			return nil
 		}
@@ -178,7 +182,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, gtids := r.history.upTo(order)
-	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch,
+	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run,
 		Read: r.readBeyond(e, gtids), Schema: r.digests}
 	if gtids != nil {
 		t.GTID = gtids.String()
@@ -194,22 +198,32 @@ func (r *Reader) Position(order int64) replicator.Position {
 // readBeyond is what was read beyond a place, by this reader or before it; nil if that is nothing.
 func (r *Reader) readBeyond(e end, before *gtid.Set) *read {
 	at, further := r.history.read()
-	again := false
-	if r.place.beyond != nil && (before == nil || !before.Includes(r.place.beyond)) {
+	if notAllIn(r.place.beyond, before) {
 		further.Join(r.place.beyond)
-		again = r.place.again
 	}
-	beyond := read{placed: at.placed(), GTID: further.String(), Again: again}
+	beyond := read{placed: at.placed(), GTID: further.String()}
+	if notAllIn(r.place.older, before) {
+		beyond.Older = r.place.older.String()
+	}
+	if notAllIn(r.place.unsure, before) {
+		beyond.Unsure = r.place.unsure.String()
+	}
 	if before := r.place.readAt + orderOf(r.place.epoch, 0, 0); r.place.readAt > 0 && before > at.order {
 		beyond.placed, at.order = r.place.read, before
 	}
 	switch {
 	case at.order > e.order:
 		return &beyond
-	case further.Empty():
+	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
 		return nil
 	}
-	return &read{GTID: beyond.GTID, Again: again} // of another server, whose places mean nothing
+	beyond.placed = placed{} // of another server, whose places mean nothing
+	return &beyond
+}
+
+// notAllIn reports whether transactions are not all known to be before a place.
+func notAllIn(set, before *gtid.Set) bool {
+	return set != nil && (before == nil || !before.Includes(set))
 }
 
 // Locate shows an order: FILE:POS.
@@ -333,13 +347,25 @@ func (f *feed) HandleEvent(e *replication.BinlogEvent) error {
 func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	r.stream.handler = h
 	r.stream.ready()
-	f := &feed{ctx: ctx, reader: r}
-	err := r.source.dump(ctx, r.server, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)},
-		r.source.cfg.Heartbeat, f)
-	if f.err != nil { // the syncer has wrapped it
-		return f.err
+	err := r.read(ctx, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)})
+	var torn *tornError
+	if errors.As(err, &torn) {
+		r.source.torn.add(torn.beginning)
 	}
-	return r.failed(ctx, err)
+	return err
+}
+
+func (r *Reader) read(ctx context.Context, from gomysql.Position) error {
+	f := &feed{ctx: ctx, reader: r}
+	for {
+		err := r.source.dump(ctx, r.server, from, r.source.cfg.Heartbeat, f)
+		if f.err != nil { // the syncer has wrapped it
+			return f.err
+		}
+		if from, err = r.behindTorn(ctx, err); err != nil {
+			return r.failed(ctx, err)
+		}
+	}
 }
 
 // dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on
@@ -368,12 +394,24 @@ func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, he
 		HeartbeatPeriod: heartbeat, DumpCommandFlag: flag, TimestampStringLocation: time.UTC, SynchronousEventHandler: h,
 		Logger: slog.New(slog.DiscardHandler), // it logs what it does, not what matters; errors are returned
 	})
+	// StartSync knows no context: a link that falls silent while it logs in would be waited for as long as one that is
+	// read.
+	stop := context.AfterFunc(ctx, d.cut)
 	streamer, err := syncer.StartSync(from)
-	if err == nil {
-		_, err = streamer.GetEvent(ctx)
-	}
-	if ctx.Err() == nil {
+	switch uncut := stop(); {
+	case err != nil: // nothing was begun that a KILL would have to end
 		d.shut()
+		err = errors.Join(ctx.Err(), err)
+	case !uncut: // cut ends the connection, and so the goroutine that reads it, which Close must not meet
+		_, err = streamer.GetEvent(context.WithoutCancel(ctx))
+		err = errors.Join(ctx.Err(), err)
+	default:
+		_, err = streamer.GetEvent(ctx)
+		if ctx.Err() == nil {
+			d.shut()
+		} else {
+			d.end()
+		}
 	}
 	syncer.Close()
 	return err
@@ -392,6 +430,7 @@ const (
 	textNoFile    = "Could not find first log file"
 	textPastEnd   = "position > file size"
 	textTooLarge  = "max_allowed_packet"
+	textTorn      = "truncated in the middle of event"
 	errnoDenied   = gomysql.ER_ACCESS_DENIED_ERROR
 	errnoSpecific = gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR
 )

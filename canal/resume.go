@@ -26,7 +26,8 @@ type place struct {
 	readAt int64 // its order, without the epoch
 	read   placed
 	beyond *gtid.Set
-	again  bool // it was read on another server, or under another epoch: see stream.again
+	older  *gtid.Set // see read.Older; nil: none
+	unsure *gtid.Set // see read.Unsure; nil: none
 }
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
@@ -63,10 +64,22 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 		p, err = r.same(t, d)
 	}
 	if err == nil && t.Read != nil {
-		p.beyond, err = gtid.Parse(r.server.flavor, t.Read.GTID)
-		p.again = t.Read.Again || p.moved
+		p.beyond, err = r.transactions(t.Read.GTID, err)
+		p.older, err = r.transactions(t.Read.Older, err)
+		p.unsure, err = r.transactions(t.Read.Unsure, err)
+	}
+	if err == nil && t.Run != r.source.run && r.server.gtid {
+		p.unsure, err = r.server.executed(ctx, r.db)
 	}
 	return p, err
+}
+
+// transactions are those of a set's text; nil if it has none, or if there was an error before.
+func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
+	if text == "" || err != nil {
+		return nil, err
+	}
+	return gtid.Parse(r.server.flavor, text)
 }
 
 // same is a place of this server's log.
@@ -200,14 +213,23 @@ func (p *place) haveRead(other place) {
 	if other.readAt > p.readAt {
 		p.readAt, p.read = other.readAt, other.read
 	}
-	p.again = p.again || other.again
-	if other.beyond == nil || other.beyond == p.beyond {
-		return
+	p.beyond = joined(p.beyond, other.beyond)
+	p.older = joined(p.older, other.older)
+	p.unsure = joined(p.unsure, other.unsure)
+}
+
+// joined are the transactions of all sets; nil if all are nil.
+func joined(sets ...*gtid.Set) (all *gtid.Set) {
+	for _, s := range sets {
+		switch {
+		case s == nil:
+		case all == nil:
+			all = s.Clone()
+		default:
+			all.Join(s)
+		}
 	}
-	if p.beyond == nil {
-		p.beyond = gtid.New(other.beyond.Flavor)
-	}
-	p.beyond.Join(other.beyond)
+	return all
 }
 
 func before(a, b place) bool {

@@ -137,8 +137,9 @@ func TestReadingMovesToAReplica(t *testing.T) {
 		replica.exec("FLUSH BINARY LOGS")
 		replica.exec(fmt.Sprintf(appCell, 100))
 
-		// The replica is the source now.
+		// The replica is the source now, and the program goes on: it knows all that it has read.
 		moved := replica.source(appTable())
+		moved.run = src.run
 		r := replica.open(moved, checkpoint)
 		start := r.Start()
 		if start.Token == checkpoint.Token || start.Order <= ahead.Order {
@@ -395,6 +396,62 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		if anew, err := moved.Latest(testContext(t), []replicator.Position{beyond}); err != nil ||
 			anew.Order <= beyond.Order {
 			t.Errorf("a fill would begin at %d, %v: not above %d", anew.Order, err, beyond.Order)
+		}
+	})
+}
+
+// A position that was found in a store says what was read when it was made. Whoever made it may have read on, and died
+// before the next one was saved: no store tells what sinks hold then.
+func TestWhatAnEarlierRunMayHaveReadIsLookedAtOnAnotherServer(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		primary, replica := pair(t, kind)
+		primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		src := primary.source(appTable())
+		saved := primary.latest(src)
+		const killed = 4 // rows that the run that was killed had read
+		for n := range killed {
+			primary.exec(fmt.Sprintf(appCell, n))
+		}
+		replica.follow(primary)
+		next := primary.source(appTable()) // finds its server in place first, and is killed, too
+		taken := primary.read(primary.open(next, saved))
+		first := taken.upTo(primary.latest(next))[0]
+		taken.end()
+		if first.Row == nil {
+			t.Errorf("on the same server, where a row has the Order that it had: %s, want the row", showChange(first))
+		}
+
+		moved := replica.source(appTable())
+		reader := replica.read(replica.open(moved, saved))
+		reader.upTo(replica.latest(moved))
+		replica.exec(fmt.Sprintf(appCell, 1000)) // nobody can have read that before
+		last := reader.upTo(replica.latest(moved))
+		reader.end()
+		further := reader.reader.Position(last[1].Order) // behind the first transaction
+		for name, c := range map[string]struct {
+			changes []replicator.Change
+			looks   int
+		}{
+			"at first":                    {last, killed},
+			"by the same run, further on": {replica.changes(moved, further), killed - 1},
+			"by another run, further on":  {replica.changes(replica.source(appTable()), further), killed - 1},
+			"behind what may have been":   {replica.changes(moved, reader.reader.Position(last[killed].Order)), 0},
+		} {
+			looks := 0
+			for _, change := range c.changes {
+				if change.Row == nil {
+					looks++
+				}
+			}
+			if looks != c.looks || len(c.changes) != c.looks+1 || c.changes[c.looks].Row == nil {
+				t.Errorf("%s: %d of %d changes are looks, want the first %d and the row behind them", name, looks, len(c.changes),
+					c.looks)
+			}
+		}
+		// The second run had not come to what the first one had read.
+		of := replica.changes(replica.source(appTable()), taken.reader.Position(first.Order))
+		if s := bodies(of); s != "? ? ? ? ?" {
+			t.Errorf("where the run that ended was: %s, want a look at each row that there is", s)
 		}
 	})
 }

@@ -126,12 +126,12 @@ func (s *stream) rows(ctx context.Context, shape rowsShape, body []byte, place s
 	if shape.extra {
 		c.Take(int(c.Uint(2)) - 2)
 	}
-	if s.group.xa {
+	if s.tx.xa {
 		return fatalOf(p.t, fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
 			"committed: XA is not supported. %s", p.t.Name, wayOut))
 	}
-	s.group.rows = true
-	s.history.handOut(s.here(s.group.run))
+	s.tx.rows = true
+	s.history.handOut(s.here(s.tx.run))
 	n := int(c.Packed())
 	if c.Bad || n != len(p.columns) {
 		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))
@@ -218,15 +218,15 @@ func (s *stream) insert(ctx context.Context, d delivery) error {
 }
 
 func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell replicator.Cell, d delivery) error {
-	if s.group.again {
+	if s.tx.again {
 		return s.deliver(ctx, replicator.Change{
-			Kind: replicator.Delete, Cell: cell, Version: maxVersion, Order: d.order, Time: s.group.at,
+			Kind: replicator.Delete, Cell: cell, Version: maxVersion, Order: d.order, Time: s.tx.at,
 		})
 	}
 	row := &replicator.Row{}
-	d.p.fill(row, cell, d.img, d.order, s.group.at, s.kept)
+	d.p.fill(row, cell, d.img, d.order, s.tx.at, s.kept)
 	return s.deliver(ctx, replicator.Change{
-		Kind: kind, Cell: cell, Version: row.Version, Order: d.order, Time: s.group.at, Row: row,
+		Kind: kind, Cell: cell, Version: row.Version, Order: d.order, Time: s.tx.at, Row: row,
 	})
 }
 
@@ -236,13 +236,13 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		return err
 	}
 	version, err := d.p.versionOf(d.img, d.order)
-	if err != nil || !d.own || s.group.again {
+	if err != nil || !d.own || s.tx.again {
 		// Its version never counted, or its place does not tell what came after it. Whether the cell has another row, a look
 		// will tell: a delete of the highest version makes the pipeline take it.
 		version = maxVersion
 	}
 	return s.deliver(ctx, replicator.Change{
-		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.group.at, Last: d.p.single && d.own && !s.group.again,
+		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.tx.at, Last: d.p.single && d.own && !s.tx.again,
 	})
 }
 

@@ -40,6 +40,7 @@ const defaultHeartbeat = 30 * time.Second
 type Source struct {
 	cfg Config
 	*access
+	run string // of the program: see token.Run
 }
 
 // access is what Sources of one server share.
@@ -49,6 +50,7 @@ type access struct {
 	stats  readStats
 	ids    replicaIDs
 	births births
+	torn   torn
 	codes  binlog.CodeTables
 }
 
@@ -107,7 +109,7 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
-	s := &Source{cfg, &access{mysql: my, db: db}}
+	s := &Source{cfg: cfg, access: &access{mysql: my, db: db}, run: rand.Text()}
 	s.db.SetMaxOpenConns(16)
 	s.db.SetMaxIdleConns(4)
 	s.db.SetConnMaxLifetime(10 * time.Minute)
@@ -147,7 +149,7 @@ func (s *Source) For(tables []replicator.Table) (*Source, error) {
 	}
 	cfg := s.cfg
 	cfg.Tables = tables
-	return &Source{cfg, s.access}, nil
+	return &Source{cfg, s.access, s.run}, nil
 }
 
 // replicaIDs are the server ids of replication connections. Each has one of its own, because of two with one id a
@@ -207,7 +209,8 @@ func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 func (s *Source) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
 		file, pos, gtids, err := r.server.status(ctx, conn)
-		return token{placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: r.server.looseStatus(gtids)}, err
+		return token{placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: r.server.looseStatus(gtids),
+			Run: s.run}, err // nobody has read beyond the end
 	})
 }
 

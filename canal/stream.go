@@ -44,14 +44,16 @@ type stream struct {
 	skip      *gtid.Set // transactions that were applied already, on another server; nil: none
 	guards    []*mariaGuard
 
-	// What was read before on another server, and not applied for certain. Sinks may hold it, with Orders of an older epoch:
-	// older images would count as newer than what readers saw. So its rows are delivered as deletes of whatever there is,
-	// which makes the pipeline look at the cells. nil: none.
+	// What was read before on another server, or may have been by an earlier run of the program, and not applied for
+	// certain. Sinks may hold it, with Orders of an older epoch: older images would count as newer than what readers saw.
+	// So its rows are delivered as deletes of whatever there is, which makes the pipeline look at the cells. nil: none.
 	again *gtid.Set
+
+	torn map[beginning]bool // transactions that their files don't end: delivered in the same way
 
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
-	group group
+	tx    transaction
 	xa    prepared
 
 	raw           int               // the size of the event that is being read; 0: its memory is used again
@@ -64,8 +66,8 @@ type stream struct {
 	stats *readStats
 }
 
-// group is the transaction that is being read.
-type group struct {
+// transaction is the one that a stream is reading.
+type transaction struct {
 	open       bool // a GTID or BEGIN was read, and not its end
 	standalone bool // it is one statement, with no COMMIT
 	xa         bool // it ends with XA PREPARE: its rows aren't committed yet
@@ -105,7 +107,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	s.note(h, start)
 	place := scale{base: s.pos - int64(h.Size) + binlog.HeaderSize}
 	s.raw = len(raw)
-	if err = s.dispatch(ctx, h, body, place); err == nil && !s.group.open {
+	if err = s.dispatch(ctx, h, body, place); err == nil && !s.tx.open {
 		err = s.reached()
 	}
 	if len(raw) >= large { // nothing holds it any longer than it must
@@ -232,7 +234,7 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 	if err != nil || !ended {
 		return err
 	}
-	return s.endGroup()
+	return s.endTransaction()
 }
 
 // inner handles the events that may also stand inside a compressed transaction. ended says that the transaction is
@@ -304,7 +306,9 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 		pos = 4
 	}
 	if file != s.file {
-		s.group = group{} // open only after a crash, which rolled it back
+		if err := s.abandon(); err != nil { // open only after a crash, which rolled it back
+			return err
+		}
 		if s.until > 0 {
 			return s.missedStart()
 		}
@@ -324,7 +328,7 @@ func (s *stream) missedStart() error {
 
 // idle: nothing happens at the source, so everything is included up to here.
 func (s *stream) idle() {
-	if s.group.open || s.until > 0 {
+	if s.tx.open || s.until > 0 {
 		return
 	}
 	s.mark(gtidRun{}, time.Time{})
@@ -343,31 +347,31 @@ func (s *stream) here(run gtidRun) end {
 		order: orderOf(s.epoch, s.file.number, s.pos), last: run}
 }
 
-// endGroup ends the transaction: the only place where positions are promoted by traffic.
-func (s *stream) endGroup() error {
-	g := s.group
-	s.group = group{}
+// endTransaction ends the transaction: the only place where positions are promoted by traffic.
+func (s *stream) endTransaction() error {
+	tx := s.tx
+	s.tx = transaction{}
 	clear(s.maps)
 	if s.until > 0 {
-		if s.untilGTID != nil && g.run.last != 0 {
-			s.collect(g)
+		if s.untilGTID != nil && tx.run.last != 0 {
+			s.collect(tx)
 		}
 		return s.reached()
 	}
-	run := g.run
-	if g.skip {
+	run := tx.run
+	if tx.skip {
 		run = gtidRun{}
 	}
-	s.mark(run, g.at)
+	s.mark(run, tx.at)
 	return nil
 }
 
-func (s *stream) collect(g group) {
+func (s *stream) collect(tx transaction) {
 	if s.flavor == gtid.MariaDB {
-		s.untilGTID.AddMaria(g.sid.name, g.sid.server, g.run.last)
+		s.untilGTID.AddMaria(tx.sid.name, tx.sid.server, tx.run.last)
 		return
 	}
-	s.untilGTID.Add(g.sid.name, gtid.Run{First: g.run.first, Last: g.run.last})
+	s.untilGTID.Add(tx.sid.name, gtid.Run{First: tx.run.first, Last: tx.run.last})
 }
 
 // reached is called between two transactions: once the start position is reached, delivery begins. Before a file's
@@ -394,7 +398,7 @@ func (s *stream) started() {
 }
 
 // silent reports whether the rows of the present transaction are not to be delivered.
-func (s *stream) silent() bool { return s.group.skip || s.until > 0 }
+func (s *stream) silent() bool { return s.tx.skip || s.until > 0 }
 
 // broken is an error in what the server sent: reading it again may help.
 func (s *stream) broken(err error) error {
@@ -408,8 +412,8 @@ func (s *stream) locate(err error, start int64) error {
 	if errors.As(err, &h) {
 		return h.error
 	}
-	if s.group.open && s.group.from > 0 {
-		start = s.group.from
+	if s.tx.open && s.tx.from > 0 {
+		start = s.tx.from
 	}
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, start, err)
 }

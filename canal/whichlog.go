@@ -22,6 +22,7 @@ import (
 //	event    size and checksum of the event that ends at the place
 //	GTIDs    of all transactions before the place
 //	read     the same of what was handed out beyond the place, which sinks may hold already
+//	run      of the program: another run than that which made the position may have read on
 //
 // On the same server all of them have to agree. What agrees is never weighed against what doesn't, and GTIDs alone
 // prove nothing there: a server that was reset numbers its new transactions as the old ones. On another server files
@@ -146,10 +147,10 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 // the new file is longer than the old one was.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
-	if s.group.open || s.until > 0 {
+	if s.tx.open || s.until > 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
 	conn, err := r.connect(ctx)
 	if err != nil {

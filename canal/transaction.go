@@ -16,7 +16,7 @@ import (
 	"replicator/internal/uuid"
 )
 
-// A transaction in a binlog, a group:
+// A transaction in a binlog:
 //
 //	MySQL    GTID, Query BEGIN, rows…, XID            GTID, Query (DDL)
 //	         GTID, Query BEGIN, rows…, Query COMMIT   (engines without transactions)
@@ -51,11 +51,11 @@ func (s *stream) mysqlGTID(h binlog.Header, body []byte) error {
 	if err := c.Err("GTID"); err != nil {
 		return s.broken(err)
 	}
-	g := group{}
+	tx := transaction{}
 	if c.Left() >= 1+16+7 && c.Uint8() == replication.LogicalTimestampTypeCode {
 		c.Take(16)
 		if micros := c.Uint(7) &^ binlog.ImmediateTimestampExtended; micros != 0 {
-			g.at = time.UnixMicro(int64(micros))
+			tx.at = time.UnixMicro(int64(micros))
 		}
 	}
 	if h.Kind == replication.GTID_EVENT {
@@ -64,9 +64,9 @@ func (s *stream) mysqlGTID(h binlog.Header, body []byte) error {
 			from = s.newSource(sid{name: uuid.Text(id)})
 			s.sources.mysql[[16]byte(id)] = from
 		}
-		g.sid, g.run = from.sid, gtidRun{from.id, gno, gno}
+		tx.sid, tx.run = from.sid, gtidRun{from.id, gno, gno}
 	}
-	return s.begin(h, g)
+	return s.begin(h, tx)
 }
 
 func (s *stream) newSource(x sid) source { return source{x, s.history.id(x)} }
@@ -91,11 +91,11 @@ func (s *stream) taggedGTID(h binlog.Header, body []byte) (err error) {
 		from = s.newSource(sid{name: name})
 		s.sources.tags[name] = from
 	}
-	g := group{sid: from.sid, run: gtidRun{from.id, e.GNO, e.GNO}}
+	tx := transaction{sid: from.sid, run: gtidRun{from.id, e.GNO, e.GNO}}
 	if e.ImmediateCommitTimestamp != 0 {
-		g.at = time.UnixMicro(int64(e.ImmediateCommitTimestamp))
+		tx.at = time.UnixMicro(int64(e.ImmediateCommitTimestamp))
 	}
-	return s.begin(h, g)
+	return s.begin(h, tx)
 }
 
 func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
@@ -114,7 +114,7 @@ func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
 			return err
 		}
 	}
-	return s.begin(h, group{
+	return s.begin(h, transaction{
 		sid: from.sid, run: gtidRun{from.id, 1, seq},
 		standalone: flags&binlog.MariaStandaloneFlag != 0,
 		xa:         flags&binlog.MariaXAPreparedFlag != 0,
@@ -122,24 +122,25 @@ func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
 }
 
 // begin notes that a transaction begins.
-func (s *stream) begin(h binlog.Header, g group) error {
-	if s.group.open { // one without an end of its own
+func (s *stream) begin(h binlog.Header, tx transaction) error {
+	if s.tx.open { // one without an end of its own
 		end, ended := s.pos, s.ended
 		s.pos, s.ended = s.pos-int64(h.Size), s.prior
-		if err := s.endGroup(); err != nil {
+		if err := s.endTransaction(); err != nil {
 			return err
 		}
 		s.pos, s.ended = end, ended
 	}
-	g.open, g.from = true, s.pos-int64(h.Size)
-	if g.at.IsZero() {
-		g.at = time.Unix(int64(h.Time), 0)
+	tx.open, tx.from = true, s.pos-int64(h.Size)
+	if tx.at.IsZero() {
+		tx.at = time.Unix(int64(h.Time), 0)
 	}
-	if s.skip != nil && g.run.last != 0 && s.skip.Contains(g.sid.name, g.run.last) {
-		g.skip = true
+	if s.skip != nil && tx.run.last != 0 && s.skip.Contains(tx.sid.name, tx.run.last) {
+		tx.skip = true
 	}
-	g.again = s.again != nil && g.run.last != 0 && s.again.Contains(g.sid.name, g.run.last)
-	s.group = g
+	tx.again = s.again != nil && tx.run.last != 0 && s.again.Contains(tx.sid.name, tx.run.last) ||
+		s.torn[beginning{s.file.name, tx.from}]
+	s.tx = tx
 	clear(s.maps)
 	return nil
 }
@@ -255,15 +256,15 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 	}
 	switch st.effect {
 	case effectBegin:
-		if !s.group.open {
-			if err := s.begin(h, group{}); err != nil {
+		if !s.tx.open {
+			if err := s.begin(h, transaction{}); err != nil {
 				return false, err
 			}
 		}
-		s.group.explicit = true
+		s.tx.explicit = true
 		return false, nil
 	case effectXABegin:
-		s.group.xa, s.group.explicit = true, true
+		s.tx.xa, s.tx.explicit = true, true
 		return false, nil
 	case effectSave, effectXAPart:
 		return false, nil
@@ -275,7 +276,7 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 		}
 		return true, nil
 	case effectRollback, effectPartial:
-		if s.group.rows {
+		if s.tx.rows {
 			return false, s.rolledBack()
 		}
 		return st.effect == effectRollback, nil
@@ -300,10 +301,10 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 		}
 	}
 	// On MySQL a statement that isn't inside BEGIN is a transaction of its own; on MariaDB the GTID says so.
-	if s.flavor == gtid.MariaDB && s.group.open {
-		return s.group.standalone, nil
+	if s.flavor == gtid.MariaDB && s.tx.open {
+		return s.tx.standalone, nil
 	}
-	return !s.group.explicit, nil
+	return !s.tx.explicit, nil
 }
 
 // wayOut is what a person can do about what a binlog doesn't tell.

@@ -1,0 +1,102 @@
+package canal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// A server that dies while it writes its binlog leaves a file that ends within a transaction, or even within an event.
+// What was not whole was not committed: the server takes it back when it starts, and begins another file. MySQL cuts
+// off what is torn of the file that it wrote, and MariaDB leaves it there: error 1236 then stops its replicas until a
+// person leads them to the next file. A Reader goes there by itself.
+//
+// Rows are handed out before their transaction's end is read, those of such a transaction, too. So the first Reader
+// that comes to its file's end fails, and says where the transaction begins. The next one, which begins before it,
+// delivers its rows as deletes, by which the pipeline looks at the cells: see stream.again. Where the program ends in
+// between, it comes to the same end again.
+
+// beginning is where a transaction begins.
+type beginning struct {
+	file string
+	pos  int64
+}
+
+// tornError: a file ends within the transaction, of which rows were handed out.
+type tornError struct{ beginning }
+
+func (e *tornError) Error() string {
+	return fmt.Sprintf("the source died while it wrote the transaction that begins at %s:%d, and took it back: "+
+		"its cells are looked at", e.file, e.pos)
+}
+
+// torn remembers the transactions that their files don't end.
+type torn struct {
+	mu     sync.Mutex
+	begins map[beginning]bool
+}
+
+func (t *torn) add(b beginning) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begins == nil {
+		t.begins = map[beginning]bool{}
+	}
+	t.begins[b] = true
+}
+
+func (t *torn) all() map[beginning]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.begins)
+}
+
+// abandon leaves a transaction that its file doesn't end. It fails if rows of it were handed out as if it had ended.
+func (s *stream) abandon() error {
+	tx := s.tx
+	s.tx = transaction{}
+	clear(s.maps)
+	if tx.rows && !tx.again {
+		return &tornError{beginning{s.file.name, tx.from}}
+	}
+	return nil
+}
+
+// behindTorn is where to go on after what ended reading: the next file, if it is that this one is torn and the server
+// has left it behind. Any other error is returned as it is.
+func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Position, _ error) {
+	var my *gomysql.MyError
+	if !errors.As(err, &my) || my.Code != errnoBinlogFatal || !strings.Contains(my.Message, textTorn) {
+		return next, err
+	}
+	conn, failed := r.connect(ctx)
+	if failed != nil {
+		return next, errors.Join(err, failed)
+	}
+	defer conn.Close()
+	files, failed := logFiles(ctx, conn)
+	if failed != nil {
+		return next, errors.Join(err, failed)
+	}
+	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == r.stream.file.name })
+	if i < 0 || i+1 == len(files) { // it may still be written
+		return next, err
+	}
+	at := r.stream.pos
+	if err := r.stream.abandon(); err != nil {
+		return next, err
+	}
+	r.stream.checksum = false // what a dump begins with has none, before the file says whether its events have
+	r.source.cfg.Logger.Warn("a binlog file ends within an event: the source died while it wrote. What was not whole "+
+		"was not committed, and reading goes on with the next file. If the source's disk was full, verify the views",
+		slog.String("source", r.source.cfg.Name), slog.String("position", fmt.Sprintf("%s:%d", files[i].name, at)),
+		slog.String("next", files[i+1].name))
+	return gomysql.Position{Name: files[i+1].name, Pos: 4}, nil
+}
