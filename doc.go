@@ -4,8 +4,8 @@
 //
 // The engine is package pipeline. Sources (canal, kafka), bodies (codec), view definitions (view), sinks (sinks/…),
 // stores (checkpoint) and the survey of a new source (survey) live in packages of their own that import this one and
-// never each other, except that each sink imports package config for its settings. Package service makes them one
-// program, and cmd/replicator is its command line.
+// never each other, except that each sink imports config, for its settings, and sinks/judge, for what sinks share.
+// Package service makes them one program, and cmd/replicator is its command line.
 //
 // # One idea
 //
@@ -17,6 +17,8 @@
 // # Where to begin reading
 //
 // A Change is what a Reader delivers; an Op is what a Target is given; State.Next is the rule between two ops of one
-// cell. A Standing is how far a view has come, and a Mark is a Standing that a sink keeps beside the data. OfView,
-// OfTable and Fatal say whom an error concerns, and whether a person must act.
+// cell. An Order is a place in the source's log as a number; a Position is one that can be saved: the Order of a
+// transaction's end, and what the source needs to begin there. A Standing is how far a view has come (a position, and
+// the progress of a fill); a Mark is a Standing that a sink keeps beside the data, a Checkpoint one that a store keeps.
+// OfView, OfTable and Fatal say whom an error concerns, and whether a person must act.
 package replicator

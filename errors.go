@@ -59,7 +59,7 @@ func OfView(err error, views ...string) error {
 	return viewError{views, err}
 }
 
-// Troubled splits views by an error: into groups that it concerns, each by itself or with those that it shares the
+// Troubled parts views by an error: into groups that it concerns, each by itself or with those that it shares the
 // trouble with, and the others. There are no groups where it concerns all of the views alike.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views

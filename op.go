@@ -22,11 +22,11 @@ type Op struct {
 }
 
 // State is what a sink remembers of a cell and a view: durable, and never forgotten while an older change of the cell
-// may still arrive. It decides about every op (Next); nothing else does.
+// may still arrive. It decides about every op (Next); nothing else does. (How a view is doing is ViewStatus.State.)
 type State struct {
 	Version int64 // of the contributions applied last; NoVersion if the cell is gone or was never seen
 	Order   int64 // place of the op applied last: of two rows with one version the later one counts
-	AsOf    int64 // place of the last full look at the cell; 0 if there never was one
+	AsOf    int64 // place of the last reset: all up to it is known; 0 if there never was one
 }
 
 // Covers reports whether the state may be of the very row that a look found. Where the place is the version every look
@@ -38,9 +38,9 @@ var Unseen = State{Version: NoVersion}
 
 // Next is the rule that keeps a view right whatever is replayed, reordered or sent by a second replicator:
 //
-//	put    ignored if it stands at or before the last full look, but for a rewrite of what that look found at its place; else applied
-//	       if it is not older than what is there
-//	reset  ignored if it stands before the last full look, or at its place and found a lower version; else it replaces the
+//	put    ignored if it stands at or before the last reset, but for a rewrite of what that found at its place; else
+//	       applied if it is not older than what is there
+//	reset  ignored if it stands before the last reset, or at its place and found a lower version; else it replaces the
 //	       state whatever its version, unless a put that stands after it brought a version as high: that stays, and only
 //	       AsOf rises
 //

@@ -31,8 +31,9 @@ type Mark struct {
 	Err error // why it can't be read: what the sink holds of the view is not known then; nil if it can be
 }
 
-// Target is an open group of views of one sink: those of one pipeline. Its methods may be called from several
-// goroutines; no two calls of Apply at a time hold ops of one key.
+// Target is an open group of views of one sink: those of one run, for one session. Its methods may be called from
+// several goroutines; no two calls of its Apply at a time hold ops of one key. Another target may, of other views, and
+// one of another process of the same.
 type Target interface {
 	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All
 	// that was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it

@@ -90,7 +90,7 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 }
 
 // resume goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a
-// mark was swapped in, or discarded, before the checkpoint could be removed.
+// mark was swapped in before the checkpoint could be removed.
 func (d *due) resume(ctx context.Context) error {
 	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {
@@ -112,7 +112,9 @@ func (d *due) resume(ctx context.Context) error {
 		case m == nil:
 			err = inherit(ctx, d.cfg.Store, v)
 		case !replicator.SameDefinition(c.Fingerprint, v.Fingerprint):
-			err = errors.Join(shadower.Discard(ctx, []*replicator.View{v}), d.cfg.Store.Forget(ctx, c.View))
+			if err = forgetShadow(ctx, d.cfg.Store, v); err == nil {
+				err = shadower.Discard(ctx, []*replicator.View{v})
+			}
 		default:
 			shadows = append(shadows, c)
 		}
@@ -126,7 +128,7 @@ func (d *due) resume(ctx context.Context) error {
 			v := d.cfg.view(strings.TrimSuffix(c.View, replicator.ShadowSuffix))
 			b.views, b.shadows = append(b.views, v), append(b.shadows, shadower.Shadow(v))
 		}
-		if err := d.rebuilder.launchShadows(b, group); err != nil {
+		if err := d.rebuilder.launch(b, b.shadows, group); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,10 +27,10 @@ func (e expandingEvaluator) Evaluate(c replicator.Cell, row *replicator.Row) []r
 	return values
 }
 
-// weighingSink notes the largest call of Apply, in bytes of what is contributed.
+// weighingSink notes the largest calls of Apply, in bytes of texts that are contributed, and in contributions.
 type weighingSink struct {
 	replicator.Sink
-	most atomic.Int64
+	most, contributions atomic.Int64
 }
 
 func (s *weighingSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
@@ -43,8 +44,9 @@ type weighingTarget struct {
 }
 
 func (t *weighingTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	n := int64(0)
+	n, contributions := int64(0), 0
 	for _, op := range ops {
+		contributions += len(op.Values)
 		for _, v := range op.Values {
 			for _, e := range v.Entries {
 				n += int64(len(e.Fields[0].(string)))
@@ -52,6 +54,7 @@ func (t *weighingTarget) Apply(ctx context.Context, ops []replicator.Op) (replic
 		}
 	}
 	t.sink.most.Store(max(t.sink.most.Load(), n))
+	t.sink.contributions.Store(max(t.sink.contributions.Load(), int64(contributions)))
 	return t.Target.Apply(ctx, ops)
 }
 
@@ -77,5 +80,30 @@ func TestWhatBodiesComeToIsBoundedToo(t *testing.T) {
 		if held := len(sink.Sink.(*sinktest.Reference).Read(fakeView("v"))); held != 100 {
 			t.Errorf("%d of 100 cells are held", held)
 		}
+	})
+}
+
+// A cell that feeds many views is many small contributions, each of which costs more than its text.
+func TestManyViewsOfACellAreBoundedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		for key := range int64(100) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "b"}})
+		}
+		var names []string
+		for n := range 100 {
+			names = append(names, fmt.Sprint("v", n))
+		}
+		sink := &weighingSink{Sink: sinktest.NewReference()}
+		p := newPipeline(f, sink, newMemoryStore(), names...)
+		p.Memory, p.Lanes = 4<<20, 2 // a lane may gather 1 MiB
+		p.StartAt = "earliest"
+		s := start(p)
+		s.caughtUp(t, f)
+		s.stopped(t)
+		if most := sink.contributions.Load(); most == 0 || most > 4000 {
+			t.Errorf("one batch has %d contributions", most)
+		}
+		holds(t, f, sink.Sink.(*sinktest.Reference), "v0")
 	})
 }

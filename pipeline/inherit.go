@@ -24,6 +24,27 @@ func inherit(ctx context.Context, store replicator.Store, v *replicator.View) er
 	return nil
 }
 
+// forgetShadow removes what the store holds of a view's shadow. It comes before the shadow itself is removed: its
+// checkpoint, once the sink has no mark of it, says that it was swapped in, and that its dead letters are the view's.
+func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
+	shadow := v.Name + replicator.ShadowSuffix
+	if err := store.Forget(ctx, shadow); err != nil {
+		return err
+	}
+	var letters []string
+	for l, err := range store.List(ctx, shadow) {
+		if err != nil {
+			return err
+		}
+		letters = append(letters, l.ID)
+	}
+	if len(letters) == 0 {
+		return nil
+	}
+	_, err := store.Drop(ctx, letters)
+	return err
+}
+
 // lettersAtOnce is how many bytes of dead letters are read before they are buried.
 const lettersAtOnce = 1 << 20
 

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -96,7 +95,11 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 	if err != nil || len(b.views) == 0 {
 		return err
 	}
-	if err := shadower.Discard(ctx, b.views); err != nil {
+	err = r.forgetShadows(ctx, b.views)
+	if err == nil {
+		err = shadower.Discard(ctx, b.views)
+	}
+	if err != nil {
 		return fmt.Errorf("sink %s: removing an earlier shadow: %w", r.cfg.Name, err)
 	}
 	for _, v := range b.views {
@@ -110,7 +113,7 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 	if err != nil {
 		return err
 	}
-	return r.launchShadows(b, eachAt(b.shadows, first))
+	return r.launch(b, b.shadows, eachAt(b.shadows, first))
 }
 
 // keepForeign begins to rebuild in place those views of a rebuild that a swap would lose something by, and returns the
@@ -148,21 +151,28 @@ func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 		return err
 	}
 	r.rebuilds.replace(b)
+	if err := r.forgetShadows(ctx, b.views); err != nil {
+		return fmt.Errorf("sink %s: forgetting a rebuild that failed: %w", r.cfg.Name, err)
+	}
 	if err := r.cfg.Sink.(replicator.Shadower).Discard(ctx, b.views); err != nil {
 		r.cfg.Log.Warn("what is left of a rebuild that failed can't be removed", "sink", r.cfg.Name,
 			"views", b.views.names(), "error", err)
 	}
 	for _, v := range b.shadows {
-		if err := errors.Join(r.cfg.Store.Forget(ctx, v.Name), r.cfg.Sink.Forget(ctx, v.Name)); err != nil {
+		if err := r.cfg.Sink.Forget(ctx, v.Name); err != nil {
 			return fmt.Errorf("sink %s: forgetting a rebuild that failed: %w", r.cfg.Name, err)
 		}
 	}
 	return nil
 }
 
-// launchShadows runs the shadows of a rebuild from their checkpoints.
-func (r *rebuilder) launchShadows(b *rebuild, from []replicator.Checkpoint) error {
-	return r.launch(b, b.shadows, from)
+func (r *rebuilder) forgetShadows(ctx context.Context, views viewSet) error {
+	for _, v := range views {
+		if err := forgetShadow(ctx, r.cfg.Store, v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // launch runs the views, or the shadows, of a rebuild from their checkpoints.

@@ -198,3 +198,81 @@ func TestASourceAmongSeveralRebuildsInPlaceWhateverAsksForIt(t *testing.T) {
 		})
 	}
 }
+
+// watchedDiscards is a sink that can't swap, and notes which shadows were removed while the store had a checkpoint of
+// them.
+type watchedDiscards struct {
+	*sinktest.Reference
+	store *memoryStore
+	early []string
+}
+
+func (d *watchedDiscards) Discard(ctx context.Context, views []*replicator.View) error {
+	saved, err := d.store.Checkpoints(ctx)
+	for _, v := range views {
+		if slices.ContainsFunc(saved, func(c replicator.Checkpoint) bool {
+			return c.View == v.Name+replicator.ShadowSuffix
+		}) {
+			d.early = append(d.early, v.Name)
+		}
+	}
+	return errors.Join(err, d.Reference.Discard(ctx, views))
+}
+
+func (*watchedDiscards) Swap(context.Context, string, []*replicator.View) error {
+	return replicator.Fatal(errBroken)
+}
+
+// A crash between the two would leave a checkpoint without a mark, as a swap does: the shadow's dead letters would be
+// taken for the view's, and the view's own be dropped.
+func TestAShadowIsForgottenByTheStoreBeforeItIsRemoved(t *testing.T) {
+	for _, how := range []string{"its view's definition changed", "another rebuild takes its place"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, store := newFakeSource(), newMemoryStore()
+				sink := &watchedDiscards{Reference: sinktest.NewReference(), store: store}
+				history(f, rand.New(rand.NewPCG(3, 3)), 20)
+				p := start(newPipeline(f, sink, store, "a", "b"))
+				p.caughtUp(t, f)
+				if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				letters := []replicator.DeadLetter{{View: "a", Cell: fakeCell(900)}, {View: "a@rebuild", Cell: fakeCell(901)}}
+				if err := store.Bury(t.Context(), letters); err != nil {
+					t.Fatal(err)
+				}
+				if how == "another rebuild takes its place" {
+					if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
+						t.Fatal(err)
+					}
+					p.rebuilt(t)
+				} else {
+					p.crash()
+					<-p.done
+					p.stop()
+					next := newPipeline(f, sink, store, "a", "b")
+					next.Views[0].Fingerprint = "2"
+					p = start(next)
+					time.Sleep(10 * time.Second)
+				}
+				p.stopped(t)
+				if len(sink.early) > 0 {
+					t.Errorf("the shadows of %v were removed while the store had their checkpoints", sink.early)
+				}
+				for l := range store.List(t.Context(), "") {
+					if l.View != "a" {
+						t.Errorf("a dead letter of %s is left", l.View)
+					}
+				}
+				left, _ := store.Checkpoints(t.Context())
+				if slices.ContainsFunc(left, func(c replicator.Checkpoint) bool { return c.View == "a@rebuild" }) {
+					t.Errorf("checkpoints left: %+v", left)
+				}
+				if own, _ := store.Known(t.Context(), "a", fakeCell(900)); !own && how != "another rebuild takes its place" {
+					t.Error("the view's dead letter is gone")
+				}
+			})
+		})
+	}
+}

@@ -175,7 +175,7 @@ func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
 	return nil
 }
 
-// Compile compiles the views of one pipeline. Value.View is a view's place in views. An error names the view, the field
+// Compile compiles views that run together. Value.View is a view's place in views. An error names the view, the field
 // and what to do.
 func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs) (*Evaluator, error) {
 	e := &Evaluator{tables: map[string]*tablePlans{}}

@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// Evaluator computes the contributions of cells to the views of one pipeline. It is safe for concurrent use.
+// Evaluator computes the contributions of cells to views that run together. It is safe for concurrent use.
 type Evaluator struct {
 	tables map[string]*tablePlans // by the table's name; not changed after Compile
 	scopes sync.Pool

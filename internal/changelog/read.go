@@ -2,6 +2,7 @@ package changelog
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,10 +18,54 @@ const silence = 30 * time.Second
 
 // Read reads records of a topic that were committed, by partition from an offset up to, not including, another one, and
 // gives them to each, piece by piece. What lies before the log's beginning is passed over. A broker that stalls is an
-// error: what was not read might say that a state is another one.
+// error: what was not read might say that a state is another one. So is a transaction that stays open.
 func Read(
 	ctx context.Context, options []kgo.Opt, topic string, from, to map[int32]int64, each func([]*kgo.Record) error,
 ) error {
+	return read(ctx, options, kgo.ReadCommitted(), topic, from, to, func(records []*kgo.Record) error {
+		return each(slices.DeleteFunc(records, func(r *kgo.Record) bool { return r.Attrs.IsControl() }))
+	})
+}
+
+// ReadPast is Read of one partition, but does not wait for transactions that are open: it leaves out what they wrote,
+// and reads on behind. A publisher that was killed leaves one open until its successor or the cluster ends it, and
+// committed records of others stand behind that. It returns where to go on later: behind all, or where the first of
+// the open ones began.
+func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition int32, from, to int64,
+	each func([]*kgo.Record) error) (next int64, err error) {
+	open := map[int64][]*kgo.Record{} // by producer
+	err = read(ctx, options, kgo.ReadUncommitted(), topic,
+		map[int32]int64{partition: from}, map[int32]int64{partition: to}, func(records []*kgo.Record) error {
+			var settled []*kgo.Record
+			for _, r := range records {
+				switch {
+				case r.Attrs.IsControl():
+					if isCommit(r) {
+						settled = append(settled, open[r.ProducerID]...)
+					}
+					delete(open, r.ProducerID)
+				case r.Attrs.IsTransactional():
+					open[r.ProducerID] = append(open[r.ProducerID], r)
+				default:
+					settled = append(settled, r)
+				}
+			}
+			return each(settled)
+		})
+	next = max(from, to)
+	for _, records := range open {
+		next = min(next, records[0].Offset)
+	}
+	return next, err
+}
+
+// isCommit tells a control record that ends a transaction well from one that aborts it: its key is a version and a
+// type, of 16 bits each (EndTransactionMarker in Kafka's protocol).
+func isCommit(r *kgo.Record) bool { return len(r.Key) >= 4 && binary.BigEndian.Uint16(r.Key[2:]) == 1 }
+
+// read reads all records of an isolation level, also those that only control transactions.
+func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, topic string, from, to map[int32]int64,
+	each func([]*kgo.Record) error) error {
 	at, left := map[int32]kgo.Offset{}, map[int32]int64{}
 	for partition, end := range to {
 		if from[partition] < end {
@@ -32,7 +77,7 @@ func Read(
 	}
 	client, err := kgo.NewClient(append(options[:len(options):len(options)],
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.KeepControlRecords(),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100*time.Millisecond))...)
+		kgo.FetchIsolationLevel(isolation), kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		return err
 	}
@@ -53,7 +98,7 @@ func Read(
 		var records []*kgo.Record
 		fetches.EachRecord(func(r *kgo.Record) {
 			end, reading := left[r.Partition]
-			if reading && r.Offset < end && !r.Attrs.IsControl() {
+			if reading && r.Offset < end {
 				records = append(records, r)
 			}
 			if reading && r.Offset >= end-1 {

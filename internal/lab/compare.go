@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
+
+	"replicator/internal/pause"
 )
 
 // Held is what a view holds, or should hold: a text for each place. Views that are compared as sets of lines map each
@@ -64,7 +67,7 @@ func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge fun
 	go func() {
 		defer close(done)
 		for failed == nil {
-			last := ctx.Err() != nil
+			last, began := ctx.Err() != nil, time.Now()
 			var seen T
 			if seen, failed = look(context.WithoutCancel(ctx)); failed == nil {
 				looks++
@@ -73,6 +76,8 @@ func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge fun
 			if last {
 				return
 			}
+			// The pace leaves the processors to what is tested: a look may start a client's process.
+			_ = pause.For(ctx, max(5*time.Millisecond, 2*time.Since(began)))
 		}
 	}()
 	do()

@@ -27,8 +27,11 @@ import (
 // that flag, so that what was compiled for the tests is not compiled once more.
 func Build(ctx context.Context, path string, flags ...string) error {
 	args, env := flags, os.Environ()
-	if len(flags) == 0 { // the race detector needs a C compiler
+	switch {
+	case len(flags) == 0:
 		args, env = []string{"-trimpath"}, append(env, "CGO_ENABLED=0")
+	case slices.Contains(flags, "-race"): // which needs C
+		env = append(env, "CGO_ENABLED=1")
 	}
 	module := strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/launch")
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, args,

@@ -176,7 +176,7 @@ func TestConformance(t *testing.T) {
 	// A sink that is closed waits for other people's searches that long: here there are none but the suite's.
 	quick := elastic.Config{Addresses: []string{url}, Views: views, SearchTime: 300 * time.Millisecond}
 	sinktest.Run(t, sinktest.Subject{
-		Tables: tables, Views: views, Histories: 40,
+		Tables: tables, Views: views, Histories: 20,
 		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSinkOf(t, quick)) },
 		Read: looks.read, Search: looks.reader, Plant: looks.plant, Remove: looks.remove,
 		Bad: map[string]any{"email": map[string]any{"an": "object"}},

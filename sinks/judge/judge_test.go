@@ -254,7 +254,7 @@ func TestMarksThatFell(t *testing.T) {
 		return replicator.Standing{Position: replicator.Position{Order: order, Token: "t"}}
 	}
 	views := []*replicator.View{{Name: "v"}}
-	m := NewMarks(views, []replicator.Standing{filled(5)})
+	m := NewMarks(views, []replicator.Standing{filled(5)}, "")
 	mark := func(at, stood int64) (replicator.Standing, error) {
 		var raised replicator.Standing
 		err := m.Mark(filled(at), func(mk *Marking) (err error) {
@@ -303,5 +303,50 @@ func TestACursorLeadsBackToItsPlace(t *testing.T) {
 	}
 	if At("nonsense", &got) == nil {
 		t.Error("nonsense is taken for a cursor")
+	}
+}
+
+func TestAMarkOnAnotherServerCountsOnlyWhereNothingWasApplied(t *testing.T) {
+	at := func(order int64) replicator.Standing {
+		return replicator.Standing{Position: replicator.Position{Order: order, Token: "t"}}
+	}
+	m := NewMarks([]*replicator.View{{Name: "v"}}, []replicator.Standing{at(1)}, "a")
+	failed := errors.New("not written")
+	for i, step := range []struct {
+		applied bool
+		server  string
+		fails   error // of the write
+		want    error
+	}{
+		{server: "a"},
+		{applied: true, server: "a"},
+		{server: "b"},
+		{applied: true, server: "b"},
+		{applied: true, server: "c", want: ErrOtherServer},
+		{server: "c", want: ErrOtherServer}, // still
+		{server: "b"},                       // it was the old one after all
+		{applied: true, server: "b", fails: failed, want: failed},
+		{server: "c", want: ErrOtherServer},
+		{server: "b", fails: failed, want: failed},
+		{server: "b"},
+		{server: "c"},
+	} {
+		if step.applied {
+			m.Applied()
+		}
+		err := m.Mark(at(int64(i)+2), func(mk *Marking) error {
+			if err := mk.Answered(step.server); err != nil {
+				return err
+			}
+			return step.fails
+		})
+		if !errors.Is(err, step.want) {
+			t.Errorf("step %d: %v, want %v", i, err, step.want)
+		}
+	}
+	unnamed := NewMarks([]*replicator.View{{Name: "v"}}, []replicator.Standing{at(1)}, "")
+	unnamed.Applied()
+	if err := unnamed.Mark(at(2), func(mk *Marking) error { return mk.Answered("a") }); err != nil {
+		t.Errorf("where no server was known: %v", err)
 	}
 }

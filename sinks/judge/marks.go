@@ -1,32 +1,68 @@
 package judge
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"replicator"
 )
 
 // Marks is what an open target saw or marked last, by view. By it a mark that fell is noticed: the sink lost data. It is
 // safe for concurrent use.
+//
+// What was lost may all have been applied since the last mark: a server that crashed or failed over lost no mark
+// then, and where the client takes another connection between two batches, nothing fails. The next mark would say
+// that all of it is there. So Marks knows the server, too, by a name that another one, or the same one started again,
+// does not have: if another one answers, and something was applied since the last mark, nothing is marked. The
+// session that begins then applies it again.
 type Marks struct {
-	views []*replicator.View
+	views   []*replicator.View
+	applied atomic.Bool // something was, since the last mark
 
-	mu   sync.Mutex
-	last []replicator.Standing
+	mu     sync.Mutex
+	last   []replicator.Standing
+	server string // that has the marks; "": not known
 }
 
-// NewMarks begins with how far each view was when the target was opened.
-func NewMarks(views []*replicator.View, at []replicator.Standing) *Marks {
-	return &Marks{views: views, last: slices.Clone(at)}
+// NewMarks begins with how far each view was when the target was opened, and on which server; "" if that has no name.
+func NewMarks(views []*replicator.View, at []replicator.Standing, server string) *Marks {
+	return &Marks{views: views, last: slices.Clone(at), server: server}
 }
+
+// Applied notes that a batch was applied. It has to be called before the batch counts as applied.
+func (m *Marks) Applied() { m.applied.Store(true) }
+
+// ErrOtherServer is the error of a mark that another server would have.
+var ErrOtherServer = errors.New("the server was restarted, or another one has its place: what was written since the " +
+	"last mark may be lost, and is written again")
 
 // Marking is one attempt to mark all views of a target.
 type Marking struct {
-	marks *Marks
-	at    replicator.Standing
-	next  []replicator.Standing
+	marks   *Marks
+	at      replicator.Standing
+	next    []replicator.Standing
+	applied bool
+	server  string
+}
+
+// Expected is the server that has to answer; "" if any may.
+func (m *Marking) Expected() string {
+	if m.applied {
+		return m.marks.server
+	}
+	return ""
+}
+
+// Answered says which server answers. It fails with ErrOtherServer if nothing may be marked there.
+func (m *Marking) Answered(server string) error {
+	if e := m.Expected(); e != "" && e != server {
+		return ErrOtherServer
+	}
+	m.server = server
+	return nil
 }
 
 // Mark has write read the views' marks, raise each, and write them on the condition that nobody else did meanwhile. If
@@ -37,11 +73,15 @@ func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 	if len(m.last) == 0 {
 		return nil
 	}
-	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last)}
+	// What is applied from here on may not be in the mark.
+	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last), server: m.server, applied: m.applied.Swap(false)}
 	if err := write(marking); err != nil {
+		if marking.applied {
+			m.applied.Store(true)
+		}
 		return err
 	}
-	m.last = marking.next
+	m.last, m.server = marking.next, marking.server
 	return nil
 }
 

@@ -1,12 +1,15 @@
 package kafka
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator"
@@ -140,6 +143,37 @@ func TestANewerPublisherFencesTheOlder(t *testing.T) {
 	}
 }
 
+// A broker refuses records whose time is too far from its own, by an hour for a clock that is ahead.
+func TestAClockThatIsWrongIsNamed(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	topic := settingsOf(v).Topic
+	c.topic(topic, 1)
+	_, target := c.open(t, v)
+	apply(t, target, put(t, 1, 1, 10))
+	bound := func(value string) {
+		t.Helper()
+		if _, err := c.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
+			{Name: "message.timestamp.before.max.ms", Value: text(value)}}, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound("0")
+	var err error
+	for n := int64(2); err == nil; n++ { // a broker heeds it some time later
+		_, err = target.Apply(t.Context(), []replicator.Op{put(t, n, 1, 10*n)})
+	}
+	if replicator.IsFatal(err) || !strings.Contains(err.Error(), "set the clocks right") {
+		t.Errorf("it says %v", err)
+	}
+	bound("9223372036854775807")
+	_, target = c.open(t, v)
+	apply(t, target, put(t, 1, 2, 1_000_000))
+	if got := c.reader(topic).versions(t); got[`{"table":"fav","key":[1]}`] != 2 {
+		t.Errorf("the topic ends with %v", got)
+	}
+}
+
 func TestAReplayOfAnOldCheckpointWritesNothingAndATableIsReadFromTheTopic(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -220,3 +254,72 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 }
 
 func text(s string) *string { return &s }
+
+// A publisher that was killed within a transaction leaves it open, in the topic of marks, too: until the cluster ends
+// it, after 30 s, or the publisher that takes over does. That one reads the marks first.
+func TestMarksAreReadPastATransactionThatIsOpen(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	topic := settingsOf(v).Topic
+	c.topic(topic, 1)
+	s, target := c.open(t, v)
+	at := func(order int64) replicator.Standing {
+		return replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}}
+	}
+	mark := func(order int64) {
+		t.Helper()
+		if err := target.Mark(t.Context(), at(order)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark(10)
+	k := target.(*Target).keepers[0]
+	stray := func(id string, order int64) *kgo.Client {
+		t.Helper()
+		killed, err := kgo.NewClient(kgo.SeedBrokers(c.access.Brokers...), kgo.TransactionalID(id+topic))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(killed.Close)
+		m := *k.mark
+		m.Standing = at(order)
+		r := changelog.EncodeMark(&m)
+		r.Topic = k.topic.marks.name
+		if err := errors.Join(killed.BeginTransaction(), killed.ProduceSync(t.Context(), r).FirstErr()); err != nil {
+			t.Fatal(err)
+		}
+		return killed
+	}
+	read := func(want int64) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if marks, err := s.Marks(ctx, ""); err != nil || len(marks) != 1 || marks[0].Position.Order != want {
+			t.Errorf("%+v, %v; want the mark at %d", marks, err, want)
+		}
+	}
+	open := stray("open", 90)
+	read(10)
+	mark(20) // behind what is open
+	read(20)
+	if err := stray("aborted", 91).EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	read(20)
+	_, next, _, err := s.readMarks(t.Context(), k.topic, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(20 * time.Second); ; { // a commit is acknowledged before it is written everywhere
+		found, _, _, err := s.readMarks(t.Context(), k.topic, next)
+		if err == nil && found[place{"", v.Name}].mark != nil {
+			return
+		}
+		if err != nil || time.Now().After(late) {
+			t.Fatalf("what was committed later is not found behind %d: %v, %v", next, found, err)
+		}
+	}
+}

@@ -79,7 +79,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	t.marks = judge.NewMarks(t.views, marked)
+	// No broker has a name: what was committed is on all replicas in sync, and only one of these may lead.
+	t.marks = judge.NewMarks(t.views, marked, "")
 	return t, nil
 }
 
@@ -125,7 +126,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		if topic.marks == nil {
 			continue
 		}
-		found, _, err := s.readMarks(ctx, topic, 0)
+		found, _, err := s.allMarks(ctx, topic)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +158,7 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	if err != nil || topic.marks == nil {
 		return err
 	}
-	found, _, err := s.readMarks(ctx, topic, 0)
+	found, _, err := s.allMarks(ctx, topic)
 	if err != nil {
 		return err
 	}

@@ -199,6 +199,11 @@ func (k *keeper) explain(err error) error {
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		err = replicator.Fatal(fmt.Errorf("%w; docs/kafka.md lists what the user must be allowed to do", err))
 	}
+	if errors.Is(err, kerr.InvalidTimestamp) { // a record's is the time at which it is written
+		err = fmt.Errorf("%w: by the broker's clock this machine's is wrong by more than the topic's "+
+			"message.timestamp.after.max.ms (an hour if nobody set it) or message.timestamp.before.max.ms: set the clocks "+
+			"right", err)
+	}
 	return fmt.Errorf("sink %s: view %s: writing to topic %s: %w", k.sink.cfg.Name, k.view.Name, k.topic.name, err)
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator"
 	"replicator/internal/changelog"
+	"replicator/internal/pause"
 )
 
 // found is a mark that was read: mark is nil if it was taken away, err says why it can't be read.
@@ -19,34 +21,57 @@ type found struct {
 	offset int64
 }
 
-// readMarks reads the topic of a topic's marks from an offset to its end, which is returned.
-func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (map[place]found, int64, error) {
+// settling is how long readers of marks wait for transactions that are open. A commit is acknowledged before the
+// brokers have written what ends it into the partitions, so that a mark which was just set may look open for a moment.
+const settling = time.Second
+
+// allMarks reads the topic of a topic's marks, and returns where to go on.
+func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, error) {
+	marks, from := map[place]found{}, int64(0)
+	for late := time.Now().Add(settling); ; {
+		some, next, end, err := s.readMarks(ctx, t, from)
+		if err != nil {
+			return nil, 0, err
+		}
+		maps.Copy(marks, some)
+		if next >= end || time.Now().After(late) {
+			return marks, next, nil
+		}
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return nil, 0, err
+		}
+		from = next
+	}
+}
+
+// readMarks reads the topic of a topic's marks from an offset to its end, and returns where to go on: before the end
+// where a transaction is open. It does not wait for that: the transaction of a publisher that was killed is ended by
+// who takes the view over, and before that its marks are read.
+func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (marks map[place]found, next, end int64, err error) {
 	ends, err := s.ends(ctx, t.marks.name)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	end := ends[t.marks.name][0]
-	marks := map[place]found{}
-	err = changelog.Read(ctx, s.options, t.marks.name, map[int32]int64{0: from}, map[int32]int64{0: end},
-		func(records []*kgo.Record) error {
-			for _, r := range records {
-				view, source, m, err := changelog.DecodeMark(r)
-				if view == "" {
-					return fmt.Errorf("topic %s, offset %d: %w", r.Topic, r.Offset, err)
-				}
-				marks[place{source, view}] = found{m, err, r.Offset}
+	marks, end = map[place]found{}, ends[t.marks.name][0]
+	next, err = changelog.ReadPast(ctx, s.options, t.marks.name, 0, from, end, func(records []*kgo.Record) error {
+		for _, r := range records {
+			view, source, m, err := changelog.DecodeMark(r)
+			if view == "" {
+				return fmt.Errorf("topic %s, offset %d: %w", r.Topic, r.Offset, err)
 			}
-			return nil
-		})
+			marks[place{source, view}] = found{m, err, r.Offset}
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("sink %s: marks: %w", s.cfg.Name, err)
+		return nil, 0, 0, fmt.Errorf("sink %s: marks: %w", s.cfg.Name, err)
 	}
-	return marks, end, nil
+	return marks, next, end, nil
 }
 
 // register finds the view's mark, or makes the first one: of a view that was never marked, of which nothing is known.
 func (k *keeper) register(ctx context.Context) error {
-	marks, end, err := k.sink.readMarks(ctx, k.topic, 0)
+	marks, end, err := k.sink.allMarks(ctx, k.topic)
 	if err != nil {
 		return err
 	}
@@ -128,7 +153,7 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	if end == k.marksRead {
 		return &k.mark.Standing, nil
 	}
-	marks, read, err := k.sink.readMarks(ctx, k.topic, k.marksRead)
+	marks, read, _, err := k.sink.readMarks(ctx, k.topic, k.marksRead)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Target is the open views of one pipeline.
+// Target is the open views of one run.
 type Target struct {
 	sink    *Sink
 	source  string

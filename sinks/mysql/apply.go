@@ -72,6 +72,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			return replicator.Applied{}, t.explain(err)
 		}
 	}
+	t.marks.Applied()
 	return batch.Applied(), nil
 }
 
@@ -408,10 +409,6 @@ func (t *Target) changes(
 			if c.keeper != k || !c.changes(it.op) || k.valued && crowded[it.entity] {
 				continue
 			}
-			var foreign replicator.Key
-			if strange(it.op) {
-				foreign = it.op.Cell.Key
-			}
 			if changes == nil {
 				changes = make([]change, 0, len(items))
 			}
@@ -419,15 +416,26 @@ func (t *Target) changes(
 			case !k.shared:
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
 				held := c.old == nil && !absent || c.old.known().Shown || rewrites(it.op)
+				if c.old != nil && t.source != "" { // what another source shows, as the key was there meanwhile
+					held = true
+				}
 				c.cell[0] = c.rows
-				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held, strange: foreign})
+				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held})
 			case it.entity != entity:
 				entity = it.entity
 				rows, err := t.gather(k, entity, items, states[entity])
 				if err != nil {
 					return nil, err
 				}
-				changes = append(changes, change{key: c.key, rows: rows, held: true, strange: foreign})
+				changes = append(changes, change{key: c.key, rows: rows, held: true})
+			default: // the source has a row of the key
+				if last := &changes[len(changes)-1]; !strange(it.op) && last.contributes() {
+					last.strange = ""
+				}
+				continue
+			}
+			if strange(it.op) {
+				changes[len(changes)-1].strange = it.op.Cell.Key
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package mysql_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 )
 
 // crashDDL are two tables whose every row tells the version that it was made from.
@@ -190,4 +192,52 @@ func TestCancelledApply(t *testing.T) {
 		}
 		agree(t, db, target, cells)
 	})
+}
+
+// A replica that has the newest mark, and lacks what was committed behind it, takes over between two batches: nothing
+// fails, and the mark did not fall.
+func TestWhatAFailoverMayHaveLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			db, dsn := database(t, servertest.Own(t, kind), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)")
+			sink := newSink(t, dsn)
+			defer sink.Close()
+			open := func() replicator.Target {
+				t.Helper()
+				target, err := sink.Open(t.Context(), "", []*replicator.View{view("row", "names", "email")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return target
+			}
+			mark := func(target replicator.Target, at int64) error {
+				return target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: at, Token: "x"}})
+			}
+			apply := func(target replicator.Target, n int) {
+				t.Helper()
+				if _, err := target.Apply(t.Context(), []replicator.Op{userOp(n, 1, 1, "a")}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			target := open()
+			apply(target, 1)
+			if err := mark(target, 10); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, db, "SET GLOBAL server_id = 77") // nothing was applied since the mark
+			if err := mark(target, 20); err != nil {
+				t.Error(err)
+			}
+			apply(target, 2)
+			exec(t, db, "SET GLOBAL server_id = 78")
+			for range 2 { // asking again does not help
+				if err := mark(target, 30); !errors.Is(err, judge.ErrOtherServer) {
+					t.Errorf("Mark returns %v", err)
+				}
+			}
+			if err := mark(open(), 40); err != nil { // as the session that follows does, which begins at the mark
+				t.Error(err)
+			}
+		})
+	}
 }

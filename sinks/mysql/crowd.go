@@ -341,7 +341,7 @@ func (t *Target) compareCrowd(w *writer, c *crowd) (missing []row, err error) {
 	if err := w.eachClaim(c, claimed); err != nil {
 		return nil, err
 	}
-	if len(all) == 0 && c.strange && t.source != "" {
+	if c.strange && t.source != "" {
 		theirs, err := t.claimedByOthers(w, k, []replicator.Key{c.items[0].op.Cell.Key})
 		if err != nil || theirs[0] {
 			return nil, err

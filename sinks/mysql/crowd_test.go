@@ -219,7 +219,7 @@ func TestCrowdsPassTheHistories(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				db, dsn := database(t, s, suiteDDL...)
 				sinktest.RunHistories(t, sinktest.Subject{
-					Tables: tables, Views: views, Histories: 40,
+					Tables: tables, Views: views, Histories: 12,
 					New: func(t testing.TB) replicator.Sink {
 						sink := newSink(t, dsn)
 						sink.SetFewCells(0)

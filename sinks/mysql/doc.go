@@ -31,7 +31,7 @@
 //
 // Each source has states of its own, so it does not know what another one put. A key is in one of them: where a source
 // has no row of a key, by a look or as the key has moved to another source, the rows are removed only if no other
-// source's cells show any (withoutOthers).
+// source's cells show any (withoutOthers). What one put that feeds the sink no more doesn't count.
 //
 // # Counters
 //

@@ -8,6 +8,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 // A table that was empty when its view was registered is filled without looking for old rows. What somebody else writes
@@ -167,7 +168,10 @@ func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
 		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
-	sink := newSink(t, dsn)
+	sink, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: []string{"from", "to"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer sink.Close()
 	apply := func(source string, op replicator.Op, want string) {
 		t.Helper()
@@ -189,4 +193,16 @@ func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	apply("to", userOp(1, 1, 2, "b"), "b b")
 	apply("from", gone, "b b")
 	apply("to", gone, "")
+	gone.AsOf = 19 // it moves back to where it was once
+	apply("to", userOp(1, 15, 2, "c"), "c c")
+	apply("from", userOp(1, 12, 2, "d"), "d d")
+	apply("to", gone, "d d")
+	apply("from", gone, "")
+	for i, old := range []string{"", "old"} { // of before there were shards, or before one was renamed
+		at := int64(20 * (i + 1))
+		gone.AsOf = at + 9
+		apply(old, userOp(1, at+2, 2, "e"), "e e")
+		apply("to", userOp(1, at+3, 2, "f"), "f f")
+		apply("to", gone, "")
+	}
 }

@@ -77,7 +77,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 
 // mark raises the marks.
 func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) error {
-	found, err := t.readMarks(ctx, tx)
+	found, server, err := t.readMarks(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -93,6 +93,9 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 			return replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, err), k.view.Name)
 		}
 		marked, err := marking.Raise(i, stood)
+		if err == nil {
+			err = marking.Answered(server)
+		}
 		if err != nil {
 			return err
 		}
@@ -116,8 +119,12 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 	return nil
 }
 
-// readMarks reads and locks the marks of the target's views, by their ids.
-func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (map[uint32]storedMark, error) {
+// serverName tells a server from those that may take its place. That it was started again it does not tell: what was
+// committed is kept, unless innodb_flush_log_at_trx_commit says otherwise, of which check warns.
+const serverName = "CONCAT_WS(' ', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port)"
+
+// readMarks reads and locks the marks of the target's views, by their ids. It returns the server's name, too.
+func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]storedMark, server string, _ error) {
 	ids := make([]any, len(t.kept))
 	for i, k := range t.kept {
 		ids[i] = int64(k.id)
@@ -126,12 +133,12 @@ func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (map[uint32]storedMa
 	err := eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var id uint32
 		var m storedMark
-		err := rows.Scan(&id, &m.order, &m.token, &m.phase)
+		err := rows.Scan(&id, &m.order, &m.token, &m.phase, &server)
 		found[id] = m
 		return err
-	}, "SELECT id, mark_order, mark_token, phase FROM "+viewsTable+
+	}, "SELECT id, mark_order, mark_token, phase, "+serverName+" FROM "+viewsTable+
 		" WHERE name IS NOT NULL AND id IN ("+placeholders(len(ids))+") ORDER BY id FOR UPDATE", ids...)
-	return found, err
+	return found, server, err
 }
 
 // lost is err, or what really happened where marks are missed because another replicator swapped in rebuilt views:

@@ -26,6 +26,9 @@ type Config struct {
 	Tables []replicator.Table // the source's tables that the views are made from
 	Logger *slog.Logger       // nil: none
 
+	// Sources are the names of all that feed the sink, if there are several; partitions of a topic are not among them.
+	Sources []string
+
 	// Timeout is after how long without an answer a connection is lost; 0: the constant Timeout. The DSN's readTimeout
 	// wins.
 	Timeout time.Duration
@@ -53,6 +56,7 @@ type Sink struct {
 	samples  func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 	db       *sql.DB
 	sumBytes int64
+	sources  []string
 	few      int    // cells of a key that are no crowd: see crowd.go
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
@@ -81,7 +85,7 @@ func New(c Config) (*Sink, error) {
 	s := &Sink{
 		name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns,
 		samples: c.Samples, db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
-		few: fewCells,
+		sources: c.Sources, few: fewCells,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -111,6 +115,10 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err != nil {
 		return nil, err
 	}
+	var name string
+	if err := s.db.QueryRowContext(ctx, "SELECT "+serverName).Scan(&name); err != nil {
+		return nil, classify(err, "asking the server for its name")
+	}
 	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch}
 	from := s.origins(source)
 	var refused []error
@@ -134,7 +142,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if len(refused) > 0 {
 		return nil, errors.Join(refused...)
 	}
-	t.marks = judge.NewMarks(t.views, marked)
+	t.marks = judge.NewMarks(t.views, marked, name)
 	t.guesses.Store(true)
 	if !t.shared {
 		if t.novelty, err = newNovelty(ctx, s.db); err != nil {

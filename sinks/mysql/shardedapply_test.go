@@ -195,7 +195,7 @@ func (p patientTarget) Mark(ctx context.Context, at replicator.Standing) error {
 }
 
 func TestShardedHistoriesOverLinksThatAreCutBetweenAnyTwoStatements(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		var cuts atomic.Int64
 		network := fmt.Sprintf("cut%d", rand.Int64())
 		driver.RegisterDialContext(network, func(ctx context.Context, addr string) (net.Conn, error) {
@@ -209,7 +209,7 @@ func TestShardedHistoriesOverLinksThatAreCutBetweenAnyTwoStatements(t *testing.T
 		}
 		views := sharded(suiteViews...)
 		subject := m.subject(views)
-		subject.Histories, subject.Interrupted = 30, temporary
+		subject.Histories, subject.Interrupted = 12, temporary
 		subject.New = func(t testing.TB) replicator.Sink { return patient{m.sink(t, views...)} }
 		sinktest.RunHistories(t, subject)
 		if cuts.Load() == 0 {

@@ -74,12 +74,13 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 }
 
 // withoutOthers leaves out the changes that would take away what another source's cells show. This source has no row of
-// them: the entity has moved to the other one, or a sweep asked for a look as a key stood somewhere unclaimed, perhaps
-// in another view, perhaps only when it read the keys. The keys' partitions are locked, so nobody can claim one meanwhile.
+// them: the entity has moved to the other one, perhaps cell by cell, or a sweep asked for a look as a key stood
+// somewhere unclaimed, perhaps in another view, perhaps only when it read the keys. The keys' partitions are locked, so
+// nobody can claim one meanwhile.
 func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change, error) {
 	var keys []replicator.Key
 	for _, c := range changes {
-		if c.strange != "" && !c.contributes() {
+		if c.strange != "" {
 			keys = append(keys, c.strange)
 		}
 	}
@@ -92,7 +93,7 @@ func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change
 	}
 	at := 0
 	return slices.DeleteFunc(changes, func(c change) bool {
-		if c.strange == "" || c.contributes() {
+		if c.strange == "" {
 			return false
 		}
 		at++
@@ -100,14 +101,21 @@ func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change
 	}), nil
 }
 
-// claimedByOthers reports of each key whether a cell of it contributes, from another source.
+// claimedByOthers reports of each key whether a cell of it contributes, from another source that feeds the sink.
 func (t *Target) claimedByOthers(w *writer, k *keeper, keys []replicator.Key) ([]bool, error) {
 	owners, err := ownersOf(w.ctx, w.conn, k.view.Name)
 	if err != nil {
 		return nil, err
 	}
-	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.source == t.source })
+	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.source == t.source || t.isNoMore(o.source) })
 	return claimed(w.ctx, w.conn, owners, keys)
+}
+
+// isNoMore reports whether a source feeds the sink no more: one without a name where there are names, or one that is
+// not among the configured ones where this one is. What it put holds up nobody's deletes.
+func (t *Target) isNoMore(source string) bool {
+	known := t.sink.sources
+	return source == "" || slices.Contains(known, t.source) && !slices.Contains(known, source)
 }
 
 // owner is a source that feeds a view, and the view's id for it.
@@ -127,8 +135,9 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// keyKinds are values of the kinds that the keys of a view's first table have: as the source says, or, where it can't be
-// asked, as a cell that is known shows; nil if none is. What is known may be from before the type of a key was changed.
+// keyKinds are values of the kinds that the keys of a view's first table have: as the source says, or, where it can't
+// be asked, as a cell that is known shows; nil if none is. What is known may be from before the type of a key was
+// changed.
 func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)

@@ -15,6 +15,7 @@ import (
 type Target struct {
 	sink    *Sink
 	source  string
+	others  []string // sources that an entity may move to
 	views   []*replicator.View
 	keepers []*keeper
 	marks   *judge.Marks
@@ -41,6 +42,9 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		if err := t.read(ctx, unknown(todo)); err != nil {
 			return replicator.Applied{}, err
 		}
+		if err := t.readOthers(ctx, todo); err != nil {
+			return replicator.Applied{}, err
+		}
 		var write, unsure []*entity
 		for _, e := range todo {
 			if err := e.decide(b); err != nil {
@@ -61,6 +65,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		t.memory.learn(b, write, again)
 		todo = slices.AppendSeq(unsure, maps.Keys(again))
 	}
+	t.marks.Applied()
 	return b.Applied(), nil
 }
 

@@ -21,7 +21,8 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 			}
 		}
 		c := &b.changer
-		*c = changer{arena: &b.arena, entity: e, after: after, moves: moves[:n], whole: b.cluster, first: len(all), out: all}
+		*c = changer{arena: &b.arena, entity: e, after: after, moves: moves[:n], whole: b.cluster, shares: len(b.others) > 0,
+			first: len(all), out: all}
 		if err := c.run(); err != nil {
 			return nil, false, err
 		}
@@ -35,7 +36,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 	if meet = views > 1 && sameKey(all); !meet {
 		slices.SortStableFunc(all, setsFirst)
 	}
-	return all, meet, nil
+	return append(all, e.decidedOn()...), meet, nil
 }
 
 // sameKey reports whether two changes are of one key.
@@ -75,10 +76,12 @@ type changer struct {
 	after  *record
 	moves  []move
 	whole  bool            // amounts are all that the entity claims; else what is to be added
+	shares bool            // other sources feed the view, too
 	first  int             // the view's first change in out
 	places map[viewKey]int // in out; nil while they are few
 	out    []change
 	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
+	theirs []cellClaims // what those of other sources do
 	one    [1]cellClaims
 }
 
@@ -87,30 +90,52 @@ type cellClaims struct {
 	claims []claim
 }
 
-func (c *changer) run() error {
-	id := c.moves[0].k.id
+func (c *changer) run() (err error) {
+	if c.theirs, err = c.entity.claimsOfOthers(c.moves[0].k); err != nil {
+		return err
+	}
 	for _, m := range c.moves {
-		for _, list := range [][]claim{m.old, m.new} {
-			for i := range list {
-				t := viewKey{id, list[i].kind, list[i].key}
-				var err error
-				switch t.kind {
-				case kindHash, kindJSON:
-					err = c.rowChange(t)
-				case kindSet, kindDead:
-					err = c.setChange(t, m)
-				default:
-					if c.whole {
-						err = c.wholeAmounts(t)
-					}
-				}
-				if err != nil {
-					return err
-				}
-			}
+		if err := c.keyChanges(m); err != nil {
+			return err
 		}
 		if !c.whole {
-			c.amountChanges(id, m)
+			c.amountChanges(m.k.id, m)
+		}
+	}
+	return nil
+}
+
+// keyChanges are the changes of keys that all of the entity's cells make together.
+func (c *changer) keyChanges(m move) error {
+	if err := c.changesOf(m, m.old); err != nil {
+		return err
+	}
+	if err := c.changesOf(m, m.new); err != nil || !m.none {
+		return err
+	}
+	for _, one := range c.theirs { // which a late change of this source may have taken away
+		if err := c.changesOf(m, one.claims); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *changer) changesOf(m move, list []claim) (err error) {
+	for i := range list {
+		t := viewKey{m.k.id, list[i].kind, list[i].key}
+		switch t.kind {
+		case kindHash, kindJSON:
+			err = c.rowChange(t)
+		case kindSet, kindDead:
+			err = c.setChange(t, m)
+		default:
+			if c.whole {
+				err = c.wholeAmounts(t)
+			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -155,6 +180,12 @@ func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 		}
 	}
 	return &c.out[len(c.out)-1], true
+}
+
+// leave undoes what begin began last.
+func (c *changer) leave(t viewKey) {
+	c.out = c.out[:len(c.out)-1]
+	delete(c.places, t)
 }
 
 // begin begins the change of a key that all of the entity's cells make together. There is none if it was made before.
@@ -208,8 +239,13 @@ func (c *changer) setChange(t viewKey, m move) error {
 		return err
 	}
 	ch.args = append(c.args.take(2), c.entity.text, "-1")
-	if slices.ContainsFunc(cells, func(one cellClaims) bool { return slices.ContainsFunc(one.claims, is) }) {
+	switch {
+	case t.claimedBy(cells):
 		ch.args[1], ch.strict = "1", true
+	case t.claimedBy(c.theirs):
+		ch.args[1] = "1"
+	default:
+		ch.takes = c.shares && m.none && t.kind == kindSet
 	}
 	return nil
 }

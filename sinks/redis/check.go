@@ -61,7 +61,7 @@ type adder func(part string, level replicator.Level, detail, fix string)
 func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	if text, err := node.Info(ctx).Result(); err != nil {
 		add("INFO", replicator.Warn, classify(err, "INFO").Error(),
-			"let the user run INFO, so that version and settings can be looked at")
+			"let the user run INFO: it shows version and settings, and by it a failover that lost the last writes is noticed")
 	} else {
 		checkInfo(parseInfo(text), s.cluster, add)
 	}

@@ -258,10 +258,10 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 	default:
 		bad = nil
 	}
-	c.Names = namesOfKinds{}
+	c.Names, c.Sources = namesOfKinds{}, []string{"one", "other"}
 	return sinktest.Subject{
 		Bad:    bad,
-		Tables: testTables(), Views: views, Histories: 100, Entry: entry,
+		Tables: testTables(), Views: views, Histories: 15, Entry: entry,
 		New:  func(t testing.TB) replicator.Sink { return newSink(t, c) },
 		Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },
 		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {

@@ -32,6 +32,8 @@ type Config struct {
 
 	Timeout time.Duration // after how long without an answer a connection is lost; 0: the constant Timeout
 
+	Sources []string // all that feed the sink, if there are several
+
 	Names  config.Names // finds what somebody else put into a view; nil: it is not looked for
 	Logger *slog.Logger // nil: none
 }

@@ -123,9 +123,12 @@ func (t stubbornTarget) Mark(ctx context.Context, at replicator.Standing) error 
 	return again(func() error { return t.Target.Mark(ctx, at) })
 }
 
-func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, c Config, histories int) {
+// cutting has the suite, or a part of it, run over connections that are cut now and then.
+func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, c Config, histories int,
+	run func(*testing.T, sinktest.Subject)) {
 	t.Helper()
 	hook := &cut{}
+	c.Sources = []string{"one", "other"}
 	s := subject(t, views, rdb, c)
 	s.Histories = histories
 	s.New = func(t testing.TB) replicator.Sink {
@@ -133,7 +136,7 @@ func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, 
 		sink.rdb.AddHook(hook)
 		return stubborn{sink}
 	}
-	sinktest.Run(t, s)
+	run(t, s)
 	t.Logf("%d requests were cut", hook.made.Load())
 }
 
@@ -143,7 +146,7 @@ func TestCrashes(t *testing.T) {
 	for name, views := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
-			cutting(t, views, client(t, s), Config{URLs: []string{s.DSN("0")}}, 50)
+			cutting(t, views, client(t, s), Config{URLs: []string{s.DSN("0")}}, 20, sinktest.Run)
 		})
 	}
 }

@@ -35,6 +35,12 @@
 // for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
 // or swept.
 //
+// # Several sources
+//
+// Each source has records of its own. Where one has no row of a cell, as the entity has moved to another source, what
+// the other one's record claims is shown, and only what none claims goes: see others.go. What is counted (members,
+// unique values, counters, rankings) is right without that: each source takes back what it added.
+//
 // # Failure
 //
 // A key that holds another type than the view's is left alone: the value is rejected, with the type that was found, and
@@ -42,7 +48,8 @@
 // classify. No request is repeated by itself: the session begins anew, and what was done before counts once, because
 // the records say so. What Redis loses, by FLUSHALL, a restart without its data, or a failover to a replica that had
 // not got everything, takes the marks with it, which are written after the data: Mark then says ErrSinkLost, and Marks
-// what is left.
+// what is left. Where only what came after the newest mark was lost, the server's name tells, by its run_id and
+// master_replid: see judge.Marks.
 //
 // Records of cells that are gone are kept for ever: they are what tells a late change from a new one.
 //
@@ -52,9 +59,9 @@
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
 // its keys · write.go, msgpack.go the call that does so · push.go the steps in a cluster · slot.go which keys share a
-// slot · memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations ·
-// walk.go pages of cells · compare.go what keys really hold · stray.go what came from no cell · value.go texts of
-// values · check.go, permission.go findings · errors.go what failed, said without values.
+// slot · others.go what other sources show · memory.go records that need not be read · slab.go the memory of batches ·
+// marks.go marks and generations · walk.go pages of cells · compare.go what keys really hold · stray.go what came from
+// no cell · value.go texts of values · check.go, permission.go findings · errors.go what failed, said without values.
 //
 // lib.lua stands before apply.lua and push.lua, which change users' keys; swap.lua replaces a record, marks.lua a mark.
 //

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -140,31 +141,36 @@ type newMark struct {
 }
 
 // changeMarks replaces marks of a source in every copy, if those are still what change was given; else it is asked
-// again.
-func (s *Sink) changeMarks(
-	ctx context.Context, source string, change func(known map[string]*viewMark) ([]newMark, error),
-) error {
+// again. It is the servers' names that are expected (swap) and returned.
+func (s *Sink) changeMarks(ctx context.Context, source, expected string,
+	change func(known map[string]*viewMark) ([]newMark, error)) (string, error) {
 	for range maxTries {
 		known, err := s.readMarks(ctx, source)
 		if err != nil {
-			return err
+			return "", err
 		}
 		marks, err := change(known)
-		if err != nil || len(marks) == 0 {
-			return err
+		if err != nil {
+			return "", err
 		}
-		if done, err := s.swap(ctx, source, marks); err != nil || done {
-			return err
+		if done, servers, err := s.swap(ctx, source, expected, marks); err != nil || done {
+			return servers, err
 		}
 	}
-	return errors.New("other replicators write the same marks all the time")
+	return "", errors.New("other replicators write the same marks all the time")
 }
 
-// swap replaces marks in every copy that still is as it was read. It reports whether all were.
-func (s *Sink) swap(ctx context.Context, source string, marks []newMark) (bool, error) {
-	var calls []call
-	for i, key := range s.markKeys(source) {
-		c := newCall([]string{key})
+// swap replaces marks in every copy that still is as it was read, and is on the server that it should be on. It
+// reports whether all were, and which servers have the copies: their names with commas between. A server's name is
+// its run_id, another one each time it is started, and its master_replid, another one each time a replica takes over,
+// or a first one follows; none where the user may not run INFO.
+func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, string, error) {
+	keys := s.markKeys(source)
+	calls := make([]call, 0, len(keys))
+	names := make([]string, len(keys))
+	copy(names, strings.Split(expected, ","))
+	for i, key := range keys {
+		c := newCall([]string{key}, names[i])
 		for _, m := range marks {
 			c = append(c, m.view, m.old.raw[i], m.new.raw[i])
 		}
@@ -172,17 +178,24 @@ func (s *Sink) swap(ctx context.Context, source string, marks []newMark) (bool, 
 	}
 	cmds, err := s.run(ctx, s.swapMarks, calls)
 	if err != nil {
-		return false, classify(err, "writing marks")
+		return false, "", classify(err, "writing marks")
 	}
 	all := true
-	for _, cmd := range cmds {
-		n, err := cmd.Int()
-		if err != nil {
-			return false, classify(err, "writing marks")
+	for i, cmd := range cmds {
+		answer, err := cmd.Slice()
+		if err == nil && len(answer) != 2 {
+			err = errors.New("the script of marks answers with something else")
 		}
-		all = all && n == 1
+		if err != nil {
+			return false, "", classify(err, "writing marks")
+		}
+		if answer[0] == int64(-1) {
+			return false, "", judge.ErrOtherServer
+		}
+		names[i] = fmt.Sprint(answer[1])
+		all = all && answer[0] == int64(1)
 	}
-	return all, nil
+	return all, strings.Join(names, ","), nil
 }
 
 func (m storedMark) encode() string {
@@ -194,13 +207,13 @@ func (m storedMark) encode() string {
 }
 
 // register gives each view the generation that it is known by, or a new one if it isn't known by this definition. It
-// returns how far each is.
-func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, error) {
+// returns how far each is, and the servers' names.
+func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, string, error) {
 	if err := s.rdb.SAdd(ctx, sourcesKey, source).Err(); err != nil {
-		return nil, classify(err, "registering the source")
+		return nil, "", classify(err, "registering the source")
 	}
 	marked := make([]replicator.Standing, len(keepers))
-	err := s.changeMarks(ctx, source, func(known map[string]*viewMark) (begin []newMark, err error) {
+	servers, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) (begin []newMark, err error) {
 		var refused []error
 		for i, k := range keepers {
 			m := cmp.Or(known[k.view.Name], newViewMark(len(s.markKeys(source))))
@@ -217,7 +230,7 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 		}
 		return begin, errors.Join(refused...)
 	})
-	return marked, err
+	return marked, servers, err
 }
 
 // damaged is the error for a view whose mark can't be read.
@@ -260,7 +273,7 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 }
 
 func (s *Sink) forget(ctx context.Context, source, view string) error {
-	return s.changeMarks(ctx, source, func(known map[string]*viewMark) ([]newMark, error) {
+	_, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) ([]newMark, error) {
 		m := known[view]
 		if m == nil {
 			return nil, nil
@@ -268,12 +281,13 @@ func (s *Sink) forget(ctx context.Context, source, view string) error {
 		stub := storedMark{Generation: m.generation() - 1, Forgotten: true}
 		return []newMark{{view, m, m.with(func(storedMark) storedMark { return stub })}}, nil
 	})
+	return err
 }
 
 // Mark implements replicator.Target.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.marks.Mark(at, func(marking *judge.Marking) error {
-		return t.sink.changeMarks(ctx, t.source, func(known map[string]*viewMark) (raise []newMark, err error) {
+		raised := func(known map[string]*viewMark) (raise []newMark, err error) {
 			for i, k := range t.keepers {
 				m := known[k.view.Name]
 				if err := k.check(m, marking, i); err != nil {
@@ -287,7 +301,12 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 				}
 			}
 			return raise, nil
-		})
+		}
+		servers, err := t.sink.changeMarks(ctx, t.source, marking.Expected(), raised)
+		if err != nil {
+			return err
+		}
+		return marking.Answered(servers)
 	})
 }
 

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 )
 
 func TestLossShowsInTheMarks(t *testing.T) {
@@ -96,6 +98,14 @@ func TestAFailoverThatLostWrites(t *testing.T) {
 	if err := rdb.Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
+	wait(t, "the replica follows", func() error {
+		text, err := rdb.Info(t.Context(), "replication").Result()
+		if err == nil && !strings.Contains(text, "master_link_status:up") {
+			err = errors.New(text)
+		}
+		return err
+	})
+	f.target = f.open(t, v) // a server without replicas takes another master_replid for the first one
 	ops := func(n int64) []replicator.Op {
 		var ops []replicator.Op
 		for i := range int64(20) {
@@ -161,4 +171,72 @@ func TestAFailoverThatLostWrites(t *testing.T) {
 			t.Errorf("counter %d shows %s, want %s", i, got, want[i])
 		}
 	}
+}
+
+// A replica that has the newest mark, and lacks what was written after it, takes over between two batches: no
+// connection is in use, so nothing fails, and the mark did not fall.
+func TestWhatWasLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
+	at := func(order int64) replicator.Standing {
+		return replicator.Standing{Position: replicator.Position{Order: order, Token: "x"}}
+	}
+	v := view("c", "counter", "c", "n")
+	cell := func(i int64) replicator.Op {
+		return put(cellOf(t, "cell", "users", i), 1, replicator.Entry{Key: "c", Fields: []any{int64(1)}})
+	}
+	for name, c := range map[string]struct {
+		lose  func(t *testing.T, f *fixture)
+		fails bool // whether the mark that follows does
+	}{
+		"nothing happened": {func(*testing.T, *fixture) {}, false},
+		"it was restarted without what came last": {func(t *testing.T, f *fixture) {
+			f.cli(t, "SAVE")
+			apply(t, f.target, cell(2))
+			kill(t, f)
+		}, true},
+		"it was restarted where nothing was written since": {func(t *testing.T, f *fixture) {
+			apply(t, f.target, cell(2))
+			if err := f.target.Mark(t.Context(), at(20)); err != nil {
+				t.Fatal(err)
+			}
+			f.cli(t, "SAVE")
+			kill(t, f)
+		}, false},
+		"a replica took over": {func(t *testing.T, f *fixture) {
+			apply(t, f.target, cell(2))
+			// As if the replica had the client's address now: what it is called is another thing, its data is the same.
+			f.cli(t, "REPLICAOF", "127.0.0.1", "1")
+			f.cli(t, "REPLICAOF", "NO", "ONE")
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, v)
+			apply(t, f.target, cell(1))
+			if err := f.target.Mark(t.Context(), at(10)); err != nil {
+				t.Fatal(err)
+			}
+			c.lose(t, f)
+			for range 2 { // asking again does not help
+				err := f.target.Mark(t.Context(), at(30))
+				if errors.Is(err, judge.ErrOtherServer) != c.fails || err != nil && !c.fails {
+					t.Errorf("Mark returns %v", err)
+				}
+			}
+			next := f.open(t, v) // as the session that follows does, which begins at the mark
+			if err := next.Mark(t.Context(), at(40)); err != nil {
+				t.Errorf("a target that was opened since marks nothing: %v", err)
+			}
+		})
+	}
+}
+
+// kill kills a server, and has it come back with what it saved.
+func kill(t *testing.T, f *fixture) {
+	t.Helper()
+	if err := f.server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "the server answers", func() error { return f.sink.rdb.Ping(t.Context()).Err() })
 }

@@ -8,7 +8,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowChange makes a hash or a JSON object what the entity's cells say together.
+// rowChange makes a hash or a JSON object what the entity's cells say together; or, if the source has none of them any
+// more, what those of another source say.
 func (c *changer) rowChange(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -16,14 +17,21 @@ func (c *changer) rowChange(t viewKey) error {
 	}
 	names := c.moves[0].k.names
 	merged, exists, untouched := merge(c.arena, t, names, cells)
+	ch.takes = c.shares && (!exists || !slices.ContainsFunc(c.moves, func(m move) bool { return !m.none }))
+	theirs := ch.takes && t.claimedBy(c.theirs)
+	if theirs {
+		merged, exists, untouched = merge(c.arena, t, names, c.theirs)
+	}
 	if t.kind == kindJSON {
-		ch.strict = exists
-		if exists {
-			ch.args = []string{merged.json()}
+		switch {
+		case len(untouched) > 0: // it can't be made anew
+			c.leave(t)
+		case exists:
+			ch.args, ch.strict = []string{merged.json()}, !theirs
 		}
 		return nil
 	}
-	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0
+	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0 && !theirs
 	ch.args = append(c.args.take(1+2*len(names)), strconv.Itoa(len(merged.fields)))
 	for _, f := range merged.fields {
 		ch.args = append(ch.args, f.name, f.value)

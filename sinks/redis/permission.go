@@ -23,7 +23,7 @@ var commandsOf = map[byte][][]string{
 // ownCommands are what the sink runs on its own keys.
 var ownCommands = [][]string{
 	{"GET"}, {"MGET"}, {"SET", "v"}, {"MSET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
-	{"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"HGETALL"}, {"HEXISTS", "f"}, {"HRANDFIELD"},
+	{"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"EXISTS"}, {"HGETALL"}, {"HEXISTS", "f"}, {"HRANDFIELD"},
 	{"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SSCAN", "0"},
 }
 
@@ -110,7 +110,7 @@ func (d denied) fix() string {
 	if len(d.commands) == 0 {
 		return "ACL SETUSER " + d.user + patterns + "; unless those that it may access are all that the views have"
 	}
-	return "ACL SETUSER " + d.user + " +@read +@write +@scripting +@keyspace" + patterns
+	return "ACL SETUSER " + d.user + " +@read +@write +@scripting +@keyspace +info" + patterns
 }
 
 // level is how bad that is.

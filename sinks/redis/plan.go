@@ -18,6 +18,8 @@ type entity struct {
 	assumed bool               // it was neither read nor told
 	stored  string             // that; "" if there is none
 	blocked map[viewKey]string // keys that hold another type, and which
+	shared  bool               // another source has a record of it, too
+	others  []other            // those, as they are decided on
 	plan    plan
 	next    string // the record that is written, in its stored form
 }
@@ -41,6 +43,7 @@ type plan struct {
 type change struct {
 	viewKey
 	strict bool // something is added: another type at the key is an error
+	takes  bool // something is taken away that another source may show
 	fields int  // of a hash: how many are set
 	args   []string
 }
@@ -51,6 +54,7 @@ type move struct {
 	cell     replicator.Cell
 	old, new []claim
 	rewrite  bool // also where nothing changes: somebody may have changed it by hand
+	none     bool // the source has no row of the cell
 }
 
 // errNewer: another process has begun a later generation of the view.
@@ -61,7 +65,8 @@ type batch struct {
 	*judge.Batch
 	keepers []*keeper
 	ops     []replicator.Op
-	cluster bool // keys and records live apart
+	cluster bool     // keys and records live apart
+	others  []string // sources that an entity may move to
 
 	arena
 	entities []entity
@@ -80,6 +85,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 		b = &batch{known: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
 	}
 	b.Batch, b.keepers, b.ops, b.cluster = judge.NewBatch(ops), t.keepers, ops, t.sink.cluster
+	b.others = t.others
 	b.gather(t.source)
 	return b
 }
@@ -161,7 +167,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		return nil
 	}
 	forgotten := was != nil && was.generation != k.generation
-	m := move{k: k, cell: op.Cell, rewrite: op.AsOf != 0 || op.Rewrite || forgotten}
+	m := move{k: k, cell: op.Cell, rewrite: op.AsOf != 0 || op.Rewrite || forgotten, none: isNone(op)}
 	claims, err := k.claims(&b.arena, op.Cell, value)
 	if err == nil {
 		err = e.blocks(k, claims)

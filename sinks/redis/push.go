@@ -35,7 +35,7 @@ const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody'
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
-		p := pending{ch.viewKey, ch.args}
+		p := pending{ch.viewKey, ch.args, ch.takes}
 		i := slices.IndexFunc(r.pending, func(q pending) bool { return q.viewKey == ch.viewKey })
 		if i < 0 {
 			r.pending = append(r.pending, p)
@@ -56,6 +56,15 @@ func (p *pending) empty() bool {
 	return len(p.args) == 0
 }
 
+// mayBeShared reports whether something is taken away that another source may show.
+func (p *pending) mayBeShared() bool {
+	switch p.kind {
+	case kindHash, kindJSON, kindSet:
+		return p.takes || p.empty()
+	}
+	return false
+}
+
 // writeInCluster is write in a cluster.
 func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	again = map[*entity]bool{}
@@ -69,7 +78,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 		return nil, err
 	}
 	for _, empty := range []bool{false, true} {
-		if err := s.pushAll(ctx, entities, empty, again); err != nil {
+		if err := s.pushAll(ctx, b, entities, empty, again); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +127,9 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 }
 
 // pushAll tells keys what the records say: those where something is added, or those where everything goes.
-func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, again map[*entity]bool) error {
+func (s *Sink) pushAll(
+	ctx context.Context, b *batch, entities []*entity, empty bool, again map[*entity]bool,
+) error {
 	type push struct {
 		entity *entity
 		key    viewKey
@@ -135,7 +146,7 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 			if p.empty() != empty {
 				continue
 			}
-			calls, pushes = append(calls, e.push(p, r.revision)), append(pushes, push{e, p.viewKey})
+			calls, pushes = append(calls, e.push(p, r.revision, b.others)), append(pushes, push{e, p.viewKey})
 		}
 	}
 	if len(calls) == 0 {
@@ -158,8 +169,8 @@ func (s *Sink) pushAll(ctx context.Context, entities []*entity, empty bool, agai
 	return nil
 }
 
-// push is the call that tells a key what the entity contributes.
-func (e *entity) push(p *pending, revision uint64) call {
+// push is the call that tells a key what the entity contributes; it may show what other sources contribute, too.
+func (e *entity) push(p *pending, revision uint64, others []string) call {
 	slot := sameSlot(p.key)
 	who := string(p.id) + e.key
 	keys := []string{p.key, postPrefix + slot, gonePrefix + slot + ":" + who}
@@ -173,7 +184,13 @@ func (e *entity) push(p *pending, revision uint64) call {
 	if _, is := e.blocked[p.viewKey]; is {
 		strict = 0
 	}
-	c := newCall(keys, who, fmt.Sprintf("%020d", revision), string(rune(p.kind)), strict, empty)
+	if !p.mayBeShared() {
+		others = nil
+	}
+	c := newCall(keys, who, fmt.Sprintf("%020d", revision), string(rune(p.kind)), strict, empty, len(others))
+	for _, s := range others {
+		c = append(c, escapeSource.Replace(s))
+	}
 	for _, a := range p.args {
 		c = append(c, a)
 	}

@@ -60,6 +60,8 @@ func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 type pending struct {
 	viewKey
 	args []string // as the scripts take them
+
+	takes bool // something is taken away that another source may show; not kept
 }
 
 var errDamaged = errors.New("its record is damaged")

@@ -95,7 +95,7 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 				claim{kind: kindRanking, key: "z", member: "m", amount: "-1.5"})},
 		}},
 	}, pending: []pending{
-		{viewKey{"view-1", kindSet, "s:k"}, []string{"k", "1"}}, {viewKey{"view-2", kindCounter, "c"}, nil},
+		{viewKey: viewKey{"view-1", kindSet, "s:k"}, args: []string{"k", "1"}}, {viewKey: viewKey{"view-2", kindCounter, "c"}},
 	}}
 	const stored = "nonce-12\x01\xac\x02\x02" +
 		"\x04cell\x05users\x02k\x00\x02" +
@@ -199,7 +199,7 @@ func FuzzDecimal(f *testing.F) {
 func TestCompanionsShareTheKeysSlot(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	seen := map[string]string{}
-	for range 5000 {
+	for range 1000 {
 		b := make([]byte, r.IntN(12))
 		for i := range b {
 			b[i] = "ab:{}{}"[r.IntN(7)]

@@ -23,6 +23,7 @@ type Sink struct {
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	names   config.Names // nil: strays are not looked for
+	sources []string     // that feed it
 
 	apply, swapMarks, swapRecord, push script
 }
@@ -35,8 +36,8 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb, names: c.Names,
-		apply: newScript(library + applySource), swapMarks: newScript(marksSource),
+	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb, names: c.Names, sources: c.Sources,
+		apply: newScript(library + fellows(c.Sources) + applySource), swapMarks: newScript(marksSource),
 		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
 	if s.cluster {
 		s.tags = markTags()
@@ -49,7 +50,7 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t := &Target{sink: s, source: source, views: slices.Clone(views), memory: newMemory()}
+	t := &Target{sink: s, source: source, others: othersOf(source, s.sources), views: slices.Clone(views), memory: newMemory()}
 	// What may not be done must show before a script has done half of it.
 	may := s.asksPermissions(ctx)
 	if err := may.own(ctx).refusal(); err != nil {
@@ -67,11 +68,11 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	marked, err := s.register(ctx, source, t.keepers)
+	marked, servers, err := s.register(ctx, source, t.keepers)
 	if err != nil {
 		return nil, err
 	}
-	t.marks = judge.NewMarks(t.views, marked)
+	t.marks = judge.NewMarks(t.views, marked, servers)
 	return t, nil
 }
 

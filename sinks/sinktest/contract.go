@@ -39,7 +39,7 @@ func contract(t *testing.T, s *Subject) {
 		{"another process finds everything", testReopen},
 		{"a view that was forgotten or defined anew is filled anew", testForget},
 		{"sources do not meet", testSources},
-		{"a source's looks leave what others put", testLooksOfOtherSources},
+		{"a source's looks and late deletes leave what others put", testLooksOfOtherSources},
 		{"readers see what was applied after a refresh", testRefresh},
 		{"shadows take the live views' place with their states and marks", testShadow},
 		{"a swap that is cut short is made or not, and is completed", testCutSwap},
@@ -401,7 +401,8 @@ func testSources(f *fixture) {
 	}
 }
 
-// A sweep or a verification may look at what another source put: it knows no row of it, and takes nothing away.
+// A sweep or a verification may look at what another source put: it knows no row of it, and takes nothing away. Nor
+// does the delete of what has moved to another source, which may come late, cell by cell.
 func testLooksOfOtherSources(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // it names no cells but those that its own source put
 		f.t.Skip("the target tells of no cell of another source")
@@ -423,6 +424,30 @@ func testLooksOfOtherSources(f *fixture) {
 	}
 	apply(one, f.reset(c, replicator.NoVersion, 70, nil))
 	f.shows("after its own source looked at a cell", nil)
+
+	var cells []replicator.Cell // of one entity
+	for _, feed := range f.s.feeds() {
+		if cell := (replicator.Cell{Table: feed.Table, Column: feed.Column, Key: c.Key}); feed.Table == c.Table &&
+			!slices.Contains(cells, cell) {
+			cells = append(cells, cell)
+		}
+	}
+	moved := map[replicator.Cell]body{}
+	for _, cell := range cells {
+		moved[cell] = f.body()
+		apply(one, f.put(cell, 5, 80, f.body()))
+	}
+	for _, cell := range cells {
+		apply(other, f.put(cell, 1, 80, moved[cell]))
+	}
+	for _, cell := range cells {
+		apply(one, f.reset(cell, replicator.NoVersion, 90, nil))
+	}
+	f.shows("after the source that an entity has left deleted it", moved)
+	for _, cell := range cells {
+		apply(other, f.reset(cell, replicator.NoVersion, 90, nil))
+	}
+	f.shows("after the source that has it now deleted it", nil)
 }
 
 // Both writers take a new cell for unseen, if the sink lets them; then the older one wins now and then.

@@ -55,7 +55,7 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 		}
 		marked[i] = r.marks[k].Standing
 	}
-	return &memoryTarget{sink: r, source: source, views: views, marks: judge.NewMarks(views, marked)}, nil
+	return &memoryTarget{sink: r, source: source, views: views, marks: judge.NewMarks(views, marked, "")}, nil
 }
 
 // Marks implements replicator.Sink.
@@ -87,7 +87,7 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 // Close implements replicator.Sink.
 func (r *Reference) Close() error { return nil }
 
-// memoryTarget is the views of one pipeline.
+// memoryTarget is the views that were opened together.
 type memoryTarget struct {
 	sink   *Reference
 	source string

@@ -184,8 +184,14 @@ func Each(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 // they take from outside the subtest.
 func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
+	EachKindOf(t, servers.SourceKinds(), test)
+}
+
+// EachKindOf is EachKind for some kinds.
+func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind servers.Kind)) {
+	t.Helper()
 	var tests sync.WaitGroup
-	for _, kind := range servers.SourceKinds() {
+	for _, kind := range kinds {
 		tests.Go(func() { runKind(t, kind, test) })
 	}
 	tests.Wait()

@@ -1,0 +1,297 @@
+package redis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// moving has sources that feed views of one sink.
+type moving struct {
+	t       *testing.T
+	rdb     redis.UniversalClient
+	sink    *Sink
+	views   []*replicator.View
+	targets map[string]replicator.Target
+}
+
+func newMoving(t *testing.T, rdb redis.UniversalClient, c Config, views []*replicator.View, sources ...string) *moving {
+	t.Helper()
+	c.Sources = sources
+	m := &moving{t: t, rdb: rdb, sink: newSink(t, c), views: views, targets: map[string]replicator.Target{}}
+	t.Cleanup(func() {
+		if err := m.sink.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, s := range sources {
+		m.open(s)
+	}
+	return m
+}
+
+func (m *moving) open(source string) {
+	m.t.Helper()
+	target, err := m.sink.Open(m.t.Context(), source, m.views)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.targets[source] = target
+}
+
+// op is one of a cell: a body of "email city amount", or none.
+func (m *moving) op(column string, key any, n int64, body string) replicator.Op {
+	op := replicator.Op{Cell: cellOf(m.t, "cell", column, key), Version: n, Order: n}
+	if body == "" {
+		op.Version, op.Order, op.AsOf = replicator.NoVersion, 0, n
+	}
+	for i, v := range m.views {
+		if !v.Feeds(op.Cell) {
+			continue
+		}
+		value := replicator.Value{View: i}
+		if words := strings.Fields(body); len(words) > 0 {
+			has := map[string]any{"email": words[0], "city": words[1], "amount": int64(len(words[0]))}
+			var fields []any
+			for _, f := range v.Fields {
+				fields = append(fields, has[f.Path])
+			}
+			if e, ok := entry(v, op.Cell, fields); ok {
+				value.Entries = append(value.Entries, e)
+			}
+		}
+		op.Values = append(op.Values, value)
+	}
+	return op
+}
+
+func (m *moving) apply(source string, ops ...replicator.Op) {
+	m.t.Helper()
+	apply(m.t, m.targets[source], ops...)
+}
+
+// shown is what users' keys hold, key by key.
+func (m *moving) shown() map[string]string {
+	m.t.Helper()
+	shown := map[string]string{}
+	for _, key := range keysLike(m.t, m.rdb, "*") {
+		if strings.HasPrefix(key, prefix) {
+			continue
+		}
+		ctx := m.t.Context()
+		typ, err := m.rdb.Type(ctx, key).Result()
+		var held any
+		switch {
+		case err != nil:
+		case typ == "hash":
+			held, err = m.rdb.HGetAll(ctx, key).Result()
+		case typ == "set":
+			var members []string
+			members, err = m.rdb.SMembers(ctx, key).Result()
+			held = slices.Sorted(slices.Values(members))
+		case typ == "zset":
+			held, err = m.rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
+		default:
+			held, err = m.rdb.Get(ctx, key).Result()
+		}
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		shown[key] = fmt.Sprint(held)
+	}
+	return shown
+}
+
+func (m *moving) shows(when string, want map[string]string) {
+	m.t.Helper()
+	if got := m.shown(); !maps.Equal(got, want) {
+		m.t.Errorf("%s, the views show\n%v\nand not\n%v", when, got, want)
+	}
+}
+
+// movable are views of all kinds, some of which merge two cells of an entity.
+func movable() []*replicator.View {
+	users, both := feed("cell", "users"), append(feed("cell", "users"), feed("cell", "profile")...)
+	amount := []replicator.Field{{Name: "sum", Path: "amount"}}
+	views := []*replicator.View{
+		{Name: "hash", Kind: "hash", From: users, Fields: paths("email", "city"), Key: "hash:{}"},
+		{Name: "merged", Kind: "hash", From: both, Fields: paths("email", "city"), Key: "merged:{}"},
+		{Name: "json", Kind: "json", From: users, Fields: paths("email", "city"), Key: "json:{}"},
+		{Name: "mergedjson", Kind: "json", From: both, Fields: paths("email", "city"), Key: "mergedjson:{}"},
+		{Name: "index", Kind: "index", From: both, Fields: paths("city"), Key: "index:{city}"},
+		{Name: "members", Kind: "index", From: users, Fields: paths("email", "city"), Key: "members:{city}", Member: "{email}"},
+		{Name: "unique", Kind: "index", From: users, Fields: paths("city"), Key: "unique:{city}",
+			Settings: Settings{Unique: true}},
+		{Name: "counter", Kind: "counter", From: users, Fields: amount, Sum: "amount", Key: "counter"},
+		{Name: "ranking", Kind: "ranking", From: users, Fields: append(paths("city"), amount...), Sum: "amount",
+			Key: "ranking", Member: "{city}"},
+	}
+	for _, v := range views {
+		v.Fingerprint = "1"
+	}
+	return views
+}
+
+// everywhere runs a test on one server, and in a cluster.
+func everywhere(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, c Config)) {
+	t.Parallel()
+	t.Run("server", func(t *testing.T) {
+		s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+		test(t, client(t, s), Config{URLs: []string{s.DSN("0")}})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		_, rdb, c := startCluster(t, servers.Redis7)
+		test(t, rdb, c)
+	})
+}
+
+// Each source is read by itself, so what it says of an entity that has moved to another one may come after what that
+// says, cell by cell or all at once.
+func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
+		for _, v := range movable() {
+			for _, once := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, at once: %v", v.Name, once), func(t *testing.T) {
+					m := newMoving(t, rdb, c, []*replicator.View{v}, "from", "to")
+					key := fmt.Sprint("key-", once)
+					both := func(n int64, users, profile string) []replicator.Op {
+						ops := []replicator.Op{m.op("users", key, n, users), m.op("profile", key, n, profile)}
+						return slices.DeleteFunc(ops, func(op replicator.Op) bool { return len(op.Values) == 0 })
+					}
+					m.apply("to", both(5, "b@x here", "- there")...)
+					want := m.shown()
+					m.apply("to", both(6, "", "")...)
+					m.shows("after all was deleted", nil)
+
+					m.apply("from", both(7, "abc@x here", "- there")...)
+					m.apply("to", both(8, "b@x here", "- there")...)
+					if gone := both(9, "", ""); once {
+						m.apply("from", gone...)
+					} else {
+						for _, op := range gone {
+							m.apply("from", op)
+						}
+					}
+					m.shows("after a late delete", want)
+					m.apply("from", both(10, "", "")...)
+					m.shows("after a look", want)
+					m.apply("to", both(11, "", "")...)
+					m.shows("after all was deleted again", nil)
+				})
+			}
+		}
+	})
+}
+
+// A change that the source made before the entity moved may come late, too: of sets nothing is missing or left in the
+// end.
+func TestALateChangeTakesNothingFromSetsForGood(t *testing.T) {
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
+		views := movable()[4:]
+		m := newMoving(t, rdb, c, views, "from", "to")
+		m.apply("to", m.op("users", "x", 5, "b@x here"))
+		want := m.shown()
+		m.apply("to", m.op("users", "x", 6, ""))
+		m.apply("from", m.op("users", "x", 5, "a@x here"))
+		m.apply("to", m.op("users", "x", 7, "b@x here"))
+		m.apply("from", m.op("users", "x", 6, "a@x elsewhere"))
+		m.apply("from", m.op("users", "x", 7, ""))
+		m.shows("after a late change and a late delete", want)
+		m.apply("to", m.op("users", "x", 8, ""))
+		m.shows("after all was deleted", nil)
+	})
+}
+
+// Whichever comes first, and however closely: what one source has stays.
+func TestMovesBetweenSourcesThatAreReadAtOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
+		m := newMoving(t, rdb, c, movable(), "a", "b")
+		keys := []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}
+		ops := func(n int64, is bool) (all []replicator.Op) {
+			for _, key := range keys {
+				body := ""
+				if is {
+					body = "b@x city-" + key // of unique values nobody says which of several is shown
+				}
+				all = append(all, m.op("users", key, n, body))
+			}
+			return all
+		}
+		m.apply("a", ops(1, true)...)
+		want := m.shown()
+		for n := int64(2); n < 60; n++ {
+			from, to := "a", "b"
+			if n%2 == 1 {
+				from, to = to, from
+			}
+			var both sync.WaitGroup
+			for source, ops := range map[string][]replicator.Op{from: ops(n, false), to: ops(n, true)} {
+				both.Go(func() {
+					for i := range ops {
+						if _, err := m.targets[source].Apply(t.Context(), ops[i:i+1]); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			both.Wait()
+			if m.shows(fmt.Sprintf("after %d moves", n-1), want); t.Failed() {
+				return
+			}
+		}
+	})
+}
+
+// Only who takes something away that another source has a record of asks for more.
+func TestRoundTripsWhereSeveralSourcesFeedASink(t *testing.T) {
+	s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+	m := newMoving(t, client(t, s), Config{URLs: []string{s.DSN("0")}}, movable(), "it's \"a\": 100%\n", "b")
+	a := "it's \"a\": 100%\n"
+	h := &trips{}
+	m.sink.rdb.AddHook(h)
+	step := func(what, source, key string, n int64, body string, want int64) {
+		t.Helper()
+		h.n.Store(0)
+		if m.apply(source, m.op("users", key, n, body)); h.n.Load() != want {
+			t.Errorf("%s: %d round trips, want %d", what, h.n.Load(), want)
+		}
+	}
+	for source := range m.targets {
+		m.apply(source, m.op("users", "warm", 1, "b@x here"))
+	}
+	step("a put", a, "y", 1, "b@x here", 1)
+	step("a change", a, "y", 2, "c@x there", 1)
+	step("a delete of what the other source never had", a, "y", 3, "", 1)
+	step("a put", a, "z", 1, "b@x here", 1)
+	step("a move", "b", "z", 1, "c@x here", 1)
+	step("a change of what the other source has", a, "z", 2, "d@x there", 1)
+	step("a delete of what the other source has: its record is read", a, "z", 3, "", 3)
+	step("a delete of what the other source had", "b", "z", 4, "", 3)
+	if shown := m.shown(); shown["hash:z"] != "" || shown["hash:warm"] == "" {
+		t.Errorf("the views show %v", shown)
+	}
+}
+
+// What a source put that feeds the sink no more, as it was renamed or there were no shards then, holds up nobody's
+// deletes.
+func TestASourceThatIsNoMoreHoldsNothing(t *testing.T) {
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
+		for _, old := range []string{"", "old"} {
+			m := newMoving(t, rdb, c, movable()[:5], old)
+			m.apply(old, m.op("users", "of "+old, 5, "b@x here"))
+			m = newMoving(t, rdb, c, movable()[:5], "a", "b")
+			m.apply("a", m.op("users", "of "+old, 6, "b@x here"))
+			m.apply("a", m.op("users", "of "+old, 7, ""))
+			m.shows("after a delete by a source that took over", nil)
+		}
+	})
+}
