@@ -20,7 +20,7 @@ import (
 
 // allBounds are the large things.
 func allBounds() []bound {
-	return []bound{
+	return append([]bound{
 		{name: "transaction", what: "a transaction of %s MiB, in rows of 1 MiB", full: 1024, views: emailIndex("cell.users"),
 			ddl: emailTable, write: hugeTransaction, check: emailRows},
 		{name: "tiny-rows", what: "%s tiny rows in a transaction, ten of each key", full: 10_000_000, views: tinyViews,
@@ -54,7 +54,7 @@ func allBounds() []bound {
 			ddl: emailTable, write: bombs, check: emailRows},
 		{name: "entity", what: "one entity with %s cells", full: 1_000_000, views: emailIndex("cell"), ddl: emailTable,
 			write: oneEntity, check: emailRows},
-	}
+	}, crowdsOfOneEntity()...)
 }
 
 // emailTable is one index table that takes any number of rows of an entity.
@@ -166,13 +166,21 @@ func tinyViews(l *boundLab, _ int) string {
 		"\n[views.tiny]\nfrom = \"tiny\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"tiny:{k}\"\nfields = [\"v\"]\n"
 }
 
+// redis is a client of the cache, which the caller closes.
+func (l *boundLab) redis() (*redis.Client, error) {
+	o, err := redis.ParseURL(l.cache.DSN("0"))
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(o), nil
+}
+
 // tinyHashes checks that each key has its last number.
 func tinyHashes(ctx context.Context, l *boundLab, n int) (err error) {
-	o, err := redis.ParseURL(l.cache.DSN("0"))
+	rdb, err := l.redis()
 	if err != nil {
 		return err
 	}
-	rdb := redis.NewClient(o)
 	defer func() { err = errors.Join(err, rdb.Close()) }()
 	distinct := tinyKeys(n)
 	return ranges(0, 1, distinct, laneBatch, func(from, to int) error {

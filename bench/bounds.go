@@ -64,6 +64,8 @@ type bound struct {
 	name string
 	what string // with a %s for how many
 	full int    // how many at -share 1
+	// search says that it needs an Elasticsearch.
+	search bool
 	// views are sinks and views of the configuration, and tables where cell is not the one that is read.
 	views func(l *boundLab, n int) string
 	ddl   func(n int) []string // of the sink's database
@@ -71,10 +73,11 @@ type bound struct {
 	check func(ctx context.Context, l *boundLab, n int) error
 }
 
-// boundLab is a lab with a Redis beside its sink.
+// boundLab is a lab with a Redis beside its sink, and with an Elasticsearch.
 type boundLab struct {
 	*lab
-	cache *servers.Server
+	cache  *servers.Server
+	search *servers.Server // nil unless the case needs it
 }
 
 // bounded is what became of one.
@@ -154,11 +157,18 @@ func (o boundsOptions) run(ctx context.Context, b bound, program string, show *s
 		return got, err
 	}
 	defer closing(cache)
+	search, err := b.startSearch(ctx)
+	if err != nil {
+		return got, err
+	}
+	if search != nil {
+		defer closing(search)
+	}
 	own, err := newLab(options{body: 250, tx: 10}, source, sink, program, show)
 	if err != nil {
 		return got, err
 	}
-	l := &boundLab{own, cache}
+	l := &boundLab{own, cache, search}
 	defer func() { err = errors.Join(err, l.close()) }()
 	n := max(int(float64(b.full)*o.share), 1)
 	got.Name, got.What = b.name, fmt.Sprintf(b.what, thousands(int64(n)))

@@ -102,7 +102,7 @@ func (d *discard) Forget(_ context.Context, view string) error {
 // Close implements replicator.Sink.
 func (d *discard) Close() error { return nil }
 
-// discardTarget is the views of one pipeline.
+// discardTarget is the views of one run.
 type discardTarget struct {
 	sink   *discard
 	source string

@@ -233,6 +233,9 @@ func emails(ctx context.Context, db *sql.DB, table string) (map[string]string, e
 	return held, rows.Err()
 }
 
+// slowTakeover is after how long a takeover is told of with what the process logged meanwhile.
+const slowTakeover = 5 * time.Second
+
 // kills kills the process that runs, and measures until the other one is ready. Then it compares what is kept.
 func (x *pair) kills(ctx context.Context, got *takeover, right func(ctx context.Context) error) (err error) {
 	defer func() {
@@ -264,6 +267,10 @@ func (x *pair) kills(ctx context.Context, got *takeover, right func(ctx context.
 			return err
 		}
 		took = append(took, time.Since(began).Seconds()*1000)
+		if since := time.Since(began); since > slowTakeover {
+			x.show.say(fmt.Sprintf("kill %d: taken over after %s; the process logged\n%s", n+1, since.Round(time.Millisecond),
+				launch.LastLines(x.waits.Log(), 30)))
+		}
 		bar.add(1)
 		x.runs, x.waits = x.waits, nil
 		if x.waits, err = x.begin(ctx, fmt.Sprint("standby", n), http.StatusServiceUnavailable); err != nil {

@@ -134,9 +134,10 @@ func (w *world) failBack(ctx context.Context, empty bool) error {
 		if err := forgetLog(ctx, first); err != nil {
 			return err
 		}
-		// A replica leaves out what it finds to be its own.
-		w.lives++
-		if err := tell(ctx, first, fmt.Sprint("SET GLOBAL server_id = ", w.lives<<20+first.Port)); err != nil {
+		// A replica leaves out what it finds to be its own: the id is one that it had in no earlier run either, for a server
+		// that was not restarted since has written this run's tables by that.
+		w.servers.lives++
+		if err := tell(ctx, first, fmt.Sprint("SET GLOBAL server_id = ", w.servers.lives<<20+first.Port)); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,8 @@ type fault struct {
 	fits  func(p Plan) bool // nil: every plan
 	// mounts says that it needs a file system of its own, which not everybody may mount.
 	mounts bool
+	// skewed says that it needs a program whose clock can be set.
+	skewed bool
 	begin  func(ctx context.Context, w *world, f Fault) (heal, error)
 }
 
@@ -39,7 +41,7 @@ func healed(err error) (heal, error) { return nil, err }
 func faults() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{programFaults(), serverFaults(), linkFaults(), sourceFaults(),
-		logFaults(), failoverFaults(), sinkFaults(), stateFaults(), lateFaults()} {
+		logFaults(), failoverFaults(), sinkFaults(), stateFaults(), lateFaults(), clockFaults()} {
 		maps.Copy(all, some)
 	}
 	for name, f := range all {
@@ -61,7 +63,8 @@ func faultNames(p Plan, c Choices) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		f := all[name]
-		if (c.Faults == nil || slices.Contains(c.Faults, name)) && (f.fits == nil || f.fits(p)) && (c.Mounts || !f.mounts) {
+		if (c.Faults == nil || slices.Contains(c.Faults, name)) && (f.fits == nil || f.fits(p)) &&
+			(c.Mounts || !f.mounts) && (c.Clock || !f.skewed) {
 			names = append(names, name)
 		}
 	}

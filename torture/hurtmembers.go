@@ -20,6 +20,7 @@ var beforeKafka = []string{
 	"rotate", "column", "other table", "cut-over", "huge",
 	"source killed", "source frozen", "main killed", "main frozen", "main set back", "cache killed", "cache frozen",
 	"cache set back", "flush", "locked",
+	"clock", "source clock",
 	"source link cut", "source link silent", "main link cut", "main link refuse", "cache link cut", "cache link slow",
 	"search link cut", "search link refuse",
 }

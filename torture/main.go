@@ -92,6 +92,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.IntVar(&o.runs, "runs", 0, "how many runs; 0: as many as there is time for")
 	fs.DurationVar(&o.time, "time", 0, "no run begins after this; 0: no bound")
 	fs.IntVar(&o.Writes, "writes", 0, "transactions of a run; 0: as its seed says")
+	fs.BoolVar(&o.Clock, "clock", true, "build the program so that its wall clock can jump")
 	fs.BoolVar(&o.race, "race", false, "build the program with the race detector")
 	fs.BoolVar(&o.shrink, "shrink", false, "look for a smaller plan that fails as well")
 	fs.BoolVar(&o.list, "list", false, "list the faults")
@@ -158,9 +159,9 @@ func torture(ctx context.Context, o options, out io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "replicator")
-	var flags []string
-	if o.race {
-		flags = append(flags, "-race")
+	flags, err := o.buildFlags(ctx, dir)
+	if err != nil {
+		return err
 	}
 	if err := launch.Build(ctx, binary, flags...); err != nil {
 		return err
@@ -172,6 +173,19 @@ func torture(ctx context.Context, o options, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "servers:", f)
 	return o.runAll(ctx, f, binary, out)
+}
+
+// buildFlags are those that the tortured program is built with.
+func (o options) buildFlags(ctx context.Context, dir string) (flags []string, err error) {
+	if o.Clock {
+		if flags, err = skewedClock(ctx, ".", dir); err != nil {
+			return nil, err
+		}
+	}
+	if o.race {
+		flags = append(flags, "-race")
+	}
+	return flags, nil
 }
 
 // runAll makes one run after another until one fails, or all of them. One that the harness can't finish says nothing of

@@ -82,6 +82,7 @@ type Choices struct {
 	Main    []servers.Kind // what the MySQL sink may be; nil: MariaDB 10.11
 	Cache   []servers.Kind // what the Redis sink may be; nil: Redis 7
 	Mounts  bool           // a file system of a run's own can be mounted
+	Clock   bool           // the program is built so that its clock can be set
 	Brokers int            // of Kafka, through which all goes; 0: there is none
 	Faults  []string       // nil: all
 	Writes  int            // 0: as the seed says

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -82,16 +81,7 @@ func (p planted) overlay(root, dir string) (string, error) {
 	if n := strings.Count(string(text), p.right); n != 1 {
 		return "", fmt.Errorf("%s says %d times, not once: %s", p.file, n, p.right)
 	}
-	changed := filepath.Join(dir, filepath.Base(p.file))
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), p.right, p.wrong, 1)), 0o600); err != nil {
-		return "", err
-	}
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, "overlay.json")
-	return file, os.WriteFile(file, list, 0o600)
+	return writeOverlay(dir, map[string]string{path: strings.Replace(string(text), p.right, p.wrong, 1)})
 }
 
 // torturePlanted plants one bug after another, and runs until each is caught.
@@ -136,7 +126,7 @@ func (o options) catch(ctx context.Context, f *farm, p planted, root string, out
 		return false, err
 	}
 	choices := o.Choices
-	choices.Faults = p.faults
+	choices.Faults, choices.Clock = p.faults, false
 	began := time.Now()
 	seed := o.seed
 	for n := range o.plantedRuns() {

@@ -142,7 +142,7 @@ func (w *world) newMember() (*process, error) {
 	if at.listen, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	m := &process{program: launch.Program{Path: w.program.Path, Dir: dir}, say: w.say}
+	m := &process{program: launch.Program{Path: w.program.Path, Dir: dir, Env: w.program.Env}, say: w.say}
 	return m, m.program.Configure(w.plan.member(at))
 }
 

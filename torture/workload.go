@@ -25,6 +25,8 @@ type workload struct {
 	n      atomic.Int64 // grows with every write: what the reader watches
 	hold   sync.RWMutex // held for reading by each transaction; a fault that needs the tables still takes it
 	pace   time.Duration
+	skew   atomic.Int64 // seconds by which the source's clock is ahead
+	jumped atomic.Bool  // it was, for a while
 }
 
 // groups are those of counters and rankings. Of two shards each has two of them.
@@ -85,6 +87,12 @@ func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) erro
 		return err
 	}
 	defer tx.Rollback()
+	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // it stays with the connection
+		w.jumped.Store(true)
+		if _, err := tx.ExecContext(ctx, fmt.Sprint("SET timestamp = ", time.Now().Unix()+skew)); err != nil {
+			return err
+		}
+	}
 	for range size {
 		if err := w.change(ctx, tx, pick(r, w.tables...), r); err != nil {
 			return err

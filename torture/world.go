@@ -31,6 +31,7 @@ type farm struct {
 	elastic string // its URL; "": there is none
 	search  *servers.Server
 	brokers []*servers.Server // the first controls the others; none: there is no Kafka
+	lives   int               // how often a source began with nothing
 }
 
 // startFarm starts one server of each kind that is asked for.
@@ -140,7 +141,6 @@ type world struct {
 	inflicted []string          // the faults that came about
 	stuck     bool              // in the end something did not run
 	replica   *servers.Server   // the source's, if a fault wants one
-	lives     int               // how often the source began with nothing
 	extra     []*servers.Server // others that the run started
 	mounted   bool              // the state directory is a file system of its own
 	restarts  int               // of programs that ended by themselves
@@ -150,7 +150,7 @@ type world struct {
 func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func(string, ...any)) (*world, error) {
 	w := &world{plan: p, servers: f, source: f.source[p.Source], main: f.main[p.Main],
 		cache: f.cache[p.Cache], links: map[string]*link{},
-		process: process{program: launch.Program{Path: binary, Dir: dir}, say: say}}
+		process: process{program: launch.Program{Path: binary, Dir: dir, Env: skewedBy(clockFile(dir))}, say: say}}
 	name := w.sinkName(0)
 	var err error
 	all := map[string]*servers.Server{"source": w.source, "main": w.main, "cache": w.cache, "search": f.search,
