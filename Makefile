@@ -3,19 +3,26 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# One set of flags for all that is built without the race detector, which alone needs C: a machine that has built
+# nothing yet compiles every package twice, then, and not once for each target.
+export GOFLAGS := $(GOFLAGS) -trimpath
+export CGO_ENABLED := 0
+
 # go test of a large package on a busy machine; the whole run takes far less.
 TEST_TIMEOUT ?= 60m
-# How many packages are tested at once, and of each how many tests: a package may run up to four servers, and waits for
-# them more than it computes.
-TEST_PARALLEL ?= 3
+# How many packages are tested at once with the race detector, and as many beside them without it, and of each how many
+# tests: a package may run up to four servers, and waits for them more than it computes.
+TEST_PARALLEL ?= 2
 TESTS_AT_ONCE ?= 4
 # What runs the program as another process, or starts no goroutine: the race detector would see nothing there and take
-# much of the time.
-UNRACED := replicator/bench replicator/codec replicator/examples/% replicator/internal/docs
+# much of the time. The tests of the command line have it in the program that they run (REPLICATOR_TEST_RACE).
+UNRACED := replicator/cmd/replicator replicator/bench replicator/torture replicator/codec replicator/examples/% \
+	replicator/internal/docs
 FUZZTIME ?= 30s
 SOAK ?= 2m
 # The race detector needs a C compiler.
 RACE ?= $(if $(shell command -v $(firstword $(shell go env CC))),-race,)
+RACED = $(if $(RACE),CGO_ENABLED=1,)
 # What `make soak` runs longer than `make test` does.
 SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|HugeTransaction|^TestStandbyEnds
 ARGS ?=
@@ -32,22 +39,25 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/replicator
-	CGO_ENABLED=0 go build -trimpath -o bin/replicator ./cmd/replicator
+	go build -o bin/replicator ./cmd/replicator
 
 .PHONY: servers
 servers: ## fetch the servers that tests need (once; about 330 MB)
 	@$(SERVERS) fetch || [ "$$CI" != true ]
 
-# tests runs the tests of packages, with or without the race detector. `make lint` is what vets them.
-tests = $(if $(2),go test $(1) -count=1 -vet=off -p $(TEST_PARALLEL) -parallel $(TESTS_AT_ONCE) \
-	-timeout $(TEST_TIMEOUT) $(ARGS) $(2),true)
+# tests runs the tests of packages, with or without the race detector, so many at once. `make lint` is what vets them.
+tests = $(if $(2),$(if $(1),$(RACED),) go test $(1) -count=1 -vet=off -p $(3) \
+	-parallel $(TESTS_AT_ONCE) -timeout $(TEST_TIMEOUT) $(ARGS) $(2),true)
 
 .PHONY: test
 test: servers ## run every test, with real servers and the race detector
 	@$(if $(LISTED),,echo "no package is called $(PACKAGES)"; exit 1;) \
-	count=$$(mktemp) && trap 'rm -f "$$count"' EXIT && export REPLICATOR_TEST_COUNT=$$count && status=0; \
-	$(call tests,$(RACE),$(filter-out $(UNRACED),$(LISTED))) || status=$$?; \
-	$(call tests,,$(filter $(UNRACED),$(LISTED))) || status=$$?; \
+	count=$$(mktemp) && beside=$$(mktemp) && export REPLICATOR_TEST_COUNT=$$count && status=0; \
+	{ $(if $(RACE),REPLICATOR_TEST_RACE=1) $(call tests,,$(filter $(UNRACED),$(LISTED)),$(TEST_PARALLEL)); } \
+		>"$$beside" 2>&1 & other=$$!; \
+	trap 'kill $$other 2>/dev/null; rm -f "$$count" "$$beside"' EXIT; \
+	$(call tests,$(RACE),$(filter-out $(UNRACED),$(LISTED)),$(TEST_PARALLEL)) || status=$$?; \
+	wait $$other || status=$$?; cat "$$beside"; \
 	$(if $(RACE),,echo "no C compiler: ran without the race detector";) \
 	$(SERVERS) count "$$count" || exit 1; exit $$status
 
@@ -77,7 +87,7 @@ fmt: ## format the code
 
 .PHONY: soak
 soak: ## random histories for SOAK=2m on each kind of each sink, 100 verifies under load, a transaction of 1 GiB: hours
-	REPLICATOR_SOAK=$(SOAK) go test $(RACE) -count=1 -p 1 -timeout 0 -run '$(SOAKS)' -v $(ARGS) $(PACKAGES)
+	REPLICATOR_SOAK=$(SOAK) $(RACED) go test $(RACE) -count=1 -p 1 -timeout 0 -run '$(SOAKS)' -v $(ARGS) $(PACKAGES)
 
 .PHONY: torture
 torture: ## hurt the program on real servers for TIME=5m (or RUNS=n, SEED=n) and compare every view

@@ -333,24 +333,28 @@ func (l *keyTypesLab) keepsKeysOfEveryType() {
 	l.must("verify")
 
 	l.damage()
-	l.verifies("verify", "--json")
 	l.verifies("verify", "--json", "--repair")
 	l.compare("repaired")
-	l.must("verify")
 	l.explains()
 
-	var views []string
+	// A rebuild in place corrects each key as it stands; one beside the live view fills as the first run did, so that some
+	// types say enough.
+	var views, some []string
 	for i := range l.types {
-		views = append(views, fmt.Sprintf("k%d_row", i), fmt.Sprintf("k%d_by", i), fmt.Sprintf("k%d_hash", i))
+		of := []string{fmt.Sprintf("k%d_row", i), fmt.Sprintf("k%d_by", i), fmt.Sprintf("k%d_hash", i)}
 		if l.index != "" && !l.types[i].alike {
-			views = append(views, fmt.Sprintf("k%d_doc", i))
+			of = append(of, fmt.Sprintf("k%d_doc", i))
+		}
+		views = append(views, of...)
+		if !l.types[i].alike {
+			some = append(some, of...)
 		}
 	}
-	for _, how := range [][]string{{"rebuild"}, {"rebuild", "--in-place"}} {
-		l.damage()
-		l.must(append(how, views...)...)
-		l.compare(strings.Join(how, " "))
-	}
+	l.damage()
+	l.must(append([]string{"rebuild", "--in-place"}, views...)...)
+	l.compare("rebuilt in place")
+	l.must(append([]string{"rebuild"}, some...)...)
+	l.compare("rebuilt")
 	p.stop()
 	l.damage()
 	l.must("checkpoint", "reset", "--yes")
@@ -377,7 +381,6 @@ func (l *keyTypesLab) verifies(args ...string) {
 	}
 }
 
-// explains asks of each type for one key, as listings show it.
 // explains has keys explained as a person types them: of MariaDB those of its own types, since the others are read by
 // the same rule as MySQL's.
 func (l *keyTypesLab) explains() {

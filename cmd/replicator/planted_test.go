@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"replicator/internal/pause"
 	"replicator/internal/servers/servertest"
 	"replicator/verify"
 )
@@ -112,6 +113,7 @@ func (p *planting) startWriting(seed uint64) (stop func() int) {
 				p.t.Errorf("the writer: %v", err)
 				return
 			}
+			_ = pause.For(ctx, 2*time.Millisecond) // the pace leaves the processors to what is tested
 		}
 	})
 	return func() int { cancel(); writing.Wait(); return wrote }

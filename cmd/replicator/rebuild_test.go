@@ -412,8 +412,10 @@ func TestAViewThatLosesItsShadowHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 	})
 	l.expect("SELECT COUNT(*) FROM index_users_email WHERE email LIKE 'spoilt%'", "0")
 	l.expect("SELECT COUNT(*) FROM users", "400")
-	l.put("a", 2, `{"email": "a@x.org"}`)
-	l.caughtUp() // what is live goes on
+	l.put("a", 2, `{"email": "lives@x.org"}`)
+	eventually(t, func() error { // what is live goes on; `wait` may tell of the rebuild that failed
+		return as(l.rows("SELECT COUNT(*) FROM users WHERE email = 'lives@x.org'")[0] == "1", "the newer version is there")
+	})
 	l.must("rebuild", "users")
 	l.rebuilt(400) // a is one of them
 	p.stop()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -81,7 +82,7 @@ func (l *lab) writes() (stop func()) {
 	writing.Go(func() {
 		for i := int64(1); ctx.Err() == nil; i++ {
 			l.put(string(rune('a'+i%4)), i, fmt.Sprintf(`{"username": "%09d", "email": "%d@x.org", "phone": %d}`, i, i, i))
-			time.Sleep(5 * time.Millisecond) // a pace, not a wait
+			_ = pause.For(ctx, 5*time.Millisecond)
 		}
 	})
 	return func() { cancel(); writing.Wait() }
@@ -105,6 +106,7 @@ func (l *lab) neverBack() (stop func()) {
 				}
 				shown[id] = name
 			}
+			_ = pause.For(ctx, time.Millisecond) // the pace leaves the processors to what is tested
 		}
 	})
 	return func() { cancel(); reading.Wait() }

@@ -14,6 +14,7 @@ import (
 
 	"replicator/examples/favorites"
 	"replicator/internal/lab"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -69,7 +70,8 @@ func write(t testing.TB, dsn string, seed uint64) (stop func() int64) {
 		writers = append(writers, w)
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_ = w.Step(ctx) // two writers deadlock now and then
+				_ = w.Step(ctx)                        // two writers deadlock now and then
+				_ = pause.For(ctx, 2*time.Millisecond) // the pace leaves the processors to what is tested
 			}
 		})
 	}

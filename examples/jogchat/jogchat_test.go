@@ -37,8 +37,8 @@ func prepare(t testing.TB, s *servers.Server) (db *sql.DB, dsn string) {
 	return db, dsn
 }
 
-// write lets writers work until the returned function is called, some hundred steps a second, which leaves a core to
-// what is tested. Errors are part of it: servers die under them.
+// write lets writers work until the returned function is called, some hundred steps a second, which leaves the
+// processors to what is tested. Errors are part of it: servers die under them.
 func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 		wg.Go(func() {
 			w := jogchat.NewWriter(db, seed+uint64(i), 400)
 			for ctx.Err() == nil {
-				pause := 2 * time.Millisecond
+				pause := 5 * time.Millisecond
 				if err := w.Step(ctx); err != nil {
 					pause = 10 * time.Millisecond
 				}

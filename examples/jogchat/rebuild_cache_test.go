@@ -46,7 +46,7 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	p := lab.Build(t, "JOGCHAT_CACHE", own, "JOGCHAT_DSN="+dsn, "JOGCHAT_REDIS="+s.redis.Server.DSN("0"),
 		"JOGCHAT_ELASTIC="+s.elastic.URL, "JOGCHAT_INDEX="+s.index)
 	w := jogchat.NewWriter(db, seed, 400)
-	for range 2500 {
+	for range 1000 {
 		if err := w.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -14,12 +14,13 @@ import (
 
 	"replicator/examples/jogchat"
 	"replicator/internal/lab"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
 // rebuildKills is how often the program is killed while it rebuilds.
-const rebuildKills = 20
+const rebuildKills = 12
 
 // TestARebuildUnderAWriterIsNeverSeenHalfDone spoils tables by hand and rebuilds them while writers work and the
 // program is killed again and again. A reader that looks for an entity which is there all the time must find it all the
@@ -131,6 +132,7 @@ func watchAnchor(t testing.TB, db *sql.DB) (stop func() int) {
 				}
 			}
 			looks++
+			_ = pause.For(ctx, time.Millisecond) // the pace leaves the processors to what is tested
 		}
 	})
 	return func() int { cancel(); wg.Wait(); return looks }

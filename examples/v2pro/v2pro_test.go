@@ -16,6 +16,7 @@ import (
 
 	"replicator/examples/v2pro"
 	"replicator/internal/lab"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -107,6 +108,7 @@ func (p *place) write(seed uint64) (stop func() int64) {
 						return
 					}
 				}
+				_ = pause.For(ctx, 2*time.Millisecond) // the pace leaves the processors to what is tested
 			}
 		})
 	}
