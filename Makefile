@@ -52,7 +52,12 @@ tests = $(if $(2),$(if $(1),$(RACED),) go test $(1) -count=1 -vet=off -p $(3) \
 .PHONY: test
 test: servers ## run every test, with real servers and the race detector
 	@$(if $(LISTED),,echo "no package is called $(PACKAGES)"; exit 1;) \
-	count=$$(mktemp) && beside=$$(mktemp) && export REPLICATOR_TEST_COUNT=$$count && status=0; \
+	$(SERVERS) lend $(MAKE) --no-print-directory tested
+
+# What test does while servers are lent.
+.PHONY: tested
+tested:
+	@count=$$(mktemp) && beside=$$(mktemp) && export REPLICATOR_TEST_COUNT=$$count && status=0; \
 	{ $(if $(RACE),REPLICATOR_TEST_RACE=1) $(call tests,,$(filter $(UNRACED),$(LISTED)),$(TEST_PARALLEL)); } \
 		>"$$beside" 2>&1 & other=$$!; \
 	trap 'kill $$other 2>/dev/null; rm -f "$$count" "$$beside"' EXIT; \

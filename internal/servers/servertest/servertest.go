@@ -8,6 +8,7 @@
 //
 //   - [Shared] starts one server a kind and test binary, for tests that stay in a [Database] of their
 //     own and do not stop, kill or reconfigure it. [Own] starts one for a single test.
+//   - [Elasticsearch] and [Kafka] are one server for all test binaries of a run, if a [Lender] runs them.
 //   - A machine that cannot have a kind skips its tests, and says what is missing. With CI=true or
 //     REPLICATOR_REQUIRE_SERVERS=1 the test fails instead: a green run there has tested every kind.
 //   - ELASTICSEARCH_URL names a running Elasticsearch to use instead of starting one.
@@ -134,20 +135,29 @@ func MySQL(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.
 // Redis is Shared for Redis 7.
 func Redis(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.Redis7) }
 
-// Elasticsearch is the URL of an Elasticsearch: the one that ELASTICSEARCH_URL names, else the shared one. A test keeps
-// to indexes with names of its own (Name), and to a source of its own.
+// Elasticsearch is the URL of an Elasticsearch: the one that ELASTICSEARCH_URL names, else a lent one, else the shared
+// one. A test keeps to indexes with names of its own (Name), and to a source of its own.
 func Elasticsearch(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv(elasticVariable); given != "" {
 		used.note(t, "elasticsearch (given)")
 		return strings.TrimRight(given, "/")
 	}
+	if lent := borrow(t, servers.Elasticsearch); lent != "" {
+		return lent
+	}
 	return Shared(t, servers.Elasticsearch).DSN("")
 }
 
-// Kafka is the address of the shared Kafka broker. A test keeps to topics, groups and transactional ids with names of
-// its own (Name).
-func Kafka(t testing.TB) string { t.Helper(); return Shared(t, servers.Kafka).Addr() }
+// Kafka is the address of a lent Kafka broker, or of the shared one. A test keeps to topics, groups and transactional
+// ids with names of its own (Name).
+func Kafka(t testing.TB) string {
+	t.Helper()
+	if lent := borrow(t, servers.Kafka); lent != "" {
+		return lent
+	}
+	return Shared(t, servers.Kafka).Addr()
+}
 
 // Name is a name that no other test has, in this process or others.
 func Name() string {
@@ -219,21 +229,21 @@ func runKind(t *testing.T, kind servers.Kind, test func(t *testing.T, kind serve
 func Database(t testing.TB, s *servers.Server) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d_%d", os.Getpid(), databases.Add(1))
-	if err := exec(s, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
+	if err := execute(s, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
 		t.Fatalf("servertest: %v", err)
 	}
 	t.Cleanup(func() {
 		if !s.Running() { // killed by the test, or closed: the data goes with it
 			return
 		}
-		if err := exec(s, "DROP DATABASE IF EXISTS "+name); err != nil {
+		if err := execute(s, "DROP DATABASE IF EXISTS "+name); err != nil {
 			t.Errorf("servertest: %v; did the test leave a transaction open?", err)
 		}
 	})
 	return name
 }
 
-func exec(s *servers.Server, statement string) error {
+func execute(s *servers.Server, statement string) error {
 	db, err := sql.Open("mysql", s.DSN(""))
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package servertest_test
 import (
 	"bytes"
 	"database/sql"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +42,48 @@ func TestSharedIsOneServerWithDatabasesOfEachTest(t *testing.T) {
 			t.Errorf("the first test's database is still there (%d, %v)", n, err)
 		}
 	})
+}
+
+// The test binaries that a lender's command runs have one server; this one runs itself, twice.
+func TestALenderHasOneServerForAllBinaries(t *testing.T) {
+	const variable = "SERVERTEST_BORROWED"
+	if path := os.Getenv(variable); path != "" {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := fmt.Fprintln(f, servertest.Kafka(t)); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), "addresses")
+	t.Setenv(variable, path)
+	lender, err := servertest.NewLender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := lender.Run(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := lender.Close(); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Fields(string(text))
+	if len(got) != 2 || got[0] != got[1] {
+		t.Fatalf("the binaries had %q", got)
+	}
+	if conn, err := net.Dial("tcp", got[0]); err == nil {
+		conn.Close()
+		t.Error("the server outlived its lender")
+	}
 }
 
 func TestSelectedKindsLimitARunUnlessServersAreRequired(t *testing.T) {

@@ -2,10 +2,11 @@
 //
 //	go run ./internal/servers/cmd/servers fetch [KIND...]
 //	go run ./internal/servers/cmd/servers up KIND [DIR [PORT [OPTION...]]]
+//	go run ./internal/servers/cmd/servers lend COMMAND [ARG...]
 //	go run ./internal/servers/cmd/servers count FILE
 //
-// up runs until Ctrl-C; without DIR the data goes then. count sums up a file that tests wrote to
-// $REPLICATOR_TEST_COUNT.
+// up runs until Ctrl-C; without DIR the data goes then. lend runs a command whose tests share servers (see
+// servertest.Lender). count sums up a file that tests wrote to $REPLICATOR_TEST_COUNT.
 package main
 
 import (
@@ -39,10 +40,13 @@ func run(ctx context.Context, args []string) error {
 		return fetch(ctx, args[1:])
 	case len(args) > 1 && args[0] == "up":
 		return up(ctx, args[1:])
+	case len(args) > 1 && args[0] == "lend":
+		return lend(ctx, args[1:])
 	case len(args) == 2 && args[0] == "count":
 		return servertest.WriteCount(os.Stdout, args[1])
 	}
-	return errors.New("usage: servers fetch [KIND...] | up KIND [DIR [PORT [OPTION...]]] | count FILE")
+	return errors.New("usage: servers fetch [KIND...] | up KIND [DIR [PORT [OPTION...]]] | " +
+		"lend COMMAND [ARG...] | count FILE")
 }
 
 func fetch(ctx context.Context, names []string) error {
@@ -91,4 +95,12 @@ func up(ctx context.Context, args []string) error {
 	fmt.Println(s.DSN(""))
 	<-ctx.Done()
 	return s.Close()
+}
+
+func lend(ctx context.Context, command []string) error {
+	lender, err := servertest.NewLender()
+	if err != nil {
+		return err
+	}
+	return errors.Join(lender.Run(ctx, command[0], command[1:]...), lender.Close())
 }

@@ -1,0 +1,153 @@
+package servertest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"replicator/internal/servers"
+)
+
+// lenderVariable names the socket of a Lender.
+const lenderVariable = "REPLICATOR_TEST_LENDER"
+
+// lendable are the kinds whose tests keep to names of their own, and whose servers take many seconds of a processor
+// until they are warm.
+var lendable = []servers.Kind{servers.Elasticsearch, servers.Kafka}
+
+// Lender has one server of a kind for all test binaries of a run. It starts one when a test first asks for it.
+type Lender struct {
+	dir      string
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	shares map[servers.Kind]*share
+}
+
+// loan is a Lender's answer.
+type loan struct {
+	Addr    string // what Server.DSN("") is
+	Version string
+	Error   string
+}
+
+// NewLender listens; the caller closes it.
+func NewLender() (*Lender, error) {
+	dir, err := os.MkdirTemp("", "servers-*") // short: the path of a socket may have 107 bytes
+	if err != nil {
+		return nil, fmt.Errorf("servertest: %w", err)
+	}
+	l := &Lender{dir: dir, shares: map[servers.Kind]*share{}}
+	if l.listener, err = net.Listen("unix", l.socket()); err != nil {
+		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(dir))
+	}
+	l.wg.Go(l.accept)
+	return l, nil
+}
+
+func (l *Lender) socket() string { return filepath.Join(l.dir, "lender") }
+
+// Run runs a command whose tests borrow from the lender, until it ends or ctx does.
+func (l *Lender) Run(ctx context.Context, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), lenderVariable+"="+l.socket())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make ends what it runs, then
+	return cmd.Run()
+}
+
+func (l *Lender) accept() {
+	for {
+		conn, err := l.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		l.wg.Go(func() {
+			defer conn.Close()
+			if kind, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
+				_ = json.NewEncoder(conn).Encode(l.lend(servers.Kind(kind[:len(kind)-1]))) // else the borrower has gone
+			}
+		})
+	}
+}
+
+func (l *Lender) lend(kind servers.Kind) loan {
+	if !slices.Contains(lendable, kind) {
+		return loan{Error: fmt.Sprintf("%q is not lent", kind)}
+	}
+	l.mu.Lock()
+	sh := l.shares[kind]
+	if sh == nil {
+		sh = &share{}
+		l.shares[kind] = sh
+	}
+	l.mu.Unlock()
+	sh.once.Do(func() { sh.server, sh.err = servers.Start(context.Background(), options(kind, nil)) })
+	if sh.err != nil {
+		return loan{Error: sh.err.Error()}
+	}
+	return loan{Addr: sh.server.DSN(""), Version: sh.server.Version}
+}
+
+// Close ends the servers.
+func (l *Lender) Close() error {
+	err := l.listener.Close()
+	l.wg.Wait()
+	for _, sh := range l.shares {
+		if sh.server != nil {
+			err = errors.Join(err, sh.server.Close())
+		}
+	}
+	return errors.Join(err, os.RemoveAll(l.dir))
+}
+
+// borrow is the address of a lender's server: "" if there is no lender, or it has none to lend. The test then has one
+// started by its own binary, or hears from there what is missing.
+func borrow(t testing.TB, kind servers.Kind) string {
+	t.Helper()
+	socket := os.Getenv(lenderVariable)
+	if socket == "" {
+		return ""
+	}
+	selected(t, kind)
+	got, err := askLender(socket, kind)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "servertest: %s is not lent: %v\n", kind, err)
+		return ""
+	}
+	used.note(t, string(kind)+" "+got.Version)
+	return got.Addr
+}
+
+func askLender(socket string, kind servers.Kind) (got loan, err error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return got, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil { // a first start may fetch it
+		return got, err
+	}
+	if _, err := io.WriteString(conn, string(kind)+"\n"); err != nil {
+		return got, err
+	}
+	if err := json.NewDecoder(conn).Decode(&got); err != nil {
+		return got, err
+	}
+	if got.Error != "" {
+		return got, errors.New(got.Error)
+	}
+	return got, nil
+}
