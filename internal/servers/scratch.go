@@ -18,9 +18,9 @@ type scratch struct {
 
 const lockSuffix = ".lock"
 
-// newScratch makes one, and removes those that killed processes left.
-func newScratch(ctx context.Context, kind Kind) (*scratch, error) {
-	parent := filepath.Join(os.TempDir(), fmt.Sprintf("replicator-servers-%d", os.Getuid()))
+// newScratch makes one below root, and removes those that killed processes left there.
+func newScratch(ctx context.Context, root string, kind Kind) (*scratch, error) {
+	parent := filepath.Join(root, fmt.Sprintf("replicator-servers-%d", os.Getuid()))
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, fmt.Errorf("servers: %w", err)
 	}

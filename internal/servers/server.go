@@ -31,7 +31,8 @@ type Options struct {
 	Port int
 	// Args are options of the server's program. They win over this package's.
 	Args []string
-	// Small makes a server that takes little memory and does not wait for the disk on commit: for tests.
+	// Small makes a server that takes little memory and does not wait for the disk on commit: for tests. On a Linux
+	// machine with plenty of memory a directory that Start chooses lies there.
 	Small bool
 	// Progress is told, in short sentences, what takes its time; may be nil.
 	Progress func(string)
@@ -80,7 +81,11 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 // open takes the directory and the port.
 func (s *Server) open(ctx context.Context) error {
 	if s.opts.Dir == "" {
-		own, err := newScratch(ctx, s.Kind)
+		root := os.TempDir()
+		if memory := memoryDir(); s.opts.Small && memory != "" {
+			root = memory
+		}
+		own, err := newScratch(ctx, root, s.Kind)
 		if err != nil {
 			return err
 		}

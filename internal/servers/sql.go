@@ -69,8 +69,8 @@ func sqlArgs(in *installation, s *Server) []string {
 func mysqlArgs(in *installation, s *Server) []string {
 	args := append(sqlArgs(in, s), "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 	if s.opts.Small {
-		// Each thread of a kind that has several costs a start something.
-		args = append(args, "--innodb-redo-log-capacity=8M", "--innodb-flush-method=nosync",
+		// Each thread of a kind that has several costs a start something, and those that write the redo log spin.
+		args = append(args, "--innodb-redo-log-capacity=8M", "--innodb-flush-method=nosync", "--innodb-log-writer-threads=OFF",
 			"--innodb-read-io-threads=1", "--innodb-write-io-threads=1", "--innodb-purge-threads=1")
 	}
 	return args

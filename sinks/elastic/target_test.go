@@ -354,6 +354,7 @@ func TestACellThatIsGoneIsFoundByItsTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer sink.Close()
 	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
 	v.Key, v.Member = "user-{row_key}", "everyone"
 	defer c.drop(indexOf(v))

@@ -24,6 +24,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -80,6 +81,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 		fmt.Println(text)
 	}
 	if code == 0 {
+		http.DefaultClient.CloseIdleConnections() // of a server that lives on
 		if err := goleak.Find(opts...); err != nil {
 			fmt.Fprintln(os.Stderr, "servertest: goroutines outlive the tests:", err)
 			code = 1

@@ -1,0 +1,57 @@
+package servers
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// memoryNeeded is several times what a test run's servers hold at once.
+const memoryNeeded = 8 << 30
+
+const (
+	tmpfs      = 0x01021994 // TMPFS_MAGIC
+	noPrograms = 0x8        // ST_NOEXEC: Elasticsearch loads a library from its directory
+)
+
+// memoryDir is a directory in memory that has room for servers that come and go; "" if there is none.
+//
+// Where an inode is made, ext4 looks through those that were deleted in the last seconds (recently_deleted), which took
+// a twelfth of a test run's CPU time.
+func memoryDir() string {
+	const dir = "/dev/shm"
+	var st syscall.Statfs_t
+	if syscall.Statfs(dir, &st) != nil || st.Type != tmpfs || st.Flags&noPrograms != 0 ||
+		int64(st.Bavail)*st.Bsize < memoryNeeded || memoryAvailable() < memoryNeeded {
+		return ""
+	}
+	return dir
+}
+
+// memoryAvailable is how many bytes of memory may be taken, of the machine's and of this container's.
+func memoryAvailable() int64 {
+	available := int64(0)
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 1 && f[0] == "MemAvailable:" {
+				available = number(f[1]) << 10
+			}
+		}
+	}
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) != "max" {
+			available = min(available, number(strings.TrimSpace(string(text))))
+		}
+	}
+	return available
+}
+
+// number is 0 for what is none.
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
