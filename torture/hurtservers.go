@@ -48,7 +48,7 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	if err := s.Kill(); err != nil {
 		return nil, err
 	}
-	kept := filepath.Join(w.program.Dir, fmt.Sprint("server", time.Now().UnixNano())) // two faults may keep one each
+	kept := filepath.Join(s.Dir, fmt.Sprint("kept", time.Now().UnixNano())) // two faults may keep one each
 	data := filepath.Join(s.Dir, "data")
 	if err := copyDir(kept, data); err != nil {
 		return nil, err
