@@ -18,8 +18,7 @@ import (
 // removes, so that memory stays small whatever the topic holds. It is filled from the topic, and lost with the process.
 // It is safe for concurrent use.
 type Table struct {
-	dir string
-	db  *bolt.DB
+	db *bolt.DB // its file has no name any more
 
 	mu   sync.Mutex
 	next map[int32]int64 // by partition: where reading goes on
@@ -40,7 +39,7 @@ var (
 	bucketDead  = []byte("dead") // the keys of cells that are dead letters
 )
 
-// NewTable makes an empty table. dir is where its directory is made; "": the system's place for such.
+// NewTable makes an empty table. dir is where its file takes room; "": the system's place for such.
 func NewTable(dir string) (*Table, error) {
 	dir, err := os.MkdirTemp(dir, "replicator-changelog-")
 	if err != nil {
@@ -56,14 +55,18 @@ func NewTable(dir string) (*Table, error) {
 			return errors.Join(err, dead)
 		})
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("a table of a topic's newest records: %w", err), os.RemoveAll(dir))
+	// Without a name it goes with the process, however that ends.
+	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
+		if db != nil {
+			err = errors.Join(err, db.Close())
+		}
+		return nil, fmt.Errorf("a table of a topic's newest records: %w", err)
 	}
-	return &Table{dir: dir, db: db, next: map[int32]int64{}}, nil
+	return &Table{db: db, next: map[int32]int64{}}, nil
 }
 
 // Close removes the table.
-func (t *Table) Close() error { return errors.Join(t.db.Close(), os.RemoveAll(t.dir)) }
+func (t *Table) Close() error { return t.db.Close() }
 
 // Next is the offset at which reading a partition goes on: 0 at first.
 func (t *Table) Next(partition int32) int64 {
