@@ -35,8 +35,8 @@
 //     acknowledged survives it, with [Options.Small] too: what that gives up is only safety from a crash of the
 //     machine.
 //   - On Linux a server dies with the process that started it, kill -9 included. What such an end leaves
-//     behind is a directory, which the next Start in any process removes. (Elsewhere the server stays:
-//     only Linux can tie it to its parent.)
+//     behind is a directory, in memory if the server was small, which the next Start in any process removes. (Elsewhere
+//     the server stays: only Linux can tie it to its parent.)
 //
 // # Failure
 //

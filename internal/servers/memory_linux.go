@@ -23,7 +23,7 @@ func memoryDir() string {
 	const dir = "/dev/shm"
 	var st syscall.Statfs_t
 	if syscall.Statfs(dir, &st) != nil || st.Type != tmpfs || st.Flags&noPrograms != 0 ||
-		int64(st.Bavail)*st.Bsize < memoryNeeded || memoryAvailable() < memoryNeeded {
+		int64(st.Bavail)*int64(st.Bsize) < memoryNeeded || memoryAvailable() < memoryNeeded {
 		return ""
 	}
 	return dir
