@@ -7,9 +7,9 @@ package replicator
 // row's is the same on every replay. A row stands after a position exactly if its Order is greater. When the source
 // moves to another server, Orders go on above all earlier ones (Source.Open).
 //
-// A Changelog is a log of its own, whose records carry what another log says: the Orders of rows, and the AsOf of looks,
-// are of that other log, by which a cell's ops are judged wherever they were read. Those of positions (Handler.Commit,
-// Reader.Locate, Row.Place) are places in the log that is read. The two are never compared.
+// A Changelog is a log of its own, whose records carry what another log says: the Orders of rows, and the AsOf of
+// looks, are of that other log, by which a cell's ops are judged wherever they were read. Those of positions
+// (Handler.Commit, Reader.Locate, Row.Place) are places in the log that is read. The two are never compared.
 type Position struct {
 	Order int64  `json:"order"`
 	Token string `json:"token"`

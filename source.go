@@ -36,8 +36,9 @@ type Source interface {
 }
 
 // Changelog is a Source whose log tells, from its beginning on, what every cell is: each change of a cell after the
-// other, or at least its newest row. A fill reads the log from there, in its order, while nothing is scanned: to bring an
-// older change after a newer one, as a scan beside the tail would, is only harmless where a deleted row can't come again.
+// other, or at least its newest row. A fill reads the log from there, in its order, while nothing is scanned: to bring
+// an older change after a newer one, as a scan beside the tail would, is only harmless where a deleted row can't come
+// again.
 type Changelog interface {
 	Source
 

@@ -30,7 +30,8 @@ func allBounds() []bound {
 		{name: "backlog", what: "a backlog of %s cells", full: 2_000_000, views: emailIndex("cell.users"), ddl: emailTable,
 			write: writeBacklog, check: checkBacklog},
 		{name: "views", what: "%s views of a table with 1,000 cells", full: 500, views: manyViews, ddl: manyTables,
-			write: func(ctx context.Context, l *boundLab, _ int) error { return l.writePhased(ctx, manyCells) }, check: manyRows},
+			write: func(ctx context.Context, l *boundLab, _ int) error { return l.writePhased(ctx, manyCells) },
+			check: manyRows},
 		{
 			name: "ddl",
 			what: "%s tables that nobody watches, each created, altered and filled, half of them dropped, between " +

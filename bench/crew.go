@@ -195,8 +195,9 @@ func machineCPU() (busy, idle time.Duration) {
 	return busy, idle
 }
 
-// window is what became of a crew's cells from the moment before the first one can be read until the last one was applied:
-// the start of the processes is no part of it. Much is read ahead, so what is applied first says nothing of its cost.
+// window is what became of a crew's cells from the moment before the first one can be read until the last one was
+// applied: the start of the processes is no part of it. Much is read ahead, so what is applied first says nothing of
+// its cost.
 type window struct {
 	Cells     int64            `json:"cells"`
 	Seconds   float64          `json:"seconds"`

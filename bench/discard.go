@@ -18,8 +18,8 @@ import (
 	"replicator/sinks"
 )
 
-// memberCommand runs this binary as the program, with one more type of sink: "discard" costs nothing, so what is left is
-// what reading, decoding and evaluating take.
+// memberCommand runs this binary as the program, with one more type of sink: "discard" costs nothing, so what is left
+// is what reading, decoding and evaluating take.
 const memberCommand = "member"
 
 // runMember is `replicator run` with the configuration file that is its argument.

@@ -8,10 +8,10 @@
 //	go run ./bench draw bench.json bench.svg   a picture of what -json wrote
 //	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
 //	go run ./bench peers -into kafka        a publisher and Debezium Server in turns into a topic
-//	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; the memory it takes
+//	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; its memory
 //	go run ./bench isolation                the lag and the throughput of one sink while the other is in trouble
-//	go run ./bench scaleout                 what a cell costs on its way through Kafka, members of a group, and a model of more
-//	go run ./bench standby                  two processes on one store: kill -9 of the one that runs, and who takes over when
+//	go run ./bench scaleout                 what a cell costs on its way through Kafka, members, a model of more
+//	go run ./bench standby                  two processes on one store: kill -9 of the one that runs, and takeovers
 //	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
 //
 // # What is measured
@@ -27,17 +27,21 @@
 //	decode         the source reader in this process with the evaluator of one view, or of all seven, and no sink
 //	catch-up       the built program, run --until-caught-up from the oldest binlog into empty tables
 //	fill           the same from a snapshot: a scan, then the tail
-//	scan           the same into one index table and into five in one scan, beside scan-select, a SELECT of every cell in chunks, and
-//	               scan-load, multi-row INSERTs of the same rows over one connection
-//	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a reader
-//	               of the sink sees it, as a whole and for each second's commits: an index table, a Redis hash, both at once
-//	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same hashes
-//	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same documents
-//	distinct       only where -only names it: the built program into an index table, and into a Redis hash and index, in four
-//	               runs each: a cell of every entity, a newer one that moves its index entry, one that says the same again, and
-//	               as many of one entity
-//	growth         only where -only names it: what a distinct cell costs from 10,000 cells to -cells, from 1 view to 50 (of a
-//	               twentieth of the cells), and from 100 bytes a body to 64 KiB (of a tenth of them, 256 MiB at most)
+//	scan           the same into one index table and into five in one scan, beside scan-select, a SELECT of every cell in
+//	               chunks, and scan-load, multi-row INSERTs of the same rows over one connection
+//	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a
+//	               reader of the sink sees it, as a whole and for each second's commits: an index table, a Redis hash,
+//	               both at once
+//	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same
+//	               hashes
+//	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same
+//	               documents
+//	distinct       only where -only names it: the built program into an index table, and into a Redis hash and index, in
+//	               four runs each: a cell of every entity, a newer one that moves its index entry, one that says the same
+//	               again, and as many of one entity
+//	growth         only where -only names it: what a distinct cell costs from 10,000 cells to -cells, from 1 view to 50
+//	               (of a twentieth of the cells), and from 100 bytes a body to 64 KiB (of a tenth of them, 256 MiB at
+//	               most)
 //
 // "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every view
 // over one connection, one after the other: what a program without versions, state and checkpoints would need. For scan

@@ -69,7 +69,8 @@ func measured() *scaling {
 
 func TestTheModelIsCalibratedByOneMember(t *testing.T) {
 	m := measured().calibrated()
-	if m.Rate != 50_000 || m.Publish[programPart] != 12 || m.Publish[brokerPart] != 22 || m.Apply[redisSink][sinkPart] != 4 {
+	if m.Rate != 50_000 || m.Publish[programPart] != 12 || m.Publish[brokerPart] != 22 ||
+		m.Apply[redisSink][sinkPart] != 4 {
 		t.Fatalf("%+v", m)
 	}
 	for members, want := range map[int]float64{1: 100_000, 2: 125_000, 4: 125_000} { // a core; then two of them for all
@@ -78,8 +79,8 @@ func TestTheModelIsCalibratedByOneMember(t *testing.T) {
 		}
 	}
 	got := m.needs(1_000_000, 0.5, redisSink)
-	want := need{Publishers: 40, PublisherCores: 24, Members: 20, Partitions: 40, BrokerCores: 136, Brokers: 34, SinkCores: 8,
-		Written: 1500}
+	want := need{Publishers: 40, PublisherCores: 24, Members: 20, Partitions: 40, BrokerCores: 136, Brokers: 34,
+		SinkCores: 8, Written: 1500}
 	if math.Abs(got.BrokerCores-want.BrokerCores) > 1e-6 || math.Abs(got.PublisherCores-want.PublisherCores) > 1e-6 {
 		t.Errorf("a million cells a second take %+v, not %+v", got, want)
 	}

@@ -18,8 +18,8 @@
 //   - What one cell is the source's own columns say: values of the column role that the source takes for one are one
 //     cell's (names.go), and so are rows whose keys it takes for one, of which the newest says how the key is spelt
 //     (spelling.go). An ALTER that makes cells or versions others ends reading: identity.go.
-//   - A value read by a scan equals the value of the same row in the binlog: package binlog and text.go obey one type table
-//     (binlog.Kind), and texts in the binlog are converted by the server's own tables (binlog.Codes).
+//   - A value read by a scan equals the value of the same row in the binlog: package binlog and text.go obey one type
+//     table (binlog.Kind), and texts in the binlog are converted by the server's own tables (binlog.Codes).
 //
 // # Resuming
 //

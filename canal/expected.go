@@ -20,8 +20,8 @@ type expectation struct {
 const sampledRows = 1000
 
 // expected is about how many rows a scan of some columns comes past, which the server knows of all rows alone: their
-// share is taken from the rows at both ends of the table, by a read that waits for no row. 0: the scan comes past all of
-// them, or the share is not known.
+// share is taken from the rows at both ends of the table, by a read that waits for no row. 0: the scan comes past all
+// of them, or the share is not known.
 func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, columns []string) (int64, error) {
 	in, args := x.wanted(columns)
 	if in == "" {

@@ -160,7 +160,8 @@ func keyKindOf(k binlog.Kind) keyKind {
 		return keyInteger
 	case binlog.KindDecimal:
 		return keyDecimal
-	case binlog.KindDate, binlog.KindTimeOld, binlog.KindTime, binlog.KindDatetimeOld, binlog.KindDatetime, binlog.KindTimestampOld, binlog.KindTimestamp:
+	case binlog.KindDate, binlog.KindTimeOld, binlog.KindTime, binlog.KindDatetimeOld, binlog.KindDatetime,
+		binlog.KindTimestampOld, binlog.KindTimestamp:
 		return keyTime
 	case binlog.KindBytes:
 		return keyBytes

@@ -114,7 +114,8 @@ func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	return nil
 }
 
-// declaredAt is what information_schema says of a table map's column: by name, or else by place; nil if that is nothing.
+// declaredAt is what information_schema says of a table map's column: by name, or else by place; nil if that is
+// nothing.
 func (s *schema) declaredAt(m *binlog.TableMap, i int) *declaredColumn {
 	if m.Names != nil {
 		return s.column(string(m.Names[i]))
@@ -205,7 +206,8 @@ func (p *plan) has(name string) bool {
 
 func isVersion(k binlog.Kind) bool {
 	switch k {
-	case binlog.KindInt, binlog.KindBit, binlog.KindYear, binlog.KindDatetime, binlog.KindDatetimeOld, binlog.KindTimestamp, binlog.KindTimestampOld:
+	case binlog.KindInt, binlog.KindBit, binlog.KindYear, binlog.KindDatetime, binlog.KindDatetimeOld,
+		binlog.KindTimestamp, binlog.KindTimestampOld:
 		return true
 	}
 	return false

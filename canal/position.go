@@ -121,8 +121,8 @@ func Describe(text string) string {
 	return t.String() + " " + t.GTID
 }
 
-// Covers reports, of a Position's token alone, whether all that a fence names (a GTID set, or FILE:POS) was committed at
-// or before it: for those who know how far somebody else has read. ErrFence if it is neither.
+// Covers reports, of a Position's token alone, whether all that a fence names (a GTID set, or FILE:POS) was committed
+// at or before it: for those who know how far somebody else has read. ErrFence if it is neither.
 func Covers(text, fence string) (bool, error) {
 	t, err := parseToken(text)
 	if err != nil {

@@ -242,7 +242,8 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		version = maxVersion
 	}
 	return s.deliver(ctx, replicator.Change{
-		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.tx.at, Last: d.p.single && d.own && !s.tx.again,
+		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.tx.at,
+		Last: d.p.single && d.own && !s.tx.again,
 	})
 }
 

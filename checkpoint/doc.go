@@ -27,5 +27,6 @@
 //
 // The MySQL store does everything on the connection that holds the lock. If that is lost, the call at hand fails; the
 // lock is then taken again, or was taken by another process meanwhile: see MySQL.Lost. So no write is ever made without
-// the lock. The server ends the session of a process that gives no sign of life for three seconds, and its lock with it.
+// the lock. The server ends the session of a process that gives no sign of life for three seconds, and its lock with
+// it.
 package checkpoint

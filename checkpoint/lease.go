@@ -11,10 +11,10 @@ import (
 
 // lease says how long the lock outlives who holds it.
 //
-// The lock ends with its session at the server. Of a process that is killed the server hears so at once; where a machine
-// vanishes or a process stands still it hears nothing, and ends the session after wait_timeout. So that is short, and a
-// statement every beat keeps the session of a process that lives. One that was only slow finds its session gone, and
-// does not write to the store without the lock.
+// The lock ends with its session at the server. Of a process that is killed the server hears so at once; where a
+// machine vanishes or a process stands still it hears nothing, and ends the session after wait_timeout. So that is
+// short, and a statement every beat keeps the session of a process that lives. One that was only slow finds its session
+// gone, and does not write to the store without the lock.
 type lease struct {
 	beat     time.Duration // between two signs of life
 	outlives time.Duration // wait_timeout: in whole seconds
@@ -43,8 +43,8 @@ func (s *MySQL) keep(ctx context.Context) {
 	}
 }
 
-// signOfLife keeps the session that holds the lock. If it is gone, the lock is taken anew, unless another process has it
-// by now: then the store is lost.
+// signOfLife keeps the session that holds the lock. If it is gone, the lock is taken anew, unless another process has
+// it by now: then the store is lost.
 func (s *MySQL) signOfLife(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,8 +43,8 @@ func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
 	return openMySQL(ctx, dsn, prefix, shortLease)
 }
 
-// OpenMySQLPart opens of such a store what is one part's, which other processes leave alone: each part has a lock of its
-// own. What is listed and counted is of all parts.
+// OpenMySQLPart opens of such a store what is one part's, which other processes leave alone: each part has a lock of
+// its own. What is listed and counted is of all parts.
 func OpenMySQLPart(ctx context.Context, dsn, prefix, part string) (*MySQL, error) {
 	db, t, err := connect(dsn, prefix, shortLease)
 	if err != nil {

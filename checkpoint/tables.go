@@ -151,7 +151,9 @@ const (
 )
 
 // list gives letters page by page, so that neither they nor a connection is held while one is dealt with.
-func list(page func(after int64) (letters []replicator.DeadLetter, last int64, err error)) iter.Seq2[replicator.DeadLetter, error] {
+func list(
+	page func(after int64) (letters []replicator.DeadLetter, last int64, err error),
+) iter.Seq2[replicator.DeadLetter, error] {
 	return func(yield func(replicator.DeadLetter, error) bool) {
 		for after := int64(-1); ; {
 			letters, last, err := page(after)
@@ -172,7 +174,9 @@ func list(page func(after int64) (letters []replicator.DeadLetter, last int64, e
 }
 
 // page reads the letters behind a place, and the place of the last of them.
-func (t tables) page(ctx context.Context, db queryer, view string, after int64) (letters []replicator.DeadLetter, last int64, err error) {
+func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
+	letters []replicator.DeadLetter, last int64, err error,
+) {
 	query := "SELECT place, id, `view`, source, cell_table, cell_key, cell_column, version, row_order, position, reason, buried_at, raw FROM " +
 		t.letters + " WHERE place > ?"
 	args := []any{after}

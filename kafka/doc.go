@@ -9,13 +9,13 @@
 //
 // # Marks of the publisher
 //
-// Behind all that it stands for, a publisher writes a mark to every partition: how far it has come with the origin. So a
-// position knows, besides its offset, up to which place of the origin it includes everything. That is what a fence in
+// Behind all that it stands for, a publisher writes a mark to every partition: how far it has come with the origin. So
+// a position knows, besides its offset, up to which place of the origin it includes everything. That is what a fence in
 // the origin's log is compared with (Reader.Includes), and the place that a look stands at (Reader.Newest).
 //
 // # Groups
 //
-// A Group is a membership in a consumer group: it says which partitions are this process's to read. Partitions are handed
-// on cooperatively: what one member is to give up it drains and saves before another is given it. Where two have one
-// nevertheless (one stood still for longer than its session), the rule of replicator.State makes that harmless.
+// A Group is a membership in a consumer group: it says which partitions are this process's to read. Partitions are
+// handed on cooperatively: what one member is to give up it drains and saves before another is given it. Where two have
+// one nevertheless (one stood still for longer than its session), the rule of replicator.State makes that harmless.
 package kafka

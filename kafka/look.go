@@ -12,10 +12,10 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Newest implements replicator.Reader. A record says what its cell is as of its own place; that everything up to a later
-// place is included only a publisher's mark tells. So cells are looked at together whose records stand before the last
-// mark, and else by themselves, each as of its record's place. Of an origin of several shards, whose places are no one
-// order, each cell is.
+// Newest implements replicator.Reader. A record says what its cell is as of its own place; that everything up to a
+// later place is included only a publisher's mark tells. So cells are looked at together whose records stand before the
+// last mark, and else by themselves, each as of its record's place. Of an origin of several shards, whose places are no
+// one order, each cell is.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
 		rows: make([]*replicator.Row, len(cells)), marks: nil, bytes: bytes}

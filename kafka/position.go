@@ -24,7 +24,8 @@ type token struct {
 	// Partitions are those that the publisher spreads cells over, as its marks say; 0: none was read yet.
 	Partitions int32 `json:"partitions,omitempty"`
 
-	// Time is when all that stands before the offset was all that there was, or was written, in Unix seconds; 0: not known.
+	// Time is when all that stands before the offset was all that there was, or was written, in Unix seconds; 0: not
+	// known.
 	Time int64 `json:"time,omitempty"`
 }
 
@@ -74,7 +75,8 @@ func parseToken(text string) (t token, err error) {
 	return t, nil
 }
 
-// Describe shows a position's token to a person: TOPIC/PARTITION:OFFSET. What isn't a token of this package is not shown.
+// Describe shows a position's token to a person: TOPIC/PARTITION:OFFSET. What isn't a token of this package is not
+// shown.
 func Describe(text string) (shown string, ok bool) {
 	t, err := parseToken(text)
 	if err != nil {
@@ -104,8 +106,8 @@ func IsPlace(text string) bool {
 // shardEnd stands in no shard's name.
 const shardEnd = "@"
 
-// Covers says whether a place of a MySQL or MariaDB source, by its Position's Token, includes what a fence names: a GTID
-// set, or FILE:POS.
+// Covers says whether a place of a MySQL or MariaDB source, by its Position's Token, includes what a fence names: a
+// GTID set, or FILE:POS.
 type Covers func(token, fence string) (bool, error)
 
 // includes reports whether all that a fence names stands before a position.

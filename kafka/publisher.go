@@ -53,8 +53,8 @@ func (c *Cluster) Publishers(ctx context.Context, topic string) ([]Publisher, er
 // PartitionOf is the number of a cell's partition.
 func (p Publisher) PartitionOf(c replicator.Cell) int { return changelog.Partition(c, p.Partitions) }
 
-// Origin is how far a position of a partition is with a shard of the origin ("": of one without shards); zero if nothing
-// is known of that.
+// Origin is how far a position of a partition is with a shard of the origin ("": of one without shards); zero if
+// nothing is known of that.
 func Origin(p replicator.Position, shard string) replicator.Position {
 	t, err := parseToken(p.Token)
 	if err != nil {

@@ -160,8 +160,8 @@ func (r *Reader) enter(m moment) {
 	r.history = append(r.history, m)
 }
 
-// Position implements replicator.Reader. At the end of the partition it knows that this was all at the time when the end
-// was asked for.
+// Position implements replicator.Reader. At the end of the partition it knows that this was all at the time when the
+// end was asked for.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()

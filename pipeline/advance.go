@@ -22,8 +22,8 @@ const (
 // event in the binlog where the sink is on the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
 
-// idleAsk is how long a session that has nothing to do doesn't ask whether the sink answers: an outage has to show in the
-// lag, also while nothing is written. To ask is to mark once more what is marked, which writes nothing.
+// idleAsk is how long a session that has nothing to do doesn't ask whether the sink answers: an outage has to show in
+// the lag, also while nothing is written. To ask is to mark once more what is marked, which writes nothing.
 const idleAsk = 5 * time.Second
 
 // saver moves the position that a session has applied, and writes it down. Its mutex lets one caller at a time do that:

@@ -42,8 +42,8 @@ func freeLane() *lane {
 	return newLane(b, &reach{}, w.apply)
 }
 
-// What a cell allocates on its way through the engine doesn't depend on the machine, and is what the collector has to do
-// for it. Who makes it less writes the new figures down; who makes it more says why.
+// What a cell allocates on its way through the engine doesn't depend on the machine, and is what the collector has to
+// do for it. Who makes it less writes the new figures down; who makes it more says why.
 func TestACellAllocatesNoMoreInTheEngineThanItDid(t *testing.T) {
 	const (
 		allocations = 0.02 // a cell: what is made for a batch

@@ -48,7 +48,8 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 }
 
 // reachStart waits until the tail stands where the fill begins. It may have to go on from an earlier place first,
-// and a row that is put there would be older than what the views' states have seen. Of a Changelog that way is the fill.
+// and a row that is put there would be older than what the views' states have seen. Of a Changelog that way is the
+// fill.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

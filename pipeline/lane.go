@@ -135,7 +135,8 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound takes a look into account that somebody else made. What is pending is applied after it, if it counts still.
+// mergeFound takes a look into account that somebody else made. What is pending is applied after it, if it counts
+// still.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()

@@ -255,8 +255,9 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view's fill goes on from less than its checkpoint says that it had come to. Then a log that
-// is filled from has to be read from its beginning: the mark, whose position never falls, may be of before the fill.
+// begunAnew reports whether a view's fill goes on from less than its checkpoint says that it had come to. Then a log
+// that is filled from has to be read from its beginning: the mark, whose position never falls, may be of before the
+// fill.
 func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:

@@ -105,8 +105,8 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 	b.ops, b.rows = append(b.ops, op), append(b.rows, row)
 }
 
-// applyFound adds what looks found that somebody else made. A call of Apply has one op of a cell: where a put or another
-// look of it comes after that, all of this is written first.
+// applyFound adds what looks found that somebody else made. A call of Apply has one op of a cell: where a put or
+// another look of it comes after that, all of this is written first.
 func (w *writer) applyFound(
 	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {

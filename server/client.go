@@ -144,7 +144,8 @@ func (c Client) call(ctx context.Context, most time.Duration, method, path strin
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
 	// The token is for the configured address alone: neither proxies nor redirects are followed.
-	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := http.Client{Transport: transport, CheckRedirect: stay}
 	answered, err := client.Do(r)
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {

@@ -8,7 +8,7 @@
 //	POST /api/v1/…
 //	GET  /metrics                            Prometheus; every name begins with replicator_
 //	GET  /healthz                            200 while the process answers
-//	GET  /readyz                             200 if every pipeline runs and its lag is known, else 503; both say so as JSON
+//	GET  /readyz                             200 if every pipeline runs and its lag is known, else 503; both as JSON
 //
 // An error is {"error": TEXT} with a status that fits.
 //

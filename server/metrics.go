@@ -49,7 +49,8 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: prefix, Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: prefix, Name: name, Help: help, Buckets: buckets}, []string{label})
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: prefix, Name: name, Help: help,
+			Buckets: buckets}, []string{label})
 	}
 	m := &Metrics{
 		registry:    prometheus.NewRegistry(),
@@ -78,8 +79,8 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		standby: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: "standby",
 			Help: "1 while another process runs on the same checkpoint store and this one waits to take over."}),
 	}
-	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches, m.batchSize, m.retries,
-		m.verified, m.differences, m.repaired, m.verifyErrors, m.build, m.reloaded, m.standby)
+	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches,
+		m.batchSize, m.retries, m.verified, m.differences, m.repaired, m.verifyErrors, m.build, m.reloaded, m.standby)
 	// By the names that they have in every Go program: dashboards look for those.
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Views(views...)
@@ -109,7 +110,8 @@ func (m *Metrics) Views(views ...*replicator.View) {
 // withdraw removes what was counted of a view.
 func (m *Metrics) withdraw(view string) {
 	of := prometheus.Labels{"view": view}
-	for _, c := range []*prometheus.CounterVec{m.applied, m.stale, m.deadLetters, m.scanned, m.verified, m.differences, m.repaired, m.verifyErrors} {
+	for _, c := range []*prometheus.CounterVec{m.applied, m.stale, m.deadLetters, m.scanned, m.verified, m.differences,
+		m.repaired, m.verifyErrors} {
 		c.DeletePartialMatch(of)
 	}
 	m.visible.DeletePartialMatch(of)
@@ -130,7 +132,8 @@ func (m *Metrics) declare(v *replicator.View) {
 	m.batchSize.WithLabelValues(v.Sink)
 	m.retries.WithLabelValues(v.Sink)
 	m.verified.WithLabelValues(v.Name)
-	for _, kind := range []replicator.DifferenceKind{replicator.Missing, replicator.Stale, replicator.Extra, replicator.Dead} {
+	for _, kind := range []replicator.DifferenceKind{replicator.Missing, replicator.Stale, replicator.Extra,
+		replicator.Dead} {
 		m.differences.WithLabelValues(v.Name, string(kind))
 	}
 	m.repaired.WithLabelValues(v.Name)
@@ -207,5 +210,6 @@ func (m *Metrics) NotLoaded() { m.reloaded.Set(0) }
 
 // handler serves the metrics.
 func (m *Metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: nil, ErrorHandling: promhttp.ContinueOnError, Timeout: answerTime})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: nil, ErrorHandling: promhttp.ContinueOnError,
+		Timeout: answerTime})
 }

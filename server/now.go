@@ -58,7 +58,8 @@ func newNowCollector() *nowCollector {
 
 // Describe implements prometheus.Collector.
 func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.verified, c.behind, c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
+	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.verified, c.behind,
+		c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
 		out <- d
 	}
 }
@@ -106,7 +107,9 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // collectSources shows the sources; lag stands for the age of the position where no source tells it.
-func (c *nowCollector) collectSources(out chan<- prometheus.Metric, gauge func(*prometheus.Desc, float64, ...string), lag *float64) {
+func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
+	gauge func(*prometheus.Desc, float64, ...string), lag *float64,
+) {
 	var events, bytes int64
 	var age, retention *float64
 	if sources := c.sources.Load(); sources != nil {

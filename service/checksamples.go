@@ -137,7 +137,8 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	return err
 }
 
-// feeds counts the sampled rows that a view is made from, whose bodies can be decoded. Of what there is none of is said.
+// feeds counts the sampled rows that a view is made from, whose bodies can be decoded. Of what there is none of is
+// said.
 func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	for _, feed := range v.From {
 		rows, table := t.rows[feed.Table], t.cfg.Table(feed.Table)

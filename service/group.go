@@ -134,8 +134,8 @@ func (c *consumer) includes(ctx context.Context, p kafka.Progress, views []strin
 	return p.Includes(fence, canal.Covers)
 }
 
-// elsewhere are the partitions that other members of the groups keep, or nobody does, with what the groups know of them.
-// It completes the rows of this member's own.
+// elsewhere are the partitions that other members of the groups keep, or nobody does, with what the groups know of
+// them. It completes the rows of this member's own.
 func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	for _, c := range s.consumers {
 		status, err := c.cluster.Status(ctx, c.group, s.Config.Source.Kafka.Topics...)

@@ -110,8 +110,8 @@ func TestCheckSaysThatMembersBeyondThePartitionsHaveNothingToDo(t *testing.T) {
 	})
 }
 
-// What the source's schema was when a row was written, its record says. A row that lacks a column which a view names is a
-// dead letter, until a newer row has it.
+// What the source's schema was when a row was written, its record says. A row that lacks a column which a view names is
+// a dead letter, until a newer row has it.
 func TestASchemaThatChangesBetweenTwoRecordsIsFollowed(t *testing.T) {
 	l := newTopicLab(t)
 	l.fields = `{ name = "name", mail = "$mail" }`

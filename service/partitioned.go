@@ -13,8 +13,8 @@ import (
 	"replicator/verify"
 )
 
-// partitioned is what a sink has of all partitions of a source in Kafka, as one target to look at and to repair: the states of
-// a cell are kept under the name of its partition.
+// partitioned is what a sink has of all partitions of a source in Kafka, as one target to look at and to repair: the
+// states of a cell are kept under the name of its partition.
 type partitioned struct {
 	topics []topicTargets
 	all    []replicator.Target
@@ -26,8 +26,8 @@ type topicTargets struct {
 	first     int // of its partitions, among all targets
 }
 
-// newPartitioned makes one target of those of several partitions. What stands in a view's target and came from no cell any of
-// them finds.
+// newPartitioned makes one target of those of several partitions. What stands in a view's target and came from no cell
+// any of them finds.
 func newPartitioned(topics []topicTargets, all []replicator.Target) replicator.Target {
 	s := &partitioned{topics, all}
 	if tidier, ok := all[0].(replicator.Tidier); ok {

@@ -42,8 +42,8 @@ const mostTables = 100
 
 // Read looks at the database of a DSN in go-sql-driver's form: at its base tables (the hundred of those that are not a
 // framework's which hold most rows), or the named ones. What it could not see of a table is said in the table; an error
-// is of the connection, or ErrDSN, ErrNoDatabase, or names a table that is not there. With ErrNoTables there is an empty
-// Database. It leaves Database.DSN to the caller.
+// is of the connection, or ErrDSN, ErrNoDatabase, or names a table that is not there. With ErrNoTables there is an
+// empty Database. It leaves Database.DSN to the caller.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	r, done, err := connect(ctx, dsn)
 	if err != nil {

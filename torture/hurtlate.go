@@ -88,7 +88,8 @@ func (w *world) putLate(ctx context.Context, f Fault) error {
 }
 
 func (w *world) newLate(f Fault) (l *late, err error) {
-	l = &late{w: w, t: w.plan.table(w.plan.lateView().Table), n: 1000 + int(f.Arg), last: w.load.n.Add(late0 + 1), plan: w.plan,
+	l = &late{w: w, t: w.plan.table(w.plan.lateView().Table), n: 1000 + int(f.Arg), last: w.load.n.Add(late0 + 1),
+		plan:  w.plan,
 		dir:   filepath.Join(w.program.Dir, fmt.Sprintf("late%d-%d", len(w.others), f.Arg)),
 		reads: int64(len(w.plan.sinks()) * w.plan.Parts)}
 	for _, sink := range w.plan.sinks() {

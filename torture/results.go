@@ -189,7 +189,8 @@ func printReport(out io.Writer, all []result) {
 		fmt.Fprintf(out, "- %s\n", why)
 	}
 	fmt.Fprintf(out, "| server | was | %s|---|---|---|---|---|---|---|---|---|\n", tallied)
-	for _, at := range slices.SortedFunc(maps.Keys(byServer), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+	order := func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+	for _, at := range slices.SortedFunc(maps.Keys(byServer), order) {
 		fmt.Fprintf(out, "| %s | %s | %s\n", at[1], at[0], byServer[at].cells())
 	}
 	for _, table := range []struct {

@@ -278,8 +278,8 @@ func (w *world) putStates(kept string) error {
 	return nil
 }
 
-// compacted waits until compaction has left little of what was superseded. What is written meanwhile ends segments, which
-// alone are compacted.
+// compacted waits until compaction has left little of what was superseded. What is written meanwhile ends segments,
+// which alone are compacted.
 func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 	for end := time.Now().Add(time.Minute); ; {
 		given, held, keys, err := w.stream.records(ctx)
@@ -312,7 +312,8 @@ func (s *stream) records(ctx context.Context) (given, held, keys int, err error)
 		given += int(o.Offset)
 	}
 	cells := map[string]bool{}
-	err = changelog.Read(ctx, []kgo.Opt{kgo.SeedBrokers(s.brokers...)}, s.topic, nil, ends, func(some []*kgo.Record) error {
+	brokers := []kgo.Opt{kgo.SeedBrokers(s.brokers...)}
+	err = changelog.Read(ctx, brokers, s.topic, nil, ends, func(some []*kgo.Record) error {
 		for _, r := range some {
 			if !changelog.IsMark(r) {
 				cells[string(r.Key)] = true

@@ -209,7 +209,8 @@ func (m *TableMap) RealType(i int) byte {
 // isNumber: columns that have a bit in the signedness field (table_def::type in the servers' rpl_utility).
 func (m *TableMap) isNumber(i int) bool {
 	switch m.Types[i] {
-	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG, mysql.MYSQL_TYPE_LONGLONG,
+	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG,
+		mysql.MYSQL_TYPE_LONGLONG,
 		mysql.MYSQL_TYPE_DECIMAL, mysql.MYSQL_TYPE_NEWDECIMAL, mysql.MYSQL_TYPE_FLOAT,
 		mysql.MYSQL_TYPE_DOUBLE, mysql.MYSQL_TYPE_YEAR:
 		return true

@@ -1,5 +1,5 @@
-// Package gtid holds sets of global transaction ids, MySQL's and MariaDB's: which transactions a server has executed, or
-// a reader has read.
+// Package gtid holds sets of global transaction ids, MySQL's and MariaDB's: which transactions a server has executed,
+// or a reader has read.
 package gtid
 
 import (

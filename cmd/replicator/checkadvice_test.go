@@ -13,7 +13,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// advised is the statement that a finding says to run at a server: it begins the fix, or ends what is wrong with a table.
+// advised is the statement that a finding says to run at a server: it begins the fix, or ends what is wrong with a
+// table.
 func advised(detail, fix string) string {
 	if m := regexp.MustCompile(`^((?:GRANT|SET GLOBAL|ALTER TABLE|CONFIG SET|ACL SETUSER) .*?)(?:$|, and in |, where |; |: )`).
 		FindStringSubmatch(fix); m != nil {
@@ -25,7 +26,8 @@ func advised(detail, fix string) string {
 	return ""
 }
 
-// A finding's fix is taken as it is printed, again and again, until check has nothing more to say that a statement mends.
+// A finding's fix is taken as it is printed, again and again, until check has nothing more to say that a statement
+// mends.
 func TestStatementsThatCheckAdvisesMendWhatItFound(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -28,7 +28,9 @@ type demoGroup struct {
 }
 
 // startDemoGroup starts it in directories of their own. The environment gets the broker's address.
-func startDemoGroup(ctx context.Context, dir string, env map[string]string, say func(string)) (g *demoGroup, err error) {
+func startDemoGroup(ctx context.Context, dir string, env map[string]string, say func(string)) (
+	g *demoGroup, err error,
+) {
 	g = &demoGroup{}
 	defer func() {
 		if err != nil {

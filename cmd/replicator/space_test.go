@@ -15,8 +15,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The space that plan says is what the sinks then take: half of it at least, twice of it at most, but for the steps that
-// a table grows by. Run with -v, it measures again what docs/sizing.md says: REPLICATOR_SOAK=1 takes 50,000 cells.
+// The space that plan says is what the sinks then take: half of it at least, twice of it at most, but for the steps
+// that a table grows by. Run with -v, it measures again what docs/sizing.md says: REPLICATOR_SOAK=1 takes 50,000 cells.
 func TestThePlannedSpaceIsWhatTheSinksTake(t *testing.T) {
 	cells := 5000
 	if os.Getenv("REPLICATOR_SOAK") != "" {

@@ -24,8 +24,8 @@ var Config string
 //go:embed publisher.toml
 var Publisher string
 
-// Member is the configuration of a member that keeps the tables of what Publisher publishes: Config with another source,
-// of the broker JOGCHAT_BROKER. Its JOGCHAT_DSN is the sink's alone.
+// Member is the configuration of a member that keeps the tables of what Publisher publishes: Config with another
+// source, of the broker JOGCHAT_BROKER. Its JOGCHAT_DSN is the sink's alone.
 func Member() string {
 	const source = `
 [source]

@@ -23,7 +23,8 @@ import (
 
 // TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed spoils Redis and Elasticsearch by hand and rebuilds all views
 // while writers work. The program is killed once in each tenth of the time that a rebuild takes, in a random order; its
-// end is included, where an index is swapped in. A reader of an entity that is there all the time finds it all the time.
+// end is included, where an index is swapped in. A reader of an entity that is there all the time finds it all the
+// time.
 func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")

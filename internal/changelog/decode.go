@@ -13,8 +13,8 @@ import (
 	"replicator"
 )
 
-// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if it is another's, and shows nothing of what
-// the record holds.
+// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if it is another's, and shows nothing of
+// what the record holds.
 func Decode(in *kgo.Record) (*Record, error) {
 	r := &Record{Source: SourceOf(in)}
 	var err error

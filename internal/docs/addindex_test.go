@@ -26,8 +26,10 @@ import (
 const addIndexPage = "../../docs/add-an-index.md"
 
 const addIndexSchema = `CREATE TABLE cell (added_at BIGINT AUTO_INCREMENT PRIMARY KEY, row_key BINARY(16) NOT NULL,
-	column_name VARCHAR(64) NOT NULL, ref_key BIGINT NOT NULL, body LONGBLOB, UNIQUE KEY cell_idx (row_key, column_name, ref_key));
-CREATE TABLE index_users_email (email VARCHAR(100) NOT NULL, row_key BINARY(16) NOT NULL, PRIMARY KEY (email, row_key), KEY (row_key));
+	column_name VARCHAR(64) NOT NULL, ref_key BIGINT NOT NULL, body LONGBLOB,
+	UNIQUE KEY cell_idx (row_key, column_name, ref_key));
+CREATE TABLE index_users_email (email VARCHAR(100) NOT NULL, row_key BINARY(16) NOT NULL,
+	PRIMARY KEY (email, row_key), KEY (row_key));
 `
 
 const addIndexConfig = `[source]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDocsFiguresOfTheREADMEAreThoseOfPerformance holds the README's table of programs to the one that it was taken from:
-// each of its rows is one there, whose figures round to what the README says.
+// TestDocsFiguresOfTheREADMEAreThoseOfPerformance holds the README's table of programs to the one that it was taken
+// from: each of its rows is one there, whose figures round to what the README says.
 func TestDocsFiguresOfTheREADMEAreThoseOfPerformance(t *testing.T) {
 	texts := pages(t)
 	readme := section(t, texts["README.md"], "Compared with others")

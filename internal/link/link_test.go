@@ -213,7 +213,8 @@ func TestSessionsEndSoonWhereNobodyIsLeftToEndThem(t *testing.T) {
 
 func TestLockWaitEndsBeforeTheSilence(t *testing.T) {
 	for silence, want := range map[time.Duration]time.Duration{
-		time.Second: time.Second, 5 * time.Second: time.Second, 20 * time.Second: 6 * time.Second, 10 * time.Minute: 10 * time.Second,
+		time.Second: time.Second, 5 * time.Second: time.Second, 20 * time.Second: 6 * time.Second,
+		10 * time.Minute: 10 * time.Second,
 	} {
 		if got := LockWait(silence); got != want {
 			t.Errorf("of %s: %s, want %s", silence, got, want)

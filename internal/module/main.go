@@ -2,8 +2,8 @@
 //
 //	go run ./internal/module github.com/acme/replicator
 //
-// Nothing else in the checkout holds the path: code that needs it asks for it (reflect.Type.PkgPath), which package lint
-// sees to.
+// Nothing else in the checkout holds the path: code that needs it asks for it (reflect.Type.PkgPath), which package
+// lint sees to.
 package main
 
 import (

@@ -64,8 +64,8 @@ func fetchKafka(ctx context.Context, cache, dir string, log *os.File, say func(s
 	return initialiseKafka(ctx, &installation{kind: Kafka, root: dir}, filepath.Join(dir, "data"), nil, log.Name())
 }
 
-// initialiseKafka formats a data directory, as Kafka's own tool does. Copies of it share a cluster's id, which no client
-// minds.
+// initialiseKafka formats a data directory, as Kafka's own tool does. Copies of it share a cluster's id, which no
+// client minds.
 func initialiseKafka(ctx context.Context, in *installation, data string, _ []string, log string) error {
 	cache, err := CacheDir()
 	if err != nil {

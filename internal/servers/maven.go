@@ -69,8 +69,8 @@ func fetchArtifacts(
 	return nil
 }
 
-// byMaven has Maven fetch artifacts, as the dependencies of a project that has nothing else. Its local repository is one
-// of our own, which goes again: nothing of the machine's is written.
+// byMaven has Maven fetch artifacts, as the dependencies of a project that has nothing else. Its local repository is
+// one of our own, which goes again: nothing of the machine's is written.
 func byMaven(ctx context.Context, mvn string, artifacts []mavenArtifact, dir string, log *os.File) error {
 	local, project := filepath.Join(dir, "m2"), filepath.Join(dir, "pom.xml")
 	if err := os.WriteFile(project, []byte(pomOf(artifacts)), 0o644); err != nil {

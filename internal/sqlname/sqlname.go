@@ -6,7 +6,8 @@ import "strings"
 // Quote is a name of a database, table, column or index as a statement takes it, whatever the sql_mode.
 func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// Account is an account as GRANT takes it, of what CURRENT_USER() says: USER@HOST, of which a user's name may have an @.
+// Account is an account as GRANT takes it, of what CURRENT_USER() says: USER@HOST, of which a user's name may have an
+// @.
 func Account(current string) string {
 	user, host := current, "%"
 	if at := strings.LastIndexByte(current, '@'); at >= 0 {

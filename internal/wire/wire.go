@@ -1,5 +1,6 @@
 // Package wire reads and writes the pieces that stored records are made of: unsigned numbers as varints, and texts with
-// their length in front. Readers take damaged input: they never panic, and never allocate for a length that isn't there.
+// their length in front. Readers take damaged input: they never panic, and never allocate for a length that isn't
+// there.
 package wire
 
 import "encoding/binary"

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// scanner reads the answers that every document takes part in: those to _bulk and _mget, and the state in a document. It
-// takes what Elasticsearch and this sink write, and is bad at anything else, which is then read by encoding/json. That
-// takes 7 µs of CPU for a document that is read and written, and this 1.7 (BenchmarkAnswers).
+// scanner reads the answers that every document takes part in: those to _bulk and _mget, and the state in a document.
+// It takes what Elasticsearch and this sink write, and is bad at anything else, which is then read by encoding/json.
+// That takes 7 µs of CPU for a document that is read and written, and this 1.7 (BenchmarkAnswers).
 type scanner struct {
 	rest []byte
 	bad  bool

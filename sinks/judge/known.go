@@ -24,8 +24,8 @@ func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
-// Refused reports whether the target refused what a look finds, which is something: so the sink says, or would have said
-// if it had noted such things then.
+// Refused reports whether the target refused what a look finds, which is something: so the sink says, or would have
+// said if it had noted such things then.
 func (k Known) Refused(look replicator.Op) bool {
 	return !k.Shown && (k.Dead && k.State.Covers(look) || k.State.Version == look.Version)
 }

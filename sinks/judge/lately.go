@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Lately remembers what a sink wrote lately, so that it need not be read before it is written again. What it says may be
-// out of date: whoever writes by it makes the write fail then. It is safe for concurrent use; the zero value remembers
-// nothing: see NewLately.
+// Lately remembers what a sink wrote lately, so that it need not be read before it is written again. What it says may
+// be out of date: whoever writes by it makes the write fail then. It is safe for concurrent use; the zero value
+// remembers nothing: see NewLately.
 type Lately[K comparable, V any] struct {
 	mu         sync.Mutex
 	most       int

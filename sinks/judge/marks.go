@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// Marks is what an open target saw or marked last, by view. By it a mark that fell is noticed: the sink lost data. It is
-// safe for concurrent use.
+// Marks is what an open target saw or marked last, by view. By it a mark that fell is noticed: the sink lost data. It
+// is safe for concurrent use.
 //
 // What was lost may all have been applied since the last mark: a server that crashed or failed over lost no mark
 // then, and where the client takes another connection between two batches, nothing fails. The next mark would say

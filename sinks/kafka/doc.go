@@ -4,9 +4,9 @@
 //
 // # How a cell is written
 //
-// A cell's state (see replicator.State) stands in its newest record. The sink keeps a table of the newest records on the
-// disk (changelog.Table), brought up to date when a view is opened, judges every op by it, and appends only what counts.
-// It must: compaction keeps the last record of a key, so a stale one at the end would take the newest with it.
+// A cell's state (see replicator.State) stands in its newest record. The sink keeps a table of the newest records on
+// the disk (changelog.Table), brought up to date when a view is opened, judges every op by it, and appends only what
+// counts. It must: compaction keeps the last record of a key, so a stale one at the end would take the newest with it.
 //
 // That nobody else appends in between is Kafka's doing. Each view and source has a producer with a transactional id of
 // its own. A publisher that opens the view takes the id over, which ends the older one's transaction and fences it: its

@@ -165,7 +165,8 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	var gone []*kgo.Record
 	for at := range found {
 		if at.view == view {
-			gone = append(gone, &kgo.Record{Topic: topic.name + changelog.MarksSuffix, Key: changelog.MarkKey(at.view, at.source)})
+			gone = append(gone, &kgo.Record{Topic: topic.name + changelog.MarksSuffix,
+				Key: changelog.MarkKey(at.view, at.source)})
 		}
 	}
 	if err := s.client.ProduceSync(ctx, gone...).FirstErr(); err != nil {

@@ -145,8 +145,8 @@ func (k *keeper) usable() error {
 	return nil
 }
 
-// transact writes records in one transaction, and then those that last makes when the first are acknowledged. Without an
-// error all are committed; else the keeper is of no use any more.
+// transact writes records in one transaction, and then those that last makes when the first are acknowledged. Without
+// an error all are committed; else the keeper is of no use any more.
 func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func() []*kgo.Record) (err error) {
 	if err := k.usable(); err != nil {
 		return err
@@ -174,15 +174,15 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	return nil
 }
 
-// produce waits until records are acknowledged. A transactional producer does not give up one that is under way, although
-// ctx is done: where no broker answers, only its end ends the waiting. It is of no use any more then.
+// produce waits until records are acknowledged. A transactional producer does not give up one that is under way,
+// although ctx is done: where no broker answers, only its end ends the waiting. It is of no use any more then.
 func (k *keeper) produce(ctx context.Context, records []*kgo.Record) error {
 	defer context.AfterFunc(ctx, k.producer.Close)()
 	return k.producer.ProduceSync(ctx, records...).FirstErr()
 }
 
-// isFenced reports whether an error says that another producer has the transactional id. Which one comes depends on what
-// was under way.
+// isFenced reports whether an error says that another producer has the transactional id. Which one comes depends on
+// what was under way.
 func isFenced(err error) bool {
 	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) ||
 		errors.Is(err, kerr.InvalidTxnState)

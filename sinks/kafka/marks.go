@@ -47,7 +47,9 @@ func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, 
 // readMarks reads the topic of a topic's marks from an offset to its end, and returns where to go on: before the end
 // where a transaction is open. It does not wait for that: the transaction of a publisher that was killed is ended by
 // who takes the view over, and before that its marks are read.
-func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (marks map[place]found, next, end int64, err error) {
+func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
+	marks map[place]found, next, end int64, err error,
+) {
 	ends, err := s.ends(ctx, t.marks.name)
 	if err != nil {
 		return nil, 0, 0, err

@@ -28,8 +28,8 @@ import (
 
 const secret = "hunter2-must-not-show"
 
-// secureBroker starts a broker that also listens with TLS and asks for a password there. It returns that address and the
-// file of the authority that its certificate is of.
+// secureBroker starts a broker that also listens with TLS and asks for a password there. It returns that address and
+// the file of the authority that its certificate is of.
 func secureBroker(t *testing.T) (plain, secure, authority string) {
 	t.Helper()
 	chain, key := certificate(t)

@@ -19,8 +19,8 @@ type Settings struct {
 	Replication int  `json:"-"` // 0: the cluster's default
 }
 
-// defaultPartitions is how many a topic gets: they are what appliers divide among themselves, and can't be changed later
-// without filling the view anew.
+// defaultPartitions is how many a topic gets: they are what appliers divide among themselves, and can't be changed
+// later without filling the view anew.
 const defaultPartitions = 12
 
 func settingsOf(v *replicator.View) Settings {

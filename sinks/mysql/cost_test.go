@@ -78,7 +78,8 @@ func (c *cells) apply(t testing.TB, ops []replicator.Op) {
 }
 
 // What a cell of one index costs this process and the server, each by itself: cells that are new to a table that is
-// being filled, new to one that is kept up, moved, of a newer version that says the same; and a transaction of one cell.
+// being filled, new to one that is kept up, moved, of a newer version that says the same; and a transaction of one
+// cell.
 func BenchmarkCells(b *testing.B) {
 	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G",
 		servers.MariaDB1011: "--innodb-log-file-size=1G"} {

@@ -55,7 +55,9 @@ func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 
 // applyRounds applies newer and newer versions of all cells until stop is closed, from several lanes, whatever the
 // errors are, and says so on attempted after each batch. It returns the version that every lane has applied without an
 // error.
-func applyRounds(t *testing.T, target replicator.Target, cells int, attempted chan<- struct{}, stop <-chan struct{}) (durable int64, failed int) {
+func applyRounds(t *testing.T, target replicator.Target, cells int, attempted chan<- struct{}, stop <-chan struct{}) (
+	durable int64, failed int,
+) {
 	done := []int64{replicator.NoVersion, replicator.NoVersion} // by lane
 	lanes := len(done)
 	var wg sync.WaitGroup

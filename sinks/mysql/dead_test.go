@@ -41,7 +41,8 @@ func TestTheTableOfTheDeadIsMadeWhereItIsMissing(t *testing.T) {
 		dead(target, later.Cell)
 		apply(target, old) // the state is what it was
 		dead(target, old.Cell, later.Cell)
-		if d, err := target.Compare(t.Context(), []replicator.Op{old}); err != nil || len(d) != 1 || d[0].Kind != replicator.Dead {
+		d, err := target.Compare(t.Context(), []replicator.Op{old})
+		if err != nil || len(d) != 1 || d[0].Kind != replicator.Dead {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})

@@ -5,8 +5,8 @@
 //
 //   - All views of a cell change in one transaction, with what is remembered of the cell: an index and the row it leads
 //     to never disagree, and what Apply returned is durable.
-//   - What decides is replicator.State.Next (asked by package judge), on a state that is read under a lock: any number of
-//     replicators may write.
+//   - What decides is replicator.State.Next (asked by package judge), on a state that is read under a lock: any number
+//     of replicators may write.
 //   - A value is stored as it is, or rejected with a reason that doesn't show it. The target's own column types say
 //     what fits; they are read at Open, so a changed table needs a restart, or the retry that follows the server's
 //     error.
@@ -25,7 +25,8 @@
 // Where several cells of one key feed a view (several feeds, or a feed of every column), each one's contribution is
 // kept in its state, and the key's rows are made of all of them whenever one changes. Cells meet by their keys: the
 // tables must have the same key columns, of the same kinds. A field of several values (tags[]) needs no such thing: one
-// cell's rows are replaced together. Of an index and a key with very many cells only what differs is written (crowd.go).
+// cell's rows are replaced together. Of an index and a key with very many cells only what differs is written
+// (crowd.go).
 //
 // # Several sources
 //
@@ -67,8 +68,8 @@
 // key's old rows and insert the new ones; write the states; commit. What is new is guessed and not asked for
 // (novelty.go). What the server refuses is repeated without guesses and statement by statement, which shows whose it
 // is. A deadlock repeats the transaction; a lock that is waited for in vain is an error, so that it shows. A value that
-// the server refuses after all is found by splitting the batch, and is rejected alone. Statements share packets: a proxy
-// between must let several statements through.
+// the server refuses after all is found by splitting the batch, and is rejected alone. Statements share packets: a
+// proxy between must let several statements through.
 //
 // # What is where
 //
@@ -76,11 +77,11 @@
 // servers · query.go transactions and results · own.go the sink's own tables · shape.go a target's shape · keeper.go a
 // view in its table · index.go, row.go, counter.go the kinds · ledger.go, sums.go, stray.go what counters rest on ·
 // column.go, number.go, datetime.go, json.go conversion · collation.go which values are one · state.go, rows.go stored
-// forms · apply.go, transaction.go, writer.go a batch · crowd.go keys with very many cells · novelty.go what is new · literal.go values in statements ·
-// dead.go which cells are dead letters · target.go versions · mark.go marks · shard.go the rule of shards · sharded.go,
-// shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were
-// empty · walk.go what pages through cells and keys · sweep.go what a fill did not confirm · compare.go what a verify
-// reads · shadow.go rebuilds beside the live table · foreign.go what they would lose · ddl.go, declare.go, design.go
-// missing tables and their types · errors.go what servers say · check.go what can be known before a start. What all
-// sinks decide alike is in package judge.
+// forms · apply.go, transaction.go, writer.go a batch · crowd.go keys with very many cells · novelty.go what is new ·
+// literal.go values in statements · dead.go which cells are dead letters · target.go versions · mark.go marks ·
+// shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go
+// several databases · fresh.go tables that were empty · walk.go what pages through cells and keys · sweep.go what a
+// fill did not confirm · compare.go what a verify reads · shadow.go rebuilds beside the live table · foreign.go what
+// they would lose · ddl.go, declare.go, design.go missing tables and their types · errors.go what servers say ·
+// check.go what can be known before a start. What all sinks decide alike is in package judge.
 package mysql

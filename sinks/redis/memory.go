@@ -29,8 +29,8 @@ type memory struct {
 
 func newMemory() *memory { return &memory{Lately: judge.NewLately[string, string](remembered)} }
 
-// recall takes what is remembered of entities for known, and others for new where most have been lately. A look is at an
-// entity that is known.
+// recall takes what is remembered of entities for known, and others for new where most have been lately. A look is at
+// an entity that is known.
 func (m *memory) recall(b *batch) {
 	if b.cluster { // there a record may have to be finished, which only who reads it can tell
 		return

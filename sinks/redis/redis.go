@@ -50,7 +50,8 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t := &Target{sink: s, source: source, others: othersOf(source, s.sources), views: slices.Clone(views), memory: newMemory()}
+	t := &Target{sink: s, source: source, others: othersOf(source, s.sources), views: slices.Clone(views),
+		memory: newMemory()}
 	// What may not be done must show before a script has done half of it.
 	may := s.asksPermissions(ctx)
 	if err := may.own(ctx).refusal(); err != nil {

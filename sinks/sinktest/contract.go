@@ -277,7 +277,8 @@ func (f *fixture) versions(want ...int64) {
 
 func testVersions(f *fixture) {
 	f.versions(replicator.NoVersion, replicator.NoVersion, replicator.NoVersion)
-	f.apply(f.put(f.cells[0], 5, 50, f.body()), f.put(f.cells[1], math.MaxInt64, 50, f.body()), f.put(f.cells[2], 0, 50, f.body()))
+	f.apply(f.put(f.cells[0], 5, 50, f.body()), f.put(f.cells[1], math.MaxInt64, 50, f.body()),
+		f.put(f.cells[2], 0, 50, f.body()))
 	f.versions(5, math.MaxInt64, 0)
 	f.apply(f.reset(f.cells[0], 4, 60, f.body()), f.reset(f.cells[1], replicator.NoVersion, 60, nil))
 	f.versions(4, replicator.NoVersion, 0)

@@ -11,7 +11,8 @@
 //
 //	go test ./sinks/NAME -run … -sinktest.seed=SEED      repeats one history
 //	go test ./sinks/NAME -run … -sinktest.histories=N    so many
-//	REPLICATOR_SOAK=10m go test -timeout 0 ./sinks/NAME …  as many as there is time for, at each call; `make soak` does it for all
+//	REPLICATOR_SOAK=10m go test -timeout 0 ./sinks/NAME …  as many as there is time for, at each call; `make soak`
+//	                                                       does it for all
 //
 // Two things must hold:
 //

@@ -1,4 +1,5 @@
-// Command bill writes the bill of materials of a built program, for a release that another tool than package dist makes:
+// Command bill writes the bill of materials of a built program, for a release that another tool than package dist
+// makes:
 //
 //	go run ./internal/dist/cmd/bill -version V -time RFC3339 PROGRAM BILL
 package main
