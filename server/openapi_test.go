@@ -170,9 +170,7 @@ func TestAnswersAreAsTheDocumentOfTheAPISays(t *testing.T) {
 		{ready, "GET", "/readyz", "/readyz", "", nil, 200},
 	} {
 		name := fmt.Sprintf("%s %s %d", c.method, c.real, c.code)
-		p.mu.Lock()
-		p.err = c.fails
-		p.mu.Unlock()
+		p.fails(c.fails)
 		told := d.Paths[c.path][strings.ToLower(c.method)]
 		if len(told.Security) > 0 {
 			if code, _, _ := ask(t, c.server, c.method, c.real, c.body, nil); code != 401 {
