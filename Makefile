@@ -23,6 +23,9 @@ SOAK ?= 2m
 # The race detector needs a C compiler.
 RACE ?= $(if $(shell command -v $(firstword $(shell go env CC))),-race,)
 RACED = $(if $(RACE),CGO_ENABLED=1,)
+# A process with the race detector sleeps for a second before it ends, lest another thread's report be lost. Tests wait
+# for their goroutines (goleak), and of most packages that second would be all the time they take.
+export GORACE ?= atexit_sleep_ms=0
 # What `make soak` runs longer than `make test` does.
 SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|HugeTransaction|^TestStandbyEnds
 ARGS ?=
