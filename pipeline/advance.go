@@ -45,17 +45,18 @@ type saver struct {
 	markedRun int64 // changes applied when it was marked
 }
 
-// run advances the checkpoint once an interval, until done is closed or ctx is done.
-func (s *saver) run(ctx context.Context, done <-chan struct{}) error {
+// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is, it asks the source
+// where its log ends; where that fails, nothing more comes in.
+func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFunc, done <-chan struct{}) error {
 	tick := time.NewTicker(s.cfg.Interval)
 	defer tick.Stop()
 	for {
 		asked := time.Now()
-		latest, err := s.reader.Latest(ctx)
-		if err != nil {
-			return fmt.Errorf("asking the source for its position: %w", err)
+		if latest, err := s.reader.Latest(intake); err == nil {
+			s.reach.end(latest, asked)
+		} else {
+			endIntake(fmt.Errorf("asking the source for its position: %w", err)) // the first to end it says why
 		}
-		s.reach.end(latest, asked)
 		select {
 		case <-tick.C:
 		case <-done:

@@ -117,6 +117,23 @@ func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 	})
 }
 
+// TestALinkToTheSourceThatBreaksAgainAndAgainDelays, and no more: what each session applied before it broke is the next
+// one's beginning, though no session lasts until the checkpoint's interval.
+func TestALinkToTheSourceThatBreaksAgainAndAgainDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), sinktest.NewReference()
+		p := start(newPipeline(f, sink, newMemoryStore(), "a"))
+		p.caughtUp(t, f)
+		f.set(func() { f.breaks = 3 })
+		for i := range 30 {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: int64(i), version: 1, body: "x"}})
+		}
+		p.caughtUp(t, f)
+		holds(t, f, sink, "a")
+		p.stopped(t)
+	})
+}
+
 // TestAnOutageShowsWhileNothingIsWritten: an idle sink is asked whether it answers, and nothing is written by that.
 func TestAnOutageShowsWhileNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

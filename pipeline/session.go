@@ -97,7 +97,8 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 func (s *session) close() error { return s.reader.Close() }
 
 // serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (it returns at once),
-// or something fails.
+// or something fails. Where that is the source, what was read is applied and saved first: over a link that breaks
+// before each interval of the checkpoint is over, every session would else begin at the same place.
 func (s *session) serve(ctx context.Context, stop context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -109,23 +110,32 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	var feeders, asker, lanes, saver sync.WaitGroup
 	start := func(wg *sync.WaitGroup, do func() error) {
 		wg.Go(func() {
-			if err := do(); err != nil && !errors.Is(err, errStopped) {
+			if err := do(); err != nil {
 				fail(err)
 			}
 		})
 	}
+	feed := func(do func(ctx context.Context) error) {
+		start(&feeders, func() error {
+			err := do(intake)
+			if intake.Err() != nil { // it was told to end
+				return nil
+			}
+			return err
+		})
+	}
 	unfed, drain, saved := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	start(&feeders, func() error { return s.read(intake) })
-	start(&feeders, func() error { return s.fill(intake) })
-	start(&feeders, func() error { return s.letters.compare(intake) })
+	feed(func(ctx context.Context) error { endIntake(s.read(ctx)); return nil })
+	feed(s.fill)
+	feed(s.letters.compare)
 	start(&asker, func() error { return s.lanes.spellings.run(ctx, unfed) })
 	for _, l := range s.lanes.shares {
 		start(&lanes, func() error { return l.run(ctx, drain) })
 	}
-	start(&saver, func() error { return s.saver.run(ctx, saved) })
+	start(&saver, func() error { return s.saver.run(ctx, intake, endIntake, saved) })
 
 	feeders.Wait()
-	// Phase two of a stop: nothing comes in any more, what is pending is applied within the drain time.
+	// Phase two of an end: nothing comes in any more, what is pending is applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("not drained within %s", limit)) })
 	close(unfed)
@@ -136,10 +146,20 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	timer.Stop()
 	close(saved)
 	saver.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return err
+	return s.finish(ctx, context.Cause(intake))
+}
+
+// finish saves what was applied, unless ctx is done, and returns why the session is over, given why nothing comes in
+// any more.
+func (s *session) finish(ctx context.Context, ended error) error {
+	err := context.Cause(ctx)
+	if err == nil {
+		err = s.saver.advance(ctx, saveNow)
 	}
-	if err := s.saver.advance(ctx, saveNow); err != nil {
+	if !errors.Is(ended, errStopped) { // what failed after the source did, the next session meets again
+		return ended
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.refresh(ctx); err != nil {
