@@ -45,8 +45,8 @@ type saver struct {
 	markedRun int64 // changes applied when it was marked
 }
 
-// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is, it asks the source
-// where its log ends; where that fails, nothing more comes in.
+// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done it asks the
+// source where its log ends; where that fails, nothing more comes in.
 func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFunc, done <-chan struct{}) error {
 	tick := time.NewTicker(s.cfg.Interval)
 	defer tick.Stop()
@@ -55,7 +55,7 @@ func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFu
 		if latest, err := s.reader.Latest(intake); err == nil {
 			s.reach.end(latest, asked)
 		} else {
-			endIntake(fmt.Errorf("asking the source for its position: %w", err)) // the first to end it says why
+			endIntake(fmt.Errorf("asking the source for its position: %w", err)) // once it has ended this does nothing
 		}
 		select {
 		case <-tick.C:

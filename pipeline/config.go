@@ -27,7 +27,7 @@ type Config struct {
 	// of the rows that a fill has scanned, the share of dead letters that stops it; default 1: never
 	MostDead float64
 	Interval time.Duration // between checkpoints; default 1 s
-	Drain    time.Duration // the longest that a stop waits for what is in flight; default 20 s
+	Drain    time.Duration // the longest that a stop, or the source's failure, waits for what is in flight; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit
 
 	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that

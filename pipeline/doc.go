@@ -23,8 +23,9 @@
 //   - What all goroutines of a pipeline share (runs, rebuilds, stopped, shown, …) has a mutex of its own.
 //   - A run is a set of views that share a reader; its goroutine opens one session after another until it is ended. Its
 //     progress outlives sessions.
-//   - A session lives until its first error. It owns its goroutines (one reader, one that fills, one that compares dead
-//     letters with the sink's, the lanes, one that asks for spellings of keys, the saver) and waits for them.
+//   - A session lives until its first error, which ends it as Failure says. It owns its goroutines (one reader, one
+//     that fills, one that compares dead letters with the sink's, the lanes, one that asks for spellings of keys, the
+//     saver) and waits for them.
 //
 // # Where a run begins
 //
@@ -38,8 +39,10 @@
 // # Failure
 //
 // Any error ends the session: what is in memory is dropped, reader and target are opened anew, and reading starts again
-// from what was marked. Loss is impossible, since nothing unapplied was saved; repetition is harmless, since every
-// op is judged by the state in the sink. A Fatal error (somebody must act) waits longer and shows as "failed". An error
-// of one view (OfView) or of one table (OfTable) parts it from the others of its sink: it runs, fails and is tried
-// again by itself, and joins them when it has caught up.
+// from what was marked. An error of reading, or of asking where the log ends, first lets what was read be applied,
+// marked and saved, within the drain time of a stop: over a link that breaks before each interval is over, all sessions
+// would else begin at one place. Loss is impossible, since nothing unapplied was saved; repetition is harmless, since
+// every op is judged by the state in the sink. A Fatal error (somebody must act) waits longer and shows as "failed". An
+// error of one view (OfView) or of one table (OfTable) parts it from the others of its sink: it runs, fails and is
+// tried again by itself, and joins them when it has caught up.
 package pipeline

@@ -97,8 +97,8 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 func (s *session) close() error { return s.reader.Close() }
 
 // serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (it returns at once),
-// or something fails. Where that is the source, what was read is applied and saved first: over a link that breaks
-// before each interval of the checkpoint is over, every session would else begin at the same place.
+// or something fails. Where that is the source, what was read is applied and saved first: see Failure in the package's
+// doc.
 func (s *session) serve(ctx context.Context, stop context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -117,15 +117,14 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	}
 	feed := func(do func(ctx context.Context) error) {
 		start(&feeders, func() error {
-			err := do(intake)
-			if intake.Err() != nil { // it was told to end
-				return nil
+			if err := do(intake); intake.Err() == nil { // else it was told to end
+				return err
 			}
-			return err
+			return nil
 		})
 	}
 	unfed, drain, saved := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	feed(func(ctx context.Context) error { endIntake(s.read(ctx)); return nil })
+	feeders.Go(func() { endIntake(s.read(intake)) })
 	feed(s.fill)
 	feed(s.letters.compare)
 	start(&asker, func() error { return s.lanes.spellings.run(ctx, unfed) })
@@ -168,13 +167,10 @@ func (s *session) finish(ctx context.Context, ended error) error {
 	return errStopped
 }
 
-// read has the reader bring what the log tells. A reader must not end by itself.
+// read has the reader bring what the log tells. A reader must not end by itself, so it is always an error that ends it.
 func (s *session) read(ctx context.Context) error {
 	err := s.reader.Read(ctx, s.tail)
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err == nil:
+	if err == nil {
 		err = errors.New("the stream ended")
 	}
 	return fmt.Errorf("reading the source: %w", err)

@@ -3,9 +3,10 @@ package redis
 import (
 	"errors"
 	"os"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
@@ -21,13 +22,19 @@ func TestOneSilentLinkCostsOneWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rdb.Close()
-	// Each of the commands that wait at once has a connection of its own.
 	const idle = 5
-	var waiting sync.WaitGroup
+	var conns []*redis.Conn
 	for range idle {
-		waiting.Go(func() { rdb.BLPop(t.Context(), 50*time.Millisecond, "nothing") })
+		conns = append(conns, rdb.(*redis.Client).Conn())
+		if err := conns[len(conns)-1].Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	waiting.Wait()
+	for _, c := range conns { // into the pool
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if n := rdb.PoolStats().IdleConns; n != idle {
 		t.Fatalf("%d connections stand idle", n)
 	}
