@@ -5,12 +5,7 @@ import (
 	"crypto/tls"
 	"database/sql"
 	"errors"
-	"fmt"
-	"net"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -114,112 +109,6 @@ func sqlConfig(dsn string) (*mysql.Config, error) {
 	cfg.Params["time_zone"] = "'+00:00'"
 	cfg.Params["sql_mode"] = "''" // no ANSI_QUOTES, no PAD_CHAR_TO_FULL_LENGTH
 	return cfg, nil
-}
-
-// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and a
-// deadline for each costs a quarter of the throughput: it is renewed only now and then. The server's heartbeats come
-// more often than it ends, so a link that is cut without a word is noticed.
-type longRead struct {
-	net.Conn
-	timeout time.Duration
-	renewed time.Time
-
-	mu    sync.Mutex
-	final bool // the deadline is BinlogSyncer.Close's
-}
-
-func (l *longRead) Read(b []byte) (int, error) {
-	if now := time.Now(); now.Sub(l.renewed) > l.timeout/4 {
-		if err := l.renew(now); err != nil {
-			return 0, err
-		}
-	}
-	return l.Conn.Read(b)
-}
-
-func (l *longRead) renew(now time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.final {
-		return nil
-	}
-	l.renewed = now
-	return l.Conn.SetReadDeadline(now.Add(l.timeout))
-}
-
-// SetReadDeadline is how BinlogSyncer.Close ends what is being read: no later read may go beyond it.
-func (l *longRead) SetReadDeadline(t time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.final = true
-	return l.Conn.SetReadDeadline(t)
-}
-
-// dialer makes replication connections. After shut it makes none: BinlogSyncer.Close opens one to KILL the last
-// connection, whose number may by then belong to another one if the server restarted.
-type dialer struct {
-	timeout time.Duration // of the connections' silence
-	closed  atomic.Bool
-
-	mu    sync.Mutex
-	last  net.Conn
-	ended bool // nobody waits for what is read any more
-}
-
-var errDialerShut = errors.New("no further connections")
-
-func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if d.closed.Load() {
-		return nil, errDialerShut
-	}
-	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = conn
-	timeout := d.timeout
-	if d.ended {
-		timeout = min(timeout, dialTimeout) // of the connection that is made for KILL
-	}
-	return &longRead{Conn: conn, timeout: timeout}, nil
-}
-
-func (d *dialer) shut() { d.closed.Store(true) }
-
-// end bounds how long the connection that is made for KILL may be silent.
-func (d *dialer) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ended = true
-}
-
-// cut ends the last connection, which may be waiting for a server that says nothing. Not once StartSync is through:
-// BinlogSyncer.Close closes a connection that takes no deadline any more while its goroutine reads from the buffer.
-func (d *dialer) cut() {
-	d.end()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.last != nil {
-		d.last.Close()
-	}
-}
-
-// endpoint is a DSN's address as BinlogSyncer wants it: a socket's path has no port.
-func endpoint(cfg *mysql.Config) (host string, port uint16, err error) {
-	if cfg.Net == "unix" {
-		return cfg.Addr, 0, nil
-	}
-	host, text, err := net.SplitHostPort(cfg.Addr)
-	if err != nil {
-		return "", 0, fmt.Errorf("dsn: address %s: %w", cfg.Addr, err)
-	}
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return "", 0, fmt.Errorf("dsn: port %q", text)
-	}
-	return host, uint16(n), nil
 }
 
 // replicationTLS is the DSN's TLS for the replication connection. "preferred" is TLS exactly if the pool's connections

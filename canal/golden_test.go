@@ -39,14 +39,14 @@ type recording struct {
 // binlogFile writes a binlog file as the server has it.
 type binlogFile struct{ bytes.Buffer }
 
-func (f *binlogFile) HandleEvent(e *replication.BinlogEvent) error {
-	switch e.Header.EventType {
+func (f *binlogFile) handle(raw []byte) error {
+	switch binlog.KindOf(raw) {
 	case replication.ROTATE_EVENT:
 		return nil
 	case replication.HEARTBEAT_EVENT:
 		return errEnough
 	}
-	f.Write(e.RawData)
+	f.Write(raw)
 	return nil
 }
 
@@ -192,12 +192,28 @@ func newTestStream(f gtid.Flavor, sets binlog.Charsets, ts tables, h replicator.
 
 // feedAll gives a stream all events.
 func feedAll(s *stream, events []byte) error {
+	return eachEvent(events, func(raw []byte) error { return s.event(context.Background(), raw) })
+}
+
+// feedReused gives a stream all events in memory that is used again, as a dump does.
+func feedReused(s *stream, events []byte) error {
+	buffer := make([]byte, large)
+	return eachEvent(events, func(raw []byte) error {
+		if len(raw) < large {
+			raw = buffer[:copy(buffer, raw)]
+			defer clear(raw)
+		}
+		return s.event(context.Background(), raw)
+	})
+}
+
+func eachEvent(events []byte, f func(raw []byte) error) error {
 	for len(events) > 0 {
 		h, err := binlog.ParseHeader(events)
 		if err != nil || int(h.Size) > len(events) {
 			return fmt.Errorf("recording: %d bytes left: %w", len(events), err)
 		}
-		if err := s.event(context.Background(), events[:h.Size]); err != nil {
+		if err := f(events[:h.Size]); err != nil {
 			return err
 		}
 		events = events[h.Size:]
@@ -211,7 +227,7 @@ func decodeRecording(t testing.TB, name string) []byte {
 	h := newRecorder()
 	s, events := recordedStream(t, name, h)
 	defer s.close()
-	if err := feedAll(s, events); err != nil {
+	if err := feedReused(s, events); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -10,11 +10,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/replication"
 
 	"replicator"
 	"replicator/canal/binlog"
@@ -313,27 +310,25 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 // huge is the size of an event after which a collection is worth its time.
 const huge = 16 << 20
 
-// feed hands the syncer's events to the stream. It runs in the syncer's goroutine: an event is dealt with before the
-// next one is read, so that memory is bounded by one event and a slow sink slows down the server.
+// feed hands a dump's events to the stream: an event is dealt with before the next one is read, so that memory is
+// bounded by one event and a slow sink slows down the server.
 type feed struct {
 	ctx    context.Context
 	reader *Reader
 	err    error
 }
 
-func (f *feed) HandleEvent(e *replication.BinlogEvent) error {
+func (f *feed) handle(raw []byte) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
-	raw := e.RawData
-	e.RawData, e.Event = nil, nil
-	size := len(raw)
+	size, heartbeat := len(raw), len(raw) >= binlog.HeaderSize && binlog.IsHeartbeat(binlog.KindOf(raw))
 	f.err = f.reader.stream.event(f.ctx, raw)
 	if size >= huge {
 		// The next one may be as large: it is read when this one's memory is free, not only when as much has become garbage.
 		debug.FreeOSMemory()
 	}
-	if f.err != nil || !binlog.IsHeartbeat(e.Header.EventType) {
+	if f.err != nil || !heartbeat {
 		return f.err
 	}
 	err := f.reader.stillSame(f.ctx)
@@ -359,69 +354,13 @@ func (r *Reader) read(ctx context.Context, from gomysql.Position) error {
 	f := &feed{ctx: ctx, reader: r}
 	for {
 		err := r.source.dump(ctx, r.server, from, r.source.cfg.Heartbeat, f)
-		if f.err != nil { // the syncer has wrapped it
+		if f.err != nil {
 			return f.err
 		}
 		if from, err = r.behindTorn(ctx, err); err != nil {
 			return r.failed(ctx, err)
 		}
 	}
-}
-
-// dump has the binlog sent to h until ctx is done or it fails. It runs h in a goroutine of its own, which has ended on
-// return. With heartbeat 0 the server sends what there is and is done: a look leaves nothing behind. Else a server
-// notices that its reader is gone when it writes, which on an idle one is at the next heartbeat. Until then a hundred
-// looks would hold all connections that there are, and MariaDB lets each wait for 0.1 s for the one before, whose id it
-// has.
-func (s *Source) dump(ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration,
-	h replication.EventHandler) error {
-	host, port, err := endpoint(s.mysql)
-	if err != nil {
-		return replicator.Fatal(err)
-	}
-	var flag uint16
-	if heartbeat == 0 {
-		flag = replication.BINLOG_DUMP_NON_BLOCK
-	}
-	d := &dialer{timeout: s.cfg.ReadTimeout}
-	id := s.ids.take()
-	defer s.ids.giveBack(id)
-	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{
-		ServerID: id, Flavor: srv.flavor.String(),
-		Host: host, Port: port, User: s.mysql.User, Password: s.mysql.Passwd,
-		TLSConfig: replicationTLS(s.mysql, srv.tls), Dialer: d.dial, Option: longWrites,
-		RawModeEnabled: true, DisableRetrySync: true, DiscardGTIDSet: true, EventCacheCount: 1, PayloadDecoderConcurrency: 1,
-		HeartbeatPeriod: heartbeat, DumpCommandFlag: flag, TimestampStringLocation: time.UTC, SynchronousEventHandler: h,
-		Logger: slog.New(slog.DiscardHandler), // it logs what it does, not what matters; errors are returned
-	})
-	// StartSync knows no context: a link that falls silent while it logs in would be waited for as long as one that is
-	// read.
-	stop := context.AfterFunc(ctx, d.cut)
-	streamer, err := syncer.StartSync(from)
-	switch uncut := stop(); {
-	case err != nil: // nothing was begun that a KILL would have to end
-		d.shut()
-		err = errors.Join(ctx.Err(), err)
-	case !uncut: // cut ends the connection, and so the goroutine that reads it, which Close must not meet
-		_, err = streamer.GetEvent(context.WithoutCancel(ctx))
-		err = errors.Join(ctx.Err(), err)
-	default:
-		_, err = streamer.GetEvent(ctx)
-		if ctx.Err() == nil {
-			d.shut()
-		} else {
-			d.end()
-		}
-	}
-	syncer.Close()
-	return err
-}
-
-// longWrites: a slow sink makes the server wait with its writes, for as long as it takes. It gives up after a minute
-// else, and the reader would start again and again.
-func longWrites(c *client.Conn) error {
-	_, err := c.Execute("SET SESSION net_write_timeout = 86400")
-	return err
 }
 
 // The servers' errors about a binlog share one number; only their texts tell them apart.

@@ -87,9 +87,6 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := endpoint(my); err != nil {
-		return nil, err
-	}
 	if err := checkTables(cfg.Tables); err != nil {
 		return nil, err
 	}

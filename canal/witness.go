@@ -88,19 +88,19 @@ type witness struct {
 // errEnough ends a dump that has shown what it was made for.
 var errEnough = errors.New("enough")
 
-func (w *witness) HandleEvent(e *replication.BinlogEvent) error {
-	h, err := binlog.ParseHeader(e.RawData)
+func (w *witness) handle(raw []byte) error {
+	h, err := binlog.ParseHeader(raw)
 	switch {
 	case err != nil:
 		return err
 	case h.Kind == replication.FORMAT_DESCRIPTION_EVENT:
-		w.Born, w.checksum = h.Time, hasChecksum(e.RawData)
+		w.Born, w.checksum = h.Time, hasChecksum(raw)
 		w.done = w.first
 	case h.Kind == replication.ROTATE_EVENT && (h.Flags&binlog.ArtificialFlag != 0 ||
 		h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
 	default:
-		w.Event, w.done = eventOf(h, e.RawData, w.checksum), true
+		w.Event, w.done = eventOf(h, raw, w.checksum), true
 	}
 	if w.done {
 		return errEnough

@@ -35,6 +35,9 @@ func IsHeartbeat(kind replication.EventType) bool {
 	return kind == replication.HEARTBEAT_EVENT || kind == replication.HEARTBEAT_LOG_EVENT_V2
 }
 
+// KindOf is what kind of event begins with a whole header.
+func KindOf(raw []byte) replication.EventType { return replication.EventType(raw[4]) }
+
 // Header is an event's header.
 type Header struct {
 	Time   uint32
@@ -52,7 +55,7 @@ func ParseHeader(raw []byte) (Header, error) {
 	}
 	h := Header{
 		Time:   binary.LittleEndian.Uint32(raw),
-		Kind:   replication.EventType(raw[4]),
+		Kind:   KindOf(raw),
 		Server: binary.LittleEndian.Uint32(raw[5:]),
 		Size:   binary.LittleEndian.Uint32(raw[9:]),
 		LogPos: binary.LittleEndian.Uint32(raw[13:]),

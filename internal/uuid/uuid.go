@@ -1,7 +1,10 @@
 // Package uuid reads and writes the texts of UUIDs.
 package uuid
 
-import "encoding/hex"
+import (
+	"crypto/rand"
+	"encoding/hex"
+)
 
 // Parse reads 32 hexadecimal digits of either case, with dashes at a UUID's places or none.
 func Parse(s string) ([]byte, bool) {
@@ -19,4 +22,12 @@ func Parse(s string) ([]byte, bool) {
 func Text(b []byte) string {
 	s := hex.EncodeToString(b)
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
+
+// Random is the text of a new one (RFC 9562, version 4).
+func Random() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return Text(b[:])
 }

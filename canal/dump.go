@@ -1,0 +1,190 @@
+package canal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"replicator/internal/uuid"
+)
+
+// eventHandler takes the events of a dump.
+type eventHandler interface {
+	// handle takes an event as the server sent it, header included. Its memory is used again afterwards, unless the event
+	// is large. An error ends the dump.
+	handle(raw []byte) error
+}
+
+// dump has the binlog sent to h until ctx is done or it fails. An event is dealt with before the next one is read. With
+// heartbeat 0 the server sends what there is and is done (io.EOF): a look leaves nothing behind. Else a server notices
+// that its reader is gone when it writes, which on an idle one is at the next heartbeat. Until then a hundred looks
+// would hold all connections that there are, and MariaDB lets each wait for 0.1 s for the one before, whose id it has.
+func (s *Source) dump(
+	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h eventHandler,
+) error {
+	id := s.ids.take()
+	defer s.ids.giveBack(id)
+	c, err := s.dumping(ctx, srv, from, heartbeat, id)
+	if err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	defer c.Close()
+	err = handleAll(c, h)
+	if ctx.Err() == nil { // after an error the connection's number may be another one's: the server may have restarted
+		return err
+	}
+	s.kill(srv, c.GetConnectionID())
+	return errors.Join(ctx.Err(), err)
+}
+
+// handleAll hands over what the server sends.
+func handleAll(c *client.Conn, h eventHandler) error {
+	in := newPackets(c.Conn.Conn) // below go-mysql's own buffer, which holds nothing before the first event was sent
+	for {
+		packet, err := in.next()
+		switch {
+		case err != nil:
+			return err
+		case len(packet) == 0:
+			return errors.New("the binlog holds an empty packet")
+		case packet[0] == gomysql.ERR_HEADER:
+			return c.HandleErrorPacket(packet)
+		case packet[0] == gomysql.EOF_HEADER:
+			return io.EOF
+		case packet[0] != gomysql.OK_HEADER:
+			return fmt.Errorf("the binlog holds a packet of kind %d, which is not known", packet[0])
+		}
+		if err := h.handle(packet[1:]); err != nil {
+			return err
+		}
+	}
+}
+
+// dumping makes a connection on which the binlog is about to come. When ctx is done it ends, whatever it waits for.
+func (s *Source) dumping(
+	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, id uint32,
+) (c *client.Conn, err error) {
+	if c, err = s.connectReplica(ctx, srv, s.cfg.ReadTimeout); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if _, err := c.Execute(dumpSession(heartbeat)); err != nil {
+		return nil, err
+	}
+	c.ResetSequence()
+	if err := c.WritePacket(registration(id, s.mysql.User)); err != nil {
+		return nil, err
+	}
+	if _, err := c.ReadOKPacket(); err != nil {
+		return nil, err
+	}
+	var flags uint16
+	if heartbeat == 0 {
+		flags = replication.BINLOG_DUMP_NON_BLOCK
+	}
+	c.ResetSequence()
+	return c, c.WritePacket(dumpCommand(from, flags, id))
+}
+
+// dumpSession sets up a session that asks for the binlog: events without checksums, which the stream makes itself, and
+// MariaDB's own kinds of events. A slow sink makes the server wait with its writes, for as long as it takes: else it
+// gives up after a minute, and the reader would start again and again. Each reader has a UUID of its own, as MySQL ends
+// the older of two with one.
+func dumpSession(heartbeat time.Duration) string {
+	me := uuid.Random()
+	return fmt.Sprintf("SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', "+
+		"@mariadb_slave_capability = 4, @slave_uuid = '%s', @replica_uuid = '%s', "+
+		"@master_heartbeat_period = %d, @source_heartbeat_period = %d, SESSION net_write_timeout = 86400",
+		me, me, heartbeat, heartbeat)
+}
+
+// registration is COM_REGISTER_SLAVE: SHOW REPLICAS shows who reads.
+func registration(id uint32, user string) []byte {
+	host, _ := os.Hostname() // only shown
+	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
+	b = binary.LittleEndian.AppendUint32(b, id)
+	for _, text := range []string{host, user, ""} { // the last one is a password
+		text = text[:min(len(text), 255)]
+		b = append(append(b, byte(len(text))), text...)
+	}
+	return append(b, make([]byte, 2+4+4)...) // port, rank, the source's id
+}
+
+// dumpCommand is COM_BINLOG_DUMP.
+func dumpCommand(from gomysql.Position, flags uint16, id uint32) []byte {
+	b := append(make([]byte, packetHead), gomysql.COM_BINLOG_DUMP)
+	b = binary.LittleEndian.AppendUint32(b, max(from.Pos, 4))
+	b = binary.LittleEndian.AppendUint16(b, flags)
+	b = binary.LittleEndian.AppendUint32(b, id)
+	return append(b, from.Name...)
+}
+
+// connectReplica makes a connection that ends when ctx is done: go-mysql's knows no context once it is dialed.
+func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Duration) (*client.Conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	dial := func(dialing context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(dialing, network, address)
+		if err != nil {
+			return nil, err
+		}
+		stop := context.AfterFunc(ctx, func() { conn.Close() })
+		return &longRead{Conn: conn, timeout: silence, closed: stop}, nil
+	}
+	return client.ConnectWithDialer(dialing, s.mysql.Net, s.mysql.Addr, s.mysql.User, s.mysql.Passwd, "", dial,
+		func(c *client.Conn) error {
+			c.SetTLSConfig(replicationTLS(s.mysql, srv.tls))
+			c.SetAttributes(map[string]string{"_client_role": "binary_log_listener"})
+			return nil
+		})
+}
+
+// kill ends a dump at the server, which would notice only at its next heartbeat that nobody reads any more.
+func (s *Source) kill(srv server, number uint32) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	c, err := s.connectReplica(ctx, srv, dialTimeout)
+	if err != nil {
+		return // the heartbeat has to do
+	}
+	defer c.Close()
+	_, _ = c.Execute(fmt.Sprintf("KILL %d", number)) // it may be gone already
+}
+
+// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and a
+// deadline for each costs a quarter of the throughput: it is renewed only now and then. The server's heartbeats come
+// more often than it ends, so a link that is cut without a word is noticed.
+type longRead struct {
+	net.Conn
+	timeout time.Duration
+	renewed time.Time
+	closed  func() bool // told that the connection is closed
+}
+
+func (l *longRead) Read(b []byte) (int, error) {
+	if now := time.Now(); now.Sub(l.renewed) > l.timeout/4 {
+		l.renewed = now
+		if err := l.SetReadDeadline(now.Add(l.timeout)); err != nil {
+			return 0, err
+		}
+	}
+	return l.Conn.Read(b)
+}
+
+func (l *longRead) Close() error {
+	l.closed()
+	return l.Conn.Close()
+}
