@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -226,13 +225,10 @@ func (l *boundLab) bound(ctx context.Context, b bound, n int, got *bounded) erro
 	return b.check(ctx, l, n)
 }
 
-// freeAddress is one that nobody listens on.
+// freeAddress is one that nobody listens on. It is kept until this process ends.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+	address, _, err := servers.FreeAddress()
+	return address, err
 }
 
 // standstill follows the program's counters until it has ended, and says for how long none of them rose.

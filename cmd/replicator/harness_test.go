@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -85,7 +84,7 @@ func newLab(t *testing.T, s *servers.Server) *lab {
 // newBareLab makes an empty database, and no configuration.
 func newBareLab(t *testing.T, s *servers.Server) *lab {
 	t.Helper()
-	l := &lab{t: t, server: s, database: servertest.Database(t, s), dir: t.TempDir(), listen: freeAddress(t)}
+	l := &lab{t: t, server: s, database: servertest.Database(t, s), dir: t.TempDir(), listen: servertest.FreeAddress(t)}
 	l.user = l.database
 	l.db = l.connect(s, l.database)
 	l.account(s, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*", "ALL ON "+l.database+".*")
@@ -137,17 +136,6 @@ func (l *lab) account(s *servers.Server, user string, grants ...string) {
 // dsn is how the program connects: as the test's account.
 func (l *lab) dsn(address, database string) string {
 	return fmt.Sprintf("%s:%s@tcp(%s)/%s", l.user, password, address, database)
-}
-
-// freeAddress is an address that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // configure writes the configuration: the parts one after another.

@@ -46,7 +46,7 @@ func (l *topicLab) member(more string) *lab {
 	for name, value := range l.env {
 		m.env[name] = value
 	}
-	m.listen = freeAddress(l.t)
+	m.listen = servertest.FreeAddress(l.t)
 	m.env["LISTEN"] = m.listen
 	m.configure(topicSource, more, program, mainSink, emailView, usersView, nameCount)
 	return &m

@@ -27,7 +27,7 @@ func TestASecondProcessOnTheSameStateIsRefused(t *testing.T) {
 				says = strconv.Itoa(p.Pid())
 			}
 			l.caughtUp()
-			l.env["LISTEN"] = freeAddress(t)
+			l.env["LISTEN"] = servertest.FreeAddress(t)
 			r := l.run("run", "--until-caught-up")
 			if r.code != 1 || !strings.Contains(r.errors, says) {
 				t.Errorf("a second one: exit status %d, want 1 and %q:\n%s", r.code, says, r.errors)
@@ -51,7 +51,7 @@ func TestASecondProcessWithAStateOfItsOwnDoesNoHarm(t *testing.T) {
 		l.put("a", 1, `{"email": "a@x.org"}`)
 		l.running()
 		second := *l
-		second.dir, second.listen = t.TempDir(), freeAddress(t)
+		second.dir, second.listen = t.TempDir(), servertest.FreeAddress(t)
 		second.env = map[string]string{"DSN": l.env["DSN"], "LISTEN": second.listen}
 		second.configure(cellViews)
 		second.running()

@@ -164,7 +164,7 @@ func metricsText(l *lab) string { _, text := l.get("/metrics"); return text }
 // startPrometheus starts one that scrapes an address several times a second, and returns its own address.
 func startPrometheus(t *testing.T, target string) string {
 	t.Helper()
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := t.TempDir(), servertest.FreeAddress(t)
 	rules, err := filepath.Abs("../../deploy/prometheus/alerts.yml")
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func TestThePlanOfAChangedFile(t *testing.T) {
 		t.Errorf("a file that doesn't parse: %+v", r)
 	}
 	l.configure(strings.Replace(cellViews, "[sinks.main]", "[sinks.main]\ntimeout = \"2s\"", 1),
-		"[sinks.cache]\ntype = \"redis\"\nurl = \"redis://"+freeAddress(t)+"/0\"\ntimeout = \"2s\"\n",
+		"[sinks.cache]\ntype = \"redis\"\nurl = \"redis://"+servertest.FreeAddress(t)+"/0\"\ntimeout = \"2s\"\n",
 		"[views.cached]\nfrom = \"cell.users\"\nsink = \"cache\"\nkind = \"hash\"\nkey = \"u:{row_key}\"\nfields = [\"email\"]\n")
 	if r := l.run("plan", "--json"); r.code != 1 || !strings.Contains(r.out, `"action":"unknown"`) ||
 		strings.Count(r.out, "unchanged") != 3 {

@@ -25,7 +25,7 @@ var sharedStore = strings.Replace(cellViews, `path = "state"`, "store = \"mysql\
 func (l *lab) beside() *lab {
 	l.t.Helper()
 	other := *l
-	other.dir, other.listen = l.t.TempDir(), freeAddress(l.t)
+	other.dir, other.listen = l.t.TempDir(), servertest.FreeAddress(l.t)
 	other.env = map[string]string{"DSN": l.env["DSN"], "LISTEN": other.listen}
 	other.configure(sharedStore)
 	return &other

@@ -41,7 +41,7 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	s := &cacheSite{t: t, source: lab.MySQL{Server: server, Database: "jogchat"},
 		redis:   lab.Redis{Server: servertest.Own(t, servers.Redis7)},
 		elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, index: servertest.Name()}
-	address := freeAddress(t)
+	address := servertest.FreeAddress(t)
 	own := strings.NewReplacer("_search]", "_search_"+s.index+"]", "${JOGCHAT_CACHE_LISTEN:-127.0.0.1:9191}", address,
 		"[checkpoint]\n", "[checkpoint]\ninterval = \"100ms\"\n").Replace(string(config))
 	p := lab.Build(t, "JOGCHAT_CACHE", own, "JOGCHAT_DSN="+dsn, "JOGCHAT_REDIS="+s.redis.Server.DSN("0"),

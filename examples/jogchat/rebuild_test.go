@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +33,7 @@ func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 		db, dsn := prepare(t, servertest.Own(t, kind))
 		config := strings.Replace(jogchat.Config, "[http]\n", "[rebuild]\nrate = 3000\n\n[http]\n", 1)
 		config = strings.Replace(config, "[checkpoint]\n", "[checkpoint]\ninterval = \"100ms\"\n", 1)
-		config = strings.Replace(config, "${JOGCHAT_LISTEN:-127.0.0.1:9190}", freeAddress(t), 1)
+		config = strings.Replace(config, "${JOGCHAT_LISTEN:-127.0.0.1:9190}", servertest.FreeAddress(t), 1)
 		p := lab.Build(t, "JOGCHAT", config, "JOGCHAT_DSN="+dsn)
 		w := jogchat.NewWriter(db, 7, 400)
 		for range 2500 {
@@ -136,14 +135,4 @@ func watchAnchor(t testing.TB, db *sql.DB) (stop func() int) {
 		}
 	})
 	return func() int { cancel(); wg.Wait(); return looks }
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

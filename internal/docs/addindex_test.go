@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -127,12 +126,7 @@ func newSite(t *testing.T) *site {
 	server := servertest.Own(t, servers.MySQL)
 	_, dsn := lab.Prepare(t, server, "jogchat", addIndexSchema)
 	s.db = open(t, server.DSN("jogchat"))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.listen = listener.Addr().String()
-	listener.Close()
+	s.listen = servertest.FreeAddress(t)
 	bin := filepath.Join(s.dir, "bin")
 	mysql, err := servers.Program(servers.MySQL, "mysql")
 	if err != nil {

@@ -23,6 +23,16 @@ type portLease struct {
 	lock *os.File
 }
 
+// FreeAddress is an address for a listener of somebody else's: its port is kept from the servers of this package until
+// giveBack is called. A port that the kernel would give (127.0.0.1:0) may be an outgoing connection's a moment later.
+func FreeAddress() (address string, giveBack func() error, err error) {
+	l, err := leasePort(0)
+	if err != nil {
+		return "", nil, err
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(l.port)), l.release, nil
+}
+
 // leasePort reserves port, or a free one if port is 0.
 func leasePort(port int) (*portLease, error) {
 	if port != 0 {

@@ -109,6 +109,21 @@ func closeShared() error {
 	return err
 }
 
+// FreeAddress is an address that nothing listens on, and that no server or connection is given while the test runs.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	address, giveBack, err := servers.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := giveBack(); err != nil {
+			t.Error(err)
+		}
+	})
+	return address
+}
+
 // Shared is the binary's server of the kind, started by the first test that asks.
 func Shared(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
