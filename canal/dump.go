@@ -14,6 +14,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 
+	"replicator/internal/socket"
 	"replicator/internal/uuid"
 )
 
@@ -142,7 +143,7 @@ func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Du
 			return nil, err
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		return &longRead{Conn: conn, timeout: silence, closed: stop}, nil
+		return &longRead{Conn: socket.Quick(conn), timeout: silence, closed: stop}, nil
 	}
 	return client.ConnectWithDialer(dialing, s.mysql.Net, s.mysql.Addr, s.mysql.User, s.mysql.Passwd, "", dial,
 		func(c *client.Conn) error {

@@ -61,7 +61,7 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 		c.Timeout = min(c.ReadTimeout, dialTimeout)
 	}
 	k := &connector{asks: o.Asks}
-	if o.Asks > 0 && c.DialFunc == nil && c.Net == "tcp" {
+	if c.DialFunc == nil && c.Net == "tcp" {
 		c.DialFunc = k.dial
 	}
 	var err error

@@ -8,6 +8,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"replicator/internal/socket"
 )
 
 // A query may take minutes, and a connection that went silent says as little as a server that is at work. So after a
@@ -75,6 +77,10 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
+	}
+	c = socket.Quick(c)
+	if k.asks == 0 {
+		return c, nil
 	}
 	w := &watched{Conn: c, asks: k.asks}
 	if made, ok := ctx.Value(dialed{}).(*(*watched)); ok {

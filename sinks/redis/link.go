@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+
+	"replicator/internal/socket"
 )
 
 // links counts how often a link went silent: neither an end nor an answer arrives any more, on any connection that is
@@ -24,7 +26,7 @@ func (l *links) over(dial dialer) dialer {
 		if err != nil {
 			return nil, err
 		}
-		return &conn{Conn: c, links: l, at: at}, nil
+		return &conn{Conn: socket.Quick(c), links: l, at: at}, nil
 	}
 }
 
