@@ -14,6 +14,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"replicator/internal/launch"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 )
 
@@ -261,7 +262,7 @@ func (x *isolation) backlog(ctx context.Context, o isolationOptions, p *launch.P
 		if time.Since(began) > 5*timeout {
 			return 0, errors.New("the backlog does not arrive")
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 50*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// pollEvery is how often a reader looks at a sink: often enough to be a small part of the figures, seldom enough to
 	// leave the server alone.
-	pollEvery = 250 * time.Microsecond
+	pollEvery = 500 * time.Microsecond
 
 	timeout = time.Minute // how long anything may take that should be done at once
 
@@ -152,7 +152,7 @@ func (v *live) writeAll(ctx context.Context, db *sql.DB, bar *bar) error {
 					if n >= v.total() {
 						return nil
 					}
-					if err := sleep(ctx, time.Until(begin.Add(time.Duration(n)*time.Second/time.Duration(v.rate)))); err != nil {
+					if err := sleepUntil(ctx, begin.Add(time.Duration(n)*time.Second/time.Duration(v.rate))); err != nil {
 						return err
 					}
 					if err := v.write(ctx, conn, n); err != nil {
@@ -168,16 +168,16 @@ func (v *live) writeAll(ctx context.Context, db *sql.DB, bar *bar) error {
 	return errors.Join(errs...)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
+// sleepUntil returns at a time, which is soon.
+func sleepUntil(ctx context.Context, at time.Time) error {
+	for ctx.Err() == nil {
+		d := time.Until(at)
+		if d <= 0 {
+			return nil
+		}
+		nap(d)
 	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return context.Cause(ctx)
 }
 
 // write commits one cell and notes when that returned.
@@ -189,8 +189,6 @@ func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
 
 // read looks at a sink, from the oldest cell on that it has not seen there, until it has seen all.
 func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
 	for oldest := 0; ; {
 		if err := look(oldest); err != nil {
 			return err
@@ -205,9 +203,7 @@ func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) 
 			close(s.all)
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if nap(pollEvery); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -220,7 +220,7 @@ func measureKind(ctx context.Context, o options, kind servers.Kind, program stri
 		return m, err
 	}
 	defer closing(source)
-	sink, err := start(ctx, kind, show.say)
+	sink, err := startSink(ctx, kind, show.say)
 	if err != nil {
 		return m, err
 	}

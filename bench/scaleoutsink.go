@@ -8,6 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 )
 
@@ -36,7 +37,7 @@ func (s *appliedSink) settled(ctx context.Context) error {
 		if err == nil || time.Since(began) > timeout {
 			return err
 		}
-		if err := sleep(ctx, 250*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}
 	}

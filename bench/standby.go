@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"replicator/internal/launch"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 )
 
@@ -197,7 +198,7 @@ func (x *pair) intoTable(ctx context.Context, got *takeover) error {
 // neverBack looks at an index table until ctx is done. An email sorts behind those that its entity had before.
 func neverBack(ctx context.Context, db *sql.DB, table string) (looks int, err error) {
 	shown := map[string]string{}
-	for ; sleep(ctx, 20*time.Millisecond) == nil; looks++ {
+	for ; pause.For(ctx, 20*time.Millisecond) == nil; looks++ {
 		seen, err := emails(ctx, db, table)
 		if ctx.Err() != nil {
 			break // it was cut off in its middle
@@ -339,7 +340,7 @@ func (m *member) answers(ctx context.Context, code int) error {
 		if last = body; m.Ended() || time.Since(began) > stuck {
 			return fmt.Errorf("/readyz is not %d: %s\n%s", code, last, launch.LastLines(m.Log(), 10))
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}

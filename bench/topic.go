@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator/internal/changelog"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 )
 
@@ -48,7 +49,7 @@ func makeTopic(ctx context.Context, broker *servers.Server, topic string, partit
 		if err == nil || time.Since(began) > timeout {
 			return err
 		}
-		if err := sleep(ctx, pollTopic); err != nil {
+		if err := pause.For(ctx, pollTopic); err != nil {
 			return err
 		}
 	}
