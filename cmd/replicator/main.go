@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"replicator/internal/cores"
 	"replicator/internal/heap"
 	"replicator/internal/nearest"
 	"replicator/service"
@@ -40,6 +41,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		heap.Pace()
 	}
+	cores.Pace()
 	os.Exit(execute(os.Args[1:]))
 }
 

@@ -1,0 +1,64 @@
+//go:build unix
+
+package cores
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestOneProcessorIsUsedWhereLittleIsDoneForAWhile(t *testing.T) {
+	quiet := func(n int) []float64 { return slices.Repeat([]float64{0.1}, n) }
+	for _, c := range []struct {
+		name string
+		busy []float64
+		want step // of the last
+	}{
+		{"not yet", quiet(calm - 1), keep},
+		{"little for a while", quiet(calm), one},
+		{"said once", quiet(calm + 1), keep},
+		{"much in between", slices.Concat(quiet(calm-1), []float64{1.2}, quiet(calm-1)), keep},
+		{"neither much nor little in between", slices.Concat(quiet(calm-1), []float64{0.5}, quiet(calm-1)), keep},
+		{"much at once", slices.Concat(quiet(calm), []float64{0.9}), all},
+		{"not so much", slices.Concat(quiet(calm), []float64{0.5}), keep},
+		{"little again", slices.Concat(quiet(calm), []float64{0.9}, quiet(calm)), one},
+		{"busy from the start", []float64{1.9}, keep},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var u use
+			var got step
+			for _, busy := range c.busy {
+				got = u.next(busy)
+			}
+			if got != c.want {
+				t.Errorf("%v, not %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatAProcessUsesIsKnown(t *testing.T) {
+	before := cpuTime()
+	for cpuTime() == before { // it grows while this is done
+	}
+}
+
+func TestTheProgramRunsOnOneProcessorUntilItIsBusy(t *testing.T) {
+	if os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("there is no choice of processors here")
+	}
+	before := runtime.GOMAXPROCS(0)
+	stop := Pace()
+	for runtime.GOMAXPROCS(0) != 1 {
+		time.Sleep(every / 2)
+	}
+	for runtime.GOMAXPROCS(0) == 1 { // asking is work enough
+	}
+	stop()
+	if now := runtime.GOMAXPROCS(0); now != before {
+		t.Errorf("%d processors are left, not %d", now, before)
+	}
+}
