@@ -21,7 +21,7 @@ type lane struct {
 	wake   chan struct{} // holds one token when there is something pending
 
 	mu      sync.Mutex
-	cells   map[replicator.Cell]*pending // in waiting
+	cells   cellIndex // of waiting
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // changes ever added
@@ -51,6 +51,9 @@ type pending struct {
 	found *found // the last look that somebody else made; nil: none
 
 	rewrite bool
+
+	hash     uint64   // of the cell: see cellIndex
+	sameHash *pending // another cell of that hash
 }
 
 // found is what a look that somebody else made found of a cell.
@@ -73,21 +76,19 @@ type waiter struct {
 }
 
 func newLane(b *budget, r *reach, apply func(context.Context, []pending) error) *lane {
-	return &lane{
-		budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), cells: map[replicator.Cell]*pending{},
-	}
+	return &lane{budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), cells: newCellIndex()}
 }
 
 // add makes c pending; size was taken from the budget for it, and what of that is no longer needed is given back.
 func (l *lane) add(c *replicator.Change, size int64) {
 	l.mu.Lock()
 	l.added++
-	p := l.cells[c.Cell]
+	p, hash := l.cells.find(&c.Cell)
 	if p == nil {
 		p = l.waiting.add(pending{
 			cell: c.Cell, deleted: replicator.NoVersion, after: l.reach.committed.Load(), first: l.added,
 		})
-		l.cells[c.Cell] = p
+		l.cells.add(p, hash)
 	} else {
 		l.merged++
 	}
@@ -192,7 +193,7 @@ func (l *lane) take() []pending {
 	l.told, l.merged = l.added, 0
 	l.flying = l.waiting.take()
 	for i := range l.flying {
-		delete(l.cells, l.flying[i].cell)
+		l.cells.remove(&l.flying[i])
 	}
 	return l.flying
 }

@@ -1,0 +1,71 @@
+package pipeline
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"replicator"
+)
+
+// Few hashes, so that cells share them: what is found is what a map of cells would find.
+func TestCellsOfOneHashAreToldApart(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	x := newCellIndex()
+	model := map[replicator.Cell]*pending{}
+	cells := make([]replicator.Cell, 40)
+	for i := range cells {
+		cells[i] = replicator.Cell{Table: "t", Key: replicator.Key(rune('a' + i))}
+	}
+	find := func(c replicator.Cell) *pending {
+		p, _ := x.find(&c)
+		if p != nil {
+			return p
+		}
+		for p = x.byHash[uint64(c.Key[0]%3)]; p != nil && p.cell != c; p = p.sameHash { // as find does, with another hash
+		}
+		return p
+	}
+	for range 10_000 {
+		c := cells[random.IntN(len(cells))]
+		p := find(c)
+		switch {
+		case p != model[c]:
+			t.Fatalf("cell %s: %v, not %v", c, p, model[c])
+		case p == nil:
+			p = &pending{cell: c}
+			x.add(p, uint64(c.Key[0]%3))
+			model[c] = p
+		default:
+			x.remove(p)
+			delete(model, c)
+		}
+	}
+	for _, p := range model {
+		x.remove(p)
+	}
+	if len(x.byHash) > 0 {
+		t.Errorf("%d hashes are left", len(x.byHash))
+	}
+}
+
+func TestACellIsFoundByAllThatItConsistsOf(t *testing.T) {
+	x := newCellIndex()
+	cells := []replicator.Cell{
+		{Table: "t", Key: "a", Column: "b"}, {Table: "t", Key: "b", Column: "a"}, {Table: "u", Key: "a", Column: "b"},
+		{Table: "t", Key: "a"}, {Table: "t", Key: "ab"}, {Table: "t", Column: "ab"},
+	}
+	waiting := make([]pending, len(cells))
+	for i := range cells {
+		p, hash := x.find(&cells[i])
+		if p != nil {
+			t.Fatalf("%s is taken for %s", cells[i], p.cell)
+		}
+		waiting[i].cell = cells[i]
+		x.add(&waiting[i], hash)
+	}
+	for i := range cells {
+		if p, _ := x.find(&cells[i]); p != &waiting[i] {
+			t.Errorf("%s is not found", cells[i])
+		}
+	}
+}
