@@ -20,7 +20,8 @@
 // server of the same kind keeps views of them. Each figure of ours stands beside raw ones, which no program that does
 // the same work can pass:
 //
-//	raw read       the binlog from its first byte to its last by go-mysql's syncer in raw mode: nothing is decoded
+//	raw read       the binlog from its first byte to its last by go-mysql's syncer in raw mode: nothing is decoded (the
+//	               program reads packets itself, at less cost: docs/adr/0017)
 //	raw scan       a SELECT of all cells, nothing decoded
 //	raw insert     multi-row INSERTs of the final rows of an index table: one entry an entity
 //	raw move       the same rows deleted by row_key and inserted with other values, as a moved entry must be
@@ -31,7 +32,7 @@
 //	               chunks, and scan-load, multi-row INSERTs of the same rows over one connection
 //	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a
 //	               reader of the sink sees it, as a whole and for each second's commits: an index table, a Redis hash,
-//	               both at once
+//	               both at once. Readers look twice a millisecond, so a quarter of one is theirs on average
 //	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same
 //	               hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same
