@@ -32,7 +32,8 @@
 //	               chunks, and scan-load, multi-row INSERTs of the same rows over one connection
 //	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a
 //	               reader of the sink sees it, as a whole and for each second's commits: an index table, a Redis hash,
-//	               both at once. Readers look twice a millisecond, so a quarter of one is theirs on average
+//	               both at once. Redis tells its reader which hashes change; the table's looks twice a millisecond, so a
+//	               quarter of one is its own on average
 //	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same
 //	               hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same

@@ -143,6 +143,7 @@ func (l *lab) tableSight(index string, v *live) watcher {
 			defer query.Close()
 			var email sql.RawBytes
 			return looks(func(oldest int) error {
+				nap(pollEvery)
 				rows, err := query.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
 				if err != nil {
 					return err
@@ -159,36 +160,6 @@ func (l *lab) tableSight(index string, v *live) watcher {
 				}
 				return rows.Err()
 			})
-		})
-	}
-}
-
-// sight looks at the hashes of what was written and is not seen yet.
-func (h *hashes) sight(v *live) watcher {
-	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
-		return looks(func(oldest int) error {
-			cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-				for n := oldest; n < min(oldest+laneBatch, v.issued()); n++ {
-					if s.seen[n] == 0 {
-						p.HGet(ctx, hashKey(v.cells.key(v.cells.at(n).entity)), "email")
-					}
-				}
-				return nil
-			})
-			if err != nil && !errors.Is(err, redis.Nil) {
-				return err
-			}
-			now := v.now()
-			for _, cmd := range cmds {
-				if email, err := cmd.(*redis.StringCmd).Result(); errors.Is(err, redis.Nil) {
-					continue
-				} else if err != nil {
-					return err
-				} else if err := v.note(s, now, email); err != nil {
-					return err
-				}
-			}
-			return nil
 		})
 	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// pollEvery is how often a reader looks at a sink: often enough to be a small part of the figures, seldom enough to
-	// leave the server alone.
+	// pollEvery is how often a reader looks at a sink that tells nobody what is new: often enough to be a small part of
+	// the figures, seldom enough to leave the server alone.
 	pollEvery = 500 * time.Microsecond
 
 	timeout = time.Minute // how long anything may take that should be done at once
@@ -47,8 +47,8 @@ type sight struct {
 	all   chan struct{}   // closed when all were
 }
 
-// watcher prepares to look at a sink, and has looks call look, which notes the cells that are seen of those from the
-// oldest on that was not seen yet, until all were.
+// watcher prepares to look at a sink, and has looks call look, which waits until it is time to, and notes the cells that
+// are seen of those from the oldest on that was not seen yet, until all were.
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
@@ -203,7 +203,7 @@ func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) 
 			close(s.all)
 			return nil
 		}
-		if nap(pollEvery); ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// told is that Redis said that a hash has changed.
+type told struct {
+	at  time.Duration // of live's clock
+	key string
+}
+
+// lookAnyway is after how long without a word a reader looks whether it was told everything.
+const lookAnyway = 100 * time.Millisecond
+
+// sight has Redis tell which hashes change (keyspace notifications), and reads those.
+func (h *hashes) sight(v *live) watcher {
+	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
+		if err := h.rdb.ConfigSet(ctx, "notify-keyspace-events", "Kh").Err(); err != nil {
+			return err
+		}
+		const channel = "__keyspace@0__:"
+		subscribed := h.rdb.PSubscribe(ctx, channel+hashPrefix+"*")
+		if _, err := subscribed.Receive(ctx); err != nil {
+			return errors.Join(err, subscribed.Close())
+		}
+		changed := make(chan told, v.total())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for {
+				m, err := subscribed.ReceiveMessage(ctx)
+				if err != nil {
+					return // it was closed; what is missed, looks find
+				}
+				select {
+				case changed <- told{v.now(), strings.TrimPrefix(m.Channel, channel)}:
+				default:
+				}
+			}
+		})
+		err := looks(func(oldest int) error {
+			some, err := next(ctx, changed)
+			if err != nil {
+				return err
+			}
+			if len(some) == 0 {
+				some = h.unseen(v, s, oldest)
+			}
+			return h.see(ctx, v, s, some)
+		})
+		err = errors.Join(err, subscribed.Close())
+		wg.Wait()
+		return err
+	}
+}
+
+// next waits for changes and takes all that there are; none if there were none for a while.
+func next(ctx context.Context, changed <-chan told) (some []told, err error) {
+	timer := time.NewTimer(lookAnyway)
+	defer timer.Stop()
+	select {
+	case one := <-changed:
+		some = append(some, one)
+	case <-timer.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	for {
+		select {
+		case one := <-changed:
+			some = append(some, one)
+		default:
+			return some, nil
+		}
+	}
+}
+
+// unseen are the hashes of cells that were written and not seen yet, from the oldest on.
+func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
+	for n := oldest; n < min(oldest+laneBatch, v.issued()); n++ {
+		if s.seen[n] == 0 {
+			some = append(some, told{0, hashKey(v.cells.key(v.cells.at(n).entity))})
+		}
+	}
+	return some
+}
+
+// see reads hashes and notes what they hold as seen when that was told, or now.
+func (h *hashes) see(ctx context.Context, v *live, s *sight, some []told) error {
+	cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, one := range some {
+			p.HGet(ctx, one.key, "email")
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	now := v.now()
+	for i, cmd := range cmds {
+		email, err := cmd.(*redis.StringCmd).Result()
+		switch {
+		case errors.Is(err, redis.Nil):
+			continue
+		case err != nil:
+			return err
+		}
+		at := some[i].at
+		if at == 0 {
+			at = now
+		}
+		if err := v.note(s, at, email); err != nil {
+			return err
+		}
+	}
+	return nil
+}
