@@ -24,25 +24,16 @@ const (
 	calm   = 20  // how often in a row that has to be seen
 )
 
-// Pace has the program run on as many processors as package cores says, until stop is called. It belongs to the whole
-// process. Whoever sets GOMAXPROCS has decided: then nothing is done.
-func Pace() (stop func()) {
-	if os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {
-		return func() {}
-	}
-	stopped, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		pace(stopped)
-	}()
-	return func() {
-		close(stopped)
-		<-ended
-		runtime.SetDefaultGOMAXPROCS()
+// Pace has the program run on as many processors as package cores says, from now on. It belongs to the whole process.
+// Whoever sets GOMAXPROCS has decided: then nothing is done.
+func Pace() {
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) > 1 {
+		go pace(nil, cpuTime)
 	}
 }
 
-func pace(stopped <-chan struct{}) {
+// pace follows what the process has used, as cpuTime tells it, until stopped is closed.
+func pace(stopped <-chan struct{}, cpuTime func() time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var u use

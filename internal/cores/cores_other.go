@@ -4,4 +4,4 @@
 package cores
 
 // Pace does nothing.
-func Pace() (stop func()) { return func() {} }
+func Pace() {}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -50,15 +51,27 @@ func TestTheProgramRunsOnOneProcessorUntilItIsBusy(t *testing.T) {
 	if os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) == 1 {
 		t.Skip("there is no choice of processors here")
 	}
-	before := runtime.GOMAXPROCS(0)
-	stop := Pace()
-	for runtime.GOMAXPROCS(0) != 1 {
-		time.Sleep(every / 2)
+	before, begin := runtime.GOMAXPROCS(0), time.Now()
+	defer runtime.SetDefaultGOMAXPROCS()
+	var busy atomic.Bool
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		pace(stopped, func() time.Duration {
+			if busy.Load() {
+				return 2 * time.Since(begin)
+			}
+			return 0
+		})
+	}()
+	await := func(n int) {
+		for runtime.GOMAXPROCS(0) != n {
+			time.Sleep(every / 2)
+		}
 	}
-	for runtime.GOMAXPROCS(0) == 1 { // asking is work enough
-	}
-	stop()
-	if now := runtime.GOMAXPROCS(0); now != before {
-		t.Errorf("%d processors are left, not %d", now, before)
-	}
+	await(1)
+	busy.Store(true)
+	await(before)
+	close(stopped)
+	<-ended
 }
