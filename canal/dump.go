@@ -73,31 +73,36 @@ func handleAll(c *client.Conn, h eventHandler) error {
 // dumping makes a connection on which the binlog is about to come. When ctx is done it ends, whatever it waits for.
 func (s *Source) dumping(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, id uint32,
-) (c *client.Conn, err error) {
-	if c, err = s.connectReplica(ctx, srv, s.cfg.ReadTimeout); err != nil {
+) (*client.Conn, error) {
+	c, err := s.connectReplica(ctx, srv, s.cfg.ReadTimeout)
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			c.Close()
-		}
-	}()
-	if _, err := c.Execute(dumpSession(heartbeat)); err != nil {
+	if err := s.askForBinlog(c, from, heartbeat, id); err != nil {
+		c.Close() // why it was given up is in err
 		return nil, err
+	}
+	return c, nil
+}
+
+// askForBinlog says what a replica says. What the server sends after that is the binlog.
+func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat time.Duration, id uint32) error {
+	if _, err := c.Execute(dumpSession(heartbeat)); err != nil {
+		return err
 	}
 	c.ResetSequence()
 	if err := c.WritePacket(registration(id, s.mysql.User)); err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := c.ReadOKPacket(); err != nil {
-		return nil, err
+		return err
 	}
 	var flags uint16
 	if heartbeat == 0 {
 		flags = replication.BINLOG_DUMP_NON_BLOCK
 	}
 	c.ResetSequence()
-	return c, c.WritePacket(dumpCommand(from, flags, id))
+	return c.WritePacket(dumpCommand(from, flags, id))
 }
 
 // dumpSession sets up a session that asks for the binlog: events without checksums, which the stream makes itself, and
