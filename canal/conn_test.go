@@ -64,6 +64,18 @@ func TestThreeRightsAreEnough(t *testing.T) {
 	})
 }
 
+func TestADumpThatIsRefusedIsAnErrorForAPerson(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		dsn := b.account("", "")
+		b.exec("REVOKE REPLICATION SLAVE ON *.* FROM 'r" + b.database + "'@'%'")
+		if _, err := b.configured(Config{DSN: dsn}).Latest(testContext(t), nil); !replicator.IsFatal(err) ||
+			!strings.Contains(err.Error(), "REPLICATION SLAVE") {
+			t.Errorf("the end of the log was looked at without the right to read it: %v", err)
+		}
+	})
+}
+
 func TestCheckNamesWhatIsWrong(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b := newBench(t, servertest.Own(t, kind, "--binlog-row-image=MINIMAL", "--binlog-row-metadata=MINIMAL",

@@ -36,6 +36,6 @@
 //
 // A Source owns a pool of SQL connections and starts no goroutines; it may be used by several pipelines. A Reader
 // belongs to one pipeline; Read runs a replication connection of its own, in the goroutine that calls it, and has ended
-// it on return: dump.go. Any error ends Read: the supervisor opens a new Reader at the marked position. ErrLost says that the binlog
-// is gone; Fatal that a person must act; everything else is worth another try.
+// it on return (dump.go). Any error ends Read: the supervisor opens a new Reader at the marked position. ErrLost says
+// that the binlog is gone; Fatal that a person must act; everything else is worth another try.
 package canal
