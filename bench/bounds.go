@@ -225,7 +225,7 @@ func (l *boundLab) bound(ctx context.Context, b bound, n int, got *bounded) erro
 	return b.check(ctx, l, n)
 }
 
-// freeAddress is one that nobody listens on. It is kept until this process ends.
+// freeAddress is one that nobody listens on, and that no outgoing connection is given.
 func freeAddress() (string, error) {
 	address, _, err := servers.FreeAddress()
 	return address, err
