@@ -111,16 +111,16 @@ func (h *history) read() (end, *gtid.Set) {
 		further = gtid.New(gtid.MariaDB)
 	}
 	at := h.at
-	ends := h.ends
-	if n := len(ends); n == 0 && h.open.order > at.order || n > 0 && h.open.order > ends[n-1].order {
-		ends = append(slices.Clip(ends), h.open)
-	}
-	for _, e := range ends {
+	for _, e := range h.ends {
 		for _, r := range e.more {
 			h.applyTo(further, r)
 		}
 		h.applyTo(further, e.last)
 		at = e
+	}
+	if h.open.order > at.order {
+		h.applyTo(further, h.open.last)
+		at = h.open
 	}
 	return at, further
 }
@@ -130,7 +130,11 @@ func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
 		a, b := h.ends[i], h.ends[i+1]
-		b.more = h.join(append(append(a.more, a.last), b.more...))
+		if run, one := h.one(a.last, b.last); one && len(a.more)+len(b.more) == 0 {
+			b.last = run
+		} else {
+			b.more = h.join(append(append(a.more, a.last), b.more...))
+		}
 		kept = append(kept, b)
 	}
 	if len(h.ends)%2 == 1 {
@@ -138,6 +142,19 @@ func (h *history) merge() {
 	}
 	clear(h.ends[len(kept):])
 	h.ends = kept
+}
+
+// one is two runs as one, if they can be: those of one writer mostly can, and then take no list.
+func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
+	switch {
+	case a.last == 0:
+		return b, true
+	case b.last == 0:
+		return a, true
+	case h.maria:
+		return b, h.names[a.sid].name == h.names[b.sid].name
+	}
+	return gtidRun{a.sid, a.first, b.last}, a.sid == b.sid && a.last+1 == b.first
 }
 
 // join drops what a later run makes superfluous. Of a MariaDB domain the last one counts, whoever wrote it; MySQL's

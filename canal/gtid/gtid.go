@@ -160,7 +160,11 @@ func (s *Set) Add(sid string, r Run) {
 
 // AddMaria moves a domain on to a transaction.
 func (s *Set) AddMaria(domain, server string, seq int64) {
-	s.Runs[domain] = []Run{{1, seq}}
+	if runs := s.Runs[domain]; len(runs) == 1 {
+		runs[0].Last = seq
+	} else {
+		s.Runs[domain] = []Run{{1, seq}}
+	}
 	s.Servers[domain] = server
 }
 
