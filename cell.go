@@ -98,8 +98,10 @@ func (k *KeyBuilder) Key() Key {
 }
 
 // Values decodes the key: int64, uint64, string and []byte values, as they were given to MakeKey.
-func (k Key) Values() ([]any, error) {
-	var values []any
+func (k Key) Values() ([]any, error) { return k.AppendValues(nil) }
+
+// AppendValues appends what Values returns.
+func (k Key) AppendValues(values []any) ([]any, error) {
 	for rest := []byte(k); len(rest) > 0; {
 		kind, value, after, err := nextValue(rest)
 		if err != nil {
@@ -205,26 +207,37 @@ func (k Key) AppendString(dst []byte) []byte {
 // lowercase hexadecimal digits (16 bytes are 32 digits). Lists and objects are shown in Go's form and never stored so.
 func FormatValue(v any) string {
 	switch v := v.(type) {
-	case nil:
-		return ""
 	case string:
 		return v
-	case []byte:
-		return hex.EncodeToString(v)
-	case int64:
-		return strconv.FormatInt(v, 10)
-	case uint64:
-		return strconv.FormatUint(v, 10)
 	case Number:
 		return string(v)
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	case bool:
-		return strconv.FormatBool(v)
-	case RawJSON:
-		return string(v)
 	}
-	return fmt.Sprint(v)
+	return string(AppendValue(make([]byte, 0, 64), v))
+}
+
+// AppendValue appends what FormatValue returns.
+func AppendValue(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return dst
+	case string:
+		return append(dst, v...)
+	case []byte:
+		return hex.AppendEncode(dst, v)
+	case int64:
+		return strconv.AppendInt(dst, v, 10)
+	case uint64:
+		return strconv.AppendUint(dst, v, 10)
+	case Number:
+		return append(dst, v...)
+	case float64:
+		return strconv.AppendFloat(dst, v, 'g', -1, 64)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case RawJSON:
+		return append(dst, v...)
+	}
+	return fmt.Append(dst, v)
 }
 
 // Number is a decimal number in text, exact: what no int64 or uint64 holds, and every DECIMAL.

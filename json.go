@@ -53,7 +53,8 @@ func AppendJSON(dst []byte, value any) []byte {
 }
 
 func appendObject(dst []byte, m map[string]any) []byte {
-	names := make([]string, 0, len(m))
+	var few [16]string // no allocation for an object of no more members
+	names := few[:0]
 	for name := range m {
 		names = append(names, name)
 	}

@@ -23,7 +23,8 @@ type Codec struct {
 	spaces sync.Pool // of *space, for decompression
 }
 
-// format is what stands inside all compression. Implementations keep no reference to body.
+// format is what stands inside all compression. Implementations keep no reference to body, whose memory is used again;
+// but JSON that nothing compresses is the row's own memory, and its texts are parts of it.
 type format interface {
 	// members stores the values of the wanted top-level names, which are all nil before.
 	members(body []byte, want names, values []any) error
@@ -59,6 +60,9 @@ func New(name string) (*Codec, error) {
 				strings.Join(Compressions(), ", "))
 		}
 		c.layers = append(c.layers, l)
+	}
+	if _, ok := c.format.(jsonFormat); ok && len(c.layers) == 0 {
+		c.format = jsonFormat{shares: true}
 	}
 	return c, nil
 }
@@ -101,7 +105,7 @@ func (c *Codec) Decoder(names []string) *Decoder {
 	return &Decoder{codec: c, want: makeNames(names)}
 }
 
-// Document decodes all of a body.
+// Document decodes all of a body. Nobody may write to that any more: see Decoder.Decode.
 func (c *Codec) Document(body []byte) (map[string]any, error) {
 	var doc map[string]any
 	err := c.unpack(body, func(body []byte) (err error) {
@@ -171,7 +175,8 @@ type Decoder struct {
 }
 
 // Decode stores the values of the decoder's names in values, in their order: nil where a member is missing or null.
-// After an error values hold nothing of use. values must be as long as the names are many.
+// After an error values hold nothing of use. values must be as long as the names are many. Texts among them may be
+// parts of the body, which nobody may write to any more.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
 	if len(d.codec.layers) == 0 && len(body) > 0 { // the common case, without a closure

@@ -9,7 +9,9 @@ import (
 
 // jsonFormat reads JSON (RFC 8259). It accepts what encoding/json accepts, but for text that is not UTF-8 and lone
 // surrogates, which encoding/json replaces, and for nesting deeper than MaxDepth.
-type jsonFormat struct{}
+type jsonFormat struct {
+	shares bool // texts are parts of the body, which nobody writes to
+}
 
 // JSON decodes one JSON value of any kind: the content of a JSON column.
 func JSON(text []byte) (any, error) {
@@ -22,8 +24,8 @@ func JSON(text []byte) (any, error) {
 	return v, s.end()
 }
 
-func (jsonFormat) document(body []byte) (map[string]any, error) {
-	s := scanner{data: body}
+func (f jsonFormat) document(body []byte) (map[string]any, error) {
+	s := scanner{data: body, shares: f.shares}
 	if err := s.openBody(); err != nil {
 		return nil, err
 	}
@@ -34,8 +36,8 @@ func (jsonFormat) document(body []byte) (map[string]any, error) {
 	return doc, s.end()
 }
 
-func (jsonFormat) members(body []byte, want names, values []any) error {
-	s := scanner{data: body}
+func (f jsonFormat) members(body []byte, want names, values []any) error {
+	s := scanner{data: body, shares: f.shares}
 	if err := s.openBody(); err != nil {
 		return err
 	}
@@ -116,9 +118,9 @@ func (s *scanner) value(depth int) (any, error) {
 			return nil, err
 		}
 		if escaped {
-			return string(unescape(raw)), nil
+			return asText(unescape(raw)), nil
 		}
-		return string(raw), nil
+		return s.kept(raw), nil
 	case 't':
 		return true, s.literal("true")
 	case 'f':
@@ -130,7 +132,7 @@ func (s *scanner) value(depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return numberValue(raw, integral), nil
+	return s.numberValue(raw, integral), nil
 }
 
 // object decodes an object whose brace has been read.
@@ -141,7 +143,7 @@ func (s *scanner) object(depth int) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := string(raw)
+		name := s.kept(raw)
 		if m[name], err = s.value(depth); err != nil {
 			return nil, err
 		}
@@ -207,22 +209,22 @@ func (s *scanner) skip(depth int) error {
 }
 
 // numberValue converts a checked number.
-func numberValue(raw []byte, integral bool) any {
+func (s *scanner) numberValue(raw []byte, integral bool) any {
 	if !integral {
-		return replicator.Number(raw)
+		return replicator.Number(s.kept(raw))
 	}
 	digits, negative := raw, raw[0] == '-'
 	if negative {
 		digits = raw[1:]
 	}
 	if len(digits) > 20 {
-		return replicator.Number(raw)
+		return replicator.Number(s.kept(raw))
 	}
 	var n uint64
 	for _, c := range digits {
 		d := uint64(c - '0')
 		if n > (math.MaxUint64-d)/10 {
-			return replicator.Number(raw)
+			return replicator.Number(s.kept(raw))
 		}
 		n = n*10 + d
 	}
@@ -234,7 +236,7 @@ func numberValue(raw []byte, integral bool) any {
 	case n <= 1<<63:
 		return -int64(n) // for 1<<63 the conversion and the sign both wrap, to the smallest int64
 	}
-	return replicator.Number(raw)
+	return replicator.Number(s.kept(raw))
 }
 
 func (s *scanner) fail(reason string) error {

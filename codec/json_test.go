@@ -150,18 +150,49 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestDecodedValuesOwnTheirMemory(t *testing.T) {
-	body := []byte(`{"a":"text","b":{"k":["v"]},"c":1.5}`)
+// What is decompressed stands in memory that the next body is decompressed into.
+func TestValuesOfACompressedBodyOwnTheirMemory(t *testing.T) {
+	d := mustNew(t, "zlib+json").Decoder([]string{"a", "b", "c"})
 	values := make([]any, 3)
-	if err := mustNew(t, "json").Decoder([]string{"a", "b", "c"}).Decode(body, values); err != nil {
+	if err := d.Decode(compressed(t, "zlib", []byte(`{"a":"text","b":{"k":["v"]},"c":1.5}`)), values); err != nil {
 		t.Fatal(err)
 	}
-	for i := range body {
-		body[i] = '#'
+	next := compressed(t, "zlib", []byte(`{"a":"####","b":{"#":["#"]},"c":9.9}`))
+	if err := d.Decode(next, make([]any, 3)); err != nil {
+		t.Fatal(err)
 	}
 	want := []any{"text", map[string]any{"k": []any{"v"}}, replicator.Number("1.5")}
 	if !reflect.DeepEqual(values, want) {
 		t.Errorf("got %#v", values)
+	}
+}
+
+// A JSON column's value may be decoded from memory that is not the row's.
+func TestValuesOfAJSONColumnOwnTheirMemory(t *testing.T) {
+	text := []byte(`["text",{"k":"v"},1.5]`)
+	value, err := JSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range text {
+		text[i] = '#'
+	}
+	want := []any{"text", map[string]any{"k": "v"}, replicator.Number("1.5")}
+	if !reflect.DeepEqual(value, want) {
+		t.Errorf("got %#v", value)
+	}
+}
+
+func TestTextsOfAPlainBodyAreNotCopied(t *testing.T) {
+	body := []byte(`{"a":"text","b":"` + strings.Repeat("x", 1000) + `","c":1.5}`)
+	d, values := mustNew(t, "json").Decoder([]string{"a", "b", "c"}), make([]any, 3)
+	n := testing.AllocsPerRun(100, func() {
+		if err := d.Decode(body, values); err != nil {
+			t.Error(err)
+		}
+	})
+	if n > 3 { // the interfaces' words
+		t.Errorf("%v allocations", n)
 	}
 }
 

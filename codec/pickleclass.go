@@ -247,7 +247,7 @@ func (o *pyObject) decimal() any {
 	case err != nil || s.pos < len(text):
 		return nil
 	}
-	return numberValue(raw, integral)
+	return s.numberValue(raw, integral)
 }
 
 // uuid: its state is a dictionary with the number.

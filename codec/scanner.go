@@ -1,12 +1,27 @@
 package codec
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+	"unsafe"
+)
 
 // scanner reads JSON's tokens. Its methods leave pos behind what they read, or at the fault.
 type scanner struct {
-	data []byte
-	pos  int
+	data   []byte
+	pos    int
+	shares bool // texts may be parts of data
 }
+
+// kept is a part of data as a text that stays.
+func (s *scanner) kept(raw []byte) string {
+	if s.shares {
+		return asText(raw)
+	}
+	return string(raw)
+}
+
+// asText is bytes as a text, without a copy of them. Nobody may write to them any more.
+func asText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // peek returns the byte here, 0 at the end (no token begins with 0).
 func (s *scanner) peek() byte {

@@ -38,7 +38,12 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 	if len(p.feeds) == 0 {
 		return nil
 	}
-	values := make([]replicator.Value, len(p.feeds))
+	s, _ := e.scopes.Get().(*scope)
+	if s == nil {
+		s = &scope{}
+	}
+	defer e.scopes.Put(s)
+	values := s.memory.values.take(len(p.feeds))[:len(p.feeds)]
 	for i, f := range p.feeds {
 		values[i].View = f.view
 	}
@@ -49,20 +54,16 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, row.Err)
 		}
 	default:
-		e.evaluate(p, cell, row, values)
+		s.evaluate(p, cell, row, values)
 	}
 	return values
 }
 
-func (e *Evaluator) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, values []replicator.Value) {
-	s, _ := e.scopes.Get().(*scope)
-	if s == nil {
-		s = &scope{}
-	}
+func (s *scope) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, values []replicator.Value) {
 	s.reset(p, cell, row)
 	out := output{
-		entries: make([]replicator.Entry, 0, len(p.feeds)),
-		fields:  make([]any, 0, p.fields),
+		entries: s.memory.entries.take(len(p.feeds)),
+		fields:  s.memory.fields.take(p.fields),
 	}
 	for i, f := range p.feeds {
 		entries, err := s.contribute(f, &out)
@@ -76,10 +77,33 @@ func (e *Evaluator) evaluate(p *plan, cell replicator.Cell, row *replicator.Row,
 		}
 	}
 	s.release()
-	e.scopes.Put(s)
 }
 
-// output is the memory that a row's entries share: two allocations instead of two an entry.
+// memory is what contributions are made in.
+type memory struct {
+	values  slab[replicator.Value]
+	entries slab[replicator.Entry]
+	fields  slab[any]
+}
+
+// slab gives out parts of larger allocations, none of them twice. Contributions of cells that are evaluated one after
+// another are in use for about the same time, as long as their batch is: a part keeps no more alive than that.
+type slab[T any] struct{ rest []T }
+
+// slabSize is for how many it allocates at once.
+const slabSize = 64
+
+// take returns an empty slice with room for n, all zero.
+func (s *slab[T]) take(n int) []T {
+	if n > len(s.rest) {
+		s.rest = make([]T, max(n, slabSize))
+	}
+	part := s.rest[:0:n]
+	s.rest = s.rest[n:]
+	return part
+}
+
+// output is the memory that a row's entries share.
 type output struct {
 	entries []replicator.Entry
 	fields  []any

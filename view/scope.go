@@ -34,8 +34,11 @@ type ref struct {
 	step []step
 }
 
-// scope is what a row's evaluation looks at. It is pooled: nothing in it outlives an evaluation.
+// scope is what a row's evaluation looks at. It is pooled: nothing in it outlives an evaluation, but what it gave out of
+// its memory.
 type scope struct {
+	memory memory
+
 	plan *plan
 	cell replicator.Cell
 	row  *replicator.Row
@@ -43,7 +46,7 @@ type scope struct {
 	members []any // the wanted properties of the body
 	bodyErr error
 
-	key     []any // the cell's key values; nil until asked for
+	key     []any // the cell's key values; empty until asked for
 	parsed  []any // JSON columns that were walked into, by the plan's columns
 	isRead  []bool
 	env     map[string]any // what an expression sees
@@ -53,11 +56,12 @@ type scope struct {
 	bound    []any   // the loops' elements of the entry at hand
 	identity []byte  // of the entry at hand
 	text     []byte  // of the key at hand
+	shown    []byte  // a value in it, before it is encoded
 }
 
 // reset prepares the scope for a row and decodes the row's body, once for all views.
 func (s *scope) reset(p *plan, cell replicator.Cell, row *replicator.Row) {
-	s.plan, s.cell, s.row, s.key = p, cell, row, nil
+	s.plan, s.cell, s.row = p, cell, row
 	s.parsed = resize(s.parsed, len(p.columns))
 	s.isRead = resize(s.isRead, len(p.columns))
 	s.members = resize(s.members, len(p.names))
@@ -76,7 +80,8 @@ func (s *scope) release() {
 	clear(s.bound[:cap(s.bound)])
 	clear(s.machine.Stack[:cap(s.machine.Stack)])
 	clear(s.machine.Variables)
-	s.plan, s.row, s.key, s.cell, s.bodyErr = nil, nil, nil, replicator.Cell{}, nil
+	clear(s.key)
+	s.plan, s.row, s.key, s.cell, s.bodyErr = nil, nil, s.key[:0], replicator.Cell{}, nil
 }
 
 func resize[T any](list []T, n int) []T {
@@ -125,9 +130,9 @@ func (s *scope) start(r *ref) (any, error) {
 		}
 		return s.cell.Column, nil
 	case rootKey:
-		if s.key == nil {
+		if len(s.key) == 0 {
 			var err error
-			if s.key, err = s.cell.Key.Values(); err != nil {
+			if s.key, err = s.cell.Key.AppendValues(s.key); err != nil {
 				return nil, err
 			}
 		}

@@ -102,11 +102,15 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 		if err != nil || v == nil {
 			return "", false, err
 		}
-		shown, err := p.show(v)
-		if err != nil {
+		b = append(b, p.text...)
+		shown := len(b)
+		if b, err = p.show(b, v); err != nil {
 			return "", false, fmt.Errorf("{%s}: %w", p.path.text, err)
 		}
-		b = appendEncoded(append(b, p.text...), shown, p.escape)
+		if p.escape != 0 {
+			s.shown = append(s.shown[:0], b[shown:]...)
+			b = appendEncoded(b[:shown], s.shown, p.escape)
+		}
 	}
 	b = append(b, t.tail...)
 	s.text = b
@@ -116,14 +120,11 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	return string(b), true, nil
 }
 
-// appendEncoded appends a value with escape and '%' percent-encoded; as it is if escape is 0.
-func appendEncoded(b []byte, value string, escape byte) []byte {
-	if escape == 0 {
-		return append(b, value...)
-	}
+// appendEncoded appends a value with escape and '%' percent-encoded.
+func appendEncoded(b, value []byte, escape byte) []byte {
 	const digits = "0123456789ABCDEF"
-	for i := range len(value) {
-		if c := value[i]; c == escape || c == '%' {
+	for _, c := range value {
+		if c == escape || c == '%' {
 			b = append(b, '%', digits[c>>4], digits[c&15])
 		} else {
 			b = append(b, c)
@@ -132,28 +133,28 @@ func appendEncoded(b []byte, value string, escape byte) []byte {
 	return b
 }
 
-// show gives a value its form.
-func (p *part) show(v any) (string, error) {
+// show appends a value in its form.
+func (p *part) show(dst []byte, v any) ([]byte, error) {
 	if !scalar(v) {
-		return "", fmt.Errorf("%s can't be part of a key", sortOf(v))
+		return dst, fmt.Errorf("%s can't be part of a key", sortOf(v))
 	}
 	if p.form == formPlain {
-		return replicator.FormatValue(v), nil
+		return replicator.AppendValue(dst, v), nil
 	}
 	b, err := p.bytes(v)
 	if err != nil {
-		return "", err
+		return dst, err
 	}
 	switch p.form {
 	case formUUID:
 		if len(b) != 16 {
-			return "", fmt.Errorf("a UUID has 16 bytes, the value has %d", len(b))
+			return dst, fmt.Errorf("a UUID has 16 bytes, the value has %d", len(b))
 		}
-		return uuid.Text(b), nil
+		return uuid.Append(dst, b), nil
 	case formBase64:
-		return base64.RawURLEncoding.EncodeToString(b), nil
+		return base64.RawURLEncoding.AppendEncode(dst, b), nil
 	}
-	return hex.EncodeToString(b), nil
+	return hex.AppendEncode(dst, b), nil
 }
 
 // bytes are what uuid, hex and base64 show: a binary value, or the 16 bytes that a UUID's text stands for.

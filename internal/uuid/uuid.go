@@ -19,9 +19,17 @@ func Parse(s string) ([]byte, bool) {
 }
 
 // Text is 16 bytes as 8-4-4-4-12 digits.
-func Text(b []byte) string {
-	s := hex.EncodeToString(b)
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+func Text(b []byte) string { return string(Append(make([]byte, 0, 36), b)) }
+
+// Append appends what Text returns.
+func Append(dst, b []byte) []byte {
+	for i, n := range [...]int{4, 2, 2, 2, 6} {
+		if i > 0 {
+			dst = append(dst, '-')
+		}
+		dst, b = hex.AppendEncode(dst, b[:n]), b[n:]
+	}
+	return dst
 }
 
 // Random is the text of a new one (RFC 9562, version 4).

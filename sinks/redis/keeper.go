@@ -137,10 +137,6 @@ func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error)
 	}
 	r := a.rows.new()
 	r.kept, r.whole, r.fields = k.merges(cell), true, a.fields.take(len(values))
-	write := hashText
-	if k.kind == kindJSON {
-		write = jsonText
-	}
 	sum := make([]byte, 0, 256)
 	for i, v := range values {
 		if v == nil {
@@ -148,7 +144,7 @@ func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error)
 		}
 		f := field{name: k.view.Fields[i].Name}
 		var err error
-		if f.value, err = write(v); err != nil {
+		if f.value, err = a.text(k.kind, v); err != nil {
 			return nil, fmt.Errorf("field %s: %w", f.name, err)
 		}
 		r.fields = append(r.fields, f)

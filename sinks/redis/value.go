@@ -11,31 +11,44 @@ import (
 	"replicator/sinks/judge"
 )
 
-// hashText is a field's text in a hash: numbers in full, text as it is, binary values as hexadecimal digits (as
-// templates show them), lists and objects as JSON.
-func hashText(v any) (string, error) {
+// text is a value's text in a view of the kind: made in the arena, but for what is a text already.
+func (a *arena) text(kind byte, v any) (string, error) {
+	if kind == kindJSON {
+		text, err := appendJSON(a.bytes.take(64), v)
+		return a.keep(text), err
+	}
+	if s, is := v.(string); is {
+		return s, nil
+	}
+	text, err := appendHashText(a.bytes.take(64), v)
+	return a.keep(text), err
+}
+
+// appendHashText appends a field's text in a hash: numbers in full, text as it is, binary values as hexadecimal digits
+// (as templates show them), lists and objects as JSON.
+func appendHashText(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case []any, map[string]any:
-		return jsonText(v)
+		return appendJSON(dst, v)
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return "", errNotFinite
+			return dst, errNotFinite
 		}
 	case nil, bool, int64, uint64, string, []byte, replicator.Number, replicator.RawJSON:
 	default:
-		return "", fmt.Errorf("a %T is nothing that a hash can hold", v)
+		return dst, fmt.Errorf("a %T is nothing that a hash can hold", v)
 	}
-	return replicator.FormatValue(v), nil
+	return replicator.AppendValue(dst, v), nil
 }
 
 var errNotFinite = errors.New("the number is not finite")
 
-// jsonText is a value's JSON. It is a string to Redis, so it may be nested as deeply as it likes.
-func jsonText(v any) (string, error) {
+// appendJSON appends a value's JSON. It is a string to Redis, so it may be nested as deeply as it likes.
+func appendJSON(dst []byte, v any) ([]byte, error) {
 	if err := judge.FitsJSON(v, math.MaxInt); err != nil {
-		return "", err
+		return dst, err
 	}
-	return string(replicator.AppendJSON(nil, v)), nil
+	return replicator.AppendJSON(dst, v), nil
 }
 
 // maxPlaces bounds how many digits an exponent may stand for.
