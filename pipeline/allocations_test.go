@@ -47,7 +47,7 @@ func freeLane() *lane {
 func TestACellAllocatesNoMoreInTheEngineThanItDid(t *testing.T) {
 	const (
 		allocations = 0.02 // a cell: what is made for a batch
-		bytes       = 70   // a cell: the list of cells that may have had letters
+		bytes       = 10   // a cell: what is made for a batch
 
 		cells, times = 4 * maxBatch, 20
 	)

@@ -21,9 +21,8 @@ type letters struct {
 // update buries what could not be computed or written, and raises the dead letters that something newer made obsolete:
 // both before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead
 // letter.
-func (l *letters) update(
-	ctx context.Context, ops []replicator.Op, rows []*replicator.Row, applied replicator.Applied,
-) error {
+func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.Applied) error {
+	ops, rows := b.ops, b.rows
 	type place struct{ op, view int }
 	bad, dead := map[place]bool{}, map[place]bool{}
 	var buried []replicator.DeadLetter
@@ -65,7 +64,7 @@ func (l *letters) update(
 	if err := l.lookAtUnburied(ctx, ops, rows, applied.Dead); err != nil {
 		return err
 	}
-	good := make([][]replicator.Cell, len(l.views))
+	good := b.lists(len(l.views))
 	for i, op := range ops {
 		for _, v := range op.Values { // of a stale one, too: what another replicator put there instead is not dead
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {

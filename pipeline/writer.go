@@ -84,6 +84,25 @@ type opBatch struct {
 	changes []*pending        // that the ops are made of, with those that come to nothing
 	size    int64             // of the ops' contributions, and of rows that looks read: not taken from the budget
 	repair  bool              // whatever the sink holds is written anew
+
+	perView [][]replicator.Cell // see lists
+}
+
+// reusedLists is how many lists of cells a batch has memory for: most pipelines have no more views, and those of
+// hundreds must not keep a list for each.
+const reusedLists = 4
+
+// lists are n empty lists of cells, the later ones nil.
+func (b *opBatch) lists(n int) [][]replicator.Cell {
+	b.perView = slices.Grow(b.perView, max(n-len(b.perView), 0))[:n]
+	for i, list := range b.perView {
+		if i < reusedLists {
+			b.perView[i] = list[:0]
+		} else {
+			b.perView[i] = nil
+		}
+	}
+	return b.perView
 }
 
 // empty makes room for the next ops. Nothing is held that was in it.
@@ -91,6 +110,9 @@ func (b *opBatch) empty() {
 	clear(b.ops)
 	clear(b.rows)
 	clear(b.changes)
+	for _, list := range b.perView[:min(len(b.perView), reusedLists)] {
+		clear(list)
+	}
 	b.ops, b.rows, b.changes, b.size = b.ops[:0], b.rows[:0], b.changes[:0], 0
 }
 
@@ -182,7 +204,7 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 			return fmt.Errorf("sink %s: %w", w.cfg.Name, err)
 		}
 		w.cfg.Observer.Batch(w.cfg.Name, len(b.ops), time.Since(began))
-		if err := w.letters.update(ctx, b.ops, b.rows, applied); err != nil {
+		if err := w.letters.update(ctx, b, applied); err != nil {
 			return err
 		}
 		w.count(b.changes, b.ops, applied)
