@@ -42,7 +42,12 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 	if s == nil {
 		s = &scope{}
 	}
-	defer e.scopes.Put(s)
+	values := s.values(p, cell, row)
+	e.scopes.Put(s)
+	return values
+}
+
+func (s *scope) values(p *plan, cell replicator.Cell, row *replicator.Row) []replicator.Value {
 	values := s.memory.values.take(len(p.feeds))[:len(p.feeds)]
 	for i, f := range p.feeds {
 		values[i].View = f.view
@@ -55,6 +60,9 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 		}
 	default:
 		s.evaluate(p, cell, row, values)
+		if large(row, values) {
+			s.memory = memory{}
+		}
 	}
 	return values
 }
@@ -86,21 +94,38 @@ type memory struct {
 	fields  slab[any]
 }
 
-// slab gives out parts of larger allocations, none of them twice. Contributions of cells that are evaluated one after
-// another are in use for about the same time, as long as their batch is: a part keeps no more alive than that.
-type slab[T any] struct{ rest []T }
+// slab gives out parts of larger allocations, none of them twice. A part keeps alive what the others of its allocation
+// refer to; those of cells that are evaluated one after another are in use for about the same time, as long as their
+// batch is. So does the slab, for as long as it has room in that allocation: after a large contribution it is given up.
+type slab[T any] struct {
+	rest []T
+	size int // of the allocation
+}
 
-// slabSize is for how many it allocates at once.
+// slabSize is how many an allocation is for at most, unless so many are asked for at once. The first is exact: where
+// all contributions are large none is for more.
 const slabSize = 64
 
 // take returns an empty slice with room for n, all zero.
 func (s *slab[T]) take(n int) []T {
 	if n > len(s.rest) {
-		s.rest = make([]T, max(n, slabSize))
+		s.size = max(n, min(2*s.size, slabSize))
+		s.rest = make([]T, s.size)
 	}
 	part := s.rest[:0:n]
 	s.rest = s.rest[n:]
 	return part
+}
+
+// large reports whether what a row contributes must not be kept alive by what others do: it, or the body that its texts
+// are parts of.
+func large(row *replicator.Row, values []replicator.Value) bool {
+	const largeBody, largeValue = 4 << 10, 4 << 10 // bytes; the second for each view
+	size := int64(0)
+	for i := range values {
+		size += values[i].Size()
+	}
+	return len(row.Body) > largeBody || size > largeValue*int64(len(values))
 }
 
 // output is the memory that a row's entries share.

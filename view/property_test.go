@@ -320,6 +320,35 @@ func TestContributionsStayAsTheyWere(t *testing.T) {
 	}
 }
 
+// A slab outlives what it gave out: a body of megabytes must not be among what it keeps alive.
+func TestALargeContributionIsNotKeptAlive(t *testing.T) {
+	for _, test := range []struct {
+		name, body, email string
+		kept              bool
+	}{
+		{"small", "{}", "ada@example.com", true},
+		{"large body", strings.Repeat(" ", 8<<10) + "{}", "ada@example.com", false},
+		{"large value of a small body", "{}", strings.Repeat("a", 8<<10), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			codecs := Codecs{Body: func(string, []string) (Decoder, error) { return fixedDecoder{test.email}, nil }}
+			e, err := Compile([]*replicator.View{{Name: "v", Kind: "row", From: from("cell", "users"),
+				Fields: fields("email")}}, testTables(), codecs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cell, s := userCell(t), &scope{}
+			values := s.values(e.tables[cell.Table].columns[cell.Column], cell, userRow(cell, test.body))
+			if values[0].Err != nil || len(values[0].Entries) != 1 {
+				t.Fatalf("%v", values)
+			}
+			if kept := s.memory.values.size > 0; kept != test.kept {
+				t.Errorf("the memory is kept: %t", kept)
+			}
+		})
+	}
+}
+
 func BenchmarkEvaluate(b *testing.B) {
 	user := fixedDecoder{"71f0c4d2-2918-44cc-a2df-6f486e96e37c", "ada", "ada@example.com",
 		int64(5551234567), "$2b$12$KIX", true}
