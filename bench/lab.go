@@ -39,8 +39,8 @@ func start(ctx context.Context, kind servers.Kind, progress func(string)) (*serv
 // of few processors, has two connections that commit at one moment wait for 100 ms now and then (9.7.4: four in 20,000
 // transactions over two connections beside three readers, with nothing else at work). The program commits over two. And
 // MySQL that writes zeros to what it makes a table's file longer by, which is its default, too, has all who write to
-// the table wait for some 30 ms each time: in each of eight runs at the 4,972nd new row and at the 6,670th, and in none
-// where the file system reserves the space.
+// the table wait each time: in five of six runs for 9 to 36 ms at the 4,972nd new row, in five for 14 to 25 ms at the
+// 6,670th, and in none of four where the file system reserves the space.
 func startSink(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
 	args := serverArgs(kind)
 	if kind.IsSQL() && !kind.IsMariaDB() {

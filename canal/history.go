@@ -38,8 +38,8 @@ type end struct {
 	event event // that ends here
 	order int64
 
-	last gtidRun   // the transaction that ends here
-	more []gtidRun // those of merged ends before it
+	last gtidRun   // the transaction that ends here, with those of merged ends before it if they are one run
+	more []gtidRun // those of merged ends before it, where they are not
 }
 
 func (e end) placed() placed {

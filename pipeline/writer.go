@@ -92,15 +92,10 @@ type opBatch struct {
 // hundreds must not keep a list for each.
 const reusedLists = 4
 
-// lists are n empty lists of cells, the later ones nil.
-func (b *opBatch) lists(n int) [][]replicator.Cell {
-	b.perView = slices.Grow(b.perView, max(n-len(b.perView), 0))[:n]
-	for i, list := range b.perView {
-		if i < reusedLists {
-			b.perView[i] = list[:0]
-		} else {
-			b.perView[i] = nil
-		}
+// lists are empty lists of cells, one for each of the session's views.
+func (b *opBatch) lists(views int) [][]replicator.Cell {
+	if b.perView == nil {
+		b.perView = make([][]replicator.Cell, views)
 	}
 	return b.perView
 }
@@ -110,9 +105,11 @@ func (b *opBatch) empty() {
 	clear(b.ops)
 	clear(b.rows)
 	clear(b.changes)
-	for _, list := range b.perView[:min(len(b.perView), reusedLists)] {
+	for i, list := range b.perView {
 		clear(list)
+		b.perView[i] = list[:0]
 	}
+	clear(b.perView[min(len(b.perView), reusedLists):])
 	b.ops, b.rows, b.changes, b.size = b.ops[:0], b.rows[:0], b.changes[:0], 0
 }
 

@@ -47,6 +47,7 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 	return values
 }
 
+// values are a cell's contributions to the plan's views, in the scope's memory.
 func (s *scope) values(p *plan, cell replicator.Cell, row *replicator.Row) []replicator.Value {
 	values := s.memory.values.take(len(p.feeds))[:len(p.feeds)]
 	for i, f := range p.feeds {

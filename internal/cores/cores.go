@@ -7,7 +7,7 @@
 // pays for that with a fifth of its CPU time: 1,000 transactions a second (go run ./bench -only latency, in turns, two
 // processors) took 151 to 153 µs each into Redis and 230 to 236 into MySQL on two, 118 to 125 and 170 to 172 on one. So
 // where one processor is enough the program uses one, and all of them as soon as it is not. It begins with one: to use
-// two until it was calm for a while made the first two seconds of live work the slowest ones.
+// two until it was calm for a while often made the first two seconds of live work the slowest ones.
 package cores
 
 import (
