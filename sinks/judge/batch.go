@@ -1,6 +1,10 @@
 package judge
 
-import "replicator"
+import (
+	"slices"
+
+	"replicator"
+)
 
 // Batch is what becomes of the ops of one call of Target.Apply, value by value. A value is named by its op's place in
 // the batch and its own place in Op.Values.
@@ -29,14 +33,21 @@ func NewBatch(ops []replicator.Op) *Batch { return NewBatchBy(replicator.State.N
 
 // NewBatchBy is NewBatch with another rule.
 func NewBatchBy(rule Rule, ops []replicator.Op) *Batch {
-	b := &Batch{ops: ops, first: make([]int, len(ops)), next: rule}
+	b := &Batch{next: rule}
+	b.Begin(ops)
+	return b
+}
+
+// Begin begins another batch in this one's memory. Of the earlier one nothing is left; what Applied returned stays.
+func (b *Batch) Begin(ops []replicator.Op) {
+	b.ops, b.first, b.beside = ops, slices.Grow(b.first[:0], len(ops)), nil
 	n := 0
 	for i := range ops {
-		b.first[i] = n
+		b.first = append(b.first, n)
 		n += len(ops[i].Values)
 	}
-	b.verdicts = make([]verdict, n)
-	return b
+	clear(b.verdicts[:cap(b.verdicts)])
+	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
 }
 
 // Judge says whether a value counts, given what is known of the op's cell in the value's view, and which state is to be

@@ -114,6 +114,31 @@ func TestTheOutcomeOfABatchThatIsAppliedInParts(t *testing.T) {
 	}
 }
 
+func TestABatchThatIsBegunAgainHasNothingOfTheEarlierOne(t *testing.T) {
+	ops := func(n int) []replicator.Op { return slices.Repeat([]replicator.Op{put(1, 1, 0, 1)}, n) }
+	b := NewBatch(ops(3))
+	for i := range 3 {
+		b.Reject(i, 1, errWide)
+	}
+	b.RejectBeside(2, 0, errWide)
+	first := b.Applied()
+	for _, n := range []int{1, 2, 3, 50} {
+		if b.Begin(ops(n)); !reflect.DeepEqual(b.Applied(), replicator.Applied{}) {
+			t.Errorf("%d ops of which nothing is judged yet: %+v", n, b.Applied())
+		}
+		for i := range n {
+			b.Judge(i, 1, Unseen)
+			b.Reject(i, 0, errWide)
+		}
+		if got := b.Applied(); len(got.Rejected) != n || len(got.Stale) != 0 {
+			t.Errorf("%d ops that can't be held: %+v", n, got)
+		}
+	}
+	if len(first.Rejected) != 4 || first.Rejected[0] != (replicator.Rejected{Op: 0, View: 1, Err: errWide}) {
+		t.Errorf("what was told of the first batch is now %+v", first)
+	}
+}
+
 func TestAStateIsKeptAlsoWhereAnOpDoesNotCount(t *testing.T) {
 	known := Known{State: replicator.State{Version: 9, Order: 20}}
 	b := NewBatch([]replicator.Op{{Version: 4, AsOf: 10, Values: []replicator.Value{{}}}})

@@ -82,10 +82,10 @@ type batch struct {
 func (t *Target) newBatch(ops []replicator.Op) *batch {
 	b, ok := t.batches.Get().(*batch)
 	if !ok {
-		b = &batch{known: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
+		b = &batch{Batch: judge.NewBatch(nil), known: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
 	}
-	b.Batch, b.keepers, b.ops, b.cluster = judge.NewBatch(ops), t.keepers, ops, t.sink.cluster
-	b.others = t.others
+	b.Begin(ops)
+	b.keepers, b.ops, b.cluster, b.others = t.keepers, ops, t.sink.cluster, t.others
 	b.gather(t.source)
 	return b
 }
@@ -97,7 +97,8 @@ func (t *Target) release(b *batch) {
 	clear(b.list)
 	clear(b.moves[:cap(b.moves)])
 	b.arena.reset()
-	b.Batch, b.ops = nil, nil
+	b.Begin(nil)
+	b.ops = nil
 	t.batches.Put(b)
 }
 
