@@ -218,6 +218,7 @@ func TestFlags(t *testing.T) {
 		{"-cells 0", 0, "-cells must be at least 1"},
 		{"-only fill,latency", 1_000_000, ""},
 		{"-only fill,fun", 0, `no stage "fun"`},
+		{"-only growth -curve up", 0, `no curve "up"`},
 		{"now", 0, `nothing to do with "now"`},
 	} {
 		o, err := parse(strings.Fields(c.args), io.Discard)

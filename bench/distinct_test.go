@@ -39,6 +39,20 @@ func TestDistinctCellsAndGrowthEndAsTheWorkloadSays(t *testing.T) {
 	}
 }
 
+func TestOneCurveAloneCanGrow(t *testing.T) {
+	for curve, want := range map[string]int{"cells": 7, "views": 6, "body": 6, "": 19} {
+		points := options{cells: 10_000_000, body: 250, curve: curve}.points()
+		if len(points) != want {
+			t.Errorf("curve %q has %d points, not %d", curve, len(points), want)
+		}
+		for _, p := range points {
+			if curve != "" && p.curve != curve {
+				t.Errorf("curve %q has %+v", curve, p)
+			}
+		}
+	}
+}
+
 func TestPhasesOfDistinctCellsDifferInWhatTheySay(t *testing.T) {
 	w := &workload{entities: 10, body: 250, begin: 1, order: phased}
 	at := func(p distinctPhase, i int) cell { return w.at(int(p)*w.entities + i) }

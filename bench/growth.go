@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
 // point is one run of a growth curve: everything stays but one size.
 type point struct {
-	curve string // which size grows: cells, views or body
+	curve string // which size grows: one of curves
 	at    int    // that size
 	cells int
 	views int
@@ -20,7 +21,10 @@ type point struct {
 // growthBytes bounds the bodies of one run: a long body needs fewer cells to show what it costs.
 const growthBytes = 256 << 20
 
-// points are the runs of all curves, up to the sizes that were asked for.
+// curves are what may grow.
+var curves = [...]string{"cells", "views", "body"}
+
+// points are the runs of the curves, up to the sizes that were asked for.
 func (o options) points() []point {
 	var all []point
 	for _, n := range []int{10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000} {
@@ -37,7 +41,7 @@ func (o options) points() []point {
 	for _, n := range []int{100, 250, 1000, 4000, 16_000, 65_535} { // a BLOB holds no byte more
 		all = append(all, point{curve: "body", at: n, cells: max(min(o.cells/10, growthBytes/n), 1), views: 1, body: n})
 	}
-	return all
+	return slices.DeleteFunc(all, func(p point) bool { return o.curve != "" && p.curve != o.curve })
 }
 
 // growth measures what a cell costs as the cells, the views or the bodies grow: distinct cells into index tables. Each

@@ -81,6 +81,7 @@ type options struct {
 	rate     int
 	seconds  int
 	stages   []stage
+	curve    string // of growth; "": all
 	json     string
 	profile  string
 	allocs   string
@@ -119,6 +120,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		names = append(names, s.name)
 	}
 	only := fs.String("only", "", "run only these `stages`, with commas between: "+strings.Join(names, ", "))
+	fs.StringVar(&o.curve, "curve", "", "of the growth stage, only this `curve`: "+strings.Join(curves[:], ", "))
 	small := fs.Bool("quick", false, "a smoke run: small sizes, where none are given")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -142,6 +144,9 @@ func parse(args []string, out io.Writer) (options, error) {
 		if n < 1 {
 			return o, fmt.Errorf("-%s must be at least 1", name)
 		}
+	}
+	if o.curve != "" && !slices.Contains(curves[:], o.curve) {
+		return o, fmt.Errorf("-curve: there is no curve %q", o.curve)
 	}
 	if o.stages = stages(); *only == "" {
 		o.stages = slices.DeleteFunc(o.stages, func(s stage) bool { return s.asked })
