@@ -46,7 +46,7 @@ func (b *Batch) Begin(ops []replicator.Op) {
 		b.first = append(b.first, n)
 		n += len(ops[i].Values)
 	}
-	clear(b.verdicts[:cap(b.verdicts)])
+	clear(b.verdicts) // what follows them is zero
 	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
 }
 

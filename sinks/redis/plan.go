@@ -84,7 +84,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 	if !ok {
 		b = &batch{Batch: judge.NewBatch(nil), known: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
 	}
-	b.Begin(ops)
+	b.Batch.Begin(ops)
 	b.keepers, b.ops, b.cluster, b.others = t.keepers, ops, t.sink.cluster, t.others
 	b.gather(t.source)
 	return b
@@ -97,7 +97,7 @@ func (t *Target) release(b *batch) {
 	clear(b.list)
 	clear(b.moves[:cap(b.moves)])
 	b.arena.reset()
-	b.Begin(nil)
+	b.Batch.Begin(nil)
 	b.ops = nil
 	t.batches.Put(b)
 }
