@@ -409,11 +409,14 @@ func checkVersion(name string, n uint64, signed bool) (int64, error) {
 
 func errVersion(name, what string) error { return fmt.Errorf("version column %s %s", name, what) }
 
-// fill makes r the row of an image. What is wrong with it stands in Row.Err.
-func (p *plan) fill(
-	r *replicator.Row, cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
-) {
-	*r = replicator.Row{Cell: cell, Order: order, Time: at, Names: p.names}
+// row makes the row of an image. What is wrong with it stands in Row.Err.
+//
+// It allocates the row itself: a store to a row of the caller's begins with a load, which is how a pointer is checked,
+// and a page that is read before it is written costs the kernel two faults, the second with a flush on every processor.
+func (p *plan) row(
+	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
+) *replicator.Row {
+	r := &replicator.Row{Cell: cell, Order: order, Time: at, Names: p.names}
 	r.Version, r.Err = p.versionOf(img, order)
 	if p.t.names != nil && img.values[p.column] != nil {
 		if as, err := p.columnAs(img.values[p.column]); err == nil && as != cell.Column {
@@ -444,7 +447,7 @@ func (p *plan) fill(
 		}
 	}
 	if len(p.extras) == 0 {
-		return
+		return r
 	}
 	r.Columns = make([]any, len(p.extras))
 	for n, i := range p.extras {
@@ -460,6 +463,7 @@ func (p *plan) fill(
 		}
 		r.Columns[n] = v
 	}
+	return r
 }
 
 // owned copies b; never nil, which would be NULL.

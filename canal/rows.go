@@ -223,8 +223,7 @@ func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell repli
 			Kind: replicator.Delete, Cell: cell, Version: maxVersion, Order: d.order, Time: s.tx.at,
 		})
 	}
-	row := &replicator.Row{}
-	d.p.fill(row, cell, d.img, d.order, s.tx.at, s.kept)
+	row := d.p.row(cell, d.img, d.order, s.tx.at, s.kept)
 	return s.deliver(ctx, replicator.Change{
 		Kind: kind, Cell: cell, Version: row.Version, Order: d.order, Time: s.tx.at, Row: row,
 	})
