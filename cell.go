@@ -100,9 +100,9 @@ func (k *KeyBuilder) Key() Key {
 // Values decodes the key: int64, uint64, string and []byte values, as they were given to MakeKey.
 func (k Key) Values() ([]any, error) { return k.AppendValues(nil) }
 
-// AppendValues appends what Values returns.
+// AppendValues appends what Values returns. Texts are parts of the key.
 func (k Key) AppendValues(values []any) ([]any, error) {
-	for rest := []byte(k); len(rest) > 0; {
+	for rest := []byte(k); len(rest) > 0; { // not copied: nothing writes to it or keeps it
 		kind, value, after, err := nextValue(rest)
 		if err != nil {
 			return nil, fmt.Errorf("key %x %w", string(k), err)
@@ -113,9 +113,10 @@ func (k Key) AppendValues(values []any) ([]any, error) {
 		case keyUint:
 			values = append(values, binary.BigEndian.Uint64(value))
 		case keyString:
-			values = append(values, string(value))
+			end := len(k) - len(after)
+			values = append(values, string(k[end-len(value):end]))
 		case keyBytes:
-			values = append(values, value)
+			values = append(values, append([]byte{}, value...))
 		}
 		rest = after
 	}
