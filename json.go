@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,78 +15,133 @@ import (
 // members are sorted by name, so that equal values have one text. A float64 that is not finite, which JSON can't say,
 // is null; what is Unread is shown in angle brackets.
 func AppendJSON(dst []byte, value any) []byte {
-	switch v := value.(type) {
-	case nil:
-		return append(dst, "null"...)
-	case bool:
-		return strconv.AppendBool(dst, v)
-	case int64:
-		return strconv.AppendInt(dst, v, 10)
-	case uint64:
-		return strconv.AppendUint(dst, v, 10)
-	case Number:
-		return append(dst, v...)
-	case float64:
-		return appendFloat(dst, v)
-	case string:
-		return appendString(dst, v)
-	case []byte:
-		dst = append(dst, '"')
-		dst = hex.AppendEncode(dst, v)
-		return append(dst, '"')
-	case RawJSON:
-		return append(dst, v...)
-	case Unread:
-		return appendString(dst, "<"+string(v)+">")
-	case []any:
-		dst = append(dst, '[')
-		for i, e := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = AppendJSON(dst, e)
-		}
-		return append(dst, ']')
-	case map[string]any:
-		return appendObject(dst, v)
-	}
-	return appendString(dst, fmt.Sprint(value))
+	t := jsonText{b: dst, maxDepth: math.MaxInt}
+	t.value(value, 0)
+	return t.b
 }
 
-func appendObject(dst []byte, m map[string]any) []byte {
+// AppendExactJSON appends what AppendJSON does, for a target that holds a value as it is or not at all. The error says
+// why JSON could hold it only if it were changed, or the target not because it is nested deeper than maxDepth.
+func AppendExactJSON(dst []byte, value any, maxDepth int) ([]byte, error) {
+	t := jsonText{b: dst, maxDepth: maxDepth, exact: true}
+	t.value(value, 0)
+	return t.b, t.err
+}
+
+// jsonText is a text in the making.
+type jsonText struct {
+	b        []byte
+	maxDepth int
+	exact    bool  // nothing need follow what is not exact
+	err      error // of the first value that is not exact
+}
+
+// inexact notes why a value is not exact.
+func (t *jsonText) inexact(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *jsonText) value(value any, depth int) {
+	if depth > t.maxDepth {
+		t.inexact(fmt.Errorf("it is nested more than %d deep", t.maxDepth))
+	}
+	if t.exact && t.err != nil {
+		return
+	}
+	switch v := value.(type) {
+	case nil:
+		t.b = append(t.b, "null"...)
+	case bool:
+		t.b = strconv.AppendBool(t.b, v)
+	case int64:
+		t.b = strconv.AppendInt(t.b, v, 10)
+	case uint64:
+		t.b = strconv.AppendUint(t.b, v, 10)
+	case Number:
+		t.b = append(t.b, v...)
+	case float64:
+		t.float(v)
+	case string:
+		if !t.text(v) {
+			t.inexact(errInvalidText)
+		}
+	case []byte:
+		t.b = hex.AppendEncode(append(t.b, '"'), v)
+		t.b = append(t.b, '"')
+	case RawJSON:
+		t.b = append(t.b, v...)
+	case []any:
+		t.b = append(t.b, '[')
+		for i, e := range v {
+			if i > 0 {
+				t.b = append(t.b, ',')
+			}
+			t.value(e, depth+1)
+		}
+		t.b = append(t.b, ']')
+	case map[string]any:
+		t.object(v, depth)
+	case Unread:
+		t.other(v, "<"+string(v)+">")
+	default:
+		t.other(v, fmt.Sprint(v))
+	}
+}
+
+var (
+	errNotFinite   = errors.New("it is not a finite number, which JSON can't say")
+	errInvalidText = errors.New("it is text that is not valid UTF-8")
+	errInvalidName = errors.New("it has a member whose name is not valid UTF-8")
+)
+
+// other writes what is shown of a value that is nothing of JSON's.
+func (t *jsonText) other(v any, shown string) {
+	t.inexact(fmt.Errorf("a %T is nothing that JSON can hold", v))
+	t.text(shown)
+}
+
+func (t *jsonText) object(m map[string]any, depth int) {
 	var few [16]string // no allocation for an object of no more members
 	names := few[:0]
 	for name := range m {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	dst = append(dst, '{')
+	t.b = append(t.b, '{')
 	for i, name := range names {
 		if i > 0 {
-			dst = append(dst, ',')
+			t.b = append(t.b, ',')
 		}
-		dst = append(appendString(dst, name), ':')
-		dst = AppendJSON(dst, m[name])
+		if !t.text(name) {
+			t.inexact(errInvalidName)
+		}
+		t.b = append(t.b, ':')
+		t.value(m[name], depth+1)
 	}
-	return append(dst, '}')
+	t.b = append(t.b, '}')
 }
 
-// appendFloat writes the shortest text that reads back as the same number.
-func appendFloat(dst []byte, f float64) []byte {
+// float writes the shortest text that reads back as the same number.
+func (t *jsonText) float(f float64) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return append(dst, "null"...)
+		t.inexact(errNotFinite)
+		t.b = append(t.b, "null"...)
+		return
 	}
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		format = 'e'
 	}
-	return strconv.AppendFloat(dst, f, format, -1, 64)
+	t.b = strconv.AppendFloat(t.b, f, format, -1, 64)
 }
 
-// appendString quotes s. Text that is not valid UTF-8, which no decoded value holds, is written with U+FFFD.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
+// text quotes s, and reports whether it is valid UTF-8. What is not, which no decoded value holds, is written as U+FFFD.
+func (t *jsonText) text(s string) (valid bool) {
+	dst := append(t.b, '"')
 	start := 0
+	valid = true
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
@@ -97,6 +153,7 @@ func appendString(dst []byte, s string) []byte {
 			if r == utf8.RuneError && n == 1 {
 				dst = append(append(dst, s[start:i]...), "\ufffd"...)
 				start = i + 1
+				valid = false
 			}
 			i += n
 			continue
@@ -117,5 +174,6 @@ func appendString(dst []byte, s string) []byte {
 		i++
 		start = i
 	}
-	return append(append(dst, s[start:]...), '"')
+	t.b = append(append(dst, s[start:]...), '"')
+	return valid
 }

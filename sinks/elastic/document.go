@@ -242,10 +242,10 @@ func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 		if v == nil {
 			continue
 		}
-		if err := judge.FitsJSON(v, maxDepth); err != nil {
+		var err error
+		if fields[i], err = replicator.AppendExactJSON(nil, v, maxDepth); err != nil {
 			return nil, fmt.Errorf("field %s: %w", k.view.Fields[i].Name, err)
 		}
-		fields[i] = replicator.AppendJSON(nil, v)
 		size += len(fields[i])
 	}
 	if size > maxDocument {

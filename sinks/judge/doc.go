@@ -1,7 +1,7 @@
 // Package judge is what every sink decides in the same way, whatever its server: which ops of a batch count, in which
 // order cells that share a key give their fields, what is wrong with what a view holds, which cells a fill did not
-// confirm, whether a mark fell, what JSON holds as it is, what need not be read because it was written lately or is
-// probably new. It talks to no server and stores nothing.
+// confirm, whether a mark fell, what need not be read because it was written lately or is probably new. It talks to no
+// server and stores nothing.
 //
 // A sink brings what is its own: it loads what is known of a batch's cells (Known), asks Batch.Judge about each value,
 // writes what that says on the condition that nobody else wrote meanwhile, and returns Batch.Applied. How it makes sure

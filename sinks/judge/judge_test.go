@@ -243,37 +243,6 @@ func TestWhatIsWrongWithWhatAViewHolds(t *testing.T) {
 	}
 }
 
-func TestWhatJSONCanHoldAsItIs(t *testing.T) {
-	deep := func(n int) (v any) {
-		for range n {
-			v = []any{map[string]any{"a": v}}
-		}
-		return v
-	}
-	tests := []struct {
-		value any
-		why   string
-	}{
-		{nil, ""}, {int64(-1 << 63), ""}, {uint64(1<<64 - 1), ""}, {replicator.Number("1.10"), ""}, {[]byte{0xff}, ""},
-		{map[string]any{"é": []any{"ü", nil, 0.5}}, ""}, {replicator.RawJSON(`{"a": 1}`), ""},
-		{math.NaN(), "it is not a finite number, which JSON can't say"},
-		{[]any{math.Inf(-1)}, "it is not a finite number, which JSON can't say"},
-		{map[string]any{"a": "\xff"}, "it is text that is not valid UTF-8"},
-		{map[string]any{"\xff": "a"}, "it has a member whose name is not valid UTF-8"},
-		{deep(5), ""}, {deep(6), "it is nested more than 10 deep"},
-		{[]any{int8(1)}, "a int8 is nothing that JSON can hold"},
-	}
-	for _, test := range tests {
-		why := ""
-		if err := FitsJSON(test.value, 10); err != nil {
-			why = err.Error()
-		}
-		if why != test.why {
-			t.Errorf("%v: %q, want %q", test.value, why, test.why)
-		}
-	}
-}
-
 func TestMarksThatFell(t *testing.T) {
 	filled := func(order int64) replicator.Standing {
 		return replicator.Standing{Position: replicator.Position{Order: order, Token: "t"}}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"replicator"
-	"replicator/sinks/judge"
 )
 
 // json converts any value to the text of a JSON document, numbers with all their digits. Bytes, which JSON has no form
@@ -14,10 +13,10 @@ func (c *column) json(v any) (any, error) {
 	if !c.textual && !keepsNumbers(v) {
 		return nil, c.misfit("a number with more digits than the server keeps in JSON")
 	}
-	if judge.FitsJSON(v, maxDepth) != nil {
+	text, err := replicator.AppendExactJSON(nil, v, maxDepth)
+	if err != nil {
 		return nil, c.wrong(v)
 	}
-	text := replicator.AppendJSON(nil, v)
 	if !json.Valid(text) { // MariaDB's columns may lack the check that refuses it
 		return nil, c.misfit("a text that is not valid JSON")
 	}

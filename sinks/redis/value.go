@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"replicator"
-	"replicator/sinks/judge"
 )
 
 // text is a value's text in a view of the kind: made in the arena, but for what is a text already.
@@ -45,10 +44,7 @@ var errNotFinite = errors.New("the number is not finite")
 
 // appendJSON appends a value's JSON. It is a string to Redis, so it may be nested as deeply as it likes.
 func appendJSON(dst []byte, v any) ([]byte, error) {
-	if err := judge.FitsJSON(v, math.MaxInt); err != nil {
-		return dst, err
-	}
-	return replicator.AppendJSON(dst, v), nil
+	return replicator.AppendExactJSON(dst, v, math.MaxInt)
 }
 
 // maxPlaces bounds how many digits an exponent may stand for.
