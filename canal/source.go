@@ -70,9 +70,27 @@ var (
 // readStats counts what the source's readers have read.
 type readStats struct{ events, bytes, rows atomic.Int64 }
 
-func (s *readStats) add(bytes int) {
-	s.events.Add(1)
-	s.bytes.Add(int64(bytes))
+// tally is what one reader has read and not told yet. An atomic addition takes as long as a short event's checksum, and
+// a transaction of one row would have nine.
+type tally struct{ events, bytes, rows int64 }
+
+// tallied is how many events or rows are told at once, at most.
+const tallied = 64
+
+func (t *tally) event(bytes int) {
+	t.events++
+	t.bytes += int64(bytes)
+}
+
+// full reports whether it should be told in the middle of a transaction, too.
+func (t *tally) full() bool { return t.events >= tallied || t.rows >= tallied }
+
+// tell adds a tally, which begins anew.
+func (s *readStats) tell(t *tally) {
+	s.events.Add(t.events)
+	s.bytes.Add(t.bytes)
+	s.rows.Add(t.rows)
+	*t = tally{}
 }
 
 // Stats is what the source's readers have read since it was made.

@@ -64,6 +64,7 @@ type stream struct {
 	unzipped      []byte
 
 	stats *readStats
+	tally tally
 }
 
 // transaction is the one that a stream is reading.
@@ -95,7 +96,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	if int(h.Size) != len(raw) {
 		return s.broken(fmt.Errorf("event of %d bytes where its header says %d", len(raw), h.Size))
 	}
-	s.stats.add(len(raw))
+	s.tally.event(len(raw))
 	body, err := s.body(h, raw)
 	if err != nil {
 		return err
@@ -109,6 +110,9 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	s.raw = len(raw)
 	if err = s.dispatch(ctx, h, body, place); err == nil && !s.tx.open {
 		err = s.reached()
+	}
+	if err != nil || !s.tx.open || s.tally.full() {
+		s.stats.tell(&s.tally)
 	}
 	if len(raw) >= large { // nothing holds it any longer than it must
 		s.change = replicator.Change{}
@@ -264,7 +268,7 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		replication.IGNORABLE_EVENT, replication.TRANSACTION_CONTEXT_EVENT, replication.VIEW_CHANGE_EVENT:
 		return false, nil
 	}
-	if shape, ok := rowsShapes[h.Kind]; ok {
+	if shape := rowsShapes[h.Kind]; shape != nil {
 		return false, s.rows(ctx, shape, body, place)
 	}
 	if h.Flags&binlog.IgnorableFlag != 0 {
