@@ -4,7 +4,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/replicator ./cmd/replicator \
+RUN CGO_ENABLED=0 go build -trimpath -pgo=cmd/replicator/guide.pgo -ldflags='-s -w' -o /out/replicator ./cmd/replicator \
  && cp /usr/local/go/lib/time/zoneinfo.zip /out/zoneinfo.zip \
  && mkdir /out/state
 

@@ -42,7 +42,11 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/replicator
-	go build -o bin/replicator ./cmd/replicator
+	go build -pgo=cmd/replicator/guide.pgo -o bin/replicator ./cmd/replicator
+
+.PHONY: profile
+profile: ## measure where the program is busy, for the compiler: makes what `make build` builds with anew (ten minutes)
+	go run ./bench profile cmd/replicator/guide.pgo
 
 .PHONY: servers
 servers: ## fetch the servers that tests need (once; about 330 MB)

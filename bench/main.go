@@ -34,6 +34,8 @@ func execute(args []string) int {
 		var o peersOptions
 		o, err = parsePeers(args[1:], os.Stderr)
 		do = func() error { return peers(ctx, o, os.Stdout, os.Stderr) }
+	case len(args) > 0 && args[0] == "profile":
+		do = func() error { return gatherProfile(ctx, args[1:], os.Stdout, os.Stderr) }
 	case len(args) > 0 && args[0] == "bounds":
 		var o boundsOptions
 		o, err = parseBounds(args[1:], os.Stderr)
@@ -200,15 +202,21 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	return nil
 }
 
-// build builds the program in a directory of its own, which remove removes.
+// build builds the program that is released in a directory of its own, which remove removes.
 func build(ctx context.Context, show *screen) (dir, program string, remove func() error, err error) {
+	return buildBy(ctx, launch.BuildGuided, show)
+}
+
+func buildBy(
+	ctx context.Context, compile func(ctx context.Context, path string) error, show *screen,
+) (dir, program string, remove func() error, err error) {
 	if dir, err = os.MkdirTemp("", "replicator-bench-"); err != nil {
 		return "", "", nil, err
 	}
 	remove = func() error { return os.RemoveAll(dir) }
 	building := show.bar("building the program", 0)
 	program = filepath.Join(dir, "replicator")
-	err = launch.Build(ctx, program)
+	err = compile(ctx, program)
 	building.done()
 	if err != nil {
 		return "", "", nil, errors.Join(err, remove())

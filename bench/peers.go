@@ -115,15 +115,22 @@ func peers(ctx context.Context, o peersOptions, out, progress io.Writer) (err er
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	r := campaign{Machine: thisMachine(), Into: o.into}
-	for _, t := range o.tasks() {
-		if err := r.run(ctx, o, t, dir, program, show); err != nil {
-			return fmt.Errorf("peers: %s: %w", t.name, err)
-		}
+	if err := r.runAll(ctx, o, dir, program, show); err != nil {
+		return err
 	}
 	r.Machine.LoadAfter = load()
 	r.print(out)
 	if o.json != "" {
 		return writeJSON(o.json, r)
+	}
+	return nil
+}
+
+func (r *campaign) runAll(ctx context.Context, o peersOptions, dir, program string, show *screen) error {
+	for _, t := range o.tasks() {
+		if err := r.run(ctx, o, t, dir, program, show); err != nil {
+			return fmt.Errorf("peers: %s: %w", t.name, err)
+		}
 	}
 	return nil
 }

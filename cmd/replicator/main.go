@@ -42,7 +42,7 @@ func main() {
 		heap.Pace()
 	}
 	cores.Pace()
-	os.Exit(execute(os.Args[1:]))
+	os.Exit(profiled(func() int { return execute(os.Args[1:]) }))
 }
 
 // execute runs one command line. The first SIGINT or SIGTERM ends ctx; what a command does then is its own; a second

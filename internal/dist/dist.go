@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"replicator/internal/guide"
 )
 
 // Target is a system to build for.
@@ -113,7 +115,7 @@ func (r Release) makeTarget(ctx context.Context, target Target, out string) (err
 // fill puts the program and all that is packed with it into stage, with times and modes that don't depend on the
 // checkout.
 func (r Release) fill(ctx context.Context, target Target, stage string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-pgo="+guide.Path, "-ldflags",
 		fmt.Sprintf("-s -w -buildid= -X main.version=%s -X main.commit=%s", r.Version, r.Commit),
 		"-o", filepath.Join(stage, "replicator"), "./cmd/replicator")
 	cmd.Dir = r.Root

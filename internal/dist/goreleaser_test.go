@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v2"
+
+	"replicator/internal/guide"
 )
 
 // goreleaser is what .goreleaser.yaml says of the artefacts.
@@ -85,10 +87,20 @@ func TestGoreleaserMakesTheSameArtefacts(t *testing.T) {
 		t.Errorf("its archives hold %q, and those of make dist %q", files, beside())
 	}
 	flags := strings.Join(slices.Concat(build.Env, build.Flags, build.Ldflags), " ")
-	for _, flag := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-s -w -buildid= ", "main.version=",
+	for _, flag := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-pgo=" + guide.Path, "-s -w -buildid= ", "main.version=",
 		"main.commit="} {
 		if !strings.Contains(flags, flag) {
 			t.Errorf("it builds with %s, without %s", flags, flag)
+		}
+	}
+}
+
+// However the program is built, it is the one that was measured.
+func TestEveryBuildForUsersIsGuided(t *testing.T) {
+	for _, name := range []string{"Makefile", "Dockerfile"} {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil || !strings.Contains(string(text), " -pgo="+guide.Path+" ") {
+			t.Errorf("%s does not build with -pgo=%s: %v", name, guide.Path, err)
 		}
 	}
 }

@@ -20,27 +20,53 @@ import (
 	"time"
 
 	"replicator/internal/child"
+	"replicator/internal/guide"
 	"replicator/internal/pause"
 )
 
-// Build builds the program at a path, as `make build` does. With a flag, "-race", it is built as `go test` builds with
-// that flag, so that what was compiled for the tests is not compiled once more.
+// Build builds the program at a path, in the time that tests have: what was compiled for them is not compiled once
+// more. So no profile guides the compiler, and with a flag, "-race", it is built as `go test` builds with that flag.
 func Build(ctx context.Context, path string, flags ...string) error {
-	args, env := flags, os.Environ()
 	switch {
 	case len(flags) == 0:
-		args, env = []string{"-trimpath"}, append(env, "CGO_ENABLED=0")
+		return build(ctx, path, withoutC(), []string{"-trimpath"})
 	case slices.Contains(flags, "-race"): // which needs C
-		env = append(env, "CGO_ENABLED=1")
+		return build(ctx, path, append(os.Environ(), "CGO_ENABLED=1"), flags)
 	}
-	module := strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/launch")
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, args,
-		[]string{module + "/cmd/replicator"})...)
+	return build(ctx, path, os.Environ(), flags)
+}
+
+// BuildGuided builds the program as `make build` does, to be measured. Nothing that is compiled for it is of use to
+// tests.
+func BuildGuided(ctx context.Context, path string) error {
+	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Root}}", module()).Output()
+	if err != nil {
+		return fmt.Errorf("building the program: where its module is: %w", err)
+	}
+	profile := filepath.Join(strings.TrimSpace(string(root)), filepath.FromSlash(guide.Path))
+	return build(ctx, path, withoutC(), []string{"-trimpath", "-pgo=" + profile})
+}
+
+// BuildProfiled builds the program so that it writes a profile where guide.Variable says.
+func BuildProfiled(ctx context.Context, path string) error {
+	return build(ctx, path, withoutC(), []string{"-trimpath", "-tags=" + guide.Tag})
+}
+
+func withoutC() []string { return append(os.Environ(), "CGO_ENABLED=0") }
+
+func build(ctx context.Context, path string, env, flags []string) error {
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, flags,
+		[]string{module() + "/cmd/replicator"})...)
 	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the program: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// module is the path of this module.
+func module() string {
+	return strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/launch")
 }
 
 // Program is the built program with a directory of its own, where it runs and its configuration stands.

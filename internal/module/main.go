@@ -1,4 +1,5 @@
-// Command module gives this module another path: in go.mod, in the module files of tools, and in every import.
+// Command module gives this module another path: in go.mod, in the module files of tools, in every import, and in the
+// profile that guides the compiler.
 //
 //	go run ./internal/module github.com/acme/replicator
 //
@@ -19,6 +20,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"replicator/internal/guide"
 )
 
 func main() {
@@ -66,6 +69,9 @@ func rename(root, to string) (changed int, err error) {
 			change = func(text []byte) ([]byte, error) { return imports(text, from, to) }
 		case filepath.Ext(path) == ".mod":
 			change = func(text []byte) ([]byte, error) { return line.ReplaceAll(text, []byte("module "+to)), nil }
+		}
+		if path == filepath.Join(root, filepath.FromSlash(guide.Path)) {
+			change = func(text []byte) ([]byte, error) { return guide.Rename(text, from, to) }
 		}
 		was, err := os.ReadFile(path)
 		if err != nil {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"replicator/internal/guide"
+	"replicator/internal/launch"
+	"replicator/internal/servers"
+)
+
+// profiledCells is how many cells the loads of a profile have: so many that the program's start is little of it.
+const profiledCells = 500_000
+
+// gatherProfile writes the profile that guides the compiler (package guide) to the file that the arguments name: where
+// the program is busy in the tasks of peers, with cells that are all different, in a scan, with documents, and live.
+func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+	if len(args) != 1 {
+		return errors.New("profile: name the file to write, " + guide.Path)
+	}
+	show := newScreen(progress)
+	dir, program, remove, err := buildBy(ctx, launch.BuildProfiled, show)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	profiles := filepath.Join(dir, "profiles")
+	if err := errors.Join(os.Mkdir(profiles, 0o755), os.Setenv(guide.Variable, profiles)); err != nil {
+		return err
+	}
+	cells := strconv.Itoa(profiledCells)
+	backlogs, err := parsePeers([]string{"-only", "replicator", "-runs", "1", "-cells", cells}, progress)
+	if err != nil {
+		return err
+	}
+	if err := (&campaign{}).runAll(ctx, backlogs, dir, program, show); err != nil {
+		return err
+	}
+	stages, err := parse([]string{"-only", "distinct,scan,elastic,latency", "-cells", cells}, progress)
+	if err != nil {
+		return err
+	}
+	if _, err := measureKind(ctx, stages, servers.MySQL, program, show); err != nil {
+		return err
+	}
+	return mergeProfiles(profiles, args[0], out)
+}
+
+// mergeProfiles writes one profile for those in a directory.
+func mergeProfiles(dir, to string, out io.Writer) (err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.pprof"))
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := guide.Merge(file, files); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s: of %d runs of the program\n", to, len(files))
+	return err
+}

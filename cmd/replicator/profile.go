@@ -1,0 +1,31 @@
+//go:build profile
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+
+	"replicator/internal/guide"
+)
+
+// profiled writes a profile of what execute does into the directory that guide.Variable names: `make profile` gathers
+// them. No other build has this.
+func profiled(execute func() int) (status int) {
+	file, err := os.Create(filepath.Join(os.Getenv(guide.Variable), fmt.Sprintf("%d.pprof", os.Getpid())))
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err == nil {
+		status = execute()
+		pprof.StopCPUProfile()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		fmt.Fprintln(os.Stderr, "replicator: the profile:", err)
+		return exitFailed
+	}
+	return status
+}
