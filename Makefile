@@ -45,7 +45,7 @@ build: ## build bin/replicator
 	go build -pgo=cmd/replicator/guide.pgo -o bin/replicator ./cmd/replicator
 
 .PHONY: profile
-profile: ## measure where the program is busy, for the compiler: makes what `make build` builds with anew (ten minutes)
+profile: ## measure where the program is busy, for the compiler: makes what `make build` builds with anew (6 minutes)
 	go run ./bench profile cmd/replicator/guide.pgo
 
 .PHONY: servers

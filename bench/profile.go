@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -51,18 +52,17 @@ func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) 
 	return mergeProfiles(profiles, args[0], out)
 }
 
-// mergeProfiles writes one profile for those in a directory.
-func mergeProfiles(dir, to string, out io.Writer) (err error) {
+// mergeProfiles writes one profile for those in a directory. A file that is there is only changed once all is read.
+func mergeProfiles(dir, to string, out io.Writer) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.pprof"))
 	if err != nil {
 		return err
 	}
-	file, err := os.Create(to)
-	if err != nil {
+	var merged bytes.Buffer
+	if err := guide.Merge(&merged, files); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := guide.Merge(file, files); err != nil {
+	if err := os.WriteFile(to, merged.Bytes(), 0o644); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s: of %d runs of the program\n", to, len(files))
