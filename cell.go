@@ -116,7 +116,7 @@ func (k Key) AppendValues(values []any) ([]any, error) {
 			end := len(k) - len(after)
 			values = append(values, string(k[end-len(value):end]))
 		case keyBytes:
-			values = append(values, append([]byte{}, value...))
+			values = append(values, append([]byte{}, value...)) // the key is not theirs to write to
 		}
 		rest = after
 	}

@@ -24,8 +24,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// Build builds the program at a path, in the time that tests have: what was compiled for them is not compiled once
-// more. So no profile guides the compiler, and with a flag, "-race", it is built as `go test` builds with that flag.
+// Build builds the program at a path, for tests: without the profile that guides the compiler, and with a flag,
+// "-race", as `go test` builds with that flag. So what was compiled for them is not compiled once more.
 func Build(ctx context.Context, path string, flags ...string) error {
 	switch {
 	case len(flags) == 0:
