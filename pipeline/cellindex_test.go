@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"replicator"
@@ -21,7 +22,7 @@ func TestCellsOfOneHashAreToldApart(t *testing.T) {
 		if p != nil {
 			return p
 		}
-		for p = x.byHash[uint64(c.Key[0]%3)]; p != nil && p.cell != c; p = p.sameHash { // as find does, with another hash
+		for p = *x.list(uint64(c.Key[0] % 3)); p != nil && p.cell != c; p = p.next { // as find does, with another hash
 		}
 		return p
 	}
@@ -43,8 +44,41 @@ func TestCellsOfOneHashAreToldApart(t *testing.T) {
 	for _, p := range model {
 		x.remove(p)
 	}
-	if len(x.byHash) > 0 {
-		t.Errorf("%d hashes are left", len(x.byHash))
+	for _, p := range x.lists {
+		if p != nil {
+			t.Errorf("cell %s is left", p.cell)
+		}
+	}
+	if x.cells != 0 {
+		t.Errorf("%d cells are left", x.cells)
+	}
+}
+
+// More cells than there are lists at first, and then fewer again.
+func TestCellsAreFoundHoweverManyWait(t *testing.T) {
+	x := newCellIndex()
+	waiting := make([]pending, 40*fewestLists)
+	for i := range waiting {
+		p := &waiting[i]
+		p.cell = replicator.Cell{Table: "t", Key: replicator.Key(strconv.Itoa(i))}
+		found, hash := x.find(&p.cell)
+		if found != nil {
+			t.Fatalf("%s is taken for %s", p.cell, found.cell)
+		}
+		x.add(p, hash)
+	}
+	for i := range waiting {
+		p := &waiting[i]
+		if found, _ := x.find(&p.cell); found != p {
+			t.Fatalf("cell %s: %v is found", p.cell, found)
+		}
+		x.remove(p)
+		if found, _ := x.find(&p.cell); found != nil {
+			t.Fatalf("%s is found after it was removed", p.cell)
+		}
+	}
+	if x.cells != 0 {
+		t.Errorf("%d cells are left", x.cells)
 	}
 }
 

@@ -52,8 +52,8 @@ type pending struct {
 
 	rewrite bool
 
-	hash     uint64   // of the cell: see cellIndex
-	sameHash *pending // another cell of that hash
+	hash uint64   // of the cell: see cellIndex
+	next *pending // another of its list there
 }
 
 // found is what a look that somebody else made found of a cell.
