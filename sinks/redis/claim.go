@@ -2,7 +2,9 @@ package redis
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
+	"hash"
 
 	"replicator/internal/wire"
 )
@@ -41,6 +43,28 @@ type field struct{ name, value string }
 const digestSize = 16
 
 type digest [digestSize]byte
+
+// digester makes digests of fields. Whoever writes bodies could look for two of one digest, so they are cryptographic
+// ones. Its memory is used again: sha256.Sum256 allocates a state for each. The zero value can be used.
+type digester struct {
+	hash  hash.Hash
+	input []byte
+	whole []byte
+}
+
+func (d *digester) begin() { d.input = d.input[:0] }
+
+func (d *digester) add(f field) { d.input = wire.AppendText(wire.AppendText(d.input, f.name), f.value) }
+
+func (d *digester) sum() digest {
+	if d.hash == nil {
+		d.hash = sha256.New()
+	}
+	d.hash.Reset()
+	d.hash.Write(d.input) // never fails, as hash.Hash says
+	d.whole = d.hash.Sum(d.whole[:0])
+	return digest(d.whole[:digestSize])
+}
 
 func appendClaims(b []byte, claims []claim) []byte {
 	for _, c := range claims {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"replicator"
-	"replicator/internal/wire"
 	"replicator/sinks/judge"
 )
 
@@ -137,7 +136,7 @@ func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error)
 	}
 	r := a.rows.new()
 	r.kept, r.whole, r.fields = k.merges(cell), true, a.fields.take(len(values))
-	sum := make([]byte, 0, 256)
+	a.digester.begin()
 	for i, v := range values {
 		if v == nil {
 			continue
@@ -148,11 +147,9 @@ func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error)
 			return nil, fmt.Errorf("field %s: %w", f.name, err)
 		}
 		r.fields = append(r.fields, f)
-		sum = wire.AppendText(wire.AppendText(sum, f.name), f.value)
+		a.digester.add(f)
 	}
-	// Whoever writes bodies could look for two of one digest, so it is a cryptographic one.
-	whole := sha256.Sum256(sum)
-	r.digest = digest(whole[:digestSize])
+	r.digest = a.digester.sum()
 	return r, nil
 }
 
