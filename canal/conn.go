@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"replicator"
+	"replicator/internal/mysqldsn"
 )
 
 type mysqlError = mysql.MySQLError
@@ -79,7 +80,7 @@ const (
 
 // sqlConfig is how the pool connects, whatever the DSN says of it: what values look like depends on it.
 func sqlConfig(dsn string) (*mysql.Config, error) {
-	cfg, err := mysql.ParseDSN(dsn)
+	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
 		return nil, errors.New("the dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE") // err may quote it
 	}

@@ -17,6 +17,7 @@ import (
 
 	"replicator"
 	"replicator/internal/link"
+	"replicator/internal/mysqldsn"
 )
 
 var _ replicator.Store = (*MySQL)(nil)
@@ -83,7 +84,7 @@ const (
 
 // connect prepares a pool. It sends nothing yet.
 func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
-	c, err := mysql.ParseDSN(dsn)
+	c, err := mysqldsn.Parse(dsn)
 	if err != nil {
 		return nil, tables{}, errors.New("checkpoint: the DSN can't be parsed (it is not shown, for the password's sake)")
 	}

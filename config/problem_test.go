@@ -64,6 +64,7 @@ func problems() []problemCase {
 		{"unknown type of sink", "[sinks.s]\ntype = \"mysq\"", `"mysq" is not a type of sink; did you mean "mysql"?`},
 		{"key of another type of sink", "[sinks.s]\ntype = \"redis\"\nurl = \"redis://h\"\ndsn = \"x\"",
 			`sinks.s.dsn: does not belong to a redis sink, which has: type, url,`},
+		{"dsn without its @", "[sinks.s]\ntype = \"mysql\"\ndsn = \"u:secrettcp(h)/db\"", `f.toml:22: sinks.s.dsn: is not a DSN`},
 		{"bad dsn", "[sinks.s]\ntype = \"mysql\"\ndsn = \"u:secret@tcp(h/db\"", `f.toml:22: sinks.s.dsn: is not a DSN`},
 		{"dsn without database", "[sinks.s]\ntype = \"mysql\"\ndsn = \"u:secret@tcp(h)/\"", `sinks.s.dsn: names no database`},
 		{"bad url", "[sinks.s]\ntype = \"redis\"\nurl = \"h:secret\"", `is not a Redis URL`},

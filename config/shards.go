@@ -1,6 +1,6 @@
 package config
 
-import "github.com/go-sql-driver/mysql"
+import "replicator/internal/mysqldsn"
 
 // Shard is one server of a source or a sink. One that is not sharded has a single shard, without a name.
 type Shard struct {
@@ -83,7 +83,7 @@ func (s *Section) shard(key string, dsn Secret) Shard {
 		}
 		return Shard{}
 	}
-	c, err := mysql.ParseDSN(dsn.Reveal())
+	c, err := mysqldsn.Parse(dsn.Reveal())
 	if err != nil {
 		if !s.Has(key) {
 			key += "_file"

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
-	driver "github.com/go-sql-driver/mysql"
-
 	"replicator"
 	"replicator/canal"
 	"replicator/codec"
 	"replicator/config"
+	"replicator/internal/mysqldsn"
 	"replicator/view"
 )
 
@@ -92,7 +91,7 @@ func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Sou
 func NewSource(shard config.Shard, tables []replicator.Table, log *slog.Logger,
 	serverID uint32) (*canal.Source, error) {
 	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: serverID, Logger: log}
-	dsn, err := driver.ParseDSN(c.DSN)
+	dsn, err := mysqldsn.Parse(c.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may quote it
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"replicator/internal/mysqldsn"
 	"replicator/internal/sqlname"
 )
 
@@ -104,7 +105,7 @@ func Sample(ctx context.Context, dsn, database, table string) (*Table, error) {
 
 // connect opens the one connection of a reader; done closes it.
 func connect(ctx context.Context, dsn string) (r *reader, done func(), err error) {
-	cfg, err := mysql.ParseDSN(dsn)
+	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
 		return nil, nil, ErrDSN // err may quote it
 	}

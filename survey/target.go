@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/go-sql-driver/mysql"
+	"replicator/internal/mysqldsn"
 )
 
 // Target is a server that views are to be kept in.
@@ -73,7 +73,7 @@ func ParseTarget(text string) (Target, error) {
 }
 
 func parseDSN(text string) (Target, error) {
-	cfg, err := mysql.ParseDSN(text)
+	cfg, err := mysqldsn.Parse(text)
 	if err != nil || cfg.DBName == "" || !strings.Contains(text, "@") {
 		return Target{}, ErrTarget
 	}
@@ -91,11 +91,11 @@ func parseDSN(text string) (Target, error) {
 
 // SameDatabase reports whether two DSNs name the same database of the same server.
 func SameDatabase(a, b string) bool {
-	one, err := mysql.ParseDSN(a)
+	one, err := mysqldsn.Parse(a)
 	if err != nil {
 		return false
 	}
-	other, err := mysql.ParseDSN(b)
+	other, err := mysqldsn.Parse(b)
 	return err == nil && one.Addr == other.Addr && one.DBName == other.DBName
 }
 
