@@ -66,10 +66,14 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	return c.findings
 }
 
-// merged looks for columns of views that merge tables: one that none of the tables has is a slip.
+// merged looks for columns of views that merge tables: one that none of the tables has is a slip. Where another view
+// needs it of one of them, that one has it, or it was said.
 func (c *checker) merged(ctx context.Context, db beginner, tables []replicator.Table) {
 	wanted, found := map[string][]string{}, map[string]bool{} // by the column, the tables that may have it
 	for _, t := range tables {
+		for _, name := range t.Columns {
+			found[name] = true
+		}
 		if len(t.Optional) == 0 {
 			continue
 		}
