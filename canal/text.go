@@ -90,6 +90,17 @@ func (c *selected) value(b []byte) (any, error) {
 	return string(b), nil
 }
 
+// TextValue is what a Row has of a value that the server shows as text, of a column whose type is declared so: in lower
+// case, as information_schema names it, and whether it has a character set. A FLOAT is as exact as the text is.
+func TextValue(dataType string, isText bool, value []byte) (any, error) {
+	c := declaredColumn{dataType: dataType}
+	if isText {
+		c.Charset = "utf8mb4" // the connection's
+	}
+	s := newSelected(&c)
+	return s.value(value)
+}
+
 func parseInteger(s string) (any, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, nil

@@ -10,6 +10,7 @@ import (
 	"replicator/codec"
 	"replicator/config"
 	"replicator/survey"
+	"replicator/view"
 )
 
 // fitter is a sink whose targets have types that not every value fits.
@@ -40,7 +41,12 @@ func tryOut(ctx context.Context, cfg *config.Config) (*trial, error) {
 		if !slices.Contains(replicator.TablesOf(cfg.Views), table.Name) {
 			continue
 		}
-		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), table.Database, table.Table)
+		needed, optional, err := view.Columns(cfg.Views, *table)
+		if err != nil {
+			return nil, InvalidError{err}
+		}
+		wanted := slices.Concat(rowColumns(table), needed, optional)
+		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), table.Database, table.Table, wanted)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +179,7 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	return tried, nil
 }
 
-// isColumn reports whether a path names a column, of which a sample says nothing.
+// isColumn reports whether a path names a column: it is there, whatever its values are.
 func (t *trial) isColumn(v *replicator.View, path string) bool {
 	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
 		return config.ColumnOf(*t.cfg.Table(f.Table), path) != ""
@@ -181,7 +187,7 @@ func (t *trial) isColumn(v *replicator.View, path string) bool {
 }
 
 // each gives the values of a view's fields in the sampled rows for which an expression is true, or what is wrong with
-// one. Of columns only JSON is seen.
+// one.
 func (t *trial) each(v *replicator.View, where string, do func(field int, value any, err error)) error {
 	probes := probesOf(v)
 	for _, p := range probes {

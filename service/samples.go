@@ -3,8 +3,10 @@ package service
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"replicator"
+	"replicator/canal"
 	"replicator/codec"
 	"replicator/config"
 	"replicator/internal/seen"
@@ -14,7 +16,7 @@ import (
 
 // Samples sums up what the fields of a view are in a few of the rows that a shard of the source has now, in the order
 // of View.Fields. It is what the view would keep of these rows, whatever its `where` says: a value that can't be
-// computed is left out. Of a field that is a column only JSON is looked at.
+// computed is left out.
 func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *replicator.View) ([]seen.Values, error) {
 	sampled := make([]seen.Values, len(v.Fields))
 	tables := cfg.ShardTables(shard)
@@ -28,10 +30,7 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 		if err != nil {
 			return nil, err
 		}
-		if t.Body == "" && len(t.Columns) == 0 {
-			continue
-		}
-		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table)
+		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table, rowColumns(t))
 		if err != nil {
 			return nil, err
 		}
@@ -88,21 +87,49 @@ func probe(v *replicator.View, field int) *replicator.View {
 	return p
 }
 
-// sampledRow is the n-th of the rows that were sampled of a table, with its body and what is JSON in its columns.
+// rowColumns are the columns of a table that its sampled rows are made of.
+func rowColumns(t *replicator.Table) []string {
+	return slices.Concat(t.Key, t.Columns, []string{t.Column, t.Version, t.Body})
+}
+
+// sampledRow is the n-th of the rows that were sampled of a table, as a scan would read it. Of a row without a usable
+// key the other values are seen all the same.
 func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell, *replicator.Row) {
-	at := func(column string) []byte {
-		if values := rows.Values[column]; n < len(values) {
-			return values[n]
+	at := func(name string) (c *survey.Column, text []byte) {
+		i := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return strings.EqualFold(c.Name, name) })
+		if i < 0 {
+			return nil, nil
 		}
-		return nil
+		c = &rows.Columns[i]
+		if values := rows.Values[c.Name]; n < len(values) {
+			text = values[n]
+		}
+		return c, text
 	}
-	cell := replicator.Cell{Table: t.Name, Column: string(at(t.Column))}
-	row := &replicator.Row{Cell: cell, Body: at(t.Body), Names: t.Columns, Columns: make([]any, len(t.Columns))}
+	value := func(name string) any {
+		c, text := at(name)
+		if text == nil {
+			return nil
+		}
+		v, err := canal.TextValue(c.DataType, c.Text, text)
+		if err != nil {
+			return nil // a type that a scan would stop at, and say so
+		}
+		return v
+	}
+	row := &replicator.Row{Names: t.Columns, Columns: make([]any, len(t.Columns))}
 	for i, name := range t.Columns {
-		declared := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return c.Name == name })
-		if text := at(name); text != nil && declared >= 0 && rows.Columns[declared].DataType == "json" {
-			row.Columns[i] = replicator.RawJSON(text)
-		}
+		row.Columns[i] = value(name)
 	}
-	return cell, row
+	key := make([]any, len(t.Key))
+	for i, name := range t.Key {
+		key[i] = value(name)
+	}
+	row.Cell.Table = t.Name
+	row.Cell.Key, _ = replicator.MakeKey(key...)
+	_, column := at(t.Column)
+	row.Cell.Column = string(column)
+	_, row.Body = at(t.Body)
+	row.Version, _ = value(t.Version).(int64)
+	return row.Cell, row
 }

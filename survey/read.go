@@ -85,14 +85,15 @@ func (r *reader) names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Sample looks at one table and a few of its rows, as Read does at all. A table without a unique key has none.
-func Sample(ctx context.Context, dsn, database, table string) (*Table, error) {
+// Sample looks at one table and a few of its rows, as Read does at all, and at further columns of these, those that are
+// named. A table without a unique key has none.
+func Sample(ctx context.Context, dsn, database, table string, columns []string) (*Table, error) {
 	r, done, err := connect(ctx, dsn)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	r.database = database
+	r.database, r.also = database, columns
 	t := &Table{Name: table}
 	if err = r.prepare(ctx); err == nil {
 		err = r.table(ctx, t, true)
@@ -139,7 +140,8 @@ type reader struct {
 	conn     *sql.Conn
 	address  string
 	database string
-	sampled  int // bytes of all samples
+	also     []string // further columns that are sampled
+	sampled  int      // bytes of all samples
 }
 
 func (r *reader) read(ctx context.Context, only []string) (*Database, error) {

@@ -38,7 +38,8 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 	t.Values, t.TooLong = map[string][][]byte{}, map[string]int{}
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if body := c.holdsBody() && !c.Generated; body || c.tells() || c.shortText() && s.inKey(c.Name) || has(key, c.Name) {
+		body := c.holdsBody() && !c.Generated
+		if body || c.tells() || c.shortText() && s.inKey(c.Name) || has(key, c.Name) || has(r.also, c.Name) {
 			s.columns = append(s.columns, c)
 		}
 	}

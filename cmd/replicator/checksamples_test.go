@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -46,4 +47,95 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		strings.Contains(out, "warn  view index_users_email:") {
 		t.Errorf("it shows a value, or what is not so:\n%s", out)
 	}
+}
+
+const plainViews = `
+[source]
+dsn = "${DSN}"
+
+[checkpoint]
+path = "state"
+
+[http]
+listen = "${LISTEN}"
+
+[sinks.main]
+type = "mysql"
+dsn = "${DSN}"
+
+[tables.p]
+key = ["id", "part"]
+
+[tables.q]
+key = "id"
+
+[views.rows]
+from = "p"
+sink = "main"
+kind = "row"
+key = { id = "$id", part = "$part" }
+fields = { lower = "=lower(name)", total = "=price * qty", many = "=qty > 3", twice = "=id * 2", a = "js.a", b = "js.b" }
+where = "name != 'none'"
+create = true
+
+[views.texts]
+from = "p"
+sink = "main"
+kind = "index"
+fields = { text = "=upper(txt)" }
+create = true
+
+[views.sums]
+from = "p"
+sink = "main"
+kind = "counter"
+group = ["id"]
+sum = { t = "=price * qty" }
+create = true
+
+[views.both]
+from = ["p", "q"]
+sink = "main"
+kind = "counter"
+group = ["name", "note"]
+create = true
+
+[views.notes]
+from = "q"
+sink = "main"
+kind = "index"
+fields = ["note"]
+create = true
+`
+
+// Plain columns are sampled as a scan reads them: expressions over them, over the key and over JSON in them have types,
+// and check finds nothing wrong with what a run keeps.
+func TestExpressionsOverColumnsAreSampled(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newBareLab(t, s)
+		l.exec("CREATE TABLE p (id INT, part INT, name VARCHAR(40) NOT NULL, price DECIMAL(10,2) NOT NULL, qty INT NOT NULL, "+
+			"txt VARCHAR(400) NOT NULL, js JSON, PRIMARY KEY (id, part))",
+			"CREATE TABLE q (id INT PRIMARY KEY, note VARCHAR(20))",
+			`INSERT INTO p VALUES (1, 1, 'Foo', 1.25, 3, REPEAT('x', 300), '{"a": 1, "b": "x"}'), `+
+				`(2, 1, 'Bar', 2.50, 4, 'y', '{"a": -4, "b": "y"}')`,
+			"INSERT INTO q VALUES (1, 'n')")
+		l.configure(plainViews)
+		for _, when := range []string{"before the views are filled", "afterwards"} {
+			if r := l.run("check"); r.code != 0 || strings.Contains(r.out, "warn  view") || strings.Contains(r.out, "fail  ") {
+				t.Errorf("%s check says (%d)\n%s%s", when, r.code, r.out, r.errors)
+			}
+			l.must("run", "--until-caught-up")
+		}
+		l.expect("SELECT CONCAT_WS(' ', column_name, data_type) FROM information_schema.columns WHERE table_name = 'rows' "+
+			"AND table_schema = DATABASE() AND column_name NOT IN ('id', 'part') ORDER BY column_name",
+			"a bigint", "b varchar", "lower varchar", "many tinyint", "total double", "twice bigint")
+		l.expect("SELECT CONCAT_WS(' ', id, part, `lower`, total, many, twice, a, b) FROM `rows` ORDER BY id",
+			"1 1 foo 3.75 0 2 1 x", "2 1 bar 10 1 4 -4 y")
+		l.expect("SELECT CONCAT_WS(' ', id, CHAR_LENGTH(`text`)) FROM texts ORDER BY id", "1 300", "2 1")
+		l.expect("SELECT data_type FROM information_schema.columns WHERE table_name = 'sums' AND column_name = 't' "+
+			"AND table_schema = DATABASE()", "decimal")
+		if letters := l.letters(); len(letters) > 0 {
+			t.Errorf("dead letters: %v", letters)
+		}
+	})
 }
