@@ -63,10 +63,9 @@ func connect(c Config) (redis.UniversalClient, error) {
 	}
 	var all []*redis.Options
 	for i, u := range c.URLs {
-		o, err := redis.ParseURL(u)
+		o, err := parseURL(u)
 		if err != nil {
-			return nil, fmt.Errorf("url %d can't be read: it is redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, "+
-				"or unix:///PATH", i+1)
+			return nil, fmt.Errorf("url %d %w", i+1, err)
 		}
 		all = append(all, o)
 	}
@@ -95,7 +94,7 @@ func connect(c Config) (redis.UniversalClient, error) {
 		u.Password = c.Password
 	}
 	if c.Cluster && u.DB != 0 {
-		return nil, errors.New("a cluster has only database 0: leave the number out of the url")
+		return nil, fmt.Errorf("the url %w", errNumbered)
 	}
 	if err := c.secure(&u); err != nil {
 		return nil, err

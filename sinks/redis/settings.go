@@ -1,8 +1,12 @@
 package redis
 
 import (
+	"errors"
 	"net/url"
+	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"replicator"
 	"replicator/config"
@@ -84,7 +88,13 @@ func readConnection(s *config.Section) any {
 		s.Need("url", urlExample)
 	}
 	for _, u := range c.URLs {
-		checkURL(s, key, u)
+		o, err := parseURL(u.Reveal())
+		if err == nil && c.Cluster && o.DB != 0 {
+			err = errNumbered
+		}
+		if err != nil {
+			s.Problem(key, "%v", err)
+		}
 	}
 	if c.Cluster && c.Sentinel != "" {
 		s.Problem("sentinel", "cluster = true is given as well; a server has one or the other")
@@ -96,17 +106,34 @@ func readConnection(s *config.Section) any {
 	return c
 }
 
-// checkURL checks a URL without ever showing it.
-func checkURL(s *config.Section, key string, secret config.Secret) {
-	const form = "redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, or unix:///PATH"
-	u, err := url.Parse(secret.Reveal())
+// urlForm is what every error about a URL says.
+const urlForm = "it has the form redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, or unix:///PATH?db=NUMBER"
+
+// errNumbered: every other database than 0 is refused by a cluster's nodes.
+var errNumbered = errors.New("names a database by its number, and a cluster has only database 0: leave it out")
+
+// parseURL reads a URL as the client does. What an error says never holds any of it: a password may stand anywhere in
+// one that is mistyped, and what the client says of it quotes that.
+func parseURL(text string) (*redis.Options, error) {
+	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		s.Problem(key, "is not a URL (it is not shown, for the password's sake); it has the form %s", form)
+		return nil, errors.New("is not a URL (it is not shown, for the password's sake); " + urlForm)
 	case u.Scheme == "unix" && u.Path != "":
 	case u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "":
-		s.Problem(key, "is not a Redis URL; it has the form %s", form)
+		return nil, errors.New("is not a Redis URL; " + urlForm)
 	}
+	o, err := redis.ParseURL(text)
+	if err == nil && o.DB >= 0 {
+		return o, nil
+	}
+	path := strings.Trim(u.Path, "/")
+	if _, err := strconv.ParseUint(path, 10, 31); u.Scheme != "unix" && path != "" && err != nil {
+		return nil, errors.New("has no number of a database behind its host (it is not shown, for the password's sake); " +
+			urlForm)
+	}
+	return nil, errors.New("has parameters that are not known or have wrong values (they are not shown, for a password's " +
+		"sake); username and password are keys of their own, and " + urlForm)
 }
 
 func readView(s *config.ViewSection) config.Target {
