@@ -153,6 +153,6 @@ func (s *saver) saveCheckpoints(
 		return fmt.Errorf("saving the checkpoint: %w", err)
 	}
 	s.saved = at
-	s.meter.savedAt.Store(time.Now().UnixNano())
+	s.shown.saved(s.views)
 	return nil
 }

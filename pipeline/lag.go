@@ -75,15 +75,17 @@ func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.I
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
 // shown is up to when views showed everything as their last session ended: while there is no other one, or it has heard
-// nothing yet, their lag is counted from there. Guarded by its mutex.
+// nothing yet, their lag is counted from there. It also knows when their checkpoints were saved, which outlives their
+// runs. Guarded by its mutex.
 type shown struct {
-	mu    sync.Mutex
-	began time.Time            // when the pipeline started
-	at    map[string]time.Time // by view
+	mu      sync.Mutex
+	began   time.Time            // when the pipeline started
+	at      map[string]time.Time // by view
+	savedAt map[string]time.Time // by view; what was saved before the start is not dated in the store
 }
 
 func newShown(before map[string]time.Time) *shown {
-	n := &shown{at: map[string]time.Time{}}
+	n := &shown{at: map[string]time.Time{}, savedAt: map[string]time.Time{}}
 	maps.Copy(n.at, before)
 	return n
 }
@@ -134,4 +136,28 @@ func (n *shown) lag(v *replicator.View, state string) *float64 {
 		return nil
 	}
 	return secondsSince(n.began)
+}
+
+// saved notes that the checkpoints of views were saved now.
+func (n *shown) saved(views viewSet) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, v := range views {
+		n.savedAt[v.Name] = time.Now()
+	}
+}
+
+// checkpointAge is how many seconds ago the checkpoint of a view was saved. Where none was since the start that is at
+// least what has passed since then: else a view that never comes up would look as if it had just been saved.
+func (n *shown) checkpointAge(v *replicator.View) float64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at, known := n.savedAt[v.Name]
+	if !known {
+		at = n.began
+	}
+	if at.IsZero() { // the pipeline has not started
+		return 0
+	}
+	return *secondsSince(at)
 }

@@ -11,7 +11,6 @@ import (
 type meter struct {
 	applied  []atomic.Int64
 	interval time.Duration // between ticks
-	savedAt  atomic.Int64  // when the checkpoint was saved last, Unix nanoseconds; 0: not yet
 
 	mu     sync.Mutex // the rates, over the last few ticks
 	at     time.Time

@@ -67,7 +67,11 @@ func TestTheLagOfAStartInAnOutage(t *testing.T) {
 				p = start(newPipeline(f, sink, store, "a"))
 				for past := time.Minute; past <= 3*time.Minute; past += time.Minute {
 					time.Sleep(time.Minute)
-					lagged(t, p.Status(nil)[0], past)
+					st := p.Status(nil)[0]
+					lagged(t, st, past)
+					if age := past.Seconds(); st.Checkpoint < age-1 || st.Checkpoint > age+1 {
+						t.Errorf("the checkpoint is %v s old, and the start %v", st.Checkpoint, age)
+					}
 				}
 				p.stop()
 				<-p.done

@@ -13,7 +13,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 	for _, v := range p.Views {
 		st := replicator.ViewStatus{
 			View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, Definition: p.planner.definitions.of(v),
-			State: replicator.StateStarting, DeadLetters: deadLetters[v.Name],
+			State: replicator.StateStarting, DeadLetters: deadLetters[v.Name], Checkpoint: p.shown.checkpointAge(v),
 		}
 		if err := p.stopped.reason(v.Name); err != nil {
 			st.State, st.Error = stateBy(err), err.Error()
@@ -78,9 +78,6 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 			st.ReadLag = &seconds
 		}
 		st.Position, st.Rate = s.reader.Locate(st.Applied.Order), r.meter.rate(i)
-	}
-	if saved := r.meter.savedAt.Load(); saved != 0 {
-		st.Checkpoint = time.Since(time.Unix(0, saved)).Seconds()
 	}
 	if now.Filling() {
 		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never go back
