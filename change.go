@@ -24,6 +24,10 @@ type Table struct {
 	// Optional are the further columns that a Row carries if the table has them: those of views that merge this table
 	// with others, which may be the ones to have them.
 	Optional []string
+
+	// Readers are, by each of Columns, the views that need it: where the table lacks it, it is they that can't be read. A
+	// column without is the whole table's.
+	Readers map[string][]string
 }
 
 // Row is one row image, or one row read by a scan. It owns its memory.

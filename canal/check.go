@@ -225,7 +225,11 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	w := &watched{Table: table}
 	w.schema.Store(shape)
 	if err := w.check(srv.flavor); err != nil {
-		c.fail(what, describe(err), "correct the table's columns in the configuration")
+		fix := "correct the table's columns in the configuration"
+		if replicator.IsOfViews(err) {
+			fix = "correct these views, or add the column"
+		}
+		c.fail(what, describe(err), fix)
 		return
 	}
 	rows := "several rows a cell"

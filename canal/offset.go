@@ -42,6 +42,7 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	if w == nil {
 		return fmt.Errorf("table %s isn't configured", table)
 	}
+	w.Columns = nil // whoever needs one that is missing is told elsewhere
 	x, err := newSelection(w)
 	if err != nil {
 		return err

@@ -8,22 +8,12 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"replicator"
 	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 )
-
-// watched is a watched table: what the configuration says, and its shape as it is now.
-type watched struct {
-	replicator.Table
-	schema   atomic.Pointer[schema]
-	names    *columnNames                // nil: the column role's values are all different
-	rowSize  atomic.Int64                // of a scan's last chunk, on average; 0: not known
-	expected atomic.Pointer[expectation] // of the scan that was asked for last
-}
 
 // plan is how the rows behind one table map are read: which columns are wanted, and how wide the others are.
 type plan struct {
@@ -180,9 +170,9 @@ func (p *plan) assign() error {
 			}
 			break
 		}
-		i, err := find("field", name)
+		i, err := find(p.t.neededBy(name), name)
 		if err != nil {
-			return err
+			return p.t.ofReaders(name, err)
 		}
 		p.extras, p.names = append(p.extras, i), append(p.names, name)
 	}
@@ -471,28 +461,4 @@ func owned(b []byte) []byte {
 	out := make([]byte, len(b))
 	copy(out, b)
 	return out
-}
-
-// check tests the configuration against the table as it is now, so that a mistake shows at the start and not at the
-// first row.
-func (t *watched) check(f gtid.Flavor) error {
-	x, err := newSelection(t)
-	if err != nil {
-		return err
-	}
-	if x.version >= 0 && !isVersion(x.columns[x.version].kind) {
-		return fmt.Errorf("table %s: column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", t.Name,
-			t.Version)
-	}
-	if x.body >= 0 && !isBody(x.columns[x.body].kind) {
-		return fmt.Errorf("table %s: column %s (body) is neither text, binary nor JSON", t.Name, t.Body)
-	}
-	for _, i := range x.key {
-		switch x.columns[i].kind {
-		case binlog.KindFloat, binlog.KindDouble, binlog.KindJSON:
-			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name,
-				x.columns[i].Name, x.columns[i].dataType)
-		}
-	}
-	return nil
 }

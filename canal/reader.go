@@ -52,9 +52,9 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 	if err := r.checkSchemas(t); err != nil {
 		return err
 	}
-	for name, w := range r.tables.byName {
+	for _, w := range r.tables.byName {
 		if err := w.check(r.server.flavor); err != nil {
-			return replicator.OfTable(name, replicator.Fatal(err))
+			return w.fatal(err)
 		}
 		w.names = newColumnNames(&w.Table, w.schema.Load(), r.connect)
 		if err := w.names.check(ctx); err != nil {

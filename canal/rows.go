@@ -78,7 +78,7 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	p := s.plans[m.ID]
 	if p == nil || p.t != t || !bytes.Equal(p.raw, body) {
 		if p, err = newPlan(t, body, s.flavor, s.charsets); err != nil {
-			return fatalOf(t, fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
+			return t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
 		}
 		if err := p.learn(ctx, s.charsets); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
@@ -92,9 +92,6 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// fatalOf marks an error that a person must mend, and that concerns the views of one table.
-func fatalOf(t *watched, err error) error { return replicator.OfTable(t.Name, replicator.Fatal(err)) }
-
 // maxPlans bounds the plans kept: a table's id changes with every ALTER and every time the server opens it anew.
 const maxPlans = 1024
 
@@ -103,7 +100,7 @@ func (s *stream) partialRows(body []byte) error {
 	c := binlog.Cursor{B: body}
 	id := c.Uint(6)
 	if p := s.maps[id]; p != nil && !s.silent() {
-		return fatalOf(p.t, fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
+		return p.t.fatal(fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
 			"on the source and in its sessions. %s", p.t.Name, wayOut))
 	}
 	return nil
@@ -128,7 +125,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		c.Take(int(c.Uint(2)) - 2)
 	}
 	if s.tx.xa {
-		return fatalOf(p.t, fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
+		return p.t.fatal(fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
 			"committed: XA is not supported. %s", p.t.Name, wayOut))
 	}
 	s.tx.rows = true
@@ -145,7 +142,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		return err
 	}
 	if !full {
-		return fatalOf(p.t, fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
+		return p.t.fatal(fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
 			"the source and in its sessions. %s", p.t.Name, wayOut))
 	}
 	place.offset += int64(c.Off)
@@ -278,7 +275,7 @@ func (p *plan) lowered(before, after delivery) bool {
 func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) {
 	cell, err := d.p.cell(ctx, d.img)
 	if err != nil {
-		err = fatalOf(d.p.t, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s",
+		err = d.p.t.fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s",
 			d.p.t.Name, err, wayOut))
 	}
 	return cell, err

@@ -140,23 +140,23 @@ func newSelection(t *watched) (*selection, error) {
 	x := &selection{t: t, shape: s, single: s.single(&t.Table), column: -1, version: -1, body: -1}
 	x.distinct = t.Version != "" && s.tellsApart(append(append([]string{t.Version}, t.Key...), t.Column))
 	at := map[string]int{}
-	add := func(name string) (int, error) {
+	add := func(name, role string) (int, error) {
 		folded := strings.ToLower(name)
 		if i, ok := at[folded]; ok {
 			return i, nil
 		}
 		c := s.column(name)
 		if c == nil {
-			return -1, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no column %s; the table was altered, or the configuration is wrong",
-				t.Name, t.Database, t.Table.Table, name))
+			return -1, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no column %s (%s); the table was altered, or the "+
+				"configuration is wrong", t.Name, t.Database, t.Table.Table, name, role))
 		}
 		at[folded] = len(x.columns)
 		x.columns = append(x.columns, newSelected(c))
 		return at[folded], nil
 	}
-	all := func(names []string, into *[]int) error {
+	all := func(role string, names []string, into *[]int) error {
 		for _, name := range names {
-			i, err := add(name)
+			i, err := add(name, role)
 			if err != nil {
 				return err
 			}
@@ -164,9 +164,9 @@ func newSelection(t *watched) (*selection, error) {
 		}
 		return nil
 	}
-	one := func(name string, into *int) (err error) {
+	one := func(role, name string, into *int) (err error) {
 		if name != "" {
-			*into, err = add(name)
+			*into, err = add(name, role)
 		}
 		return err
 	}
@@ -184,8 +184,19 @@ func newSelection(t *watched) (*selection, error) {
 			x.names = append(slices.Clip(x.names), name)
 		}
 	}
-	err := errors.Join(all(t.Key, &x.key), one(t.Column, &x.column), one(t.Version, &x.version), one(t.Body, &x.body),
-		all(x.names, &x.extras), all(offsetColumns(t, s), &x.offset))
+	fields := func() error {
+		for _, name := range x.names {
+			i, err := add(name, t.neededBy(name))
+			if err != nil {
+				return t.ofReaders(name, err)
+			}
+			x.extras = append(x.extras, i)
+		}
+		return nil
+	}
+	err := errors.Join(all("key", t.Key, &x.key), one("column", t.Column, &x.column),
+		one("version", t.Version, &x.version), one("body", t.Body, &x.body), fields(),
+		all("offset", offsetColumns(t, s), &x.offset))
 	if err != nil {
 		return nil, err
 	}

@@ -24,9 +24,13 @@ func (c *composition) newRun(views viewSet, from []replicator.Checkpoint) (*run,
 	if err != nil {
 		return nil, err
 	}
+	source, err := c.cfg.sourceOf(views)
+	if err != nil {
+		return nil, err
+	}
 	r := &run{
 		group: &group{
-			shared: c.shared, views: views, evaluator: evaluator,
+			shared: c.shared, views: views, evaluator: evaluator, source: source,
 			progress: newProgress(views, from), notes: newNotes(from), meter: newMeter(len(views), c.cfg.Interval),
 		},
 		done: make(chan struct{}), state: replicator.StateStarting,

@@ -15,6 +15,11 @@ type Config struct {
 	Sink    replicator.Sink
 	Views   []*replicator.View
 	Compile func(views []*replicator.View) (replicator.Evaluator, error)
+
+	// SourceOf is the source as views that run together need it: rows carry the columns that these read, so that one which
+	// a table lacks is no error for others. It is not closed, its Name is the Source's. nil: it is Source.
+	SourceOf func(views []*replicator.View) (replicator.Source, error)
+
 	Store   replicator.Store
 	StartAt string // snapshot, earliest or latest: for a view without a checkpoint
 	OnLost  string // stop or rebuild
@@ -76,6 +81,14 @@ func (c *Config) view(name string) *replicator.View {
 		}
 	}
 	return nil
+}
+
+// sourceOf is the source as views that run together need it.
+func (c *Config) sourceOf(views []*replicator.View) (replicator.Source, error) {
+	if c.SourceOf == nil {
+		return c.Source, nil
+	}
+	return c.SourceOf(views)
 }
 
 // ofShard names the source in an error, where it is one of several.

@@ -207,7 +207,7 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 	// and a scan's rows are older than those. The scan waits until the tail has come to the end (filler.reachStart).
 	// Where that can't be read any more, the sweep looks at all that the scan does not confirm.
 	for _, c := range taken {
-		if c.Position.Order < first.Position.Order && r.readable(ctx, c.Position) {
+		if c.Position.Order < first.Position.Order && r.readable(ctx, b.views, c.Position) {
 			first.Position = c.Position
 		}
 	}
@@ -217,11 +217,14 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 	return r.launch(b, b.views, eachAt(b.views, first))
 }
 
-// readable reports whether the source can be read from a position on.
-func (r *rebuilder) readable(ctx context.Context, at replicator.Position) bool {
-	reader, err := r.cfg.Source.Open(ctx, []replicator.Position{at})
+// readable reports whether the source can be read from a position on, for the views.
+func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at replicator.Position) bool {
+	source, err := r.cfg.sourceOf(views)
 	if err == nil {
-		err = reader.Close()
+		var reader replicator.Reader
+		if reader, err = source.Open(ctx, []replicator.Position{at}, replicator.TablesOf(views)...); err == nil {
+			err = reader.Close()
+		}
 	}
 	if err != nil {
 		r.cfg.Log.Warn("a rebuild in place begins at the source's present end", "sink", r.cfg.Name, "reason", err)

@@ -34,6 +34,7 @@ type group struct {
 	*shared
 	views     viewSet
 	evaluator replicator.Evaluator
+	source    replicator.Source // as the views need it
 	progress  *progress
 	notes     *notes
 	meter     *meter

@@ -49,7 +49,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err := r.reposition(ctx); err != nil {
 		return nil, err
 	}
-	reader, err := r.cfg.Source.Open(ctx, r.progress.positions(), replicator.TablesOf(r.views)...)
+	reader, err := r.source.Open(ctx, r.progress.positions(), replicator.TablesOf(r.views)...)
 	if err != nil {
 		return nil, fmt.Errorf("opening the source: %w", err)
 	}

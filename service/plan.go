@@ -192,7 +192,11 @@ func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []r
 	if err != nil {
 		return err
 	}
-	reader, err := source.Open(ctx, []replicator.Position{at}, replicator.TablesOf([]*replicator.View{v})...)
+	own, err := narrowed(source, tables, []*replicator.View{v})
+	if err != nil {
+		return err
+	}
+	reader, err := own.Open(ctx, []replicator.Position{at}, replicator.TablesOf([]*replicator.View{v})...)
 	if err != nil {
 		return err
 	}

@@ -161,9 +161,14 @@ func (s *Service) add(sink *config.Sink) error {
 func (s *Service) line(sink string, opened replicator.Sink, from source, store replicator.Store,
 	views []*replicator.View, tables []replicator.Table, log *slog.Logger) line {
 	own := clones(views)
+	var sourceOf func([]*replicator.View) (replicator.Source, error)
+	if mysql, is := from.(*canal.Source); is { // a log in Kafka has whole rows
+		sourceOf = func(vs []*replicator.View) (replicator.Source, error) { return narrowed(mysql, tables, vs) }
+	}
 	return line{sink: sink, source: from, views: own, engine: pipeline.New(pipeline.Config{
 		Name: sink, Source: from, Sink: opened, Views: own, Store: store,
 		Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
+		SourceOf: sourceOf,
 		StartAt:  s.Config.Source.Start,
 		OnLost:   s.Config.Source.OnLost,
 		OnSwap:   s.Config.Source.OnSwap,

@@ -125,13 +125,12 @@ func clones(views []*replicator.View) []*replicator.View {
 // tablesOf are the tables of a shard that feed the views, with the columns that they need.
 func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) ([]replicator.Table, error) {
 	var tables []replicator.Table
-	var err error
 	for _, t := range cfg.ShardTables(shard) {
 		fed := slices.ContainsFunc(views, func(v *replicator.View) bool {
 			return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == t.Name })
 		})
 		if fed {
-			if t.Columns, t.Optional, err = view.Columns(views, t); err != nil {
+			if err := readBy(&t, views); err != nil {
 				return nil, InvalidError{fmt.Errorf("%s: %w", cfg.File, err)}
 			}
 			t.Values = valuesOf(cfg.Views, t.Name)
@@ -139,6 +138,36 @@ func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) 
 		}
 	}
 	return tables, nil
+}
+
+// readBy says which columns of a table views need, and which of the views that are.
+func readBy(t *replicator.Table, views []*replicator.View) (err error) {
+	if t.Columns, t.Optional, err = view.Columns(views, *t); err != nil {
+		return err
+	}
+	t.Readers = map[string][]string{}
+	for _, v := range views {
+		needed, _, err := view.Columns([]*replicator.View{v}, *t)
+		if err != nil {
+			return err
+		}
+		for _, name := range needed {
+			t.Readers[name] = append(t.Readers[name], v.Name)
+		}
+	}
+	return nil
+}
+
+// narrowed is a server with the columns that some views need. Its tables are the same: where the binlog doesn't name
+// columns, a position tells of all of them.
+func narrowed(server *canal.Source, tables []replicator.Table, views []*replicator.View) (replicator.Source, error) {
+	tables = slices.Clone(tables)
+	for i := range tables {
+		if err := readBy(&tables[i], views); err != nil {
+			return nil, err
+		}
+	}
+	return server.For(tables)
 }
 
 // valuesOf are the values of a table's column role that views name.

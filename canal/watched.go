@@ -1,0 +1,73 @@
+package canal
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"replicator"
+	"replicator/canal/binlog"
+	"replicator/canal/gtid"
+)
+
+// watched is a watched table: what the configuration says, and its shape as it is now.
+type watched struct {
+	replicator.Table
+	schema   atomic.Pointer[schema]
+	names    *columnNames                // nil: the column role's values are all different
+	rowSize  atomic.Int64                // of a scan's last chunk, on average; 0: not known
+	expected atomic.Pointer[expectation] // of the scan that was asked for last
+}
+
+// fatal marks an error that a person must mend, and that concerns the views of the table: all, if it doesn't say which.
+func (t *watched) fatal(err error) error {
+	if err = replicator.Fatal(err); replicator.IsOfViews(err) {
+		return err
+	}
+	return replicator.OfTable(t.Name, err)
+}
+
+// ofReaders marks an error with one of Columns as that of the views that need it.
+func (t *watched) ofReaders(column string, err error) error {
+	if views := t.Readers[column]; len(views) > 0 {
+		return replicator.OfView(err, views...)
+	}
+	return err
+}
+
+// neededBy says which views need one of Columns.
+func (t *watched) neededBy(column string) string {
+	const most = 3
+	switch views := t.Readers[column]; {
+	case len(views) == 0:
+		return "field"
+	case len(views) > most:
+		return fmt.Sprintf("needed by %s and %d more", strings.Join(views[:most], ", "), len(views)-most)
+	default:
+		return "needed by " + strings.Join(views, ", ")
+	}
+}
+
+// check tests the configuration against the table as it is now, so that a mistake shows at the start and not at the
+// first row.
+func (t *watched) check(f gtid.Flavor) error {
+	x, err := newSelection(t)
+	if err != nil {
+		return err
+	}
+	if x.version >= 0 && !isVersion(x.columns[x.version].kind) {
+		return fmt.Errorf("table %s: column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", t.Name,
+			t.Version)
+	}
+	if x.body >= 0 && !isBody(x.columns[x.body].kind) {
+		return fmt.Errorf("table %s: column %s (body) is neither text, binary nor JSON", t.Name, t.Body)
+	}
+	for _, i := range x.key {
+		switch x.columns[i].kind {
+		case binlog.KindFloat, binlog.KindDouble, binlog.KindJSON:
+			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name,
+				x.columns[i].Name, x.columns[i].dataType)
+		}
+	}
+	return nil
+}

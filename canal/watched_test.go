@@ -1,0 +1,47 @@
+package canal
+
+import (
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// A column that is missing concerns the views that need it, and a role's all that read the table: when a reader is
+// opened, where a row lacks the column, and where rows are looked up.
+func TestAColumnThatIsMissingConcernsTheViewsThatNeedIt(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		var views []*replicator.View
+		for _, name := range []string{"a", "b", "c"} {
+			views = append(views, &replicator.View{Name: name, From: []replicator.Feed{{Table: "pair"}}})
+		}
+		views = append(views, &replicator.View{Name: "other", From: []replicator.Feed{{Table: "other"}}})
+		for dropped, concerned := range map[string]int{"y": 2, "version": 3} {
+			b := newBench(t, s)
+			b.exec("CREATE TABLE pair (id INT PRIMARY KEY, version INT, x INT, y INT)")
+			src := b.source(replicator.Table{Name: "pair", Key: []string{"id"}, Version: "version",
+				Columns: []string{"x", "y"}, Readers: map[string][]string{"x": {"a", "b", "c"}, "y": {"a", "b"}}})
+			from := b.latest(src)
+			r := b.open(src, from)
+			b.exec("ALTER TABLE pair DROP COLUMN "+dropped, "INSERT INTO pair (id, x) VALUES (1, 2)")
+			_, opening := src.Open(testContext(t), []replicator.Position{from})
+			reading := r.Read(testContext(t), newRecorder())
+			_, _, looking := r.Newest(testContext(t), []replicator.Cell{{Table: "pair", Key: "1"}}, 0)
+			for where, err := range map[string]error{"opening": opening, "reading": reading, "looking": looking} {
+				if where == "looking" && dropped == "version" {
+					continue
+				}
+				groups, others := replicator.Troubled(views, err)
+				if !replicator.IsFatal(err) || len(groups) != 1 || len(groups[0]) != concerned {
+					t.Errorf("%s without %s: %v, which concerns %d groups, and not %d views",
+						where, dropped, err, len(groups), len(others))
+				}
+				if dropped == "y" && !strings.Contains(err.Error(), "needed by a, b") {
+					t.Errorf("%s says not who needs it: %v", where, err)
+				}
+			}
+		}
+	})
+}

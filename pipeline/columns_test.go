@@ -1,0 +1,60 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+// lacking is a source as some views need it, which lacks a column of view b.
+type lacking struct {
+	*fakeSource
+	views []string
+	lacks *atomic.Bool
+}
+
+func (s lacking) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
+	if s.lacks.Load() && slices.Contains(s.views, "b") {
+		return nil, replicator.OfView(replicator.Fatal(errors.New("there is no column y")), "b")
+	}
+	return s.fakeSource.Open(ctx, at, tables...)
+}
+
+// A run opens the source as its own views need it: what one of them lacks there stops no other view of the table, and
+// that one goes on from where it stood once it is mended.
+func TestASourceIsOpenedAsTheViewsOfARunNeedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(6, 6))
+		f, sink, store, lacks := newFakeSource(), sinktest.NewReference(), newMemoryStore(), &atomic.Bool{}
+		pipeline := newPipeline(f, sink, store, "a", "b", "c")
+		pipeline.SourceOf = func(views []*replicator.View) (replicator.Source, error) {
+			return lacking{f, viewNames(views), lacks}, nil
+		}
+		history(f, r, 20)
+		lacks.Store(true)
+		p := start(pipeline)
+		p.states(t, map[string]string{
+			"a": replicator.StateRunning, "b": replicator.StateFailed, "c": replicator.StateRunning,
+		})
+		history(f, r, 20)
+		if err := p.Wait(t.Context(), "40", []string{"a", "c"}); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, f, sink, "a")
+		holds(t, f, sink, "c")
+		lacks.Store(false)
+		p.states(t, map[string]string{
+			"a": replicator.StateRunning, "b": replicator.StateRunning, "c": replicator.StateRunning,
+		})
+		p.caughtUp(t, f)
+		p.stopped(t)
+		holds(t, f, sink, "b")
+	})
+}
