@@ -190,8 +190,34 @@ func (s *Server) handler() http.Handler {
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, r.handler)
 	}
-	return s.guarded(mux)
+	return s.guarded(refusing(mux))
 }
+
+// refusing answers below /api/ as the API does, also where there is nothing: the mux would answer in plain text.
+func refusing(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern == "" && strings.HasPrefix(r.URL.Path, "/api/") {
+			w = refusal{w, r}
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// refusal takes the mux's own answer, with its Allow header, and says it in JSON.
+type refusal struct {
+	http.ResponseWriter
+	asked *http.Request
+}
+
+func (f refusal) WriteHeader(code int) {
+	err := errors.New("there is no " + f.asked.URL.Path)
+	if allow := f.Header().Get("Allow"); code == http.StatusMethodNotAllowed {
+		err = fmt.Errorf("%s takes %s, not %s", f.asked.URL.Path, allow, f.asked.Method)
+	}
+	fail(f.ResponseWriter, code, err)
+}
+
+func (f refusal) Write(text []byte) (int, error) { return len(text), nil } // what it says was said
 
 // guarded refuses names that are not this machine's and sets the headers of every answer.
 func (s *Server) guarded(next http.Handler) http.Handler {

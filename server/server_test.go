@@ -340,6 +340,27 @@ func TestWhatTheProgramCanNotDoIsSaid(t *testing.T) {
 	}
 }
 
+func TestWhatTheAPIDoesNotHaveIsSaidInJSON(t *testing.T) {
+	s, _ := serve(t, "127.0.0.1:0", "", &program{}, nil)
+	for _, c := range []struct {
+		method, path string
+		code         int
+		allow, says  string
+	}{
+		{"GET", "/api/v1/views/v/pause", 405, "POST", "/api/v1/views/v/pause takes POST, not GET"},
+		{"POST", "/api/v1/status", 405, "GET, HEAD", "/api/v1/status takes GET, HEAD, not POST"},
+		{"GET", "/api/v1/nosuch", 404, "", "there is no /api/v1/nosuch"},
+		{"POST", "/api/", 404, "", "there is no /api/"},
+	} {
+		code, header, text := ask(t, s, c.method, c.path, "", nil)
+		var said errorAnswer
+		if err := json.Unmarshal([]byte(text), &said); err != nil || said.Error != c.says || code != c.code ||
+			header.Get("Allow") != c.allow || header.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("%s %s: %d, Allow: %q, %s", c.method, c.path, code, header.Get("Allow"), text)
+		}
+	}
+}
+
 func TestWhoMayChangeSomething(t *testing.T) {
 	const token = "s3cret"
 	bearer := func(token string) map[string]string { return map[string]string{"Authorization": "Bearer " + token} }
