@@ -155,7 +155,9 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	for _, f := range view.From {
 		key, err := parseKey(ctx, o, f.Table, text)
 		if invalid := (InvalidError{}); errors.As(err, &invalid) { // another table may have wider keys
-			refused = append(refused, err)
+			if !slices.ContainsFunc(refused, func(other error) bool { return other.Error() == err.Error() }) {
+				refused = append(refused, err) // tables may refuse it in the same words, and columns of one do
+			}
 			continue
 		}
 		if err != nil {

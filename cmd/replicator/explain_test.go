@@ -1,9 +1,12 @@
 package main
 
 import (
-	"replicator/service"
 	"strings"
 	"testing"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/service"
 )
 
 // What is wrong is seen at a glance: the row in the source, what the view should hold of it, and what it holds.
@@ -44,5 +47,16 @@ func TestExplainShowsWhatTheSinkHolds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A view that merges columns of one table asks for the key of each, and they are all refused in the same words.
+func TestExplainRefusesAKeyOnce(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, servertest.Own(t, servers.MySQL))
+	l.configure(source, program, mainSink, strings.Replace(usersView, `"cell.users"`, `["cell.users", "cell.profile"]`, 1))
+	r := l.run("explain", "users", "nonsense")
+	if n := strings.Count(r.errors, "neither hexadecimal digits nor a UUID"); r.code != exitUsage || n != 1 {
+		t.Errorf("exit status %d, and it is said %d times:\n%s", r.code, n, r.errors)
 	}
 }
