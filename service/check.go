@@ -57,6 +57,9 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	if unread != nil {
 		findings = append(findings,
 			replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: unread.Error()})
+	} else if err := storable(cfg); err != nil {
+		findings = append(findings, replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: err.Error(),
+			Fix: "name a directory in checkpoint.path that the program's user may make and write, or give that user its files"})
 	}
 	for i := range cfg.Sinks {
 		name, views := cfg.Sinks[i].Name, ViewsOf(cfg, cfg.Sinks[i].Name)

@@ -66,6 +66,14 @@ func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, erro
 	return checkpoint.ReadFile(c.Path)
 }
 
+// storable reports why a run could not save in its store, as far as that shows without a run.
+func storable(cfg *config.Config) error {
+	if cfg.Checkpoint.Store == "mysql" {
+		return nil
+	}
+	return checkpoint.Usable(cfg.Checkpoint.Path)
+}
+
 // Checkpoints are the saved checkpoints; none if nothing ever ran.
 func Checkpoints(ctx context.Context, cfg *config.Config) ([]replicator.Checkpoint, error) {
 	return read(ctx, cfg, func(r checkpoint.Reader) ([]replicator.Checkpoint, error) { return r.Checkpoints(ctx) })

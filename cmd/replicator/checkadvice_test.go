@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -139,5 +140,22 @@ func follow(t *testing.T, db *sql.DB, rdb *goredis.Client, statement string) {
 	}
 	if err := rdb.Do(t.Context(), words...).Err(); err != nil {
 		t.Errorf("%s: %v", statement, err)
+	}
+}
+
+// A run makes the state directory, or fails at once: check says so before, and makes nothing.
+func TestCheckFindsAStateDirectoryThatCanNotBeMade(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, servertest.Own(t, servers.MySQL))
+	l.configure(source, strings.Replace(program, `"state"`, `"/proc/nope/x"`, 1), mainSink, emailView)
+	r := l.run("check")
+	if r.code != exitFailed || !strings.Contains(r.out, "checkpoint store: checkpoint: the state directory /proc/nope/x") ||
+		!strings.Contains(r.out, "name a directory in checkpoint.path") {
+		t.Errorf("exit status %d:\n%s%s", r.code, r.out, r.errors)
+	}
+	l.configure(source, program, mainSink, emailView)
+	l.must("check")
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(l.file()), "state*")); err != nil || len(left) > 0 {
+		t.Errorf("check left %v, %v", left, err)
 	}
 }
