@@ -1,11 +1,8 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	"replicator"
 )
@@ -35,9 +32,11 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	bury := func(i, view int, reason string, err error) {
 		bad[place{i, view}] = true
-		buried = append(buried, l.deadLetter(ops[i], rows[i], view, err))
+		letter := replicator.NewDeadLetter(l.views[view].Name, ops[i], rows[i], err, l.reader.Locate)
+		letter.Source = l.cfg.Source.Name()
+		buried = append(buried, letter)
 		l.cfg.Observer.DeadLetter(l.views[view].ShownAs(), reason)
-		l.news.add(l.views[view].ShownAs(), reason, buried[len(buried)-1])
+		l.news.add(l.views[view].ShownAs(), reason, letter)
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
@@ -84,43 +83,6 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 		}
 	}
 	return nil
-}
-
-// deadLetter is the dead letter of one op and view.
-func (l *letters) deadLetter(op replicator.Op, row *replicator.Row, view int, err error) replicator.DeadLetter {
-	d := replicator.DeadLetter{
-		View: l.views[view].Name, Source: l.cfg.Source.Name(), Cell: op.Cell, Version: op.Version,
-		Order: op.Order, Reason: err.Error(), Time: time.Now().UTC(),
-	}
-	if d.Order == 0 {
-		d.Order = op.AsOf
-	}
-	at := d.Order
-	if row != nil {
-		d.Raw, at = rawRow(row), cmp.Or(row.Place, at)
-	}
-	d.Position = l.reader.Locate(at)
-	return d
-}
-
-// rawRow is what of a row is kept in a dead letter: the body as stored, or the columns as JSON.
-func rawRow(row *replicator.Row) []byte {
-	if row.Body != nil {
-		if row.Text != nil {
-			if text, err := row.Text(row.Body); err == nil {
-				return text
-			}
-		}
-		return row.Body
-	}
-	columns := make(map[string]string, len(row.Columns))
-	for i, v := range row.Columns {
-		if v != nil && i < len(row.Names) {
-			columns[row.Names[i]] = replicator.FormatValue(v)
-		}
-	}
-	raw, _ := json.Marshal(columns) // a map of strings can always be marshalled
-	return raw
 }
 
 // lookAtUnburied looks at the cells of stale ops that the view knows to be dead and the store has no letter of: another

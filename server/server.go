@@ -53,6 +53,12 @@ type Verifier interface {
 	Verify(ctx context.Context, view string) error
 }
 
+// Looker is a Controller that looks at cells in a source anew, and puts what is there now in place of what a view holds.
+// Look returns once that, or a dead letter of it, is durable.
+type Looker interface {
+	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
+}
+
 // Rebuild says how a view is rebuilt. The zero value: from offset zero, swapped in when it is done.
 type Rebuild struct {
 	From    string `json:"from,omitempty"`     // the offset to begin at
@@ -173,6 +179,7 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/wait", s.limited(mostWait+answerTime, s.wait)},
 		{"POST /api/v1/views/{view}/rebuild", s.trusted(answerTime, s.rebuild)},
 		{"POST /api/v1/views/{view}/verify", s.trusted(answerTime, s.verify)},
+		{"POST /api/v1/views/{view}/look", s.trusted(retryTime, s.look)},
 		{"POST /api/v1/views/{view}/pause", s.trusted(answerTime, s.pause)},
 		{"POST /api/v1/views/{view}/resume", s.trusted(answerTime, s.resume)},
 		{"GET /api/v1/deadletters", s.limited(answerTime, s.letterGroups)},

@@ -113,6 +113,10 @@ func (f full) Letter(_ context.Context, id string) (replicator.DeadLetter, error
 		Version: 7, Raw: []byte(`{"<b>email</b>":"` + strings.Repeat("ö", 32<<20) + `"}`)}, f.note("letter %s", id)
 }
 
+func (f full) Look(_ context.Context, view, source string, cells []replicator.Cell) error {
+	return f.note("look %s %s %+v", view, source, cells)
+}
+
 func (f full) Rebuild(_ context.Context, view string, how Rebuild) error {
 	return f.note("rebuild %s %+v", view, how)
 }

@@ -21,6 +21,7 @@ var (
 	_ server.Rebuilder  = (*Service)(nil)
 	_ server.Pauser     = (*Service)(nil)
 	_ server.Verifier   = (*Service)(nil)
+	_ server.Looker     = (*Service)(nil)
 	_ server.Letters    = (*Service)(nil)
 )
 

@@ -246,5 +246,5 @@ func (e *Explanation) deadBecause() string {
 	case len(e.Letters) > 0:
 		return e.Letters[0].Reason
 	}
-	return "the sink refused it (the letter that says why is not in this state: `replicator run` brings it back)"
+	return "the sink refused it (no letter here says why: `replicator verify --repair` tries it again)"
 }

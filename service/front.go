@@ -23,6 +23,7 @@ type answerer interface {
 	server.Rebuilder
 	server.Pauser
 	server.Verifier
+	server.Looker
 	server.Letters
 	SourceStats(ctx context.Context) []server.SourceStats
 }
@@ -142,6 +143,11 @@ func (f *Front) Resume(ctx context.Context, view string) error {
 // Verify implements server.Verifier.
 func (f *Front) Verify(ctx context.Context, view string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Verify(ctx, view) })
+}
+
+// Look implements server.Looker.
+func (f *Front) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
+	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Look(ctx, view, source, cells) })
 }
 
 // LetterGroups implements server.Letters.

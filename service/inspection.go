@@ -66,12 +66,14 @@ func (in *inspector) close() error {
 
 // inspection is one view, open on both sides for looking at.
 type inspection struct {
-	view      *replicator.View
-	tables    []replicator.Table
-	source    *canal.Source
-	reader    replicator.Reader
-	target    replicator.Target
-	evaluator replicator.Evaluator
+	view   *replicator.View
+	tables []replicator.Table
+	source *canal.Source
+	reader replicator.Reader
+	target replicator.Target
+	// of a view that is fed from Kafka: what target is made of
+	partitions *partitioned
+	evaluator  replicator.Evaluator
 }
 
 // inspect opens a view for looking at: nothing of its progress is touched.

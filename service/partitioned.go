@@ -18,6 +18,7 @@ import (
 type partitioned struct {
 	topics []topicTargets
 	all    []replicator.Target
+	names  []string // of the sources that feed them
 }
 
 // topicTargets are those of one topic.
@@ -28,9 +29,8 @@ type topicTargets struct {
 
 // newPartitioned makes one target of those of several partitions. What stands in a view's target and came from no cell
 // any of them finds.
-func newPartitioned(topics []topicTargets, all []replicator.Target) replicator.Target {
-	s := &partitioned{topics, all}
-	if tidier, ok := all[0].(replicator.Tidier); ok {
+func newPartitioned(s *partitioned) replicator.Target {
+	if tidier, ok := s.all[0].(replicator.Tidier); ok {
 		return struct {
 			*partitioned
 			replicator.Tidier
@@ -73,6 +73,15 @@ func (s *partitioned) routes(ctx context.Context, cells []replicator.Cell) ([]in
 		}
 	}
 	return routes, nil
+}
+
+// sources are the names of the partitions that have cells.
+func (s *partitioned) sources(ctx context.Context, cells []replicator.Cell) ([]string, error) {
+	routes, err := s.routes(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	return pick(s.names, routes), nil
 }
 
 // each gives do the cells of each target, by their places.
@@ -226,6 +235,7 @@ func (o *inspection) openTopics(ctx context.Context, in *inspector, shard config
 	}
 	var topics []topicTargets
 	var all []replicator.Target
+	var names []string
 	for _, topic := range in.Config.Source.Kafka.Topics {
 		publishers, err := in.cluster.Publishers(ctx, topic)
 		if err != nil {
@@ -246,7 +256,7 @@ func (o *inspection) openTopics(ctx context.Context, in *inspector, shard config
 			if o.view, target, err = look(ctx, from, sink, views, marks); err != nil {
 				return nil, fmt.Errorf("partition %s: %w", from.Name(), err)
 			}
-			all = append(all, target)
+			all, names = append(all, target), append(names, from.Name())
 			for _, p := range positionsOf(marks) {
 				if at := kafka.Origin(p, shard.Name); !at.IsZero() {
 					known = append(known, at)
@@ -258,6 +268,7 @@ func (o *inspection) openTopics(ctx context.Context, in *inspector, shard config
 		return nil, fmt.Errorf("view %s: %w: no publisher of source %q has marked a topic of [source] topics",
 			views[0].Name, verify.ErrUnverifiable, shard.Name)
 	}
-	o.target = newPartitioned(topics, all)
+	o.partitions = &partitioned{topics, all, names}
+	o.target = newPartitioned(o.partitions)
 	return known, nil
 }

@@ -55,6 +55,9 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 	return verify.Run(ctx, verify.Options{
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: w.settings.Sample, Rate: w.settings.Rate, Repair: w.settings.Repair, Shard: numberOf(w.Config, w.shard()),
+		Bury: func(ctx context.Context, letters []replicator.DeadLetter) error {
+			return w.line.lookAt(ctx, w.view.Name, cellsOfLetters(letters))
+		},
 		Continue: w.mayGoOn, Resume: resume, Observer: w.metrics,
 		Fence: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, fenceTime)

@@ -172,6 +172,9 @@ func (s *standby) Resume(context.Context, string) error { return s.refused() }
 // Verify implements server.Verifier.
 func (s *standby) Verify(context.Context, string) error { return s.refused() }
 
+// Look implements server.Looker.
+func (s *standby) Look(context.Context, string, string, []replicator.Cell) error { return s.refused() }
+
 // LetterGroups implements server.Letters.
 func (s *standby) LetterGroups(context.Context, string) ([]server.LetterGroup, error) {
 	return nil, s.refused()

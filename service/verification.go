@@ -80,6 +80,8 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 	return verify.Run(ctx, verify.Options{
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: v.fence(ctx, o), Shard: numberOf(v.Config, shard),
+		Bury:     func(ctx context.Context, letters []replicator.DeadLetter) error { return v.bury(ctx, o, letters) },
+		Buried:   v.buried(view.Name),
 		Progress: func(at verify.Progress) { v.Progress(view.Name, at) },
 	})
 }

@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -84,7 +83,7 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	}
 	suspects := map[replicator.Cell]suspect{}
 	for len(cells) > 0 {
-		ops, err := v.expected(ctx, cells)
+		ops, _, err := v.expected(ctx, cells)
 		if err != nil {
 			return nil, err
 		}
@@ -120,18 +119,19 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 }
 
 // expected makes resets of what the source holds now of the first cells: of whole entities, until they come to
-// pageBytes.
-func (v *verifier) expected(ctx context.Context, cells []replicator.Cell) ([]replicator.Op, error) {
-	var ops []replicator.Op
+// pageBytes. It returns the rows, too, that they come from.
+func (v *verifier) expected(
+	ctx context.Context, cells []replicator.Cell,
+) (ops []replicator.Op, from []*replicator.Row, err error) {
 	for size := int64(0); len(ops) < len(cells); {
 		rows, asOf, err := v.Reader.Newest(ctx, cells[len(ops):], max(pageBytes-size, 1))
 		if err != nil {
-			return nil, fmt.Errorf("reading the newest rows: %w", err)
+			return nil, nil, fmt.Errorf("reading the newest rows: %w", err)
 		}
 		for _, row := range rows {
 			cell := cells[len(ops)]
 			if size >= pageBytes && cell.Key != cells[len(ops)-1].Key {
-				return ops, nil
+				return ops, from, nil
 			}
 			op := v.reset(cell, row, asOf)
 			if row != nil {
@@ -140,10 +140,10 @@ func (v *verifier) expected(ctx context.Context, cells []replicator.Cell) ([]rep
 			for _, value := range op.Values {
 				size += value.Size()
 			}
-			ops = append(ops, op)
+			ops, from = append(ops, op), append(from, row)
 		}
 	}
-	return ops, nil
+	return ops, from, nil
 }
 
 // reset is the op of a look that found a row, or none.
@@ -230,84 +230,4 @@ func (v *verifier) oneSort(f replicator.Feed) bool { return f.Column != "" || v.
 func (v *verifier) columnless(table string) bool {
 	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
 	return i >= 0 && v.Tables[i].Column == ""
-}
-
-// report counts differences, and repairs them if it was asked to. What a repair brings to light as dead is counted as
-// that: it is why nothing is there, and stays so.
-func (v *verifier) report(ctx context.Context, sure []suspect) error {
-	wrong, uncounted := map[replicator.Cell]suspect{}, map[replicator.Cell]error{}
-	for _, s := range sure {
-		switch {
-		case v.found.has(s.op.Cell):
-			continue
-		case s.difference.Kind == replicator.Dead:
-			uncounted[s.op.Cell] = s.difference.Err
-		default:
-			wrong[s.op.Cell] = s
-			v.places.add(s.difference.Name)
-		}
-		v.found.add(s.op.Cell)
-	}
-	if v.Repair && len(wrong) > 0 {
-		dead, err := v.mend(ctx, slices.Collect(maps.Keys(wrong)))
-		if err != nil {
-			return fmt.Errorf("repairing: %w", err)
-		}
-		mended := 0
-		for c, s := range wrong {
-			if why := dead[c]; why != nil && s.difference.Kind == replicator.Missing {
-				delete(wrong, c)
-				uncounted[c] = why
-			} else {
-				mended++
-			}
-		}
-		v.repaired(mended)
-		for c, why := range dead {
-			if _, differed := wrong[c]; differed || !v.found.has(c) {
-				uncounted[c] = why
-				v.found.add(c)
-			}
-		}
-	}
-	for c, s := range wrong {
-		v.count(s.difference.Kind, Difference{Key: c.Key.String(), Column: c.Column, Kind: s.difference.Kind})
-	}
-	for c, why := range uncounted {
-		d := Difference{Key: c.Key.String(), Column: c.Column, Kind: replicator.Dead}
-		if why != nil {
-			d.Reason = why.Error()
-		}
-		v.count(replicator.Dead, d)
-	}
-	return nil
-}
-
-// mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one
-// cell, whichever of an entity's it is that differs. It returns which of them are dead, and why.
-func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (dead map[replicator.Cell]error, err error) {
-	all, err := v.entities(ctx, cells)
-	if err != nil {
-		return nil, err
-	}
-	ops, err := v.expected(ctx, all) // once more: a repair must not be older than what was compared
-	if err != nil {
-		return nil, err
-	}
-	applied, err := v.Target.Apply(ctx, ops)
-	if err != nil {
-		return nil, err
-	}
-	dead = map[replicator.Cell]error{}
-	for i, op := range ops {
-		for _, value := range op.Values {
-			if value.Err != nil && !slices.Contains(applied.Stale, i) {
-				dead[op.Cell] = value.Err
-			}
-		}
-	}
-	for _, r := range applied.Rejected {
-		dead[ops[r.Op].Cell] = r.Err
-	}
-	return dead, nil
 }

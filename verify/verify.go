@@ -30,6 +30,14 @@ type Options struct {
 	// first, 0.
 	Shard int
 
+	// Bury saves letters, without their source, of what a repair finds to be dead, durably: the sink knows of it by then,
+	// and nobody else does. nil: there is no list of letters.
+	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
+
+	// Buried reports whether there is a letter of a dead cell of the view. Without one a repair tries the cell again.
+	// nil: what is dead is left alone.
+	Buried func(ctx context.Context, cell replicator.Cell) (bool, error)
+
 	Sample   float64 // share of the keys that is looked at, 0 to 1; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/internal/servers/servertest"
+	"replicator/verify"
+)
+
+// repairLab is a lab whose view in Redis is right, with two cells.
+func repairLab(t *testing.T, more ...string) (*lab, *goredis.Client) {
+	l := newBareLab(t, servertest.MySQL(t))
+	redis, rdb := ownRedis(t)
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.exec("CREATE TABLE thing (id INT PRIMARY KEY, name VARCHAR(20))", "INSERT INTO thing VALUES (1, 'a'), (2, 'b')")
+	l.configure(append([]string{source, program[:strings.Index(program, "[tables.cell]")], `
+[tables.thing]
+key = "id"
+
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+
+[views.things]
+from = "thing"
+sink = "cache"
+kind = "hash"
+key = "thing:{$id}"
+fields = ["name"]
+
+[views.names]
+from = "thing"
+sink = "cache"
+kind = "index"
+key = "name:{name}"
+member = "{$id}"
+`}, more...)...)
+	l.must("run", "--until-caught-up")
+	return l, rdb
+}
+
+// repairs runs `verify --repair` of a view, and returns what it found.
+func (l *lab) repairs(view string, code int) verify.Result {
+	l.t.Helper()
+	r := l.run("verify", "--repair", "--json", view)
+	found := jsonLines[verify.Result](l.t, r.out)
+	if r.code != code || len(found) != 1 {
+		l.t.Fatalf("verify --repair %s: exit %d, not %d: %s%s", view, r.code, code, r.out, r.errors)
+	}
+	return found[0]
+}
+
+// holds finds the views of repairLab as they should be.
+func (l *lab) holds(rdb *goredis.Client) {
+	l.t.Helper()
+	if name, err := rdb.HGet(l.t.Context(), "thing:1", "name").Result(); name != "a" {
+		l.t.Errorf("thing:1 has the name %q, %v", name, err)
+	}
+	if members, err := rdb.SMembers(l.t.Context(), "name:b").Result(); len(members) != 1 || members[0] != "2" {
+		l.t.Errorf("name:b has %v, %v", members, err)
+	}
+	for _, view := range []string{"things", "names"} {
+		l.dead(view, 0, 2)
+	}
+	if left := l.letters(); len(left) > 0 {
+		l.t.Errorf("letters that are left: %+v", left)
+	}
+}
+
+// blocked puts something else where the views hold what they should, and has that repaired, which can't be.
+func (l *lab) blocked(rdb *goredis.Client) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	for _, key := range []string{"thing:1", "name:b"} {
+		if err := rdb.Set(ctx, key, "junk", 0).Err(); err != nil { // whatever stood there
+			l.t.Fatal(err)
+		}
+	}
+	for view, key := range map[string]string{"things": "1", "names": "2"} {
+		r := l.repairs(view, 3)
+		if r.Dead != 1 || len(r.Differences) != 1 || !strings.Contains(r.Differences[0].Reason, "something else put there") {
+			l.t.Errorf("a repair of %s that can't be: %+v", view, r)
+		}
+		listed := l.letters("--view", view)
+		if len(listed) != 1 || listed[0].Key != key || listed[0].Position == "" ||
+			!strings.Contains(listed[0].Reason, "something else put there") {
+			l.t.Errorf("letters of %s after a repair that can't be: %+v", view, listed)
+		}
+		if s := l.status(view); s.DeadLetters != 1 {
+			l.t.Errorf("status of %s counts %d letters", view, s.DeadLetters)
+		}
+		if again := l.repairs(view, 3); again.Dead != 1 || again.Remaining() != 1 {
+			l.t.Errorf("another repair of %s: %+v", view, again)
+		}
+	}
+	if err := rdb.Del(ctx, "thing:1", "name:b").Err(); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// What a repair can't write is a letter like any other, whoever repairs: once what was in the way is gone, trying it
+// again puts the view right.
+func TestWhatARepairCantWriteIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	t.Run("while nothing runs", func(t *testing.T) {
+		l, rdb := repairLab(t)
+		l.blocked(rdb)
+		l.must("deadletters", "retry", "--all")
+		l.holds(rdb)
+	})
+	t.Run("beside the program", func(t *testing.T) {
+		l, rdb := repairLab(t)
+		p := l.running()
+		l.caughtUp()
+		l.blocked(rdb)
+		l.must("deadletters", "retry", "--all")
+		l.holds(rdb)
+		p.stop()
+	})
+	t.Run("by the program", func(t *testing.T) {
+		l, rdb := repairLab(t, "[verify]\nevery = \"1s\"\nrepair = true\n")
+		if err := rdb.Set(t.Context(), "thing:1", "junk", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		p := l.running()
+		l.finds("things", "the letter", func(v *replicator.Verification) bool { return v.Dead == 1 })
+		if listed := l.letters("--view", "things"); len(listed) != 1 {
+			t.Errorf("letters: %+v", listed)
+		}
+		if err := rdb.Del(t.Context(), "thing:1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		l.must("deadletters", "retry", "--all")
+		l.holds(rdb)
+		p.stop()
+	})
+}
+
+// What is dead and has no letter, because it was dropped or could not be saved, a repair by hand tries again.
+func TestARepairTriesWhatNoLetterExplains(t *testing.T) {
+	t.Parallel()
+	l, rdb := repairLab(t)
+	if err := rdb.Set(t.Context(), "thing:1", "junk", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.repairs("things", 3)
+	l.must("deadletters", "drop", "--all")
+	if e := l.explains("things", "1"); e.Holds != "dead" || !strings.Contains(e.Why, "`replicator verify --repair`") {
+		t.Errorf("explain of what has no letter: %+v", e)
+	}
+	if r := l.repairs("things", 3); r.Dead != 1 || r.Repaired != 0 || len(l.letters()) != 1 {
+		t.Errorf("while it is in the way: %+v, letters %v", r, l.letters())
+	}
+	l.must("deadletters", "drop", "--all")
+	if err := rdb.Del(t.Context(), "thing:1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r := l.repairs("things", 0); r.Missing != 1 || r.Repaired != 1 || r.Dead != 0 {
+		t.Errorf("once it is gone: %+v", r)
+	}
+	l.holds(rdb)
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"replicator"
+)
+
+// look is a request for a look at cells.
+type look struct {
+	Source string     `json:"source,omitempty"`
+	Cells  []lookedAt `json:"cells"`
+}
+
+// lookedAt is a cell. Its key is as the program has it, whose bytes need not be text.
+type lookedAt struct {
+	Table  string `json:"table"`
+	Key    []byte `json:"key"`
+	Column string `json:"column,omitempty"`
+}
+
+type lookAnswer struct {
+	Cells int `json:"cells"`
+}
+
+func (s *Server) look(w http.ResponseWriter, r *http.Request) {
+	c, ok := s.controller.(Looker)
+	if !ok {
+		unsupported(w)
+		return
+	}
+	var asked look
+	if !read(w, r, &asked) {
+		return
+	}
+	cells := make([]replicator.Cell, len(asked.Cells))
+	for i, l := range asked.Cells {
+		cells[i] = replicator.Cell{Table: l.Table, Key: replicator.Key(l.Key), Column: l.Column}
+	}
+	if err := c.Look(r.Context(), r.PathValue("view"), asked.Source, cells); err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	answer(w, http.StatusOK, lookAnswer{Cells: len(cells)})
+}
+
+// mostLooked is how many cells a request names: keys of the longest kind don't make it too large.
+const mostLooked = 100
+
+// Look has cells looked at anew in a source, and returns once what is there now is in the view, or a dead letter.
+func (c Client) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
+	for len(cells) > 0 {
+		n := min(len(cells), mostLooked)
+		asked := look{Source: source}
+		for _, cell := range cells[:n] {
+			asked.Cells = append(asked.Cells, lookedAt{cell.Table, []byte(cell.Key), cell.Column})
+		}
+		path := "/api/v1/views/" + url.PathEscape(view) + "/look"
+		if err := c.call(ctx, retryTime, http.MethodPost, path, asked, &lookAnswer{}); err != nil {
+			return err
+		}
+		cells = cells[n:]
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"replicator"
+	"replicator/checkpoint"
+	"replicator/internal/pause"
+	"replicator/server"
+)
+
+// What a repair finds to be dead the sink knows at once, and the list of letters has to: by itself it would never be
+// told, since the two are compared once in a store's life with a view. Where a pipeline keeps the view it looks at the
+// cell, so that its letters and what it applies meanwhile stay in one order. Where nothing runs the letter is saved as
+// it is.
+
+// Look implements server.Looker.
+func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
+	for _, l := range s.lines.all() {
+		if l.source.Name() == source && l.Keeps(view) {
+			return l.lookAt(ctx, view, cells)
+		}
+	}
+	return fmt.Errorf("view %q with source %q: %w to this process", view, source, server.ErrUnknown)
+}
+
+// lookAt has the pipeline look at cells, if need be by its next session.
+func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	for {
+		err := l.Look(ctx, view, cells)
+		if !errors.Is(err, replicator.ErrNotServing) || pause.For(ctx, 100*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+// lookTime is how long a look may take, with the end of a session and the beginning of the next.
+const lookTime = time.Minute
+
+func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {
+	cells := make([]replicator.Cell, len(letters))
+	for i := range letters {
+		cells[i] = letters[i].Cell
+	}
+	return cells
+}
+
+// bury has the letters of a repair saved, by the process that runs, or without one.
+func (v Verification) bury(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
+	cells := cellsOfLetters(letters)
+	if o.partitions != nil { // every process may write to the letters of a group
+		sources, err := o.partitions.sources(ctx, cells)
+		if err != nil {
+			return err
+		}
+		for i := range letters {
+			letters[i].Source = sources[i]
+		}
+		return buryAlone(ctx, v.Setup, letters)
+	}
+	for i := range letters {
+		letters[i].Source = o.source.Name()
+	}
+	err := Client(v.Config).Look(ctx, o.view.Name, o.source.Name(), cells)
+	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // it may run for another view
+		err = buryAlone(ctx, v.Setup, letters)
+	}
+	return err
+}
+
+// buryAlone saves letters while no process keeps their view. Where there is no state yet none is begun: the first start
+// learns from the sink what is dead.
+func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter) error {
+	r, err := readStore(ctx, setup.Config)
+	if errors.Is(err, checkpoint.ErrNoState) {
+		return nil
+	}
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, setup.Config)
+	if err != nil {
+		return err
+	}
+	return errors.Join(store.Bury(ctx, letters), store.Close())
+}
+
+// buried tells which cells of a view there are letters of: as they are listed when it is asked first.
+func (v Verification) buried(view string) func(context.Context, replicator.Cell) (bool, error) {
+	var known map[replicator.Cell]bool
+	return func(ctx context.Context, cell replicator.Cell) (bool, error) {
+		if known == nil {
+			known = map[replicator.Cell]bool{}
+			err := EachLetter(ctx, v.Config, view, func(l replicator.DeadLetter) error {
+				known[l.Cell] = true
+				return nil
+			})
+			if err != nil {
+				return false, fmt.Errorf("listing the dead letters: %w", err)
+			}
+		}
+		return known[cell], nil
+	}
+}
