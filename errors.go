@@ -22,6 +22,12 @@ var ErrSwapped = errors.New("another table was renamed into its place")
 // ErrNotServing: the view's pipeline has no session at the moment.
 var ErrNotServing = errors.New("the pipeline is not running at the moment")
 
+// ErrRebuilding: the view is being rebuilt already.
+var ErrRebuilding = errors.New("it is being rebuilt already")
+
+// ErrPaused: the view is paused.
+var ErrPaused = errors.New("it is paused: resume it first")
+
 // tableError concerns one table of the source, and so only the views that read it.
 type tableError struct {
 	table string

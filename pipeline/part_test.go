@@ -455,7 +455,7 @@ func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 					if again {
 						asked := p.Rebuild(t.Context(), []string{"b"}, pipeline.BySwap, "")
 						if fatal := state == replicator.StateFailed; fatal != (asked == nil) || !fatal &&
-							!errors.Is(asked, pipeline.ErrRebuilding) {
+							!errors.Is(asked, replicator.ErrRebuilding) {
 							t.Errorf("asked for once more: %v", asked)
 						}
 					}

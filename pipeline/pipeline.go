@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -106,15 +105,9 @@ const (
 	InPlace
 )
 
-var (
-	// ErrRebuilding: the view is being rebuilt already.
-	ErrRebuilding = errors.New("it is being rebuilt already")
-	// ErrPaused: the view is paused.
-	ErrPaused = errors.New("it is paused: resume it first")
-)
-
 // Rebuild begins to make views again from offset zero, all in one scan, while the tail goes on; Status tells the rest.
-// It is resumed after a crash. A sink without shadows is rebuilt in place.
+// It is resumed after a crash. A sink without shadows is rebuilt in place. An error wraps ErrRebuilding or ErrPaused
+// where one of the views is being rebuilt or paused.
 //
 // from is where the scan of each table begins: a Chunk's Next, "" for offset zero. Only a rebuild in place can begin
 // later: what stands before is kept as it is, as far as the source confirms it.

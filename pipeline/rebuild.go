@@ -70,13 +70,13 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 		case v == nil:
 			return fmt.Errorf("sink %s keeps no view %q", r.cfg.Name, name)
 		case r.stopped.isPaused(v):
-			return fmt.Errorf("view %s: %w", name, ErrPaused)
+			return fmt.Errorf("view %s: %w", name, replicator.ErrPaused)
 		case slices.Contains(b.views, v):
 			continue
 		}
 		if old := r.rebuildOf(name); old != nil {
 			if !old.stuck() {
-				return fmt.Errorf("view %s: %w", name, ErrRebuilding)
+				return fmt.Errorf("view %s: %w", name, replicator.ErrRebuilding)
 			}
 			if err := r.giveUp(ctx, old); err != nil {
 				return err

@@ -285,7 +285,7 @@ func TestAPausedViewIsNotRebuilt(t *testing.T) {
 			if err := p.Pause(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.Rebuild(t.Context(), []string{"b", "a"}, mode, ""); !errors.Is(err, pipeline.ErrPaused) {
+			if err := p.Rebuild(t.Context(), []string{"b", "a"}, mode, ""); !errors.Is(err, replicator.ErrPaused) {
 				t.Errorf("rebuilding a paused view: %v", err)
 			}
 			if err := p.Resume(t.Context(), "a"); err != nil {

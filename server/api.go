@@ -20,7 +20,25 @@ const (
 )
 
 type errorAnswer struct {
-	Error string `json:"error"`
+	Error  string `json:"error"`
+	Reason string `json:"reason,omitempty"` // a word for programs; "": the status says it all
+}
+
+// The reasons of errors whose status does not say enough: a rebuild that is under way can be followed, one of a view
+// that is paused does not begin.
+const (
+	reasonRebuilding = "rebuilding"
+	reasonPaused     = "paused"
+)
+
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, replicator.ErrRebuilding):
+		return reasonRebuilding
+	case errors.Is(err, replicator.ErrPaused):
+		return reasonPaused
+	}
+	return ""
 }
 
 type statusAnswer struct {
@@ -87,7 +105,7 @@ func answer(w http.ResponseWriter, code int, v any) {
 }
 
 func fail(w http.ResponseWriter, code int, err error) {
-	answer(w, code, errorAnswer{Error: err.Error()})
+	answer(w, code, errorAnswer{Error: err.Error(), Reason: reasonOf(err)})
 }
 
 // failed answers with an error of the controller.

@@ -174,7 +174,7 @@ func understand(answered *http.Response, target string, out any) error {
 		if json.Unmarshal(text, &a) != nil || a.Error == "" {
 			a.Error = answered.Status
 		}
-		return &AnswerError{Code: answered.StatusCode, Text: a.Error}
+		return &AnswerError{Code: answered.StatusCode, Text: a.Error, Reason: a.Reason}
 	}
 	if out == nil {
 		return nil
@@ -187,8 +187,9 @@ func understand(answered *http.Response, target string, out any) error {
 
 // AnswerError is the running program's refusal.
 type AnswerError struct {
-	Code int // HTTP status
-	Text string
+	Code   int // HTTP status
+	Text   string
+	Reason string // rebuilding, paused or ""
 }
 
 func (e *AnswerError) Error() string { return e.Text }
@@ -202,6 +203,10 @@ func (e *AnswerError) Is(target error) bool {
 		return e.Code == http.StatusBadRequest
 	case ErrBusy:
 		return e.Code == http.StatusConflict
+	case replicator.ErrRebuilding:
+		return e.Reason == reasonRebuilding
+	case replicator.ErrPaused:
+		return e.Reason == reasonPaused
 	case context.DeadlineExceeded:
 		return e.Code == http.StatusGatewayTimeout
 	}

@@ -290,6 +290,25 @@ func TestClosingEndsRequestsThatWait(t *testing.T) {
 	}
 }
 
+// Whoever asked for a rebuild can tell one that is under way, which may be followed, from what keeps it from beginning.
+func TestTheClientKnowsWhyARebuildIsRefused(t *testing.T) {
+	p := &program{}
+	_, c := serve(t, "127.0.0.1:0", "", full{p}, nil)
+	reasons := []error{replicator.ErrRebuilding, replicator.ErrPaused, replicator.ErrNotServing}
+	for i, why := range reasons {
+		p.fails(fmt.Errorf("%w: view v: %w", ErrBusy, why))
+		err := c.Rebuild(t.Context(), "v", Rebuild{})
+		if !errors.Is(err, ErrBusy) || !strings.HasSuffix(err.Error(), why.Error()) {
+			t.Errorf("%v: %v", why, err)
+		}
+		for j, other := range reasons[:2] {
+			if errors.Is(err, other) != (i == j) {
+				t.Errorf("%v is taken for %v: %t", why, other, i != j)
+			}
+		}
+	}
+}
+
 func TestChangesReachTheProgram(t *testing.T) {
 	p := &program{}
 	_, c := serve(t, "127.0.0.1:0", "s3cret", full{p}, nil)

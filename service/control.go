@@ -180,7 +180,7 @@ func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) 
 			continue
 		}
 		err := l.Rebuild(ctx, names, mode, from)
-		if errors.Is(err, pipeline.ErrRebuilding) || errors.Is(err, pipeline.ErrPaused) {
+		if errors.Is(err, replicator.ErrRebuilding) || errors.Is(err, replicator.ErrPaused) {
 			return fmt.Errorf("%w: %w", server.ErrBusy, err)
 		}
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"replicator"
 	"replicator/canal"
-	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -125,7 +124,7 @@ func TestARebuildThatCanNotBeginSaysWhoseFaultThatIs(t *testing.T) {
 	if err := s.Rebuild(t.Context(), "emails", server.Rebuild{From: "x"}); !errors.Is(err, server.ErrInvalid) {
 		t.Errorf("from no offset: %v", err)
 	}
-	for _, busy := range []error{pipeline.ErrRebuilding, pipeline.ErrPaused} {
+	for _, busy := range []error{replicator.ErrRebuilding, replicator.ErrPaused} {
 		f.fails = busy
 		err := s.Rebuild(t.Context(), "emails", server.Rebuild{})
 		if !errors.Is(err, server.ErrBusy) || !errors.Is(err, busy) {

@@ -12,7 +12,6 @@ import (
 	"replicator/checkpoint"
 	"replicator/config"
 	"replicator/internal/pause"
-	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -69,7 +68,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 	}
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
 	switch {
-	case !errors.Is(err, server.ErrBusy):
+	case !errors.Is(err, replicator.ErrRebuilding):
 	case how.From == "": // what is under way comes to the same, beside the live view or in place: that one is followed
 		err = rebuildOthers(ctx, c, names, how)
 	default:
@@ -139,21 +138,16 @@ func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.
 	}
 	err = c.Rebuild(ctx, strings.Join(others, ","), how)
 	for _, name := range others {
-		if len(others) > 1 && isBusy(err) {
-			if one := c.Rebuild(ctx, name, how); one != nil && !isBusy(one) {
+		if len(others) > 1 && errors.Is(err, replicator.ErrRebuilding) {
+			if one := c.Rebuild(ctx, name, how); one != nil && !errors.Is(one, replicator.ErrRebuilding) {
 				return one
 			}
 		}
 	}
-	if isBusy(err) {
+	if errors.Is(err, replicator.ErrRebuilding) {
 		return nil
 	}
 	return err
-}
-
-// isBusy reports whether what was asked for is under way.
-func isBusy(err error) bool {
-	return errors.Is(err, server.ErrBusy) && !errors.Is(err, pipeline.ErrPaused)
 }
 
 // How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a

@@ -10,7 +10,6 @@ import (
 
 	"replicator"
 	"replicator/config"
-	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -30,7 +29,7 @@ func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.R
 	done := make(chan error, 1)
 	go func() { done <- s.Run(context.WithoutCancel(ctx), stop) }()
 	err = s.beginRebuild(ctx, names, how)
-	if errors.Is(err, pipeline.ErrRebuilding) {
+	if errors.Is(err, replicator.ErrRebuilding) {
 		show.Say("an interrupted rebuild continues where it stopped; " +
 			"what was changed by hand since then may need another one")
 		err = rebuildOthers(ctx, s, names, how)

@@ -31,6 +31,10 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		*st.LagSeconds == 0 || st.Rate != 0 {
 		t.Errorf("paused: %+v, before %+v", st, before)
 	}
+	if r := l.run("rebuild", "users"); r.code != exitFailed || r.out != "" ||
+		!strings.Contains(r.errors, "view users: it is paused: resume it first") {
+		t.Errorf("rebuild of a view that is paused: %+v", r)
+	}
 	if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "users") || strings.Contains(text, "phone") {
 		t.Errorf("/readyz: %d %s", code, text)
 	}
