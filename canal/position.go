@@ -131,15 +131,11 @@ func Covers(text, fence string) (bool, error) {
 	if isFilePos(fence) {
 		return t.includesFilePos(fence)
 	}
-	flavor := gtid.MariaDB
-	if strings.Contains(fence, ":") {
-		flavor = gtid.MySQL
-	}
-	want, err := gtid.Parse(flavor, fence)
+	want, err := parseAnyGTIDs(fence)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrFence, err)
+		return false, err
 	}
-	have, err := gtid.Parse(flavor, t.GTID)
+	have, err := gtid.Parse(want.Flavor, t.GTID)
 	if err != nil {
 		return false, fmt.Errorf("%w: the source has GTIDs of another form", ErrFence)
 	}
@@ -149,22 +145,28 @@ func Covers(text, fence string) (bool, error) {
 // IsFence is nil if a text has the form of a fence of some source, FILE:POS or a GTID set, and ErrFence if it has not.
 func IsFence(text string) error {
 	if isFilePos(text) {
-		_, _, err := parseFilePos(text)
-		return fenceError(err)
+		if _, _, err := parseFilePos(text); err != nil {
+			return fmt.Errorf("%w: %w", ErrFence, err)
+		}
+		return nil
 	}
+	_, err := parseAnyGTIDs(text)
+	return err
+}
+
+// parseAnyGTIDs reads a GTID set of a server that nobody has asked which it is: only MySQL's have colons. What is none
+// may have been meant as either.
+func parseAnyGTIDs(text string) (*gtid.Set, error) {
 	flavor := gtid.MariaDB
 	if strings.Contains(text, ":") {
 		flavor = gtid.MySQL
 	}
-	_, err := gtid.Parse(flavor, text)
-	return fenceError(err)
-}
-
-func fenceError(err error) error {
+	set, err := gtid.Parse(flavor, text)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrFence, err)
+		return nil, fmt.Errorf("%w: %q is neither; GTIDs are uuid:1-3 (MySQL) or domain-server-sequence (MariaDB)",
+			ErrFence, text)
 	}
-	return err
+	return set, nil
 }
 
 // includesFilePos reports whether a place of the same server stands at or before t.
