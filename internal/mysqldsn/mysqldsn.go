@@ -1,4 +1,4 @@
-// Package mysqldsn reads DSNs in go-sql-driver's form.
+// Package mysqldsn reads DSNs that people wrote, in go-sql-driver's form.
 package mysqldsn
 
 import (
