@@ -112,6 +112,22 @@ func (l *lab) neverBack() (stop func()) {
 	return func() { cancel(); reading.Wait() }
 }
 
+// standsStill stops a process between its transactions: it marks its sink now and then, also where nothing is written.
+func (l *lab) standsStill(p *process) {
+	l.t.Helper()
+	open := "SELECT COUNT(*) FROM information_schema.innodb_trx JOIN information_schema.processlist " +
+		"ON id = trx_mysql_thread_id WHERE db = DATABASE()"
+	for range 100 {
+		p.signal(syscall.SIGSTOP)
+		if l.rows(open)[0] == "0" {
+			return
+		}
+		p.signal(syscall.SIGCONT)
+		_ = pause.For(l.t.Context(), 150*time.Millisecond) // the server looks again after a tenth of a second
+	}
+	l.t.Fatal("it is in a transaction whenever it is stopped")
+}
+
 // Two processes on one store: whenever the one that runs ends, however it ends, the other takes over.
 func TestAStandbyTakesOver(t *testing.T) {
 	for s, kills := range map[servers.Kind]int{servers.MySQL: 5, servers.MariaDB1011: 2} {
@@ -142,7 +158,7 @@ func TestAStandbyTakesOver(t *testing.T) {
 			// server ends the session (docs/operating.md), so nothing is written then.
 			stopWrites()
 			active.caughtUp()
-			runs.signal(syscall.SIGSTOP)
+			active.standsStill(runs)
 			stood := waiting.ready()
 			t.Logf("one that stands still: taken over after %s", stood)
 			runs.signal(syscall.SIGCONT)
