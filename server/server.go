@@ -53,8 +53,8 @@ type Verifier interface {
 	Verify(ctx context.Context, view string) error
 }
 
-// Looker is a Controller that looks at cells in a source anew, and puts what is there now in place of what a view holds.
-// Look returns once that, or a dead letter of it, is durable.
+// Looker is a Controller that looks at cells in a source anew, and puts what is there now in place of what a view
+// holds. Look returns once that, or a dead letter of it, is durable.
 type Looker interface {
 	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
 }

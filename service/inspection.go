@@ -66,13 +66,12 @@ func (in *inspector) close() error {
 
 // inspection is one view, open on both sides for looking at.
 type inspection struct {
-	view   *replicator.View
-	tables []replicator.Table
-	source *canal.Source
-	reader replicator.Reader
-	target replicator.Target
-	// of a view that is fed from Kafka: what target is made of
-	partitions *partitioned
+	view       *replicator.View
+	tables     []replicator.Table
+	source     *canal.Source
+	reader     replicator.Reader
+	target     replicator.Target
+	partitions *partitioned // what target is made of, if the view is fed from Kafka; else nil
 	evaluator  replicator.Evaluator
 }
 

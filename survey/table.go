@@ -42,8 +42,8 @@ type Table struct {
 	indexed    [][]string // what indexes that tell no rows apart begin with
 
 	// Rows is how many rows were sampled. Values are a column's values in them, in the rows' order, nil for NULL; only of
-	// columns whose contents say something of their role, or that were asked for. TooLong is how many bodies of a column were too long to be
-	// looked at, which are nil.
+	// columns whose contents say something of their role, or that were asked for. TooLong is how many bodies of a column
+	// were too long to be looked at, which are nil.
 	Rows    int
 	Values  map[string][][]byte
 	TooLong map[string]int

@@ -175,8 +175,8 @@ func (s *site) exec(statements ...string) {
 	}
 }
 
-// mysqlClient runs the server's client. What somebody deletes by hand may meet a batch of the program's: the server then
-// asks to try again (1213).
+// mysqlClient runs the server's client. What somebody deletes by hand may meet a batch of the program's: the server
+// asks to try again then (1213).
 const mysqlClient = `#!/bin/sh
 until '%s' --no-defaults --protocol=tcp -h %s -P %s -u root "$@" 2>"$0.$$"; do
 	grep -q '^ERROR 1213' "$0.$$" || { cat "$0.$$" >&2; exit 1; }
