@@ -128,6 +128,11 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 				}
 			}
 			return f
+		default:
+			if statement, err := s.rebuilt(ctx, v, sh, from); err == nil && statement != "" {
+				f.Detail += " was created for another definition of the view; a rebuild alters it: " + statement
+				return f
+			}
 		}
 	}
 	k, err := s.keep(ctx, v, from)

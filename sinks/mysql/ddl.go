@@ -59,13 +59,13 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 	if database != s.database {
 		name = sqlname.Quote(database) + "." + name
 	}
-	columns, err := s.declare(ctx, v, from)
+	columns, err := s.declare(ctx, v, from, nil)
 	if err != nil {
 		return "", err
 	}
 	var lines, keys, group []string
 	for _, c := range columns {
-		lines = append(lines, c.String())
+		lines = append(lines, "  "+c.line())
 		switch c.role {
 		case ofKey:
 			keys = append(keys, sqlname.Quote(c.name))
@@ -86,10 +86,11 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (stri
 		"\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
 }
 
-// declare chooses the columns of a view's table, in its order.
-func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins) ([]*declared, error) {
-	d := declarer{sink: s, view: v, from: from}
-	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return settingsOf(v).Types[f.Name] == "" }) {
+// declare chooses the columns of a view's table, in its order. Those that the table has already, has (nil: there is
+// none), stay what they are.
+func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, has *shape) ([]*declared, error) {
+	d := declarer{sink: s, view: v, from: from, has: has}
+	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return d.given(f.Name) == "" }) {
 		var err error
 		if d.sampled, err = from.samples(ctx, v); err != nil {
 			return nil, fmt.Errorf("looking at the source's rows for types: %w", err)

@@ -50,11 +50,12 @@ type declared struct {
 	name  string
 	typ   string // with character set and collation, where they are not the table's
 	role  role
-	given bool   // the configuration says the type
+	given bool   // the column is there, or the configuration says the type
 	note  string // what a person should look at
 }
 
-func (c *declared) String() string {
+// line is the column as a CREATE TABLE or an ALTER TABLE names it.
+func (c *declared) line() string {
 	null, note := " NOT NULL", ""
 	if c.role == ofRow {
 		null = " NULL"
@@ -62,7 +63,7 @@ func (c *declared) String() string {
 	if c.note != "" {
 		note = " /* " + c.note + " */"
 	}
-	return "  " + sqlname.Quote(c.name) + " " + c.typ + null + note
+	return sqlname.Quote(c.name) + " " + c.typ + null + note
 }
 
 // declarer chooses the types of the columns of a view's table.
@@ -70,6 +71,7 @@ type declarer struct {
 	sink    *Sink
 	view    *replicator.View
 	from    *origins
+	has     *shape        // what the table is like; nil: there is none
 	sampled []seen.Values // by the view's fields
 	columns []*declared
 }
@@ -107,10 +109,22 @@ func (d *declarer) keys(ctx context.Context) error {
 	return nil
 }
 
-// declare declares a column: by the type that the configuration names, else by those of the source's columns, else by
-// what was seen in bodies.
+// given is the type of a column that is there, or that the configuration names; "" if it is to be chosen.
+func (d *declarer) given(name string) string {
+	if d.has != nil {
+		if c := d.has.column(name); c != nil && c.charset != "" {
+			return c.declared + " CHARACTER SET " + c.charset + " COLLATE " + c.collation
+		} else if c != nil {
+			return c.declared
+		}
+	}
+	return settingsOf(d.view).Types[name]
+}
+
+// declare declares a column: by the type that it has, or that the configuration names, else by those of the source's
+// columns, else by what was seen in bodies.
 func (d *declarer) declare(ctx context.Context, f replicator.Field, r role, of seen.Values) error {
-	c := &declared{name: f.Name, typ: settingsOf(d.view).Types[f.Name], role: r}
+	c := &declared{name: f.Name, typ: d.given(f.Name), role: r}
 	d.columns = append(d.columns, c)
 	switch {
 	case c.typ != "":

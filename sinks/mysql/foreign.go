@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"replicator"
@@ -18,15 +17,14 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	if err != nil || sh == nil {
 		return "", err
 	}
-	k, problems := s.plan(v, sh)
-	if len(problems) > 0 {
+	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {
 		return "", nil // the shadow will be refused for them
 	}
 	var foreign []string
 	for _, c := range sh.columns {
-		// Entries of an index are removed and inserted, whatever stands beside them; a row stays.
-		managed := slices.ContainsFunc(k.managed(), func(m *column) bool { return m.name == c.name })
-		own := c.generated || v.Kind == "index" || managed
+		// Entries of an index are removed and inserted, whatever stands beside them; a row stays. What no row can be
+		// without was the view's, by an earlier definition (refit.go).
+		own := c.generated || !c.optional || v.Kind == "index" || manages(v, c.name)
 		if !own {
 			foreign = append(foreign, "column "+c.name)
 		}

@@ -163,9 +163,14 @@ func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins
 			return nil, fmt.Errorf("view %s: %w", shadowed(v).Name, err)
 		}
 	}
-	if v.Shadows != "" {
-		if err := s.createShadow(ctx, v); err != nil {
+	switch {
+	case v.Shadows != "":
+		if err := s.createShadow(ctx, v, from); err != nil {
 			return nil, err
+		}
+	case settingsOf(v).Create:
+		if err := s.refitLive(ctx, v, from); err != nil {
+			return nil, fmt.Errorf("view %s: %w", v.Name, err)
 		}
 	}
 	k, err := s.keep(ctx, v, from)
@@ -179,7 +184,7 @@ func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins
 		err = k.startsFresh(ctx, s.db, t.source)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("view %s: %w", v.Name, err)
+		return nil, fmt.Errorf("view %s: %w", shadowed(v).Name, err)
 	}
 	return k, nil
 }

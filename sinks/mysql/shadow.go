@@ -65,14 +65,28 @@ func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) err
 	return classify(err, doing)
 }
 
-// createShadow creates a shadow's table, like the live one. It is renamed there and back, so that a right that the swap
-// will need is missed now: a swap that has begun must be completed, and holds up the live view until then.
-func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
+// createShadow creates a shadow's table, like the live one, and alters it where that was created for an earlier
+// definition (refit.go). It is renamed there and back, so that a right that the swap will need is missed now: a swap
+// that has begun must be completed, and holds up the live view until then.
+func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	name := settingsOf(v).Table
 	live := strings.TrimSuffix(name, shadowTable)
 	sh, err := s.readShape(ctx, name)
 	if err != nil {
 		return err
+	}
+	create := settingsOf(v).Create
+	if !create { // what the live table lacks, the shadow would: it is that which somebody has to alter
+		if _, err := s.keep(ctx, shadowed(v), from); err != nil {
+			return fmt.Errorf("view %s: %w", v.Shadows, err)
+		}
+	} else if sh != nil {
+		if _, problems := s.plan(v, sh); len(problems) > 0 { // it was not altered yet, or is of yet another definition
+			if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+sh.quoted()); err != nil {
+				return s.needsMore(ctx, err, v.Shadows, "removing the table "+name)
+			}
+			sh = nil
+		}
 	}
 	if sh == nil { // one that was filled and dropped by hand would be swapped in empty
 		if err := s.Forget(ctx, v.Name); err != nil {
@@ -91,6 +105,25 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View) error {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return s.needsMore(ctx, err, v.Shadows, "making the table "+name)
 		}
+	}
+	if !create {
+		return nil
+	}
+	return s.refitShadow(ctx, v, from)
+}
+
+// refitShadow has a shadow's table, which is like the live one, hold the view.
+func (s *Sink) refitShadow(ctx context.Context, v *replicator.View, from *origins) error {
+	sh, err := s.readShape(ctx, settingsOf(v).Table)
+	if err != nil || sh == nil {
+		return err
+	}
+	f, err := s.refitting(ctx, v, sh, from)
+	if err == nil && f != nil {
+		err = f.alter(ctx, s)
+	}
+	if err != nil {
+		return fmt.Errorf("view %s: %w", v.Shadows, err)
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// A view whose table the program made gets fields, and loses some: the file alone is changed.
+func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newBareLab(t, s)
+		l.exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, city VARCHAR(20), status VARCHAR(10), total DECIMAL(9,2))",
+			"INSERT INTO orders VALUES (1, 'Oslo', 'new', 1.5), (2, 'Rome', 'paid', 2)")
+		views := func(row, index, counter string) string {
+			view := func(name, kind, more string) string {
+				return "[views." + name + "]\nfrom = \"orders\"\nsink = \"main\"\nkind = \"" + kind + "\"\ncreate = true\n" +
+					"on_change = \"rebuild\"\n" + more + "\n"
+			}
+			return "[tables.orders]\nkey = \"id\"\n" + view("o", "row", "fields = "+row) +
+				view("by_status", "index", "fields = "+index) + view("sales", "counter", counter)
+		}
+		l.configure(source, program, mainSink, views(`["city"]`, `["status"]`, "group = [\"city\"]"))
+		p := l.running()
+		l.caughtUp()
+		l.configure(source, program, mainSink,
+			views(`["city", "total"]`, `["status", "city"]`, "group = [\"city\", \"status\"]\nsum = \"total\""))
+		if out := l.must("check"); strings.Count(out, "a rebuild alters it: ALTER TABLE") != 3 {
+			t.Errorf("check says\n%s", out)
+		}
+		if out := l.must("plan"); strings.Count(out, " rebuild  ") != 3 {
+			t.Errorf("plan says\n%s", out)
+		}
+		p.reread(1)
+		l.exec("INSERT INTO orders VALUES (3, 'Rome', 'paid', 4.25)")
+		l.caughtUp()
+		l.expect("SELECT id, city, total FROM o ORDER BY 1", "1 Oslo 1.50", "2 Rome 2.00", "3 Rome 4.25")
+		l.expect("SELECT status, city, id FROM by_status ORDER BY 3", "new Oslo 1", "paid Rome 2", "paid Rome 3")
+		l.expect("SELECT city, status, total FROM sales ORDER BY 1", "Oslo new 1.50", "Rome paid 6.25")
+		l.must("verify")
+
+		p.stop() // the same, by the command
+		l.configure(source, program, mainSink, strings.ReplaceAll(
+			views(`["city", "total", "status"]`, `["city"]`, "group = [\"status\"]"), "on_change = \"rebuild\"\n", ""))
+		l.must("rebuild", "o", "by_status", "sales")
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT id, city, total, status FROM o ORDER BY 1", "1 Oslo 1.50 new", "2 Rome 2.00 paid", "3 Rome 4.25 paid")
+		l.expect("SELECT city, id FROM by_status ORDER BY 2", "Oslo 1", "Rome 2", "Rome 3")
+		l.expect("SELECT status, cnt FROM sales ORDER BY 1", "new 1", "paid 2")
+		l.must("verify")
+	})
+}

@@ -1,0 +1,293 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/internal/sqlname"
+)
+
+// A table that was created for an earlier definition of its view (create = true) may not be able to hold the present
+// one: a field has no column, a counter's sum is NOT NULL and no longer filled, a primary key lacks a value. A rebuild
+// alters it:
+//
+//   - Beside the live table. The shadow is made LIKE that, so that it has the indexes, defaults and partitions that
+//     somebody added, and is altered in one statement while it is empty. Columns that the view lacks are added as in a
+//     table that is created. Columns that the view doesn't fill, and that no row can be without, go: with them nothing
+//     could be inserted, so none but the earlier definition filled them. The primary key is made anew where it doesn't
+//     fit, and an index that loses a column goes.
+//   - In place, where a swap would lose what is not the view's, or where none is made (several shards): a row's table gets
+//     the columns of further fields, which take NULL. Nobody who reads or writes the table is harmed by that. All else
+//     would change rows that readers see before they are filled: it is refused, with what to alter.
+//
+// A table whose view is registered by this definition, or not at all, is never altered: what it lacks was taken away by
+// hand, or was never the view's. One of a view without create = true is somebody's own.
+
+// refit is what makes a table able to hold its view.
+type refit struct {
+	view  *replicator.View
+	sh    *shape
+	added []*declared
+	gone  []string // columns
+	parts []string // of an ALTER TABLE, but for the added columns
+}
+
+// refitting finds out what has to be altered for a table to hold its view: nothing (nil) if it can.
+func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
+	if _, problems := s.plan(v, sh); len(problems) == 0 || sh.isView {
+		return nil, nil
+	}
+	columns, err := s.declare(ctx, v, from, sh)
+	if err != nil {
+		return nil, err
+	}
+	f := &refit{view: v, sh: sh}
+	for _, c := range columns {
+		if sh.column(c.name) == nil {
+			f.added = append(f.added, c)
+		}
+	}
+	for _, c := range sh.columns {
+		if !c.optional && !manages(v, c.name) {
+			f.gone = append(f.gone, c.name)
+			f.parts = append(f.parts, "DROP COLUMN "+c.quoted)
+		}
+	}
+	f.rekey(columns)
+	return f, nil
+}
+
+// manages reports whether a view fills a column.
+func manages(v *replicator.View, column string) bool {
+	settings := settingsOf(v)
+	is := func(f replicator.Field) bool { return strings.EqualFold(f.Name, column) }
+	return slices.ContainsFunc(v.Fields, is) || slices.ContainsFunc(settings.KeyFrom, is) ||
+		settings.VersionColumn != "" && strings.EqualFold(settings.VersionColumn, column)
+}
+
+// rekey replaces the primary key where it doesn't fit, drops indexes that lose a column, and adds those that are
+// missing. columns are the view's.
+func (f *refit) rekey(columns []*declared) {
+	var stay []*index
+	var primary *index
+	for i := range f.sh.indexes {
+		x := &f.sh.indexes[i]
+		loses := slices.ContainsFunc(x.parts, func(p part) bool { return slices.Contains(f.gone, p.column) })
+		switch {
+		case x.name == "PRIMARY" && (loses || !f.identifies(x, columns)):
+			f.parts = append(f.parts, "DROP PRIMARY KEY")
+			f.loosen(x, columns)
+			continue
+		case loses:
+			f.parts = append(f.parts, "DROP INDEX "+sqlname.Quote(x.name))
+			continue
+		case x.name == "PRIMARY":
+			primary = x
+		}
+		stay = append(stay, x)
+	}
+	if f.view.Kind == "index" {
+		f.addIndexKeys(columns, primary, stay)
+		return
+	}
+	names := namesOf(columns, f.oneRowFor())
+	if slices.ContainsFunc(stay, func(x *index) bool { return x.exactly(names) }) {
+		return
+	}
+	key := "ADD PRIMARY KEY ("
+	if primary != nil {
+		key = "ADD UNIQUE KEY ("
+	}
+	f.parts = append(f.parts, key+strings.Join(quotedNames(names), ", ")+")")
+}
+
+// oneRowFor is what the table of a row view or of a counter has one row for.
+func (f *refit) oneRowFor() role {
+	if f.view.Kind == "counter" {
+		return ofGroup
+	}
+	return ofKey
+}
+
+// identifies reports whether a primary key may stay: it tells all rows of the view apart, and makes no two of one.
+func (f *refit) identifies(x *index, columns []*declared) bool {
+	if autoOnly(x, f.sh) {
+		return true
+	}
+	if f.view.Kind == "index" {
+		return x.whole(slices.Concat(namesOf(columns, ofIndex), namesOf(columns, ofKey)))
+	}
+	names := namesOf(columns, f.oneRowFor())
+	exactly := func(x index) bool { return x.exactly(names) }
+	return x.exactly(names) || x.whole(names) && slices.ContainsFunc(f.sh.indexes, exactly)
+}
+
+// loosen has columns that leave the primary key, and that a row may now be without, take NULL.
+func (f *refit) loosen(primary *index, columns []*declared) {
+	for _, p := range primary.parts {
+		i := slices.IndexFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, p.column) })
+		if i >= 0 && columns[i].role == ofRow {
+			f.parts = append(f.parts, "MODIFY COLUMN "+columns[i].line())
+		}
+	}
+}
+
+// addIndexKeys adds the keys of an index's table that it lacks.
+func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index) {
+	keys := namesOf(columns, ofKey)
+	lines := indexKeys(columns, quotedNames(keys))
+	byKey := lines[len(lines)-1]
+	switch lines = lines[:len(lines)-1]; {
+	case primary == nil: // as in a table that is created
+	case autoOnly(primary, f.sh) && len(f.added)+len(f.gone) > 0: // values were found by an index of the earlier columns
+		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
+	default:
+		lines = nil
+	}
+	begins := func(x *index) bool {
+		return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, x.parts[0].column) })
+	}
+	if !slices.ContainsFunc(stay, begins) {
+		lines = append(lines, byKey)
+	}
+	for _, line := range lines {
+		f.parts = append(f.parts, "ADD "+strings.TrimSpace(line))
+	}
+}
+
+// namesOf are the names of the columns of a role.
+func namesOf(columns []*declared, r role) (names []string) {
+	for _, c := range columns {
+		if c.role == r {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+func quotedNames(names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = sqlname.Quote(name)
+	}
+	return all
+}
+
+// extends reports whether the table gets nothing but columns that take NULL.
+func (f *refit) extends() bool {
+	return len(f.parts) == 0 && !slices.ContainsFunc(f.added, func(c *declared) bool { return c.role != ofRow })
+}
+
+// statement is the ALTER TABLE of a table, which may be another than the one that was looked at. Texts in added columns
+// are compared as in a table that is created.
+func (f *refit) statement(ctx context.Context, s *Sink, quoted string) (string, error) {
+	set, collation, err := s.byBytes(ctx, "utf8mb4", true)
+	if err != nil {
+		return "", err
+	}
+	parts := slices.Clone(f.parts)
+	for _, c := range f.added {
+		parts = append(parts, "ADD COLUMN "+c.line())
+	}
+	if len(f.added) > 0 {
+		parts = append(parts, "DEFAULT CHARACTER SET "+set+" COLLATE "+collation)
+	}
+	return "ALTER TABLE " + quoted + " " + strings.Join(parts, ", "), nil
+}
+
+// alter alters the table, unless another process was quicker.
+func (f *refit) alter(ctx context.Context, s *Sink) error {
+	statement, err := f.statement(ctx, s, f.sh.quoted())
+	if err != nil {
+		return err
+	}
+	if _, err := s.db.ExecContext(ctx, statement); err != nil {
+		if sh, again := s.readShape(ctx, settingsOf(f.view).Table); again == nil && sh != nil {
+			if _, problems := s.plan(f.view, sh); len(problems) == 0 {
+				return nil
+			}
+		}
+		return f.refused(ctx, s, err, statement)
+	}
+	s.log.Info("altered a table for the view's new definition", "sink", s.name, "view", shadowed(f.view).Name,
+		"table", f.sh.name(), "statement", statement)
+	return nil
+}
+
+// refused says what keeps the table from being altered: mostly a person has to do something.
+func (f *refit) refused(ctx context.Context, s *Sink, err error, statement string) error {
+	switch {
+	case is(err, 1142, 1044): // for a shadow, the right has been tried out
+		return replicator.Fatal(fmt.Errorf("%w: %s", classify(err, statement), s.grant(ctx, "ALTER")))
+	case ofTable(err) && !is(err, errLockWait):
+		return replicator.Fatal(classify(err, statement))
+	}
+	return classify(err, statement)
+}
+
+// refitLive extends the live table of a view that is filled anew in place, as its definition changed.
+func (s *Sink) refitLive(ctx context.Context, v *replicator.View, from *origins) error {
+	changed, err := s.redefined(ctx, v)
+	if err != nil || !changed {
+		return err
+	}
+	sh, err := s.readShape(ctx, settingsOf(v).Table)
+	if err != nil || sh == nil {
+		return err
+	}
+	f, err := s.refitting(ctx, v, sh, from)
+	if err != nil || f == nil || !f.extends() {
+		return err // what else is wrong is said where the view is kept
+	}
+	return f.alter(ctx, s)
+}
+
+// rebuilt is the statement that a rebuild will alter a view's table by, or one beside it; "" if it needs none, or would
+// be refused.
+func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from *origins) (string, error) {
+	changed, err := s.redefined(ctx, v)
+	if err != nil || !changed {
+		return "", err
+	}
+	f, err := s.refitting(ctx, v, sh, from)
+	if err != nil || f == nil {
+		return "", err
+	}
+	foreign, err := s.Foreign(ctx, v)
+	if inPlace := s.shard != "" || foreign != ""; err != nil || inPlace && !f.extends() {
+		return "", err
+	}
+	return f.statement(ctx, s, sh.quoted())
+}
+
+// redefined reports whether the view is registered, by another definition.
+func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) {
+	known, err := texts(ctx, s.db, "SELECT fingerprint FROM "+viewsTable+" WHERE name = ?", v.Name)
+	if is(err, noTable, noDatabase) {
+		return false, nil // nothing was ever kept here
+	}
+	other := func(fingerprint string) bool { return !replicator.SameDefinition(fingerprint, v.Fingerprint) }
+	return slices.ContainsFunc(known, other), classify(err, "table "+viewsTable)
+}
+
+// missing is the ALTER TABLE that adds the columns that a table lacks, in words that follow what is wrong with it; ""
+// where none is missing, or the source doesn't say of which type it would be.
+func (s *Sink) missing(ctx context.Context, v *replicator.View, sh *shape, from *origins) string {
+	columns, err := s.declare(ctx, v, from, sh)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	for _, c := range columns {
+		if sh.column(c.name) == nil {
+			parts = append(parts, "ADD COLUMN "+c.line())
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": ALTER TABLE " + sh.quoted() + " " + strings.Join(parts, ", ")
+}

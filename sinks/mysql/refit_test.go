@@ -1,0 +1,212 @@
+package mysql_test
+
+import (
+	"database/sql"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
+)
+
+// creating is a view of the cells of users whose table is created.
+func creating(kind, definition string, key []replicator.Field, types map[string]string, paths ...string) *replicator.View {
+	return &replicator.View{Name: "v", Kind: kind, From: from("cell.users"), Fields: fields(paths...), Fingerprint: definition,
+		Settings: mysql.Settings{Table: "v", KeyFrom: key, Create: true, Types: types}}
+}
+
+// cellOf is an op of one cell of users, whose view's fields are values.
+func cellOf(version int64, values ...any) replicator.Op {
+	op := userOp(1, version, 1, nil)
+	op.Values[0].Entries = []replicator.Entry{{Fields: values}}
+	return op
+}
+
+// columnsAndKeys are the columns and the indexes of a table.
+func columnsAndKeys(t *testing.T, db *sql.DB, table string) string {
+	t.Helper()
+	all := column(t, db, "SELECT CONCAT(COLUMN_NAME, ' ', IS_NULLABLE) FROM information_schema.COLUMNS "+
+		"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+table+"' ORDER BY COLUMN_NAME")
+	keys := column(t, db, "SELECT CONCAT(INDEX_NAME, NON_UNIQUE, '(', GROUP_CONCAT(COLUMN_NAME ORDER BY SEQ_IN_INDEX), ')') "+
+		"FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+table+"' "+
+		"GROUP BY INDEX_NAME, NON_UNIQUE ORDER BY INDEX_NAME")
+	return strings.Join(slices.Concat(all, keys), ", ")
+}
+
+func column(t *testing.T, db *sql.DB, query string) (all []string) {
+	t.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A table that was created for a view's earlier definition is rebuilt as one that holds the new one. What somebody
+// added to it is there afterwards.
+func TestARebuildGivesACreatedTableTheColumnsOfANewDefinition(t *testing.T) {
+	id := rowKey("id")
+	types := map[string]string{"id": "BINARY(16)", "x": "INT", "y": "VARCHAR(20)", "amount": "BIGINT", "long": "VARCHAR(900)"}
+	for _, c := range []struct {
+		name          string
+		before, after *replicator.View
+		old, now      replicator.Op
+		added         string // by hand
+		want, holds   string
+	}{
+		{"a row's further field", creating("row", "1", id, types, "x"), creating("row", "2", id, types, "x", "y"),
+			cellOf(1, int64(1)), cellOf(1, int64(1), "a"), "ADD KEY by_x (x)",
+			"id NO, x YES, y YES, by_x1(x), PRIMARY0(id)", "1 a"},
+		{"a row's key column", creating("row", "1", id, types, "x"), creating("row", "2", rowKey("entity"), types, "x"),
+			cellOf(1, int64(1)), cellOf(1, int64(1)), "ADD KEY by_x (x)",
+			"entity NO, x YES, by_x1(x), PRIMARY0(entity)", "1"},
+		{"an index's other field", creating("index", "1", id, types, "x"), creating("index", "2", id, types, "y"),
+			cellOf(1, int64(1)), cellOf(1, "a"), "ADD COLUMN seen TIMESTAMP DEFAULT CURRENT_TIMESTAMP, ADD KEY seen (seen)",
+			"id NO, seen YES, y NO, id1(id), PRIMARY0(y,id), seen1(seen)", "a"},
+		{"an index's further field", creating("index", "1", id, types, "x"), creating("index", "2", id, types, "x", "y"),
+			cellOf(1, int64(1)), cellOf(1, int64(1), "a"), "ADD UNIQUE KEY pair (x, id)",
+			"id NO, x NO, y NO, id1(id), pair0(x,id), PRIMARY0(x,y,id)", "1 a"},
+		{"an index's long field", creating("index", "1", id, types, "x"), creating("index", "2", id, types, "long"),
+			cellOf(1, int64(1)), cellOf(1, "a"), "COMMENT = 'ours'",
+			"id NO, long NO, replicator_id NO, id1(id), long1(long,id), PRIMARY0(replicator_id)", "a"},
+		{"a counter that gets a sum", creating("counter", "1", nil, types, "x", "cnt"), creating("counter", "2", nil, types, "x", "amount"),
+			cellOf(1, int64(1), int64(1)), cellOf(1, int64(1), int64(5)), "ADD KEY by_count (cnt)",
+			"amount NO, x NO, PRIMARY0(x)", "1 5"},
+		{"a counter's further group", creating("counter", "1", nil, types, "x", "cnt"), creating("counter", "2", nil, types, "x", "y", "cnt"),
+			cellOf(1, int64(1), int64(1)), cellOf(1, int64(1), "a", int64(1)), "ADD KEY by_count (cnt)",
+			"cnt NO, x NO, y NO, by_count1(cnt), PRIMARY0(x,y)", "1 a 1"},
+		{"an index that becomes a row", creating("index", "1", id, types, "x"), creating("row", "2", id, types, "x"),
+			cellOf(1, int64(1)), cellOf(1, nil), "COMMENT = 'ours'", "id NO, x YES, id1(id), PRIMARY0(id)", ""},
+	} {
+		if c.after.Fields[len(c.after.Fields)-1].Name == "amount" {
+			c.after.Sum = "amount"
+		}
+		servertest.Each(t, func(t *testing.T, s *servers.Server) {
+			t.Run(c.name, func(t *testing.T) {
+				db, dsn := database(t, s)
+				sink := newSink(t, dsn)
+				defer sink.Close()
+				applyAll(t, openTarget(t, sink, c.before), c.old)
+				exec(t, db, "ALTER TABLE v "+c.added)
+				if foreign, err := sink.Foreign(t.Context(), c.after); foreign != "" || err != nil {
+					t.Fatalf("it can't be swapped: %s, %v", foreign, err)
+				}
+				if f := finding(t, sink, c.after); f.Level != replicator.OK || !strings.Contains(f.Detail, "a rebuild alters it: ALTER") {
+					t.Errorf("check says %+v", f)
+				}
+				exec(t, db, "CREATE TABLE v__rebuild LIKE v") // as a process leaves it that ends before it is altered
+				shadow := openTarget(t, sink, sink.Shadow(c.after))
+				applyAll(t, shadow, c.now)
+				shadow = openTarget(t, sink, sink.Shadow(c.after)) // another start
+				if err := shadow.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "5"}}); err != nil {
+					t.Fatal(err)
+				}
+				if err := sink.Swap(t.Context(), "", []*replicator.View{c.after}); err != nil {
+					t.Fatal(err)
+				}
+				openTarget(t, sink, c.after)
+				if got := columnsAndKeys(t, db, "v"); got != c.want {
+					t.Errorf("the table has\n%s\nwant\n%s", got, c.want)
+				}
+				var names []string
+				for _, f := range c.after.Fields {
+					names = append(names, "`"+f.Name+"`")
+				}
+				held := column(t, db, "SELECT CONCAT_WS(' ', "+strings.Join(names, ", ")+") FROM v")
+				if len(held) != 1 || held[0] != c.holds {
+					t.Errorf("it holds %q", held)
+				}
+			})
+		})
+	}
+}
+
+// finding is what check says of a view.
+func finding(t *testing.T, sink *mysql.Sink, v *replicator.View) replicator.Finding {
+	t.Helper()
+	all := sink.Check(t.Context(), []*replicator.View{v})
+	return all[len(all)-1]
+}
+
+// A table with what is not the view's is filled in place: it gets the columns of fields, and keeps all that it has.
+func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s)
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		types := map[string]string{"x": "INT", "y": "VARCHAR(20)"}
+		applyAll(t, openTarget(t, sink, creating("row", "1", rowKey("id"), types, "x")), cellOf(1, int64(1)))
+		exec(t, db, "ALTER TABLE v ADD COLUMN note VARCHAR(20), CONVERT TO CHARACTER SET latin1")
+		exec(t, db, "UPDATE v SET note = 'mine'")
+		after := creating("row", "2", rowKey("id"), types, "x", "y")
+		if foreign, err := sink.Foreign(t.Context(), after); !strings.Contains(foreign, "column note") || err != nil {
+			t.Fatalf("a swap would lose %q, %v", foreign, err)
+		}
+		if f := finding(t, sink, after); f.Level != replicator.OK || !strings.Contains(f.Detail, "ADD COLUMN `y` VARCHAR(20) NULL") {
+			t.Errorf("check says %+v", f)
+		}
+		for range 2 { // another start
+			applyAll(t, openTarget(t, sink, after), cellOf(1, int64(1), "ї"))
+		}
+		if held := column(t, db, "SELECT CONCAT_WS(' ', x, y, note) FROM v"); len(held) != 1 || held[0] != "1 ї mine" {
+			t.Errorf("it holds %q", held)
+		}
+
+		exec(t, db, "ALTER TABLE v DROP COLUMN y")
+		_, err := sink.Open(t.Context(), "", []*replicator.View{after})
+		if err == nil || !strings.Contains(err.Error(), "it has no column y: ALTER TABLE") {
+			t.Errorf("a column that was dropped by hand: %v", err)
+		}
+
+		// What would change rows that readers see is refused.
+		index := creating("index", "2", rowKey("id"), types, "x", "y")
+		index.Name = "w"
+		set(index, func(s *mysql.Settings) { s.Table = "w" })
+		before := *index
+		before.Fields, before.Fingerprint = fields("x"), "1"
+		openTarget(t, sink, &before)
+		_, err = sink.Open(t.Context(), "", []*replicator.View{index})
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "ADD COLUMN `y` VARCHAR(20) NOT NULL") {
+			t.Errorf("an index in place: %v", err)
+		}
+	})
+}
+
+// A table that somebody else made is theirs to alter: the refusal names it, and says how.
+func TestARebuildIntoATableOfSomebodyElseSaysWhatToAlter(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE v (id BINARY(16) PRIMARY KEY, x INT)")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		view := func(definition string, paths ...string) *replicator.View {
+			v := creating("row", definition, rowKey("id"), nil, paths...)
+			set(v, func(s *mysql.Settings) { s.Create = false })
+			return v
+		}
+		openTarget(t, sink, view("1", "x"))
+		shadow := sink.Shadow(view("2", "x", "y"))
+		_, err := sink.Open(t.Context(), "", []*replicator.View{shadow})
+		live := "`" + schemaOf(t, dsn) + "`.`v`"
+		if !replicator.IsFatal(err) || strings.Contains(err.Error(), "rebuild") ||
+			!strings.Contains(err.Error(), "view v: table "+schemaOf(t, dsn)+".v can't hold it: it has no column y: ALTER TABLE "+live+" ADD COLUMN `y` LONGTEXT") {
+			t.Fatalf("the refusal is %v", err)
+		}
+		_, statement, _ := strings.Cut(err.Error(), "ALTER TABLE")
+		exec(t, db, "ALTER TABLE"+statement)
+		openTarget(t, sink, shadow)
+	})
+}
