@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"replicator"
 )
@@ -13,7 +14,7 @@ type Outcome int
 const (
 	Continues Outcome = iota // it goes on from where it stands, also where a fill of it is under way
 	Begins                   // nothing is known of it, or it was reset: it begins as StartAt says
-	Refills                  // the sink lost it: it is filled anew
+	Refills                  // the sink lost it, or the source the log from where it stands: it is filled anew
 	Rebuilds                 // its definition changed, and it says that it is then to be rebuilt
 	Refused                  // it does not run
 )
@@ -22,7 +23,7 @@ const (
 type Planned struct {
 	Outcome
 	Filling bool  // a fill of it is under way, and goes on
-	Err     error // why it is refused
+	Err     error // why it is refused; of Refills, why the source's log can't be read on; else nil
 }
 
 // Plan returns, by view, what Run would do, given what the store remembers. It changes nothing, and another process may
@@ -36,7 +37,7 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 	if err := p.planner.definitions.update(ctx, p.Views, known); err != nil {
 		return nil, err
 	}
-	plan := map[string]Planned{}
+	plan, asked := map[string]Planned{}, map[string]error{}
 	for _, v := range p.Views {
 		others, err := sameKeys(ctx, p.Source, v)
 		if err != nil {
@@ -49,8 +50,42 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 		c, m := known.of(v.Name)
 		at, err := p.planner.resumeAt(v, c, m)
 		plan[v.Name] = planned(v, c, m, at, err)
+		if at == nil || err != nil {
+			continue
+		}
+		switch lost := p.lost(ctx, v, at, asked); {
+		case lost == nil:
+		case p.OnLost == "rebuild":
+			plan[v.Name] = Planned{Outcome: Refills, Err: lost}
+		default:
+			plan[v.Name] = Planned{Outcome: Refused, Err: stopsFor(lost)}
+		}
 	}
 	return plan, nil
+}
+
+// lost is why the source's log can't be read on from where a view stands; nil if it can, or if something else is in the
+// way of that. asked are the answers so far, by place.
+func (p *Pipeline) lost(
+	ctx context.Context, v *replicator.View, c *replicator.Checkpoint, asked map[string]error,
+) error {
+	at := []replicator.Position{c.Position}
+	if !c.Read.IsZero() && c.Read != c.Position {
+		at = append(at, c.Read)
+	}
+	place := fmt.Sprint(at)
+	if err, known := asked[place]; known {
+		return err
+	}
+	reader, err := p.Source.Open(ctx, at, replicator.TablesOf([]*replicator.View{v})...)
+	if err == nil {
+		err = reader.Close()
+	}
+	if !errors.Is(err, replicator.ErrLost) {
+		err = nil // whoever looks at the source says so
+	}
+	asked[place] = err
+	return err
 }
 
 // planned is what comes of a view's place.
@@ -77,7 +112,7 @@ func (p *Pipeline) Foresee(ctx context.Context, saved []replicator.Checkpoint) (
 	plan, err := p.Plan(ctx, saved)
 	refused := map[string]error{}
 	for name, planned := range plan {
-		if planned.Err != nil {
+		if planned.Outcome == Refused {
 			refused[name] = planned.Err
 		}
 	}

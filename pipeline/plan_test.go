@@ -1,9 +1,11 @@
 package pipeline_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
+	"replicator"
 	"replicator/pipeline"
 	"replicator/sinks/sinktest"
 )
@@ -44,6 +46,19 @@ func TestWhatARunWouldDoIsForeseen(t *testing.T) {
 				if got := plan[name]; got.Outcome != outcome || (got.Err != nil) != (outcome == pipeline.Refused) {
 					t.Errorf("%s: %+v, want %d", name, got, outcome)
 				}
+			}
+		}
+		f.commit(rows(1)...)
+		f.purged = 2 // and the views have read one
+		for onLost, want := range map[string]pipeline.Outcome{"stop": pipeline.Refused, "rebuild": pipeline.Refills} {
+			p := newPipeline(f, sink, store, "same")
+			p.OnLost = onLost
+			plan, err := p.Plan(t.Context(), saved)
+			if got := plan["same"]; err != nil || got.Outcome != want || !errors.Is(got.Err, replicator.ErrLost) {
+				t.Errorf("the log is gone, on_lost = %s: %+v, %v", onLost, got, err)
+			}
+			if refused, _ := p.Foresee(t.Context(), saved); (refused["same"] != nil) != (onLost == "stop") {
+				t.Errorf("the log is gone, on_lost = %s: foreseen is %v", onLost, refused)
 			}
 		}
 		if after, _ := store.Checkpoints(t.Context()); len(after) != len(saved) {

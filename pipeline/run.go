@@ -163,12 +163,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 		if errors.Is(err, replicator.ErrLost) { // a restart must not forget what makes it so
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
-		way := "fill the views anew with `replicator checkpoint reset` and a restart, or set on_lost = \"rebuild\""
-		if unlogged {
-			way += "; or, if nothing of theirs changed there, go on behind this place with " +
-				"`replicator checkpoint set --pos FILE:POS`"
-		}
-		return replicator.Fatal(fmt.Errorf("%w; %s", err, way))
+		return stopsFor(err)
 	}
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
 		return replicator.Fatal(err) // only those that lost something are filled anew, by themselves
@@ -180,6 +175,16 @@ func (r *run) lost(ctx context.Context, err error) error {
 	r.progress.refill(c)
 	// What it was is mended: it is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + "; the views are filled anew")
+}
+
+// stopsFor is the error of views that stop for a loss, as the configuration says, with what can be done.
+func stopsFor(loss error) error {
+	way := "fill the views anew with `replicator checkpoint reset` and a restart, or set on_lost = \"rebuild\""
+	if errors.Is(loss, replicator.ErrUnlogged) {
+		way += "; or, if nothing of theirs changed there, go on behind this place with " +
+			"`replicator checkpoint set --pos FILE:POS`"
+	}
+	return replicator.Fatal(fmt.Errorf("%w; %s", loss, way))
 }
 
 func (r *run) setTrouble(state string, err error) {

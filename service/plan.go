@@ -167,6 +167,9 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 		}
 	case pipeline.Refills:
 		one.Action, one.Reason = PlanFill, "its sink holds nothing of it any more"
+		if planned.Err != nil {
+			one.Reason = planned.Err.Error()
+		}
 	case pipeline.Rebuilds:
 		one.Action, one.Reason = PlanRebuild, "its definition changed"
 	case pipeline.Refused:

@@ -228,6 +228,14 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 				l.put("c", 1, `{"email": "c@x.org"}`)
 				l.exec("FLUSH BINARY LOGS")
 				l.purge()
+				check, plan := l.run("check"), l.must("plan")
+				if onLost == "stop" {
+					if check.code != 1 || strings.Count(check.out, "oldest file left") != 3 || strings.Count(plan, " refused ") != 3 {
+						t.Errorf("a run would stop, but check says\n%s\nand plan\n%s", check.out, plan)
+					}
+				} else if check.code != 0 || strings.Count(plan, " fill ") != 3 {
+					t.Errorf("a run would fill the views, but check says\n%s\nand plan\n%s", check.out, plan)
+				}
 				p := l.running()
 				if onLost == "stop" {
 					l.failsWith("users", "checkpoint reset", "binlog.000001", "binlog_expire_logs_seconds")
