@@ -28,7 +28,11 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
-				return fmt.Errorf("view %s does not include %s yet: %w", name, fence, context.Cause(ctx))
+				err := context.Cause(ctx)
+				if p.stopped.isPaused(p.cfg.view(name)) { // somebody might have resumed it meanwhile
+					err = replicator.ErrPaused
+				}
+				return fmt.Errorf("view %s does not include %s yet: %w", name, fence, err)
 			}
 		}
 	}

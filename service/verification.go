@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -90,9 +91,14 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 func (v Verification) fence(ctx context.Context, o *inspection) func(context.Context) error {
 	c := Client(v.Config)
 	running, err := c.Status(ctx)
-	kept := slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
-	if errors.Is(err, server.ErrNotRunning) || err == nil && !kept { // it may be there for a rebuild of another view
+	i := slices.IndexFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
+	switch {
+	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // it may be there for a rebuild of another view
 		return nil
+	case err == nil && running[i].State == replicator.StatePaused:
+		return func(context.Context) error {
+			return fmt.Errorf("it differs from the source, and can't catch up: %w", replicator.ErrPaused)
+		}
 	}
 	return func(ctx context.Context) error {
 		at, err := o.source.Latest(ctx, nil)

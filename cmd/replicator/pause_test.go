@@ -35,6 +35,13 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		!strings.Contains(r.errors, "view users: it is paused: resume it first") {
 		t.Errorf("rebuild of a view that is paused: %+v", r)
 	}
+	if r := l.run("wait", "--pos", l.position(), "--timeout", "100ms", "users"); r.code != 1 ||
+		!strings.Contains(r.errors, "it is paused: resume it first") {
+		t.Errorf("wait for a view that is paused: %+v", r)
+	}
+	if r := l.run("verify", "users"); r.code != 1 || !strings.Contains(r.errors, "it is paused: resume it first") {
+		t.Errorf("verify of a view that is paused and lacks something: %+v", r)
+	}
 	if code, text := l.get("/readyz"); code != 503 || !strings.Contains(text, "users") || strings.Contains(text, "phone") {
 		t.Errorf("/readyz: %d %s", code, text)
 	}

@@ -187,19 +187,7 @@ func TestACrowdIsWhatItsCellsClaim(t *testing.T) {
 // checkPlain compares the table that takes every row with what cells claim: each value once.
 func checkPlain(t *testing.T, db *sql.DB, now map[int]string) {
 	t.Helper()
-	var held, want []string
-	rows, err := db.Query("SELECT email FROM plain ORDER BY CAST(email AS BINARY)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var email string
-		if err := rows.Scan(&email); err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, email)
-	}
+	held, want := column(t, db, "SELECT email FROM plain ORDER BY CAST(email AS BINARY)"), []string(nil)
 	for _, email := range now {
 		if email != "" {
 			want = append(want, email)
