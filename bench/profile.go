@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"replicator/internal/guide"
+	"replicator/internal/guide/rewrite"
 	"replicator/internal/launch"
 	"replicator/internal/servers"
 )
@@ -59,7 +60,7 @@ func mergeProfiles(dir, to string, out io.Writer) error {
 		return err
 	}
 	var merged bytes.Buffer
-	if err := guide.Merge(&merged, files); err != nil {
+	if err := rewrite.Merge(&merged, files); err != nil {
 		return err
 	}
 	if err := os.WriteFile(to, merged.Bytes(), 0o644); err != nil {

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"replicator/internal/guide"
+	"replicator/internal/guide/rewrite"
 )
 
 func main() {
@@ -71,7 +72,7 @@ func rename(root, to string) (changed int, err error) {
 			change = func(text []byte) ([]byte, error) { return line.ReplaceAll(text, []byte("module "+to)), nil }
 		}
 		if path == filepath.Join(root, filepath.FromSlash(guide.Path)) {
-			change = func(text []byte) ([]byte, error) { return guide.Rename(text, from, to) }
+			change = func(text []byte) ([]byte, error) { return rewrite.Rename(text, from, to) }
 		}
 		was, err := os.ReadFile(path)
 		if err != nil {
