@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"replicator"
 	"replicator/canal"
+	"replicator/config"
 )
 
 // Where a Tail may begin.
@@ -17,85 +20,117 @@ const (
 	Earliest = "earliest"
 )
 
-// Tail prints the changes of one source as JSON lines. It implements replicator.Handler.
+// Tail prints the changes of the sources as JSON lines, each as it is read: of several sources, those of transactions
+// at the same time may stand among each other, and say which source they are from.
 type Tail struct {
 	Setup
 	View  *replicator.View // what it would be given is printed; nil: the changes
 	From  string           // Latest or Earliest
 	Limit int              // of lines; 0: none
 
-	out       *bufio.Writer
+	mu    sync.Mutex // guards what follows
+	out   *bufio.Writer
+	lines int
+}
+
+// tailing reads one source of a Tail. It implements replicator.Handler.
+type tailing struct {
+	*Tail
+	shard     config.Shard
 	reader    replicator.Reader
 	evaluator replicator.Evaluator // nil: print bodies
 	bodies    bodies
-	lines     int
 }
 
 // errEnough ends a tail that has printed as many lines as it was asked for.
 var errEnough = errors.New("enough")
 
 // Run prints changes from latest or earliest on, until ctx is done or there were as many as asked for.
-func (t *Tail) Run(ctx context.Context, out io.Writer) (err error) {
+func (t *Tail) Run(ctx context.Context, out io.Writer) error {
 	if err := readsTables(t.Config, "tail"); err != nil {
 		return err
 	}
 	t.out = bufio.NewWriterSize(out, 64<<10)
-	if len(t.Config.Source.Shards) > 1 {
-		return InvalidError{errors.New("tail reads one source, and this configuration has shards: " +
-			"use a configuration with the dsn of one shard")}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(t.Config.Source.Shards))
+	var wg sync.WaitGroup
+	for i, shard := range t.Config.Source.Shards {
+		wg.Go(func() {
+			defer cancel() // one that ends ends the others
+			if err := t.follow(ctx, shard); err != nil && shard.Name != "" {
+				errs[i] = fmt.Errorf("source %s: %w", shard.Name, err)
+			} else {
+				errs[i] = err
+			}
+		})
 	}
-	source, err := t.source()
+	wg.Wait()
+	return errors.Join(errors.Join(errs...), t.out.Flush())
+}
+
+// follow prints the changes of one source.
+func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
+	one := &tailing{Tail: t, shard: shard}
+	source, err := one.source()
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, source.Close()) }()
 	begin := source.Latest
 	if t.From == Earliest {
 		begin = source.Oldest
 	}
 	at, err := begin(ctx, nil)
 	if err == nil {
-		t.reader, err = source.Open(ctx, []replicator.Position{at})
+		one.reader, err = source.Open(ctx, []replicator.Position{at})
 	}
 	if err != nil {
-		return errors.Join(err, source.Close())
+		if ctx.Err() != nil { // another source is what ends the tail
+			err = nil
+		}
+		return err
 	}
-	err = t.reader.Read(ctx, t)
+	err = one.reader.Read(ctx, one)
 	if ctx.Err() != nil || errors.Is(err, errEnough) {
 		err = nil
 	}
-	return errors.Join(err, t.out.Flush(), t.reader.Close(), source.Close())
+	return errors.Join(err, one.reader.Close())
 }
 
 // source is the one that is read: of the tables that feed the view, or of all with all that they hold.
-func (t *Tail) source() (*canal.Source, error) {
-	shard := t.Config.Source.Shards[0]
+func (t *tailing) source() (*canal.Source, error) {
 	if t.View == nil {
-		tables := t.Config.ShardTables(shard)
+		tables := t.Config.ShardTables(t.shard)
 		if err := t.wholeRows(tables); err != nil {
 			return nil, err
 		}
-		return t.Setup.source(shard, tables)
+		return t.Setup.source(t.shard, tables)
 	}
 	views := []*replicator.View{t.View}
-	tables, err := tablesOf(t.Config, shard, views)
+	tables, err := tablesOf(t.Config, t.shard, views)
 	if err != nil {
 		return nil, err
 	}
 	if t.evaluator, err = compile(t.Config, views, tables); err != nil {
 		return nil, InvalidError{err}
 	}
-	return t.Setup.source(shard, tables)
+	return t.Setup.source(t.shard, tables)
 }
 
 // Unlogged says that changes are missing from what is printed, and goes on: nothing is kept that would be wrong without
 // them.
-func (t *Tail) Unlogged(_ string, _ int64, err error) error {
-	t.Log.Warn("changes are missing here", "error", err)
+func (t *tailing) Unlogged(_ string, _ int64, err error) error {
+	log := t.Log
+	if t.shard.Name != "" {
+		log = log.With("source", t.shard.Name)
+	}
+	log.Warn("changes are missing here", "error", err)
 	return nil
 }
 
 // wholeRows asks for everything that the tables hold.
-func (t *Tail) wholeRows(tables []replicator.Table) (err error) {
+func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	for i := range tables {
 		if tables[i].Body == "" {
 			tables[i].Columns = []string{"*"}
@@ -106,13 +141,16 @@ func (t *Tail) wholeRows(tables []replicator.Table) (err error) {
 }
 
 // Change prints one line.
-func (t *Tail) Change(_ context.Context, c *replicator.Change) error {
+func (t *tailing) Change(_ context.Context, c *replicator.Change) error {
 	line := map[string]any{
 		"table": c.Cell.Table, "op": c.Kind.String(), "key": c.Cell.Key.String(), "version": c.Version,
 		"position": t.reader.Locate(c.Order), "time": c.Time.UTC().Format(time.RFC3339Nano),
 	}
 	if c.Cell.Column != "" {
 		line["column"] = c.Cell.Column
+	}
+	if t.shard.Name != "" {
+		line["source"] = t.shard.Name
 	}
 	if t.evaluator != nil {
 		if !t.View.Feeds(c.Cell) {
@@ -122,7 +160,17 @@ func (t *Tail) Change(_ context.Context, c *replicator.Change) error {
 	} else if c.Row != nil {
 		t.bodies.show(line, c.Row)
 	}
-	if _, err := t.out.Write(append(replicator.AppendJSON(nil, line), '\n')); err != nil {
+	return t.print(append(replicator.AppendJSON(nil, line), '\n'))
+}
+
+// print prints one line; errEnough says that it was the last.
+func (t *Tail) print(line []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Limit > 0 && t.lines >= t.Limit { // another source had the last
+		return errEnough
+	}
+	if _, err := t.out.Write(line); err != nil {
 		return err
 	}
 	if t.lines++; t.Limit > 0 && t.lines >= t.Limit {
@@ -132,7 +180,7 @@ func (t *Tail) Change(_ context.Context, c *replicator.Change) error {
 }
 
 // given adds what the view would be given.
-func (t *Tail) given(line map[string]any, c *replicator.Change) {
+func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	line["view"] = t.View.Name
 	for _, v := range t.evaluator.Evaluate(c.Cell, c.Row) {
 		if v.Err != nil {
@@ -147,7 +195,9 @@ func (t *Tail) given(line map[string]any, c *replicator.Change) {
 }
 
 // Commit lets the lines of a transaction be seen at its end.
-func (t *Tail) Commit(int64, time.Time) {
+func (t *tailing) Commit(int64, time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.out.Buffered() > 0 {
 		_ = t.out.Flush() // the next write says the same
 	}

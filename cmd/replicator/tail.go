@@ -15,8 +15,8 @@ func tailCommand(o *options) *cobra.Command {
 		Use:   "tail",
 		Short: "Print decoded changes as JSON lines",
 		Long: `Prints every change of the configured tables as a JSON line: table, op, key, column, version,
-position, time, body. It needs no sink and saves nothing. With --view it prints what that view would
-be given.`,
+position, time, body; of a source of several servers, also source. It needs no sink and saves
+nothing. With --view it prints what that view would be given.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if t.From != service.Latest && t.From != service.Earliest {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"strconv"
@@ -181,6 +182,15 @@ func TestASourceOfSeveralServers(t *testing.T) {
 	}
 	l.must("verify", "--repair")
 	l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c", "d@x.org d")
+	type printed struct{ Source, Key string }
+	seen := map[printed]bool{}
+	for _, line := range jsonLines[printed](t, l.must("tail", "--from", "earliest", "--limit", "4")) {
+		seen[line] = true
+	}
+	want := map[printed]bool{{"a", keyText("a")}: true, {"a", keyText("c")}: true, {"b", keyText("b")}: true, {"b", keyText("d")}: true}
+	if !maps.Equal(seen, want) {
+		t.Errorf("tail prints %v, want %v", seen, want)
+	}
 	// What happens to one shard is said of that one.
 	execAll(t, other, "RENAME TABLE cell TO cell_away")
 	eventually(t, func() error {
