@@ -192,7 +192,7 @@ func (f *refit) statement(ctx context.Context, s *Sink, quoted string) (string, 
 	for _, c := range f.added {
 		parts = append(parts, "ADD COLUMN "+c.line())
 	}
-	if len(f.added) > 0 {
+	if len(f.added) > 0 && f.sh.collation != collation { // to name its own makes MySQL copy a table
 		parts = append(parts, "DEFAULT CHARACTER SET "+set+" COLLATE "+collation)
 	}
 	return "ALTER TABLE " + quoted + " " + strings.Join(parts, ", "), nil

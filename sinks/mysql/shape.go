@@ -18,6 +18,7 @@ import (
 type shape struct {
 	database, table string
 	engine          string
+	collation       string // of columns that name none
 	isView          bool
 	columns         []*column
 	indexes         []index
@@ -71,7 +72,7 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	database, table := split(name, s.database)
 	sh := &shape{database: database, table: table}
 	doing := "reading the shape of table " + sh.name()
-	var engine sql.NullString
+	var engine, collation sql.NullString
 	var kind string
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -87,15 +88,15 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return nil, classify(err, doing)
 	}
-	row := tx.QueryRowContext(ctx, "SELECT ENGINE, TABLE_TYPE FROM information_schema.TABLES "+
+	row := tx.QueryRowContext(ctx, "SELECT ENGINE, TABLE_COLLATION, TABLE_TYPE FROM information_schema.TABLES "+
 		"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?", database, table)
-	switch err := row.Scan(&engine, &kind); {
+	switch err := row.Scan(&engine, &collation, &kind); {
 	case err == sql.ErrNoRows:
 		return nil, nil
 	case err != nil:
 		return nil, classify(err, doing)
 	}
-	sh.engine, sh.isView = engine.String, kind != "BASE TABLE"
+	sh.engine, sh.collation, sh.isView = engine.String, collation.String, kind != "BASE TABLE"
 	if err := s.readColumns(ctx, tx, sh); err != nil {
 		return nil, classify(err, doing)
 	}
