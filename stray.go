@@ -18,6 +18,12 @@ type Tidier interface {
 	Tidy(ctx context.Context, view int, strays []Stray) (mended int, err error)
 }
 
+// Relinquisher is a Target that remembers what cells put into its views by earlier definitions of these.
+type Relinquisher interface {
+	// Relinquish takes that away, after a fill, where it is of cells that feed the view no more.
+	Relinquish(ctx context.Context) error
+}
+
 // Stray is something in a view's target that came from no cell.
 type Stray struct {
 	Name string // where it is, as a person would look for it: a key, a key and a member, a document's id, a group

@@ -60,6 +60,9 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if err == nil {
 		err = s.lookAtRenamed(ctx, renamed)
 	}
+	if former, ok := s.target.(replicator.Relinquisher); ok && err == nil {
+		err = former.Relinquish(ctx)
+	}
 	if err != nil || !s.progress.current().Repair {
 		return err
 	}
@@ -106,6 +109,7 @@ func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	p := s.cfg
 	var cells []replicator.Cell
+	former := map[string][]replicator.Cell{}
 	for _, v := range s.views {
 		for l, err := range p.Store.List(ctx, v.Name) {
 			if err != nil {
@@ -115,6 +119,10 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 			if l.Source != p.Source.Name() || filled {
 				continue
 			}
+			if !v.Feeds(l.Cell) { // it did by an earlier definition
+				former[v.Name] = append(former[v.Name], l.Cell)
+				continue
+			}
 			if cells = append(cells, l.Cell); len(cells) < limit {
 				continue
 			}
@@ -122,6 +130,11 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 				return err
 			}
 			cells = nil
+		}
+	}
+	for view, cells := range former {
+		if err := p.Store.Raise(ctx, view, cells); err != nil {
+			return err
 		}
 	}
 	return s.intake.look(ctx, cells)

@@ -33,7 +33,7 @@
 //
 // The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
 // for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
-// or swept.
+// or swept, or taken back (former.go).
 //
 // # Several sources
 //
@@ -60,8 +60,9 @@
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
 // its keys · write.go, msgpack.go the call that does so · push.go the steps in a cluster · slot.go which keys share a
 // slot · others.go what other sources show · memory.go records that need not be read · slab.go the memory of batches ·
-// marks.go marks and generations · walk.go pages of cells · compare.go what keys really hold · stray.go what came from
-// no cell · value.go texts of values · check.go, permission.go findings · errors.go what failed, said without values.
+// marks.go marks and generations · walk.go pages of cells · former.go what earlier definitions put there · compare.go
+// what keys really hold · stray.go what came from no cell · value.go texts of values · check.go, permission.go findings ·
+// errors.go what failed, said without values.
 //
 // lib.lua stands before apply.lua and push.lua, which change users' keys; swap.lua replaces a record, marks.lua a mark.
 //

@@ -25,6 +25,7 @@ type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
 	Generation  uint64 `json:"generation"` // of the states that count
 	Forgotten   bool   `json:"forgotten,omitempty"`
+	Former      bool   `json:"former,omitempty"` // there were earlier generations
 	replicator.StoredStanding
 }
 
@@ -224,9 +225,11 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 			mark, ok := m.whole()
 			if !ok || mark.Fingerprint != k.view.Fingerprint {
 				mark = opened(k.view.Fingerprint, m.generation())
+				mark.Former = known[k.view.Name] != nil
 				begin = append(begin, newMark{k.view.Name, m, m.with(func(storedMark) storedMark { return mark })})
 			}
 			k.generation, marked[i] = mark.Generation, mark.Standing()
+			k.former = mark.Former && mark.Phase == replicator.PhaseFilling
 		}
 		return begin, errors.Join(refused...)
 	})

@@ -74,7 +74,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		return nil, err
 	}
 	t.marks = judge.NewMarks(t.views, marked, servers)
-	return t, nil
+	return t, t.makeRoom(ctx)
 }
 
 // Close implements replicator.Sink. Targets are closed before.

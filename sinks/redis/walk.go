@@ -18,7 +18,9 @@ func (t *Target) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool {
-		return slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.known(c.view(k.id)).Outdated(before) })
+		return slices.ContainsFunc(t.keepers, func(k *keeper) bool {
+			return k.view.Feeds(c.cell) && k.known(c.view(k.id)).Outdated(before)
+		})
 	})
 }
 

@@ -1,0 +1,99 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"replicator"
+)
+
+// What cells put into a view by an earlier definition of it stands in their records. Those that feed it still have it
+// replaced when they are applied next: by the fill, if not before. That is not enough in two cases:
+//
+//   - Of another kind: what stood under a key would keep the view's own things from it (a hash where a JSON object is to
+//     be), or, of the same type in Redis, be taken away after another entity has put something there. It goes before
+//     anything is applied: Open.
+//   - Of cells that feed the view no more, whom nobody applies again: it goes after the fill: Relinquish.
+
+var _ replicator.Relinquisher = (*Target)(nil)
+
+// Relinquish implements replicator.Relinquisher.
+func (t *Target) Relinquish(ctx context.Context) error {
+	return t.takeBack(ctx, func(k *keeper, c *cellRecord, _ *viewRecord) (bool, error) {
+		return !k.view.Feeds(c.cell), nil
+	})
+}
+
+// makeRoom takes back what is of another kind than the views' things are now, of views that are filled anew.
+func (t *Target) makeRoom(ctx context.Context) error {
+	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
+		return nil
+	}
+	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
+		if !k.former {
+			return false, nil
+		}
+		claims, err := parseClaims(v.claims)
+		unlike := func(c claim) bool { return c.kind != k.kind && c.kind != kindDead }
+		return slices.ContainsFunc(claims, unlike), err
+	})
+}
+
+// takeBack takes away what cells show by earlier definitions of the views, where which says so. It is written as of the
+// generation before the views': what it says of the cells' states counts for none of them.
+func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
+	before := &Target{sink: t.sink, source: t.source, others: t.others, views: t.views, marks: t.marks, memory: newMemory()}
+	for _, k := range t.keepers {
+		earlier := *k
+		earlier.generation--
+		before.keepers = append(before.keepers, &earlier)
+	}
+	for after := ""; ; {
+		keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, 500)
+		if err != nil {
+			return classify(err, "looking through the records")
+		}
+		records, err := t.sink.records(ctx, keys)
+		if err != nil {
+			return err
+		}
+		var ops []replicator.Op
+		for i, r := range records {
+			for n := range r.cells {
+				op, err := t.former(&r.cells[n], which)
+				if err != nil {
+					return replicator.Fatal(fmt.Errorf("%s: %w", keys[i], err))
+				}
+				if len(op.Values) > 0 {
+					ops = append(ops, op)
+				}
+			}
+		}
+		if len(ops) > 0 {
+			if _, err := before.Apply(ctx, ops); err != nil {
+				return fmt.Errorf("taking back what an earlier definition put there: %w", err)
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+// former is the op that takes back what a cell shows in those of the views, by earlier definitions, that which names.
+func (t *Target) former(c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) (replicator.Op, error) {
+	op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1}
+	for i, k := range t.keepers {
+		v := c.view(k.id)
+		if v == nil || v.claims == "" || v.generation == k.generation {
+			continue
+		}
+		if is, err := which(k, c, v); err != nil {
+			return op, err
+		} else if is {
+			op.Values = append(op.Values, replicator.Value{View: i})
+		}
+	}
+	return op, nil
+}
