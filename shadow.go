@@ -8,8 +8,8 @@ type Shadower interface {
 	// target. Its Name ends in ShadowSuffix and its Shadows is v's name; Open makes the target, like v's own.
 	Shadow(v *View) *View
 
-	// Foreign names what the view's target has that is not the view's, and that a swap would lose; "" if it has nothing of
-	// the sort.
+	// Foreign says why the view can't be rebuilt beside its target: that has what is not the view's, and that a swap would
+	// lose, or no room for another one beside it; "" if it can.
 	Foreign(ctx context.Context, v *View) (string, error)
 
 	// Swap puts what the views' shadows hold in the views' place, with its states and marks: all of them or none, at once

@@ -130,7 +130,7 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 			continue
 		}
 		inPlace.views = append(inPlace.views, v)
-		r.cfg.Log.Warn("the view is rebuilt in place: a swap would lose what is not the view's", "sink", r.cfg.Name,
+		r.cfg.Log.Warn("the view is rebuilt in place: it can't be swapped", "sink", r.cfg.Name,
 			"view", v.Name, "reason", foreign)
 	}
 	if len(inPlace.views) == 0 {

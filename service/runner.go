@@ -147,7 +147,12 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	}
 	r.front.leave()
 	r.before = s.handOn()
-	if err = errors.Join(err, caughtUp, s.Close()); err == nil && next == nil {
+	left := s.undrained()
+	switch err = errors.Join(err, caughtUp, s.Close()); {
+	case err != nil || next != nil:
+	case len(left) > 0:
+		r.Log.Warn("stopped before all that was in flight was applied and saved: the next start does it", "views", left)
+	default:
 		r.Log.Info("stopped: all that was in flight is applied and saved")
 	}
 	return next, err

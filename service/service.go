@@ -320,6 +320,19 @@ func (l line) stats(ctx context.Context) server.SourceStats {
 	return stats
 }
 
+// undrained are the views that were in trouble when they were stopped, so that what they had in flight is not known to
+// be applied and saved.
+func (s *Service) undrained() (views []string) {
+	for _, l := range s.lines.all() {
+		for _, v := range l.Status(nil) {
+			if v.State == replicator.StateRetrying && !slices.Contains(views, v.View) {
+				views = append(views, v.View)
+			}
+		}
+	}
+	return views
+}
+
 // Close closes what is open. Run has returned before.
 func (s *Service) Close() error {
 	var errs []error

@@ -71,3 +71,24 @@ func TestARedefinedViewInRedisHoldsNothingOfBefore(t *testing.T) {
 		})
 	}
 }
+
+// A program that is stopped while a sink is down says that not all is done.
+func TestTheEndInAnOutageSaysWhatIsLeft(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	redis, _ := ownRedis(t)
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.exec("CREATE TABLE a (id INT PRIMARY KEY, x INT)")
+	l.configure(source, strings.Split(program, "[tables.cell]")[0], "[tables.a]\nkey = \"id\"\n[sinks.cache]\ntype = \"redis\"\n"+
+		"url = \"${REDIS}\"\n[views.v]\nsink = \"cache\"\nfrom = \"a\"\nkind = \"hash\"\nkey = \"v:{id}\"\nfields = [\"x\"]\n")
+	p := l.running()
+	l.caughtUp()
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l.exec("INSERT INTO a VALUES (1, 1)")
+	l.reaches("v", "retrying")
+	p.stop()
+	if log := p.Log(); strings.Contains(log, "all that was in flight is applied") || !strings.Contains(log, "the next start does it") {
+		t.Errorf("the log says\n%s", log)
+	}
+}

@@ -8,6 +8,28 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
+// A table whose name leaves no room for another one beside it is filled in place.
+func TestAViewInATableOfALongNameIsRebuilt(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	long := strings.Repeat("l", 64)
+	l.exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, city VARCHAR(20))", "INSERT INTO orders VALUES (1, 'Oslo')")
+	views := func(fields string) string {
+		all := "[tables.orders]\nkey = \"id\"\n"
+		for _, name := range []string{"good", long} {
+			all += "[views." + name + "]\nfrom = \"orders\"\nsink = \"main\"\nkind = \"row\"\ncreate = true\non_change = \"rebuild\"\n" +
+				"fields = " + fields + "\n"
+		}
+		return all
+	}
+	l.configure(source, program, mainSink, views(`["city"]`))
+	l.must("run", "--until-caught-up")
+	l.must("rebuild", "good", long)
+	l.configure(source, program, mainSink, views(`{ city = "city", town = "city" }`))
+	l.must("run", "--until-caught-up")
+	l.expect("SELECT town FROM good", "Oslo")
+	l.expect("SELECT town FROM "+long, "Oslo")
+}
+
 // A view whose table the program made gets fields, and loses some: the file alone is changed.
 func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
