@@ -62,29 +62,30 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 	return nil
 }
 
-// Set sets the position of the views, in the sinks and in the store.
-func (p *Positions) Set(ctx context.Context, pos string) error {
+// Set sets the position of the views in one source's log, by its name ("" without shards), in the sinks and in the
+// store. A place in one server's log is none in another one's.
+func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	if err := keepsPositions(p.Config, "set"); err != nil {
 		return err
 	}
+	if err := KnowsSource(p.Config, source); err != nil {
+		return InvalidError{err}
+	}
+	i := slices.IndexFunc(p.Config.Source.Shards, func(s config.Shard) bool { return s.Name == source })
+	shard := p.Config.Source.Shards[i]
 	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
-		for _, shard := range p.Config.Source.Shards {
-			marks, err := sink.Marks(ctx, shard.Name)
-			if err != nil {
-				return err
-			}
-			at, err := p.at(ctx, shard, pos, marks)
-			if err != nil {
-				return err
-			}
-			if err := p.mark(ctx, sink, shard, views, at); err != nil {
-				return err
-			}
-			if err := p.store.Save(ctx, p.checkpoints(shard, views, at)); err != nil {
-				return err
-			}
+		marks, err := sink.Marks(ctx, shard.Name)
+		if err != nil {
+			return err
 		}
-		return nil
+		at, err := p.at(ctx, shard, pos, marks)
+		if err != nil {
+			return err
+		}
+		if err := p.mark(ctx, sink, shard, views, at); err != nil {
+			return err
+		}
+		return p.store.Save(ctx, p.checkpoints(shard, views, at))
 	})
 }
 

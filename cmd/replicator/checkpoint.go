@@ -85,13 +85,14 @@ func showCheckpoints(out io.Writer, saved []replicator.Checkpoint, names []strin
 }
 
 func checkpointSet(o *options) *cobra.Command {
-	yes, pos := false, ""
+	yes, pos, source := false, "", ""
 	cmd := &cobra.Command{
 		Use:   "set --pos FILE:POS [VIEW…]",
 		Short: "Go on from another place in the binlog",
 		Long: `Sets the position of the named views (all, if none is named). Everything between the old position
 and a later new one is skipped: rebuild the views afterwards, unless you know that nothing of theirs
-changed there. An earlier position is harmless.
+changed there. An earlier position is harmless. If the source is sharded, --source names the shard
+whose binlog it is.
 The program must not be running.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if pos == "" {
@@ -99,11 +100,12 @@ The program must not be running.`,
 			}
 			question := "Set the position of %s to " + strings.ReplaceAll(pos, "%", "%%") + "?"
 			return withPositions(cmd, o, names, yes, question, func(p *service.Positions, ctx context.Context) error {
-				return p.Set(ctx, pos)
+				return p.Set(ctx, source, pos)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&pos, "pos", "", "`FILE:POS` of the source's binlog, between two transactions")
+	cmd.Flags().StringVar(&source, "source", "", "the `shard` of the source, if it is sharded")
 	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd

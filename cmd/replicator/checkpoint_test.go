@@ -9,7 +9,7 @@ import (
 )
 
 // saved is a line of `checkpoint show --json`.
-type saved struct{ View, State, Position, GTID string }
+type saved struct{ View, Source, State, Position, GTID string }
 
 func (l *lab) saved(views ...string) []saved {
 	l.t.Helper()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -212,9 +213,24 @@ func TestASourceOfSeveralServers(t *testing.T) {
 	}
 	execAll(t, other, "RENAME TABLE cell_away TO cell")
 	p.stop()
-	for _, c := range l.saved() {
+	before := l.saved()
+	for _, c := range before {
 		if c.Position == "" {
 			t.Errorf("checkpoint %+v", c)
+		}
+	}
+	// A place is one in the log of one shard.
+	if r := l.run("checkpoint", "set", "--pos", l.position(), "--yes"); r.code != 2 || !strings.Contains(r.errors, "--source a") {
+		t.Errorf("a place of no shard: %+v", r)
+	}
+	if after := l.saved(); !slices.Equal(after, before) {
+		t.Errorf("a command that was refused changed %+v to %+v", before, after)
+	}
+	at := l.position()
+	l.must("checkpoint", "set", "--source", "a", "--pos", at, "--yes")
+	for i, c := range l.saved() {
+		if c.Source == "a" && c.Position != at || c.Source == "b" && c != before[i] {
+			t.Errorf("checkpoint %+v, before %+v", c, before[i])
 		}
 	}
 	// One shard is down: the other goes on.
