@@ -181,9 +181,8 @@ func (f *refit) extends() bool {
 	return len(f.parts) == 0 && !slices.ContainsFunc(f.added, func(c *declared) bool { return c.role != ofRow })
 }
 
-// statement is the ALTER TABLE of a table, which may be another than the one that was looked at. Texts in added columns
-// are compared as in a table that is created.
-func (f *refit) statement(ctx context.Context, s *Sink, quoted string) (string, error) {
+// statement is the ALTER TABLE. Texts in added columns are compared as in a table that is created.
+func (f *refit) statement(ctx context.Context, s *Sink) (string, error) {
 	set, collation, err := s.byBytes(ctx, "utf8mb4", true)
 	if err != nil {
 		return "", err
@@ -192,15 +191,15 @@ func (f *refit) statement(ctx context.Context, s *Sink, quoted string) (string, 
 	for _, c := range f.added {
 		parts = append(parts, "ADD COLUMN "+c.line())
 	}
-	if len(f.added) > 0 && f.sh.collation != collation { // to name its own makes MySQL copy a table
+	if len(f.added) > 0 && f.sh.collation != collation { // to name its own makes MySQL copy it
 		parts = append(parts, "DEFAULT CHARACTER SET "+set+" COLLATE "+collation)
 	}
-	return "ALTER TABLE " + quoted + " " + strings.Join(parts, ", "), nil
+	return "ALTER TABLE " + f.sh.quoted() + " " + strings.Join(parts, ", "), nil
 }
 
 // alter alters the table, unless another process was quicker.
 func (f *refit) alter(ctx context.Context, s *Sink) error {
-	statement, err := f.statement(ctx, s, f.sh.quoted())
+	statement, err := f.statement(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -260,7 +259,7 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	if inPlace := s.shard != "" || foreign != ""; err != nil || inPlace && !f.extends() {
 		return "", err
 	}
-	return f.statement(ctx, s, sh.quoted())
+	return f.statement(ctx, s)
 }
 
 // redefined reports whether the view is registered, by another definition.

@@ -25,24 +25,21 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	})
 }
 
-// makeRoom takes back what is of another kind than the views' things are now, of views that are filled anew.
+// makeRoom takes back what is of another kind than the views' things are now.
 func (t *Target) makeRoom(ctx context.Context) error {
-	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
-		return nil
-	}
 	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
-		if !k.former {
-			return false, nil
-		}
 		claims, err := parseClaims(v.claims)
 		unlike := func(c claim) bool { return c.kind != k.kind && c.kind != kindDead }
 		return slices.ContainsFunc(claims, unlike), err
 	})
 }
 
-// takeBack takes away what cells show by earlier definitions of the views, where which says so. It is written as of the
-// generation before the views': what it says of the cells' states counts for none of them.
+// takeBack takes away what cells show by earlier definitions of views that are being filled, where which says so. It is
+// written as of the generation before the views': what it says of the cells' states counts for none of them.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
+	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
+		return nil
+	}
 	before := &Target{sink: t.sink, source: t.source, others: t.others, views: t.views, marks: t.marks, memory: newMemory()}
 	for _, k := range t.keepers {
 		earlier := *k
@@ -86,7 +83,7 @@ func (t *Target) former(c *cellRecord, which func(*keeper, *cellRecord, *viewRec
 	op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1}
 	for i, k := range t.keepers {
 		v := c.view(k.id)
-		if v == nil || v.claims == "" || v.generation == k.generation {
+		if !k.former || v == nil || v.claims == "" || v.generation == k.generation {
 			continue
 		}
 		if is, err := which(k, c, v); err != nil {
