@@ -368,6 +368,7 @@ const (
 	textPurged    = "purged"
 	textNoFile    = "Could not find first log file"
 	textPastEnd   = "position > file size"
+	textAnonymous = "anonymous transaction when" // from before gtid_mode was ON
 	textTooLarge  = "max_allowed_packet"
 	textTorn      = "truncated in the middle of event"
 	errnoDenied   = gomysql.ER_ACCESS_DENIED_ERROR
@@ -397,6 +398,9 @@ func failedDump(addr string, my *gomysql.MyError) error {
 		return err
 	case strings.Contains(text, textNoFile) || strings.Contains(text, textPurged):
 		return fmt.Errorf("%w: %w", replicator.ErrLost, err)
+	case strings.Contains(text, textAnonymous):
+		return fmt.Errorf("%w: %w; SET GLOBAL gtid_mode = ON_PERMISSIVE on the source lets it be read, until the views are "+
+			"past it", replicator.ErrLost, err)
 	case strings.Contains(text, textPastEnd):
 		return replicator.Fatal(fmt.Errorf("%w: the source was set back; rebuild", err))
 	case strings.Contains(text, textTooLarge):

@@ -253,6 +253,36 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 	}
 }
 
+// With gtid_mode = ON a server no longer sends what was written without GTIDs.
+func TestGTIDsThatWereTurnedOnStopOrRebuild(t *testing.T) {
+	for _, onLost := range []string{"stop", "rebuild"} {
+		t.Run(onLost, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, servertest.Own(t, servers.MySQL))
+			l.configure(source, "on_lost = \""+onLost+"\"\n", program, mainSink, emailView, usersView, phoneView)
+			mode := func(all ...string) {
+				for _, m := range all {
+					l.exec("SET GLOBAL gtid_mode = " + m)
+				}
+			}
+			mode("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
+			l.put("a", 1, `{"email": "a@x.org"}`)
+			l.must("run", "--until-caught-up")
+			l.put("b", 1, `{"email": "b@x.org"}`)
+			mode("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")
+			l.put("c", 1, `{"email": "c@x.org"}`)
+			if onLost == "stop" {
+				p := l.running()
+				l.failsWith("users", "ON_PERMISSIVE", "checkpoint reset")
+				p.stop()
+				mode("ON_PERMISSIVE")
+			}
+			l.must("run", "--until-caught-up")
+			l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c")
+		})
+	}
+}
+
 // Another server behind the same address: with GTIDs it is followed if it has all that was applied, else nothing is
 // read of it.
 func TestAReplacedServer(t *testing.T) {
