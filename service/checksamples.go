@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,6 +124,9 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	}
 	wrong, first := make([]int, len(v.Fields)), make([]error, len(v.Fields))
 	err = t.each(v, v.Where, func(field int, value any, err error) {
+		if err == nil {
+			err = addable(v, field, value)
+		}
 		if err == nil && fits != nil && value != nil {
 			err = fits(field, value)
 		}
@@ -141,6 +145,18 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 		}
 	}
 	return err
+}
+
+// addable says why a value is no amount, of the field that a view adds up.
+func addable(v *replicator.View, field int, value any) error {
+	if v.Kind != "counter" && v.Kind != "ranking" || field != len(v.Fields)-1 {
+		return nil
+	}
+	switch value.(type) {
+	case nil, int64, uint64, float64, replicator.Number:
+		return nil
+	}
+	return errors.New("it is not a number, which a sum is made of")
 }
 
 // feeds counts the sampled rows that a view is made from, whose bodies can be decoded. Of what there is none of is

@@ -321,11 +321,11 @@ func (l line) stats(ctx context.Context) server.SourceStats {
 }
 
 // undrained are the views that were in trouble when they were stopped, so that what they had in flight is not known to
-// be applied and saved.
+// be applied and saved. One that had not begun had nothing.
 func (s *Service) undrained() (views []string) {
 	for _, l := range s.lines.all() {
 		for _, v := range l.Status(nil) {
-			if v.State == replicator.StateRetrying && !slices.Contains(views, v.View) {
+			if v.State == replicator.StateRetrying && !v.Applied.IsZero() && !slices.Contains(views, v.View) {
 				views = append(views, v.View)
 			}
 		}

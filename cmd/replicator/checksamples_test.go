@@ -30,7 +30,9 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		strings.NewReplacer("index_users_email", "misnamed", "cell.users",
 			"cell.user").Replace(emailView)+"table = \"index_users_email3\"\ncreate = true\n",
 		strings.NewReplacer("index_users_phone",
-			"numbers").Replace(phoneView)+"table = \"numbers\"\ncreate = true\nwhere = \"username == 'ann'\"\n")
+			"numbers").Replace(phoneView)+"table = \"numbers\"\ncreate = true\nwhere = \"username == 'ann'\"\n",
+		"[views.summed]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"email\"]\nsum = \"phone\"\ncreate = true\n",
+		"[views.counted]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"email\"]\ncreate = true\n")
 	out := l.must("check")
 	for _, want := range []string{
 		"warn  table cell: bodies: 1 of 4 sampled bodies are not json: ",
@@ -38,12 +40,14 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		"warn  view misnamed: none of 4 sampled rows is one of cell.user; seen were users",
 		"warn  view index_users_phone: 1 values in 3 sampled rows can't be kept: phone: ",
 		"warn  view users: 1 values in 3 sampled rows can't be kept: username: ",
+		"warn  view summed: 1 values in 3 sampled rows can't be kept: phone: it is not a number",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it lacks %s\n%s", want, out)
 		}
 	}
 	if strings.Contains(out, "secret") || strings.Contains(out, "warn  view numbers") ||
+		strings.Contains(out, "warn  view counted") ||
 		strings.Contains(out, "warn  view index_users_email:") {
 		t.Errorf("it shows a value, or what is not so:\n%s", out)
 	}
