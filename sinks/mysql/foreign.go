@@ -8,16 +8,16 @@ import (
 	"replicator"
 )
 
-// Foreign implements replicator.Shadower: it names what the view's table has that is not the view's, or that it has too
-// long a name for another table beside it. CREATE TABLE … LIKE copies neither triggers nor foreign keys, those of other tables follow the old one through its RENAME, and what
-// the application keeps in columns of its own is in no cell. Triggers are seen only by an account that has TRIGGER on
-// the table.
+// Foreign implements replicator.Shadower: it names what the view's table has that is not the view's, or says that its
+// name is too long for another one beside it. CREATE TABLE … LIKE copies neither triggers nor foreign keys, those of
+// other tables follow the old one through its RENAME, and what the application keeps in columns of its own is in no
+// cell. Triggers are seen only by an account that has TRIGGER on the table.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
 		return "", err
 	}
-	if len([]rune(sh.table+oldTable)) > maxName { // nothing can stand beside it
+	if !hasRoomBeside(sh.table) {
 		return fmt.Sprintf("the name of table %s is too long for one beside it", sh.name()), nil
 	}
 	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {

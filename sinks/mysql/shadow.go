@@ -36,6 +36,9 @@ const (
 	maxName     = 64 // characters that a table's name may have
 )
 
+// hasRoomBeside reports whether a table's name leaves room for those of the tables beside it.
+func hasRoomBeside(table string) bool { return len([]rune(table+oldTable)) <= maxName }
+
 // Shadow implements replicator.Shadower.
 func (s *Sink) Shadow(v *replicator.View) *replicator.View {
 	shadow, settings := *v, settingsOf(v)
@@ -93,7 +96,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 			return err
 		}
 	}
-	if _, table := split(live, s.database); len([]rune(table+oldTable)) > maxName {
+	if _, table := split(live, s.database); !hasRoomBeside(table) {
 		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place",
 			v.Shadows, live))
 	}

@@ -80,7 +80,7 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 
 // former is the op that takes back what a cell shows in those of the views, by earlier definitions, that which names.
 func (t *Target) former(c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) (replicator.Op, error) {
-	op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1}
+	op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any place does: the state doesn't count
 	for i, k := range t.keepers {
 		v := c.view(k.id)
 		if !k.former || v == nil || v.claims == "" || v.generation == k.generation {
