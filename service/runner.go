@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -158,17 +159,26 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	return next, err
 }
 
-// listen serves HTTP as configured. A server that is as it should be goes on: who asks it notices nothing.
-func (r *Runner) listen(as config.HTTP) (err error) {
+// listen serves HTTP as configured. A server that is as it should be goes on, and one whose successor can't listen, too:
+// who asks it notices nothing.
+func (r *Runner) listen(as config.HTTP) error {
 	if r.server != nil && r.http == as {
 		return nil
 	}
-	r.hangUp()
-	if as.Listen != "" {
-		r.server, err = server.Listen(as.Listen, as.Token.Reveal(), r.front, r.Metrics)
+	_, before, _ := net.SplitHostPort(r.http.Listen)
+	if _, port, _ := net.SplitHostPort(as.Listen); port == before {
+		r.hangUp() // nothing can listen beside it, not even where one of the two has no host
 	}
-	r.http = as
-	return err
+	var next *server.Server
+	if as.Listen != "" {
+		var err error
+		if next, err = server.Listen(as.Listen, as.Token.Reveal(), r.front, r.Metrics); err != nil {
+			return err
+		}
+	}
+	r.hangUp()
+	r.server, r.http = next, as
+	return nil
 }
 
 // hangUp ends the HTTP server, if there is one.

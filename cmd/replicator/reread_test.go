@@ -52,6 +52,16 @@ func (p *process) refuses(why ...string) {
 	})
 }
 
+// taken returns an address that somebody else listens on, until the test ends.
+func taken(t *testing.T) string {
+	somebody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { somebody.Close() })
+	return somebody.Addr().String()
+}
+
 func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
@@ -85,12 +95,7 @@ func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
 
 func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	l.env["TAKEN"] = taken.Addr().String()
+	l.env["TAKEN"] = taken(t)
 	p := l.running()
 	l.caughtUp()
 	for i, c := range []struct {
@@ -184,9 +189,11 @@ func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
 	p.stop()
 }
 
-// Whoever asks the program while it changes over gets an answer, and one that waits for a fence keeps waiting.
+// Whoever asks the program while it changes over gets an answer, also where it goes back to the old configuration, and
+// one that waits for a fence keeps waiting.
 func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
+	l.env["TAKEN"] = taken(t)
 	p := l.running()
 	l.caughtUp()
 	asking, enough := context.WithCancel(t.Context())
@@ -216,6 +223,9 @@ func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
 		l.get("/healthz")
 	}
 	p.reread(3)
+	l.configure(strings.Replace(cellViews, "${LISTEN}", "${TAKEN}", 1))
+	p.refuses("address already in use")
+	l.configure(cellViews)
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	l.caughtUp()
 	l.expect(emails, "a@x.org a")
@@ -225,5 +235,25 @@ func TestTheAPIAnswersThroughoutAChangeOver(t *testing.T) {
 	enough()
 	clients.Wait()
 	t.Logf("%d answers, %d configurations", asked, strings.Count(p.Log(), `"msg":"running"`))
+	p.stop()
+}
+
+func TestTheHTTPServerMovesOnSIGHUP(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	p := l.running()
+	was := l.listen
+	_, port, _ := net.SplitHostPort(was)
+	for i, address := range []string{"localhost:" + port, servertest.FreeAddress(t)} {
+		l.listen = address
+		l.configure(strings.Replace(cellViews, "${LISTEN}", address, 1))
+		p.reread(i + 2)
+		if code, text := l.get("/healthz"); code != 200 {
+			t.Errorf("at %s: %d %s", address, code, text)
+		}
+	}
+	if answer, err := http.Get("http://" + was + "/healthz"); err == nil {
+		answer.Body.Close()
+		t.Error("it still answers where it was")
+	}
 	p.stop()
 }
