@@ -74,3 +74,36 @@ func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
 		l.must("verify")
 	})
 }
+
+// A column of a created table follows what the file says of it: another property under its name, or another type.
+func TestColumnsOfCreatedTablesAreMadeAnewForWhatTheyHoldNow(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		views := func(row, counter string) string {
+			return "[views.people]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"row\"\ncreate = true\n" + row + "\n" +
+				"[views.per_city]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ncreate = true\n" + counter + "\n"
+		}
+		l.put("a", 1, `{"city": "Oslo", "points": 3, "name": "Ann", "rank": "gold"}`)
+		l.put("b", 1, `{"city": "Rome", "points": 4, "name": "Bob", "rank": "silver"}`)
+		l.configure(source, program, mainSink, views(`fields = { who = "name", score = "points" }`, `group = { kind = "points" }`))
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT who, score FROM people ORDER BY 1", "Ann 3", "Bob 4")
+
+		long := strings.Repeat("x", 100)
+		l.put("a", 2, `{"city": "Oslo", "points": 3, "name": "`+long+`", "rank": "gold"}`)
+		l.configure(source, program, mainSink,
+			views("fields = { who = \"name\", score = \"rank\" }\ntypes = { who = \"VARCHAR(150)\" }", `group = { kind = "city" }`))
+		out := l.run("check").out
+		if strings.Count(out, "a rebuild alters it: ALTER TABLE") != 2 || strings.Contains(out, "can't be kept") {
+			t.Errorf("check says\n%s", out)
+		}
+		l.must("rebuild", "people", "per_city")
+		l.must("run", "--until-caught-up")
+		l.expect("SELECT who, score FROM people ORDER BY 1 DESC", long+" gold", "Bob silver")
+		l.expect("SELECT kind, cnt FROM per_city ORDER BY 1", "Oslo 1", "Rome 1")
+		l.must("verify")
+		if out := l.must("check"); strings.Contains(out, "ALTER TABLE") {
+			t.Errorf("check says\n%s", out)
+		}
+	})
+}

@@ -30,6 +30,7 @@ type column struct {
 	charset      string
 	collation    string
 	members      []string // of an ENUM or SET
+	comment      string   // of one that the program made: its origin
 }
 
 // converters are the types that values can be converted to.

@@ -96,17 +96,8 @@ func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, h
 			return nil, fmt.Errorf("looking at the source's rows for types: %w", err)
 		}
 	}
-	parts := []func(context.Context) error{d.fields, d.keys}
-	if v.Kind == "row" {
-		slices.Reverse(parts)
-	}
-	for _, part := range parts {
-		if err := part(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if version := settingsOf(v).VersionColumn; version != "" {
-		if err := d.declare(ctx, replicator.Field{Name: version}, ofVersion, seen.Values{}); err != nil {
+	for _, u := range usesOf(v) {
+		if err := d.declare(ctx, u); err != nil {
 			return nil, err
 		}
 	}

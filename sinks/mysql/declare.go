@@ -14,7 +14,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// role is what a column of a view's table is for.
+// role is what a column of a view's table is for. Its number is part of an origin (origin.go): it never changes.
 type role int
 
 const (
@@ -45,25 +45,66 @@ func mixed(r role) string {
 	return anything[r]
 }
 
+// use is what a view's table has a column for.
+type use struct {
+	replicator.Field
+	role  role
+	place int // in View.Fields; -1 of a key or the version
+}
+
+// usesOf are those of a view's columns, in the order of a table that is created.
+func usesOf(v *replicator.View) (uses []use) {
+	settings := settingsOf(v)
+	for i, f := range v.Fields {
+		r := ofIndex
+		switch {
+		case v.Kind == "row":
+			r = ofRow
+		case v.Kind == "counter" && i == len(v.Fields)-1:
+			r = ofSum
+		case v.Kind == "counter":
+			r = ofGroup
+		}
+		uses = append(uses, use{f, r, i})
+	}
+	var keys []use
+	for _, f := range settings.KeyFrom {
+		keys = append(keys, use{f, ofKey, -1})
+	}
+	if v.Kind == "row" {
+		uses = append(keys, uses...)
+	} else {
+		uses = append(uses, keys...)
+	}
+	if settings.VersionColumn != "" {
+		uses = append(uses, use{replicator.Field{Name: settings.VersionColumn}, ofVersion, -1})
+	}
+	return uses
+}
+
 // declared is a column of a table that is to be created.
 type declared struct {
-	name  string
-	typ   string // with character set and collation, where they are not the table's
-	role  role
-	given bool   // the column is there, or the configuration says the type
-	note  string // what a person should look at
+	name   string
+	typ    string // with character set and collation, where they are not the table's
+	role   role
+	given  bool   // the column is there, or the configuration says the type
+	note   string // what a person should look at
+	origin string // see originOf
 }
 
 // line is the column as a CREATE TABLE or an ALTER TABLE names it.
 func (c *declared) line() string {
-	null, note := " NOT NULL", ""
+	null, origin, note := " NOT NULL", "", ""
 	if c.role == ofRow {
 		null = " NULL"
+	}
+	if c.origin != "" {
+		origin = " COMMENT '" + c.origin + "'"
 	}
 	if c.note != "" {
 		note = " /* " + c.note + " */"
 	}
-	return sqlname.Quote(c.name) + " " + c.typ + null + note
+	return sqlname.Quote(c.name) + " " + c.typ + null + origin + note
 }
 
 // declarer chooses the types of the columns of a view's table.
@@ -76,76 +117,48 @@ type declarer struct {
 	columns []*declared
 }
 
-// fields declares the view's fields.
-func (d *declarer) fields(ctx context.Context) error {
-	for i, f := range d.view.Fields {
-		r := ofIndex
-		switch {
-		case d.view.Kind == "row":
-			r = ofRow
-		case d.view.Kind == "counter" && i == len(d.view.Fields)-1:
-			r = ofSum
-		case d.view.Kind == "counter":
-			r = ofGroup
-		}
-		var of seen.Values
-		if i < len(d.sampled) {
-			of = d.sampled[i]
-		}
-		if err := d.declare(ctx, f, r, of); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keys declares the entity's key.
-func (d *declarer) keys(ctx context.Context) error {
-	for _, f := range settingsOf(d.view).KeyFrom {
-		if err := d.declare(ctx, f, ofKey, seen.Values{}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // given is the type of a column that is there, or that the configuration names; "" if it is to be chosen.
 func (d *declarer) given(name string) string {
-	if d.has != nil {
-		if c := d.has.column(name); c != nil && c.charset != "" {
-			return c.declared + " CHARACTER SET " + c.charset + " COLLATE " + c.collation
-		} else if c != nil {
-			return c.declared
-		}
+	if c := d.has.column(name); c != nil && c.charset != "" {
+		return c.declared + " CHARACTER SET " + c.charset + " COLLATE " + c.collation
+	} else if c != nil {
+		return c.declared
 	}
 	return settingsOf(d.view).Types[name]
 }
 
 // declare declares a column: by the type that it has, or that the configuration names, else by those of the source's
 // columns, else by what was seen in bodies.
-func (d *declarer) declare(ctx context.Context, f replicator.Field, r role, of seen.Values) error {
-	c := &declared{name: f.Name, typ: d.given(f.Name), role: r}
+func (d *declarer) declare(ctx context.Context, u use) error {
+	c := &declared{name: u.Name, typ: d.given(u.Name), role: u.role, origin: originOf(d.view, u)}
+	if has := d.has.column(u.Name); has != nil && !has.isOurs() {
+		c.origin = "" // it stays somebody else's
+	}
 	d.columns = append(d.columns, c)
 	switch {
 	case c.typ != "":
 		c.given = true
 		return nil
-	case r == ofVersion || r == ofSum && d.view.Sum == "": // cells are counted
+	case u.role == ofVersion || u.role == ofSum && d.view.Sum == "": // cells are counted
 		c.typ = "BIGINT"
 		return nil
 	}
-	typ, err := d.sourceType(ctx, f, r)
+	var of seen.Values
+	if u.place >= 0 && u.place < len(d.sampled) {
+		of = d.sampled[u.place]
+	}
+	typ, err := d.sourceType(ctx, u.Field, u.role)
 	if err != nil {
 		return err
 	}
 	switch {
 	case typ == "" && !of.Nothing():
-		typ = sampledType(&of, f.Name, r)
-	case typ != "" && d.inBodies(f): // a column of one table, and a property of another's bodies
-		typ = mixed(r)
+		typ = sampledType(&of, u.Name, u.role)
+	case typ != "" && d.inBodies(u.Field): // a column of one table, and a property of another's bodies
+		typ = mixed(u.role)
 	}
 	if c.typ = typ; typ == "" {
-		c.typ, c.note = anything[r], "nothing is known of its values: "+unseen[r]
+		c.typ, c.note = anything[u.role], "nothing is known of its values: "+unseen[u.role]
 	}
 	return nil
 }

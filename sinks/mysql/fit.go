@@ -7,15 +7,19 @@ import (
 )
 
 // Fitter returns what says why a value doesn't fit the column of a field, at its place in View.Fields; nil where the
-// table is not there yet. An amount is not looked at: it is added to others.
+// table is not there yet. An amount is not looked at: it is added to others. Nor is a column that a rebuild makes anew.
 func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if sh == nil || err != nil {
 		return nil, err
 	}
+	goes, err := s.madeAnew(ctx, v, sh)
+	if err != nil {
+		return nil, err
+	}
 	columns := make([]*column, len(v.Fields))
 	for i, f := range v.Fields {
-		if c := sh.column(f.Name); c != nil && c.known() && !(v.Kind == "counter" && i == len(v.Fields)-1) {
+		if c := sh.column(f.Name); c != nil && c.known() && !goes(c) && !(v.Kind == "counter" && i == len(v.Fields)-1) {
 			columns[i] = c
 		}
 	}

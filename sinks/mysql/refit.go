@@ -16,9 +16,9 @@ import (
 //
 //   - Beside the live table. The shadow is made LIKE that, so that it has the indexes, defaults and partitions that
 //     somebody added, and is altered in one statement while it is empty. Columns that the view lacks are added as in a
-//     table that is created. Columns that the view doesn't fill, and that no row can be without, go: with them nothing
-//     could be inserted, so none but the earlier definition filled them. The primary key is made anew where it doesn't
-//     fit, and an index that loses a column goes.
+//     table that is created. Columns that were made for something else (origin.go), or that the view doesn't fill and no
+//     row can be without, go: with the latter nothing could be inserted, so none but the earlier definition filled them.
+//     The primary key is made anew where it doesn't fit, and an index that loses a column goes.
 //   - In place, where a swap would lose what is not the view's, or where none is made (several shards): a row's table gets
 //     the columns of further fields, which take NULL. Nobody who reads or writes the table is harmed by that. All else
 //     would change rows that readers see before they are filled: it is refused, with what to alter.
@@ -35,23 +35,49 @@ type refit struct {
 	parts []string // of an ALTER TABLE, but for the added columns
 }
 
-// refitting finds out what has to be altered for a table to hold its view: nothing (nil) if it can.
+// fits reports whether a table is as its view needs it, and no column of it was made for something else.
+func (s *Sink) fits(v *replicator.View, sh *shape) bool {
+	_, problems := s.plan(v, sh)
+	return sh.isView || len(problems) == 0 && !slices.ContainsFunc(sh.columns, outdated(v, sh))
+}
+
+// refitting finds out what has to be altered for a shadow to hold its view: nothing (nil) if it can.
 func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
+	if s.fits(v, sh) {
+		return nil, nil
+	}
+	return s.refitTo(ctx, v, sh, from, outdated(v, sh))
+}
+
+// extending finds out the same of a table that is filled in place. What was made for something else stays there.
+func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
 	if _, problems := s.plan(v, sh); len(problems) == 0 || sh.isView {
 		return nil, nil
 	}
-	columns, err := s.declare(ctx, v, from, sh)
+	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
+	if err != nil || !f.extends() {
+		return nil, err // what is wrong is said where the view is kept
+	}
+	return f, nil
+}
+
+// refitTo is what gives a table the columns and keys of its view, made anew where they are old.
+func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from *origins,
+	old func(*column) bool) (*refit, error) {
+	stays := *sh
+	stays.columns = slices.DeleteFunc(slices.Clone(sh.columns), old)
+	columns, err := s.declare(ctx, v, from, &stays)
 	if err != nil {
 		return nil, err
 	}
 	f := &refit{view: v, sh: sh}
 	for _, c := range columns {
-		if sh.column(c.name) == nil {
+		if stays.column(c.name) == nil {
 			f.added = append(f.added, c)
 		}
 	}
 	for _, c := range sh.columns {
-		if !c.optional && !manages(v, c.name) {
+		if old(c) || !c.optional && !manages(v, c.name) {
 			f.gone = append(f.gone, c.name)
 			f.parts = append(f.parts, "DROP COLUMN "+c.quoted)
 		}
@@ -129,7 +155,7 @@ func (f *refit) identifies(x *index, columns []*declared) bool {
 func (f *refit) loosen(primary *index, columns []*declared) {
 	for _, p := range primary.parts {
 		i := slices.IndexFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, p.column) })
-		if i >= 0 && columns[i].role == ofRow {
+		if i >= 0 && columns[i].role == ofRow && !slices.Contains(f.gone, p.column) {
 			f.parts = append(f.parts, "MODIFY COLUMN "+columns[i].line())
 		}
 	}
@@ -205,7 +231,7 @@ func (f *refit) alter(ctx context.Context, s *Sink) error {
 	}
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
 		if sh, again := s.readShape(ctx, settingsOf(f.view).Table); again == nil && sh != nil {
-			if _, problems := s.plan(f.view, sh); len(problems) == 0 {
+			if s.fits(f.view, sh) {
 				return nil
 			}
 		}
@@ -237,9 +263,9 @@ func (s *Sink) refitLive(ctx context.Context, v *replicator.View, from *origins)
 	if err != nil || sh == nil {
 		return err
 	}
-	f, err := s.refitting(ctx, v, sh, from)
-	if err != nil || f == nil || !f.extends() {
-		return err // what else is wrong is said where the view is kept
+	f, err := s.extending(ctx, v, sh, from)
+	if err != nil || f == nil {
+		return err
 	}
 	return f.alter(ctx, s)
 }
@@ -251,15 +277,33 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	if err != nil || !changed {
 		return "", err
 	}
-	f, err := s.refitting(ctx, v, sh, from)
+	find := s.refitting
+	if inPlace, err := s.inPlace(ctx, v); err != nil {
+		return "", err
+	} else if inPlace {
+		find = s.extending
+	}
+	f, err := find(ctx, v, sh, from)
 	if err != nil || f == nil {
 		return "", err
 	}
-	foreign, err := s.Foreign(ctx, v)
-	if inPlace := s.shard != "" || foreign != ""; err != nil || inPlace && !f.extends() {
-		return "", err
-	}
 	return f.statement(ctx, s)
+}
+
+// inPlace reports whether a rebuild of the view is one in place.
+func (s *Sink) inPlace(ctx context.Context, v *replicator.View) (bool, error) {
+	foreign, err := s.Foreign(ctx, v)
+	return s.shard != "" || foreign != "", err
+}
+
+// madeAnew are the columns of a table that a rebuild will make anew.
+func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (func(*column) bool, error) {
+	old := outdated(v, sh)
+	if !slices.ContainsFunc(sh.columns, old) {
+		return old, nil
+	}
+	inPlace, err := s.inPlace(ctx, v)
+	return func(c *column) bool { return !inPlace && old(c) }, err
 }
 
 // redefined reports whether the view is registered, by another definition.

@@ -136,6 +136,107 @@ func TestARebuildGivesACreatedTableTheColumnsOfANewDefinition(t *testing.T) {
 	}
 }
 
+// columnTypes are the columns of a table with their types, as MySQL and MariaDB both show them.
+func columnTypes(t *testing.T, db *sql.DB, table string) string {
+	t.Helper()
+	return strings.Join(column(t, db, "SELECT CONCAT(COLUMN_NAME, ' ', REGEXP_REPLACE(COLUMN_TYPE, 'int[(][0-9]+[)]', 'int')) "+
+		"FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '"+table+"' ORDER BY COLUMN_NAME"), ", ")
+}
+
+// rebuilt has a view rebuilt beside it, of one op, with another start meanwhile.
+func rebuilt(t *testing.T, sink *mysql.Sink, v *replicator.View, op replicator.Op) {
+	t.Helper()
+	if foreign, err := sink.Foreign(t.Context(), v); foreign != "" || err != nil {
+		t.Fatalf("it can't be swapped: %s, %v", foreign, err)
+	}
+	shadow := openTarget(t, sink, sink.Shadow(v))
+	applyAll(t, shadow, op)
+	shadow = openTarget(t, sink, sink.Shadow(v))
+	if err := shadow.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "5"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Swap(t.Context(), "", []*replicator.View{v}); err != nil {
+		t.Fatal(err)
+	}
+	openTarget(t, sink, v)
+}
+
+// A column that keeps its name and is made of something else, or of another type by the configuration, can hold that
+// after a rebuild. One that the view has no more goes.
+func TestARebuildMakesColumnsAnewThatWereMadeForSomethingElse(t *testing.T) {
+	id := rowKey("id")
+	of := func(paths ...string) (all []replicator.Field) {
+		for i := 0; i < len(paths); i += 2 {
+			all = append(all, replicator.Field{Name: paths[i], Path: paths[i+1]})
+		}
+		return all
+	}
+	view := func(kind, definition string, sum string, types map[string]string, fields []replicator.Field) *replicator.View {
+		v := creating(kind, definition, id, types)
+		if kind == "counter" {
+			v = creating(kind, definition, nil, types)
+		}
+		v.Fields, v.Sum = fields, sum
+		return v
+	}
+	type types = map[string]string
+	for _, c := range []struct {
+		name          string
+		before, after *replicator.View
+		old, now      replicator.Op
+		byHand        string
+		want, holds   string
+	}{
+		{"a row's field of another path", view("row", "1", "", types{"x": "INT"}, of("x", "a")),
+			view("row", "2", "", types{"x": "VARCHAR(20)"}, of("x", "b")),
+			cellOf(1, int64(1)), cellOf(1, "text"), "ADD KEY by_id (id)", "id varbinary(255), x varchar(20)", "text"},
+		{"another type by the configuration", view("row", "1", "", types{"x": "VARCHAR(3)"}, of("x", "a")),
+			view("row", "2", "", types{"x": "VARCHAR(30)"}, of("x", "a")),
+			cellOf(1, "abc"), cellOf(1, "longer"), "ADD KEY by_x (x)", "id varbinary(255), x varchar(30)", "longer"},
+		{"an index's field of another path", view("index", "1", "", types{"x": "VARCHAR(900)", "y": "INT"}, of("x", "a", "y", "c")),
+			view("index", "2", "", types{"x": "BIGINT", "y": "INT"}, of("x", "b", "y", "c")),
+			cellOf(1, "text", int64(1)), cellOf(1, int64(1<<40), int64(1)), "ADD UNIQUE KEY pair (x(10), y, id)",
+			"id varbinary(255), replicator_id bigint unsigned, x bigint, y int", "1099511627776 1"},
+		{"a group that is the sum", view("counter", "1", "", types{"x": "INT", "y": "VARCHAR(20)", "cnt": "INT"}, of("x", "a", "y", "b", "cnt", "")),
+			view("counter", "2", "c", types{"x": "INT", "y": "DECIMAL(9,2)"}, of("x", "a", "y", "c")),
+			cellOf(1, int64(1), "text", int64(1)), cellOf(1, int64(1), replicator.Number("1.50")), "ADD KEY by_y (y)",
+			"x int, y decimal(9,2)", "1 1.50"},
+		{"a row's field that is gone", view("row", "1", "", types{"x": "INT", "y": "INT"}, of("x", "a", "y", "b")),
+			view("row", "2", "", types{"x": "INT"}, of("x", "a")),
+			cellOf(1, int64(1), int64(2)), cellOf(1, int64(3)), "ADD KEY by_x (x)", "id varbinary(255), x int", "3"},
+		{"one that somebody altered", view("row", "1", "", types{"x": "INT"}, of("x", "a")),
+			view("row", "2", "", types{"x": "INT", "y": "INT"}, of("x", "b", "y", "c")),
+			cellOf(1, int64(1)), cellOf(1, "text", int64(2)), "MODIFY COLUMN x VARCHAR(44) COMMENT 'of ours'",
+			"id varbinary(255), x varchar(44), y int", "text 2"},
+		{"one that somebody widened", view("row", "1", "", nil, of("x", "a")),
+			view("row", "2", "", types{"y": "INT"}, of("x", "a", "y", "c")),
+			cellOf(1, "text"), cellOf(1, "other", int64(2)), "MODIFY COLUMN x VARCHAR(44)",
+			"id varbinary(255), x varchar(44), y int", "other 2"},
+	} {
+		servertest.Each(t, func(t *testing.T, s *servers.Server) {
+			t.Run(c.name, func(t *testing.T) {
+				db, dsn := database(t, s)
+				sink := newSink(t, dsn)
+				defer sink.Close()
+				applyAll(t, openTarget(t, sink, c.before), c.old)
+				exec(t, db, "ALTER TABLE v "+c.byHand)
+				rebuilt(t, sink, c.after, c.now)
+				if got := columnTypes(t, db, "v"); got != c.want {
+					t.Errorf("the table has\n%s\nwant\n%s", got, c.want)
+				}
+				var names []string
+				for _, f := range c.after.Fields {
+					names = append(names, "`"+f.Name+"`")
+				}
+				held := column(t, db, "SELECT CONCAT_WS(' ', "+strings.Join(names, ", ")+") FROM v")
+				if len(held) != 1 || held[0] != c.holds {
+					t.Errorf("it holds %q", held)
+				}
+			})
+		})
+	}
+}
+
 // finding is what check says of a view.
 func finding(t *testing.T, sink *mysql.Sink, v *replicator.View) replicator.Finding {
 	t.Helper()

@@ -84,7 +84,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 			return fmt.Errorf("view %s: %w", v.Shadows, err)
 		}
 	} else if sh != nil {
-		if _, problems := s.plan(v, sh); len(problems) > 0 { // it was not altered yet, or is of yet another definition
+		if !s.fits(v, sh) { // it was not altered yet, or is of yet another definition
 			if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+sh.quoted()); err != nil {
 				return s.needsMore(ctx, err, v.Shadows, "removing the table "+name)
 			}

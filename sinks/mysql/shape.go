@@ -40,8 +40,11 @@ type part struct {
 func (s *shape) name() string   { return s.database + "." + s.table }
 func (s *shape) quoted() string { return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table) }
 
-// column finds a column as MySQL does: without regard to case.
+// column finds a column as MySQL does: without regard to case. A table that is not there has none.
 func (s *shape) column(name string) *column {
+	if s == nil {
+		return nil
+	}
 	i := slices.IndexFunc(s.columns, func(c *column) bool { return strings.EqualFold(c.name, name) })
 	if i < 0 {
 		return nil
@@ -112,7 +115,7 @@ func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
 		var hasDefault bool
 		var extra string
 		err := rows.Scan(&c.name, &c.typ, &c.declared, &c.nullable, &c.chars, &c.bytes, &c.precision, &c.scale, &c.fraction,
-			&c.charset, &c.collation, &hasDefault, &extra)
+			&c.charset, &c.collation, &hasDefault, &extra, &c.comment)
 		extra = strings.ToLower(extra)
 		byDefault := strings.Contains(extra, "default_generated")
 		c.quoted = sqlname.Quote(c.name)
@@ -130,7 +133,7 @@ func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
 	}, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'YES', COALESCE(CHARACTER_MAXIMUM_LENGTH, 0),
 		COALESCE(CHARACTER_OCTET_LENGTH, 0), COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0),
 		COALESCE(DATETIME_PRECISION, 0), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''),
-		COLUMN_DEFAULT IS NOT NULL, EXTRA
+		COLUMN_DEFAULT IS NOT NULL, EXTRA, COLUMN_COMMENT
 		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`,
 		sh.database, sh.table)
 }
