@@ -54,12 +54,12 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		return nil, err
 	}
 	saved, unread := Checkpoints(ctx, cfg)
-	if unread != nil {
-		findings = append(findings,
-			replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: unread.Error()})
-	} else if err := storable(cfg); err != nil {
+	if err := storable(cfg); err != nil {
 		findings = append(findings, replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: err.Error(),
 			Fix: "name a directory in checkpoint.path that the program's user may make and write, or give that user its files"})
+	} else if unread != nil {
+		findings = append(findings,
+			replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: unread.Error()})
 	}
 	for i := range cfg.Sinks {
 		name, views := cfg.Sinks[i].Name, ViewsOf(cfg, cfg.Sinks[i].Name)

@@ -159,6 +159,9 @@ func (t *tailing) Change(_ context.Context, c *replicator.Change) error {
 		t.given(line, c)
 	} else if c.Row != nil {
 		t.bodies.show(line, c.Row)
+		if c.Row.Err != nil { // its version may not be the row's
+			line["error"] = c.Row.Err.Error()
+		}
 	}
 	return t.print(append(replicator.AppendJSON(nil, line), '\n'))
 }

@@ -147,15 +147,36 @@ func follow(t *testing.T, db *sql.DB, rdb *goredis.Client, statement string) {
 func TestCheckFindsAStateDirectoryThatCanNotBeMade(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.Own(t, servers.MySQL))
-	l.configure(source, strings.Replace(program, `"state"`, `"/proc/nope/x"`, 1), mainSink, emailView)
-	r := l.run("check")
-	if r.code != exitFailed || !strings.Contains(r.out, "checkpoint store: checkpoint: the state directory /proc/nope/x") ||
-		!strings.Contains(r.out, "name a directory in checkpoint.path") {
-		t.Errorf("exit status %d:\n%s%s", r.code, r.out, r.errors)
+	for _, path := range []string{"/proc/nope/x", l.file()} {
+		l.configure(source, strings.Replace(program, `"state"`, `"`+path+`"`, 1), mainSink, emailView)
+		r := l.run("check")
+		if r.code != exitFailed || !strings.Contains(r.out, "checkpoint store: checkpoint: the state directory "+path) ||
+			!strings.Contains(r.out, "name a directory in checkpoint.path") {
+			t.Errorf("exit status %d:\n%s%s", r.code, r.out, r.errors)
+		}
 	}
 	l.configure(source, program, mainSink, emailView)
 	l.must("check")
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(l.file()), "state*")); err != nil || len(left) > 0 {
 		t.Errorf("check left %v, %v", left, err)
 	}
+}
+
+// What the server says of a statement that the program makes of the configuration is shown: no value is in it.
+func TestCheckShowsWhatTheServerSaysOfTypesAndParameters(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newBareLab(t, s)
+		l.exec("CREATE TABLE o (id BIGINT PRIMARY KEY, city VARCHAR(20))")
+		view := "[tables.o]\nkey = \"id\"\n[views.a]\nfrom = \"o\"\nsink = \"main\"\nkind = \"row\"\ncreate = true\n" +
+			"fields = [\"city\"]\ntypes = { city = \"VARCHAAR(20)\" }\n"
+		for _, c := range []struct{ sink, says string }{
+			{mainSink, "creating table a from its types: error"}, {mainSink, "'VARCHAAR"},
+			{strings.Replace(mainSink, "${DSN}", "${DSN}?nonsense=3", 1), "Unknown system variable 'nonsense'"},
+		} {
+			l.configure(source, program, c.sink, view)
+			if r := l.run("check"); r.code != exitFailed || !strings.Contains(r.out, c.says) {
+				t.Errorf("exit status %d:\n%s%s", r.code, r.out, r.errors)
+			}
+		}
+	})
 }

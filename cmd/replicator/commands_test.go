@@ -229,6 +229,11 @@ func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
 		if r.code != 0 || !strings.Contains(r.out, `"entries":[{"email":"a@x.org"}]`) {
 			t.Errorf("what a view is given: %+v", r)
 		}
+		l.put("d", -1, `{}`)
+		r = l.run("tail", "--from", "earliest", "--limit", "6")
+		if r.code != 0 || !strings.Contains(r.out, `"error":"version column ref_key is negative"`) {
+			t.Errorf("a version that is none: %+v", r)
+		}
 	})
 }
 

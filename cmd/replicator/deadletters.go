@@ -190,7 +190,7 @@ func selection(ids []string, view string, all bool) (server.Selection, error) {
 		}
 	}
 	if ways != 1 {
-		return server.Selection{}, usageError{errors.New("say which: ids, or --view VIEW, or --all")}
+		return server.Selection{}, usageError{errors.New("say which, by one of these: ids, --view VIEW, or --all")}
 	}
 	return server.Selection{IDs: ids, View: view, All: all}, nil
 }

@@ -18,7 +18,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	srv, err := s.ask(ctx)
 	if err != nil {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(),
-			Fix: "see that the server runs, and that the dsn's user, password and database are right"}}
+			Fix: "see that the server runs, and that the dsn's user, password, database and parameters are right"}}
 	}
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)

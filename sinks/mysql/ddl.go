@@ -44,7 +44,7 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	}
 	statement = strings.Replace(statement, "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
-		return replicator.Fatal(classify(err, creating(v)))
+		return uncreated(v, err)
 	}
 	s.log.Info("created a table", "sink", s.name, "view", v.Name, "table", settingsOf(v).Table)
 	return nil

@@ -2,10 +2,13 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/go-sql-driver/mysql"
 
 	"replicator"
 )
@@ -55,7 +58,7 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 	case is(err, 1044, 1142, 1227): // CREATE TEMPORARY TABLES is a right of its own
 		return nil
 	case err != nil:
-		return replicator.Fatal(classify(err, doing))
+		return uncreated(v, err)
 	}
 	_, err = conn.ExecContext(ctx, "DROP TEMPORARY TABLE "+s.tableName(settingsOf(v).Table))
 	return classify(err, doing)
@@ -64,4 +67,14 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 // creating is what was being done when a view's table was refused.
 func creating(v *replicator.View) string {
 	return fmt.Sprintf("creating table %s from its types", settingsOf(v).Table)
+}
+
+// uncreated says why a server refused to create a view's table, with its message: the statement holds no values.
+func uncreated(v *replicator.View, err error) error {
+	refused := classify(err, creating(v))
+	var e *mysql.MySQLError
+	if errors.As(err, &e) && !plainMessages[e.Number] {
+		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " ")) // it quotes lines
+	}
+	return replicator.Fatal(refused)
 }
