@@ -159,7 +159,11 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if errors.Is(err, replicator.ErrSwapped) {
 		onLost = r.cfg.OnSwap
 	}
-	if onLost != "rebuild" {
+	// A fill that begins behind this place reads all that the log doesn't tell here: that is what a rebuild in place is
+	// asked for. It has read nothing yet.
+	at := r.progress.current()
+	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
+	if onLost != "rebuild" && !unread {
 		if errors.Is(err, replicator.ErrLost) { // a restart must not forget what makes it so
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
@@ -168,9 +172,12 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
 		return replicator.Fatal(err) // only those that lost something are filled anew, by themselves
 	}
-	c, ferr := r.planner.fill(ctx, r.views, []replicator.Position{r.progress.current().Position})
+	c, ferr := r.planner.fill(ctx, r.views, []replicator.Position{at.Position})
 	if ferr != nil {
 		return errors.Join(err, ferr)
+	}
+	if unread {
+		c.Fill, c.Repair = at.Fill, at.Repair
 	}
 	r.progress.refill(c)
 	// What it was is mended: it is neither Fatal nor a loss any more.

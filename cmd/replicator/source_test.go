@@ -76,6 +76,35 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 	})
 }
 
+// A rebuild in place passes what the binlog doesn't tell, too, in the running process and without one: what the table
+// has no more goes.
+func TestARebuildInPlacePassesWhatTheBinlogDoesNotTell(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		p := l.running()
+		l.caughtUp()
+		rebuild := []string{"rebuild", "--in-place", "index_users_email", "users", "index_users_phone"}
+
+		l.exec("TRUNCATE cell")
+		l.put("b", 1, `{"email": "b@x.org"}`)
+		l.failsWith("users", "truncated")
+		l.must(rebuild...)
+		l.put("c", 1, `{"email": "c@x.org"}`)
+		l.caughtUp()
+		l.expect(emails, "b@x.org b", "c@x.org c")
+
+		l.exec("TRUNCATE cell")
+		l.put("d", 1, `{"email": "d@x.org"}`)
+		l.failsWith("users", "truncated")
+		p.stop()
+		l.must(rebuild...)
+		l.must("run", "--until-caught-up")
+		l.expect(emails, "d@x.org d")
+		l.must("verify")
+	})
+}
+
 // What an ALTER changes of other columns doesn't matter where the binlog names columns.
 func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
