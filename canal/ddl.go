@@ -128,6 +128,8 @@ func (p *statementParser) classify() statement {
 			return statement{effect: effectXAEnd}
 		}
 		return statement{effect: effectXAPart}
+	case "SET":
+		return p.prefixed()
 	case "TRUNCATE":
 		return p.changes(p.mentioned(), "was truncated")
 	case "DROP":
@@ -143,6 +145,27 @@ func (p *statementParser) classify() statement {
 	}
 	if p.has("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "MERGE", "IMPORT") {
 		return p.changes(p.target(), "was changed by a statement logged as text (binlog_format was not ROW in that session)")
+	}
+	return statement{}
+}
+
+// prefixed is what stands behind MariaDB's SET STATEMENT variable = value, … FOR, which it logs with a statement. A FOR in
+// brackets is a value's.
+func (p *statementParser) prefixed() statement {
+	depth := 0
+	for i, w := range p.words {
+		switch {
+		case !p.at(1).is("STATEMENT"):
+			return statement{}
+		case w.is("("):
+			depth++
+		case w.is(")"):
+			depth--
+		case depth == 0 && w.is("FOR"):
+			behind := *p
+			behind.words = p.words[i+1:]
+			return behind.classify()
+		}
 	}
 	return statement{}
 }
@@ -303,6 +326,8 @@ func (p *statementParser) alter() statement {
 		return statement{effect: effectRows, table: name, what: "had its tablespace exchanged"}
 	case p.renamesTable():
 		return statement{effect: effectRows, table: name, what: "was renamed, or another table took its place"}
+	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
+		return statement{effect: effectRows, table: name, what: "may have lost rows to a unique key (ALTER IGNORE)"}
 	}
 	return statement{effect: effectAlter, table: name}
 }

@@ -27,8 +27,11 @@ type plan struct {
 	column  int // -1: the table has none
 	version int // -1: the order is the version
 	body    int // -1: the table has none
+	rowEnd  int // -1: the table has none
 	extras  []int
 	names   []string
+
+	partial map[string]*plan // for images that lack columns, by the bits of those that they have
 
 	// lookups are the column role's values seen: they are few, and each row's strings would be garbage.
 	lookups map[string]columnValue
@@ -72,10 +75,41 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (
 		}
 		p.columns = append(p.columns, c)
 	}
-	if err := p.assign(); err != nil {
+	if err := p.assign(s); err != nil {
 		return nil, err
 	}
 	return p, p.sameKeys(s)
+}
+
+// lacking is the plan for images that have only some of the columns, as the bits say; nil where that is not what the
+// server does by itself. MariaDB (11.8) leaves generated columns out where a row is updated or deleted.
+func (p *plan) lacking(present []byte) (*plan, error) {
+	if known := p.partial[string(present)]; known != nil {
+		return known, nil
+	}
+	s := p.t.schema.Load()
+	part := &plan{t: p.t, raw: p.raw, single: p.single, lookups: p.lookups}
+	for i, c := range p.columns {
+		if isSet(present, i) {
+			part.columns = append(part.columns, c)
+			continue
+		}
+		if now := s.column(c.Name); now == nil || !now.generated {
+			return nil, nil
+		}
+		if p.wanted[i] {
+			return nil, fmt.Errorf("the server leaves the generated column %s out of the binlog where rows are updated or deleted: "+
+				"say its expression in the view instead", c.Name)
+		}
+	}
+	if err := part.assign(s); err != nil {
+		return nil, err
+	}
+	if p.partial == nil {
+		p.partial = map[string]*plan{}
+	}
+	p.partial[string(present)] = part
+	return part, nil
 }
 
 // sameKeys fails where rows were written before the type of a key column was changed: their keys are no longer the
@@ -114,8 +148,11 @@ func (s *schema) declaredAt(m *binlog.TableMap, i int) *declaredColumn {
 }
 
 // assign finds the role columns by name.
-func (p *plan) assign() error {
+func (p *plan) assign(s *schema) error {
 	p.wanted = make([]bool, len(p.columns))
+	if p.rowEnd = rowEndOf(s, p.columns); p.rowEnd >= 0 {
+		p.wanted[p.rowEnd] = true
+	}
 	find := func(role, name string) (int, error) {
 		for i := range p.columns {
 			if strings.EqualFold(p.columns[i].Name, name) {

@@ -134,16 +134,16 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	if c.Bad || n != len(p.columns) {
 		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))
 	}
-	full := allSet(c.Take((n+7)/8), n)
-	if shape.change == replicator.Update {
-		full = allSet(c.Take((n+7)/8), n) && full
-	}
+	present := c.Take((n + 7) / 8)
+	same := shape.change != replicator.Update || bytes.Equal(present, c.Take((n+7)/8))
 	if err := c.Err("rows"); err != nil {
 		return err
 	}
-	if !full {
-		return p.t.fatal(fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
-			"the source and in its sessions. %s", p.t.Name, wayOut))
+	if !same || !allSet(present, n) {
+		var err error
+		if p, err = p.ofPart(present, same); err != nil {
+			return err
+		}
 	}
 	place.offset += int64(c.Off)
 	data := c.Rest()
@@ -172,18 +172,20 @@ func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind
 		}
 		off += n
 		d := s.delivery(p, &s.before, place, at)
-		switch kind {
-		case replicator.Insert:
-			err = s.insert(ctx, d)
-		case replicator.Delete:
-			err = s.delete(ctx, d)
-		default:
+		past := p.isHistory(&s.before)
+		switch {
+		case kind == replicator.Update:
 			after := off
 			if n, err = p.split(data[off:], &s.after); err != nil {
 				return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
 			}
 			off += n
 			err = s.update(ctx, d, s.delivery(p, &s.after, place, after))
+		case past:
+		case kind == replicator.Insert:
+			err = s.insert(ctx, d)
+		default:
+			err = s.delete(ctx, d)
 		}
 		if err != nil {
 			return err
@@ -248,6 +250,14 @@ const maxVersion = 1<<63 - 1
 
 // update delivers an update; as a delete and an insert if the row went to another cell, or to a lower version.
 func (s *stream) update(ctx context.Context, before, after delivery) error {
+	switch was, is := before.p.isHistory(before.img), after.p.isHistory(after.img); {
+	case was && is:
+		return nil
+	case is:
+		return s.delete(ctx, before)
+	case was:
+		return s.insert(ctx, after)
+	}
 	cell, err := s.cell(ctx, after)
 	if err != nil {
 		return err
@@ -295,11 +305,28 @@ func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
 // allSet reports whether the first n bits are set.
 func allSet(bits []byte, n int) bool {
 	for i := range n {
-		if i>>3 >= len(bits) || bits[i>>3]>>(i&7)&1 == 0 {
+		if !isSet(bits, i) {
 			return false
 		}
 	}
 	return true
+}
+
+func isSet(bits []byte, i int) bool { return i>>3 < len(bits) && bits[i>>3]>>(i&7)&1 != 0 }
+
+// ofPart is the plan for images that lack columns, as bits say; same says that a row's two images have the same. It is
+// an error unless the server does so by itself.
+func (p *plan) ofPart(present []byte, same bool) (part *plan, err error) {
+	if same {
+		if part, err = p.lacking(present); err != nil {
+			return nil, p.t.fatal(fmt.Errorf("table %s: %w. %s", p.t.Name, err, wayOut))
+		}
+	}
+	if part == nil {
+		return nil, p.t.fatal(fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
+			"the source and in its sessions. %s", p.t.Name, wayOut))
+	}
+	return part, nil
 }
 
 // inflateMaria undoes MariaDB's log_bin_compress: a byte with the length of the length, the length, a zlib stream.

@@ -25,6 +25,7 @@ type declaredColumn struct {
 	fullType  string // int(10) unsigned, …
 	collation string // "" for what is no text
 	nullable  bool
+	generated bool
 }
 
 // schema is a watched table as information_schema has it now.
@@ -35,6 +36,7 @@ type schema struct {
 	indexed [][]string // the columns of every index, in order
 	ordered []index    // the indexes whose entries hold their columns' whole values, in the values' order
 	mixed   bool       // a cell has several rows, which may spell one key in several ways
+	rowEnd  string     // of a system-versioned table: the column that says until when a row counted; see versioning.go
 }
 
 // index is an index as information_schema has it now.
@@ -96,7 +98,7 @@ func containsFold(list []string, name string) bool {
 var errNoTable = errors.New("the source has no table")
 
 const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), COALESCE(collation_name, ''), " +
-	"is_nullable = 'YES' " +
+	"is_nullable = 'YES', COALESCE(generation_expression, '') " +
 	"FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
 // A row per column of an index; a column is NULL where the index is on an expression.
@@ -141,8 +143,12 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	}
 	err = eachRow(rows, func() error {
 		c := declaredColumn{}
-		if err := rows.Scan(&c.Name, &c.dataType, &c.fullType, &c.Charset, &c.collation, &c.nullable); err != nil {
+		var expression string
+		if err := rows.Scan(&c.Name, &c.dataType, &c.fullType, &c.Charset, &c.collation, &c.nullable, &expression); err != nil {
 			return err
+		}
+		if c.generated = expression != ""; expression == rowEndExpression {
+			s.rowEnd = c.Name
 		}
 		c.complete()
 		s.columns = append(s.columns, c)
@@ -153,6 +159,9 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	}
 	if len(s.columns) == 0 {
 		return nil, noTable
+	}
+	if err := s.readVersioning(ctx, tx, t); err != nil {
+		return nil, err
 	}
 	if rows, err = tx.QueryContext(ctx, indexesQuery, t.Database, t.Table); err != nil {
 		return nil, err
@@ -189,7 +198,7 @@ func (s *schema) readIndexes(rows *sql.Rows) error {
 			s.ordered = append(s.ordered, x)
 		}
 		if x.unique {
-			s.unique = append(s.unique, x.columns)
+			s.unique = append(s.unique, s.withoutRowEnd(x.columns))
 		}
 		if x.name == "PRIMARY" {
 			s.primary = x.columns

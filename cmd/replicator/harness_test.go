@@ -235,6 +235,9 @@ func (l *lab) expect(query string, want ...string) {
 	}
 }
 
+// expectLike compares two queries' rows.
+func (l *lab) expectLike(query, like string) { l.t.Helper(); l.expect(query, l.rows(like)...) }
+
 // emails are the entries of index_users_email, with the last digits of their keys.
 const emails = "SELECT email, CHAR(ORD(RIGHT(row_key, 1)) USING utf8mb4) FROM index_users_email ORDER BY 1, 2"
 

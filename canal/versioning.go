@@ -1,0 +1,80 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/canal/binlog"
+)
+
+// MariaDB's system-versioned tables keep the rows that counted once beside those that count. A SELECT doesn't show them,
+// but the binlog has them like any others: an UPDATE is followed by an insert of what the row was, a DELETE is an update
+// that ends the row, and DELETE HISTORY is a delete of rows that nobody sees. What tells them apart is the column that
+// says until when a row counted: of those that count it is the latest time that there is. Where nobody declared the two
+// columns, they are row_start and row_end, behind all others, and information_schema.columns lacks them.
+
+const (
+	rowEndExpression = "ROW END" // of the column in information_schema
+	impliedRowStart  = "row_start"
+	impliedRowEnd    = "row_end"
+)
+
+// readVersioning finds out whether the table is system-versioned by columns that nobody declared.
+func (s *schema) readVersioning(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
+	if s.rowEnd != "" {
+		return nil
+	}
+	var kind string
+	err := tx.QueryRowContext(ctx, "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
+		t.Database, t.Table).Scan(&kind)
+	if err == nil && kind == "SYSTEM VERSIONED" {
+		for _, name := range []string{impliedRowStart, impliedRowEnd} {
+			c := declaredColumn{dataType: "timestamp", fullType: "timestamp(6)"}
+			c.Name = name
+			s.columns = append(s.columns, c)
+		}
+		s.rowEnd = impliedRowEnd
+	}
+	return err
+}
+
+// withoutRowEnd are the columns of a unique key that tell apart the rows that count: the server adds the one that says
+// until when to each.
+func (s *schema) withoutRowEnd(columns []string) []string {
+	if s.rowEnd == "" {
+		return columns
+	}
+	return slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return strings.EqualFold(name, s.rowEnd) })
+}
+
+// rowEndOf is the place of the column that says until when rows counted, when those at hand were written; -1 if there
+// was none. The table may have been versioned then and not be now.
+func rowEndOf(s *schema, columns []binlog.Column) int {
+	last := len(columns) - 1
+	if s.rowEnd == "" && last > 1 && columns[last-1].Name == impliedRowStart && columns[last].Name == impliedRowEnd &&
+		s.column(impliedRowEnd) == nil {
+		return last
+	}
+	return slices.IndexFunc(columns, func(c binlog.Column) bool { return s.rowEnd != "" && strings.EqualFold(c.Name, s.rowEnd) })
+}
+
+// isHistory reports whether an image is of a row that counts no more. The latest time is 2038-01-19 03:14:07.999999, from
+// MariaDB 11.5 on 2106-02-07 06:28:15.999999; where transactions are counted instead, it is the largest of 64 bits.
+func (p *plan) isHistory(img *image) bool {
+	if p.rowEnd < 0 {
+		return false
+	}
+	switch until := img.values[p.rowEnd]; len(until) {
+	case 8:
+		return binary.LittleEndian.Uint64(until) != math.MaxUint64
+	case 4, 5, 6, 7:
+		seconds := binary.BigEndian.Uint32(until)
+		return seconds != math.MaxInt32 && seconds != math.MaxUint32
+	}
+	return false
+}
