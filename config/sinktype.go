@@ -89,6 +89,7 @@ type Opening struct {
 	Views   []*replicator.View // all views of the sink
 	Tables  []replicator.Table // of the source
 	Sources []string           // the names of all sources that feed the views
+	InPlace bool               // each source feeds a part of each view, so that none can be rebuilt beside it
 	Log     *slog.Logger
 
 	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named.

@@ -102,6 +102,15 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 	return errors.Join(errs...)
 }
 
+// notHere says why nobody here can try a view's dead letters of a source again.
+func (s *Service) notHere(view, source string) error {
+	if s.cluster != nil && slices.ContainsFunc(s.Config.Views, func(v *replicator.View) bool { return v.Name == view }) {
+		return fmt.Errorf("view %s: the dead letters of %s are those of a partition that another member has: try them again there; "+
+			"`replicator status` shows whose it is", view, source)
+	}
+	return fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", view)
+}
+
 // Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions
 // begin anew before, because what made a letter dead is often mended in the target's table, which a sink reads when it
 // opens.
@@ -118,7 +127,7 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 	}
 	for g := range cells {
 		if !slices.ContainsFunc(s.lines.all(), func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) }) {
-			return 0, 0, fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", g.view)
+			return 0, 0, s.notHere(g.view, g.source)
 		}
 	}
 	for _, l := range s.lines.all() {

@@ -25,6 +25,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	}
 	o := config.Opening{
 		Views: views, Tables: cfg.Tables, Log: log, Columns: sourceColumns(cfg, log),
+		InPlace: cfg.Source.Kafka != nil || sourceShard(cfg, "").Name != "",
 		Samples: func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error) {
 			return service.Samples(ctx, cfg, sourceShard(cfg, source), v)
 		},

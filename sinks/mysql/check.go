@@ -133,6 +133,10 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 				f.Detail += " was created for another definition of the view; a rebuild alters it: " + statement
 				return f
 			}
+			if _, left, why, err := s.madeAnew(ctx, v, sh); err == nil && len(left) > 0 {
+				f.Detail += fmt.Sprintf("; columns that were made for something else stay as they are, as a rebuild is in place (%s): %s",
+					why, strings.Join(left, ", "))
+			}
 		}
 	}
 	k, err := s.keep(ctx, v, from)

@@ -15,9 +15,10 @@ import (
 // Messages of servers may quote values ("Duplicate entry '…'"), which must not reach a log. Those of these errors
 // don't.
 var plainMessages = map[uint16]bool{
-	1040: true, 1044: true, 1045: true, 1049: true, 1053: true, 1054: true, 1114: true, 1142: true, 1143: true, 1146: true,
-	1193: true, 1205: true, 1213: true, 1227: true, 1290: true, 1317: true, 1364: true, 1370: true, 1665: true, 1698: true, 1792: true,
-	1820: true, 1836: true, 1862: true, 3118: true, 3024: true,
+	1040: true, 1044: true, 1045: true, 1049: true, 1053: true, 1054: true, 1068: true, 1072: true, 1091: true, 1114: true,
+	1142: true, 1143: true, 1146: true, 1193: true, 1205: true, 1213: true, 1227: true, 1290: true, 1317: true, 1364: true,
+	1370: true, 1665: true, 1698: true, 1792: true, 1820: true, 1836: true, 1862: true, 3024: true, 3108: true, 3118: true,
+	3959: true,
 }
 
 // fatalErrors are those that last until somebody acts.

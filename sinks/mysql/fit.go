@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"slices"
 
 	"replicator"
 )
@@ -13,13 +14,13 @@ func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, 
 	if sh == nil || err != nil {
 		return nil, err
 	}
-	goes, err := s.madeAnew(ctx, v, sh)
+	gone, _, _, err := s.madeAnew(ctx, v, sh)
 	if err != nil {
 		return nil, err
 	}
 	columns := make([]*column, len(v.Fields))
 	for i, f := range v.Fields {
-		if c := sh.column(f.Name); c != nil && c.known() && !goes(c) && !(v.Kind == "counter" && i == len(v.Fields)-1) {
+		if c := sh.column(f.Name); c != nil && c.known() && !slices.Contains(gone, c.name) && !(v.Kind == "counter" && i == len(v.Fields)-1) {
 			columns[i] = c
 		}
 	}

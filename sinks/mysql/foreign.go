@@ -25,9 +25,9 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	}
 	var foreign []string
 	for _, c := range sh.columns {
-		// Entries of an index are removed and inserted, whatever stands beside them; a row stays. What no row can be
-		// without, or what the program made, was the view's, by an earlier definition (refit.go).
-		own := c.generated || !c.optional || c.isOurs() || v.Kind == "index" || manages(v, c.name)
+		// Entries of an index are removed and inserted, whatever stands beside them; a row stays. What the program made was
+		// the view's, by an earlier definition (refit.go).
+		own := c.generated || c.isOurs() || v.Kind == "index" || manages(v, c.name)
 		if !own {
 			foreign = append(foreign, "column "+c.name)
 		}

@@ -29,6 +29,9 @@ type Config struct {
 	// Sources are the names of all that feed the sink, if there are several; partitions of a topic are not among them.
 	Sources []string
 
+	// InPlace says that no view can be rebuilt beside its table: several sources fill a part of it each.
+	InPlace bool
+
 	// Timeout is after how long without an answer a connection is lost; 0: the constant Timeout. The DSN's readTimeout
 	// wins.
 	Timeout time.Duration
@@ -57,6 +60,7 @@ type Sink struct {
 	db       *sql.DB
 	sumBytes int64
 	sources  []string
+	inPlace  bool   // no view is rebuilt beside its table
 	few      int    // cells of a key that are no crowd: see crowd.go
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
@@ -85,7 +89,7 @@ func New(c Config) (*Sink, error) {
 	s := &Sink{
 		name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns,
 		samples: c.Samples, db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
-		sources: c.Sources, few: fewCells,
+		sources: c.Sources, inPlace: c.InPlace, few: fewCells,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

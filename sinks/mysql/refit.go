@@ -16,9 +16,8 @@ import (
 //
 //   - Beside the live table. The shadow is made LIKE that, so that it has the indexes, defaults and partitions that
 //     somebody added, and is altered in one statement while it is empty. Columns that the view lacks are added as in a
-//     table that is created. Columns that were made for something else (origin.go), or that the view doesn't fill and no
-//     row can be without, go: with the latter nothing could be inserted, so none but the earlier definition filled them.
-//     The primary key is made anew where it doesn't fit, and an index that loses a column goes.
+//     table that is created. Columns that the program made for something else (origin.go) go. The primary key is made anew
+//     where it doesn't fit, and an index that loses a column goes.
 //   - In place, where a swap would lose what is not the view's, or where none is made (several shards): a row's table gets
 //     the columns of further fields, which take NULL. Nobody who reads or writes the table is harmed by that. All else
 //     would change rows that readers see before they are filled: it is refused, with what to alter.
@@ -55,13 +54,14 @@ func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, fro
 		return nil, nil
 	}
 	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
-	if err != nil || !f.extends() {
+	if err != nil || f == nil || !f.extends() {
 		return nil, err // what is wrong is said where the view is kept
 	}
 	return f, nil
 }
 
-// refitTo is what gives a table the columns and keys of its view, made anew where they are old.
+// refitTo is what gives a table the columns and keys of its view, made anew where they are old; nil if nothing makes it
+// fit.
 func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from *origins,
 	old func(*column) bool) (*refit, error) {
 	stays := *sh
@@ -77,9 +77,12 @@ func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from 
 		}
 	}
 	for _, c := range sh.columns {
-		if old(c) || !c.optional && !manages(v, c.name) {
+		switch {
+		case old(c):
 			f.gone = append(f.gone, c.name)
 			f.parts = append(f.parts, "DROP COLUMN "+c.quoted)
+		case !c.optional && !manages(v, c.name):
+			return nil, nil // somebody else's: nothing can be inserted
 		}
 	}
 	f.rekey(columns)
@@ -278,9 +281,9 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 		return "", err
 	}
 	find := s.refitting
-	if inPlace, err := s.inPlace(ctx, v); err != nil {
+	if why, err := s.whyInPlace(ctx, v); err != nil {
 		return "", err
-	} else if inPlace {
+	} else if why != "" {
 		find = s.extending
 	}
 	f, err := find(ctx, v, sh, from)
@@ -290,20 +293,44 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	return f.statement(ctx, s)
 }
 
-// inPlace reports whether a rebuild of the view is one in place.
-func (s *Sink) inPlace(ctx context.Context, v *replicator.View) (bool, error) {
-	foreign, err := s.Foreign(ctx, v)
-	return s.shard != "" || foreign != "", err
+// whyInPlace is why a rebuild of the view is one in place; "" if it is not.
+func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, error) {
+	switch {
+	case s.inPlace:
+		return "several sources, or partitions, fill a part of it each", nil
+	case s.shard != "":
+		return "it is kept in several databases", nil
+	}
+	return s.Foreign(ctx, v)
 }
 
-// madeAnew are the columns of a table that a rebuild will make anew.
-func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (func(*column) bool, error) {
-	old := outdated(v, sh)
-	if !slices.ContainsFunc(sh.columns, old) {
-		return old, nil
+// madeAnew are the columns of a table that a rebuild will make anew, and those that it leaves as they are, as it is one
+// in place, with the reason why.
+func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gone, left []string, why string, err error) {
+	for _, c := range sh.columns {
+		if outdated(v, sh)(c) {
+			gone = append(gone, c.name)
+		}
 	}
-	inPlace, err := s.inPlace(ctx, v)
-	return func(c *column) bool { return !inPlace && old(c) }, err
+	if len(gone) == 0 {
+		return nil, nil, "", nil
+	}
+	if why, err = s.whyInPlace(ctx, v); why != "" {
+		gone, left = nil, gone
+	}
+	return gone, left, why, err
+}
+
+// unaltered says, behind what is wrong with a table that the program would alter, why it doesn't.
+func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
+	if !settingsOf(v).Create || v.Shadows != "" {
+		return ""
+	}
+	why, err := s.whyInPlace(ctx, v)
+	if err != nil || why == "" {
+		return ""
+	}
+	return "; a rebuild beside the table would make it fit, but it is rebuilt in place: " + why
 }
 
 // redefined reports whether the view is registered, by another definition.

@@ -270,7 +270,8 @@ func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 
 		exec(t, db, "ALTER TABLE v DROP COLUMN y")
 		_, err := sink.Open(t.Context(), "", []*replicator.View{after})
-		if err == nil || !strings.Contains(err.Error(), "it has no column y: ALTER TABLE") {
+		if err == nil || !strings.Contains(err.Error(), "it has no column y; a rebuild beside the table would make it fit") ||
+			!strings.Contains(err.Error(), "column note: ALTER TABLE") {
 			t.Errorf("a column that was dropped by hand: %v", err)
 		}
 
@@ -284,6 +285,47 @@ func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 		_, err = sink.Open(t.Context(), "", []*replicator.View{index})
 		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "ADD COLUMN `y` VARCHAR(20) NOT NULL") {
 			t.Errorf("an index in place: %v", err)
+		}
+	})
+}
+
+// What somebody added is not lost because no row can be without it: the view is refused, as it is before a rebuild.
+func TestARebuildDropsNoColumnOfSomebodyElse(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s)
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		types := map[string]string{"x": "INT", "y": "VARCHAR(20)"}
+		applyAll(t, openTarget(t, sink, creating("row", "1", rowKey("id"), types, "x")), cellOf(1, int64(1)))
+		exec(t, db, "ALTER TABLE v ADD COLUMN note VARCHAR(20) NOT NULL")
+		exec(t, db, "UPDATE v SET note = 'mine'")
+		for _, v := range []*replicator.View{creating("row", "1", rowKey("id"), types, "x"),
+			creating("row", "2", rowKey("id"), types, "x", "y")} {
+			if foreign, err := sink.Foreign(t.Context(), v); !strings.Contains(foreign, "column note") || err != nil {
+				t.Errorf("a swap would lose %q, %v", foreign, err)
+			}
+			if f := finding(t, sink, v); f.Level != replicator.Fail || !strings.Contains(f.Detail, "column note") {
+				t.Errorf("check says %+v", f)
+			}
+		}
+	})
+}
+
+// check says what a rebuild does where there is none beside the table, and which columns it leaves as they were.
+func TestCheckKnowsWhatARebuildInPlaceLeaves(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		_, dsn := database(t, s)
+		sink, err := mysql.New(mysql.Config{DSN: dsn, Tables: tables, InPlace: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sink.Close()
+		openTarget(t, sink, creating("row", "1", rowKey("id"), map[string]string{"x": "INT"}, "x"))
+		after := creating("row", "2", rowKey("id"), map[string]string{"x": "VARCHAR(20)"}, "x")
+		f := finding(t, sink, after)
+		if f.Level != replicator.OK || strings.Contains(f.Detail, "ALTER") || !strings.Contains(f.Detail, "several sources") ||
+			!strings.HasSuffix(f.Detail, ": x") {
+			t.Errorf("check says %+v", f)
 		}
 	})
 }

@@ -196,8 +196,8 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 		}
 	}
 	if len(problems) > 0 {
-		return nil, replicator.Fatal(fmt.Errorf("table %s can't hold it: %s%s", sh.name(), strings.Join(problems, "; "),
-			s.missing(ctx, v, sh, from)))
+		return nil, replicator.Fatal(fmt.Errorf("table %s can't hold it: %s%s%s", sh.name(), strings.Join(problems, "; "),
+			s.unaltered(ctx, v), s.missing(ctx, v, sh, from)))
 	}
 	return k, s.probe(ctx, k)
 }
