@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/base64"
+	"slices"
 
 	"replicator"
 	"replicator/codec"
@@ -64,11 +65,13 @@ func entryMembers(view *replicator.View, e replicator.Entry) map[string]any {
 			members[f.Name] = e.Fields[i]
 		}
 	}
-	if e.Key != "" {
-		members["key"] = e.Key
-	}
-	if e.Member != "" {
-		members["member"] = e.Member
+	for name, text := range map[string]string{"key": e.Key, "member": e.Member} {
+		for members[name] != nil || slices.ContainsFunc(view.Fields, func(f replicator.Field) bool { return f.Name == name }) {
+			name = "$" + name // a field has the name
+		}
+		if text != "" {
+			members[name] = text
+		}
 	}
 	return members
 }

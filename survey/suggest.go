@@ -66,7 +66,23 @@ func (p *plan) document(from, base string, fields []string) stanza {
 	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its fields are mapped by " +
 		"what they are here.",
 		header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"search"`}, {"kind", `"document"`},
-			{"index", quoted(name)}, {"fields", list(fields)}}}
+			{"index", quoted(name)}, {"fields", documentFields(fields)}}}
+}
+
+// documentFields are the fields of a document. Elasticsearch takes none that begins like its own, as _id does.
+func documentFields(paths []string) string {
+	if !slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(path, "_") }) {
+		return list(paths)
+	}
+	var fields []pair
+	for _, path := range paths {
+		name := strings.TrimLeft(path, "_")
+		for name == "" || name != path && slices.Contains(paths, name) || hasPair(fields, name) {
+			name += "_"
+		}
+		fields = append(fields, pair{name, path})
+	}
+	return inline(fields)
 }
 
 // isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.

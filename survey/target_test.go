@@ -67,3 +67,18 @@ func TestViewsAreProposedForTheServersThatAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// Elasticsearch takes no field of the name of one of its own, as what came from another document store often has.
+func TestADocumentsFieldsDoNotBeginLikeElasticsearchsOwn(t *testing.T) {
+	movies := table("movies", "id", "id int AUTO", "_id varchar(24)", "title varchar(40)", "_title varchar(40)")
+	add(&movies, "id", []string{"1"})
+	target, err := survey.ParseTarget("http://search:9200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := writtenDB(t, &survey.Database{Tables: []survey.Table{movies}, Targets: []survey.Target{target}})
+	if want := `fields = { id_ = "_id", title = "title", title_ = "_title" }`; !strings.Contains(text, want) &&
+		!strings.Contains(text, `fields = { id = "_id", title = "title", title_ = "_title" }`) {
+		t.Errorf("it lacks %s:\n%s", want, text)
+	}
+}

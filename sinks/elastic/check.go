@@ -159,13 +159,17 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	if err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
 	}
+	next, err := s.nextNumber(ctx, alias)
+	if err != nil {
+		return []replicator.Finding{failed(f.What, err, "")}
+	}
 	if !slices.ContainsFunc(all, func(g *generation) bool { return g.holds(v) }) {
-		if _, err := s.design(ctx, v, &generation{index: alias + "-r1"}); err != nil {
-			return []replicator.Finding{failed(f.What, err, "correct the file")}
+		if _, err := s.design(ctx, v, &generation{index: fmt.Sprintf("%s-r%d", alias, next)}); err != nil {
+			return []replicator.Finding{failed(f.What, err, "correct the view's fields, or its mapping_file and settings_file")}
 		}
 	}
 	if len(all) == 0 {
-		f.Detail = fmt.Sprintf("the alias %s and the index %s-r1 will be made", alias, alias)
+		f.Detail = fmt.Sprintf("the alias %s and the index %s-r%d will be made", alias, alias, next)
 		return []replicator.Finding{f}
 	}
 	var findings []replicator.Finding
@@ -178,12 +182,23 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 		findings = append(findings, one)
 		if blocks := s.blocks(ctx, g.index); len(blocks) > 0 {
 			findings = append(findings, replicator.Finding{What: "view " + v.Name + ": blocks", Level: replicator.Fail,
-				Detail: fmt.Sprintf("writes to %s are blocked by %s", g.index, strings.Join(blocks, ", ")),
-				Fix: "free disk space if that is why, then PUT " + g.index +
-					"/_settings {\"index.blocks.read_only_allow_delete\": null}"})
+				Detail: fmt.Sprintf("index %s is blocked by %s", g.index, strings.Join(blocks, ", ")), Fix: unblocking(g.index, blocks)})
 		}
 	}
 	return findings
+}
+
+// unblocking is what takes blocks from an index.
+func unblocking(index string, blocks []string) string {
+	settings := object{}
+	for _, b := range blocks {
+		settings["index."+b] = nil
+	}
+	text := "PUT " + index + "/_settings " + string(replicator.AppendJSON(nil, settings))
+	if slices.Contains(blocks, "blocks.read_only_allow_delete") {
+		text = "free disk space if that is why, then " + text
+	}
+	return text
 }
 
 // blocks are the settings that keep an index from being written.
@@ -205,5 +220,6 @@ func (s *Sink) blocks(ctx context.Context, index string) []string {
 			}
 		}
 	}
+	slices.Sort(blocks)
 	return blocks
 }

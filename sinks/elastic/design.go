@@ -48,8 +48,15 @@ func (s *Sink) simulate(ctx context.Context, g *generation, design object) (refu
 }
 
 func misdesigned(v *replicator.View, err error) error {
-	return replicator.Fatal(fmt.Errorf("index %s can't be created with its mapping_file and settings_file: %w",
-		settingsOf(v).Index, err))
+	with := ""
+	if settings := settingsOf(v); settings.Mapping != "" || settings.IndexSettings != "" {
+		with = " with its mapping_file and settings_file"
+	}
+	err = fmt.Errorf("index %s can't be created%s: %w", settingsOf(v).Index, with, err)
+	if f := asFailure(err); f != nil && f.deepest() != "" {
+		err = fmt.Errorf("%w (%s)", err, f.deepest())
+	}
+	return replicator.Fatal(err)
 }
 
 // flag is the mapping of what is only searched for.

@@ -109,6 +109,10 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, nil
 }
 
+// metadataFields are names that Elasticsearch 8 takes from no document.
+var metadataFields = []string{"_id", "_index", "_source", "_version", "_routing", "_field_names", "_ignored",
+	"_ignored_source", "_seq_no", "_primary_term", "_doc_count", "_tier", "_nested_path"}
+
 // keep makes a keeper of a view, or says why it can't be kept.
 func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	switch {
@@ -125,6 +129,10 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 		if f.Name == stateField {
 			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name that the program keeps its own state under: "+
 				"rename it", f.Name))
+		}
+		if slices.Contains(metadataFields, f.Name) {
+			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name of one of Elasticsearch's own, which no document may "+
+				"have: rename it, as in fields = { %s = %q }", f.Name, strings.Trim(f.Name, "_"), f.Path))
 		}
 		k.names = append(k.names, append(replicator.AppendJSON(nil, f.Name), ':'))
 	}

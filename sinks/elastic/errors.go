@@ -39,6 +39,18 @@ func (f *failure) Error() string {
 	return text
 }
 
+// deepest is the whole text of the innermost reason. It may be shown where no document was sent.
+func (f *failure) deepest() string {
+	r := &f.reason
+	for r.Cause != nil && r.Cause.Reason != "" {
+		r = r.Cause
+	}
+	return ofSimulation.ReplaceAllString(r.Reason, "")
+}
+
+// ofSimulation names a template that exists only while the cluster is asked what it would make of an index.
+var ofSimulation = regexp.MustCompile(`(?:index_template|composable template) \[simulate_template_[^\]]*\](?: invalid, cause)? ?`)
+
 // field is the field that a document was refused for; "" if the reason names none.
 func (f *failure) field() string {
 	for r := &f.reason; r != nil; r = r.Cause {

@@ -169,7 +169,7 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper) error {
 			}
 			return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that had it
 		}
-		err = s.create(ctx, k, all, shown || isShadow)
+		err = s.create(ctx, k, shown || isShadow)
 		if existsAlready(err) {
 			continue // another replicator was quicker
 		}
@@ -201,11 +201,28 @@ func (s *Sink) ownsAlias(ctx context.Context, alias string) error {
 	return nil
 }
 
+// nextNumber is that of the next index behind an alias. Somebody else's index may have the name that ours would have.
+func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
+	found, err := s.describe(ctx, alias+"-r*")
+	if err != nil {
+		return 0, fmt.Errorf("listing the indexes: %w", err)
+	}
+	next := 1
+	for name := range found {
+		if m := generationName.FindStringSubmatch(name); m != nil && m[1] == alias {
+			if n, err := strconv.Atoi(m[2]); err == nil {
+				next = max(next, n+1)
+			}
+		}
+	}
+	return next, nil
+}
+
 // create makes the next generation. It is shown at once if no other is.
-func (s *Sink) create(ctx context.Context, k *keeper, older []*generation, othersShown bool) error {
-	number := 1
-	if n := len(older); n > 0 {
-		number = older[n-1].number + 1
+func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
+	number, err := s.nextNumber(ctx, k.alias)
+	if err != nil {
+		return err
 	}
 	g := &generation{
 		index: k.alias + "-r" + strconv.Itoa(number), number: number,

@@ -27,7 +27,7 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		{"a type that there is none of", func(v *replicator.View) {
 			setMapping(v,
 				`{"properties": {"name": {"type": "txet"}}}`)
-		}, "mapping_file"},
+		}, "txet"},
 		{"a mapping that is no JSON", func(v *replicator.View) { setMapping(v, `{"properties": `) }, "mapping_file"},
 		{"an analyzer that there is none of", func(v *replicator.View) {
 			setMapping(v,
@@ -36,6 +36,7 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		{"a setting that makes no sense", func(v *replicator.View) {
 			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: `{"number_of_shards": "many"}`}
 		}, "settings_file"},
+		{"a field of Elasticsearch's own", func(v *replicator.View) { v.Fields = fields("_id") }, `fields = { id = "_id" }`},
 		{"the field of the state", func(v *replicator.View) { v.Fields = fields("_replicator") }, "rename"},
 	} {
 		t.Run(r.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"time"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -172,9 +173,26 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// showFilled lets aliases show the views that have been filled since they were opened.
+// aliasInterval is how often somebody's having removed an alias is looked for: one small request a view.
+const aliasInterval = 10 * time.Second
+
+// showFilled lets aliases show the views that have been filled since they were opened, or whose alias is gone: readers
+// would find nothing, and nothing else would show that.
 func (t *Target) showFilled(ctx context.Context, registries []registry) error {
+	look := time.Since(t.looked) > aliasInterval
+	if look {
+		t.looked = time.Now()
+	}
 	for i, k := range t.kept {
+		if look && k.generation.shown && k.view.Shadows == "" {
+			found, err := t.sink.describe(ctx, k.alias)
+			if err != nil {
+				return fmt.Errorf("view %s: looking for its alias: %w", k.view.Name, err)
+			}
+			if k.generation.shown = len(found) > 0; !k.generation.shown {
+				t.sink.log.Warn("the alias is gone: it is made again", "sink", t.sink.name, "view", k.view.Name, "alias", k.alias)
+			}
+		}
 		if !k.generation.shown && k.view.Shadows == "" && t.isFilled(registries[i]) {
 			if err := t.takeOver(ctx, k); err != nil {
 				return fmt.Errorf("view %s: %w", k.view.Name, err)

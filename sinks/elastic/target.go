@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
@@ -23,7 +24,8 @@ type Target struct {
 	memory  memory
 	novelty judge.Novelty // of documents
 
-	marks *judge.Marks
+	marks  *judge.Marks
+	looked time.Time // when the aliases were looked at; only while marks are written
 }
 
 var (

@@ -222,6 +222,41 @@ func TestAnAliasThatIsNotOursIsFatalWithTheWayOut(t *testing.T) {
 	}
 }
 
+func TestSomebodyElsesIndexOfTheNameThatTheNextOneWouldHaveIsLeftAlone(t *testing.T) {
+	c := newCluster(t, servertest.Elasticsearch(t))
+	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
+	t.Cleanup(func() { c.do("DELETE", "/"+indexOf(v)+"-r1", ""); c.do("DELETE", "/"+indexOf(v)+"-r2", "") })
+	c.do("PUT", "/"+indexOf(v)+"-r1", `{"settings": `+oneShard+`}`)
+	sink := newSink(t, c.url)
+	defer sink.Close()
+	findings := sink.Check(t.Context(), []*replicator.View{v})
+	if last := findings[len(findings)-1]; last.Level != replicator.OK || !strings.Contains(last.Detail, "-r2 will be made") {
+		t.Errorf("check says %+v", last)
+	}
+	if _, err := sink.Open(t.Context(), "", []*replicator.View{v}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Nothing but its readers misses an alias: writes go to the index.
+func TestAnAliasThatSomebodyRemovedIsMadeAgain(t *testing.T) {
+	b := newBench(t, "")
+	at := replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}}
+	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
+	if err := b.target.Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	b.open()
+	b.do("POST", "/_aliases", `{"actions": [{"remove": {"index": "`+indexOf(b.view)+`-r1", "alias": "`+indexOf(b.view)+`"}}]}`)
+	at.Position.Order = 6
+	if err := b.target.Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(b.search(indexOf(b.view))); got != 1 {
+		t.Errorf("%d documents are shown", got)
+	}
+}
+
 func TestARemovedIndexIsALossAndNotMadeByAWrite(t *testing.T) {
 	b := newBench(t, "")
 	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
@@ -390,14 +425,19 @@ func TestABlockedIndexIsTemporary(t *testing.T) {
 	if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "disk") {
 		t.Errorf("Apply says %v", err)
 	}
-	blocked := false
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_settings", `{"index.blocks.write": true}`)
+	advice := ""
 	for _, f := range b.sink.Check(t.Context(), []*replicator.View{b.view}) {
-		blocked = blocked || f.Level == replicator.Fail && strings.Contains(f.Detail, "read_only_allow_delete")
+		if f.Level == replicator.Fail && strings.Contains(f.Detail, "blocked by blocks.read_only_allow_delete, blocks.write") {
+			advice = f.Fix
+		}
 	}
-	if !blocked {
-		t.Error("check finds no block")
+	_, request, _ := strings.Cut(advice, "PUT ")
+	path, settings, advised := strings.Cut(request, " ")
+	if !advised {
+		t.Fatalf("check advises %q", advice)
 	}
-	block("null")
+	b.do("PUT", "/"+path, settings)
 	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
 	for _, f := range b.sink.Check(t.Context(), []*replicator.View{b.view}) {
 		if f.Level != replicator.OK {
