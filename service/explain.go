@@ -35,6 +35,8 @@ type Explanation struct {
 
 	placed bool   // the place is the version: the newest row's is not known, only where it was read
 	spelt  string // how the newest row spells the key, where that is another way
+
+	ofAnother bool // what differs was found by another cell of the key alone
 }
 
 // AsExpected is what an explanation says of a view that is right.
@@ -138,6 +140,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 				e.Problem = d.Err.Error()
 			}
 			if d.Op == i || d.Kind != replicator.Dead && len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
+				e.ofAnother = d.Op != i && (e.ofAnother || e.Holds == AsExpected)
 				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, shownEntries(view, d.Held)
 			}
 		}
@@ -222,12 +225,14 @@ func (e *Explanation) reason() {
 		e.Why = "the source has no such cell, and the view holds nothing of it"
 	case e.Holds == AsExpected:
 		e.Why = "the view is right"
+	case e.Applied == nil && !e.Exists && e.ofAnother:
+		e.Why = "the source has no such cell, and none was ever applied: what differs is of another cell of the key"
 	case e.Applied == nil && !e.Exists:
 		e.Why = "the source has no such cell, and none was ever applied: somebody else put it there " +
 			"(`replicator verify --repair` removes it)"
 	case e.Applied == nil:
 		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
-	case e.placed:
+	case e.placed, !e.Exists:
 		e.Why = "the view is behind (`replicator status` tells the lag), or it was changed by hand " +
 			"(`replicator verify --repair`)"
 	case e.Version != nil && *e.Applied < *e.Version:

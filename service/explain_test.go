@@ -32,6 +32,8 @@ func TestAnExplanationSaysWhy(t *testing.T) {
 		{"behind or changed", Explanation{Holds: "stale", Exists: true, Version: version(2),
 			Applied: version(1), placed: true},
 			"behind (`replicator status`"},
+		{"a delete that was not applied", Explanation{Holds: "extra", Applied: version(2)}, "the view is behind"},
+		{"nothing, beside what differs", Explanation{Holds: "missing", ofAnother: true}, "of another cell of the key"},
 		{"changed", Explanation{Holds: "stale", Exists: true, Version: version(2), Applied: version(2)},
 			"the sink has applied this version"},
 	} {

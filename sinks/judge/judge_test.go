@@ -191,6 +191,9 @@ func TestTheLowestVersionOfTheViewsThatACellFeeds(t *testing.T) {
 	v.Add(1, replicator.NoVersion)
 	v.Add(1, 5)
 	v.Add(3, math.MaxInt64)
+	elsewhere := NewVersions(4)
+	elsewhere.Add(0, 6)
+	v.Join(elsewhere)
 	if got := v.Lowest(); !slices.Equal(got, []int64{5, replicator.NoVersion, replicator.NoVersion, math.MaxInt64}) {
 		t.Errorf("got %v", got)
 	}

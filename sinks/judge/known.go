@@ -69,6 +69,15 @@ func (v Versions) Add(cell int, version int64) {
 	}
 }
 
+// Join notes the versions of the same cells in views elsewhere, of which some may not have been asked about some cells.
+func (v Versions) Join(elsewhere Versions) {
+	for i, version := range elsewhere {
+		if version != notAsked {
+			v.Add(i, version)
+		}
+	}
+}
+
 // Lowest returns them, NoVersion for a cell that no view was asked about.
 func (v Versions) Lowest() []int64 {
 	for i := range v {

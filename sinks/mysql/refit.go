@@ -343,14 +343,20 @@ func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) 
 	return slices.ContainsFunc(known, other), classify(err, "table "+viewsTable)
 }
 
-// missing is the ALTER TABLE that adds the columns that a table lacks, in words that follow what is wrong with it; ""
-// where none is missing, or the source doesn't say of which type it would be.
+// missing is the ALTER TABLE that adds the columns that a table lacks, and drops those of the program's that no row can be
+// without and the view has no more, in words that follow what is wrong with it; "" where there are none, or the source
+// doesn't say of which type a column would be.
 func (s *Sink) missing(ctx context.Context, v *replicator.View, sh *shape, from *origins) string {
 	columns, err := s.declare(ctx, v, from, sh)
 	if err != nil {
 		return ""
 	}
 	var parts []string
+	for _, c := range sh.columns {
+		if c.isOurs() && !c.optional && !manages(v, c.name) {
+			parts = append(parts, "DROP COLUMN "+c.quoted)
+		}
+	}
 	for _, c := range columns {
 		if sh.column(c.name) == nil {
 			parts = append(parts, "ADD COLUMN "+c.line())

@@ -275,7 +275,21 @@ func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 			t.Errorf("a column that was dropped by hand: %v", err)
 		}
 
-		// What would change rows that readers see is refused.
+		// What would change rows that readers see is refused, and the statement that is advised is enough.
+		counter := creating("counter", "2", nil, map[string]string{"x": "INT", "total": "BIGINT"}, "x", "total")
+		counter.Name, counter.Sum = "c", "total"
+		set(counter, func(s *mysql.Settings) { s.Table = "c" })
+		counted := *counter
+		counted.Fields, counted.Fingerprint, counted.Sum = fields("x", "cnt"), "1", ""
+		openTarget(t, sink, &counted)
+		_, err = sink.Open(t.Context(), "", []*replicator.View{counter})
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "DROP COLUMN `cnt`, ADD COLUMN `total`") {
+			t.Fatalf("a counter in place: %v", err)
+		}
+		_, statement, _ := strings.Cut(err.Error(), "ALTER TABLE")
+		exec(t, db, "ALTER TABLE"+statement)
+		openTarget(t, sink, counter)
+
 		index := creating("index", "2", rowKey("id"), types, "x", "y")
 		index.Name = "w"
 		set(index, func(s *mysql.Settings) { s.Table = "w" })

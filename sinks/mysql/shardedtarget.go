@@ -82,9 +82,7 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	}
 	versions := judge.NewVersions(len(cells))
 	for _, some := range by {
-		for i, version := range some {
-			versions.Add(i, version)
-		}
+		versions.Join(some)
 	}
 	return versions.Lowest(), nil
 }
