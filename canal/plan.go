@@ -83,7 +83,8 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (
 }
 
 // lacking is the plan for images that have only some of the columns, as the bits say; nil where that is not what the
-// server does by itself. MariaDB (11.8) leaves generated columns out where a row is updated or deleted.
+// server does by itself. MariaDB (11.8) leaves generated columns out where a row is updated or deleted. Of a column that
+// the table has no more it is not known whether it was generated; nobody wants it.
 func (p *plan) lacking(present []byte) (*plan, error) {
 	if known := p.partial[string(present)]; known != nil {
 		return known, nil
@@ -95,7 +96,7 @@ func (p *plan) lacking(present []byte) (*plan, error) {
 			part.columns = append(part.columns, c)
 			continue
 		}
-		if now := s.column(c.Name); now == nil || !now.generated {
+		if now := s.column(c.Name); now != nil && !now.generated {
 			return nil, nil
 		}
 		if p.wanted[i] {
