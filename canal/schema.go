@@ -190,7 +190,7 @@ func (s *schema) readIndexes(rows *sql.Rows) error {
 		return nil
 	})
 	for _, x := range all {
-		if !x.whole {
+		if x.columns = s.withoutRowEnd(x.columns); !x.whole || len(x.columns) == 0 {
 			continue
 		}
 		s.indexed = append(s.indexed, x.columns)
@@ -198,7 +198,7 @@ func (s *schema) readIndexes(rows *sql.Rows) error {
 			s.ordered = append(s.ordered, x)
 		}
 		if x.unique {
-			s.unique = append(s.unique, s.withoutRowEnd(x.columns))
+			s.unique = append(s.unique, x.columns)
 		}
 		if x.name == "PRIMARY" {
 			s.primary = x.columns

@@ -43,8 +43,8 @@ func (s *schema) readVersioning(ctx context.Context, tx *sql.Tx, t *replicator.T
 	return err
 }
 
-// withoutRowEnd are the columns of a unique key that tell apart the rows that count: the server adds the one that says
-// until when to each.
+// withoutRowEnd are the columns of an index that rows differ in that count: the server adds the one that says until when to
+// every unique key where it was declared.
 func (s *schema) withoutRowEnd(columns []string) []string {
 	if s.rowEnd == "" {
 		return columns
