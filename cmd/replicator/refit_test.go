@@ -55,9 +55,9 @@ func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
 		if out := l.must("plan"); strings.Count(out, " rebuild  ") != 3 {
 			t.Errorf("plan says\n%s", out)
 		}
-		p.reread(1)
+		p.reread(2)
 		l.exec("INSERT INTO orders VALUES (3, 'Rome', 'paid', 4.25)")
-		l.caughtUp()
+		l.caughtUp("o", "by_status", "sales") // as the file now defines them
 		l.expect("SELECT id, city, total FROM o ORDER BY 1", "1 Oslo 1.50", "2 Rome 2.00", "3 Rome 4.25")
 		l.expect("SELECT status, city, id FROM by_status ORDER BY 3", "new Oslo 1", "paid Rome 2", "paid Rome 3")
 		l.expect("SELECT city, status, total FROM sales ORDER BY 1", "Oslo new 1.50", "Rome paid 6.25")
