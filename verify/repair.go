@@ -64,7 +64,11 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 // them, and what else is dead, to the uncounted.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
-	dead, err := v.mend(ctx, slices.Collect(maps.Keys(wrong)))
+	dead, older, err := v.mend(ctx, slices.Collect(maps.Keys(wrong)))
+	if err != nil {
+		return err
+	}
+	left, err := v.left(ctx, wrong, older)
 	if err != nil {
 		return err
 	}
@@ -73,7 +77,7 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 		if why := dead[c]; why != nil && s.difference.Kind == replicator.Missing {
 			delete(wrong, c)
 			uncounted[c] = why
-		} else {
+		} else if !left[c] {
 			mended++
 		}
 	}
@@ -87,22 +91,50 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 	return nil
 }
 
-// mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one
-// cell, whichever of an entity's it is that differs. It returns which of them are dead, and why.
-func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (map[replicator.Cell]error, error) {
-	all, err := v.entities(ctx, cells)
-	if err != nil {
-		return nil, err
+// left are those of the wrong cells that a repair did not help, as the target took what was written for older than what
+// it has. Mostly that is a newer change that the tail applied meanwhile, and the cell is right. Where somebody changed
+// what the sink knows of the cell itself, it stays wrong, which must not count as repaired.
+func (v *verifier) left(ctx context.Context, wrong map[replicator.Cell]suspect,
+	older map[replicator.Key]bool) (map[replicator.Cell]bool, error) {
+	left := map[replicator.Cell]bool{}
+	for c := range wrong {
+		left[c] = older[c.Key]
 	}
-	dead := map[replicator.Cell]error{}
-	for len(all) > 0 {
-		ops, rows, err := v.expected(ctx, all) // once more: a repair must not be older than what was compared
+	maps.DeleteFunc(left, func(_ replicator.Cell, is bool) bool { return !is })
+	for range 3 { // a change between the look at the source and that at the target differs once
+		if len(left) == 0 {
+			break
+		}
+		still, err := v.look(ctx, slices.Collect(maps.Keys(left)), func(context.Context) error { return nil })
 		if err != nil {
 			return nil, err
 		}
+		maps.DeleteFunc(left, func(c replicator.Cell, _ bool) bool { _, is := still[c]; return !is })
+	}
+	return left, nil
+}
+
+// mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one
+// cell, whichever of an entity's it is that differs. It returns which of them are dead, and why; and the keys of those
+// of which the target has something newer.
+func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
+	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
+	all, err := v.entities(ctx, cells)
+	if err != nil {
+		return nil, nil, err
+	}
+	dead, older = map[replicator.Cell]error{}, map[replicator.Key]bool{}
+	for len(all) > 0 {
+		ops, rows, err := v.expected(ctx, all) // once more: a repair must not be older than what was compared
+		if err != nil {
+			return nil, nil, err
+		}
 		applied, err := v.Target.Apply(ctx, ops)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		for _, i := range applied.Stale {
+			older[ops[i].Cell.Key] = true
 		}
 		why := map[int]error{}
 		for i, op := range ops {
@@ -116,14 +148,14 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (map[repli
 			why[r.Op] = r.Err
 		}
 		if err := v.bury(ctx, ops, rows, why); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i, err := range why {
 			dead[ops[i].Cell] = err
 		}
 		all = all[len(ops):]
 	}
-	return dead, nil
+	return dead, older, nil
 }
 
 // bury saves letters of the ops that are dead. Stopping must not come between: that the sink calls a cell dead, and
