@@ -82,38 +82,6 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (
 	return p, p.sameKeys(s)
 }
 
-// lacking is the plan for images that have only some of the columns, as the bits say; nil where that is not what the
-// server does by itself. MariaDB (11.8) leaves generated columns out where a row is updated or deleted. Of a column that
-// the table has no more it is not known whether it was generated; nobody wants it.
-func (p *plan) lacking(present []byte) (*plan, error) {
-	if known := p.partial[string(present)]; known != nil {
-		return known, nil
-	}
-	s := p.t.schema.Load()
-	part := &plan{t: p.t, raw: p.raw, single: p.single, lookups: p.lookups}
-	for i, c := range p.columns {
-		if isSet(present, i) {
-			part.columns = append(part.columns, c)
-			continue
-		}
-		if now := s.column(c.Name); now != nil && !now.generated {
-			return nil, nil
-		}
-		if p.wanted[i] {
-			return nil, fmt.Errorf("the server leaves the generated column %s out of the binlog where rows are updated or deleted: "+
-				"say its expression in the view instead", c.Name)
-		}
-	}
-	if err := part.assign(s); err != nil {
-		return nil, err
-	}
-	if p.partial == nil {
-		p.partial = map[string]*plan{}
-	}
-	p.partial[string(present)] = part
-	return part, nil
-}
-
 // sameKeys fails where rows were written before the type of a key column was changed: their keys are no longer the
 // table's.
 func (p *plan) sameKeys(s *schema) error {

@@ -314,21 +314,6 @@ func allSet(bits []byte, n int) bool {
 
 func isSet(bits []byte, i int) bool { return i>>3 < len(bits) && bits[i>>3]>>(i&7)&1 != 0 }
 
-// ofPart is the plan for images that lack columns, as bits say; same says that a row's two images have the same. It is
-// an error unless the server does so by itself.
-func (p *plan) ofPart(present []byte, same bool) (part *plan, err error) {
-	if same {
-		if part, err = p.lacking(present); err != nil {
-			return nil, p.t.fatal(fmt.Errorf("table %s: %w. %s", p.t.Name, err, wayOut))
-		}
-	}
-	if part == nil {
-		return nil, p.t.fatal(fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
-			"the source and in its sessions. %s", p.t.Name, wayOut))
-	}
-	return part, nil
-}
-
 // inflateMaria undoes MariaDB's log_bin_compress: a byte with the length of the length, the length, a zlib stream.
 func inflateMaria(data, reuse []byte) ([]byte, error) {
 	if len(data) == 0 {

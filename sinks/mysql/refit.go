@@ -307,8 +307,9 @@ func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, erro
 // madeAnew are the columns of a table that a rebuild will make anew, and those that it leaves as they are, as it is one
 // in place, with the reason why.
 func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gone, left []string, why string, err error) {
+	old := outdated(v, sh)
 	for _, c := range sh.columns {
-		if outdated(v, sh)(c) {
+		if old(c) {
 			gone = append(gone, c.name)
 		}
 	}
