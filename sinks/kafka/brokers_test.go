@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +144,7 @@ func TestNothingAcknowledgedIsLostWithABroker(t *testing.T) {
 		b.holds(when)
 	}
 	b.leaderDiesWithinATransaction()
+	b.transactionDoesNotEnd()
 }
 
 // A transaction of several partitions, of which one's leader dies when the records are there and the end is not.
@@ -189,4 +192,35 @@ func (b *threeBrokers) leaderDiesWithinATransaction() {
 	if err := dies.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A publisher was killed within a transaction, and a broker that leads a partition of it does not answer: who takes the
+// view over would wait for as long as that lasts.
+func (b *threeBrokers) transactionDoesNotEnd() {
+	k := b.target.(*Target).keepers[0]
+	var away *servers.Server
+	for n := int64(0); away == nil; n++ {
+		away = b.leader(cellOf(b.t, n))
+	}
+	open := make([]*kgo.Record, 6) // in all partitions
+	for p := range open {
+		open[p] = changelog.EncodeMark(k.mark)
+		open[p].Topic, open[p].Partition = k.topic.name, int32(p)
+	}
+	if err := errors.Join(k.producer.BeginTransaction(), k.producer.ProduceSync(b.t.Context(), open...).FirstErr()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.each([]*servers.Server{away}, (*servers.Server).Suspend)
+	b.sink.takeover = 2 * time.Second
+	next := &keeper{sink: b.sink, view: b.view, topic: k.topic}
+	if err := next.takeOver(b.t.Context()); err == nil || replicator.IsFatal(err) ||
+		!strings.Contains(err.Error(), "does not end the transaction") {
+		b.t.Errorf("it says %v", err)
+	}
+	next.producer.Close()
+	b.each([]*servers.Server{away}, (*servers.Server).Resume)
+	b.sink.takeover = time.Minute
+	k.broken = errors.New("it was killed")
+	b.some()
+	b.holds("after a transaction that did not end")
 }

@@ -36,6 +36,8 @@ type Sink struct {
 	client  *kgo.Client // for all but transactions
 	admin   *kadm.Client
 
+	takeover time.Duration // how long the cluster may take to end the transaction of another publisher
+
 	mu      sync.Mutex
 	keepers map[place]*keeper
 }
@@ -51,7 +53,7 @@ func New(c Config) (*Sink, error) {
 	if err == nil {
 		// Who leads a partition is asked at most as often: by default, a new leader or topic would be waited for for 5 s.
 		options = append(options, kgo.MetadataMinAge(100*time.Millisecond))
-		s := &Sink{cfg: c, options: options, keepers: map[place]*keeper{}}
+		s := &Sink{cfg: c, options: options, takeover: transactionTimeout, keepers: map[place]*keeper{}}
 		if s.client, err = kgo.NewClient(append(slices.Clone(options),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err == nil {
 			s.admin = kadm.NewClient(s.client)

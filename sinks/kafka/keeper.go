@@ -74,16 +74,8 @@ func (k *keeper) open(ctx context.Context) error {
 			return err
 		}
 	}
-	id := fmt.Sprintf("replicator/%s/%s/%s", k.topic.name, k.view.Name, k.source)
-	k.producer, err = kgo.NewClient(append(slices.Clone(k.sink.options), kgo.TransactionalID(id),
-		kgo.TransactionTimeout(transactionTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchMaxBytes(int32(min(k.topic.largest, 100<<20))), kgo.ProducerLinger(0),
-		kgo.MaxBufferedRecords(100_000))...)
-	if err != nil {
-		return fmt.Errorf("sink %s: %w", k.sink.cfg.Name, err)
-	}
-	if _, _, err := k.producer.ProducerID(ctx); err != nil { // from here on no other publisher can write
-		return k.explain(err)
+	if err := k.takeOver(ctx); err != nil {
+		return err
 	}
 	if err := k.register(ctx); err != nil {
 		return err
@@ -97,6 +89,35 @@ func (k *keeper) open(ctx context.Context) error {
 		return err
 	}
 	return k.restore(ctx)
+}
+
+// takeOver makes the producer, and has the cluster end the transaction of who published the view before: from then on no
+// other publisher can write. The client asks again for as long as that transaction has not ended, with no limit of its
+// own: while a partition in it has no leader, say. And where a broker refused what ends it (of which the topic's
+// message.timestamp.before.max.ms is asked, too) Kafka does not try again before the broker that coordinates the
+// transaction is started anew.
+func (k *keeper) takeOver(ctx context.Context) error {
+	var err error
+	id := fmt.Sprintf("replicator/%s/%s/%s", k.topic.name, k.view.Name, k.source)
+	k.producer, err = kgo.NewClient(append(slices.Clone(k.sink.options), kgo.TransactionalID(id),
+		kgo.TransactionTimeout(transactionTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchMaxBytes(int32(min(k.topic.largest, 100<<20))), kgo.ProducerLinger(0),
+		kgo.MaxBufferedRecords(100_000))...)
+	if err != nil {
+		return fmt.Errorf("sink %s: %w", k.sink.cfg.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.sink.takeover)
+	defer cancel()
+	_, _, err = k.producer.ProducerID(ctx)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kerr.ConcurrentTransactions) {
+		err = fmt.Errorf("the cluster does not end the transaction of who published it before, for %v (%w): "+
+			"`kafka-transactions.sh describe --transactional-id %s` says which partitions are in it, the brokers' logs why it "+
+			"is open", k.sink.takeover, err, id)
+	}
+	if err != nil {
+		return k.explain(err)
+	}
+	return nil
 }
 
 func (k *keeper) restore(ctx context.Context) error {
