@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -81,7 +80,7 @@ func (t *jsonText) value(value any, depth int) {
 			t.value(e, depth+1)
 		}
 		t.b = append(t.b, ']')
-	case map[string]any:
+	case Object:
 		t.object(v, depth)
 	case Unread:
 		t.other(v, "<"+string(v)+">")
@@ -102,23 +101,17 @@ func (t *jsonText) other(v any, shown string) {
 	t.text(shown)
 }
 
-func (t *jsonText) object(m map[string]any, depth int) {
-	var few [16]string // no allocation for an object of no more members
-	names := few[:0]
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+func (t *jsonText) object(o Object, depth int) {
 	t.b = append(t.b, '{')
-	for i, name := range names {
+	for i := range o {
 		if i > 0 {
 			t.b = append(t.b, ',')
 		}
-		if !t.text(name) {
+		if !t.text(o[i].Name) {
 			t.inexact(errInvalidName)
 		}
 		t.b = append(t.b, ':')
-		t.value(m[name], depth+1)
+		t.value(o[i].Value, depth+1)
 	}
 	t.b = append(t.b, '}')
 }

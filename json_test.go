@@ -30,7 +30,7 @@ func TestAppendJSONIsExactAndSorted(t *testing.T) {
 		{replicator.RawJSON(`{"a": 1.0}`), `{"a": 1.0}`},
 		{[]any{}, `[]`},
 		{[]any{int64(1), nil}, `[1,null]`},
-		{map[string]any{"b": int64(1), "a": map[string]any{}}, `{"a":{},"b":1}`},
+		{replicator.ObjectOf(map[string]any{"b": int64(1), "a": replicator.Object{}}), `{"a":{},"b":1}`},
 	}
 	for _, tt := range tests {
 		if got := string(replicator.AppendJSON([]byte("~"), tt.value)); got != "~"+tt.want {
@@ -42,7 +42,7 @@ func TestAppendJSONIsExactAndSorted(t *testing.T) {
 func TestWhatJSONCanHoldAsItIs(t *testing.T) {
 	deep := func(n int) (v any) {
 		for range n {
-			v = []any{map[string]any{"a": v}}
+			v = []any{replicator.ObjectOf(map[string]any{"a": v})}
 		}
 		return v
 	}
@@ -51,11 +51,11 @@ func TestWhatJSONCanHoldAsItIs(t *testing.T) {
 		why   string
 	}{
 		{nil, ""}, {int64(-1 << 63), ""}, {uint64(1<<64 - 1), ""}, {replicator.Number("1.10"), ""}, {[]byte{0xff}, ""},
-		{map[string]any{"é": []any{"ü", nil, 0.5}}, ""}, {replicator.RawJSON(`{"a": 1}`), ""},
+		{replicator.ObjectOf(map[string]any{"é": []any{"ü", nil, 0.5}}), ""}, {replicator.RawJSON(`{"a": 1}`), ""},
 		{math.NaN(), "it is not a finite number, which JSON can't say"},
 		{[]any{math.Inf(-1)}, "it is not a finite number, which JSON can't say"},
-		{map[string]any{"a": "\xff"}, "it is text that is not valid UTF-8"},
-		{map[string]any{"\xff": "a"}, "it has a member whose name is not valid UTF-8"},
+		{replicator.ObjectOf(map[string]any{"a": "\xff"}), "it is text that is not valid UTF-8"},
+		{replicator.ObjectOf(map[string]any{"\xff": "a"}), "it has a member whose name is not valid UTF-8"},
 		{deep(5), ""}, {deep(6), "it is nested more than 10 deep"},
 		{[]any{int8(1)}, "a int8 is nothing that JSON can hold"},
 	}

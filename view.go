@@ -127,9 +127,9 @@ func sizeOf(value any) (n int64) {
 		for _, e := range v {
 			n += sizeOf(e)
 		}
-	case map[string]any:
-		for name, e := range v {
-			n += 2*header + int64(len(name)) + sizeOf(e)
+	case Object:
+		for _, m := range v {
+			n += header + int64(len(m.Name)) + sizeOf(m.Value)
 		}
 	}
 	return n + header
@@ -141,7 +141,7 @@ type Entry struct {
 	Member string // redis: the member; elastic: the routing. From the view's template.
 
 	// Fields stand in the order of View.Fields: nil (missing or null), bool, int64, uint64 (only above the largest int64),
-	// float64, Number, string, []byte, []any, map[string]any.
+	// float64, Number, string, []byte, []any, Object.
 	Fields []any
 
 	// Row is the whole row, of a changelog's entry: its body rendered (Row.Text is nil), and not to be changed. Fields is

@@ -3,6 +3,8 @@ package codec
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"replicator"
 )
 
 // reader reads the binary formats that write lengths before what they are of, big end first.
@@ -79,24 +81,25 @@ func (r *reader) list(n uint64, depth int, value func(*reader, int) (any, error)
 
 // dict reads n members.
 func (r *reader) dict(n uint64, depth int, value func(*reader, int) (any, error)) (any, error) {
-	m := make(map[string]any, min(n, firstMap))
+	members := make([]replicator.Member, 0, min(n, firstMap))
 	for range n {
-		if err := r.member(m, depth, value); err != nil {
+		m, err := r.member(depth, value)
+		if err != nil {
 			return nil, err
 		}
+		members = append(members, m)
 	}
-	return m, nil
+	return replicator.MakeObject(members), nil
 }
 
-func (r *reader) member(m map[string]any, depth int, value func(*reader, int) (any, error)) error {
+func (r *reader) member(depth int, value func(*reader, int) (any, error)) (m replicator.Member, err error) {
 	key, err := value(r, depth+1)
 	if err != nil {
-		return err
+		return m, err
 	}
-	name, err := memberName(key)
-	if err != nil {
-		return err
+	if m.Name, err = memberName(key); err != nil {
+		return m, err
 	}
-	m[name], err = value(r, depth+1)
-	return err
+	m.Value, err = value(r, depth+1)
+	return m, err
 }

@@ -189,14 +189,16 @@ func (r *reader) openList(depth int) (any, error) {
 }
 
 func (r *reader) openDict(depth int) (any, error) {
-	m := map[string]any{}
+	members := []replicator.Member{}
 	for {
 		if done, err := r.breaks(); done || err != nil {
-			return m, err
+			return replicator.MakeObject(members), err
 		}
-		if err := r.member(m, depth, cborValue); err != nil {
+		m, err := r.member(depth, cborValue)
+		if err != nil {
 			return nil, err
 		}
+		members = append(members, m)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"replicator"
 )
 
 const (
@@ -28,7 +30,7 @@ type Codec struct {
 type format interface {
 	// members stores the values of the wanted top-level names, which are all nil before.
 	members(body []byte, want names, values []any) error
-	document(body []byte) (map[string]any, error)
+	document(body []byte) (replicator.Object, error)
 }
 
 // layer is one compression around a format. It appends what body holds to dst, or fails as soon as that exceeds
@@ -106,8 +108,8 @@ func (c *Codec) Decoder(names []string) *Decoder {
 }
 
 // Document decodes all of a body. Nobody may write to that any more: see Decoder.Decode.
-func (c *Codec) Document(body []byte) (map[string]any, error) {
-	var doc map[string]any
+func (c *Codec) Document(body []byte) (replicator.Object, error) {
+	var doc replicator.Object
 	err := c.unpack(body, func(body []byte) (err error) {
 		doc, err = c.format.document(body)
 		return err

@@ -24,7 +24,7 @@ func JSON(text []byte) (any, error) {
 	return v, s.end()
 }
 
-func (f jsonFormat) document(body []byte) (map[string]any, error) {
+func (f jsonFormat) document(body []byte) (replicator.Object, error) {
 	s := scanner{data: body, shares: f.shares}
 	if err := s.openBody(); err != nil {
 		return nil, err
@@ -136,22 +136,25 @@ func (s *scanner) value(depth int) (any, error) {
 }
 
 // object decodes an object whose brace has been read.
-func (s *scanner) object(depth int) (map[string]any, error) {
-	m := make(map[string]any)
+func (s *scanner) object(depth int) (replicator.Object, error) {
+	var few [8]replicator.Member // on the stack, and most objects have no more: those are allocated once
+	members := few[:0]
 	for more := !s.closes('}'); more; {
 		raw, err := s.name()
 		if err != nil {
 			return nil, err
 		}
 		name := s.kept(raw)
-		if m[name], err = s.value(depth); err != nil {
+		v, err := s.value(depth)
+		if err != nil {
 			return nil, err
 		}
+		members = append(members, replicator.Member{Name: name, Value: v})
 		if more, err = s.more('}'); err != nil {
 			return nil, err
 		}
 	}
-	return m, nil
+	return replicator.MakeObject(append(make([]replicator.Member, 0, len(members)), members...)), nil
 }
 
 // array decodes an array whose bracket has been read.

@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"replicator"
 )
 
 func compressed(t testing.TB, kind string, body []byte) []byte {
@@ -74,7 +76,7 @@ func TestCompressionsComeOffFromTheOutside(t *testing.T) {
 		c := mustNew(t, tt.codec)
 		for range 3 {
 			doc, err := c.Document(tt.body)
-			if want := map[string]any{"a": int64(1)}; err != nil || !reflect.DeepEqual(doc, want) {
+			if want := replicator.ObjectOf(map[string]any{"a": int64(1)}); err != nil || !reflect.DeepEqual(doc, want) {
 				t.Errorf("%s: %v, %v", tt.codec, doc, err)
 			}
 		}

@@ -357,7 +357,7 @@ func (r *resolver) value(v any, depth int) (any, error) {
 // members makes an object of a dictionary. One with keys that no name can be made of can't be read, but for the body
 // itself, of which the others can be.
 func (r *resolver) members(v *pyDict, depth int) (any, error) {
-	m := make(map[string]any, len(v.items)/2)
+	all := make([]replicator.Member, 0, len(v.items)/2)
 	for i := 0; i < len(v.items); i += 2 {
 		key, err := r.value(v.items[i], depth+1)
 		if err != nil {
@@ -370,14 +370,14 @@ func (r *resolver) members(v *pyDict, depth int) (any, error) {
 		name, err := memberName(key)
 		switch {
 		case err == nil:
-			m[name] = member
+			all = append(all, replicator.Member{Name: name, Value: member})
 		case depth > 0:
 			return replicator.Unread("a map with a key that is neither a text nor an integer"), nil
 		default:
 			return nil, err
 		}
 	}
-	return m, nil
+	return replicator.MakeObject(all), nil
 }
 
 // long reads a little-endian integer in two's complement, whose length stands in n bytes before it.

@@ -55,22 +55,22 @@ func expected(t testing.TB, v any) any {
 		for i := range v {
 			v[i] = expected(t, v[i])
 		}
-	case map[string]any:
-		if digits, ok := v["hex"].(string); ok && len(v) == 1 {
+	case replicator.Object:
+		if digits, ok := v.Get("hex").(string); ok && len(v) == 1 {
 			b, err := hex.DecodeString(digits)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return b
 		}
-		if digits, ok := v["number"].(string); ok && len(v) == 1 {
+		if digits, ok := v.Get("number").(string); ok && len(v) == 1 {
 			return replicator.Number(digits)
 		}
-		if what, ok := v["unread"].(string); ok && len(v) == 1 {
+		if what, ok := v.Get("unread").(string); ok && len(v) == 1 {
 			return replicator.Unread(what)
 		}
-		for name := range v {
-			v[name] = expected(t, v[name])
+		for i := range v {
+			v[i].Value = expected(t, v[i].Value)
 		}
 	}
 	return v
@@ -95,7 +95,7 @@ func TestPicklesThatPythonWrote(t *testing.T) {
 			}
 			values := make([]any, 2)
 			if err := c.Decoder([]string{"link", "gone"}).Decode(body, values); err != nil ||
-				!reflect.DeepEqual(values, []any{got["link"], nil}) {
+				!reflect.DeepEqual(values, []any{got.Get("link"), nil}) {
 				t.Errorf("Decode gave %v, %v", values, err)
 			}
 		})
@@ -113,14 +113,14 @@ func TestPicklesOfPythonsOwnClasses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := expected(t, text).(map[string]any)
+			want := expected(t, text).(replicator.Object)
 			got, err := mustNew(t, "pickle").Document(body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name := range want {
-				if !reflect.DeepEqual(got[name], want[name]) {
-					t.Errorf("%s: got %#v, want %#v", name, got[name], want[name])
+			for _, m := range want {
+				if !reflect.DeepEqual(got.Get(m.Name), m.Value) {
+					t.Errorf("%s: got %#v, want %#v", m.Name, got.Get(m.Name), m.Value)
 				}
 			}
 			if len(got) != len(want) {
@@ -158,11 +158,11 @@ func TestPickleInstructions(t *testing.T) {
 			"\x80\x02c_codecs\nencode\nX\x03\x00\x00\x00a\xc3\xbfX\x06\x00\x00\x00latin1\x86R.", []byte("a\xff")},
 		{"no bytes of Python 3 in protocol 2", "c__builtin__\nbytes\n)R.", ""},
 		{"bytearray", "\x96\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01.", []byte{0, 1}},
-		{"dictionary", "(U\x01aK\x01K\x02K\x03U\x01aNd.", map[string]any{"a": nil, "2": int64(3)}},
+		{"dictionary", "(U\x01aK\x01K\x02K\x03U\x01aNd.", replicator.ObjectOf(map[string]any{"a": nil, "2": int64(3)})},
 		{"ordered dictionary", "\x8c\x0bcollections\x8c\x0bOrderedDict\x93)R(\x8c\x01aK\x01u.",
-			map[string]any{"a": int64(1)}},
+			replicator.ObjectOf(map[string]any{"a": int64(1)})},
 		{"ordered dictionary of Python 2", "ccollections\nOrderedDict\n((l(lU\x01aaK\x01aatR.",
-			map[string]any{"a": int64(1)}},
+			replicator.ObjectOf(map[string]any{"a": int64(1)})},
 		{"instance of Python 2", "(lp0\n(iapp\nLink\np1\n(dp2\nS'url'\nI1\nsba.",
 			[]any{replicator.Unread(`an object of the Python class "app.Link"`)}},
 		{"instance in binary", "](capp\nLink\no}U\x01aK\x01sba.",
@@ -270,12 +270,15 @@ func checkModel(t *testing.T, v any) {
 		for _, e := range v {
 			checkModel(t, e)
 		}
-	case map[string]any:
-		for name, e := range v {
-			if !replicator.ValidText(name) {
-				t.Fatalf("%q is not valid UTF-8", name)
+	case replicator.Object:
+		for i, m := range v {
+			if !replicator.ValidText(m.Name) {
+				t.Fatalf("%q is not valid UTF-8", m.Name)
 			}
-			checkModel(t, e)
+			if i > 0 && v[i-1].Name >= m.Name {
+				t.Fatalf("%q stands before %q", v[i-1].Name, m.Name)
+			}
+			checkModel(t, m.Value)
 		}
 	default:
 		t.Fatalf("%T is no value of ours", v)

@@ -15,12 +15,12 @@ type wholeFormat struct {
 	decode func(body []byte) (any, error)
 }
 
-func (f wholeFormat) document(body []byte) (map[string]any, error) {
+func (f wholeFormat) document(body []byte) (replicator.Object, error) {
 	v, err := f.decode(body)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
-	if doc, ok := v.(map[string]any); ok {
+	if doc, ok := v.(replicator.Object); ok {
 		return doc, nil
 	}
 	return nil, fmt.Errorf("%s: the body is %s, want a map", f.name, sortOf(v))
@@ -32,7 +32,7 @@ func (f wholeFormat) members(body []byte, want names, values []any) error {
 		return err
 	}
 	for i, name := range want.list {
-		values[i] = doc[name]
+		values[i] = doc.Get(name)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 			e.Version, e.placed = &ops[i].Version, rows[i].Version == rows[i].Order
 			row := map[string]any{}
 			readable.show(row, rows[i])
-			if e.Row = replicator.AppendJSON(nil, row); len(row) == 1 { // it could be decoded
+			if e.Row = replicator.AppendJSON(nil, replicator.ObjectOf(row)); len(row) == 1 { // it could be decoded
 				e.Row = replicator.AppendJSON(nil, row["body"])
 			}
 		}

@@ -112,10 +112,10 @@ func TestARowIsShownDecodedOrAsItIsStored(t *testing.T) {
 		want map[string]any
 	}{
 		{"a body", replicator.Row{Cell: replicator.Cell{Table: "cell"}, Body: []byte(`{"a": "b"}`)},
-			map[string]any{"body": map[string]any{"a": "b"}}},
+			map[string]any{"body": replicator.ObjectOf(map[string]any{"a": "b"})}},
 		{"no body", replicator.Row{Cell: replicator.Cell{Table: "cell"}}, map[string]any{"body": nil}},
 		{"columns", replicator.Row{Cell: replicator.Cell{Table: "plain"}, Names: []string{"a"}, Columns: []any{int64(1)}},
-			map[string]any{"body": map[string]any{"a": int64(1)}}},
+			map[string]any{"body": replicator.ObjectOf(map[string]any{"a": int64(1)})}},
 	} {
 		line := map[string]any{}
 		if b.show(line, &c.row); !reflect.DeepEqual(line, c.want) {

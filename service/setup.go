@@ -65,7 +65,7 @@ func compile(cfg *config.Config, views []*replicator.View, tables []replicator.T
 			}
 			return c.Decoder(names), nil
 		},
-		Document: func(table string) (func([]byte) (map[string]any, error), error) {
+		Document: func(table string) (func([]byte) (replicator.Object, error), error) {
 			c, err := codec.New(cfg.Table(table).Codec)
 			if err != nil || c.String() == "json" {
 				return nil, err

@@ -34,7 +34,7 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 		for i, name := range row.Names {
 			columns[name] = row.Columns[i]
 		}
-		line["body"] = columns
+		line["body"] = replicator.ObjectOf(columns)
 		return
 	}
 	if row.Body == nil {
@@ -46,7 +46,7 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 	if row.Text != nil {
 		text, err = row.Text(row.Body)
 	}
-	var body map[string]any
+	var body replicator.Object
 	if err == nil {
 		body, err = c.Document(text)
 	}
@@ -58,7 +58,7 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 }
 
 // entryMembers is an entry by the names of the view's fields.
-func entryMembers(view *replicator.View, e replicator.Entry) map[string]any {
+func entryMembers(view *replicator.View, e replicator.Entry) replicator.Object {
 	members := map[string]any{}
 	for i, f := range view.Fields {
 		if i < len(e.Fields) && e.Fields[i] != nil {
@@ -73,5 +73,5 @@ func entryMembers(view *replicator.View, e replicator.Entry) map[string]any {
 			members[name] = text
 		}
 	}
-	return members
+	return replicator.ObjectOf(members)
 }

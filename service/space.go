@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -184,9 +183,8 @@ func heldBytes(value any) int64 {
 		return int64(len(v))
 	case replicator.RawJSON:
 		return int64(len(v))
-	case []any, map[string]any:
-		text, _ := json.Marshal(v) // what it can't write is not kept either
-		return int64(len(text))
+	case []any, replicator.Object:
+		return int64(len(replicator.AppendJSON(nil, v)))
 	}
 	return 8
 }

@@ -163,7 +163,7 @@ func (t *tailing) Change(_ context.Context, c *replicator.Change) error {
 			line["error"] = c.Row.Err.Error()
 		}
 	}
-	return t.print(append(replicator.AppendJSON(nil, line), '\n'))
+	return t.print(append(replicator.AppendJSON(nil, replicator.ObjectOf(line)), '\n'))
 }
 
 // print prints one line; errEnough says that it was the last.

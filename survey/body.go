@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"replicator"
 )
 
 // Codec is a way to decode bodies.
 type Codec struct {
 	Name   string // as in a configuration: "zlib+pickle"
-	Decode func(body []byte) (map[string]any, error)
+	Decode func(body []byte) (replicator.Object, error)
 }
 
 // bodies are a column's sampled values and what is known of them.
 type bodies struct {
 	column  string
-	codec   string           // that most of them are written in; "" if none is known
-	sure    bool             // the codec decodes every one, and no other codec does
-	reason  string           // of what is believed: how many of how many
-	decoded []map[string]any // by row; nil where there is none
+	codec   string              // that most of them are written in; "" if none is known
+	sure    bool                // the codec decodes every one, and no other codec does
+	reason  string              // of what is believed: how many of how many
+	decoded []replicator.Object // by row; nil where there is none
 }
 
 // decode finds the codec of a column's bodies. stages are the codecs to try, the more likely ones first: a stage is
@@ -82,7 +84,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 		}
 		b.reason += ", which could as well be " + strings.Join(names[1:], " or ")
 	}
-	b.decoded = make([]map[string]any, len(values))
+	b.decoded = make([]replicator.Object, len(values))
 	for i, v := range values {
 		if len(v) > 0 {
 			b.decoded[i], _ = best[0].Decode(v) // those that fail are counted above

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"replicator"
 	"replicator/internal/seen"
 )
 
@@ -22,7 +23,7 @@ func (p *plan) suggestForBodies(f *followed) {
 	for i := range all {
 		s := &all[i]
 		s.table = f
-		var docs []map[string]any
+		var docs []replicator.Object
 		for row, doc := range f.body.decoded {
 			if value := f.value(row); doc != nil && (f.column == "" || s.from == f.name+"."+value) {
 				docs = append(docs, doc)

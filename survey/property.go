@@ -29,7 +29,7 @@ type property struct {
 }
 
 // collect lists the properties of documents, by path; more tells whether there are more than can be listed.
-func collect(docs []map[string]any) (all []*property, more bool) {
+func collect(docs []replicator.Object) (all []*property, more bool) {
 	c := collector{properties: map[string]*property{}}
 	for i, doc := range docs {
 		c.document = i + 1
@@ -48,21 +48,16 @@ type collector struct {
 	more       bool
 }
 
-func (c *collector) object(path string, object map[string]any, depth int, list bool) {
-	names := make([]string, 0, len(object))
-	for name := range object {
-		names = append(names, name)
-	}
-	slices.Sort(names) // which ones are listed must not be chance
-	for _, name := range names {
-		if name == "" {
+func (c *collector) object(path string, object replicator.Object, depth int, list bool) {
+	for _, m := range object {
+		if m.Name == "" {
 			continue // no path leads there
 		}
-		under := pathName(name)
+		under := pathName(m.Name)
 		if path != "" {
 			under = path + "." + under
 		}
-		c.value(under, name, object[name], depth, list)
+		c.value(under, m.Name, m.Value, depth, list)
 	}
 }
 
@@ -84,14 +79,14 @@ func (c *collector) value(path, name string, v any, depth int, list bool) {
 	}
 	p.add(v)
 	switch v := v.(type) {
-	case map[string]any:
+	case replicator.Object:
 		if depth < maxDepth {
 			c.object(path, v, depth+1, list)
 		}
 	case []any:
 		for _, e := range v[:min(len(v), maxElements)] {
 			switch e := e.(type) {
-			case map[string]any:
+			case replicator.Object:
 				if depth < maxDepth {
 					c.object(path+"[]", e, depth+1, true)
 				}
@@ -106,7 +101,7 @@ func (c *collector) value(path, name string, v any, depth int, list bool) {
 func (p *property) add(v any) {
 	p.Add(v)
 	switch v.(type) {
-	case []any, map[string]any:
+	case []any, replicator.Object:
 	default:
 		p.values[replicator.FormatValue(v)] = true
 	}

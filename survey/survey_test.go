@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"replicator"
 	"replicator/codec"
 	"replicator/config"
 	"replicator/internal/servers/servertest"
@@ -171,8 +172,9 @@ func FuzzNames(f *testing.F) {
 		source.Columns = append(source.Columns, survey.Column{Name: key, DataType: "int", Type: "int"})
 		source.Name, source.Primary, source.Unique = name, []string{key, "kind"}, [][]string{{key, "kind"}}
 		add(&source, "kind,body", []string{sort, "x"}, []string{sort, "y"})
-		decode := func(body []byte) (map[string]any, error) {
-			return map[string]any{property: string(body), inner: map[string]any{property: []any{string(body)}}}, nil
+		decode := func(body []byte) (replicator.Object, error) {
+			return replicator.ObjectOf(map[string]any{property: string(body),
+				inner: replicator.ObjectOf(map[string]any{property: []any{string(body)}})}), nil
 		}
 		plain := table("t", "", "name varchar(20)")
 		plain.Columns = append(plain.Columns, survey.Column{Name: key, DataType: "int", Type: "int"})

@@ -23,7 +23,7 @@ type Codecs struct {
 	// JSON decodes one JSON value: a JSON column that is not the body.
 	JSON func(text []byte) (any, error)
 	// Document makes what decodes all of a table's bodies; nil if they are JSON text, which needs none.
-	Document func(table string) (func(body []byte) (map[string]any, error), error)
+	Document func(table string) (func(body []byte) (replicator.Object, error), error)
 }
 
 // plan is how the cells of one table and column are evaluated.
@@ -31,7 +31,7 @@ type plan struct {
 	feeds   []*feed
 	decoder Decoder // nil if nothing of the body is needed
 	json    func([]byte) (any, error)
-	whole   func([]byte) (map[string]any, error) // decodes bodies, for views of whole rows; nil where that is not needed
+	whole   func([]byte) (replicator.Object, error) // decodes bodies, for views of whole rows; nil where that is not needed
 	names   []string
 	columns []string
 	fields  int // how many fields one entry of every view has

@@ -34,11 +34,11 @@ func toExpr(v any) (any, error) {
 			}
 		}
 		return list, nil
-	case map[string]any:
+	case replicator.Object:
 		m := make(map[string]any, len(v))
-		for name, e := range v {
+		for _, e := range v {
 			var err error
-			if m[name], err = toExpr(e); err != nil {
+			if m[e.Name], err = toExpr(e.Value); err != nil {
 				return nil, err
 			}
 		}
@@ -110,7 +110,7 @@ func fromReflected(v reflect.Value) (any, error) {
 				return nil, err
 			}
 		}
-		return m, nil
+		return replicator.ObjectOf(m), nil
 	case reflect.Int8, reflect.Int16, reflect.Int32:
 		return v.Int(), nil
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32:

@@ -69,7 +69,7 @@ func TestWhatACellContributes(t *testing.T) {
 		{"row with a missing list", row("tags[]"), `{}`, "<nil>(<nil>)"},
 		{"own columns", row("$row_key", "$column_name", "$ref_key", "$created_at"), `{}`,
 			"[]uint8([113 240 196 210 41 24 68 204 162 223 111 72 110 150 227 124]) string(users) int64(7) string(2026-01-02 03:04:05)"},
-		{"own JSON column", row("$meta.city", "$meta"), `{}`, "string(Oslo) map[string]interface {}(map[city:Oslo])"},
+		{"own JSON column", row("$meta.city", "$meta"), `{}`, "string(Oslo) replicator.Object([{city Oslo}])"},
 		{"JSON in a text column", row("$note.a", "$note"), `{}`, `int64(1) string({"a":1})`},
 		{"own column that the row lacks", row("$gone"), `{}`, "error: view v: $gone: the row has no column gone"},
 
@@ -86,7 +86,7 @@ func TestWhatACellContributes(t *testing.T) {
 		{"hash", replicator.View{Kind: "hash", Key: "user:{row_key}", Fields: fields("username")}, `{"username":"ada"}`,
 			"key=user:71f0c4d2291844cca2df6f486e96e37c string(ada)"},
 		{"json", replicator.View{Kind: "json", Key: "user:{$row_key:uuid}", Fields: fields("a")}, `{"a":{"b":[1]}}`,
-			"key=user:71f0c4d2-2918-44cc-a2df-6f486e96e37c map[string]interface {}(map[b:[1]])"},
+			"key=user:71f0c4d2-2918-44cc-a2df-6f486e96e37c replicator.Object([{b [1]}])"},
 		{"document", replicator.View{Kind: "document", Key: "{row_key:base64}", Member: "{row_key:hex}",
 			Fields: fields("a")}, `{"a":1}`,
 			"key=cfDE0ikYRMyi329IbpbjfA member=71f0c4d2291844cca2df6f486e96e37c int64(1)"},

@@ -20,12 +20,12 @@ func (d plainDecoder) Decode(body []byte, values []any) error {
 	if err != nil {
 		return err
 	}
-	doc, ok := v.(map[string]any)
+	doc, ok := v.(replicator.Object)
 	if !ok {
 		return errors.New("the body is no object")
 	}
 	for i, name := range d {
-		values[i] = doc[name]
+		values[i] = doc.Get(name)
 	}
 	return nil
 }
@@ -61,6 +61,7 @@ func plainValue(v any) any {
 		for name := range v {
 			v[name] = plainValue(v[name])
 		}
+		return replicator.ObjectOf(v)
 	}
 	return v
 }

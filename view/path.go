@@ -125,8 +125,8 @@ func walk(v any, steps []step) any {
 		}
 		switch s.kind {
 		case stepName:
-			m, _ := v.(map[string]any)
-			v = m[s.name]
+			o, _ := v.(replicator.Object)
+			v = o.Get(s.name)
 		case stepIndex:
 			list, _ := v.([]any)
 			if s.index >= len(list) {

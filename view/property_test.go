@@ -31,11 +31,11 @@ func modelGet(doc any, path string) any {
 			doc = list[i]
 			continue
 		}
-		m, ok := doc.(map[string]any)
+		m, ok := doc.(replicator.Object)
 		if !ok {
 			return nil
 		}
-		doc = m[name]
+		doc = m.Get(name)
 	}
 	return doc
 }
@@ -204,7 +204,7 @@ func TestEntriesAreThoseOfThePlainModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := doc.(map[string]any); !ok {
+		if _, ok := doc.(replicator.Object); !ok {
 			continue
 		}
 		e := mustCompile(t, userView(replicator.View{Kind: "index", Fields: fields(paths...)}),

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"replicator"
 )
@@ -24,7 +23,7 @@ func sortOf(v any) string {
 		return "a binary value"
 	case []any:
 		return "a list"
-	case map[string]any:
+	case replicator.Object:
 		return "an object"
 	case replicator.RawJSON:
 		return "a JSON document"
@@ -45,9 +44,9 @@ func readable(v any) error {
 				return err
 			}
 		}
-	case map[string]any:
-		for _, e := range v {
-			if err := readable(e); err != nil {
+	case replicator.Object:
+		for _, m := range v {
+			if err := readable(m.Value); err != nil {
 				return err
 			}
 		}
@@ -58,7 +57,7 @@ func readable(v any) error {
 // scalar reports whether v may stand in an index or a key.
 func scalar(v any) bool {
 	switch v.(type) {
-	case []any, map[string]any:
+	case []any, replicator.Object:
 		return false
 	}
 	return true
@@ -95,16 +94,11 @@ func appendIdentity(b []byte, v any) []byte {
 			b = appendIdentity(b, e)
 		}
 		return b
-	case map[string]any:
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+	case replicator.Object:
 		b = binary.AppendUvarint(append(b, 'm'), uint64(len(v)))
-		for _, name := range names {
-			b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
-			b = appendIdentity(b, v[name])
+		for _, m := range v {
+			b = append(binary.AppendUvarint(b, uint64(len(m.Name))), m.Name...)
+			b = appendIdentity(b, m.Value)
 		}
 		return b
 	}

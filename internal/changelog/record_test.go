@@ -74,7 +74,7 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 func TestOtherReadersSeeADecodedBody(t *testing.T) {
 	in := Encode(&Record{Cell: replicator.Cell{Table: "e", Key: key(t, int64(1))}, Codec: "pickle",
 		State: replicator.State{Version: 2, Order: 2}, Row: &replicator.Row{Body: []byte{1}},
-		Body: map[string]any{"n": uint64(1<<64 - 1), "d": replicator.Number("0.10")}})
+		Body: replicator.ObjectOf(map[string]any{"n": uint64(1<<64 - 1), "d": replicator.Number("0.10")})})
 	const want = `{"op":"put","version":2,"order":2,"body":{"d":0.10,"n":18446744073709551615},"codec":"pickle","raw":"AQ=="}`
 	if string(in.Key) != `{"table":"e","key":[1]}` || string(in.Value) != want {
 		t.Errorf("%s\n%s", in.Key, in.Value)

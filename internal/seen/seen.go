@@ -68,7 +68,7 @@ func (s *Values) Add(v any) {
 			s.Elements = &Values{}
 		}
 		s.Elements.addAll(v)
-	case map[string]any:
+	case replicator.Object:
 		s.Objects++
 	}
 }

@@ -194,7 +194,7 @@ func unblocking(index string, blocks []string) string {
 	for _, b := range blocks {
 		settings["index."+b] = nil
 	}
-	text := "PUT " + index + "/_settings " + string(replicator.AppendJSON(nil, settings))
+	text := "PUT " + index + "/_settings " + string(replicator.AppendJSON(nil, replicator.ObjectOf(settings)))
 	if slices.Contains(blocks, "blocks.read_only_allow_delete") {
 		text = "free disk space if that is why, then " + text
 	}

@@ -179,7 +179,7 @@ func TestConformance(t *testing.T) {
 		Tables: tables, Views: views, Histories: 20,
 		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSinkOf(t, quick)) },
 		Read: looks.read, Search: looks.reader, Plant: looks.plant, Remove: looks.remove,
-		Bad: map[string]any{"email": map[string]any{"an": "object"}},
+		Bad: map[string]any{"email": replicator.ObjectOf(map[string]any{"an": "object"})},
 		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {
 			for _, v := range views {
 				if v.Name == view {

@@ -52,6 +52,7 @@ func testOp(t testing.TB, column string, version, order, asOf int64, fields ...a
 func TestTheStoredFormOfDocuments(t *testing.T) {
 	broken := testOp(t, "a", 5, 50, 0)
 	broken.Values[0].Err = fmt.Errorf("no such codec")
+	deep := replicator.ObjectOf(map[string]any{"deep": []any{replicator.Number("1.10")}})
 	const merged = `{"x":"first","y":2,"_replicator":{"cells":{` +
 		`"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"f":{"x":"first"}},` +
 		`"cell.b":{"k":"aYAAAAAAAAAH","v":6,"o":60,"a":60,"f":{"x":1,"y":2}}}}}`
@@ -64,7 +65,7 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 	}{
 		{name: "a put",
 			want: `{"x":1,"y":{"deep":[1.10]},"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50}}}}`,
-			ops:  []replicator.Op{testOp(t, "a", 5, 50, 0, int64(1), map[string]any{"deep": []any{replicator.Number("1.10")}})}},
+			ops:  []replicator.Op{testOp(t, "a", 5, 50, 0, int64(1), deep)}},
 		{name: "a look", want: `{"y":true,"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":60,"a":60}}}}`,
 			ops: []replicator.Op{testOp(t, "a", 5, 0, 60, nil, true)}},
 		{name: "a cell that is gone",

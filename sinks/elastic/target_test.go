@@ -51,6 +51,11 @@ func (b *bench) open() {
 	b.target = target
 }
 
+// object is one of one member.
+func object(name string, value any) replicator.Object {
+	return replicator.ObjectOf(map[string]any{name: value})
+}
+
 func cellOf(t testing.TB, column string, n int64) replicator.Cell {
 	t.Helper()
 	key, err := replicator.MakeKey(n)
@@ -143,17 +148,17 @@ func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
 		says    string
 	}{
 		"a text for a number":  {`{"properties": {"n": {"type": "long"}}}`, secret, "field [n] of type [long]"},
-		"an object for a text": {`{"properties": {"n": {"type": "keyword"}}}`, map[string]any{"x": secret}, "field [n]"},
+		"an object for a text": {`{"properties": {"n": {"type": "keyword"}}}`, object("x", secret), "field [n]"},
 		"a strict mapping": {`{"dynamic": "strict", "properties": {"name": {"type": "keyword"}}}`, secret,
 			"strict and has no field [n]"},
 		"a term that is immense": {`{"properties": {"n": {"type": "keyword"}}}`, secret + strings.Repeat("x", 40000),
 			"longer than 32766 bytes"},
-		"numbers and objects": {``, map[string]any{"x": []any{int64(1), map[string]any{"y": secret}}},
+		"numbers and objects": {``, object("x", []any{int64(1), object("y", secret)}),
 			`field [n.x] holds objects and other values, for which there is no mapping; map the field as "flattened", or as "object" with "enabled": false; n is an object`},
-		"an empty name":        {``, map[string]any{"": secret}, "a member's name is empty, "},
-		"an empty name inside": {``, []any{map[string]any{"a": map[string]any{"": secret}}}, "; n is a list"},
-		"a blank name":         {``, map[string]any{" ": secret}, "; n is an object"},
-		"a name of dots":       {``, map[string]any{"a..b": secret}, "; n is an object"},
+		"an empty name":        {``, object("", secret), "a member's name is empty, "},
+		"an empty name inside": {``, []any{object("a", object("", secret))}, "; n is a list"},
+		"a blank name":         {``, object(" ", secret), "; n is an object"},
+		"a name of dots":       {``, object("a..b", secret), "; n is an object"},
 		"a date without a day": {`{"properties": {"n": {"type": "date"}}}`, "2024-05-00",
 			"field [n] of type [date]; n is a text"},
 		"text that is not UTF-8": {``, secret + "\xff", "field n: it is text that is not valid UTF-8"},
@@ -180,7 +185,7 @@ func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
 
 // What a mapping can't name, it need not: nothing is refused where members are no fields.
 func TestObjectsThatAreNotIndexedTakeAnyNames(t *testing.T) {
-	value := map[string]any{"": int64(1), "x": []any{int64(1), map[string]any{"y..z": int64(2)}}}
+	value := replicator.ObjectOf(map[string]any{"": int64(1), "x": []any{int64(1), object("y..z", int64(2))}})
 	for _, mapping := range []string{`{"dynamic": false}`, `{"properties": {"n": {"type": "flattened"}}}`,
 		`{"properties": {"n": {"type": "object", "enabled": false}}}`} {
 		b := newBench(t, mapping)

@@ -96,7 +96,7 @@ func (c *column) wrong(v any) error {
 		kind = "bytes"
 	case []any:
 		kind = "a list"
-	case map[string]any:
+	case replicator.Object:
 		kind = "an object"
 	case replicator.RawJSON:
 		kind = "a JSON document"

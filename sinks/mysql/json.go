@@ -35,12 +35,8 @@ func keepsNumbers(v any) bool {
 		return err == nil
 	case []any:
 		return !slices.ContainsFunc(v, func(e any) bool { return !keepsNumbers(e) })
-	case map[string]any:
-		for _, e := range v {
-			if !keepsNumbers(e) {
-				return false
-			}
-		}
+	case replicator.Object:
+		return !slices.ContainsFunc(v, func(m replicator.Member) bool { return !keepsNumbers(m.Value) })
 	}
 	return true
 }

@@ -84,7 +84,7 @@ func FuzzConversionNeverPanicsOrShowsItsValue(f *testing.F) {
 			return
 		}
 		for _, v := range []any{text, []byte(text), replicator.Number(text), replicator.RawJSON(text), []any{text},
-			map[string]any{text: text}} {
+			replicator.ObjectOf(map[string]any{text: text})} {
 			got, err := c.convert(v)
 			if err != nil {
 				if len(text) > 20 && bytes.Contains([]byte(err.Error()), []byte(text)) {

@@ -103,7 +103,7 @@ func TestValuesStayExact(t *testing.T) {
 	values := []any{int64(9007199254740993), uint64(18446744073709551615),
 		replicator.Number("12345678901234567890.123456789"), true,
 		"Grüße\x00", []byte("0123456789abcdef"), 0.1, []any{int64(9007199254740993), "a<b"},
-		map[string]any{"b": replicator.Number("1.50"), "a": nil}, nil}
+		replicator.ObjectOf(map[string]any{"b": replicator.Number("1.50"), "a": nil}), nil}
 	names := []string{"int", "uint", "decimal", "bool", "text", "bytes", "float", "list", "object", "missing"}
 	want := map[string]string{"int": "9007199254740993", "uint": "18446744073709551615",
 		"decimal": "12345678901234567890.123456789", "bool": "true", "text": "Grüße\x00",

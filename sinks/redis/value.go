@@ -27,7 +27,7 @@ func (a *arena) text(kind byte, v any) (string, error) {
 // (as templates show them), lists and objects as JSON.
 func appendHashText(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
-	case []any, map[string]any:
+	case []any, replicator.Object:
 		return appendJSON(dst, v)
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
