@@ -2,6 +2,12 @@ package replicator
 
 import "context"
 
+// Looker is a Sink whose Open would end what another process does: who only looks at views opens them by Look. The Target
+// shows what others write. To apply something by it is to open them.
+type Looker interface {
+	Look(ctx context.Context, source string, views []*View) (Target, error)
+}
+
 // Sink keeps views in one server (or several shards of one).
 type Sink interface {
 	// Open prepares views fed by the named source: it creates the sink's own tables, reads the targets' shapes and

@@ -140,7 +140,11 @@ func look(ctx context.Context, source replicator.Source, sink replicator.Sink, v
 	if err := mayLookAt(views[0], marks); err != nil {
 		return nil, nil, err
 	}
-	target, err := sink.Open(ctx, source.Name(), views)
+	open := sink.Open
+	if l, ok := sink.(replicator.Looker); ok {
+		open = l.Look
+	}
+	target, err := open(ctx, source.Name(), views)
 	return views[0], target, err
 }
 

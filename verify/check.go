@@ -171,7 +171,9 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 		if v.oneSort(f) {
 			continue
 		}
-		found, err := v.Reader.Siblings(ctx, f.Table, keysOf(cells))
+		found, err := v.Reader.Siblings(ctx, f.Table, slices.DeleteFunc(keysOf(cells), func(key replicator.Key) bool {
+			return !v.keyed(f.Table, key)
+		}))
 		if err != nil {
 			return nil, fmt.Errorf("listing the cells of some keys: %w", err)
 		}
@@ -189,7 +191,7 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 	}
 	for _, c := range cells {
 		for _, f := range v.View.From {
-			if v.oneSort(f) {
+			if v.oneSort(f) && v.keyed(f.Table, c.Key) {
 				add(replicator.Cell{Table: f.Table, Key: c.Key, Column: f.Column})
 			}
 		}
@@ -199,6 +201,13 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 		add(c)
 	}
 	return sideBySide(all), nil
+}
+
+// keyed reports whether a table may have cells of a key: those of a view's tables need not be alike.
+func (v *verifier) keyed(table string, key replicator.Key) bool {
+	values, err := key.Values()
+	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
+	return err == nil && i >= 0 && len(values) == len(v.Tables[i].Key)
 }
 
 // sideBySide puts the cells of an entity behind its first.

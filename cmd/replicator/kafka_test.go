@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,35 @@ func TestAChangelogHoldsTheNewestRowOfEveryCell(t *testing.T) {
 	if after := len(lastRecords(t, l.env["BROKER"], l.env["TOPIC"])); after != before {
 		t.Errorf("after a rebuild it has %d keys, and had %d", after, before)
 	}
+}
+
+// Who looks at a topic is no second publisher, until there is something to repair. Its tables need not have keys alike.
+func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
+	l.exec(cellTable, "CREATE TABLE fav (user INT, object INT, label VARCHAR(20), PRIMARY KEY (user, object))")
+	l.configure(strings.Replace(changelogViews, `from = "cell"`, `from = ["cell", "fav"]`, 1) +
+		"[tables.fav]\nkey = [\"user\", \"object\"]\n")
+	l.put("a", 1, `{"n": 1}`)
+	l.exec("INSERT INTO fav VALUES (1, 2, 'f')")
+	p := l.running()
+	l.caughtUp()
+	for version := int64(2); version < 5; version++ {
+		l.put("a", version, `{"n": 2}`)
+		l.exec(fmt.Sprintf("INSERT INTO fav VALUES (%d, 2, 'g')", version))
+		if out := l.must("verify", "cells", "--json"); !strings.Contains(out, fmt.Sprintf(`"checked":%d,`, version+1)) ||
+			!strings.Contains(out, `"differences":[]`) {
+			t.Error(out)
+		}
+		if out := l.must("explain", "cells", keyText("a")); !strings.Contains(out, fmt.Sprint(version)) {
+			t.Error(out)
+		}
+		l.caughtUp()
+	}
+	if log := p.Log(); strings.Contains(log, "publishes") {
+		t.Errorf("the publisher was disturbed:\n%s", log)
+	}
+	p.stop()
 }
 
 // lastRecords are the last committed record of every key.

@@ -40,12 +40,16 @@ type Sink struct {
 
 	mu      sync.Mutex
 	keepers map[place]*keeper
+	looking []*keeper // of Look
 }
 
 // place is what a keeper is of.
 type place struct{ source, view string }
 
-var _ replicator.Sink = (*Sink)(nil)
+var (
+	_ replicator.Sink   = (*Sink)(nil)
+	_ replicator.Looker = (*Sink)(nil)
+)
 
 // New makes a sink. It connects to nothing yet; what is wrong with c is an error.
 func New(c Config) (*Sink, error) {
@@ -66,11 +70,21 @@ func New(c Config) (*Sink, error) {
 // Open implements replicator.Sink. It fences every other publisher of the views, and reads what of their topics this
 // process has not read yet.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	return s.target(ctx, source, views, s.open)
+}
+
+// Look implements replicator.Looker. It fences nobody; the first value that is applied does.
+func (s *Sink) Look(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	return s.target(ctx, source, views, s.look)
+}
+
+func (s *Sink) target(ctx context.Context, source string, views []*replicator.View,
+	open func(ctx context.Context, source string, v *replicator.View) (*keeper, error)) (replicator.Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views)}
 	marked := make([]replicator.Standing, len(views))
 	var refused []error
 	for i, v := range views {
-		k, err := s.open(ctx, source, v)
+		k, err := open(ctx, source, v)
 		if err != nil {
 			refused = append(refused, err)
 			continue
@@ -115,6 +129,22 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 	defer s.mu.Unlock()
 	s.keepers[at] = k
 	return k, nil
+}
+
+// look makes a keeper that only reads.
+func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
+	topic, err := s.describe(ctx, v)
+	if err == nil {
+		err = s.usable(v, topic)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{sink: s, source: source, view: v, topic: topic, looks: true}
+	s.mu.Lock()
+	s.looking = append(s.looking, k)
+	s.mu.Unlock()
+	return k, k.look(ctx)
 }
 
 // Marks implements replicator.Sink.
@@ -185,7 +215,11 @@ func (s *Sink) Close() error {
 	for _, k := range s.keepers {
 		err = errors.Join(err, k.close(), k.discard())
 	}
+	for _, k := range s.looking {
+		err = errors.Join(err, k.close(), k.discard())
+	}
 	clear(s.keepers)
+	s.looking = nil
 	s.client.Close()
 	return err
 }

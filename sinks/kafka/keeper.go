@@ -30,6 +30,7 @@ type keeper struct {
 	mark      *changelog.Mark // as it was written last
 	marksRead int64           // up to where the topic of marks was read
 	broken    error           // why nothing can be written any more: what became of a transaction is not known
+	looks     bool            // another publisher may write the view: it is read on, and nothing was written yet
 
 	waiting queue // what is to be applied by the next transaction
 }
@@ -68,11 +69,8 @@ const transactionTimeout = 30 * time.Second
 
 // open takes the view over, and reads what of its topic the table lacks.
 func (k *keeper) open(ctx context.Context) error {
-	var err error
-	if k.table == nil {
-		if k.table, err = changelog.NewTable(k.sink.cfg.Dir); err != nil {
-			return err
-		}
+	if err := k.makeTable(); err != nil {
+		return err
 	}
 	if err := k.takeOver(ctx); err != nil {
 		return err
@@ -80,15 +78,52 @@ func (k *keeper) open(ctx context.Context) error {
 	if err := k.register(ctx); err != nil {
 		return err
 	}
-	if k.mark.Partitions > k.topic.partitions {
-		return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: topic %s has %d partitions, and had %d",
-			k.sink.cfg.Name, k.view.Name, k.topic.name, k.topic.partitions, k.mark.Partitions)), k.view.Name)
-	}
 	// The mark that is written now stands at the end of every partition, and can be read: what lies before can, too.
 	if err := k.writeMark(ctx, k.mark.Standing); err != nil {
 		return err
 	}
-	return k.restore(ctx)
+	to := map[int32]int64{}
+	for p, offset := range k.mark.Offsets {
+		to[int32(p)] = offset + 1
+	}
+	return k.restore(ctx, to)
+}
+
+// look reads the view as another publisher writes it.
+func (k *keeper) look(ctx context.Context) error {
+	if err := k.makeTable(); err != nil {
+		return err
+	}
+	if err := k.register(ctx); err != nil {
+		return err
+	}
+	return k.follow(ctx)
+}
+
+// follow reads on what another publisher has committed meanwhile.
+func (k *keeper) follow(ctx context.Context) error {
+	if !k.looks {
+		return nil
+	}
+	ends, err := k.sink.admin.ListCommittedOffsets(ctx, k.topic.name)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("sink %s: asking for the end of topic %s: %w", k.sink.cfg.Name, k.topic.name, err)
+	}
+	to := map[int32]int64{}
+	for p, o := range ends[k.topic.name] {
+		to[p] = o.Offset
+	}
+	return k.restore(ctx, to)
+}
+
+func (k *keeper) makeTable() (err error) {
+	if k.table == nil {
+		k.table, err = changelog.NewTable(k.sink.cfg.Dir)
+	}
+	return err
 }
 
 // takeOver makes the producer, and has the cluster end the transaction of who published the view before: from then on no
@@ -120,10 +155,11 @@ func (k *keeper) takeOver(ctx context.Context) error {
 	return nil
 }
 
-func (k *keeper) restore(ctx context.Context) error {
-	from, to := map[int32]int64{}, map[int32]int64{}
-	for p, offset := range k.mark.Offsets {
-		from[int32(p)], to[int32(p)] = k.table.Next(int32(p)), offset+1
+// restore reads what the table lacks, by partition up to an offset.
+func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
+	from := map[int32]int64{}
+	for p := range to {
+		from[p] = k.table.Next(p)
 	}
 	err := changelog.Read(ctx, k.sink.options, k.topic.name, from, to, func(records []*kgo.Record) error {
 		return k.table.Add(k.source, records)
@@ -267,6 +303,13 @@ func (k *keeper) apply(ctx context.Context, batch *judge.Batch, parts []part) er
 func (k *keeper) applyAll(ctx context.Context, all []*request) error {
 	if err := k.usable(); err != nil {
 		return err
+	}
+	if k.looks { // from here on it publishes
+		k.looks = false
+		if err := k.open(ctx); err != nil {
+			k.broken = err
+			return err
+		}
 	}
 	var records []*kgo.Record
 	for _, r := range all {

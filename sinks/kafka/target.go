@@ -71,7 +71,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 }
 
 // Versions implements replicator.Target.
-func (t *Target) Versions(_ context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
 	versions := judge.NewVersions(len(cells))
 	for i, v := range t.views {
 		var keys [][]byte
@@ -81,7 +81,7 @@ func (t *Target) Versions(_ context.Context, cells []replicator.Cell) ([]int64, 
 				keys, at = append(keys, changelog.AppendKey(nil, c)), append(at, n)
 			}
 		}
-		if err := t.keepers[i].look(keys, func(n int, _ changelog.Entry, known judge.Known) {
+		if err := t.keepers[i].lookUp(ctx, keys, func(n int, _ changelog.Entry, known judge.Known) {
 			versions.Add(at[n], known.State.Version)
 		}); err != nil {
 			return nil, err
@@ -90,11 +90,12 @@ func (t *Target) Versions(_ context.Context, cells []replicator.Cell) ([]int64, 
 	return versions.Lowest(), nil
 }
 
-// look is Get with what is known.
-func (k *keeper) look(keys [][]byte, each func(n int, e changelog.Entry, known judge.Known)) error {
+// lookUp is Get with what is known.
+func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
+	each func(n int, e changelog.Entry, known judge.Known)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.usable(); err != nil {
+	if err := errors.Join(k.usable(), k.follow(ctx)); err != nil {
 		return err
 	}
 	return k.table.Get(keys, func(n int, e changelog.Entry, ok bool) {
@@ -132,7 +133,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 }
 
 // Compare implements replicator.Target.
-func (t *Target) Compare(_ context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	var differences []replicator.Difference
 	for view, parts := range t.parts(ops) {
 		keys := make([][]byte, len(parts))
@@ -140,7 +141,7 @@ func (t *Target) Compare(_ context.Context, ops []replicator.Op) ([]replicator.D
 			keys[i] = parts[i].key
 		}
 		var wrong error
-		err := t.keepers[view].look(keys, func(n int, e changelog.Entry, known judge.Known) {
+		err := t.keepers[view].lookUp(ctx, keys, func(n int, e changelog.Entry, known judge.Known) {
 			d, err := t.keepers[view].compare(&parts[n], e, known)
 			if wrong = errors.Join(wrong, err); d.Kind != "" {
 				d.View = view
@@ -209,7 +210,7 @@ type cursor struct {
 
 // Outdated implements replicator.Target.
 func (t *Target) Outdated(
-	_ context.Context, before int64, after string, limit int,
+	ctx context.Context, before int64, after string, limit int,
 ) (cells []replicator.Cell, next string, err error) {
 	var at cursor
 	if err := judge.At(after, &at); err != nil {
@@ -217,7 +218,7 @@ func (t *Target) Outdated(
 	}
 	for ; at.View < len(t.keepers); at = (cursor{View: at.View + 1}) {
 		k := t.keepers[at.View]
-		page, last, err := k.page(k.table.Walk, at.Key, limit-len(cells), func(known judge.Known) bool {
+		page, last, err := k.page(ctx, k.table.Walk, at.Key, limit-len(cells), func(known judge.Known) bool {
 			return known.Outdated(before)
 		})
 		if err != nil {
@@ -231,27 +232,27 @@ func (t *Target) Outdated(
 }
 
 // Dead implements replicator.Target.
-func (t *Target) Dead(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.keepers[view]
-	return k.pages(k.table.WalkDead, after, limit, func(known judge.Known) bool { return known.Dead })
+	return k.pages(ctx, k.table.WalkDead, after, limit, func(known judge.Known) bool { return known.Dead })
 }
 
 // Held implements replicator.Target.
-func (t *Target) Held(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
+func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.keepers[view]
-	return k.pages(k.table.Walk, after, limit, func(known judge.Known) bool { return known.Shown })
+	return k.pages(ctx, k.table.Walk, after, limit, func(known judge.Known) bool { return known.Shown })
 }
 
 type walk = func(after []byte, each func(key []byte, e changelog.Entry) bool) error
 
 func (k *keeper) pages(
-	walk walk, after string, limit int, wanted func(judge.Known) bool,
+	ctx context.Context, walk walk, after string, limit int, wanted func(judge.Known) bool,
 ) ([]replicator.Cell, string, error) {
 	var at cursor
 	if err := judge.At(after, &at); err != nil {
 		return nil, "", err
 	}
-	cells, last, err := k.page(walk, at.Key, limit, wanted)
+	cells, last, err := k.page(ctx, walk, at.Key, limit, wanted)
 	if err != nil || last == nil {
 		return cells, "", err
 	}
@@ -263,11 +264,11 @@ const visited = 10_000
 
 // page gives the wanted cells after a key, and the key after which the walk goes on; nil at the end.
 func (k *keeper) page(
-	walk walk, after []byte, limit int, wanted func(judge.Known) bool,
+	ctx context.Context, walk walk, after []byte, limit int, wanted func(judge.Known) bool,
 ) (cells []replicator.Cell, last []byte, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.usable(); err != nil {
+	if err := errors.Join(k.usable(), k.follow(ctx)); err != nil {
 		return nil, nil, err
 	}
 	passed := 0

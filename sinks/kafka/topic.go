@@ -110,8 +110,16 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
 			return nil, err
 		}
 	}
-	refuse := func(format string, args ...any) (*topic, error) {
-		return nil, replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: %s", s.cfg.Name, v.Name,
+	if err := s.usable(v, t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// usable says why a view can't be kept in a topic; nil if it can.
+func (s *Sink) usable(v *replicator.View, t *topic) error {
+	refuse := func(format string, args ...any) error {
+		return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: %s", s.cfg.Name, v.Name,
 			fmt.Sprintf(format, args...))), v.Name)
 	}
 	switch {
@@ -126,7 +134,7 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
 	case t.marks.partitions != 1:
 		return refuse("topic %s has %d partitions; marks need 1: make it anew", t.marks.name, t.marks.partitions)
 	}
-	return t, nil
+	return nil
 }
 
 // await describes topics that were made just now: brokers learn of them a moment later.
