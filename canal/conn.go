@@ -103,7 +103,7 @@ func sqlConfig(dsn string) (*mysql.Config, error) {
 	}
 	for name := range cfg.Params {
 		switch strings.ToLower(name) {
-		case "time_zone", "sql_mode", "transaction_isolation", "tx_isolation", "sql_select_limit":
+		case "time_zone", "sql_mode", "transaction_isolation", "tx_isolation":
 			delete(cfg.Params, name)
 		}
 	}

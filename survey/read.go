@@ -266,6 +266,7 @@ func (r *reader) prepare(ctx context.Context) error {
 	for _, set := range []string{
 		fmt.Sprintf("max_execution_time = %d", 1000*limit), // MySQL
 		fmt.Sprintf("max_statement_time = %d", limit),      // MariaDB
+		"sql_select_limit = 18446744073709551615",          // the global one would end lists early
 		"lock_wait_timeout = 2",                            // of an ALTER TABLE, say, that runs
 		"sql_mode = ''",                                    // no ANSI_QUOTES
 	} {

@@ -71,12 +71,19 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	if o.Idle == 0 {
 		o.Idle = max(2*c.ReadTimeout, time.Minute)
 	}
-	idle := fmt.Sprintf("SET SESSION wait_timeout = %d", int(o.Idle.Seconds()))
-	k.setup = append([]string{idle}, o.Session...)
+	k.setup = append([]string{fmt.Sprintf("SET SESSION wait_timeout = %d, "+own, int(o.Idle.Seconds()))}, o.Session...)
 	db := sql.OpenDB(k)
 	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends it
 	return db, nil
 }
+
+// own are variables that a session must not have from the server's global ones (`SET GLOBAL` reaches every session that
+// begins later): with sql_select_limit a query without LIMIT ends early, and nothing says so; without autocommit a
+// SELECT keeps its transaction, and locks, open; completion_type may begin another transaction with each COMMIT, or end
+// the session; and scans take as long as they take. sql_select_limit has no word for "none", for DEFAULT is the global
+// value. Each of the last two is a comment to the other server.
+const own = "sql_select_limit = 18446744073709551615, autocommit = 1, completion_type = 0" +
+	"/*!80000 , max_execution_time = 0 */ /*M!100100 , max_statement_time = 0 */"
 
 const dialTimeout = 10 * time.Second
 

@@ -3,6 +3,7 @@ package link
 import (
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -239,4 +240,42 @@ func TestAServerWithoutUserLocksServesAllTheSame(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+// What somebody sets for all sessions of a server is not for those that must read all, and end what they begin.
+func TestSessionsTakeNothingFromTheServersGlobalVariables(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Own(t, kind)
+		db, _ := poolOf(t, s, Options{Silence: 30 * time.Second})
+		limit := "max_execution_time"
+		if kind.IsMariaDB() {
+			limit = "max_statement_time"
+		}
+		for _, set := range []string{"sql_select_limit = 1", "autocommit = 0", "completion_type = 2", limit + " = 100"} {
+			if _, err := db.ExecContext(t.Context(), "SET GLOBAL "+set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after, _ := poolOf(t, s, Options{Silence: 30 * time.Second})
+		var autocommit, completion, longest string
+		if err := after.QueryRowContext(t.Context(), "SELECT @@autocommit, @@completion_type, @@"+limit).Scan(&autocommit,
+			&completion, &longest); err != nil {
+			t.Fatal(err)
+		}
+		if autocommit != "1" || completion != "NO_CHAIN" || strings.Trim(longest, "0.") != "" {
+			t.Errorf("autocommit %s, completion_type %s, %s %s", autocommit, completion, limit, longest)
+		}
+		rows, err := after.QueryContext(t.Context(), "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		n := 0
+		for rows.Next() {
+			n++
+		}
+		if err := rows.Err(); err != nil || n != 3 {
+			t.Errorf("%d rows of 3: %v", n, err)
+		}
+	})
 }
