@@ -27,6 +27,7 @@ local nonces = args[1]
 local count = #nonces / 8
 local undone = {}
 local entity = 1 -- the one that is applied
+local shape, first, at -- its own, the number of its first key, and which of its changes is made; 0 before the first
 
 local function refuse(i, found)
   undone[#undone + 1] = entity - 1; undone[#undone + 1] = i; undone[#undone + 1] = found
@@ -97,6 +98,7 @@ end
 
 -- make makes a change; an error is returned if it is that the key is of another type, and nothing was done then.
 local function make(c, k)
+  c.did = nil
   local shown, answer = c.how < 2 or c.shown, nil
   if c.name then
     if not shown then return end
@@ -127,8 +129,30 @@ local function decided(shape, k)
   return call('EXISTS', unpack(theirs)) == seen
 end
 
+-- leave takes single members out of sets that its first n changes put there, and puts back those that they took out.
+local function leave(n)
+  for j = 1, n do
+    local c = shape[j]
+    if c.did == 1 and opposite[c.name] then call(opposite[c.name], KEYS[first + c.at], c.args[3]) end
+  end
+end
+
+-- revert takes back what an entity's changes are remembered to have done, and its members of sets, when one of them
+-- failed: it is all done again later, and would count twice; or it is not, as the row has changed meanwhile. What hashes
+-- and texts show is written whole by then.
+local function revert()
+  for j = at, 1, -1 do
+    local c = shape[j]
+    if keys[c.kind] == 2 then
+      local key = KEYS[first + c.at]
+      undo(c.kind, key, KEYS[first + c.at + 1], c.args, 1, j < at and c.n or done, c.how < 2 or c.shown)
+    end
+  end
+  pcall(leave, at - 1)
+end
+
 -- run makes an entity's changes if all of them can be made.
-local function run(shape, k)
+local function run(k)
   if shape.takes and not decided(shape, k) then
     refuse(-1, '')
     return false
@@ -136,16 +160,14 @@ local function run(shape, k)
   if shape.looks and not fits(shape, k) then return false end
   for i = 1, #shape do
     local c = shape[i]
+    at, done = i, 0
     local err = make(c, k)
     if err then
       if c.how > 1 or not isOtherType(err) then error(err) end
       if c.how == 1 then
         local key = KEYS[k + c.at]
         refuse(i, call('TYPE', key).ok)
-        for j = 1, i - 1 do
-          c = shape[j]
-          if c.did == 1 then call(opposite[c.name], KEYS[k + c.at], c.args[3]) end
-        end
+        leave(i - 1)
         return false
       end
     end
@@ -176,27 +198,29 @@ if #records > 0 then call('MSET', unpack(records)) end
 
 local function restore(i)
   if others[i] then return end
-  if olds[i] then call('SET', KEYS[i], olds[i]) else call('DEL', KEYS[i]) end
+  -- What wrote the records is permitted, whatever else is not; an empty record is none.
+  if olds[i] or type(try('DEL', KEYS[i])) == 'table' then call('MSET', KEYS[i], olds[i] or '') end
 end
 
 local function all()
   local k = count + 1
   for i = 1, count do
     entity = i
-    local shape = shapes[args[a]]
+    shape, first, at = shapes[args[a]], k, 0
     local own, into, places = shape.own, shape.into, shape.places
     if others[i] then
       refuse(0, olds[i] or '')
     else
       for j = 1, own do into[j][places[j]] = args[a + j] end
-      if not run(shape, k) then restore(i) end
+      if not run(k) then restore(i) end
     end
     a, k = a + 1 + own, k + shape.keys
   end
 end
 
 local ran, err = pcall(all)
-if not ran then -- a permission is missing: what was done will be done again
+if not ran then -- a permission is missing, or what is remembered is of another type: it will be done again
+  revert()
   for i = entity, count do restore(i) end
   error(err)
 end

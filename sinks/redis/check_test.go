@@ -158,3 +158,67 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		})
 	}
 }
+
+// What an entity's changes did before one of them failed counts once: they are all made again, or others are.
+func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
+	counter, ranking := view("counter", "counter", "c:{a}", "n"), view("ranking", "ranking", "z", "n")
+	members, last := view("members", "index", "m"), view("last", "ranking", "last", "n")
+	ranking.Member, members.Member, last.Member = "{a}", "{a}", "{a}"
+	for _, c := range []struct {
+		what       string
+		deny, mend []string
+	}{
+		{"ZADD is not permitted", []string{"ACL", "SETUSER", "default", "-zadd"},
+			[]string{"ACL", "SETUSER", "default", "+zadd"}},
+		{"SET and DEL are not permitted", []string{"ACL", "SETUSER", "default", "-set", "-del"},
+			[]string{"ACL", "SETUSER", "default", "+set", "+del"}},
+		{"what is remembered is of another type", []string{"RENAME", "replicator:sum:{last}", "aside"},
+			[]string{"RENAME", "aside", "replicator:sum:{last}"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			f := open(t, counter, ranking, members, last)
+			entry := func(key, member string, n int64) replicator.Entry {
+				return replicator.Entry{Key: key, Member: member, Fields: []any{n}}
+			}
+			op := func(key string, version, n int64) replicator.Op {
+				o := replicator.Op{Cell: cellOf(t, "cell", "users", key), Version: version, Order: version,
+					Values: make([]replicator.Value, 4)}
+				for i := range o.Values {
+					o.Values[i].View = i
+				}
+				if n > 0 {
+					o.Values[0].Entries = []replicator.Entry{{Key: "c", Fields: []any{n}}}
+					o.Values[1].Entries = []replicator.Entry{entry("z", "x", n), entry("z", "y", n)}
+					o.Values[2].Entries = []replicator.Entry{{Key: "m", Member: "x"}, {Key: "m", Member: key}}
+					o.Values[3].Entries = []replicator.Entry{entry("last", "x", n)}
+				}
+				return o
+			}
+			apply(t, f.target, op("a", 1, 5), op("b", 1, 3))
+			f.cli(t, c.deny...)
+			if c.deny[0] == "RENAME" {
+				f.cli(t, "SET", c.deny[1], "x")
+			}
+			for _, o := range []replicator.Op{op("a", 2, 6), op("d", 2, 70)} {
+				for range 2 {
+					if _, err := f.target.Apply(t.Context(), []replicator.Op{o}); err == nil {
+						t.Fatal("it was applied")
+					}
+				}
+			}
+			f.cli(t, c.mend...)
+			apply(t, f.target, op("a", 2, 6), op("d", 3, 0))
+			if got := f.cli(t, "GET", "c"); got != "9" {
+				t.Errorf("the counter shows %s, want 9", got)
+			}
+			for _, member := range [][2]string{{"z", "x"}, {"z", "y"}, {"last", "x"}} {
+				if got := f.cli(t, "ZSCORE", member[0], member[1]); got != "9" {
+					t.Errorf("the ranking %s shows %s of %s, want 9", member[0], got, member[1])
+				}
+			}
+			if got := strings.Fields(f.cli(t, "SORT", "m", "ALPHA")); strings.Join(got, " ") != "a b x" {
+				t.Errorf("the members are %q", got)
+			}
+		})
+	}
+}

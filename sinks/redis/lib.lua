@@ -55,6 +55,9 @@ local MOST = 4000
 -- changed.
 local change = {}
 
+-- How many arguments of the change under way are remembered: what can be taken back if it fails.
+local done = 0
+
 -- hash: the number of fields set, their names and values, then the names of fields that are gone.
 change.h = function(key, _, args, from, upto, shown)
   if not shown then return end
@@ -111,12 +114,16 @@ change.m = function(key, beside, args, from, upto, shown)
     local sum = claimed(beside, args[i], args[i + 1])
     if shown then redis.call(sum and 'SADD' or 'SREM', key, args[i]) end
     keep(beside, args[i], sum)
+    done = i + 2 - from
   end
 end
 
 -- unique: one of those that claim the value.
 change.u = function(key, beside, args, from, upto, shown)
-  for i = from, upto, 2 do keep(beside, args[i], claimed(beside, args[i], args[i + 1])) end
+  for i = from, upto, 2 do
+    keep(beside, args[i], claimed(beside, args[i], args[i + 1]))
+    done = i + 2 - from
+  end
   if not shown then return end
   local holder = redis.call('GET', key)
   if holder and redis.call('HEXISTS', beside, holder) == 1 then return end
@@ -160,7 +167,20 @@ change.z = function(key, beside, args, from, upto, shown)
       if shown then redis.call('ZADD', key, sum, member) end
       redis.call('HSET', beside, member, string.format('%.0f ', n) .. sum)
     end
+    done = i + 2 - from
   end
+end
+
+-- undo takes back the first n arguments of a change: it adds what was taken away, and takes away what was added.
+local back = { ['+'] = '-', ['-'] = '+', ['='] = '=' }
+local function undo(kind, key, beside, args, from, n, shown)
+  local against = {}
+  for i = from, from + n - 1, 2 do
+    against[#against + 1] = args[i]
+    local amount = args[i + 1]
+    against[#against + 1] = kind == 'z' and back[string.sub(amount, 1, 1)] .. string.sub(amount, 2) or negated(amount)
+  end
+  if n > 0 then pcall(change[kind], key, beside, against, 1, n, shown) end
 end
 
 local types = { h = 'hash', j = 'string', s = 'set', m = 'set', u = 'string', c = 'string', z = 'zset', d = 'set' }

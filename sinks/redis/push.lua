@@ -47,8 +47,11 @@ if keys[kind] == 2 then
   kept = cmsgpack.pack(now)
   from = 1
 end
-local err = change[kind](key, KEYS[4], args, from, #args, free)
-if err then error(err) end
+local ran, err = pcall(change[kind], key, KEYS[4], args, from, #args, free)
+if err then
+  if not ran and keys[kind] == 2 then undo(kind, key, KEYS[4], args, from, done, free) end
+  error(err)
+end
 if ARGV[5] == '1' then
   redis.call('HDEL', posts, who)
   redis.call('SET', gone, revision, 'EX', 86400)
