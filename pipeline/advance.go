@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,10 @@ const (
 // idleMark is how long a position that moved without a change for these views may stay unmarked. A mark is itself an
 // event in the binlog where the sink is on the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
+
+// followedMark is the same of a changelog: how far the source is its readers know from the marks alone, so whoever waits
+// for a place there, at a member, waits for the next one.
+const followedMark = 5 * time.Second
 
 // idleAsk is how long a session that has nothing to do doesn't ask whether the sink answers: an outage has to show in
 // the lag, also while nothing is written. To ask is to mark once more what is marked, which writes nothing.
@@ -92,7 +97,7 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	switch {
 	case u == saveNothing, u == saveNow && !moved && idle:
 		return nil
-	case u == saveDue && idle && (!moved || !s.progress.current().Filling()) && time.Since(s.markedAt) < idleMark:
+	case u == saveDue && idle && (!moved || !s.progress.current().Filling()) && time.Since(s.markedAt) < s.idleMark():
 		if err := s.ask(ctx); err != nil || !s.cfg.SavesIdle || at == s.saved {
 			return err
 		}
@@ -102,6 +107,13 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	}
 	s.markedRun = applied
 	return s.save(ctx)
+}
+
+func (s *saver) idleMark() time.Duration {
+	if slices.ContainsFunc(s.views, func(v *replicator.View) bool { return v.Kind == "changelog" }) {
+		return followedMark
+	}
+	return idleMark
 }
 
 // save marks in the sink how far the views have come, then saves that in the store.

@@ -123,6 +123,14 @@ func (c *Config) changelog() replicator.Changelog {
 	return log
 }
 
+// anew is the command by which a person has views filled anew. A reset does not know the partitions of a topic.
+func (c *Config) anew() string {
+	if c.changelog() != nil {
+		return "replicator rebuild"
+	}
+	return "replicator checkpoint reset"
+}
+
 // unread is why the mark of a view can't be read.
 func (c *Config) unread(m *replicator.Mark) error {
 	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, m.Err), m.View)

@@ -167,7 +167,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 		if errors.Is(err, replicator.ErrLost) { // a restart must not forget what makes it so
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
-		return stopsFor(err)
+		return r.cfg.stopsFor(err)
 	}
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
 		return replicator.Fatal(err) // only those that lost something are filled anew, by themselves
@@ -185,8 +185,12 @@ func (r *run) lost(ctx context.Context, err error) error {
 }
 
 // stopsFor is the error of views that stop for a loss, as the configuration says, with what can be done.
-func stopsFor(loss error) error {
-	way := "fill the views anew with `replicator checkpoint reset` and a restart, or set on_lost = \"rebuild\""
+func (c *Config) stopsFor(loss error) error {
+	way := "fill the views anew with `" + c.anew() + "`"
+	if c.changelog() == nil {
+		way += " and a restart"
+	}
+	way += ", or set on_lost = \"rebuild\""
 	if errors.Is(loss, replicator.ErrUnlogged) {
 		way += "; or, if nothing of theirs changed there, go on behind this place with " +
 			"`replicator checkpoint set --pos FILE:POS`"

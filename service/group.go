@@ -92,6 +92,9 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 		}
 		if pause.For(ctx, 100*time.Millisecond) != nil {
 			err = errors.Join(err, context.Cause(ctx))
+			if len(status.Partitions) == 0 {
+				return fmt.Errorf("the partitions of group %s are not known: %w", c.group, err)
+			}
 			return fmt.Errorf("%d partitions of group %s are not applied so far yet: %w", left, c.group, err)
 		}
 	}

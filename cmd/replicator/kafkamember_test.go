@@ -128,6 +128,20 @@ func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
 	}
 }
 
+// Marks are all that a member knows of the source: they follow what concerns no view, too, sooner than elsewhere.
+func TestAMemberIncludesAPlaceWhereNothingOfItsChanged(t *testing.T) {
+	l := newTopicLab(t)
+	l.publish(1)
+	m := l.member("")
+	publisher, member := l.running(), m.running()
+	for range 2 {
+		l.exec("CREATE TABLE other (id INT)", "DROP TABLE other")
+		m.must("wait", "--pos", l.position(), "--timeout", "30s")
+	}
+	member.stop()
+	publisher.stop()
+}
+
 // A member that stands still for longer than its session loses its partitions. What it writes when it wakes is judged
 // by the states in the sink, as everything is.
 func TestAMemberThatStoodStillTakesNothingBack(t *testing.T) {

@@ -12,6 +12,11 @@ import (
 	"replicator"
 )
 
+// beginAnew is what helps where something of the sink's own is lost or damaged: sums and claims are made of what each
+// entity is remembered to have contributed, and nothing else tells that.
+const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix + "\", and fill the views anew " +
+	"(`replicator checkpoint reset` and a restart)"
+
 // plainErrors are the server's errors that quote nothing but what the sink itself sent, with what a person can do where
 // one must act. They are told by their first word.
 var plainErrors = map[string]struct {
@@ -23,7 +28,7 @@ var plainErrors = map[string]struct {
 	"NOPERM":    {true, "the user lacks a permission: `replicator check` says which"},
 	"NOPROTO":   {true, "the server is too old"},
 	"WRONGTYPE": {true, "one of the keys that begin with \"" + prefix + "\" was overwritten by something else: " +
-		"delete it and fill the views anew"},
+		beginAnew},
 	"OOM":         {false, "the server has used up maxmemory: give it more"},
 	"READONLY":    {false, "the server is a replica"},
 	"MISCONF":     {false, "the server can't save to its disk and takes no writes until it can"},

@@ -127,7 +127,7 @@ func (b *batch) gather(source string) {
 func (e *entity) decide(b *batch) error {
 	r, err := b.parseRecord(e.stored)
 	if err != nil {
-		return replicator.Fatal(errors.Join(err, errors.New("delete it and fill the sink's views anew")))
+		return replicator.Fatal(errors.Join(err, errors.New(beginAnew)))
 	}
 	e.plan, b.moves = plan{record: r}, b.moves[:0]
 	for _, op := range e.ops {
