@@ -148,6 +148,49 @@ func TestANewerPublisherFencesTheOlder(t *testing.T) {
 	}
 }
 
+func TestALookFencesNobodyUntilItWrites(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	topic := settingsOf(v).Topic
+	s := c.sink(t, v)
+	s.cfg.Codecs = map[string]string{"fav": "json"}
+	if _, err := s.Look(t.Context(), "", []*replicator.View{v}); !replicator.IsFatal(err) ||
+		!strings.Contains(err.Error(), "there is no topic") {
+		t.Errorf("of a topic that there is not it says %v", err)
+	}
+	c.topic(topic, 2)
+	_, publisher := c.open(t, v)
+	apply(t, publisher, put(t, 1, 5, 50))
+	look, err := s.Look(t.Context(), "", []*replicator.View{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := []replicator.Cell{cellOf(t, 1), cellOf(t, 2)}
+	for version := int64(6); version < 9; version++ {
+		apply(t, publisher, put(t, 1, version, 10*version), put(t, 2, version, 10*version))
+		if got, err := look.Versions(t.Context(), cells); err != nil || got[0] != version || got[1] != version {
+			t.Fatalf("it sees %v, %v; want %d", got, err, version)
+		}
+		if cells, _, err := look.(interface {
+			Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error)
+		}).Held(t.Context(), 0, "", 10); err != nil || len(cells) != 2 {
+			t.Fatal(cells, err)
+		}
+	}
+	if err := look.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 90, Token: "p"}}); err == nil {
+		t.Error("it marks what it only looks at")
+	}
+	if applied := apply(t, look, put(t, 1, 7, 70), put(t, 2, 9, 90)); len(applied.Stale) != 1 {
+		t.Errorf("it does not know what the publisher wrote: %+v", applied)
+	}
+	if _, err := publisher.Apply(t.Context(), []replicator.Op{put(t, 1, 10, 100)}); !replicator.IsFatal(err) {
+		t.Errorf("the publisher: %v", err)
+	}
+	if got := c.reader(topic).versions(t); got[`{"table":"fav","key":[1]}`] != 8 || got[`{"table":"fav","key":[2]}`] != 9 {
+		t.Errorf("the topic ends with %v", got)
+	}
+}
+
 // ahead is a clock that is wrong by so much where it says when a record is written.
 type ahead struct{ by atomic.Int64 }
 

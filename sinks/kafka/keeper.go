@@ -14,6 +14,7 @@ import (
 
 	"replicator"
 	"replicator/internal/changelog"
+	"replicator/internal/pause"
 	"replicator/sinks/judge"
 )
 
@@ -100,23 +101,35 @@ func (k *keeper) look(ctx context.Context) error {
 	return k.follow(ctx)
 }
 
-// follow reads on what another publisher has committed meanwhile.
+// follow reads on what another publisher has committed meanwhile. Like allMarks it waits a moment for what ends the
+// transactions that stand there now.
 func (k *keeper) follow(ctx context.Context) error {
 	if !k.looks {
 		return nil
 	}
-	ends, err := k.sink.admin.ListCommittedOffsets(ctx, k.topic.name)
-	if err == nil {
-		err = ends.Error()
-	}
+	written, err := k.sink.ends(ctx, k.topic.name)
 	if err != nil {
-		return fmt.Errorf("sink %s: asking for the end of topic %s: %w", k.sink.cfg.Name, k.topic.name, err)
+		return err
 	}
-	to := map[int32]int64{}
-	for p, o := range ends[k.topic.name] {
-		to[p] = o.Offset
+	for late := time.Now().Add(settling); ; {
+		committed, err := k.sink.admin.ListCommittedOffsets(ctx, k.topic.name)
+		if err == nil {
+			err = committed.Error()
+		}
+		if err != nil {
+			return fmt.Errorf("sink %s: asking for the end of topic %s: %w", k.sink.cfg.Name, k.topic.name, err)
+		}
+		settled, to := true, map[int32]int64{}
+		for p, o := range committed[k.topic.name] {
+			settled, to[p] = settled && o.Offset >= written[k.topic.name][p], o.Offset
+		}
+		if settled || time.Now().After(late) {
+			return k.restore(ctx, to)
+		}
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
 	}
-	return k.restore(ctx, to)
 }
 
 func (k *keeper) makeTable() (err error) {

@@ -183,6 +183,9 @@ func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 	if err := k.usable(); err != nil {
 		return err
 	}
+	if k.looks {
+		return fmt.Errorf("sink %s: view %s is only looked at: it can't be marked", k.sink.cfg.Name, k.view.Name)
+	}
 	if sameStanding(at, k.mark.Standing) {
 		return nil
 	}
