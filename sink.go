@@ -2,8 +2,8 @@ package replicator
 
 import "context"
 
-// Looker is a Sink whose Open would end what another process does: who only looks at views opens them by Look. The Target
-// shows what others write. To apply something by it is to open them.
+// Looker is a Sink whose Open would end what another process does: who only looks at views opens them by Look. The
+// Target shows what others write. To apply something by it is to open them.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }

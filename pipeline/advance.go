@@ -23,8 +23,8 @@ const (
 // event in the binlog where the sink is on the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
 
-// followedMark is the same of a changelog: how far the source is its readers know from the marks alone, so whoever waits
-// for a place there, at a member, waits for the next one.
+// followedMark is the same of a changelog: how far the source is its readers know from the marks alone, so whoever
+// waits for a place there, at a member, waits for the next one.
 const followedMark = 5 * time.Second
 
 // idleAsk is how long a session that has nothing to do doesn't ask whether the sink answers: an outage has to show in

@@ -206,8 +206,8 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 // keyed reports whether a table may have cells of a key: those of a view's tables need not be alike.
 func (v *verifier) keyed(table string, key replicator.Key) bool {
 	values, err := key.Values()
-	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
-	return err == nil && i >= 0 && len(values) == len(v.Tables[i].Key)
+	t := v.table(table)
+	return err == nil && t != nil && len(values) == len(t.Key)
 }
 
 // sideBySide puts the cells of an entity behind its first.
@@ -237,6 +237,15 @@ func (v *verifier) oneSort(f replicator.Feed) bool { return f.Column != "" || v.
 
 // columnless reports whether the cells of a table are of one sort.
 func (v *verifier) columnless(table string) bool {
-	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
-	return i >= 0 && v.Tables[i].Column == ""
+	t := v.table(table)
+	return t != nil && t.Column == ""
+}
+
+// table is a table's definition; nil if the view has none of the name.
+func (v *verifier) table(name string) *replicator.Table {
+	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &v.Tables[i]
 }

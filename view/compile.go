@@ -31,7 +31,7 @@ type plan struct {
 	feeds   []*feed
 	decoder Decoder // nil if nothing of the body is needed
 	json    func([]byte) (any, error)
-	whole   func([]byte) (replicator.Object, error) // decodes bodies, for views of whole rows; nil where that is not needed
+	whole   func([]byte) (replicator.Object, error) // decodes bodies, for views of whole rows; nil where none needs it
 	names   []string
 	columns []string
 	fields  int // how many fields one entry of every view has

@@ -95,8 +95,8 @@ func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 	for version := int64(2); version < 5; version++ {
 		l.put("a", version, `{"n": 2}`)
 		l.exec(fmt.Sprintf("INSERT INTO fav VALUES (%d, 2, 'g')", version))
-		if out := l.must("verify", "cells", "--json"); !strings.Contains(out, fmt.Sprintf(`"checked":%d,`, version+1)) ||
-			!strings.Contains(out, `"differences":[]`) {
+		checked := fmt.Sprintf(`"checked":%d,`, version+1)
+		if out := l.must("verify", "cells", "--json"); !strings.Contains(out, checked) || !strings.Contains(out, `"differences":[]`) {
 			t.Error(out)
 		}
 		if out := l.must("explain", "cells", keyText("a")); !strings.Contains(out, fmt.Sprint(version)) {

@@ -251,15 +251,17 @@ func TestSessionsTakeNothingFromTheServersGlobalVariables(t *testing.T) {
 		if kind.IsMariaDB() {
 			limit = "max_statement_time"
 		}
-		for _, set := range []string{"sql_select_limit = 1", "autocommit = 0", "completion_type = 2", limit + " = 100"} {
+		for _, set := range []string{
+			"sql_select_limit = 1", "autocommit = 0", "completion_type = 2", limit + " = 100",
+		} {
 			if _, err := db.ExecContext(t.Context(), "SET GLOBAL "+set); err != nil {
 				t.Fatal(err)
 			}
 		}
 		after, _ := poolOf(t, s, Options{Silence: 30 * time.Second})
 		var autocommit, completion, longest string
-		if err := after.QueryRowContext(t.Context(), "SELECT @@autocommit, @@completion_type, @@"+limit).Scan(&autocommit,
-			&completion, &longest); err != nil {
+		asked := after.QueryRowContext(t.Context(), "SELECT @@autocommit, @@completion_type, @@"+limit)
+		if err := asked.Scan(&autocommit, &completion, &longest); err != nil {
 			t.Fatal(err)
 		}
 		if autocommit != "1" || completion != "NO_CHAIN" || strings.Trim(longest, "0.") != "" {

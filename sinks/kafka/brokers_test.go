@@ -207,7 +207,8 @@ func (b *threeBrokers) transactionDoesNotEnd() {
 		open[p] = changelog.EncodeMark(k.mark)
 		open[p].Topic, open[p].Partition = k.topic.name, int32(p)
 	}
-	if err := errors.Join(k.producer.BeginTransaction(), k.producer.ProduceSync(b.t.Context(), open...).FirstErr()); err != nil {
+	if err := errors.Join(k.producer.BeginTransaction(),
+		k.producer.ProduceSync(b.t.Context(), open...).FirstErr()); err != nil {
 		b.t.Fatal(err)
 	}
 	b.each([]*servers.Server{away}, (*servers.Server).Suspend)

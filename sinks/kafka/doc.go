@@ -15,8 +15,8 @@
 // A batch is a transaction, and durable when that is committed. If the outcome of one is not known, the target fails
 // from then on, and the next Open reads what became of it.
 //
-// Who only looks (Sink.Look) fences nobody and reads the topic on before each look. With the first value that it applies
-// it becomes a publisher.
+// Who only looks (Sink.Look) fences nobody and reads the topic on before each look. With the first value that it
+// applies it becomes a publisher.
 //
 // # Marks
 //

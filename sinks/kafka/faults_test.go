@@ -177,7 +177,8 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 			t.Fatal(cells, err)
 		}
 	}
-	if err := look.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 90, Token: "p"}}); err == nil {
+	at := replicator.Standing{Position: replicator.Position{Order: 90, Token: "p"}}
+	if err := look.Mark(t.Context(), at); err == nil {
 		t.Error("it marks what it only looks at")
 	}
 	if applied := apply(t, look, put(t, 1, 7, 70), put(t, 2, 9, 90)); len(applied.Stale) != 1 {
@@ -186,7 +187,8 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 	if _, err := publisher.Apply(t.Context(), []replicator.Op{put(t, 1, 10, 100)}); !replicator.IsFatal(err) {
 		t.Errorf("the publisher: %v", err)
 	}
-	if got := c.reader(topic).versions(t); got[`{"table":"fav","key":[1]}`] != 8 || got[`{"table":"fav","key":[2]}`] != 9 {
+	got := c.reader(topic).versions(t)
+	if got[`{"table":"fav","key":[1]}`] != 8 || got[`{"table":"fav","key":[2]}`] != 9 {
 		t.Errorf("the topic ends with %v", got)
 	}
 }
@@ -199,9 +201,9 @@ func (a *ahead) OnProduceRecordBuffered(r *kgo.Record) {
 	r.Timestamp = r.Timestamp.Add(time.Duration(a.by.Load()))
 }
 
-// A broker refuses records whose time is ahead of its own by more than an hour. (A tight message.timestamp.before.max.ms
-// is no way to see that: brokers hold what ends a transaction against it, too, and one that is late by a millisecond
-// leaves its transaction open until they are restarted.)
+// A broker refuses records whose time is ahead of its own by more than an hour. (A tight
+// message.timestamp.before.max.ms is no way to see that: brokers hold what ends a transaction against it, too, and one
+// that is late by a millisecond leaves its transaction open until they are restarted.)
 func TestAClockThatIsWrongIsNamed(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()

@@ -132,6 +132,14 @@ func (k *keeper) follow(ctx context.Context) error {
 	}
 }
 
+// current makes sure that the table can be asked for what the topic has now.
+func (k *keeper) current(ctx context.Context) error {
+	if err := k.usable(); err != nil {
+		return err
+	}
+	return k.follow(ctx)
+}
+
 func (k *keeper) makeTable() (err error) {
 	if k.table == nil {
 		k.table, err = changelog.NewTable(k.sink.cfg.Dir)
@@ -139,9 +147,9 @@ func (k *keeper) makeTable() (err error) {
 	return err
 }
 
-// takeOver makes the producer, and has the cluster end the transaction of who published the view before: from then on no
-// other publisher can write. The client asks again for as long as that transaction has not ended, with no limit of its
-// own: while a partition in it has no leader, say. And where a broker refused what ends it (of which the topic's
+// takeOver makes the producer, and has the cluster end the transaction of who published the view before: from then on
+// no other publisher can write. The client asks again for as long as that transaction has not ended, with no limit of
+// its own: while a partition in it has no leader, say. And where a broker refused what ends it (of which the topic's
 // message.timestamp.before.max.ms is asked, too) Kafka does not try again before the broker that coordinates the
 // transaction is started anew.
 func (k *keeper) takeOver(ctx context.Context) error {
@@ -159,8 +167,8 @@ func (k *keeper) takeOver(ctx context.Context) error {
 	_, _, err = k.producer.ProducerID(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kerr.ConcurrentTransactions) {
 		err = fmt.Errorf("the cluster does not end the transaction of who published it before, for %v (%w): "+
-			"`kafka-transactions.sh describe --transactional-id %s` says which partitions are in it, the brokers' logs why it "+
-			"is open", k.sink.takeover, err, id)
+			"`kafka-transactions.sh describe --transactional-id %s` says which partitions are in it, the brokers' logs why "+
+			"it is open", k.sink.takeover, err, id)
 	}
 	if err != nil {
 		return k.explain(err)

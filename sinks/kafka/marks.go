@@ -89,8 +89,9 @@ func (k *keeper) register(ctx context.Context) error {
 			return err
 		}
 		if lost == nil && m.mark.Partitions > k.topic.partitions {
-			return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: topic %s has %d partitions, and had %d",
-				k.sink.cfg.Name, k.view.Name, k.topic.name, k.topic.partitions, m.mark.Partitions)), k.view.Name)
+			return replicator.OfView(replicator.Fatal(fmt.Errorf(
+				"sink %s: view %s: topic %s has %d partitions, and had %d", k.sink.cfg.Name, k.view.Name, k.topic.name,
+				k.topic.partitions, m.mark.Partitions)), k.view.Name)
 		}
 		if lost == nil {
 			k.mark = m.mark

@@ -95,7 +95,7 @@ func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 	each func(n int, e changelog.Entry, known judge.Known)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := errors.Join(k.usable(), k.follow(ctx)); err != nil {
+	if err := k.current(ctx); err != nil {
 		return err
 	}
 	return k.table.Get(keys, func(n int, e changelog.Entry, ok bool) {
@@ -268,7 +268,7 @@ func (k *keeper) page(
 ) (cells []replicator.Cell, last []byte, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := errors.Join(k.usable(), k.follow(ctx)); err != nil {
+	if err := k.current(ctx); err != nil {
 		return nil, nil, err
 	}
 	passed := 0

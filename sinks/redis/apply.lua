@@ -138,8 +138,8 @@ local function leave(n)
 end
 
 -- revert takes back what an entity's changes are remembered to have done, and its members of sets, when one of them
--- failed: it is all done again later, and would count twice; or it is not, as the row has changed meanwhile. What hashes
--- and texts show is written whole by then.
+-- failed: it is all done again later, and would count twice; or it is not, as the row has changed meanwhile. What
+-- hashes and texts show is written whole by then.
 local function revert()
   for j = at, 1, -1 do
     local c = shape[j]
