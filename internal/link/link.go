@@ -11,6 +11,10 @@
 //   - The other connections of the pool are as dead, and would each be waited for: the idle ones are given up with the
 //     first.
 //
+// An address may also come to lead to another server (a service's address, a proxy, a name, after a failover), while open
+// connections still lead to the one before. If that one lives on, what is written over them, readers never see. So a
+// connection that shows another server makes the pool give up the earlier ones, and Moved tells who writes.
+//
 // Of a lost session the number alone would not do: numbers begin anew when a server restarts, and an address may lead
 // to another server. Each session therefore holds a user lock (GET_LOCK) with a name that nobody can guess. The server
 // says which session holds it, and that one is ours and can be ended without any special right. Where a server has no
@@ -98,10 +102,12 @@ type connector struct {
 	driver.Connector
 	setup      []string
 	asks       time.Duration // see Options
-	generation atomic.Int64  // counts losses: connections of an earlier one are not used again
+	generation atomic.Int64  // counts losses and moves: connections of an earlier one are not used again
 
-	mu   sync.Mutex
-	lost []string // the user locks of sessions that may live on at the server
+	mu     sync.Mutex
+	lost   []string // the user locks of sessions that may live on at the server
+	server string   // the one that the newest connection leads to; "": not known
+	moved  int      // how often that was another one
 }
 
 // mostLost bounds what is remembered; the sessions' own timeouts end the others.
@@ -192,13 +198,29 @@ type session interface {
 	driver.NamedValueChecker
 }
 
+// Moved is a user variable of each session: how often, when it began, the address had led to another server than before;
+// NULL if never. What two sessions of one pool write is on one server if it is the same for both.
+const Moved = "@replicator_link_moved"
+
+// meets notes which server a new connection leads to.
+func (k *connector) meets(c *conn) (moved int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.server != "" && k.server != c.server {
+		k.moved++
+		c.generation = k.generation.Add(1)
+	}
+	k.server = c.server
+	return k.moved
+}
+
 // conn is a connection of the pool.
 type conn struct {
 	session
 	connector  *connector
 	generation int64
 	marker     string // the name of the user lock that its session holds; "": none
-	server     string // which one it is; known with a marker
+	server     string // which one it is; "": not known
 }
 
 // setUp sets up the session, gives it its marker, and ends the sessions that were lost before.
@@ -213,8 +235,21 @@ func (c *conn) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if values != nil && integer(values[0]) == 1 {
-		c.marker, c.server = marker, text(values[1])
+	if values == nil { // without a lock
+		if values, err = c.askFor(ctx, 2, "SELECT 0, "+whichServer); err != nil {
+			return err
+		}
+	}
+	if values != nil {
+		c.server = text(values[1])
+		if integer(values[0]) == 1 {
+			c.marker = marker
+		}
+		if moved := c.connector.meets(c); moved > 0 {
+			if _, err := c.ExecContext(ctx, fmt.Sprintf("SET %s = %d", Moved, moved), nil); err != nil {
+				return err
+			}
+		}
 	}
 	lost := c.connector.take()
 	if err := c.end(ctx, lost); err != nil {

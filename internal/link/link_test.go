@@ -3,6 +3,7 @@ package link
 import (
 	"database/sql"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -280,4 +281,44 @@ func TestSessionsTakeNothingFromTheServersGlobalVariables(t *testing.T) {
 			t.Errorf("%d rows of 3: %v", n, err)
 		}
 	})
+}
+
+// TestOpenConnectionsToAnEarlierServerAreNotUsedAgain: an address leads to another server now, as a proxy's or a
+// service's does after a failover, and the one before still answers on the connections that are open, and takes writes.
+func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
+	before, after := servertest.Shared(t, servers.MariaDB1011), servertest.MySQL(t)
+	link := servertest.NewLink(t, before.Addr())
+	c, err := mysql.ParseDSN(before.DSN(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Net, c.Addr = "tcp", link.Address()
+	db, err := Open(c, Options{Silence: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conns := 3
+	hold(t, db, conns)
+	leads := func(to *servers.Server, moved string) {
+		t.Helper()
+		link.Lead(to.Addr())
+		conns++
+		hold(t, db, conns) // one more is needed
+		_, port, err := net.SplitHostPort(to.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range conns {
+			var at, n string
+			if err := db.QueryRowContext(t.Context(), "SELECT @@port, "+Moved).Scan(&at, &n); err != nil {
+				t.Fatal(err)
+			}
+			if at != port || n != moved {
+				t.Errorf("a connection leads to port %s, after %s moves; want %s, %s", at, n, port, moved)
+			}
+		}
+	}
+	leads(after, "1")
+	leads(before, "2")
 }

@@ -52,10 +52,11 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// connect makes the client. What an error says never holds the URL, which may hold a password.
-func connect(c Config) (redis.UniversalClient, error) {
+// connect makes the client, and says what is known of its connections. What an error says never holds the URL, which may
+// hold a password.
+func connect(c Config) (redis.UniversalClient, *links, error) {
 	if len(c.URLs) == 0 {
-		return nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
+		return nil, nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
 	}
 	quiet()
 	if c.Timeout == 0 {
@@ -65,7 +66,7 @@ func connect(c Config) (redis.UniversalClient, error) {
 	for i, u := range c.URLs {
 		o, err := parseURL(u)
 		if err != nil {
-			return nil, fmt.Errorf("url %d %w", i+1, err)
+			return nil, nil, fmt.Errorf("url %d %w", i+1, err)
 		}
 		all = append(all, o)
 	}
@@ -94,18 +95,28 @@ func connect(c Config) (redis.UniversalClient, error) {
 		u.Password = c.Password
 	}
 	if c.Cluster && u.DB != 0 {
-		return nil, fmt.Errorf("the url %w", errNumbered)
+		return nil, nil, fmt.Errorf("the url %w", errNumbered)
 	}
 	if err := c.secure(&u); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	u.Dialer = new(links).over(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: u.TLSConfig}))
+	known := &links{servers: map[string]string{}}
+	u.Dialer = known.over(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: u.TLSConfig}))
+	u.OnConnect = known.greets("") // of the one server, or of whichever is the master
 	if first.Network == "unix" {
 		o := u.Simple()
 		o.Network, o.Addr = "unix", first.Addr
-		return redis.NewClient(o), nil
+		return redis.NewClient(o), known, nil
 	}
-	return redis.NewUniversalClient(&u), nil
+	if c.Cluster {
+		o := u.Cluster()
+		o.NewClient = func(node *redis.Options) *redis.Client {
+			node.OnConnect = known.greets(node.Addr)
+			return redis.NewClient(node)
+		}
+		return redis.NewClusterClient(o), known, nil
+	}
+	return redis.NewUniversalClient(&u), known, nil
 }
 
 // secure sets up TLS: a URL that says rediss://, or any of the certificates, turns it on.

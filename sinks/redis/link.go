@@ -5,16 +5,29 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/redis/go-redis/v9"
 
 	"replicator/internal/socket"
 )
 
-// links counts how often a link went silent: neither an end nor an answer arrives any more, on any connection that is
-// open, while new ones work. The connections that then stand idle in the pool are as dead as the one that showed it,
-// and would each be waited for.
-type links struct{ lost atomic.Int64 }
+// links says which connections may not be used again. There are two reasons:
+//
+//   - A link went silent: neither an end nor an answer arrives any more, on any connection that is open, while new ones
+//     work. The connections that then stand idle in the pool are as dead as the one that showed it, and would each be
+//     waited for.
+//   - The address leads to another server now (a service's address, a proxy, a name), while connections that are open
+//     still lead to the one before, which may take writes: what is written over those, readers never see.
+type links struct {
+	lost  atomic.Int64 // how often either happened: connections that are older than the last time are not used again
+	moved atomic.Int64 // how often the latter did
+
+	mu      sync.Mutex
+	servers map[string]string // the server that answered last, by address: its run_id, another one each time it is started
+}
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -27,6 +40,30 @@ func (l *links) over(dial dialer) dialer {
 			return nil, err
 		}
 		return &conn{Conn: socket.Quick(c), links: l, at: at}, nil
+	}
+}
+
+// greets finds out which server new connections to an address lead to. The connection that shows it to be another one is
+// used once, and then left like those that are older: it was counted from before it was known.
+func (l *links) greets(address string) func(context.Context, *redis.Conn) error {
+	return func(ctx context.Context, c *redis.Conn) error {
+		text, err := c.Info(ctx, "server").Result()
+		var refused redis.Error
+		if errors.As(err, &refused) { // the user may not ask, or must log in first: the command that comes will say that
+			return nil
+		}
+		info := parseInfo(text)
+		if err != nil || info["run_id"] == "" || info["redis_mode"] == "sentinel" {
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if was := l.servers[address]; was != "" && was != info["run_id"] {
+			l.moved.Add(1)
+			l.lost.Add(1)
+		}
+		l.servers[address] = info["run_id"]
+		return nil
 	}
 }
 

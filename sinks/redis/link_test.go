@@ -2,14 +2,17 @@ package redis
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 )
 
 // TestOneSilentLinkCostsOneWait: every connection that stands idle in the pool is as dead as the one that showed it,
@@ -17,24 +20,13 @@ import (
 func TestOneSilentLinkCostsOneWait(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
 	link := servertest.NewLink(t, s.Addr())
-	rdb, err := connect(Config{URLs: []string{"redis://" + link.Address() + "/0"}, Timeout: 200 * time.Millisecond})
+	rdb, _, err := connect(Config{URLs: []string{"redis://" + link.Address() + "/0"}, Timeout: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rdb.Close()
 	const idle = 5
-	var conns []*redis.Conn
-	for range idle {
-		conns = append(conns, rdb.(*redis.Client).Conn())
-		if err := conns[len(conns)-1].Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range conns { // into the pool
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	hold(t, rdb, idle)
 	if n := rdb.PoolStats().IdleConns; n != idle {
 		t.Fatalf("%d connections stand idle", n)
 	}
@@ -46,5 +38,76 @@ func TestOneSilentLinkCostsOneWait(t *testing.T) {
 		if err := rdb.Ping(t.Context()).Err(); err != nil {
 			t.Fatalf("a connection of the silent link is used again: %v", err)
 		}
+	}
+}
+
+// hold makes a pool have at least n connections, which stand idle then.
+func hold(t *testing.T, rdb redis.UniversalClient, n int) {
+	t.Helper()
+	var conns []*redis.Conn
+	for range n {
+		conns = append(conns, rdb.(*redis.Client).Conn())
+		if err := conns[len(conns)-1].Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range conns { // into the pool
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOpenConnectionsToAnEarlierServerAreNotUsedAgain: an address leads to another server now, as a proxy's or a
+// service's does after a failover, and the one before still answers on the connections that are open, and takes writes.
+func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
+	v := view("c", "counter", "c:{n}", "n")
+	cell := func(i int64) replicator.Op {
+		return put(cellOf(t, "cell", "users", i), 1, replicator.Entry{Key: fmt.Sprint("c:", i), Fields: []any{int64(1)}})
+	}
+	at := func(order int64) replicator.Standing {
+		return replicator.Standing{Position: replicator.Position{Order: order, Token: "x"}}
+	}
+	before, after := open(t, v), open(t, v)
+	apply(t, before.target, cell(1))
+	if err := before.target.Mark(t.Context(), at(10)); err != nil {
+		t.Fatal(err)
+	}
+	marks := before.rdb.HGetAll(t.Context(), marksPrefix).Val() // the one that takes over has the newest ones
+	if err := after.rdb.HSet(t.Context(), marksPrefix, marks).Err(); err != nil || len(marks) != 1 {
+		t.Fatal(marks, err)
+	}
+	link := servertest.NewLink(t, before.server.Addr())
+	f := &fixture{sink: newSink(t, Config{URLs: []string{"redis://" + link.Address() + "/0"}})}
+	defer f.sink.Close()
+	target := f.open(t, v)
+	conns := 3
+	hold(t, f.sink.rdb, conns)
+	lead := func(to *fixture) {
+		t.Helper()
+		link.Lead(to.server.Addr())
+		conns++
+		hold(t, f.sink.rdb, conns) // one more is needed
+	}
+
+	lead(after)
+	apply(t, target, cell(2))
+	if err := target.Mark(t.Context(), at(20)); !errors.Is(err, judge.ErrOtherServer) {
+		t.Errorf("Mark returns %v", err)
+	}
+	target = f.open(t, v) // as the session that follows does
+	apply(t, target, cell(2))
+	if err := target.Mark(t.Context(), at(20)); err != nil {
+		t.Error(err)
+	}
+	if got := after.rdb.Get(t.Context(), "c:2").Val(); got != "1" {
+		t.Errorf("the server that readers see has %q", got)
+	}
+
+	apply(t, target, cell(3))
+	lead(before)
+	lead(after)
+	if err := target.Mark(t.Context(), at(30)); !errors.Is(err, judge.ErrOtherServer) {
+		t.Errorf("the address led to another server and back since the last mark: Mark returns %v", err)
 	}
 }

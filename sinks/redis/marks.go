@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -164,14 +165,20 @@ func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 // swap replaces marks in every copy that still is as it was read, and is on the server that it should be on. It
 // reports whether all were, and which servers have the copies: their names with commas between. A server's name is
 // its run_id, another one each time it is started, and its master_replid, another one each time a replica takes over,
-// or a first one follows; none where the user may not run INFO.
+// or a first one follows; none where the user may not run INFO. Before the names stands how often the address led to
+// another server: between two marks on one server it may have led to another and back.
 func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, string, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
-	names := make([]string, len(keys))
+	moved := strconv.FormatInt(s.links.moved.Load(), 10)
+	names := make([]string, 1+len(keys))
 	copy(names, strings.Split(expected, ","))
+	if expected != "" && names[0] != moved {
+		return false, "", judge.ErrOtherServer
+	}
+	names[0] = moved
 	for i, key := range keys {
-		c := newCall([]string{key}, names[i])
+		c := newCall([]string{key}, names[1+i])
 		for _, m := range marks {
 			c = append(c, m.view, m.old.raw[i], m.new.raw[i])
 		}
@@ -193,7 +200,7 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 		if answer[0] == int64(-1) {
 			return false, "", judge.ErrOtherServer
 		}
-		names[i] = fmt.Sprint(answer[1])
+		names[1+i] = fmt.Sprint(answer[1])
 		all = all && answer[0] == int64(1)
 	}
 	return all, strings.Join(names, ","), nil

@@ -22,6 +22,7 @@ type Sink struct {
 	tags    []string // where the copies of the marks stand in a cluster
 	log     *slog.Logger
 	rdb     redis.UniversalClient
+	links   *links
 	names   config.Names // nil: strays are not looked for
 	sources []string     // that feed it
 
@@ -32,11 +33,11 @@ var _ replicator.Sink = (*Sink)(nil)
 
 // New makes a sink. It connects to nothing yet; what is wrong with c is an error.
 func New(c Config) (*Sink, error) {
-	rdb, err := connect(c)
+	rdb, links, err := connect(c)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb, names: c.Names, sources: c.Sources,
+	s := &Sink{name: c.Name, cluster: c.Cluster, log: c.Logger, rdb: rdb, links: links, names: c.Names, sources: c.Sources,
 		apply: newScript(library + fellows(c.Sources) + applySource), swapMarks: newScript(marksSource),
 		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
 	if s.cluster {
