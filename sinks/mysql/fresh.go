@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"errors"
 )
 
 // A view is fresh while it is filled for the first time, by the target that registered it, into a table that was empty
@@ -19,12 +18,8 @@ func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) err
 	if !k.fresh.Swap(false) || k.ledger || k.shardOn != nil || source != "" {
 		return nil
 	}
-	var one int
-	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+k.table+" LIMIT 1").Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
-		k.fresh.Store(true)
-		return nil
-	}
+	empty, err := k.isEmpty(ctx, db)
+	k.fresh.Store(empty)
 	return err
 }
 
