@@ -195,6 +195,9 @@ func (s *stream) advance(h binlog.Header) error {
 		return nil
 	}
 	end := s.pos + int64(h.Size)
+	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) { // sent along with that
+		return nil
+	}
 	if h.LogPos != 0 {
 		gap := h.LogPos - uint32(end)
 		if gap >= 1<<31 {

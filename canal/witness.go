@@ -99,6 +99,8 @@ func (w *witness) handle(raw []byte) error {
 	case h.Kind == replication.ROTATE_EVENT && (h.Flags&binlog.ArtificialFlag != 0 ||
 		h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
+	case h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(w.Pos):
+		return nil // MariaDB sends it behind the file's first event, wherever the dump begins
 	default:
 		w.Event, w.done = eventOf(h, raw, w.checksum), true
 	}
