@@ -31,6 +31,8 @@ type statement struct {
 	table   string   // the watched table's name in the configuration
 	what    string   // what happened to it, as an error says it
 	swapped []string // effectSwap: the watched tables in whose places others are now, by their names in the configuration
+
+	replaced []string // effectAlter: the names of columns under which others are now, in lower case
 }
 
 // word is a token: a word, a quoted identifier or a punctuation mark. Literals are left out.
@@ -329,7 +331,54 @@ func (p *statementParser) alter() statement {
 	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
 		return statement{effect: effectRows, table: name, what: "may have lost rows to a unique key (ALTER IGNORE)"}
 	}
-	return statement{effect: effectAlter, table: name}
+	return statement{effect: effectAlter, table: name, replaced: p.replaced()}
+}
+
+// replaced are names that a column loses and another one gets in one ALTER TABLE: each row has another value there then,
+// and no row event says so.
+func (p *statementParser) replaced() (both []string) {
+	left, got := map[string]bool{}, map[string]bool{}
+	depth := 0
+	for i, w := range p.words {
+		next := i + 1
+		if p.at(next).is("COLUMN") {
+			next++
+		}
+		next = p.pastIfExists(next)
+		name := p.at(next)
+		switch {
+		case w.is("("):
+			depth++
+		case w.is(")"):
+			depth--
+		case depth > 0 || name.isPart():
+		case w.is("RENAME") && p.at(i+1).is("COLUMN") && p.at(next+1).is("TO"):
+			left[name.fold()], got[p.at(next+2).fold()] = true, true
+		case w.is("CHANGE") && name.fold() != p.at(next+1).fold():
+			left[name.fold()], got[p.at(next+1).fold()] = true, true
+		case w.is("DROP"):
+			left[name.fold()] = true
+		case w.is("ADD"):
+			got[name.fold()] = true
+		}
+	}
+	for name := range left {
+		if got[name] {
+			both = append(both, name)
+		}
+	}
+	slices.Sort(both)
+	return both
+}
+
+func (w word) fold() string { return strings.ToLower(w.text) }
+
+// isPart reports whether what an ALTER TABLE adds or drops is no column: the word behind that says so.
+func (w word) isPart() bool {
+	return !w.quoted && slices.Contains([]string{
+		"INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN", "CONSTRAINT", "CHECK",
+		"PARTITION", "SUBPARTITION", "DEFAULT", "SYSTEM", "PERIOD", "(",
+	}, strings.ToUpper(w.text))
 }
 
 // altered is the watched table that an ALTER TABLE is about: the one that it names first, or one that takes part.

@@ -295,6 +295,9 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 		}
 	case effectAlter:
 		if !s.silent() {
+			if err := s.replaced(st); err != nil {
+				return false, err
+			}
 			if err := s.altered(ctx, st.table); err != nil {
 				return false, err
 			}
@@ -323,7 +326,10 @@ func (s *stream) rolledBack() error {
 
 // unlogged tells the handler that changes of a table are missing; what it returns ends reading.
 func (s *stream) unlogged(err error, table string) error {
-	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), replicator.OfTable(table, err))
+	if !replicator.IsOfViews(err) {
+		err = replicator.OfTable(table, err)
+	}
+	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), err)
 }
 
 // swapped: another table bears a watched one's name from here on. Where the handler takes it, its columns are read.
@@ -336,6 +342,20 @@ func (s *stream) swapped(ctx context.Context, table string) error {
 		return err
 	}
 	return s.altered(ctx, table)
+}
+
+// replaced: a column of a watched table that is read is another one of its name from here on.
+func (s *stream) replaced(st statement) error {
+	if len(st.replaced) == 0 {
+		return nil
+	}
+	t := s.tables.byName[st.table]
+	column := t.reads(st.replaced)
+	if column == "" {
+		return nil
+	}
+	return s.unlogged(t.ofReaders(column, fmt.Errorf("table %s: column %s was replaced by another one of its name: %w",
+		st.table, column, replicator.ErrUnlogged)), st.table)
 }
 
 // altered: a watched table's columns or keys may be others now.

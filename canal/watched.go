@@ -2,6 +2,7 @@ package canal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -33,6 +34,16 @@ func (t *watched) ofReaders(column string, err error) error {
 		return replicator.OfView(err, views...)
 	}
 	return err
+}
+
+// reads is the first of some columns, given in lower case, that a role has or a view needs; "" if there is none.
+func (t *watched) reads(names []string) string {
+	for _, column := range slices.Concat(t.Key, []string{t.Column, t.Version, t.Body}, t.Columns) {
+		if column != "" && slices.Contains(names, strings.ToLower(column)) {
+			return column
+		}
+	}
+	return ""
 }
 
 // neededBy says which views need one of Columns.
