@@ -188,6 +188,11 @@ func (s *Sink) ownsAlias(ctx context.Context, alias string) error {
 	if err != nil {
 		return fmt.Errorf("looking for index %s: %w", alias, err)
 	}
+	return strange(alias, found)
+}
+
+// strange says of what was found under an alias' name that it is not for this program.
+func strange(alias string, found map[string]indexInfo) error {
 	for name, info := range found {
 		switch {
 		case name == alias:

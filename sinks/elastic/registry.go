@@ -173,11 +173,11 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// aliasInterval is how often somebody's having removed an alias is looked for: one small request a view.
+// aliasInterval is how often somebody's having removed or moved an alias is looked for: one small request a view.
 const aliasInterval = 10 * time.Second
 
 // showFilled lets aliases show the views that have been filled since they were opened, or whose alias is gone: readers
-// would find nothing, and nothing else would show that.
+// would find nothing, and nothing else would show that. Where it leads to what is not this program's, the view fails.
 func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 	look := time.Since(t.looked) > aliasInterval
 	if look {
@@ -189,7 +189,10 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 			if err != nil {
 				return fmt.Errorf("view %s: looking for its alias: %w", k.view.Name, err)
 			}
-			if k.generation.shown = len(found) > 0; !k.generation.shown {
+			if err := strange(k.alias, found); err != nil {
+				return inView(k.view, err)
+			}
+			if _, k.generation.shown = found[k.generation.index]; len(found) == 0 {
 				t.sink.log.Warn("the alias is gone: it is made again", "sink", t.sink.name, "view", k.view.Name, "alias", k.alias)
 			}
 		}

@@ -262,6 +262,27 @@ func TestAnAliasThatSomebodyRemovedIsMadeAgain(t *testing.T) {
 	}
 }
 
+// TestAnAliasThatSomebodyMovedFailsTheView: its readers see something else's documents, and writes go on as before.
+func TestAnAliasThatSomebodyMovedFailsTheView(t *testing.T) {
+	b := newBench(t, "")
+	index := indexOf(b.view)
+	t.Cleanup(func() { b.do("DELETE", "/"+index+"-foreign", "") })
+	at := replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}}
+	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
+	if err := b.target.Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	b.open() // looks at once
+	b.do("PUT", "/"+index+"-foreign", `{"settings": `+oneShard+`}`)
+	b.do("POST", "/_aliases", `{"actions": [{"remove": {"index": "`+index+`-r1", "alias": "`+index+`"}},
+		{"add": {"index": "`+index+`-foreign", "alias": "`+index+`"}}]}`)
+	at.Position.Order = 6
+	err := b.target.Mark(t.Context(), at)
+	if !replicator.IsFatal(err) || !replicator.IsOfViews(err) || !strings.Contains(err.Error(), "not this program's") {
+		t.Errorf("Mark says %v", err)
+	}
+}
+
 func TestARemovedIndexIsALossAndNotMadeByAWrite(t *testing.T) {
 	b := newBench(t, "")
 	b.apply(op(cellOf(t, "users", 1), 1, "a", nil))
