@@ -232,7 +232,7 @@ func AppendValue(dst []byte, v any) []byte {
 	case Number:
 		return append(dst, v...)
 	case float64:
-		return strconv.AppendFloat(dst, v, 'g', -1, 64)
+		return appendFloat(dst, v)
 	case bool:
 		return strconv.AppendBool(dst, v)
 	case RawJSON:

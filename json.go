@@ -116,18 +116,24 @@ func (t *jsonText) object(o Object, depth int) {
 	t.b = append(t.b, '}')
 }
 
-// float writes the shortest text that reads back as the same number.
+// float writes a number that has digits.
 func (t *jsonText) float(f float64) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		t.inexact(errNotFinite)
 		t.b = append(t.b, "null"...)
 		return
 	}
+	t.b = appendFloat(t.b, f)
+}
+
+// appendFloat appends the shortest text that reads back as the same number: its digits, but for the very large and the
+// very small, as JSON has them.
+func appendFloat(b []byte, f float64) []byte {
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		format = 'e'
 	}
-	t.b = strconv.AppendFloat(t.b, f, format, -1, 64)
+	return strconv.AppendFloat(b, f, format, -1, 64)
 }
 
 // text quotes s, and reports whether it is valid UTF-8. What is not, which no decoded value holds, is written as U+FFFD.
