@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -24,8 +25,11 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	var found report
 	what := func(name string) string { return "sink " + s.name + ": " + name }
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
-		found.add(what("connection"), replicator.Fail, classify(err, "connecting").Error(),
-			"correct url, username, password or TLS settings of the sink, or start the server")
+		fix := "correct url, username, password or TLS settings of the sink, or start the server"
+		if passes(err) {
+			fix = "the sink's settings are right: mend what the server says, or wait until it has passed"
+		}
+		found.add(what("connection"), replicator.Fail, classify(err, "connecting").Error(), fix)
 		return found
 	}
 	found.add(what("connection"), replicator.OK, "it answers", "")
@@ -46,7 +50,11 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	switch d := may.own(ctx); {
 	case d.level() != replicator.OK:
 		found.add(what("permissions"), d.level(), d.detail(), d.fix())
-	case !d.unasked:
+	case d.mayNotAsk():
+		found.add(what("permissions"), replicator.Warn, "the user may not ask what it may do: what it lacks shows only when "+
+			"it is needed, and then stops every view", "ACL SETUSER "+cmp.Or(d.user, s.user, "default")+
+			" +acl|whoami +acl|dryrun")
+	case d.silence == nil:
 		found.add(what("permissions"), replicator.OK, "user "+d.user+" may do all that is needed", "")
 	}
 	for i, v := range views {

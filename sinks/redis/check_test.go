@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -57,6 +58,9 @@ func TestCheck(t *testing.T) {
 				{"ACL", "SETUSER", "poor", "on", ">secret", "~*", "+@all", "-hset"},
 				{"ACL", "SETUSER", "narrow", "on", ">secret", "~h:*", "+@all"},
 				{"ACL", "SETUSER", "other", "on", ">secret", "~replicator:*", "+@all"},
+				{"ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "-@dangerous", "+info"},
+				{"ACL", "SETUSER", "documented", "on", ">secret", "~*", "+@read", "+@write", "+@scripting", "+@transaction",
+					"+@connection", "-@dangerous", "+info", "+acl|whoami", "+acl|dryrun"},
 			} {
 				if err := rdb.Do(t.Context(), args...).Err(); err != nil {
 					t.Fatal(err)
@@ -67,9 +71,32 @@ func TestCheck(t *testing.T) {
 			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret"}, "permissions", replicator.Fail)
 			expect(Config{URLs: plain.URLs, Username: "narrow", Password: "secret"}, "permissions", replicator.Fail)
 			expect(Config{URLs: plain.URLs, Username: "other", Password: "secret"}, "view h: permissions", replicator.Warn)
+			expect(Config{URLs: plain.URLs, Username: "mute", Password: "secret"}, "permissions", replicator.Warn)
+			expect(Config{URLs: plain.URLs, Username: "documented", Password: "secret"}, "permissions", replicator.OK)
 			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret2"}, "connection", replicator.Fail)
 			expect(Config{URLs: []string{"redis://127.0.0.1:1/0"}, Password: "secret"}, "connection", replicator.Fail)
 		})
+	}
+}
+
+func TestCommandsThatTheServerDoesNotHaveAreNamed(t *testing.T) {
+	s := servertest.Own(t, servers.Redis7, "--rename-command", "EVALSHA", "", "--rename-command", "ZADD", "")
+	sink := newSink(t, Config{URLs: []string{s.DSN("0")}})
+	defer sink.Close()
+	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("r", "ranking", "r:{k}", "a")}
+	found := map[string]string{}
+	for _, f := range sink.Check(t.Context(), views) {
+		if f.Level == replicator.Fail {
+			found[strings.TrimPrefix(f.What, "sink cache: ")] = f.Detail
+		}
+	}
+	want := map[string]string{"permissions": "the server has no command EVALSHA",
+		"view r: permissions": "the server has no command ZADD"}
+	if !maps.Equal(found, want) {
+		t.Errorf("check says %v", found)
+	}
+	if _, err := sink.Open(t.Context(), "", views); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "EVALSHA") {
+		t.Errorf("Open says %v", err)
 	}
 }
 

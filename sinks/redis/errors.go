@@ -1,10 +1,12 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -44,6 +46,42 @@ var plainErrors = map[string]struct {
 // quoted is what an error may quote of what was sent: it must not reach a log.
 var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 
+// refusals are how servers say within a script that its user lacks a permission: Redis, Redis 7, Valkey 9.
+var refusals = []string{"The user executing the script", "No permissions to access", "ACL failure in script",
+	"has no permissions to"}
+
+// unknownCommand finds the name of a command that the server does not have, with what it was called with behind it. Of a
+// script's commands it says no name.
+var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command (?:[`']([a-z.|]+)[`'],|called from script)")
+
+// word is what tells an error from others, and whether that is one of plainErrors.
+func word(text string) (word string, known bool) {
+	if slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(text, r) }) {
+		return "NOPERM", true
+	}
+	word, _, _ = strings.Cut(text, " ")
+	if _, known = plainErrors[word]; known {
+		return word, true
+	}
+	// Errors inside a script: "ERR OOM …", or the word in the middle of a message about the line at fault.
+	for w := range plainErrors {
+		if strings.Contains(text, w+" ") {
+			return w, true
+		}
+	}
+	return word, false
+}
+
+// passes reports whether an error is the server's, and one that no setting of the sink's can mend.
+func passes(err error) bool {
+	var fromServer redis.Error
+	if !errors.As(err, &fromServer) {
+		return false
+	}
+	w, known := word(fromServer.Error())
+	return known && !plainErrors[w].fatal
+}
+
 // classify says what was being done when err happened and marks what only a person can mend.
 func classify(err error, doing string) error {
 	if err == nil || replicator.IsFatal(err) || errors.Is(err, context.Canceled) {
@@ -54,30 +92,19 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	text := fromServer.Error()
-	if strings.Contains(text, "The user executing the script") || strings.Contains(text, "No permissions to access") {
-		text = "NOPERM"
+	word, known := word(text)
+	switch {
+	case known && plainErrors[word].fatal:
+		return replicator.Fatal(fmt.Errorf("%s: %s: %s", doing, word, plainErrors[word].hint))
+	case known:
+		return fmt.Errorf("%s: %s: %s", doing, word, plainErrors[word].hint)
+	case strings.Contains(text, "AUTH") && strings.Contains(text, "called without any password"):
+		return replicator.Fatal(fmt.Errorf("%s: a password is configured, but the server has none for this user: "+
+			"remove password of the sink", doing))
 	}
-	word, _, _ := strings.Cut(text, " ")
-	// Errors inside a script: "ERR OOM …", or the word in the middle of a message about the line at fault.
-	known, ok := plainErrors[word]
-	if !ok || word == "ERR" {
-		for w, k := range plainErrors {
-			if strings.Contains(text, w+" ") {
-				word, known, ok = w, k, true
-				break
-			}
-		}
+	if m := unknownCommand.FindStringSubmatch(text); m != nil {
+		return replicator.Fatal(fmt.Errorf("%s: the server has no command %s: take its rename-command out of the server's "+
+			"configuration", doing, cmp.Or(strings.ToUpper(m[1]), "of a script's, which `replicator check` names")))
 	}
-	if !ok {
-		if strings.Contains(text, "AUTH") && strings.Contains(text, "called without any password") {
-			return replicator.Fatal(fmt.Errorf("%s: a password is configured, but the server has none for this user: "+
-				"remove password of the sink", doing))
-		}
-		return fmt.Errorf("%s: %s", doing, quoted.ReplaceAllString(text, "…"))
-	}
-	described := fmt.Errorf("%s: %s: %s", doing, word, known.hint)
-	if known.fatal {
-		return replicator.Fatal(described)
-	}
-	return described
+	return fmt.Errorf("%s: %s", doing, quoted.ReplaceAllString(text, "…"))
 }
