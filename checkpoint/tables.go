@@ -9,8 +9,6 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/go-sql-driver/mysql"
-
 	"replicator"
 	"replicator/internal/sqlname"
 )
@@ -53,7 +51,7 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			_, err = db.ExecContext(ctx, ddl)
 		}
 		if err != nil {
-			return fmt.Errorf("checkpoint: making the store's tables (the user needs CREATE, SELECT, INSERT, DELETE on the database): %w", err)
+			return lacksRights("making", err)
 		}
 	}
 	return nil
@@ -61,10 +59,7 @@ func (t tables) create(ctx context.Context, db queryer) error {
 
 // isDeadlock reports whether the server ended the one of two statements that each waited for the other. CREATE TABLE IF
 // NOT EXISTS of one table by several sessions comes to that in MySQL 9.
-func isDeadlock(err error) bool {
-	var said *mysql.MySQLError
-	return errors.As(err, &said) && said.Number == 1213
-}
+func isDeadlock(err error) bool { return code(err) == 1213 }
 
 func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicator.Checkpoint, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT `view`, source, format, body FROM "+t.checkpoints+" ORDER BY `view`, source")
@@ -225,8 +220,7 @@ const noSuchTable = 1146
 
 // because makes the server's "no such table" ErrNoState.
 func (r *mysqlReader) because(err error) error {
-	var refused *mysql.MySQLError
-	if errors.As(err, &refused) && refused.Number == noSuchTable {
+	if code(err) == noSuchTable {
 		return fmt.Errorf("checkpoint: %w: no table %s; `replicator run` makes it", ErrNoState, r.tables.checkpoints)
 	}
 	if err != nil {

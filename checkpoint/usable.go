@@ -1,11 +1,16 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator/internal/sqlname"
 )
 
 // Usable reports why OpenFile could not make or write the store in a directory. It leaves nothing there, and a store
@@ -40,4 +45,46 @@ func Usable(dir string) error {
 		}
 	}
 	return nil
+}
+
+// UsableMySQL reports why OpenMySQL could not make or write the store in a database, as far as that shows without doing
+// so.
+func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
+	db, t, err := connect(dsn, prefix, longLease)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	// The rights are looked at before the table is that the new one is to be like.
+	_, err = db.ExecContext(ctx, "CREATE TABLE "+t.checkpoints+" LIKE "+sqlname.Quote(prefix+"_none"))
+	if code(err) != noSuchTable && code(err) != errTableExists {
+		return lacksRights("making", err)
+	}
+	for _, table := range []string{t.checkpoints, t.letters} {
+		for _, statement := range []string{
+			"DELETE FROM " + table + " WHERE FALSE",
+			"INSERT INTO " + table + " SELECT * FROM " + table + " WHERE FALSE",
+		} {
+			if _, err := db.ExecContext(ctx, statement); err != nil && code(err) != noSuchTable {
+				return lacksRights("writing", err)
+			}
+		}
+	}
+	return nil
+}
+
+const errTableExists = 1050
+
+// code is the number of a server's error; 0 if it is none.
+func code(err error) uint16 {
+	var refused *mysql.MySQLError
+	if errors.As(err, &refused) {
+		return refused.Number
+	}
+	return 0
+}
+
+func lacksRights(doing string, err error) error {
+	return fmt.Errorf("checkpoint: %s the store's tables (the user needs CREATE, SELECT, INSERT, DELETE on the database): %w",
+		doing, err)
 }

@@ -54,9 +54,13 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		return nil, err
 	}
 	saved, unread := Checkpoints(ctx, cfg)
-	if err := storable(cfg); err != nil {
+	if err := storable(ctx, cfg); err != nil {
+		fix := "name a directory in checkpoint.path that the program's user may make and write, or give that user its files"
+		if cfg.Checkpoint.Store == "mysql" {
+			fix = "grant the user of checkpoint.dsn what it lacks, or correct checkpoint.dsn"
+		}
 		findings = append(findings, replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: err.Error(),
-			Fix: "name a directory in checkpoint.path that the program's user may make and write, or give that user its files"})
+			Fix: fix})
 	} else if unread != nil {
 		findings = append(findings,
 			replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: unread.Error()})

@@ -67,9 +67,9 @@ func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, erro
 }
 
 // storable reports why a run could not save in its store, as far as that shows without a run.
-func storable(cfg *config.Config) error {
-	if cfg.Checkpoint.Store == "mysql" {
-		return nil
+func storable(ctx context.Context, cfg *config.Config) error {
+	if c := cfg.Checkpoint; c.Store == "mysql" {
+		return checkpoint.UsableMySQL(ctx, c.DSN.Reveal(), c.Table)
 	}
 	return checkpoint.Usable(cfg.Checkpoint.Path)
 }

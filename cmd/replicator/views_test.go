@@ -62,6 +62,12 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 			t.Errorf("status says %+v", st)
 		}
 		p.stop()
+
+		// Nor does another program that keeps a view of that name there take it for its own.
+		l.configure(source, strings.Replace(program, `path = "state"`, `path = "another"`, 1), mainSink, changed, emailView)
+		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "if another program keeps it") {
+			t.Errorf("check by another program: exit status %d\n%s%s", r.code, r.out, r.errors)
+		}
 		l.configure(source, program, mainSink, emailView, changed, `on_change = "rebuild"`)
 		l.must("check")
 		l.must("run", "--until-caught-up")

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,11 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	if err != nil {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(),
 			Fix: "see that the server runs, and that the dsn's user, password, database and parameters are right"}}
+	}
+	// A server that is read-only says so before it looks whether the table is there.
+	if _, err := s.db.ExecContext(ctx, "DELETE FROM "+viewsTable+" WHERE FALSE"); errors.Is(err, driver.ErrBadConn) {
+		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: takesNoWrites,
+			Fix: "name the server that takes writes in the dsn, or SET GLOBAL read_only = OFF there"}}
 	}
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)

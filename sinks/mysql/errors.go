@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -108,6 +109,8 @@ func ofTable(err error) bool {
 	return errors.As(err, &e) && !slices.Contains(serverErrors, e.Number)
 }
 
+const takesNoWrites = "the server takes no writes: read_only is on there, as on a replica"
+
 // classify says what was being done when err happened, hides what might be a value, and marks what only a person can
 // mend. Errors of the context and of the connection are temporary like all others.
 func classify(err error, doing string) error {
@@ -117,6 +120,9 @@ func classify(err error, doing string) error {
 	if errors.Is(err, mysql.ErrInvalidConn) {
 		return fmt.Errorf("%s: the connection to the server was lost, or there was no answer within the sink's timeout: %w",
 			doing, err)
+	}
+	if errors.Is(err, driver.ErrBadConn) { // what RejectReadOnly makes of the server's refusal, on new connections, too
+		return fmt.Errorf("%s: %s: %w", doing, takesNoWrites, err)
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {

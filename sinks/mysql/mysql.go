@@ -102,7 +102,7 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	srv, err := s.ask(ctx)
+	srv, err := s.askAnew(ctx)
 	if err != nil {
 		return nil, err
 	}

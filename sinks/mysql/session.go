@@ -64,9 +64,12 @@ func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 		return nil, fmt.Errorf("its dsn can't be used: %w", err)
 	}
 	db.SetMaxOpenConns(32)
-	db.SetMaxIdleConns(8)
+	db.SetMaxIdleConns(idleConns)
 	return db, nil
 }
+
+// idleConns is how many connections stand by.
+const idleConns = 8
 
 // server is what differs between servers.
 type server struct {
@@ -94,17 +97,34 @@ func (s *server) rowAlias() string {
 	return " AS replicator_new"
 }
 
-// ask asks the server what it is, once.
+// ask is what the server is, as it was when somebody asked last.
 func (s *Sink) ask(ctx context.Context) (*server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server != nil {
 		return s.server, nil
 	}
+	return s.askNow(ctx)
+}
+
+// askAnew asks the server what it is now. A session has the max_allowed_packet that was set when it began: those that
+// began under another one are ended.
+func (s *Sink) askAnew(ctx context.Context) (*server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.askNow(ctx)
+}
+
+func (s *Sink) askNow(ctx context.Context) (*server, error) {
 	var srv server
-	row := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@max_allowed_packet")
-	if err := row.Scan(&srv.version, &srv.packet); err != nil {
+	var session int
+	row := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@GLOBAL.max_allowed_packet, @@SESSION.max_allowed_packet")
+	if err := row.Scan(&srv.version, &srv.packet, &session); err != nil {
 		return nil, classify(err, "connecting")
+	}
+	if session != srv.packet || s.server != nil && s.server.packet != srv.packet {
+		s.db.SetMaxIdleConns(0)
+		s.db.SetMaxIdleConns(idleConns)
 	}
 	srv.mariaDB = strings.Contains(srv.version, "MariaDB")
 	if !srv.mariaDB && (strings.HasPrefix(srv.version, "5.") || olderThanAlias(srv.version)) {

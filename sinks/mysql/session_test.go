@@ -1,0 +1,76 @@
+package mysql_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// TestASettingThatWasMendedCounts: a session has the max_allowed_packet that was set when it began, and would refuse for
+// ever what the server takes by now.
+func TestASettingThatWasMendedCounts(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			db, dsn := database(t, servertest.Own(t, kind), "CREATE TABLE names (email LONGTEXT, id VARBINARY(40) PRIMARY KEY)")
+			exec(t, db, "SET GLOBAL max_allowed_packet = 65536")
+			sink := newSink(t, dsn)
+			defer sink.Close()
+			put := func(version int64) []replicator.Rejected {
+				t.Helper()
+				target := openTarget(t, sink, view("row", "names", "email"))
+				applied, err := target.Apply(t.Context(), []replicator.Op{userOp(1, version, 1, strings.Repeat("x", 300_000))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return applied.Rejected
+			}
+			if rejected := put(1); len(rejected) != 1 {
+				t.Fatalf("rejected: %v", rejected)
+			}
+			exec(t, db, "SET GLOBAL max_allowed_packet = 67108864")
+			if rejected := put(2); len(rejected) != 0 {
+				t.Errorf("rejected: %v", rejected)
+			}
+		})
+	}
+}
+
+// TestAServerThatTakesNoWritesIsCalledThat: the driver makes a lost connection of its refusal.
+func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			db, dsn := database(t, servertest.Own(t, kind), "CREATE TABLE names (email LONGTEXT, id VARBINARY(40) PRIMARY KEY)")
+			c, err := driver.ParseDSN(dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exec(t, db, "CREATE USER plain IDENTIFIED BY 'x'")
+			exec(t, db, "GRANT ALL ON "+c.DBName+".* TO plain")
+			exec(t, db, "SET GLOBAL read_only = ON")
+			c.User, c.Passwd = "plain", "x"
+			sink := newSink(t, c.FormatDSN())
+			defer sink.Close()
+			views := []*replicator.View{view("row", "names", "email")}
+			if _, err := sink.Open(t.Context(), "", views); err == nil || replicator.IsFatal(err) ||
+				!strings.Contains(err.Error(), "read_only") {
+				t.Errorf("Open says %v", err)
+			}
+			found := sink.Check(t.Context(), views)
+			if len(found) != 1 || found[0].Level != replicator.Fail || !strings.Contains(found[0].Fix, "read_only") {
+				t.Errorf("check says %v", found)
+			}
+			exec(t, db, "SET GLOBAL read_only = OFF")
+			if found := sink.Check(t.Context(), views); slices.ContainsFunc(found, func(f replicator.Finding) bool {
+				return f.Level == replicator.Fail
+			}) {
+				t.Errorf("check says %v", found)
+			}
+		})
+	}
+}
