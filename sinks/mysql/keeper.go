@@ -19,13 +19,14 @@ type keeper struct {
 	salt   salt
 	marked replicator.Standing // when it was opened
 
-	table    string    // quoted
-	keys     []*column // the target's key columns
-	keyOf    []int     // for each, the place of its value in the cell's key
-	fields   []*column
-	version  *column // nil: the table has none
-	inserted string  // the quoted columns of an INSERT: fields, keys, version
-	kind     kind
+	table      string    // quoted
+	definition string    // of the table, when it was opened; "": not known
+	keys       []*column // the target's key columns
+	keyOf      []int     // for each, the place of its value in the cell's key
+	fields     []*column
+	version    *column // nil: the table has none
+	inserted   string  // the quoted columns of an INSERT: fields, keys, version
+	kind       kind
 
 	shared   bool // several cells of one key feed the view, so each one's contribution is kept
 	single   bool // the table takes one row a key

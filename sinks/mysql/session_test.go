@@ -74,3 +74,36 @@ func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 		})
 	}
 }
+
+// TestATableThatIsAlteredIsLookedAtAnew: with a further unique key one entity's values would be written into another's
+// row, which the server does not refuse.
+func TestATableThatIsAlteredIsLookedAtAnew(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			db, dsn := database(t, servertest.Shared(t, kind),
+				"CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY, n INT AUTO_INCREMENT UNIQUE)",
+				"CREATE TABLE others (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)")
+			sink := newSink(t, dsn)
+			defer sink.Close()
+			views := []*replicator.View{view("row", "others", "email"), view("row", "names", "email")}
+			target := openTarget(t, sink, views...)
+			if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 2, "a")}); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, db, "ALTER TABLE names ADD UNIQUE (email)")
+			err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "x"}})
+			groups, _ := replicator.Troubled(views, err)
+			if len(groups) != 1 || len(groups[0]) != 1 || groups[0][0] != views[1] || replicator.IsFatal(err) {
+				t.Errorf("Mark says %v", err)
+			}
+			if _, err := sink.Open(t.Context(), "", views); !replicator.IsFatal(err) {
+				t.Errorf("Open says %v", err)
+			}
+			exec(t, db, "ALTER TABLE names DROP INDEX email")
+			target = openTarget(t, sink, views...)
+			if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 6, Token: "x"}}); err != nil {
+				t.Errorf("Mark says %v", err)
+			}
+		})
+	}
+}

@@ -22,6 +22,7 @@ type shape struct {
 	isView          bool
 	columns         []*column
 	indexes         []index
+	definition      string // see definition
 }
 
 // index is an index of a table, with its parts in order.
@@ -106,7 +107,14 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	if err := s.readJSONChecks(ctx, tx, sh); err != nil {
 		return nil, classify(err, doing)
 	}
-	return sh, classify(s.readIndexes(ctx, tx, sh), doing)
+	if err := s.readIndexes(ctx, tx, sh); err != nil {
+		return nil, classify(err, doing)
+	}
+	if sh.isView {
+		return sh, nil
+	}
+	sh.definition, err = definition(ctx, tx, sh.quoted())
+	return sh, classify(err, doing)
 }
 
 func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
@@ -190,6 +198,9 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 			"`replicator schema` prints its DDL, and create = true in the view creates it", database, table, s.name))
 	}
 	k, problems := s.plan(v, sh)
+	if k != nil {
+		k.definition = sh.definition
+	}
 	if len(problems) == 0 {
 		if problems, err = s.confuses(ctx, k, from); err != nil {
 			return nil, err

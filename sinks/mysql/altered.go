@@ -1,0 +1,61 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator"
+)
+
+// What a table can hold is found out when its view is opened. It may be altered later, and what the server then refuses
+// shows that. What it does not refuse, nothing shows: with a further unique key one entity's values are written into
+// another's row. So the definitions are looked at again now and then.
+
+// tableInterval is how often: a small request a view.
+const tableInterval = 10 * time.Second
+
+// counted is what of a definition changes with every row.
+var counted = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+
+var errAltered = errors.New("it was altered since the view was opened, and is looked at anew")
+
+// definition is what the server says of a table; "" if the user may not see it, or there is none.
+func definition(ctx context.Context, q querier, table string) (text string, err error) {
+	err = eachRow(ctx, q, func(rows *sql.Rows) error {
+		var name string
+		return rows.Scan(&name, &text)
+	}, "SHOW CREATE TABLE "+table)
+	var refused *mysql.MySQLError
+	if errors.As(err, &refused) {
+		return "", nil
+	}
+	return counted.ReplaceAllString(text, ""), err
+}
+
+// lookAtTables reports a table that was altered since its view was opened: it has to be opened anew. Marks calls it, one
+// call at a time.
+func (t *Target) lookAtTables(ctx context.Context) error {
+	if time.Since(t.looked) < tableInterval {
+		return nil
+	}
+	t.looked = time.Now()
+	for _, k := range t.kept {
+		if k.definition == "" {
+			continue
+		}
+		now, err := definition(ctx, t.sink.db, k.table)
+		if err != nil {
+			return err
+		}
+		if now != k.definition {
+			return replicator.OfView(fmt.Errorf("view %s: table %s: %w", k.view.Name, k.table, errAltered), k.view.Name)
+		}
+	}
+	return nil
+}
