@@ -122,6 +122,10 @@ type Names interface {
 	// Entities says whether a name can be one that the view's key makes, and, of a view by entities, whose it is then, in
 	// the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
+
+	// Owner tells of names that a view's key makes which are another view's, whose key makes them, too: its name, else "".
+	// It is nil where there can be none.
+	Owner(v *replicator.View) func(name string) string
 }
 
 // Room is what a view of a kind takes.

@@ -27,19 +27,87 @@ func NewNames(views []*replicator.View, tables []replicator.Table,
 		n.stored = stored(v)
 		all.views[v.Name] = n
 	}
+	for _, v := range views {
+		own := all.views[v.Name]
+		for _, other := range views {
+			if n := all.views[other.Name]; n != own && n.template.before(own.template) && n.template.meets(own.template) {
+				own.owners = append(own.owners, owner{other.Name, n.template})
+			}
+		}
+		slices.SortFunc(own.owners, func(a, b owner) int {
+			if a.template.before(b.template) {
+				return -1
+			}
+			return 1
+		})
+	}
 	return all, nil
+}
+
+// Owner tells of names that the view's key makes whose they are: another view's, or ("") its own. Through a value two
+// templates may make one name, as user:{id} and user:posts:{id} do where an id is "posts:5". It is then that one's which
+// has more text of its own, and among equals that one's whose template comes first in order. The function is nil where
+// no other view's template can do so.
+func (a *Names) Owner(v *replicator.View) func(name string) string {
+	own := a.views[v.Name]
+	if own == nil || len(own.owners) == 0 {
+		return nil
+	}
+	return func(name string) string {
+		for _, o := range own.owners {
+			if _, _, fits := o.template.fit(name); fits {
+				return o.view
+			}
+		}
+		return ""
+	}
+}
+
+// owner is a view to which names belong that another one makes, too.
+type owner struct {
+	view     string
+	template *template
+}
+
+// before reports whether names that both templates make are t's.
+func (t *template) before(other *template) bool {
+	own, theirs := t.text(), other.text()
+	if len(own) != len(theirs) {
+		return len(own) > len(theirs)
+	}
+	return own < theirs
+}
+
+// text is what does not come from values.
+func (t *template) text() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		b.WriteString(p.text)
+	}
+	return b.String() + t.tail
+}
+
+// meets reports whether both templates may make one name, as far as beginnings and ends tell.
+func (t *template) meets(other *template) bool {
+	a, b := t.begins(), other.begins()
+	return (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) &&
+		(strings.HasSuffix(t.tail, other.tail) || strings.HasSuffix(other.tail, t.tail))
+}
+
+// begins is what all names begin with.
+func (t *template) begins() string {
+	if len(t.parts) == 0 {
+		return t.tail
+	}
+	return t.parts[0].text
 }
 
 // Begins is what all names of the view begin with; "" if that is nothing in particular.
 func (a *Names) Begins(v *replicator.View) string {
-	own := a.views[v.Name]
-	switch {
-	case own == nil:
-		return ""
-	case len(own.template.parts) == 0:
-		return own.template.tail
+	if own := a.views[v.Name]; own != nil {
+		return own.template.begins()
 	}
-	return own.template.parts[0].text
+	return ""
 }
 
 // Entities tells whether a name can be one that the view's key makes, and no other view's: what stands there and came
@@ -67,6 +135,8 @@ type names struct {
 	stored   string // the type of value under its names
 	// for each table, the part of the template that shows each of its key columns; nil: names are of no entity
 	keys [][]int
+
+	owners []owner // of names that its key may make, too; the first that fits has it
 }
 
 func namesOf(v *replicator.View, tables []replicator.Table) (*names, error) {
@@ -150,27 +220,33 @@ func (p *part) plain(shown string) []string {
 // match takes a text that render may have made apart into its values as they were shown; see Names for what it leaves
 // alone.
 func (t *template) match(text string) (values []string, ok bool) {
-	if len(t.parts) == 0 {
-		return nil, text == t.tail
-	}
-	if t.parts[0].text == "" {
+	values, last, ok := t.fit(text)
+	switch {
+	case !ok || len(t.parts) == 0:
+		return nil, ok
+	case t.parts[0].text == "", strings.Contains(last, ":"):
 		return nil, false
+	}
+	return append(values, last), true
+}
+
+// fit finds the values of a text that the template makes, the last by itself.
+func (t *template) fit(text string) (values []string, last string, ok bool) {
+	if len(t.parts) == 0 {
+		return nil, "", text == t.tail
 	}
 	rest, ok := strings.CutPrefix(text, t.parts[0].text)
 	for i := 0; ok && i < len(t.parts)-1; i++ {
 		between, escape := t.parts[i+1].text, t.parts[i].escape
 		end := strings.IndexByte(rest, escape) - strings.IndexByte(between, escape)
 		if end < 0 || !strings.HasPrefix(rest[end:], between) {
-			return nil, false
+			return nil, "", false
 		}
 		values = append(values, decoded(rest[:end]))
 		rest = rest[end+len(between):]
 	}
 	last, tailed := strings.CutSuffix(rest, t.tail)
-	if !ok || !tailed || last == "" || strings.Contains(last, ":") {
-		return nil, false
-	}
-	return append(values, last), true
+	return values, last, ok && tailed && last != ""
 }
 
 // decoded is a value without the percent-encoding of appendEncoded.

@@ -98,3 +98,49 @@ func TestNamesBeginWithWhatStandsBeforeTheFirstValue(t *testing.T) {
 		t.Errorf("a key without a value begins with %q, %v", found.Begins(best), err)
 	}
 }
+
+// TestANameIsOneViewsOnly: whatever the values are, a name that two views' keys make is the one's or the other's.
+func TestANameIsOneViewsOnly(t *testing.T) {
+	index := func(name, key string) *replicator.View {
+		return &replicator.View{Name: name, Kind: "index", From: from("cell", "users"), Key: key}
+	}
+	user, posts := index("user", "user:{id}"), index("posts", "user:posts:{id}")
+	ends, both := index("ends", "user:{id}:x"), index("both", "user:{a}:{b}")
+	whole, constant := index("whole", "{id}"), index("constant", "user:all")
+	apart := index("apart", "post:{id}")
+	all := []*replicator.View{user, posts, ends, both, whole, constant, apart}
+	names, err := NewNames(all, testTables(), stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, owner := range map[string]string{
+		"user:5": "user", "user:posts:5": "posts", "user:posts:": "user", "user:5:x": "ends", "user:posts:5:x": "posts",
+		"user:a:b": "both", "user:a:b:c": "both", "user:all": "constant", "other": "whole", "post:1": "apart",
+	} {
+		for _, v := range all {
+			if _, _, fits := names.views[v.Name].template.fit(name); !fits {
+				continue
+			}
+			own := ""
+			if f := names.Owner(v); f != nil {
+				own = f(name)
+			}
+			if own == "" {
+				own = v.Name
+			}
+			if own != owner {
+				t.Errorf("for view %s %s is %s's, not %s's", v.Name, name, own, owner)
+			}
+		}
+	}
+	if names.Owner(posts) != nil && names.Owner(constant) != nil {
+		t.Error("what can't be another view's is asked for")
+	}
+	alone, err := NewNames([]*replicator.View{user, apart}, testTables(), stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alone.Owner(user) != nil || alone.Owner(apart) != nil {
+		t.Error("names that no other view has are asked for")
+	}
+}

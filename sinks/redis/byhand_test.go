@@ -25,6 +25,8 @@ func (n namesOfKinds) Entities(v *replicator.View, name string) ([]string, bool)
 	return []string{entity}, ok
 }
 
+func (namesOfKinds) Owner(*replicator.View) func(string) string { return nil }
+
 // plant puts entries where a view shows them, with plain commands.
 func plant(
 	t testing.TB, rdb redis.UniversalClient, v *replicator.View, c replicator.Cell, entries []replicator.Entry,

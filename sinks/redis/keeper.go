@@ -31,6 +31,8 @@ type keeper struct {
 	former     bool   // it is being filled, and may show things by an earlier definition
 	kind       byte   // of its claims
 	dead       string // the key of the set of entities with a dead letter
+
+	owner func(key string) string // the other view that a key is of; nil: it is always the view's own
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
@@ -82,6 +84,11 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 		e := &value.Entries[i]
 		if strings.HasPrefix(e.Key, prefix) {
 			return nil, errReserved
+		}
+		if k.owner != nil {
+			if other := k.owner(e.Key); other != "" {
+				return nil, fmt.Errorf("the key is one that view %s has, too: change one of the two keys' templates", other)
+			}
 		}
 		c := claim{kind: k.kind, key: e.Key}
 		switch k.kind {

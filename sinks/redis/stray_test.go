@@ -21,6 +21,8 @@ func (namesOfTests) Entities(v *replicator.View, name string) ([]string, bool) {
 	return []string{entity}, ok && strings.HasPrefix(name, v.Name)
 }
 
+func (namesOfTests) Owner(*replicator.View) func(string) string { return nil }
+
 // strayViews are one of each kind; the value of view v is at the key v:….
 func strayViews() []*replicator.View {
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"),
