@@ -78,11 +78,41 @@ func (s *Source) dumping(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.askForBinlog(c, from, heartbeat, id); err != nil {
+	if err = s.leadsTo(ctx, c, srv); err == nil {
+		err = s.askForBinlog(c, from, heartbeat, id)
+	}
+	if err != nil {
 		c.Close() // why it was given up is in err
 		return nil, err
 	}
 	return c, nil
+}
+
+// leadsTo checks that a new connection leads to the server that the others were made to. The address may lead to
+// another one by now, while they still lead to the one before, if that lives on: what this one's log says would be taken
+// for that one's. The others are given up then, and who opens the source anew meets the new server everywhere.
+func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error {
+	r, err := c.Execute(srv.identityQuery())
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	identity, err := r.GetString(0, 0)
+	if err != nil {
+		return err
+	}
+	err = srv.is(identity)
+	if err == nil {
+		return nil
+	}
+	// A connection of the pool that is new shows it where the address leads now: see package link.
+	s.db.SetMaxIdleConns(0)
+	conn, failed := s.db.Conn(ctx)
+	if failed == nil {
+		failed = conn.Close()
+	}
+	s.db.SetMaxIdleConns(idleConns)
+	return errors.Join(err, failed)
 }
 
 // askForBinlog says what a replica says. What the server sends after that is the binlog.

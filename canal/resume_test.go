@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -469,4 +470,34 @@ func (h *inTransaction) Change(ctx context.Context, c *replicator.Change) error 
 		}
 	}
 	return nil
+}
+
+// TestAnAddressThatMovedIsFollowedWhileTheOldServerLives: the connections that are open still lead to the server before,
+// and new ones to another. What the one's log says of a place is not compared with what was read from the other's.
+func TestAnAddressThatMovedIsFollowedWhileTheOldServerLives(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			primary, replica := pair(t, kind)
+			primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+			link := servertest.NewLink(t, primary.server.Addr())
+			src := primary.configured(Config{Heartbeat: time.Second, Tables: []replicator.Table{appTable()},
+				DSN: strings.Replace(primary.server.DSN("app"), primary.server.Addr(), link.Address(), 1)})
+			x := primary.read(primary.open(src, primary.latest(src)))
+			primary.exec(fmt.Sprintf(appCell, 1))
+			x.upTo(primary.latest(src))
+			replica.follow(primary)
+			replica.exec("FLUSH BINARY LOGS")
+
+			link.Lead(replica.server.Addr())
+			err := x.reader.stillSame(testContext(t))
+			if err == nil || replicator.IsFatal(err) || errors.Is(err, replicator.ErrLost) || !strings.Contains(err.Error(), "another server") {
+				t.Errorf("while it is read: %v", err)
+			}
+			x.end()
+			replica.exec(fmt.Sprintf(appCell, 2))
+			if got := bodies(replica.changes(src, x.reader.Position(x.last()))); got != "2" {
+				t.Errorf("the other server's changes: %q", got)
+			}
+		})
+	}
 }

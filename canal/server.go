@@ -57,14 +57,22 @@ func readServer(ctx context.Context, db querier) (server, error) {
 
 // sameServer checks that a connection leads to this server: one round trip, where readServer takes several.
 func (s server) sameServer(ctx context.Context, db querier) error {
-	query := "SELECT @@server_uuid"
-	if s.flavor == gtid.MariaDB {
-		query = "SELECT CONCAT_WS('-', 'mariadb', @@GLOBAL.server_id, @@hostname, @@port)"
-	}
 	var identity string
-	if err := db.QueryRowContext(ctx, query).Scan(&identity); err != nil {
+	if err := db.QueryRowContext(ctx, s.identityQuery()).Scan(&identity); err != nil {
 		return fmt.Errorf("asking the source which server it is: %w", err)
 	}
+	return s.is(identity)
+}
+
+func (s server) identityQuery() string {
+	if s.flavor == gtid.MariaDB {
+		return "SELECT CONCAT_WS('-', 'mariadb', @@GLOBAL.server_id, @@hostname, @@port)"
+	}
+	return "SELECT @@server_uuid"
+}
+
+// is reports that the server has not this identity.
+func (s server) is(identity string) error {
 	if identity != s.identity {
 		return fmt.Errorf("the source is now another server: %s, it was %s", identity, s.identity)
 	}

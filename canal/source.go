@@ -99,6 +99,9 @@ type Stats struct {
 	Rows          int64 // changes delivered
 }
 
+// idleConns is how many connections stand by.
+const idleConns = 4
+
 // New makes a source. It opens no connection.
 func New(cfg Config) (*Source, error) {
 	my, err := sqlConfig(cfg.DSN)
@@ -126,7 +129,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{cfg: cfg, access: &access{mysql: my, db: db}, run: rand.Text()}
 	s.db.SetMaxOpenConns(16)
-	s.db.SetMaxIdleConns(4)
+	s.db.SetMaxIdleConns(idleConns)
 	s.db.SetConnMaxLifetime(10 * time.Minute)
 	first := cfg.ServerID
 	if first == 0 {
