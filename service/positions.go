@@ -157,6 +157,10 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	}
 	for _, at := range known {
 		target, err := sink.Open(ctx, at.shard, at.views)
+		if errors.Is(err, replicator.ErrSinkLost) { // it is forgotten by now
+			intact = false
+			target, err = sink.Open(ctx, at.shard, at.views)
+		}
 		if err != nil {
 			return fmt.Errorf("%w; `replicator checkpoint forget %s` does not need to open it", err, v.Name)
 		}

@@ -13,7 +13,7 @@ import (
 	"replicator"
 )
 
-// What a table can hold is found out when its view is opened. It may be altered later, and what the server then refuses
+// What a table can hold, and that it is there, is found out when its view is opened. It may be altered later, and what the server then refuses
 // shows that. What it does not refuse, nothing shows: with a further unique key one entity's values are written into
 // another's row. So the definitions are looked at again now and then.
 
@@ -38,14 +38,21 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 	return counted.ReplaceAllString(text, ""), err
 }
 
-// lookAtTables reports a table that was altered since its view was opened: it has to be opened anew. Marks calls it, one
-// call at a time.
+// lookAtTables reports a table that was altered since its view was opened, which has to be opened anew, or was emptied.
+// Marks calls it, one call at a time, but not while the views are being filled.
 func (t *Target) lookAtTables(ctx context.Context) error {
 	if time.Since(t.looked) < tableInterval {
 		return nil
 	}
 	t.looked = time.Now()
 	for _, k := range t.kept {
+		emptied, err := t.emptied(ctx, k)
+		if err != nil {
+			return err
+		}
+		if emptied {
+			return t.sink.refuseLost(ctx, k.view, k.table, "was emptied")
+		}
 		if k.definition == "" {
 			continue
 		}

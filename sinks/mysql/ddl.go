@@ -32,22 +32,25 @@ func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, 
 	return out, nil
 }
 
-// createTarget creates a view's table if it is missing, and reports whether it was.
-func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origins) (created bool, err error) {
+// createTarget creates a view's table if it is missing.
+func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origins) error {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh != nil {
-		return false, err
+		return err
+	}
+	if err := s.refuseGone(ctx, v); err != nil {
+		return err
 	}
 	statement, err := s.design(ctx, v, from)
 	if err != nil {
-		return false, err
+		return err
 	}
 	statement = strings.Replace(statement, "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
 	if _, err := s.db.ExecContext(ctx, statement); err != nil {
-		return false, uncreated(v, err)
+		return uncreated(v, err)
 	}
 	s.log.Info("created a table", "sink", s.name, "view", v.Name, "table", settingsOf(v).Table)
-	return true, nil
+	return nil
 }
 
 // ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values

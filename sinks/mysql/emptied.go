@@ -6,65 +6,86 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-sql-driver/mysql"
+
 	"replicator"
 )
 
 // The marks and states of a view are in tables of their own, and stay where the view's own table is dropped and made
 // again, or emptied: what they say was applied is then nowhere, and no cell that does not change would ever be written
 // again. A table does not tell that it is another one (an ALTER that rebuilds it gives it a new id and a new time of
-// creation, too). But it tells that it is empty, which is looked at whenever a view is opened.
+// creation, too). But that it is missing tells, when the view is opened; and later, that it is empty. A few rows that are
+// gone were deleted by hand, which a verification finds and repairs.
 
-// emptiedSample is how many cells' states are looked at where a table stands empty.
-const emptiedSample = 1000
-
-// refuseEmptied forgets a view whose table was filled and stands empty, though cells show rows in it, and says so: it
-// begins as a view does that a sink lost. created says that the table was missing, and was made just now.
-func (t *Target) refuseEmptied(ctx context.Context, k *keeper, created bool) error {
-	if k.marked.Position.IsZero() {
-		return nil
+// refuseGone forgets a view that was marked and whose table is gone: it begins anew then, as one does that a sink lost.
+// The error is nil if the view was never marked, or the table is there and the user may not see it.
+func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
+	database, table := split(settingsOf(v).Table, s.database)
+	name := (&shape{database: database, table: table}).quoted()
+	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
+	if !is(err, noTable, noDatabase) {
+		var refused *mysql.MySQLError
+		if errors.As(err, &refused) {
+			return nil
+		}
+		return classify(err, "looking for table "+name)
 	}
-	emptied, err := created, error(nil)
-	if !created {
-		emptied, err = t.emptied(ctx, k)
+	var marked int
+	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+viewsTable+" WHERE name = ? AND mark_token <> ''", v.Name).Scan(&marked)
+	if err != nil || marked == 0 {
+		return classify(err, "table "+viewsTable)
 	}
-	if err != nil {
-		return classify(err, "looking whether its table was emptied")
-	}
-	if !emptied {
-		return nil
-	}
-	if err := t.sink.Forget(ctx, k.view.Name); err != nil {
-		return err
-	}
-	return replicator.OfView(fmt.Errorf("its table %s was dropped or emptied: %w", k.table,
-		replicator.ErrSinkLost), k.view.Name)
+	return s.refuseLost(ctx, v, name, "was dropped")
 }
 
-// emptied reports whether a view's table is empty, though by what is remembered of its cells it can't be. It is asked
-// twice, for another replicator may write its first row meanwhile. Of a view that shows one cell in thousands the sample
-// may have none; groups of a counter are compared with their table, as sums may all be 0.
+// refuseLost forgets a view, and says what became of its table.
+func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what string) error {
+	if err := s.Forget(ctx, v.Name); err != nil {
+		return err
+	}
+	return replicator.OfView(fmt.Errorf("view %s: its table %s %s: %w", v.ShownAs(), table, what, replicator.ErrSinkLost), v.Name)
+}
+
+// Of a table that has fewer than emptiedEvidence rows so many cells' states are looked at, and so many entities more have
+// to show something in it than it has rows.
+const (
+	emptiedSample   = 2000
+	emptiedEvidence = 100
+)
+
+// emptied reports whether a view's table lacks what it has to hold by what is remembered of its cells: each entity that
+// shows something has a row of its own. The rows are counted twice, for another replicator may write the first ones
+// meanwhile. A counter has few rows in any case: they have to be none, and not rightly so, as where all its sums are 0.
 func (t *Target) emptied(ctx context.Context, k *keeper) (bool, error) {
-	if empty, err := k.isEmpty(ctx, t.sink.db); err != nil || !empty {
+	rows, err := k.fewRows(ctx, t.sink.db)
+	if err != nil || rows == emptiedEvidence || k.ledger && rows > 0 {
 		return false, err
 	}
-	missed := false
-	if k.ledger {
-		wrong, _, err := t.wrongSums(ctx, k, everyGroup())
-		if err != nil {
-			return false, err
-		}
-		missed = len(wrong) > 0
-	} else {
-		cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
-		if err != nil {
-			return false, err
-		}
-		missed = len(cells) > 0
+	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
+	if err != nil {
+		return false, err
 	}
-	if !missed {
+	entities := map[replicator.Key]bool{}
+	for _, c := range cells {
+		entities[c.Key] = true
+	}
+	if len(entities) < rows+emptiedEvidence {
 		return false, nil
 	}
-	return k.isEmpty(ctx, t.sink.db)
+	if k.ledger {
+		if wrong, _, err := t.wrongSums(ctx, k, everyGroup()); err != nil || len(wrong) == 0 {
+			return false, err
+		}
+	}
+	rows, err = k.fewRows(ctx, t.sink.db)
+	return err == nil && len(entities) >= rows+emptiedEvidence, err
+}
+
+// fewRows counts a table's rows, up to emptiedEvidence.
+func (k *keeper) fewRows(ctx context.Context, db *sql.DB) (n int, err error) {
+	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) some", k.table,
+		emptiedEvidence)).Scan(&n)
+	return n, err
 }
 
 // isEmpty reports whether a view's table has no row.

@@ -63,13 +63,15 @@ func storeMark(at replicator.Standing) storedMark {
 // Mark implements replicator.Target.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
-		if err := t.lookAtTables(ctx); err != nil {
-			return err
+		if !at.Filling() {
+			if err := t.lookAtTables(ctx); err != nil {
+				return err
+			}
 		}
 		return t.sink.transaction(ctx, func(tx *sql.Tx) error { return t.mark(ctx, tx, marking) })
 	})
 	switch {
-	case errors.Is(err, errAltered):
+	case errors.Is(err, errAltered), errors.Is(err, replicator.ErrSinkLost) && replicator.IsOfViews(err):
 		return err
 	case is(err, noDatabase): // it was there when the views were opened
 		return fmt.Errorf("database %s is gone: %w", t.sink.database, replicator.ErrSinkLost)

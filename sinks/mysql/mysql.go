@@ -162,10 +162,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 // openView finds or makes a view's table, and registers the view.
 func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	s := t.sink
-	created := false
 	if settingsOf(v).Create {
-		var err error
-		if created, err = s.createTarget(ctx, shadowed(v), from); err != nil {
+		if err := s.createTarget(ctx, shadowed(v), from); err != nil {
 			return nil, fmt.Errorf("view %s: %w", shadowed(v).Name, err)
 		}
 	}
@@ -185,9 +183,6 @@ func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins
 		if emptied, err = s.register(ctx, t.source, k); emptied {
 			t.epoch++
 		}
-	}
-	if err == nil {
-		err = t.refuseEmptied(ctx, k, created && v.Shadows == "")
 	}
 	if err == nil {
 		err = k.startsFresh(ctx, s.db, t.source)
