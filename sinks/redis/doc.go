@@ -58,11 +58,11 @@
 // redis.go Sink, New, Open · connect.go Config, the client · link.go connections that went silent · script.go calls of
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
-// its keys · write.go, msgpack.go the call that does so · push.go the steps in a cluster · slot.go which keys share a
-// slot · others.go what other sources show · memory.go records that need not be read · slab.go the memory of batches ·
-// marks.go marks and generations · walk.go pages of cells · former.go what earlier definitions put there · compare.go
-// what keys really hold · stray.go what came from no cell · value.go texts of values · check.go, permission.go findings ·
-// errors.go what failed, said without values.
+// its keys · write.go, msgpack.go the call that does so · push.go the steps in a cluster · posts.go what they left
+// behind · slot.go which keys share a slot · others.go what other sources show · memory.go records that need not be
+// read · slab.go the memory of batches · marks.go marks and generations · walk.go pages of cells · former.go what
+// earlier definitions put there · compare.go what keys really hold · stray.go what came from no cell · value.go texts
+// of values · check.go, permission.go findings · errors.go what failed, said without values.
 //
 // lib.lua stands before apply.lua and push.lua, which change users' keys; swap.lua replaces a record, marks.lua a mark.
 //

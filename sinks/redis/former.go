@@ -20,9 +20,13 @@ var _ replicator.Relinquisher = (*Target)(nil)
 
 // Relinquish implements replicator.Relinquisher.
 func (t *Target) Relinquish(ctx context.Context) error {
-	return t.takeBack(ctx, func(k *keeper, c *cellRecord, _ *viewRecord) (bool, error) {
+	err := t.takeBack(ctx, func(k *keeper, c *cellRecord, _ *viewRecord) (bool, error) {
 		return !k.view.Feeds(c.cell), nil
 	})
+	if err != nil {
+		return err
+	}
+	return t.recall(ctx)
 }
 
 // makeRoom takes back what is of another kind than the views' things are now.

@@ -1,0 +1,161 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// In a cluster a node may step back by itself: its replica that took over had not got the last writes, or it came back
+// empty. What an entity contributes to a key of that node, and the entity's record on another one, then tell of two
+// times. What the record says is put there again by a fill, which writes everything anew. But of what stands at a key
+// and no record has any more, nothing tells: the record says only what its entity contributed last. So after a fill all
+// keys are asked who contributes to them, and what is said there against the record is taken back.
+
+// post is what one entity is said to contribute to a key of a view.
+type post struct {
+	entity   entity
+	pending  pending // what takes it back
+	revision uint64  // at which it was put there
+}
+
+// recall takes back what the target's views show in a cluster of the source's entities whose records have it no more.
+func (t *Target) recall(ctx context.Context) error {
+	if !t.sink.cluster {
+		return nil
+	}
+	const doing = "looking for contributions that no record has"
+	for after := ""; ; {
+		keys, next, err := t.sink.scan(ctx, postPrefix, "hash", after, 500)
+		if err != nil {
+			return classify(err, doing)
+		}
+		for _, key := range keys {
+			for cursor := uint64(0); ; {
+				var fields []string
+				if fields, cursor, err = t.sink.rdb.HScan(ctx, key, cursor, "", memberPage).Result(); err != nil {
+					return classify(err, doing)
+				}
+				if err := t.recallPosts(ctx, t.posts(postedAt(key), fields)); err != nil {
+					return err
+				}
+				if cursor == 0 {
+					break
+				}
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+// postedAt is the key that the posts at a key of the sink's own are of: the inverse of sameSlot.
+func postedAt(posts string) string {
+	tag, key, _ := strings.Cut(strings.TrimPrefix(posts, postPrefix+"{"), "}")
+	if key == "" {
+		return tag
+	}
+	return key[1:]
+}
+
+// posts are those of the target's views and source among the fields of a key's posts.
+func (t *Target) posts(key string, fields []string) (list []post) {
+	begin := recordKey(t.source, "")
+	for i := 0; i+1 < len(fields); i += 2 {
+		who, held := fields[i], fields[i+1]
+		if len(who) < viewIDSize || len(held) < revisionDigits {
+			continue
+		}
+		id, record := viewID(who[:viewIDSize]), who[viewIDSize:]
+		at := slices.IndexFunc(t.keepers, func(k *keeper) bool { return k.id == id })
+		text, ours := strings.CutPrefix(record, begin)
+		if at < 0 || !ours {
+			continue
+		}
+		p := post{entity: entity{key: record, text: text}}
+		if _, err := fmt.Sscanf(held[:revisionDigits], "%d", &p.revision); err != nil {
+			continue
+		}
+		p.pending = t.keepers[at].takenBack(key, text)
+		list = append(list, p)
+	}
+	return list
+}
+
+// revisionDigits is how long a revision is where the scripts compare it.
+const revisionDigits = 20
+
+// takenBack is what takes an entity's contribution to a key back.
+func (k *keeper) takenBack(key, text string) pending {
+	p := pending{viewKey: viewKey{k.id, k.kind, key}, takes: true}
+	if key == k.dead {
+		p.kind = kindDead
+	}
+	switch p.kind {
+	case kindHash:
+		p.args = append([]string{"0"}, k.names...)
+	case kindSet, kindDead:
+		p.args = []string{text, "-1"}
+	}
+	return p
+}
+
+// recallPosts takes back those that the records don't have. A record that is written meanwhile has a later revision, and
+// so has what it puts there.
+func (t *Target) recallPosts(ctx context.Context, posts []post) error {
+	if len(posts) == 0 {
+		return nil
+	}
+	keys := make([]string, len(posts))
+	for i := range posts {
+		keys[i] = posts[i].entity.key
+	}
+	records, err := t.sink.records(ctx, keys)
+	if err != nil {
+		return err
+	}
+	var calls []call
+	for i := range posts {
+		p := &posts[i]
+		has, err := records[i].has(p.pending.viewKey)
+		if err != nil {
+			return fmt.Errorf("%s: %w", keys[i], err)
+		}
+		if !has {
+			calls = append(calls, p.entity.push(&p.pending, max(p.revision, records[i].revision), t.others))
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	cmds, err := t.sink.run(ctx, t.sink.push, calls)
+	for _, cmd := range cmds {
+		if err == nil {
+			err = cmd.Err()
+		}
+	}
+	return classify(err, "taking back contributions that no record has")
+}
+
+// has reports whether the entity contributes to a view's key, or is about to.
+func (r *record) has(k viewKey) (bool, error) {
+	if slices.ContainsFunc(r.pending, func(p pending) bool { return p.id == k.id && p.key == k.key }) {
+		return true, nil
+	}
+	for i := range r.cells {
+		v := r.cells[i].view(k.id)
+		if v == nil {
+			continue
+		}
+		claims, err := parseClaims(v.claims)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(claims, func(c claim) bool { return c.key == k.key }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
