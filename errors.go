@@ -12,6 +12,10 @@ var ErrLost = errors.New("the source no longer has the binlog at the checkpoint"
 // ErrSinkLost: a sink holds less than was applied to it: it was emptied, restored from a backup, or failed over.
 var ErrSinkLost = errors.New("the sink lost what was applied to it")
 
+// ErrPartFellBack: a part of a sink fell back by itself, and what it shows of an entity and what the others remember of
+// that are of two times. To go back and read again what followed does not mend that: the views are filled anew.
+var ErrPartFellBack = errors.New("a part of the sink fell back by itself")
+
 // ErrUnlogged: rows of a table changed, and the log does not say which (TRUNCATE, DROP, a table that takes another's
 // place).
 var ErrUnlogged = errors.New("the binlog does not say which rows that changed")

@@ -1,6 +1,8 @@
 package pipeline_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -232,6 +234,47 @@ func TestARebuildThatAnotherReplicatorSwapsInIsNoLoss(t *testing.T) {
 		}
 		s.running.caughtUp(t, s.source)
 		second.stopped(t)
+		s.lives()
+	})
+}
+
+// parted is a sink of parts that fall back by themselves.
+type parted struct{ *sinktest.Reference }
+
+type partedTarget struct{ replicator.Target }
+
+func (s parted) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t, err := s.Reference.Open(ctx, source, views)
+	return partedTarget{t}, err
+}
+
+func (t partedTarget) Mark(ctx context.Context, at replicator.Standing) error {
+	err := t.Target.Mark(ctx, at)
+	if errors.Is(err, replicator.ErrSinkLost) {
+		err = fmt.Errorf("%w: %w", replicator.ErrPartFellBack, err)
+	}
+	return err
+}
+
+// TestWhereAPartOfASinkFellBackTheViewsAreFilledAnew: what is read again does not mend what the part showed of cells that
+// the other parts know to be applied.
+func TestWhereAPartOfASinkFellBackTheViewsAreFilledAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.write(20)
+		p := s.pipeline(s.store)
+		p.Sink = parted{s.sink}
+		s.running = start(p)
+		s.running.caughtUp(t, s.source)
+		time.Sleep(time.Second)
+		s.backup = s.sink.Snapshot()
+		s.write(10)
+		s.running.caughtUp(t, s.source)
+		time.Sleep(10 * time.Minute)
+		s.backup()
+		s.sink.Remove(fakeView("a"), fakeCell(1), []replicator.Entry{{Fields: []any{"row 1"}}})
+		time.Sleep(90 * time.Second)
+		s.running.caughtUp(t, s.source)
 		s.lives()
 	})
 }

@@ -98,9 +98,9 @@ func (r *run) attempt(ctx context.Context) error {
 }
 
 // unproven takes from an error of a session that the sink lost data: whether it did, and how much, its marks tell the
-// next session.
+// next session. Of a part of the sink they don't.
 func unproven(err error) error {
-	if errors.Is(err, replicator.ErrSinkLost) {
+	if errors.Is(err, replicator.ErrSinkLost) && !errors.Is(err, replicator.ErrPartFellBack) {
 		return errors.New(err.Error())
 	}
 	return err
@@ -163,7 +163,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 	// asked for. It has read nothing yet.
 	at := r.progress.current()
 	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
-	if onLost != "rebuild" && !unread {
+	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is there: nobody has to be asked
+	if onLost != "rebuild" && !unread && !partly {
 		if errors.Is(err, replicator.ErrLost) { // a restart must not forget what makes it so
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
@@ -179,6 +180,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unread {
 		c.Fill, c.Repair = at.Fill, at.Repair
 	}
+	c.Repair = c.Repair || partly
 	r.progress.refill(c)
 	// What it was is mended: it is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + "; the views are filled anew")

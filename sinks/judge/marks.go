@@ -39,6 +39,9 @@ func (m *Marks) Applied() { m.applied.Store(true) }
 var ErrOtherServer = errors.New("the server was restarted, or another one has its place: what was written since the " +
 	"last mark may be lost, and is written again")
 
+// ErrFell is the error of a mark that is there, and less than what was marked: the sink fell back.
+var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
+
 // Marking is one attempt to mark all views of a target.
 type Marking struct {
 	marks   *Marks
@@ -88,7 +91,7 @@ func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 // Check fails with ErrSinkLost if what the sink says of a view is less than what this target saw or marked there.
 func (m *Marking) Check(view int, stood replicator.Standing) error {
 	if stood.Below(m.marks.last[view]) {
-		return fmt.Errorf("the mark of view %s fell: %w", m.marks.views[view].Name, replicator.ErrSinkLost)
+		return fmt.Errorf("the mark of view %s %w", m.marks.views[view].Name, ErrFell)
 	}
 	return nil
 }

@@ -296,7 +296,7 @@ func (s *Sink) forget(ctx context.Context, source, view string) error {
 
 // Mark implements replicator.Target.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
-	return t.marks.Mark(at, func(marking *judge.Marking) error {
+	err := t.marks.Mark(at, func(marking *judge.Marking) error {
 		raised := func(known map[string]*viewMark) (raise []newMark, err error) {
 			for i, k := range t.keepers {
 				m := known[k.view.Name]
@@ -318,6 +318,10 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 		}
 		return marking.Answered(servers)
 	})
+	if t.sink.cluster && errors.Is(err, judge.ErrFell) {
+		return fmt.Errorf("%w: %w", replicator.ErrPartFellBack, err) // see posts.go
+	}
+	return err
 }
 
 // check says why a view's mark can't be raised.
