@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"replicator/canal/gtid"
 )
@@ -25,6 +26,8 @@ type history struct {
 	open  end
 	names []sid
 	ids   map[sid]int32
+
+	forked atomic.Bool // see token.Forked
 }
 
 // sid is a source of transactions: "uuid[:tag]", or MariaDB's domain and server.
@@ -259,6 +262,9 @@ func (h *history) applyTo(set *gtid.Set, r gtidRun) {
 	if h.maria {
 		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as
 		// it may without gtid_strict_mode.
+		if have := set.Runs[s.name]; len(have) == 1 && r.first <= have[0].Last && set.Servers[s.name] != s.server {
+			h.forked.Store(true)
+		}
 		set.AddMaria(s.name, s.server, r.last)
 		return
 	}

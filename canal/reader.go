@@ -186,6 +186,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 		t.GTID = gtids.String()
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
+	t.Forked = r.place.forked || r.history.forked.Load()
 	p, err := t.position()
 	if err != nil { // it was made of parts that were checked
 		return r.start

@@ -22,6 +22,8 @@ type place struct {
 	skip  bool
 	moved bool // it isn't where the position said
 
+	forked bool // see token.Forked
+
 	// What was read beyond it before: see token.Read. With readAt 0 only its transactions mean something here.
 	readAt int64 // its order, without the epoch
 	read   placed
@@ -85,7 +87,8 @@ func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 // same is a place of this server's log.
 func (r *resolver) same(t token, d ruling) (place, error) {
 	file, err := parseFileName(t.File)
-	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, born: d.born, skip: t.Skip}
+	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, born: d.born, skip: t.Skip,
+		forked: t.Forked}
 	if t.Loose {
 		p.gtids = nil
 	}
