@@ -137,7 +137,7 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 	l.configure(cellViews)
 	l.exec("DROP TABLE users")
 	l.running()
-	l.failsWith("users", "users", "replicator schema")
+	l.failsWith("users", "users", "checkpoint reset")
 	code, text := l.get("/readyz")
 	if code != 503 || !strings.Contains(text, "failed") || !strings.Contains(text, "users") {
 		t.Errorf("with a table missing: %d %s", code, text)

@@ -51,7 +51,7 @@ func (t *Target) lookAtTables(ctx context.Context) error {
 			return err
 		}
 		if emptied {
-			return t.sink.refuseLost(ctx, k.view, k.table, "was emptied")
+			return fmt.Errorf("view %s: %w", k.view.Name, t.sink.refuseLost(ctx, k.view, k.table, "was emptied"))
 		}
 		if k.definition == "" {
 			continue

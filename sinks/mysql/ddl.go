@@ -38,9 +38,6 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	if err != nil || sh != nil {
 		return err
 	}
-	if err := s.refuseGone(ctx, v); err != nil {
-		return err
-	}
 	statement, err := s.design(ctx, v, from)
 	if err != nil {
 		return err

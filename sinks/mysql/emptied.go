@@ -31,7 +31,8 @@ func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 		return classify(err, "looking for table "+name)
 	}
 	var marked int
-	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+viewsTable+" WHERE name = ? AND mark_token <> ''", v.Name).Scan(&marked)
+	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+viewsTable+" WHERE name = ? AND mark_token <> ''",
+		v.Name).Scan(&marked)
 	if err != nil || marked == 0 {
 		return classify(err, "table "+viewsTable)
 	}
@@ -43,7 +44,7 @@ func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what s
 	if err := s.Forget(ctx, v.Name); err != nil {
 		return err
 	}
-	return replicator.OfView(fmt.Errorf("view %s: its table %s %s: %w", v.ShownAs(), table, what, replicator.ErrSinkLost), v.Name)
+	return replicator.OfView(fmt.Errorf("its table %s %s: %w", table, what, replicator.ErrSinkLost), v.Name)
 }
 
 // Of a table that has fewer than emptiedEvidence rows so many cells' states are looked at, and so many entities more have

@@ -193,9 +193,6 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 		return nil, err
 	}
 	if sh == nil {
-		if err := s.refuseGone(ctx, v); err != nil {
-			return nil, err
-		}
 		database, table := split(settingsOf(v).Table, s.database)
 		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it; "+
 			"`replicator schema` prints its DDL, and create = true in the view creates it", database, table, s.name))
