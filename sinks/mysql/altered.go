@@ -13,9 +13,10 @@ import (
 	"replicator"
 )
 
-// What a table can hold, and that it is there, is found out when its view is opened. It may be altered later, and what the server then refuses
-// shows that. What it does not refuse, nothing shows: with a further unique key one entity's values are written into
-// another's row. So the definitions are looked at again now and then.
+// What a table can hold, and that it is there, is found out when its view is opened. It may be altered later, and what
+// the server then refuses shows that. What it does not refuse, nothing shows: with a further unique key one entity's
+// values are written into another's row. So the tables are looked at again now and then: whether they are what they
+// were, and hold anything at all.
 
 // tableInterval is how often: a small request a view.
 const tableInterval = 10 * time.Second
@@ -45,14 +46,12 @@ func (t *Target) lookAtTables(ctx context.Context) error {
 		return nil
 	}
 	t.looked = time.Now()
+	if k, err := t.emptied(ctx); err != nil {
+		return err
+	} else if k != nil {
+		return fmt.Errorf("view %s: %w", k.view.Name, t.sink.refuseLost(ctx, k.view, k.table, "was emptied"))
+	}
 	for _, k := range t.kept {
-		emptied, err := t.emptied(ctx, k)
-		if err != nil {
-			return err
-		}
-		if emptied {
-			return fmt.Errorf("view %s: %w", k.view.Name, t.sink.refuseLost(ctx, k.view, k.table, "was emptied"))
-		}
 		if k.definition == "" {
 			continue
 		}

@@ -47,39 +47,81 @@ func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what s
 	return replicator.OfView(fmt.Errorf("its table %s %s: %w", table, what, replicator.ErrSinkLost), v.Name)
 }
 
-// Of a table that has fewer than emptiedEvidence rows so many cells' states are looked at, and so many entities more have
-// to show something in it than it has rows.
+// Where a table has fewer than emptiedEvidence rows the states of so many cells are looked at, and so many entities more
+// have to show something in it than it has rows.
 const (
 	emptiedSample   = 2000
 	emptiedEvidence = 100
 )
 
-// emptied reports whether a view's table lacks what it has to hold by what is remembered of its cells: each entity that
-// shows something has a row of its own. The rows are counted twice, for another replicator may write the first ones
-// meanwhile. A counter has few rows in any case: they have to be none, and not rightly so, as where all its sums are 0.
-func (t *Target) emptied(ctx context.Context, k *keeper) (bool, error) {
-	rows, err := k.fewRows(ctx, t.sink.db)
-	if err != nil || rows == emptiedEvidence || k.ledger && rows > 0 {
-		return false, err
-	}
-	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
-	if err != nil {
-		return false, err
-	}
-	entities := map[replicator.Key]bool{}
-	for _, c := range cells {
-		entities[c.Key] = true
-	}
-	if len(entities) < rows+emptiedEvidence {
-		return false, nil
-	}
-	if k.ledger {
-		if wrong, _, err := t.wrongSums(ctx, k, everyGroup()); err != nil || len(wrong) == 0 {
-			return false, err
+// emptied is the first view whose table lacks what it has to hold by what is remembered of its cells: each entity that
+// shows something has a row of its own. nil: there is none. The rows are counted again, for another replicator may write
+// the first ones meanwhile. A counter has few rows in any case: they have to be none, and not rightly so, as where all
+// its sums are 0.
+func (t *Target) emptied(ctx context.Context) (*keeper, error) {
+	showing := map[*keeper]map[replicator.Key]bool{} // of those whose tables have few rows, the entities that show something
+	rows := map[*keeper]int{}
+	for _, k := range t.kept {
+		n, err := k.fewRows(ctx, t.sink.db)
+		if err != nil {
+			return nil, err
+		}
+		if n < emptiedEvidence && (!k.ledger || n == 0) {
+			rows[k], showing[k] = n, map[replicator.Key]bool{}
 		}
 	}
-	rows, err = k.fewRows(ctx, t.sink.db)
-	return err == nil && len(entities) >= rows+emptiedEvidence, err
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	if err := t.sample(ctx, showing); err != nil {
+		return nil, err
+	}
+	for k, n := range rows {
+		if len(showing[k]) < n+emptiedEvidence {
+			continue
+		}
+		if k.ledger {
+			wrong, _, err := t.wrongSums(ctx, k, everyGroup())
+			if err != nil {
+				return nil, err
+			}
+			if len(wrong) == 0 {
+				continue
+			}
+		}
+		n, err := k.fewRows(ctx, t.sink.db)
+		if err != nil {
+			return nil, err
+		}
+		if len(showing[k]) >= n+emptiedEvidence {
+			return k, nil
+		}
+	}
+	return nil, nil
+}
+
+// sample notes which entities show something in views, by the first states of the source.
+func (t *Target) sample(ctx context.Context, showing map[*keeper]map[replicator.Key]bool) error {
+	var in []*keeper // in which the cell at hand shows something
+	var each [][]*keeper
+	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool {
+		in = nil
+		for k := range showing {
+			if state.find(k.id).known().Shown {
+				in = append(in, k)
+			}
+		}
+		if len(in) > 0 {
+			each = append(each, in)
+		}
+		return len(in) > 0
+	})
+	for i, c := range cells {
+		for _, k := range each[i] {
+			showing[k][c.Key] = true
+		}
+	}
+	return err
 }
 
 // fewRows counts a table's rows, up to emptiedEvidence.
