@@ -51,8 +51,8 @@ func TestKeysShowTheirValues(t *testing.T) {
 
 func TestFloatsAreShownByTheirDigits(t *testing.T) {
 	for f, want := range map[float64]string{
-		0: "0", 0.1: "0.1", 1234567: "1234567", 1e6: "1000000", 25000000.5: "25000000.5", -3e20: "-300000000000000000000",
-		1e21: "1e+21", 0.000001: "0.000001", 5e-7: "5e-07",
+		0: "0", 0.1: "0.1", 1234567: "1234567", 1e6: "1000000", 25000000.5: "25000000.5",
+		-3e20: "-300000000000000000000", 1e21: "1e+21", 0.000001: "0.000001", 5e-7: "5e-07",
 	} {
 		if got := replicator.FormatValue(f); got != want {
 			t.Errorf("%g is shown as %s, want %s", f, got, want)

@@ -50,7 +50,9 @@ func ObjectOf(m map[string]any) Object {
 
 // Get returns a member's value, nil if there is none of the name.
 func (o Object) Get(name string) any {
-	i, found := slices.BinarySearchFunc(o, name, func(m Member, name string) int { return strings.Compare(m.Name, name) })
+	i, found := slices.BinarySearchFunc(o, name, func(m Member, name string) int {
+		return strings.Compare(m.Name, name)
+	})
 	if !found {
 		return nil
 	}

@@ -334,8 +334,8 @@ func (p *statementParser) alter() statement {
 	return statement{effect: effectAlter, table: name, replaced: p.replaced()}
 }
 
-// replaced are names that a column loses and another one gets in one ALTER TABLE: each row has another value there then,
-// and no row event says so.
+// replaced are names that a column loses and another one gets in one ALTER TABLE: each row has another value there
+// then, and no row event says so.
 func (p *statementParser) replaced() (both []string) {
 	left, got := map[string]bool{}, map[string]bool{}
 	depth := 0

@@ -110,19 +110,22 @@ func TestStatementsAreClassified(t *testing.T) {
 func TestColumnsThatGetAnothersNameAreReplaced(t *testing.T) {
 	watched := func(_, table string) (string, bool) { return "cell", table == "cell" }
 	for query, want := range map[string]string{
-		"ALTER TABLE cell RENAME COLUMN id TO id_old, RENAME COLUMN id2 TO id":                                       "id",
-		"alter table d.cell rename column `Body` to x, rename column body2 to `body`, rename column a TO b":          "body",
-		"ALTER TABLE cell CHANGE a b INT, CHANGE COLUMN b a INT":                                                     "a b",
-		"ALTER TABLE cell DROP body, ADD body LONGTEXT DEFAULT ('x')":                                                "body",
-		"ALTER TABLE cell DROP COLUMN IF EXISTS body, ADD COLUMN IF NOT EXISTS BODY INT FIRST":                       "body",
-		"ALTER TABLE cell ADD x INT, CHANGE body body2 TEXT, ADD COLUMN body TEXT":                                   "body",
-		"ALTER TABLE cell CHANGE body body TEXT, DROP x, ADD y INT":                                                  "",
-		"ALTER TABLE cell RENAME COLUMN a TO b, RENAME INDEX c TO d":                                                 "",
-		"ALTER TABLE cell DROP INDEX a, ADD INDEX a (b), DROP KEY `b`, ADD UNIQUE KEY b (c)":                         "",
-		"ALTER TABLE cell DROP PRIMARY KEY, ADD PRIMARY KEY (a), DROP FOREIGN KEY f, ADD CONSTRAINT f CHECK (a > 0)": "",
-		"ALTER TABLE cell DROP PARTITION p, ALTER COLUMN a DROP DEFAULT, ADD CHECK (a = 'DROP b, ADD b')":            "",
+		"ALTER TABLE cell RENAME COLUMN id TO id_old, RENAME COLUMN id2 TO id":                            "id",
+		"alter table d.cell rename column `Body` to x, rename column body2 to `body`":                     "body",
+		"ALTER TABLE cell CHANGE a b INT, CHANGE COLUMN b a INT":                                          "a b",
+		"ALTER TABLE cell DROP body, ADD body LONGTEXT DEFAULT ('x')":                                     "body",
+		"ALTER TABLE cell DROP COLUMN IF EXISTS body, ADD COLUMN IF NOT EXISTS BODY INT FIRST":            "body",
+		"ALTER TABLE cell ADD x INT, CHANGE body body2 TEXT, ADD COLUMN body TEXT":                        "body",
+		"ALTER TABLE cell CHANGE body body TEXT, DROP x, ADD y INT":                                       "",
+		"ALTER TABLE cell RENAME COLUMN a TO b, RENAME INDEX c TO d":                                      "",
+		"ALTER TABLE cell DROP INDEX a, ADD INDEX a (b), DROP KEY `b`, ADD UNIQUE KEY b (c)":              "",
+		"ALTER TABLE cell DROP PRIMARY KEY, ADD PRIMARY KEY (a), DROP FOREIGN KEY f, ADD CHECK (a > 0)":   "",
+		"ALTER TABLE cell DROP FOREIGN KEY f, ADD CONSTRAINT f CHECK (a > 0)":                             "",
+		"alter table cell rename column body to x, rename column a to b":                                  "",
+		"ALTER TABLE cell DROP PARTITION p, ALTER COLUMN a DROP DEFAULT, ADD CHECK (a = 'DROP b, ADD b')": "",
 	} {
-		if got := strings.Join(classifyStatement([]byte(query), "d", quoteStrings, watched).replaced, " "); got != want {
+		got := strings.Join(classifyStatement([]byte(query), "d", quoteStrings, watched).replaced, " ")
+		if got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}

@@ -89,8 +89,8 @@ func (s *Source) dumping(
 }
 
 // leadsTo checks that a new connection leads to the server that the others were made to. The address may lead to
-// another one by now, while they still lead to the one before, if that lives on: what this one's log says would be taken
-// for that one's. The others are given up then, and who opens the source anew meets the new server everywhere.
+// another one by now, while they still lead to the one before, if that lives on: what this one's log says would be
+// taken for that one's. The others are given up then, and who opens the source anew meets the new server everywhere.
 func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error {
 	r, err := c.Execute(srv.identityQuery())
 	if err != nil {

@@ -21,9 +21,9 @@ type token struct {
 	// then gives some of them again; on this one the set is found out by reading the file.
 	Loose bool `json:"loose,omitempty"`
 
-	// Forked: on MariaDB, a transaction before this place has no higher number than one of another server before it, in one
-	// domain: the server had written something that the others did not get before it became their replica. GTID names the
-	// last transaction alone, and who has that one need not have the other.
+	// Forked: on MariaDB, a transaction before this place has no higher number than one of another server before it,
+	// in one domain: the server had written something that the others did not get before it became their replica. GTID
+	// names the last transaction alone, and who has that one need not have the other.
 	Forked bool `json:"forked,omitempty"`
 
 	// Skip: transactions of GTID may still come after this place (it was found by GTID on another server, whose order

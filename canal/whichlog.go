@@ -195,8 +195,8 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	case !executed.Includes(read):
 		return ruling{kinship: behind, why: fmt.Sprintf("read was %s, it has %s", read, executed)}, nil
 	case t.Forked:
-		return ruling{kinship: behind, why: "two transactions of different servers had one number there, and of the earlier one " +
-			"nothing tells that it is here"}, nil
+		return ruling{kinship: behind, why: "two transactions of different servers had one number there, and of the " +
+			"earlier one nothing tells that it is here"}, nil
 	}
 	return ruling{kinship: heir, gtids: gtids}, nil
 }

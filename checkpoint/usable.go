@@ -85,6 +85,6 @@ func code(err error) uint16 {
 }
 
 func lacksRights(doing string, err error) error {
-	return fmt.Errorf("checkpoint: %s the store's tables (the user needs CREATE, SELECT, INSERT, DELETE on the database): %w",
-		doing, err)
+	return fmt.Errorf("checkpoint: %s the store's tables (the user needs CREATE, SELECT, INSERT, DELETE on the "+
+		"database): %w", doing, err)
 }

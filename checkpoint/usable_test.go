@@ -75,7 +75,8 @@ func TestWhetherADatabaseIsUsable(t *testing.T) {
 		usable(false, grant("SELECT, INSERT, DELETE"))
 		usable(true, grant("CREATE, SELECT, INSERT, DELETE"))
 		var tables int
-		check(t, admin.QueryRow("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ?", name).Scan(&tables))
+		count := admin.QueryRow("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ?", name)
+		check(t, count.Scan(&tables))
 		if tables != 0 {
 			t.Errorf("%d tables were made", tables)
 		}

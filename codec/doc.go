@@ -18,8 +18,8 @@
 // spoils nothing but the views that use it. A decoded value is that or one of nil, bool, int64, uint64 (only above the
 // largest int64), replicator.Number, float64 (only from formats that have binary floats), string, []byte (only from
 // formats that tell bytes from text), []any and replicator.Object. Values own their memory: a body may be reused as
-// soon as it is decoded. Where an object has a name twice the last one counts, as in MySQL and in every common parser; names
-// that are integers (not in JSON) are their decimal digits.
+// soon as it is decoded. Where an object has a name twice the last one counts, as in MySQL and in every common parser;
+// names that are integers (not in JSON) are their decimal digits.
 //
 // Python 2's str, Python 3's bytes and MessagePack's str may hold text or bytes: what is valid UTF-8 (in pickles also:
 // without control characters) is a string, everything else []byte. Pickles can't run anything here: of Python's classes

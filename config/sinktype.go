@@ -123,8 +123,8 @@ type Names interface {
 	// the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Owner tells of names that a view's key makes which are another view's, whose key makes them, too: its name, else "".
-	// It is nil where there can be none.
+	// Owner tells of names that a view's key makes which are another view's, whose key makes them, too: its name, else
+	// "". It is nil where there can be none.
 	Owner(v *replicator.View) func(name string) string
 }
 

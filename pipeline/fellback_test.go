@@ -256,8 +256,8 @@ func (t partedTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// TestWhereAPartOfASinkFellBackTheViewsAreFilledAnew: what is read again does not mend what the part showed of cells that
-// the other parts know to be applied.
+// TestWhereAPartOfASinkFellBackTheViewsAreFilledAnew: what is read again does not mend what the part showed of cells
+// that the other parts know to be applied.
 func TestWhereAPartOfASinkFellBackTheViewsAreFilledAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)

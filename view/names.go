@@ -30,7 +30,8 @@ func NewNames(views []*replicator.View, tables []replicator.Table,
 	for _, v := range views {
 		own := all.views[v.Name]
 		for _, other := range views {
-			if n := all.views[other.Name]; n != own && n.template.before(own.template) && n.template.meets(own.template) {
+			n := all.views[other.Name]
+			if n != own && n.template.before(own.template) && n.template.meets(own.template) {
 				own.owners = append(own.owners, owner{other.Name, n.template})
 			}
 		}
@@ -45,9 +46,9 @@ func NewNames(views []*replicator.View, tables []replicator.Table,
 }
 
 // Owner tells of names that the view's key makes whose they are: another view's, or ("") its own. Through a value two
-// templates may make one name, as user:{id} and user:posts:{id} do where an id is "posts:5". It is then that one's which
-// has more text of its own, and among equals that one's whose template comes first in order. The function is nil where
-// no other view's template can do so.
+// templates may make one name, as user:{id} and user:posts:{id} do where an id is "posts:5". It is then that one's
+// which has more text of its own, and among equals that one's whose template comes first in order. The function is nil
+// where no other view's template can do so.
 func (a *Names) Owner(v *replicator.View) func(name string) string {
 	own := a.views[v.Name]
 	if own == nil || len(own.owners) == 0 {

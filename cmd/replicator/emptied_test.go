@@ -11,23 +11,24 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestATableThatStandsEmptyIsFilledAnew: marks and states are in other tables than what they tell of, and stay when that
-// is dropped and made again. The views must not run on without the rows of all that does not change.
+// TestATableThatStandsEmptyIsFilledAnew: marks and states are in other tables than what they tell of, and stay when
+// that is dropped and made again. The views must not run on without the rows of all that does not change.
 func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 	t.Parallel()
 	servertest.EachKindOf(t, []servers.Kind{servers.MySQL, servers.MariaDB1011}, func(t *testing.T, kind servers.Kind) {
 		sink := servertest.Shared(t, kind)
-		const counter = "[views.by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"email\"]\n" +
-			"table = \"by_email\"\ncreate = true\n"
+		const counter = "[views.by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\n" +
+			"group = [\"email\"]\ntable = \"by_email\"\ncreate = true\n"
+		both := []string{"DROP TABLE users, by_email"}
 		for name, c := range map[string]struct {
 			onLost  string
 			running bool
 			does    []string
 			more    []string // once it was noticed
 		}{
-			"dropped, and created by the program": {onLost: "rebuild", running: true, does: []string{"DROP TABLE users, by_email"}},
-			"the same while it does not run":      {onLost: "stop", does: []string{"DROP TABLE users, by_email"}},
-			"dropped, and created by hand": {onLost: "stop", running: true, does: []string{"DROP TABLE users, by_email"},
+			"dropped, and created by the program": {onLost: "rebuild", running: true, does: both},
+			"the same while it does not run":      {onLost: "stop", does: both},
+			"dropped, and created by hand": {onLost: "stop", running: true, does: both,
 				more: []string{usersTable}},
 			"emptied":                       {onLost: "rebuild", running: true, does: []string{"TRUNCATE users"}},
 			"emptied while it does not run": {onLost: "stop", does: []string{"DELETE FROM users", "TRUNCATE by_email"}},
@@ -40,8 +41,8 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 				if c.more == nil {
 					users = strings.TrimRight(usersView, "\n") + "\ncreate = true\n"
 				}
-				l.configure(source, "on_lost = \""+c.onLost+"\"\n", program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"),
-					emailView, users, counter)
+				l.configure(source, "on_lost = \""+c.onLost+"\"\n", program,
+					strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, users, counter)
 				const cells = 150
 				for n := range cells {
 					l.put(string([]byte{byte(n)}), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, n))

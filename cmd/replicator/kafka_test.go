@@ -96,7 +96,8 @@ func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 		l.put("a", version, `{"n": 2}`)
 		l.exec(fmt.Sprintf("INSERT INTO fav VALUES (%d, 2, 'g')", version))
 		checked := fmt.Sprintf(`"checked":%d,`, version+1)
-		if out := l.must("verify", "cells", "--json"); !strings.Contains(out, checked) || !strings.Contains(out, `"differences":[]`) {
+		out := l.must("verify", "cells", "--json")
+		if !strings.Contains(out, checked) || !strings.Contains(out, `"differences":[]`) {
 			t.Error(out)
 		}
 		if out := l.must("explain", "cells", keyText("a")); !strings.Contains(out, fmt.Sprint(version)) {

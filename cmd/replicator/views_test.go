@@ -64,7 +64,8 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 		p.stop()
 
 		// Nor does another program that keeps a view of that name there take it for its own.
-		l.configure(source, strings.Replace(program, `path = "state"`, `path = "another"`, 1), mainSink, changed, emailView)
+		other := strings.Replace(program, `path = "state"`, `path = "another"`, 1)
+		l.configure(source, other, mainSink, changed, emailView)
 		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "if another program keeps it") {
 			t.Errorf("check by another program: exit status %d\n%s%s", r.code, r.out, r.errors)
 		}

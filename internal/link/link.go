@@ -11,9 +11,9 @@
 //   - The other connections of the pool are as dead, and would each be waited for: the idle ones are given up with the
 //     first.
 //
-// An address may also come to lead to another server (a service's address, a proxy, a name, after a failover), while open
-// connections still lead to the one before. If that one lives on, what is written over them, readers never see. So a
-// connection that shows another server makes the pool give up the earlier ones, and Moved tells who writes.
+// An address may also come to lead to another server (a service's address, a proxy, a name, after a failover), while
+// open connections still lead to the one before. If that one lives on, what is written over them, readers never see.
+// So a connection that shows another server makes the pool give up the earlier ones, and Moved tells who writes.
 //
 // Of a lost session the number alone would not do: numbers begin anew when a server restarts, and an address may lead
 // to another server. Each session therefore holds a user lock (GET_LOCK) with a name that nobody can guess. The server
@@ -198,8 +198,8 @@ type session interface {
 	driver.NamedValueChecker
 }
 
-// Moved is a user variable of each session: how often, when it began, the address had led to another server than before;
-// NULL if never. What two sessions of one pool write is on one server if it is the same for both.
+// Moved is a user variable of each session: how often, when it began, the address had led to another server than
+// before; NULL if never. What two sessions of one pool write is on one server if it is the same for both.
 const Moved = "@replicator_link_moved"
 
 // meets notes which server a new connection leads to.

@@ -14,8 +14,8 @@ import (
 // The marks and states of a view are in tables of their own, and stay where the view's own table is dropped and made
 // again, or emptied: what they say was applied is then nowhere, and no cell that does not change would ever be written
 // again. A table does not tell that it is another one (an ALTER that rebuilds it gives it a new id and a new time of
-// creation, too). But that it is missing tells, when the view is opened; and later, that it is empty. A few rows that are
-// gone were deleted by hand, which a verification finds and repairs.
+// creation, too). But that it is missing tells, when the view is opened; and later, that it is empty. A few rows that
+// are gone were deleted by hand, which a verification finds and repairs.
 
 // refuseGone forgets a view that was marked and whose table is gone: it begins anew then, as one does that a sink lost.
 // The error is nil if the view was never marked, or the table is there and the user may not see it.
@@ -47,20 +47,20 @@ func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what s
 	return replicator.OfView(fmt.Errorf("its table %s %s: %w", table, what, replicator.ErrSinkLost), v.Name)
 }
 
-// Where a table has fewer than emptiedEvidence rows the states of so many cells are looked at, and so many entities more
-// have to show something in it than it has rows.
+// Where a table has fewer than emptiedEvidence rows the states of so many cells are looked at, and so many entities
+// more have to show something in it than it has rows.
 const (
 	emptiedSample   = 2000
 	emptiedEvidence = 100
 )
 
 // emptied is the first view whose table lacks what it has to hold by what is remembered of its cells: each entity that
-// shows something has a row of its own. nil: there is none. The rows are counted again, for another replicator may write
-// the first ones meanwhile. A counter has few rows in any case: they have to be none, and not rightly so, as where all
-// its sums are 0.
+// shows something has a row of its own. nil: there is none. The rows are counted again, for another replicator may
+// write the first ones meanwhile. A counter has few rows in any case: they have to be none, and not rightly so, as
+// where all its sums are 0.
 func (t *Target) emptied(ctx context.Context) (*keeper, error) {
-	showing := map[*keeper]map[replicator.Key]bool{} // of those whose tables have few rows, the entities that show something
-	rows := map[*keeper]int{}
+	rows := map[*keeper]int{}                        // of those whose tables have few
+	showing := map[*keeper]map[replicator.Key]bool{} // of the same, the entities that show something
 	for _, k := range t.kept {
 		n, err := k.fewRows(ctx, t.sink.db)
 		if err != nil {

@@ -139,8 +139,8 @@ func classify(err error, doing string) error {
 			"sink's server show whose it is", text)
 	}
 	if is(err, 1217, 1451) {
-		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it ON DELETE "+
-			"CASCADE or SET NULL", text)
+		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it "+
+			"ON DELETE CASCADE or SET NULL", text)
 	}
 	if e.Number == 1146 && ownTable(e.Message) { // it was there when the views were opened
 		return fmt.Errorf("%w: %w", text, replicator.ErrSinkLost)

@@ -128,8 +128,8 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 }
 
 // serverName tells a server from those that may take its place. That it was started again it does not tell: what was
-// committed is kept, unless innodb_flush_log_at_trx_commit says otherwise, of which check warns. Between two marks on one
-// server the address may have led to another and back: that is part of the name.
+// committed is kept, unless innodb_flush_log_at_trx_commit says otherwise, of which check warns. Between two marks on
+// one server the address may have led to another and back: that is part of the name.
 const serverName = "CONCAT_WS(' ', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port, " + link.Moved + ")"
 
 // readMarks reads and locks the marks of the target's views, by their ids. It returns the server's name, too.

@@ -12,19 +12,22 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestASettingThatWasMendedCounts: a session has the max_allowed_packet that was set when it began, and would refuse for
-// ever what the server takes by now.
+const namesTable = "CREATE TABLE names (email LONGTEXT, id VARBINARY(40) PRIMARY KEY)"
+
+// TestASettingThatWasMendedCounts: a session has the max_allowed_packet that was set when it began, and would refuse
+// for ever what the server takes by now.
 func TestASettingThatWasMendedCounts(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
-			db, dsn := database(t, servertest.Own(t, kind), "CREATE TABLE names (email LONGTEXT, id VARBINARY(40) PRIMARY KEY)")
+			db, dsn := database(t, servertest.Own(t, kind), namesTable)
 			exec(t, db, "SET GLOBAL max_allowed_packet = 65536")
 			sink := newSink(t, dsn)
 			defer sink.Close()
 			put := func(version int64) []replicator.Rejected {
 				t.Helper()
 				target := openTarget(t, sink, view("row", "names", "email"))
-				applied, err := target.Apply(t.Context(), []replicator.Op{userOp(1, version, 1, strings.Repeat("x", 300_000))})
+				long := userOp(1, version, 1, strings.Repeat("x", 300_000))
+				applied, err := target.Apply(t.Context(), []replicator.Op{long})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -45,7 +48,7 @@ func TestASettingThatWasMendedCounts(t *testing.T) {
 func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
-			db, dsn := database(t, servertest.Own(t, kind), "CREATE TABLE names (email LONGTEXT, id VARBINARY(40) PRIMARY KEY)")
+			db, dsn := database(t, servertest.Own(t, kind), namesTable)
 			c, err := driver.ParseDSN(dsn)
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +94,8 @@ func TestATableThatIsAlteredIsLookedAtAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			exec(t, db, "ALTER TABLE names ADD UNIQUE (email)")
-			err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5, Token: "x"}})
+			at := replicator.Standing{Position: replicator.Position{Order: 5, Token: "x"}}
+			err := target.Mark(t.Context(), at)
 			groups, _ := replicator.Troubled(views, err)
 			if len(groups) != 1 || len(groups[0]) != 1 || groups[0][0] != views[1] || replicator.IsFatal(err) {
 				t.Errorf("Mark says %v", err)
@@ -101,7 +105,8 @@ func TestATableThatIsAlteredIsLookedAtAnew(t *testing.T) {
 			}
 			exec(t, db, "ALTER TABLE names DROP INDEX email")
 			target = openTarget(t, sink, views...)
-			if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 6, Token: "x"}}); err != nil {
+			at.Position.Order = 6
+			if err := target.Mark(t.Context(), at); err != nil {
 				t.Errorf("Mark says %v", err)
 			}
 		})

@@ -59,7 +59,8 @@ func TestCheck(t *testing.T) {
 				{"ACL", "SETUSER", "narrow", "on", ">secret", "~h:*", "+@all"},
 				{"ACL", "SETUSER", "other", "on", ">secret", "~replicator:*", "+@all"},
 				{"ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "-@dangerous", "+info"},
-				{"ACL", "SETUSER", "documented", "on", ">secret", "~*", "+@read", "+@write", "+@scripting", "+@transaction",
+				{"ACL", "SETUSER", "documented", "on", ">secret", "~*", "+@read", "+@write", "+@scripting",
+					"+@transaction",
 					"+@connection", "-@dangerous", "+info", "+acl|whoami", "+acl|dryrun"},
 			} {
 				if err := rdb.Do(t.Context(), args...).Err(); err != nil {
@@ -95,7 +96,8 @@ func TestCommandsThatTheServerDoesNotHaveAreNamed(t *testing.T) {
 	if !maps.Equal(found, want) {
 		t.Errorf("check says %v", found)
 	}
-	if _, err := sink.Open(t.Context(), "", views); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "EVALSHA") {
+	_, err := sink.Open(t.Context(), "", views)
+	if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "EVALSHA") {
 		t.Errorf("Open says %v", err)
 	}
 }

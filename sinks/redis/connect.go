@@ -52,8 +52,8 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// connect makes the client, and says what is known of its connections. What an error says never holds the URL, which may
-// hold a password.
+// connect makes the client, and says what is known of its connections. What an error says never holds the URL, which
+// may hold a password.
 func connect(c Config) (redis.UniversalClient, *links, error) {
 	if len(c.URLs) == 0 {
 		return nil, nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")

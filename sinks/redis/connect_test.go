@@ -170,20 +170,20 @@ func (refusal) RedisError()     {}
 
 func TestWhatPassesByItselfIsTriedAgain(t *testing.T) {
 	for text, fatal := range map[string]bool{
-		"LOADING Redis is loading the dataset in memory":                                                                                        false,
-		"CLUSTERDOWN The cluster is down":                                                                                                       false,
-		"CLUSTERDOWN Hash slot not served":                                                                                                      false,
-		"READONLY You can't write against a read only replica.":                                                                                 false,
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                                               false,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                      false,
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                                               false,
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to":                                                       false,
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                                                false,
-		"NOAUTH Authentication required.":                                                                                                       true,
-		"NOPERM this user has no permissions to run the 'hset' command":                                                                         true,
-		"ERR user_script:422: ERR ACL failure in script: User rep has no permissions to run the 'zadd' command script: x, on @user_script:422.": true,
-		"ERR unknown command 'EVALSHA', with args beginning with: 'secret' '0' ":                                                                true,
-		"ERR Unknown Redis command called from script script: x, on @user_script:1.":                                                            true,
+		"LOADING Redis is loading the dataset in memory":                                         false,
+		"CLUSTERDOWN The cluster is down":                                                        false,
+		"CLUSTERDOWN Hash slot not served":                                                       false,
+		"READONLY You can't write against a read only replica.":                                  false,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                false,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":       false,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                false,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to":        false,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": false,
+		"NOAUTH Authentication required.":                                                        true,
+		"NOPERM this user has no permissions to run the 'hset' command":                          true,
+		"ERR user_script:422: ERR ACL failure in script: User rep has no permissions to run it":  true,
+		"ERR unknown command 'EVALSHA', with args beginning with: 'secret' '0' ":                 true,
+		"ERR Unknown Redis command called from script script: x, on @user_script:1.":             true,
 	} {
 		err := classify(refusal(text), "applying")
 		if replicator.IsFatal(err) != fatal {

@@ -50,9 +50,10 @@ var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 var refusals = []string{"The user executing the script", "No permissions to access", "ACL failure in script",
 	"has no permissions to"}
 
-// unknownCommand finds the name of a command that the server does not have, with what it was called with behind it. Of a
-// script's commands it says no name.
-var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command (?:[`']([a-z.|]+)[`'],|called from script)")
+// unknownCommand finds the name of a command that the server does not have, with what it was called with behind it. Of
+// a script's commands it says no name.
+var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command " +
+	"(?:[`']([a-z.|]+)[`'],|called from script)")
 
 // word is what tells an error from others, and whether that is one of plainErrors.
 func word(text string) (word string, known bool) {
@@ -103,8 +104,9 @@ func classify(err error, doing string) error {
 			"remove password of the sink", doing))
 	}
 	if m := unknownCommand.FindStringSubmatch(text); m != nil {
-		return replicator.Fatal(fmt.Errorf("%s: the server has no command %s: take its rename-command out of the server's "+
-			"configuration", doing, cmp.Or(strings.ToUpper(m[1]), "of a script's, which `replicator check` names")))
+		return replicator.Fatal(fmt.Errorf("%s: the server has no command %s: take its rename-command out of the "+
+			"server's configuration", doing,
+			cmp.Or(strings.ToUpper(m[1]), "of a script's, which `replicator check` names")))
 	}
 	return fmt.Errorf("%s: %s", doing, quoted.ReplaceAllString(text, "…"))
 }

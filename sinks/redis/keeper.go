@@ -87,7 +87,8 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 		}
 		if k.owner != nil {
 			if other := k.owner(e.Key); other != "" {
-				return nil, fmt.Errorf("the key is one that view %s has, too: change one of the two keys' templates", other)
+				return nil, fmt.Errorf("the key is one that view %s has, too: change one of the two keys' templates",
+					other)
 			}
 		}
 		c := claim{kind: k.kind, key: e.Key}

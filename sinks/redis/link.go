@@ -26,7 +26,7 @@ type links struct {
 	moved atomic.Int64 // how often the latter did
 
 	mu      sync.Mutex
-	servers map[string]string // the server that answered last, by address: its run_id, another one each time it is started
+	servers map[string]string // by address, the run_id of the server that answered last: another one at each start
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -43,13 +43,13 @@ func (l *links) over(dial dialer) dialer {
 	}
 }
 
-// greets finds out which server new connections to an address lead to. The connection that shows it to be another one is
-// used once, and then left like those that are older: it was counted from before it was known.
+// greets finds out which server new connections to an address lead to. The connection that shows it to be another one
+// is used once, and then left like those that are older: it was counted from before it was known.
 func (l *links) greets(address string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
 		var refused redis.Error
-		if errors.As(err, &refused) { // the user may not ask, or must log in first: the command that comes will say that
+		if errors.As(err, &refused) { // the user may not ask, or must log in first, which the next command will say
 			return nil
 		}
 		info := parseInfo(text)

@@ -63,7 +63,8 @@ func hold(t *testing.T, rdb redis.UniversalClient, n int) {
 func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
 	v := view("c", "counter", "c:{n}", "n")
 	cell := func(i int64) replicator.Op {
-		return put(cellOf(t, "cell", "users", i), 1, replicator.Entry{Key: fmt.Sprint("c:", i), Fields: []any{int64(1)}})
+		one := replicator.Entry{Key: fmt.Sprint("c:", i), Fields: []any{int64(1)}}
+		return put(cellOf(t, "cell", "users", i), 1, one)
 	}
 	at := func(order int64) replicator.Standing {
 		return replicator.Standing{Position: replicator.Position{Order: order, Token: "x"}}

@@ -57,8 +57,8 @@ func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	return p
 }
 
-// unknownCommands are those of the sink's commands that a configuration took from the server (rename-command). A dry run
-// says nothing of that.
+// unknownCommands are those of the sink's commands that a configuration took from the server (rename-command). A dry
+// run says nothing of that.
 func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	names := []any{"COMMAND", "INFO", "EVALSHA", "EVAL", "SCAN"}
 	for _, commands := range append(slices.Collect(maps.Values(commandsOf)), ownCommands) {

@@ -102,8 +102,8 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// recallPosts takes back those that the records don't have. A record that is written meanwhile has a later revision, and
-// so has what it puts there.
+// recallPosts takes back those that the records don't have. A record that is written meanwhile has a later revision,
+// and so has what it puts there.
 func (t *Target) recallPosts(ctx context.Context, posts []post) error {
 	if len(posts) == 0 {
 		return nil

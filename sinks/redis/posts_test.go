@@ -26,14 +26,15 @@ func TestANodeThatSteppedBackIsMadeGoodByAFill(t *testing.T) {
 	t.Parallel()
 	nodes, rdb, c := startCluster(t, servers.Redis7)
 	views := []*replicator.View{view("tags", "index", "tag:{a}"), view("people", "index", "people:{a}"),
-		view("email", "index", "email:{a}"), view("sum", "counter", "sum:{a}", "n"), view("best", "ranking", "best:{a}", "n"),
-		view("rows", "hash", "row:{a}", "n")}
+		view("email", "index", "email:{a}"), view("sum", "counter", "sum:{a}", "n"),
+		view("best", "ranking", "best:{a}", "n"), view("rows", "hash", "row:{a}", "n")}
 	views[1].Member, views[4].Member = "{m}", "{m}"
 	views[2].Settings = Settings{Unique: true}
 	const cells = 60
 	// Each version of a cell is elsewhere in all views but the last; a hash's key is the entity's.
 	op := func(i, version int64, gone, fill bool) replicator.Op {
-		o := replicator.Op{Cell: cellOf(t, "cell", "users", i), Version: version, Order: version, Values: make([]replicator.Value, len(views))}
+		o := replicator.Op{Cell: cellOf(t, "cell", "users", i), Version: version, Order: version,
+			Values: make([]replicator.Value, len(views))}
 		if fill {
 			o.AsOf = 100
 		}

@@ -187,7 +187,8 @@ func (e *entity) push(p *pending, revision uint64, others []string) call {
 	if !p.mayBeShared() {
 		others = nil
 	}
-	c := newCall(keys, who, fmt.Sprintf("%0*d", revisionDigits, revision), string(rune(p.kind)), strict, empty, len(others))
+	at := fmt.Sprintf("%0*d", revisionDigits, revision)
+	c := newCall(keys, who, at, string(rune(p.kind)), strict, empty, len(others))
 	for _, s := range others {
 		c = append(c, escapeSource.Replace(s))
 	}

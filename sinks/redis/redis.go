@@ -38,7 +38,8 @@ func New(c Config) (*Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
-	s := &Sink{name: c.Name, user: c.Username, cluster: c.Cluster, log: c.Logger, rdb: rdb, links: links, names: c.Names, sources: c.Sources,
+	s := &Sink{name: c.Name, user: c.Username, cluster: c.Cluster, log: c.Logger, rdb: rdb, links: links,
+		names: c.Names, sources: c.Sources,
 		apply: newScript(library + fellows(c.Sources) + applySource), swapMarks: newScript(marksSource),
 		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
 	if s.cluster {

@@ -1,0 +1,92 @@
+package canal
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+// TestAnAddressThatMovedIsFollowedWhileTheOldServerLives: the connections that are open still lead to the server
+// before, and new ones to another. What the one's log says of a place is not compared with what was read from the
+// other's.
+func TestAnAddressThatMovedIsFollowedWhileTheOldServerLives(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			primary, replica := pair(t, kind)
+			primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+			link := servertest.NewLink(t, primary.server.Addr())
+			src := primary.configured(Config{Heartbeat: time.Second, Tables: []replicator.Table{appTable()},
+				DSN: strings.Replace(primary.server.DSN("app"), primary.server.Addr(), link.Address(), 1)})
+			x := primary.read(primary.open(src, primary.latest(src)))
+			primary.exec(fmt.Sprintf(appCell, 1))
+			x.upTo(primary.latest(src))
+			replica.follow(primary)
+			replica.exec("FLUSH BINARY LOGS")
+
+			link.Lead(replica.server.Addr())
+			err := x.reader.stillSame(testContext(t))
+			if err == nil || replicator.IsFatal(err) || errors.Is(err, replicator.ErrLost) ||
+				!strings.Contains(err.Error(), "another server") {
+				t.Errorf("while it is read: %v", err)
+			}
+			x.end()
+			replica.exec(fmt.Sprintf(appCell, 2))
+			if got := bodies(replica.changes(src, x.reader.Position(x.last()))); got != "2" {
+				t.Errorf("the other server's changes: %q", got)
+			}
+		})
+	}
+}
+
+// TestWhatAReplicaNeverGotIsRemembered: the source writes something that its replica does not get, becomes a replica of
+// that one, and is read on. The last transaction alone would say that the other server has all of it.
+func TestWhatAReplicaNeverGotIsRemembered(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MariaDB1011, servers.MariaDB118} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, ", read in several runs: ", restarts), func(t *testing.T) {
+				first, second := pair(t, kind)
+				first.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+				src := first.source(appTable())
+				x := first.read(first.open(src, first.latest(src)))
+				first.exec(fmt.Sprintf(appCell, 1))
+				second.follow(first)
+				first.exec(fmt.Sprintf(appCell, 2)) // which the second never gets
+				x.upTo(first.latest(src))
+				if restarts {
+					x.end()
+					src = first.source(appTable())
+					x = first.read(first.open(src, x.reader.Position(x.last())))
+				}
+				const others = "INSERT INTO app.cell(added_at, row_key, column_name, ref_key) " +
+					"VALUES (%d, 'other', 'c', %[1]d)"
+				second.exec(fmt.Sprintf(others, 103), fmt.Sprintf(others, 104))
+				first.exec("SET GLOBAL gtid_slave_pos = ''")
+				var at string
+				first.scan(second.db.QueryRow("SELECT @@gtid_slave_pos"), &at)
+				first.exec("SET GLOBAL gtid_slave_pos = '" + at + "'")
+				first.replicaOf(second)
+				first.follow(second)
+				x.upTo(first.latest(src))
+				x.end()
+				end := x.reader.Position(x.last())
+				if restarts { // on the same server reading goes on, and remembers
+					src = first.source(appTable())
+					x = first.read(first.open(src, end))
+					first.exec(fmt.Sprintf(others, 205))
+					x.upTo(first.latest(src))
+					x.end()
+				}
+				_, err := second.source(appTable()).Open(testContext(t), []replicator.Position{end})
+				if !replicator.IsFatal(err) || !errors.Is(err, replicator.ErrLost) {
+					t.Errorf("on the server that lacks a transaction: %v", err)
+				}
+			})
+		}
+	}
+}
