@@ -39,9 +39,7 @@ func startCluster(t testing.TB, kind servers.Kind) (nodes []*servers.Server, rdb
 	c.Cluster = true
 	var addrs []string
 	for range 3 {
-		// The bus's port is the server's + 10000 unless it is said: that is among the kernel's own, which connections take.
-		s := servertest.Own(t, kind, "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-			"--cluster-require-full-coverage", "yes", "--cluster-port", strconv.Itoa(busPort(t)))
+		s, _ := startNode(t, kind)
 		nodes, addrs = append(nodes, s), append(addrs, s.Addr())
 		c.URLs = append(c.URLs, s.DSN(""))
 	}
@@ -70,6 +68,15 @@ func startCluster(t testing.TB, kind servers.Kind) (nodes []*servers.Server, rdb
 		})
 	})
 	return nodes, rdb, c
+}
+
+// startNode starts a server that may be a cluster's node, and says the port of its bus. That is the server's + 10000
+// unless it is said, which is among the kernel's own, which connections take.
+func startNode(t testing.TB, kind servers.Kind) (node *servers.Server, bus int) {
+	t.Helper()
+	bus = busPort(t)
+	return servertest.Own(t, kind, "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+		"--cluster-require-full-coverage", "yes", "--cluster-port", strconv.Itoa(bus)), bus
 }
 
 // busPort is a free port that no connection is given by the kernel.

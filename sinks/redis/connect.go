@@ -114,7 +114,10 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 			node.OnConnect = known.greets(node.Addr)
 			return redis.NewClient(node)
 		}
-		return redis.NewClusterClient(o), known, nil
+		cluster := redis.NewClusterClient(o)
+		// Else the client asks who has which slots every 10 s at most, and goes to a node that died until then.
+		known.unreached = func() { cluster.ReloadState(context.Background()) }
+		return cluster, known, nil
 	}
 	return redis.NewUniversalClient(&u), known, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,6 +26,9 @@ type links struct {
 	lost  atomic.Int64 // how often either happened: connections that are older than the last time are not used again
 	moved atomic.Int64 // how often the latter did
 
+	// unreached, if set, is called when a server can't be reached. It must not block.
+	unreached func()
+
 	mu      sync.Mutex
 	servers map[string]string // by address, the run_id of the server that answered last: another one at each start
 }
@@ -37,6 +41,7 @@ func (l *links) over(dial dialer) dialer {
 		at := l.lost.Load()
 		c, err := dial(ctx, network, address)
 		if err != nil {
+			l.miss()
 			return nil, err
 		}
 		return &conn{Conn: socket.Quick(c), links: l, at: at}, nil
@@ -72,11 +77,23 @@ type conn struct {
 	net.Conn
 	links *links
 	at    int64 // how many links had been lost when it was made
+
+	answered bool
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	c.answered = c.answered || n > 0
 	return n, c.note(err)
+}
+
+// SetReadDeadline sets when a read fails. The first answer, to who asks to be let in, must come as fast as a connection
+// does: the system takes connections for a server that hangs, too.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	if first := time.Now().Add(dialTimeout); !c.answered && t.After(first) {
+		t = first
+	}
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (c *conn) Write(b []byte) (int, error) {
@@ -89,8 +106,15 @@ func (c *conn) Write(b []byte) (int, error) {
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.at, c.at+1)
+		c.links.miss()
 	}
 	return err
+}
+
+func (l *links) miss() {
+	if l.unreached != nil {
+		l.unreached()
+	}
 }
 
 var errLost = errors.New("its link went silent")
