@@ -53,7 +53,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	if v, err := variable(ctx, conn, "binlog_row_value_options"); err == nil && v != "" {
 		c.fail("binlog_row_value_options", v, "SET GLOBAL binlog_row_value_options = '', and in the configuration")
 	}
-	if srv.flavor == gtid.MySQL && !srv.gtid {
+	if srv.flavor == gtid.MySQL && !srv.gtid() {
 		c.warn("gtid_mode", "OFF", "turn on gtid_mode, or a move to another server means a rebuild")
 	}
 	c.retention(ctx, conn, srv)

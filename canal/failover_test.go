@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,5 +89,69 @@ func TestWhatAReplicaNeverGotIsRemembered(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestATransactionWithoutAGTIDIsNoProofOfAFailover: the GTIDs before it are on the other server, and it is not. One
+// with a later GTID has it, too.
+func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {
+	first, second := pair(t, servers.MySQL)
+	first.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+	src := first.source(appTable())
+	at := first.latest(src)
+	first.exec(fmt.Sprintf(appCell, 1))
+	second.follow(first)
+	log := token{}
+	if err := json.Unmarshal([]byte(first.latest(src).Token), &log); err != nil {
+		t.Fatal(err)
+	}
+	mode := func(b *bench, modes ...string) {
+		for _, mode := range modes {
+			b.exec("SET GLOBAL gtid_mode = " + mode)
+		}
+	}
+	x := first.read(first.open(src, at))
+	mode(first, "ON_PERMISSIVE", "OFF_PERMISSIVE")
+	if err := x.failure(); err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "gtid_mode") {
+		t.Errorf("when the mode was changed, reading ended with %v", err)
+	}
+	mode(second, "ON_PERMISSIVE")
+	restarted := func() { // a restart must not forget
+		x.end()
+		src = first.source(appTable())
+		x = first.read(first.open(src, x.reader.Position(x.last())))
+		x.upTo(first.latest(src))
+	}
+	follows := func() error {
+		_, err := second.source(appTable()).Open(testContext(t), []replicator.Position{x.reader.Position(x.last())})
+		return err
+	}
+	restarted()
+	first.exec(fmt.Sprintf(appCell, 2)) // has no GTID
+	x.upTo(first.latest(src))
+	refused := func(when string) {
+		t.Helper()
+		if err := follows(); !replicator.IsFatal(err) || !strings.Contains(fmt.Sprint(err), "have no GTIDs") {
+			t.Errorf("%s, the server that lacks it may be read: %v", when, err)
+		}
+	}
+	refused("at once")
+	restarted()
+	refused("after a restart")
+	mode(first, "ON_PERMISSIVE")
+	if err := x.failure(); err == nil {
+		t.Error("when the mode was changed, reading did not end")
+	}
+	restarted()
+	refused("with GTIDs for new transactions")
+
+	second.exec(fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', "+
+		"SOURCE_AUTO_POSITION=0, SOURCE_LOG_FILE='%s', SOURCE_LOG_POS=%d, GET_SOURCE_PUBLIC_KEY=1",
+		first.server.Port, log.File, log.Pos), "START REPLICA")
+	first.exec(fmt.Sprintf(appCell, 3))
+	x.upTo(first.latest(src))
+	second.follow(first)
+	if err := follows(); err != nil {
+		t.Errorf("once it has a later one: %v", err)
 	}
 }

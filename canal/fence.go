@@ -36,7 +36,7 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 	if r.server.flavor == gtid.MariaDB {
 		return f, r.behindSnapshot(ctx, conn, f, r.start.Order)
 	}
-	if r.server.gtid {
+	if r.server.gtid() {
 		low, before := r.history.latest()
 		if before != nil {
 			f.low = low

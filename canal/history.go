@@ -27,7 +27,8 @@ type history struct {
 	names []sid
 	ids   map[sid]int32
 
-	forked atomic.Bool // see token.Forked
+	forked    atomic.Bool // see token.Forked
+	anonymous bool        // see token.Anonymous: of what was handed out last
 }
 
 // sid is a source of transactions: "uuid[:tag]", or MariaDB's domain and server.
@@ -40,6 +41,8 @@ type end struct {
 	born  uint32
 	event event // that ends here
 	order int64
+
+	anonymous bool // of a transaction without a GTID
 
 	last gtidRun   // the transaction that ends here, with those of merged ends before it if they are one run
 	more []gtidRun // those of merged ends before it, where they are not
@@ -96,6 +99,7 @@ func (h *history) add(e end) {
 		h.merge()
 	}
 	h.ends = append(h.ends, e)
+	h.anonymous = e.anonymous || h.anonymous && e.last.last == 0
 }
 
 // handOut notes that rows of a transaction that has not ended are handed out.
@@ -103,17 +107,19 @@ func (h *history) handOut(e end) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open = e
+	h.anonymous = h.anonymous || e.anonymous
 }
 
-// read is the latest place of which something was handed out, with the transactions after those that were asked for.
-func (h *history) read() (end, *gtid.Set) {
+// read is the latest place of which something was handed out, with the transactions after those that were asked for,
+// and whether these tell all of it: see token.Anonymous.
+func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	further := gtid.New(gtid.MySQL)
+	further = gtid.New(gtid.MySQL)
 	if h.maria {
 		further = gtid.New(gtid.MariaDB)
 	}
-	at := h.at
+	at = h.at
 	for _, e := range h.ends {
 		for _, r := range e.more {
 			h.applyTo(further, r)
@@ -125,7 +131,7 @@ func (h *history) read() (end, *gtid.Set) {
 		h.applyTo(further, h.open.last)
 		at = h.open
 	}
-	return at, further
+	return at, further, h.anonymous
 }
 
 // merge joins ends by twos, so that half remain.
@@ -216,7 +222,7 @@ func (h *history) upTo(order int64) (end, *gtid.Set) {
 }
 
 // latest returns the latest end with the transactions before it, and forgets nothing. The set is nil where they are not
-// known.
+// known, or have no GTIDs.
 func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,7 +230,7 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	if n := len(h.ends); n > 0 {
 		order = h.ends[n-1].order
 	}
-	if !h.gtids {
+	if !h.gtids || h.anonymous {
 		return order, nil
 	}
 	before = h.base.Clone()
@@ -237,7 +243,7 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns all transactions of which something was handed out; nil where those before the start are not known.
+// handedOut returns all transactions of which something was handed out; nil where they are not known.
 func (h *history) handedOut() *gtid.Set {
 	_, before := h.latest()
 	h.mu.Lock()

@@ -99,7 +99,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	}
 	known := p.gtids
 	switch {
-	case !r.server.gtid || known != nil:
+	case !r.server.gtid() || known != nil:
 	case p.pos == 4:
 		before, err := r.server.gtidsBefore(ctx, db, p.file.name)
 		if err != nil {
@@ -139,9 +139,10 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		r.before.Store(known.Clone())
 		known = known.Clone()
 	}
-	s.onStart = r.before.Store
+	s.onStart, s.begun = r.before.Store, r.sameMode
 	r.history = newHistory(r.server.flavor, end{file: p.file, pos: p.pos, born: p.born,
 		event: p.event, order: order}, known)
+	r.history.anonymous = p.anonymous || !r.server.numbers()
 	s.history = r.history
 	r.stream = s
 	if !p.moved {
@@ -155,6 +156,21 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	}
 	r.start = r.Position(order)
 	return nil
+}
+
+// sameMode checks that the server numbers transactions as it did when reading began. MySQL begins a file when that is
+// changed.
+func (r *Reader) sameMode(ctx context.Context) error {
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	mode, err := variable(ctx, conn, "gtid_mode")
+	if err == nil && !strings.EqualFold(mode, r.server.gtidMode) {
+		err = fmt.Errorf("the source's gtid_mode was %s and is %s now: reading begins anew", r.server.gtidMode, mode)
+	}
+	return err
 }
 
 // beforeStart are the transactions before the place where reading begins, as MariaDB knows them: those before its file
@@ -181,11 +197,12 @@ func (r *Reader) Position(order int64) replicator.Position {
 	defer r.mu.Unlock()
 	e, gtids := r.history.upTo(order)
 	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run,
-		Read: r.readBeyond(e, gtids), Schema: r.digests}
+		Schema: r.digests}
 	if gtids != nil {
 		t.GTID = gtids.String()
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
+	t.Read, t.Anonymous = r.readBeyond(e, gtids)
 	t.Forked = r.place.forked || r.history.forked.Load()
 	p, err := t.position()
 	if err != nil { // it was made of parts that were checked
@@ -194,9 +211,10 @@ func (r *Reader) Position(order int64) replicator.Position {
 	return p
 }
 
-// readBeyond is what was read beyond a place, by this reader or before it; nil if that is nothing.
-func (r *Reader) readBeyond(e end, before *gtid.Set) *read {
-	at, further := r.history.read()
+// readBeyond is what was read beyond a place, by this reader or before it; nil if that is nothing. GTIDs may not tell
+// of all that was read (anonymous).
+func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
+	at, further, anonymous := r.history.read()
 	if notAllIn(r.place.beyond, before) {
 		further.Join(r.place.beyond)
 	}
@@ -212,12 +230,12 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) *read {
 	}
 	switch {
 	case at.order > e.order:
-		return &beyond
+		return &beyond, anonymous
 	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
-		return nil
+		return nil, anonymous
 	}
 	beyond.placed = placed{} // of another server, whose places mean nothing
-	return &beyond
+	return &beyond, anonymous
 }
 
 // notAllIn reports whether transactions are not all known to be before a place.
@@ -243,7 +261,7 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 		return replicator.Position{}, err
 	}
 	return token{Server: r.server.identity, placed: placed{File: file.name, Pos: pos}, GTID: gtids,
-		Loose: r.server.looseStatus(gtids),
+		Loose: r.server.looseStatus(gtids), Anonymous: !r.server.numbers(),
 		Epoch: r.place.epoch, Schema: r.digests}.position()
 }
 
@@ -264,8 +282,8 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrFence, err)
 	}
-	if !r.server.gtid {
-		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF): use FILE:POS", ErrFence)
+	if !r.server.gtid() {
+		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF when reading began): use FILE:POS", ErrFence)
 	}
 	if before := r.before.Load(); p.Order == r.start.Order && before != nil {
 		return before.Includes(want), nil

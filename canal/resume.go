@@ -22,7 +22,8 @@ type place struct {
 	skip  bool
 	moved bool // it isn't where the position said
 
-	forked bool // see token.Forked
+	forked    bool // see token.Forked
+	anonymous bool // see token.Anonymous
 
 	// What was read beyond it before: see token.Read. With readAt 0 only its transactions mean something here.
 	readAt int64 // its order, without the epoch
@@ -70,7 +71,7 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 		p.older, err = r.transactions(t.Read.Older, err)
 		p.unsure, err = r.transactions(t.Read.Unsure, err)
 	}
-	if err == nil && t.Run != r.source.run && r.server.gtid {
+	if err == nil && t.Run != r.source.run && r.server.gtid() {
 		p.unsure, err = r.server.executed(ctx, r.db)
 	}
 	return p, err
@@ -88,7 +89,7 @@ func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 func (r *resolver) same(t token, d ruling) (place, error) {
 	file, err := parseFileName(t.File)
 	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, born: d.born, skip: t.Skip,
-		forked: t.Forked}
+		forked: t.Forked, anonymous: t.Anonymous}
 	if t.Loose {
 		p.gtids = nil
 	}

@@ -17,7 +17,7 @@ type server struct {
 	version  string
 	identity string // what makes its binlog files this server's: see readServer
 	logBin   bool
-	gtid     bool // it numbers transactions
+	gtidMode string // MySQL's; MariaDB always numbers transactions
 	names    bool // the binlog names columns: binlog_row_metadata=FULL
 	fold     bool // table names are compared without case
 	tls      bool // the connection has it
@@ -37,14 +37,13 @@ func readServer(ctx context.Context, db querier) (server, error) {
 	s.fold = lower != "0"
 	s.flavor = gtid.MySQL
 	if strings.Contains(strings.ToLower(s.version), "mariadb") {
-		s.flavor, s.gtid = gtid.MariaDB, true
+		s.flavor, s.gtidMode = gtid.MariaDB, "ON"
 		s.identity = fmt.Sprintf("mariadb-%s-%s-%s", id, host, port)
 	} else {
-		var mode string
-		if err := db.QueryRowContext(ctx, "SELECT @@server_uuid, @@GLOBAL.gtid_mode").Scan(&s.identity, &mode); err != nil {
+		err := db.QueryRowContext(ctx, "SELECT @@server_uuid, @@GLOBAL.gtid_mode").Scan(&s.identity, &s.gtidMode)
+		if err != nil {
 			return s, classify(err)
 		}
-		s.gtid = mode != "OFF"
 	}
 	var cipher string
 	if err := db.QueryRowContext(ctx, "SHOW SESSION STATUS LIKE 'Ssl_cipher'").Scan(new(string), &cipher); err == nil {
@@ -54,6 +53,12 @@ func readServer(ctx context.Context, db querier) (server, error) {
 	s.names = strings.EqualFold(metadata, "FULL")
 	return s, err
 }
+
+// gtid reports whether transactions may have numbers.
+func (s server) gtid() bool { return s.gtidMode != "OFF" }
+
+// numbers reports whether all new transactions have numbers.
+func (s server) numbers() bool { return s.gtidMode == "ON" || s.gtidMode == "ON_PERMISSIVE" }
 
 // sameServer checks that a connection leads to this server: one round trip, where readServer takes several.
 func (s server) sameServer(ctx context.Context, db querier) error {

@@ -228,7 +228,7 @@ func (s *Source) Latest(ctx context.Context, known []replicator.Position) (repli
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
 		file, pos, gtids, err := r.server.status(ctx, conn)
 		return token{placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: r.server.looseStatus(gtids),
-			Run: s.run}, err // nobody has read beyond the end
+			Anonymous: !r.server.numbers(), Run: s.run}, err // nobody has read beyond the end
 	})
 }
 
@@ -236,7 +236,7 @@ func (s *Source) Latest(ctx context.Context, known []replicator.Position) (repli
 func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
 		t := token{placed: placed{File: r.files[0].name, Pos: 4}}
-		if !r.server.gtid {
+		if !r.server.gtid() {
 			return t, nil
 		}
 		before, err := r.server.gtidsBefore(ctx, conn, t.File)

@@ -103,7 +103,7 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 // handedOut is a fence behind which all is visible that was handed out: a transaction is in the binlog before it is
 // visible, and of two that bring spellings of one key one at least has to see the other.
 func (r *Reader) handedOut(ctx context.Context, conn *sql.Conn) (*fence, error) {
-	if r.server.flavor != gtid.MariaDB && r.server.gtid {
+	if r.server.flavor != gtid.MariaDB && r.server.gtid() {
 		if all := r.history.handedOut(); all != nil {
 			return &fence{end: func() {}}, r.untilVisible(ctx, conn, all.String())
 		}

@@ -25,7 +25,8 @@ type stream struct {
 	handler  replicator.Handler
 	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
 	sources  sources
-	onStart  func(before *gtid.Set) // told the transactions before the start, when reading found them out
+	begun    func(context.Context) error // asked when a file of MySQL's was begun
+	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading found them out
 
 	epoch    int
 	file     fileName
@@ -74,6 +75,7 @@ type transaction struct {
 	xa         bool // it ends with XA PREPARE: its rows aren't committed yet
 	skip       bool // it was applied already
 	again      bool // it was read already, under an older epoch
+	anonymous  bool // it has no GTID: see token.Anonymous
 	explicit   bool // it was begun by a statement
 	rows       bool // it changed watched rows
 	from       int64
@@ -223,7 +225,7 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 		s.idle()
 		return nil
 	case replication.PREVIOUS_GTIDS_EVENT:
-		return s.previousGTIDs(body)
+		return s.previousGTIDs(ctx, body)
 	case replication.MARIADB_GTID_LIST_EVENT:
 		return s.gtidList(h, body)
 	case replication.GTID_EVENT, replication.ANONYMOUS_GTID_EVENT:
@@ -338,12 +340,11 @@ func (s *stream) idle() {
 	if s.tx.open || s.until > 0 {
 		return
 	}
-	s.mark(gtidRun{}, time.Time{})
+	s.mark(s.here(gtidRun{}), time.Time{})
 }
 
 // mark promotes the position.
-func (s *stream) mark(run gtidRun, at time.Time) {
-	e := s.here(run)
+func (s *stream) mark(e end, at time.Time) {
 	s.history.add(e)
 	s.handler.Commit(e.order, at)
 }
@@ -351,7 +352,7 @@ func (s *stream) mark(run gtidRun, at time.Time) {
 // here is the place behind the event that was read last.
 func (s *stream) here(run gtidRun) end {
 	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended,
-		order: orderOf(s.epoch, s.file.number, s.pos), last: run}
+		order: orderOf(s.epoch, s.file.number, s.pos), last: run, anonymous: s.tx.anonymous}
 }
 
 // endTransaction ends the transaction: the only place where positions are promoted by traffic.
@@ -369,7 +370,9 @@ func (s *stream) endTransaction() error {
 	if tx.skip {
 		run = gtidRun{}
 	}
-	s.mark(run, tx.at)
+	e := s.here(run)
+	e.anonymous = tx.anonymous
+	s.mark(e, tx.at)
 	return nil
 }
 

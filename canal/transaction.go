@@ -65,6 +65,8 @@ func (s *stream) mysqlGTID(h binlog.Header, body []byte) error {
 			s.sources.mysql[[16]byte(id)] = from
 		}
 		tx.sid, tx.run = from.sid, gtidRun{from.id, gno, gno}
+	} else {
+		tx.anonymous = true
 	}
 	return s.begin(h, tx)
 }
@@ -147,9 +149,12 @@ func (s *stream) begin(h binlog.Header, tx transaction) error {
 
 // previousGTIDs begins a MySQL file: all transactions before it. It is wanted only where those before the start are not
 // known.
-func (s *stream) previousGTIDs(body []byte) error {
+func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
 		s.idle() // a file was begun
+		if s.begun != nil {
+			return s.begun(ctx)
+		}
 		return nil
 	}
 	var e replication.PreviousGTIDsEvent

@@ -177,7 +177,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	if err != nil {
 		return no("its GTIDs are of another sort of server")
 	}
-	if gtids.Empty() || !r.server.gtid {
+	if gtids.Empty() || !r.server.gtid() {
 		return no("the position was made on another server")
 	}
 	read, err := t.readGTIDs(gtids)
@@ -197,6 +197,8 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	case t.Forked:
 		return ruling{kinship: behind, why: "two transactions of different servers had one number there, and of the " +
 			"earlier one nothing tells that it is here"}, nil
+	case t.Anonymous:
+		return no("the last transactions that were read have no GTIDs (gtid_mode), and nothing tells whether they are here")
 	}
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
