@@ -48,7 +48,7 @@ const maxLookups = 1000
 
 // errColumns: the columns of a table map can't be told. It comes with what to do.
 var errColumns = errors.New("set binlog_row_metadata=FULL on the source, so that the binlog names its columns, and then " +
-	"`replicator checkpoint reset` the views that read it")
+	"`replicator checkpoint reset VIEW…` for those that read it")
 
 // newPlan makes the plan for a table map of a watched table.
 func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (*plan, error) {

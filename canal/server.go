@@ -18,9 +18,9 @@ type server struct {
 	identity string // what makes its binlog files this server's: see readServer
 	logBin   bool
 	gtidMode string // MySQL's; MariaDB always numbers transactions
-	names    bool // the binlog names columns: binlog_row_metadata=FULL
-	fold     bool // table names are compared without case
-	tls      bool // the connection has it
+	names    bool   // the binlog names columns: binlog_row_metadata=FULL
+	fold     bool   // table names are compared without case
+	tls      bool   // the connection has it
 }
 
 // readServer asks a connection who is there. MariaDB has no uuid that is its own: its id, host and port stand in for

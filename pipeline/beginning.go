@@ -33,7 +33,8 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing
 		return c.Standing,
 			fmt.Errorf("view %s: another definition of it is kept there now: %w", c.View, replicator.ErrSinkLost)
 	case !known:
-		return c.Standing, fmt.Errorf("view %s: its mark is gone: %w", c.View, replicator.ErrSinkLost)
+		return c.Standing, fmt.Errorf("view %s: its mark is gone, or its table was dropped or emptied: %w", c.View,
+			replicator.ErrSinkLost)
 	}
 	at := c.Standing
 	at.Position = c.Position.Lower(m.Position)

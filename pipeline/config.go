@@ -123,12 +123,12 @@ func (c *Config) changelog() replicator.Changelog {
 	return log
 }
 
-// anew is the command by which a person has views filled anew. A reset does not know the partitions of a topic.
-func (c *Config) anew() string {
+// anew is how a person has views filled anew. A reset does not know the partitions of a topic.
+func (c *Config) anew(views viewSet) string {
 	if c.changelog() != nil {
-		return "replicator rebuild"
+		return "`replicator rebuild " + views.words() + "`"
 	}
-	return "replicator checkpoint reset"
+	return "stop the program, `replicator checkpoint reset " + views.words() + "`, and start it again"
 }
 
 // unread is why the mark of a view can't be read.

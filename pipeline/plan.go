@@ -58,7 +58,7 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 		case p.OnLost == "rebuild":
 			plan[v.Name] = Planned{Outcome: Refills, Err: lost}
 		default:
-			plan[v.Name] = Planned{Outcome: Refused, Err: p.stopsFor(lost)}
+			plan[v.Name] = Planned{Outcome: Refused, Err: p.stopsFor(lost, viewSet{v})}
 		}
 	}
 	return plan, nil

@@ -202,8 +202,8 @@ func (p *planner) resumeAt(
 		return nil, nil
 	}
 	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more, but its checkpoint says that "+
-		"it was kept there; `%s %s` fills it anew, on_lost = \"rebuild\" does so by itself: %w", p.cfg.Name,
-		p.cfg.anew(), v.Name, err))
+		"it was kept there; to fill it anew, %s, or set on_lost = \"rebuild\": %w", p.cfg.Name,
+		p.cfg.anew(viewSet{v}), err))
 }
 
 // first is the checkpoint of views that there was nothing of before, as StartAt says.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -168,7 +169,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 		if errors.Is(err, replicator.ErrLost) { // a restart must not forget what makes it so
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
-		return r.cfg.stopsFor(err)
+		return r.cfg.stopsFor(err, r.views)
 	}
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
 		return replicator.Fatal(err) // only those that lost something are filled anew, by themselves
@@ -187,15 +188,17 @@ func (r *run) lost(ctx context.Context, err error) error {
 }
 
 // stopsFor is the error of views that stop for a loss, as the configuration says, with what can be done.
-func (c *Config) stopsFor(loss error) error {
-	way := "fill the views anew with `" + c.anew() + "`"
-	if c.changelog() == nil {
-		way += " and a restart"
+func (c *Config) stopsFor(loss error, views viewSet) error {
+	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the others need nothing
+		views = slices.Concat(groups...)
 	}
-	way += ", or set on_lost = \"rebuild\""
+	way := "fill the views anew: " + c.anew(views) + ", or set on_lost = \"rebuild\""
 	if errors.Is(loss, replicator.ErrUnlogged) {
-		way += "; or, if nothing of theirs changed there, go on behind this place with " +
-			"`replicator checkpoint set --pos FILE:POS`"
+		set := "replicator checkpoint set --pos FILE:POS "
+		if c.Source.Name() != "" {
+			set += "--source " + c.Source.Name() + " "
+		}
+		way += "; or, if nothing of theirs changed there, go on behind this place with `" + set + views.words() + "`"
 	}
 	return replicator.Fatal(fmt.Errorf("%w; %s", loss, way))
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"slices"
+	"strings"
 
 	"replicator"
 )
@@ -15,6 +16,18 @@ func (vs viewSet) names() []string {
 		names[i] = v.Name
 	}
 	return names
+}
+
+// words names the views as a command's arguments, where they are not too many to be read.
+func (vs viewSet) words() string {
+	if len(vs) > 10 {
+		return "VIEW…"
+	}
+	names := make([]string, len(vs))
+	for i, v := range vs {
+		names[i] = v.ShownAs()
+	}
+	return strings.Join(names, " ")
 }
 
 // areShadows reports whether the views are shadows of others; all are, or none.

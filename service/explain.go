@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"replicator"
 	"replicator/config"
@@ -39,10 +40,14 @@ type Explanation struct {
 	ofAnother bool // what differs was found by another cell of the key alone
 }
 
-// AsExpected is what an explanation says of a view that is right.
-const AsExpected = "as expected"
+// What an explanation says of a view that is right, and of one that can't be looked at.
+const (
+	AsExpected = "as expected"
+	Unknown    = "unknown"
+)
 
-// Explain says what is known of one entity and one view; key is as listings show it.
+// Explain says what is known of one entity and one view; key is as listings show it. If the sink can't be looked into it
+// says what the source has, with the error.
 func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) (all []Explanation, err error) {
 	if err := asksTables(setup.Config, "explain"); err != nil {
 		return nil, err
@@ -57,22 +62,36 @@ func Explain(ctx context.Context, setup Setup, view *replicator.View, key string
 	}
 	in := setup.inspector()
 	defer func() { err = errors.Join(err, in.close()) }()
+	var unopened error
 	for _, shard := range setup.Config.Source.Shards {
 		some, err := in.explain(ctx, shard, view, key, letters)
-		if err != nil {
+		if some == nil && err != nil {
 			return nil, err
 		}
+		unopened = errors.Join(unopened, err)
 		all = append(all, some...)
 	}
-	return ofShards(all), nil
+	return ofShards(all), unopened
 }
 
 // ofShards leaves out what a shard of the source knows nothing of, if another knows the entity: what the view holds is
-// that one's.
+// that one's. Where two have it, that is why the view can't be right for both.
 func ofShards(all []Explanation) []Explanation {
-	known := map[string]bool{}
+	known, having := map[string]bool{}, map[string]bool{}
 	for _, e := range all {
 		known[e.Source] = known[e.Source] || e.Exists || e.Applied != nil
+		if e.Exists {
+			having[e.Source] = true
+		}
+	}
+	if len(having) > 1 {
+		shards := strings.Join(slices.Sorted(maps.Keys(having)), " and ")
+		for i := range all {
+			if e := &all[i]; e.Exists && e.Holds != AsExpected && e.Holds != Unknown {
+				e.Why = "the source's shards " + shards + " have rows of this entity, and what was read last counts: " +
+					"an entity is to live in one shard at a time"
+			}
+		}
 	}
 	if !slices.Contains(slices.Collect(maps.Values(known)), true) {
 		return all
@@ -83,6 +102,10 @@ func ofShards(all []Explanation) []Explanation {
 func (in *inspector) explain(ctx context.Context, shard config.Shard, view *replicator.View, text string,
 	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	o, err := in.inspect(ctx, shard, view)
+	unopened := errUnopened{}
+	if errors.As(err, &unopened) { // the source is shown all the same
+		o, err = in.inspectSource(ctx, shard, view)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +126,17 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 			ops[i].Version = row.Version
 		}
 	}
-	differences, err := o.target.Compare(ctx, ops)
-	if err != nil {
-		return nil, err
+	var differences []replicator.Difference
+	var versions []int64
+	if o.target != nil {
+		if differences, err = o.target.Compare(ctx, ops); err != nil {
+			return nil, err
+		}
+		if versions, err = o.target.Versions(ctx, cells); err != nil {
+			return nil, err
+		}
 	}
 	readable, err := newBodies(o.tables)
-	if err != nil {
-		return nil, err
-	}
-	versions, err := o.target.Versions(ctx, cells)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +151,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 				e.Row = replicator.AppendJSON(nil, row["body"])
 			}
 		}
-		if versions[i] != replicator.NoVersion {
+		if versions != nil && versions[i] != replicator.NoVersion {
 			e.Applied = &versions[i]
 		}
 		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
@@ -145,10 +170,14 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 			}
 		}
 		e.Letters = letters[cells[i]]
-		e.reason()
+		if o.target == nil {
+			e.Holds, e.Why = Unknown, unopened.Error()
+		} else {
+			e.reason()
+		}
 		all = append(all, e)
 	}
-	return all, nil
+	return all, unopened.error
 }
 
 // cellsOf are the cells that feed a view under a key: of every column, where the view takes all, and in every spelling.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"replicator"
@@ -75,9 +76,42 @@ type inspection struct {
 	evaluator  replicator.Evaluator
 }
 
-// inspect opens a view for looking at: nothing of its progress is touched.
+// inspect opens a view for looking at: nothing of its progress is touched. What the sink does not let be opened is an
+// errUnopened.
 func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *replicator.View) (*inspection, error) {
-	o := &inspection{}
+	o, err := in.prepare(shard, view)
+	if err != nil {
+		return nil, err
+	}
+	sink, err := in.sink(view.Sink)
+	if err != nil {
+		return nil, err
+	}
+	known, err := o.open(ctx, in, shard, sink, []*replicator.View{view})
+	if err != nil {
+		return nil, errUnopened{reaching("view "+view.Name+": sink "+view.Sink, err)}
+	}
+	return o, o.read(ctx, shard, known)
+}
+
+// errUnopened is why a view can't be looked at in its sink.
+type errUnopened struct{ error }
+
+func (e errUnopened) Unwrap() error { return e.error }
+
+// inspectSource opens what feeds a view alone: its target is nil.
+func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
+	view *replicator.View) (*inspection, error) {
+	o, err := in.prepare(shard, view)
+	if err != nil {
+		return nil, err
+	}
+	return o, o.read(ctx, shard, nil)
+}
+
+// prepare is a view, open on neither side.
+func (in *inspector) prepare(shard config.Shard, view *replicator.View) (*inspection, error) {
+	o := &inspection{view: view}
 	var err error
 	views := []*replicator.View{view}
 	if o.tables, err = tablesOf(in.Config, shard, views); err != nil {
@@ -86,23 +120,38 @@ func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *repl
 	if o.evaluator, err = compile(in.Config, views, o.tables); err != nil {
 		return nil, err
 	}
-	if o.source, err = in.source(shard, o.tables); err != nil {
-		return nil, err
-	}
-	sink, err := in.sink(view.Sink)
-	if err != nil {
-		return nil, err
-	}
-	known, err := o.open(ctx, in, shard, sink, views)
-	if err != nil {
-		return nil, err
-	}
-	at, err := o.source.Latest(ctx, known)
-	if err != nil {
-		return nil, err
-	}
-	o.reader, err = o.source.Open(ctx, []replicator.Position{at})
+	o.source, err = in.source(shard, o.tables)
 	return o, err
+}
+
+// read opens the source at its present end, above all that is known of its log.
+func (o *inspection) read(ctx context.Context, shard config.Shard, known []replicator.Position) error {
+	at, err := o.source.Latest(ctx, known)
+	if err == nil {
+		o.reader, err = o.source.Open(ctx, []replicator.Position{at})
+	}
+	return reaching(sourceNamed(shard.Name), err)
+}
+
+// sourceNamed is what a source is called in an error.
+func sourceNamed(shard string) string {
+	if shard == "" {
+		return "source"
+	}
+	return "source " + shard
+}
+
+// reaching says which server an error is of, and what to do if it can't be reached.
+func reaching(server string, err error) error {
+	var network *net.OpError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &network):
+		return fmt.Errorf("%s: %w: is it running, and is its address right? `replicator check` asks every server", server,
+			err)
+	}
+	return fmt.Errorf("%s: %w", server, err)
 }
 
 // open opens the view in its sink, and returns what was applied of the source's log: a repair must not stand before.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"replicator"
 	"replicator/config"
@@ -72,6 +74,11 @@ func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, lef
 	if !errors.Is(err, server.ErrNotRunning) {
 		return tried, left, err
 	}
+	views, err := viewsOfLetters(ctx, setup.Config, which)
+	if err != nil {
+		return 0, 0, err
+	}
+	setup.Config = sinksOf(setup.Config, views) // the others may be down
 	s, err := New(ctx, setup, nil)
 	if err != nil {
 		return 0, 0, err
@@ -79,9 +86,52 @@ func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, lef
 	stop, stopNow := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, stop) }()
-	if err = s.CatchUp(ctx); err == nil {
+	if len(views) > 0 {
+		err = s.catchUpOrSay(ctx, views)
+	}
+	if err == nil {
 		tried, left, err = s.Retry(ctx, which)
 	}
 	stopNow()
 	return tried, left, errors.Join(err, <-done, s.Close())
+}
+
+// viewsOfLetters are those configured views that have some of the letters.
+func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Selection) (views []string, err error) {
+	err = EachLetter(ctx, cfg, which.View, func(l replicator.DeadLetter) error {
+		wanted := len(which.IDs) == 0 || slices.Contains(which.IDs, l.ID)
+		if wanted && cfg.View(l.View) != nil && !slices.Contains(views, l.View) {
+			views = append(views, l.View)
+		}
+		return nil
+	})
+	return views, err
+}
+
+// catchUpOrSay returns once the views have caught up, or with why they can't, when that has lasted.
+func (s *Service) catchUpOrSay(ctx context.Context, views []string) error {
+	wait, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.CatchUp(wait, views...) }()
+	var trouble time.Time
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+		now, err := s.Status(ctx)
+		at := progressOf(now, views)
+		switch {
+		case err == nil && at.problem == "":
+			trouble = time.Time{}
+		case trouble.IsZero():
+			trouble = time.Now()
+		case time.Since(trouble) > at.patience:
+			cancel()
+			<-done
+			return errors.Join(err, errors.New(at.problem))
+		}
+	}
 }

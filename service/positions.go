@@ -56,7 +56,7 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 			return err
 		}
 		if err := errors.Join(do(opened, views), opened.Close()); err != nil {
-			return fmt.Errorf("sink %s: %w", sink.Name, err)
+			return reaching("sink "+sink.Name, err)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	if errors.Is(err, canal.ErrFence) {
 		err = InvalidError{fmt.Errorf("--pos: %w", err)}
 	}
-	return at, errors.Join(err, source.Close())
+	return at, errors.Join(reaching(sourceNamed(shard.Name), err), source.Close())
 }
 
 // Reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -58,11 +57,7 @@ func (t *Tail) Run(ctx context.Context, out io.Writer) error {
 	for i, shard := range t.Config.Source.Shards {
 		wg.Go(func() {
 			defer cancel() // one that ends ends the others
-			if err := t.follow(ctx, shard); err != nil && shard.Name != "" {
-				errs[i] = fmt.Errorf("source %s: %w", shard.Name, err)
-			} else {
-				errs[i] = err
-			}
+			errs[i] = reaching(sourceNamed(shard.Name), t.follow(ctx, shard))
 		})
 	}
 	wg.Wait()

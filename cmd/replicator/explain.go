@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -28,16 +29,13 @@ several columns are joined by ":".`,
 				return err
 			}
 			all, err := service.Explain(cmd.Context(), setup, setup.Config.View(args[0]), args[1])
-			if err != nil {
-				return err
-			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), all)
+				return errors.Join(err, printJSON(cmd.OutOrStdout(), all))
 			}
 			for _, e := range all {
 				printExplanation(cmd.OutOrStdout(), e)
 			}
-			return nil
+			return err
 		},
 	}
 	cmd.ValidArgsFunction = o.completeView
@@ -72,7 +70,7 @@ func printExplanation(out io.Writer, e service.Explanation) {
 		holds += " in shard " + strings.Join(e.Shards, " and in shard ")
 	}
 	fmt.Fprintf(out, "sink      %s; last applied version %s\n", holds, number(e.Applied))
-	if e.Holds != service.AsExpected {
+	if e.Holds != service.AsExpected && e.Holds != service.Unknown {
 		printEntries(out, "          it holds: ", e.Held)
 	}
 	for _, l := range e.Letters {
