@@ -204,7 +204,8 @@ func (l *loader) http(s *Section) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		s.Problem("listen", "%q is not a port", port)
 	}
-	if !loopback(host) && h.Token == "" && !s.Given("token") {
+	empty := !s.Given("token") || s.Has("token") && !l.toAsk // else it is not known here, and may be there
+	if !loopback(host) && h.Token == "" && empty {
 		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a token: say token_file = \"…\", or listen on 127.0.0.1", h.Listen)
 	}
 }

@@ -198,8 +198,11 @@ func (t *tree) value(path string, e *unstable.Node) *node {
 
 // under is the path of a key in a section.
 func under(path, key string) string {
-	if path == "" {
+	switch {
+	case path == "":
 		return key
+	case key == "":
+		return path
 	}
 	return path + "." + key
 }

@@ -177,6 +177,9 @@ func (s *Server) pasts(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, a)
 }
 
+// errWaited is why a wait ends.
+var errWaited = errors.New("`replicator status` tells how far it is; a longer timeout waits longer")
+
 func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	fence, timeout := q.Get("gtid"), defaultWait
@@ -201,7 +204,7 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { <-s.waiting }()
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), timeout, errWaited)
 	defer cancel()
 	err := s.controller.Wait(ctx, Fence{At: fence, Source: q.Get("source")}, q["view"])
 	switch {

@@ -138,11 +138,8 @@ func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 // Change prints one line.
 func (t *tailing) Change(_ context.Context, c *replicator.Change) error {
 	line := map[string]any{
-		"table": c.Cell.Table, "op": c.Kind.String(), "key": c.Cell.Key.String(), "version": c.Version,
-		"position": t.reader.Locate(c.Order), "time": c.Time.UTC().Format(time.RFC3339Nano),
-	}
-	if c.Cell.Column != "" {
-		line["column"] = c.Cell.Column
+		"table": c.Cell.Table, "op": c.Kind.String(), "key": c.Cell.Key.String(), "column": c.Cell.Column,
+		"version": c.Version, "position": t.reader.Locate(c.Order), "time": c.Time.UTC().Format(time.RFC3339Nano),
 	}
 	if t.shard.Name != "" {
 		line["source"] = t.shard.Name
@@ -152,7 +149,7 @@ func (t *tailing) Change(_ context.Context, c *replicator.Change) error {
 			return nil
 		}
 		t.given(line, c)
-	} else if c.Row != nil {
+	} else if line["body"] = nil; c.Row != nil {
 		t.bodies.show(line, c.Row)
 		if c.Row.Err != nil { // its version may not be the row's
 			line["error"] = c.Row.Err.Error()

@@ -144,7 +144,7 @@ start = "earliest" what the binlog says from its beginning, deleted rows include
 To correct a view, use reset. forget is for views of a version or a configuration that must leave no
 trace.
 The program must not be running.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: o.someViews,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			const question = "Forget all that is known of %s? Readers may see the past at the next run."
 			return withPositions(cmd, o, names, yes, question, (*service.Positions).Forget)

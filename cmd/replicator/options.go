@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -47,6 +48,19 @@ func (o *options) loadBy(load func(string, func(string) (string, bool), []config
 		return nil, usageError{err}
 	}
 	return c, nil
+}
+
+// someViews are the arguments of a command that must be told which views it is about.
+func (o *options) someViews(cmd *cobra.Command, names []string) error {
+	if len(names) > 0 {
+		return nil
+	}
+	cfg, err := o.loadToAsk()
+	if err != nil {
+		return err
+	}
+	return usageError{fmt.Errorf("name one or more views to %s; %s has %s", cmd.Name(), cfg.File,
+		strings.Join(viewNames(cfg), ", "))}
 }
 
 // completeViews completes the names of the file's views that are not among the words yet.

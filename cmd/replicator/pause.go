@@ -38,7 +38,7 @@ type pausedView struct {
 func askingCommand(o *options, name, did string, ask func(server.Client, context.Context, string) error,
 	cmd *cobra.Command) *cobra.Command {
 	asJSON := false
-	cmd.Use, cmd.Args, cmd.ValidArgsFunction = name+" VIEW…", cobra.MinimumNArgs(1), o.completeViews
+	cmd.Use, cmd.Args, cmd.ValidArgsFunction = name+" VIEW…", o.someViews, o.completeViews
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		cfg, err := o.loadToAsk()
 		if err != nil {

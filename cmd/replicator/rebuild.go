@@ -18,7 +18,7 @@ that no reader ever sees it half done. In Redis, with a sharded sink or source, 
 every row is written to the live view, and what the source does not confirm is removed.
 If a process is running, it does the work; otherwise this command does. An interrupted rebuild
 continues at the next start. If a rebuild of the view is under way, the command follows it.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: o.someViews,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			setup, err := o.setup(names...)
 			if err != nil {

@@ -20,6 +20,7 @@ func TestMistakesInTheCommandLineAreUsageErrors(t *testing.T) {
 		{[]string{"status", "extra"}, "--help"},
 		{[]string{"tail", "--from", "yesterday"}, "latest or earliest"},
 		{[]string{"tail", "--view", "nobody"}, "nobody"},
+		{[]string{"rebuild"}, "name one or more views to rebuild; "},
 		{[]string{"deadletters", "retry"}, "--all"},
 		{[]string{"deadletters", "drop", "--all", "--view", "users"}, "say which"},
 		{[]string{"deadletters", "list", "--view", "nobody"}, "nobody"},

@@ -95,7 +95,10 @@ type declared struct {
 // line is the column as a CREATE TABLE or an ALTER TABLE names it.
 func (c *declared) line() string {
 	null, origin, note := " NOT NULL", "", ""
-	if c.role == ofRow {
+	switch {
+	case c.given && strings.Contains(strings.ToUpper(c.typ), "NOT NULL"):
+		null = ""
+	case c.role == ofRow:
 		null = " NULL"
 	}
 	if c.origin != "" {
