@@ -24,9 +24,15 @@ type retry struct {
 // others. What befalls all of them (a full disk) parts nobody.
 const mayPass = 2
 
-// after is what follows on an error that ended a session of views, which lasted some time.
-func (t *retries) after(views []*replicator.View, err error, lasted time.Duration) retry {
-	next := retry{delay: t.wait.next(lasted), state: replicator.StateRetrying}
+// ended is a session that an error ended.
+type ended struct {
+	lasted time.Duration
+	well   bool // it did what it was there for, until then
+}
+
+// after is what follows on an error that ended a session of views.
+func (t *retries) after(views []*replicator.View, err error, session ended) retry {
+	next := retry{delay: t.wait.next(session), state: replicator.StateRetrying}
 	fatal := replicator.IsFatal(err)
 	if fatal {
 		next.delay = fatalPause
@@ -35,7 +41,7 @@ func (t *retries) after(views []*replicator.View, err error, lasted time.Duratio
 	switch {
 	case groups == nil:
 		t.named = 0
-	case lasted > time.Minute:
+	case session.lasted > time.Minute:
 		t.named = 1
 	default:
 		t.named++
@@ -52,12 +58,17 @@ func (t *retries) after(views []*replicator.View, err error, lasted time.Duratio
 	return next
 }
 
-// backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together.
+// backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together. After a session that went well
+// it begins anew, at 1 s if that was a short one: what fails now may be something else, and may be over soon, or come
+// again and again.
 type backoff struct{ last time.Duration }
 
-func (b *backoff) next(lasted time.Duration) time.Duration {
-	if lasted > time.Minute {
+func (b *backoff) next(session ended) time.Duration {
+	switch {
+	case session.lasted > time.Minute:
 		b.last = 0
+	case session.well:
+		b.last = min(b.last, time.Second/2)
 	}
 	b.last = min(max(2*b.last, 100*time.Millisecond), 30*time.Second)
 	return b.last/2 + rand.N(b.last/2)

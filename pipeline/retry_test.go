@@ -16,29 +16,29 @@ func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 	ofA := replicator.OfView(down, "a")
 	fatalOfA := replicator.OfView(replicator.Fatal(down), "a")
 	short, long := time.Second, 2*time.Minute
-	type ended struct {
+	type failed struct {
 		err    error
 		lasted time.Duration
 	}
 	for name, c := range map[string]struct {
-		sessions []ended
+		sessions []failed
 		state    string
 		parts    int
 	}{
-		"an error of all": {[]ended{{down, short}, {down, short}, {down, short}},
+		"an error of all": {[]failed{{down, short}, {down, short}, {down, short}},
 			replicator.StateRetrying, 0},
-		"a fatal error of all":            {[]ended{{replicator.Fatal(down), short}}, replicator.StateFailed, 0},
-		"once of one":                     {[]ended{{ofA, short}}, replicator.StateRetrying, 0},
-		"twice of one":                    {[]ended{{ofA, short}, {ofA, short}}, replicator.StateRetrying, 2},
-		"twice of one, long apart":        {[]ended{{ofA, short}, {ofA, long}}, replicator.StateRetrying, 0},
-		"twice of one, of all in between": {[]ended{{ofA, short}, {down, short}, {ofA, short}}, replicator.StateRetrying, 0},
-		"a fatal error of one":            {[]ended{{fatalOfA, short}}, replicator.StateRetrying, 2},
+		"a fatal error of all":            {[]failed{{replicator.Fatal(down), short}}, replicator.StateFailed, 0},
+		"once of one":                     {[]failed{{ofA, short}}, replicator.StateRetrying, 0},
+		"twice of one":                    {[]failed{{ofA, short}, {ofA, short}}, replicator.StateRetrying, 2},
+		"twice of one, long apart":        {[]failed{{ofA, short}, {ofA, long}}, replicator.StateRetrying, 0},
+		"twice of one, of all in between": {[]failed{{ofA, short}, {down, short}, {ofA, short}}, replicator.StateRetrying, 0},
+		"a fatal error of one":            {[]failed{{fatalOfA, short}}, replicator.StateRetrying, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var retries retries
 			var next retry
 			for _, s := range c.sessions {
-				next = retries.after(views, s.err, s.lasted)
+				next = retries.after(views, s.err, ended{lasted: s.lasted})
 			}
 			if next.state != c.state || len(next.groups) != c.parts {
 				t.Errorf("it is %s, in %d parts, want %s, %d", next.state, len(next.groups), c.state, c.parts)
@@ -47,5 +47,25 @@ func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 				t.Errorf("it is tried again after %s", next.delay)
 			}
 		})
+	}
+}
+
+func TestPausesBeginAnewAfterASessionThatWentWell(t *testing.T) {
+	var b backoff
+	failing := ended{lasted: time.Second}
+	for range 12 {
+		b.next(failing)
+	}
+	if d := b.next(failing); d < 15*time.Second || d > 30*time.Second {
+		t.Errorf("after a long outage the pause is %s", d)
+	}
+	if d := b.next(ended{lasted: 2 * time.Second, well: true}); d > time.Second {
+		t.Errorf("after a session that went well it is %s", d)
+	}
+	if d := b.next(failing); d > 2*time.Second {
+		t.Errorf("then it is %s", d)
+	}
+	if d := b.next(ended{lasted: time.Hour, well: true}); d > 100*time.Millisecond {
+		t.Errorf("after a long session it is %s", d)
 	}
 }

@@ -57,7 +57,7 @@ func (r *run) loop(ctx context.Context) error {
 			continue
 		}
 		err = r.cfg.ofShard(r.lost(ctx, err))
-		next := retries.after(r.views, err, time.Since(began))
+		next := retries.after(r.views, err, ended{time.Since(began), r.isWell()})
 		if next.groups != nil {
 			r.part(next.groups)
 		}
@@ -219,6 +219,13 @@ func (r *run) goesOn() {
 	r.since = time.Time{}
 	r.mu.Unlock()
 	r.cfg.logRecovery(since, r.views)
+}
+
+// isWell reports whether there was no trouble since a session went on.
+func (r *run) isWell() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since.IsZero()
 }
 
 // trouble is the run's state, and the error that ended its last session; nil while there is a session.

@@ -76,7 +76,7 @@ func (s *supervisor) start(ctx, stop context.Context) (*plan, error) {
 		if began.IsZero() {
 			began = time.Now()
 		}
-		delay := wait.next(0)
+		delay := wait.next(ended{})
 		if replicator.IsFatal(err) {
 			delay = fatalPause
 		}
