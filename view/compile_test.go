@@ -50,7 +50,9 @@ func TestWhatCannotWorkIsRefusedWithTheFix(t *testing.T) {
 		{replicator.View{Kind: "index", From: users, Fields: fields("a"), Where: "1 + 1"},
 			"where: expected bool, but got int"},
 		{replicator.View{Kind: "index", From: users, Fields: fields("a"), Where: "a ="},
-			"where: unexpected token Operator(\"=\") (at character 3)"},
+			"where: unexpected token Operator(\"=\") (at character 3); == compares"},
+		{replicator.View{Kind: "index", From: users, Fields: fields("a"), Where: "a == 1 AND true"},
+			"where: unexpected token Identifier(\"AND\") (at character 8); say and"},
 
 		{replicator.View{Kind: "hash", From: users}, `key: a hash needs a key; set key to a template such as "v:{row_key}"`},
 		{replicator.View{Kind: "ranking", From: users}, "key: a ranking needs a key, the name of its sorted set"},

@@ -112,9 +112,22 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 func brief(err error) error {
 	var f *file.Error
 	if errors.As(err, &f) {
-		return fmt.Errorf("%s (at character %d)", f.Message, f.Column+1)
+		return fmt.Errorf("%s (at character %d)%s", f.Message, f.Column+1, notSQL(f.Message))
 	}
 	return err
+}
+
+// notSQL says how to write what was written as in SQL; "" if that is not what a message is about.
+func notSQL(message string) string {
+	for written, say := range map[string]string{
+		`Operator("=")`: "; == compares", `Identifier("AND")`: "; say and", `Identifier("OR")`: "; say or",
+		`Identifier("IS")`: "; say == nil", `Identifier("LIKE")`: "; say startsWith, endsWith, contains or matches",
+	} {
+		if strings.HasSuffix(message, written) {
+			return say
+		}
+	}
+	return ""
 }
 
 // run returns the expression's value, nil if it is missing.
