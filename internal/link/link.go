@@ -52,6 +52,10 @@ type Options struct {
 	Session []string
 }
 
+// Lifetime is after how long a connection that is used is replaced by a new one, which shows where the address leads to
+// now.
+const Lifetime = time.Minute
+
 // Open makes a pool. It connects to nothing yet.
 func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	c = c.Clone()
@@ -78,6 +82,7 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	k.setup = append([]string{fmt.Sprintf("SET SESSION wait_timeout = %d, "+own, int(o.Idle.Seconds()))}, o.Session...)
 	db := sql.OpenDB(k)
 	db.SetConnMaxIdleTime(min(o.Idle/2, 5*time.Minute)) // before the server ends it
+	db.SetConnMaxLifetime(Lifetime)
 	return db, nil
 }
 

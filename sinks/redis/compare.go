@@ -68,6 +68,8 @@ type comparison struct {
 	known []claim                 // what its record says that they do
 	spots []spot                  // one for each that want or known has
 	dead  []replicator.Difference // its cells of which the view can hold nothing
+
+	unknown bool // the entity has no record: what is shown of it nobody claims, and is not kept
 }
 
 // spot is where a view shows a claim: a key, or a member in one.
@@ -94,7 +96,8 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
 				at = len(list)
-				list = append(list, &comparison{k: k, op: i, text: e.text, state: replicator.Unseen})
+				list = append(list, &comparison{k: k, op: i, text: e.text, state: replicator.Unseen,
+					unknown: e.stored == ""})
 			}
 			c, v := list[at], r.find(ops[i].Cell, k.id)
 			if v != nil && v.contributes() {
@@ -330,7 +333,10 @@ func (c *comparison) differences() []replicator.Difference {
 		want, held = want || s.want != nil, held || s.held
 		right = right && (s.want != nil && s.right || s.want == nil && !s.held)
 	}
-	if right { // that a hash without fields is not there is right, too
+	switch {
+	case want && c.unknown:
+		held = false
+	case right: // that a hash without fields is not there is right, too
 		return c.dead
 	}
 	return []replicator.Difference{{

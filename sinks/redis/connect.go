@@ -44,6 +44,10 @@ const Timeout = 30 * time.Second
 
 const dialTimeout = 5 * time.Second
 
+// lifetime is after how long a connection that is used is replaced by a new one, which shows where the address leads to
+// now: see links.
+const lifetime = time.Minute
+
 // quiet keeps the client's own messages, which go to standard error, from mixing with the program's log: what they say
 // is in the errors, too.
 var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
@@ -79,7 +83,7 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 		MaxRetries: -1, MaxRedirects: 8,
 		DialTimeout: dialTimeout, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, ContextTimeoutEnabled: true,
-		ConnMaxIdleTime: 5 * time.Minute, DisableIdentity: true,
+		ConnMaxIdleTime: 5 * time.Minute, ConnMaxLifetime: lifetime, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	for _, o := range all {

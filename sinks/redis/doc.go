@@ -44,12 +44,13 @@
 // # Failure
 //
 // A key that holds another type than the view's is left alone: the value is rejected, with the type that was found, and
-// the rest applied. Errors are temporary, but for those that only a person can mend (a password, a permission): see
-// classify. No request is repeated by itself: the session begins anew, and what was done before counts once, because
-// the records say so. What Redis loses, by FLUSHALL, a restart without its data, or a failover to a replica that had
-// not got everything, takes the marks with it, which are written after the data: Mark then says ErrSinkLost, and Marks
-// what is left. Where only what came after the newest mark was lost, the server's name tells, by its run_id and
-// master_replid: see judge.Marks.
+// the rest applied. Where the entity was shown there before, the key is the view's, and what somebody put in its place
+// goes (overwritten.go). Errors are temporary, but for those that only a person can mend (a password, a permission):
+// see classify. No request is repeated by itself: the session begins anew, and what was done before counts once,
+// because the records say so. What Redis loses, by FLUSHALL, a restart without its data, or a failover to a replica
+// that had not got everything, takes the marks with it, which are written after the data: Mark then says ErrSinkLost,
+// and Marks what is left. Where only what came after the newest mark was lost, the server's name tells, by its run_id
+// and master_replid: see judge.Marks.
 //
 // Records of cells that are gone are kept for ever: they are what tells a late change from a new one.
 //
@@ -58,11 +59,12 @@
 // redis.go Sink, New, Open · connect.go Config, the client · link.go connections that went silent · script.go calls of
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
-// its keys · write.go, msgpack.go the call that does so · push.go the steps in a cluster · posts.go what they left
-// behind · slot.go which keys share a slot · others.go what other sources show · memory.go records that need not be
-// read · slab.go the memory of batches · marks.go marks and generations · walk.go pages of cells · former.go what
-// earlier definitions put there · compare.go what keys really hold · stray.go what came from no cell · value.go texts
-// of values · check.go, permission.go findings · errors.go what failed, said without values.
+// its keys · write.go, msgpack.go the call that does so · overwritten.go keys of another type · push.go the steps in a
+// cluster · posts.go what they left behind · slot.go which keys share a slot · others.go what other sources show ·
+// memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations · walk.go
+// pages of cells · former.go what earlier definitions put there · compare.go what keys really hold · stray.go what came
+// from no cell · value.go texts of values · check.go, permission.go findings · errors.go what failed, said without
+// values.
 //
 // lib.lua stands before apply.lua and push.lua, which change users' keys; swap.lua replaces a record, marks.lua a mark.
 //

@@ -18,6 +18,7 @@ type entity struct {
 	assumed bool               // it was neither read nor told
 	stored  string             // that; "" if there is none
 	blocked map[viewKey]string // keys that hold another type, and which
+	freed   []viewKey          // those that did, and were removed: what is shown of the entity is written anew
 	shared  bool               // another source has a record of it, too
 	others  []other            // those, as they are decided on
 	plan    plan
@@ -168,7 +169,8 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		return nil
 	}
 	forgotten := was != nil && was.generation != k.generation
-	m := move{k: k, cell: op.Cell, rewrite: op.AsOf != 0 || op.Rewrite || forgotten, none: isNone(op)}
+	m := move{k: k, cell: op.Cell, none: isNone(op),
+		rewrite: op.AsOf != 0 || op.Rewrite || forgotten || len(e.freed) > 0}
 	claims, err := k.claims(&b.arena, op.Cell, value)
 	if err == nil {
 		err = e.blocks(k, claims)

@@ -156,6 +156,7 @@ func (s *Sink) pushAll(
 	if err != nil {
 		return classify(err, "applying")
 	}
+	var wrong []wrongKey
 	for i, cmd := range cmds {
 		found, err := cmd.Text()
 		if err != nil {
@@ -163,10 +164,10 @@ func (s *Sink) pushAll(
 		}
 		if found != "" {
 			pushes[i].entity.again(again)
-			pushes[i].entity.block(pushes[i].key, found)
+			wrong = append(wrong, wrongKey{pushes[i].entity, pushes[i].key, found})
 		}
 	}
-	return nil
+	return s.settle(ctx, wrong)
 }
 
 // push is the call that tells a key what the entity contributes; it may show what other sources contribute, too.

@@ -61,12 +61,15 @@ func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again m
 		return nil, classify(err, "applying")
 	}
 	again = map[*entity]bool{}
+	var wrong []wrongKey
 	for i, cmd := range cmds {
-		if err := results(cmd, written[i], again); err != nil {
+		some, err := results(cmd, written[i], again)
+		if err != nil {
 			return nil, err
 		}
+		wrong = append(wrong, some...)
 	}
-	return again, nil
+	return again, s.settle(ctx, wrong)
 }
 
 // store makes the stored form of the entities' records, each with a nonce of its own.
@@ -223,18 +226,18 @@ func (w *writing) call(a *arena) call {
 	return append(append(c, w.keys...), w.args.end())
 }
 
-// results notes which of a call's entities were not applied.
-func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) error {
+// results notes which of a call's entities were not applied, and returns the keys that are of another type.
+func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {
-		return classify(err, "applying")
+		return nil, classify(err, "applying")
 	}
 	for ; len(undone) >= 3; undone = undone[3:] {
 		n, ok := undone[0].(int64)
 		at, ok2 := undone[1].(int64)
 		found, ok3 := undone[2].(string)
 		if !ok || !ok2 || !ok3 || n < 0 || int(n) >= len(entities) || at < -1 || int(at) > len(entities[n].plan.changes) {
-			return errors.New("the script's answer is not understood")
+			return nil, errors.New("the script's answer is not understood")
 		}
 		e := entities[n]
 		again[e] = true
@@ -244,8 +247,8 @@ func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) error {
 		case 0:
 			e.stored, e.assumed = found, false
 		default:
-			e.block(e.plan.changes[at-1].viewKey, found)
+			wrong = append(wrong, wrongKey{e, e.plan.changes[at-1].viewKey, found})
 		}
 	}
-	return nil
+	return wrong, nil
 }
