@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -94,15 +95,40 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 	if len(views) == 0 || len(cells) == 0 {
 		return nil
 	}
-	rows, _, err := s.reader.Newest(ctx, cells, 0)
-	if err != nil {
-		return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
+	var found error
+	for range 2 { // the cells are not read at one moment: what was spelt anew meanwhile is spelt in two ways
+		rows, _, err := s.reader.Newest(ctx, cells, 0)
+		if err != nil {
+			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
+		}
+		if found = speltApart(views, rows); found == nil {
+			return nil
+		}
+	}
+	return found
+}
+
+// speltApart is the error of a view for which the newest rows of one key's cells are spelt in two ways. Several of rows
+// may be of one cell, each the newest of its spelling when it was read: the newest of them counts.
+func speltApart(views []*replicator.View, rows []*replicator.Row) error {
+	type sort struct{ table, column string }
+	newest := map[sort]*replicator.Row{}
+	for _, row := range rows {
+		if row == nil {
+			continue
+		}
+		at := sort{row.Cell.Table, row.Cell.Column}
+		if was := newest[at]; was == nil || cmp.Or(cmp.Compare(was.Version, row.Version),
+			cmp.Compare(was.Order, row.Order)) < 0 {
+			newest[at] = row
+		}
 	}
 	for _, v := range views {
 		var first *replicator.Row
 		for _, row := range rows {
 			switch {
 			case row == nil || !v.Feeds(row.Cell):
+			case newest[sort{row.Cell.Table, row.Cell.Column}] != row:
 			case first == nil:
 				first = row
 			case first.Cell.Key != row.Cell.Key:

@@ -55,3 +55,31 @@ func TestAKeyIsAskedForUntilItIsKnownToBeTheOnlySpelling(t *testing.T) {
 		t.Errorf("%d keys are remembered", n)
 	}
 }
+
+// The spellings of a cell are not read at one moment, so that two of them may seem to be its newest.
+func TestACellSpeltAnewWhileItIsReadIsNoTwo(t *testing.T) {
+	row := func(column, text string, version int64) *replicator.Row {
+		key, err := replicator.MakeKey(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &replicator.Row{Cell: replicator.Cell{Table: "ev", Column: column, Key: key}, Version: version}
+	}
+	one := &replicator.View{Name: "one", From: []replicator.Feed{{Table: "ev", Column: "a"}}}
+	both := &replicator.View{Name: "both", From: []replicator.Feed{{Table: "ev", Column: "a"}, {Table: "ev", Column: "b"}}}
+	for _, c := range []struct {
+		name  string
+		view  *replicator.View
+		rows  []*replicator.Row
+		apart bool
+	}{
+		{"one cell, spelt anew", one, []*replicator.Row{row("a", "ABC", 1), row("a", "Abc", 2), nil}, false},
+		{"two cells, one spelt anew", both, []*replicator.Row{row("a", "ABC", 1), row("a", "Abc", 2), row("b", "Abc", 1)}, false},
+		{"two cells, one spelt back", both, []*replicator.Row{row("a", "ABC", 3), row("a", "Abc", 2), row("b", "Abc", 1)}, true},
+		{"two cells, of which it has one", one, []*replicator.Row{row("a", "ABC", 1), row("b", "Abc", 1)}, false},
+	} {
+		if err := speltApart([]*replicator.View{c.view}, c.rows); (err != nil) != c.apart {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}

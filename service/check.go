@@ -11,11 +11,29 @@ import (
 	"replicator/canal"
 	"replicator/config"
 	"replicator/pipeline"
+	"replicator/view"
 )
 
 // checker is a sink that can look at what its views need.
 type checker interface {
 	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
+}
+
+// ofColumnsAlone leaves of the columns that tables may have or lack those that views want which merge tables without
+// bodies: a table with bodies may have anything in them.
+func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
+	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
+		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
+			return slices.ContainsFunc(cfg.Tables, func(t replicator.Table) bool { return t.Name == f.Table && t.Body != "" })
+		})
+	})
+	for i := range tables {
+		var err error
+		if _, tables[i].Optional, err = view.Columns(bodiless, tables[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Check looks at every source and sink, and at what is remembered of the views: what a run would find.
@@ -35,6 +53,9 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	for _, shard := range cfg.Source.Shards { // with Kafka, the origin's
 		tables, err := tablesOf(cfg, shard, cfg.Views)
 		if err != nil {
+			return nil, err
+		}
+		if err := ofColumnsAlone(cfg, tables); err != nil {
 			return nil, err
 		}
 		source, err := setup.source(shard, tables)

@@ -119,6 +119,31 @@ fields = ["team"]
 	l.must("verify")
 }
 
+// What a table with bodies has in them is not known beforehand: it may be what the other table lacks.
+func TestARowAndABodyAreMerged(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec("CREATE TABLE item (id BIGINT PRIMARY KEY, num INT)", "CREATE TABLE note (id BIGINT PRIMARY KEY, body JSON)",
+		"INSERT INTO item VALUES (1, 7)", `INSERT INTO note VALUES (1, '{"name": "one"}')`)
+	l.configure(source, program, mainSink, `
+[tables.item]
+key = "id"
+[tables.note]
+key = "id"
+body = "body"
+codec = "json"
+[views.notes]
+from = ["item", "note"]
+sink = "main"
+kind = "row"
+create = true
+key = { id = "id" }
+fields = ["num", "name"]
+`)
+	l.must("check")
+	l.must("run", "--until-caught-up")
+	l.expect("SELECT id, num, name FROM notes", "1 7 one")
+}
+
 // joined are the views of the last line of the log that says which run together.
 func joined(p *process) []string {
 	for _, line := range strings.Split(p.Log(), "\n") {
