@@ -80,7 +80,8 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 			}
 			d := known[address{v.View, id}]
 			if d == nil {
-				d = &document{index: k.generation.write, id: id, routing: routing, keeper: k}
+				d = k.document(id, routing)
+				d.whole = k.merged // numbers in a document that was cut are inexact
 				known[address{v.View, id}] = d
 				b.documents = append(b.documents, d)
 			}
@@ -91,7 +92,21 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 }
 
 // round takes documents one step on and returns those that are not done.
-func (b *batch) round(ctx context.Context, pending []*document) ([]*document, error) {
+func (b *batch) round(ctx context.Context, pending []*document) (left []*document, err error) {
+	delay := time.Duration(0)
+	err = b.target.sink.client.inParts(pending, func(part []*document) error {
+		some, wait, err := b.step(ctx, part)
+		left, delay = append(left, some...), max(delay, wait)
+		return err
+	})
+	if err != nil || delay == 0 {
+		return left, err
+	}
+	return left, pause.For(ctx, delay)
+}
+
+// step is a round of documents that may be read at once. Those that are done are no longer in memory then.
+func (b *batch) step(ctx context.Context, pending []*document) (left []*document, delay time.Duration, err error) {
 	var unknown []*document
 	for _, d := range pending {
 		if !d.known {
@@ -99,12 +114,12 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 		}
 	}
 	if err := b.target.sink.client.read(ctx, unknown); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var writes, left []*document
+	var writes []*document
 	for _, d := range pending {
 		if err := b.decide(d); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		switch {
 		case !d.known:
@@ -112,29 +127,31 @@ func (b *batch) round(ctx context.Context, pending []*document) ([]*document, er
 		case d.next != nil:
 			d.text = d.keeper.render(d.text[:0], d.next)
 			writes = append(writes, d)
+		default:
+			d.release()
 		}
 	}
 	if err := b.target.sink.client.write(ctx, writes); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	delay := time.Duration(0)
 	for _, d := range writes {
 		b.target.memory.note(d)
 		if d.written {
+			d.release()
 			continue
 		}
 		wait, err := d.refuse()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		delay = max(delay, wait)
 		left = append(left, d)
 	}
-	if delay == 0 {
-		return left, nil
-	}
-	return left, pause.For(ctx, delay)
+	return left, delay, nil
 }
+
+// release lets go of what only a document that is not done needs.
+func (d *document) release() { d.source, d.read, d.next, d.text = nil, nil, nil, nil }
 
 // decide judges the document's changes and makes what is to be written: nothing, if all are stale. It may find that it
 // must know more of the document; then that is no longer known.
@@ -165,6 +182,11 @@ func (b *batch) decide(d *document) error {
 			}
 			next = next.with(&c.slot)
 		case state != old.State:
+			if !d.whole { // it is written again as it is, for which its fields are needed
+				d.whole = true
+				d.forget()
+				return nil
+			}
 			kept := *old
 			kept.key, kept.State = c.slot.key, state
 			if err := d.keeper.complete(&kept, d.source); err != nil {

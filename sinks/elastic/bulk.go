@@ -3,9 +3,11 @@ package elastic
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
@@ -18,7 +20,6 @@ const (
 	maxDocument = 90 << 20
 	bulkBytes   = 8 << 20 // a request is sent once it holds so much
 	bulkItems   = 1000
-	readItems   = 1000
 )
 
 func errTooLarge(size int) error {
@@ -35,6 +36,7 @@ type document struct {
 	keeper      *keeper // nil for a registry
 	changes     []change
 
+	whole      bool // it has to be read, or was read, with its fields, and not for its state alone
 	known      bool // whether it exists is known, or taken for granted
 	remembered bool // it was not read: what is known is what it was when it was written last
 	exists     bool
@@ -50,10 +52,11 @@ type document struct {
 	written bool
 }
 
-// read reads documents, as they are now and not as of the last refresh. They are read whole: three quarters of what a
-// read costs the server (some 25 µs a document) is that Lucene unpacks the block that holds the source, whichever part
-// of it is asked for, and to cut out the state costs no less than to send the rest. To read as of the last refresh
-// would save nothing, either.
+// read reads documents, as they are now and not as of the last refresh: to read as of that would save nothing. They are
+// read whole: three quarters of what a read costs the server (some 25 µs a document) is that Lucene unpacks the block
+// that holds the source, whichever part of it is asked for, and to cut out the state costs twice what it costs to send
+// the rest. Where documents are large it is the other way round; a merged one is read whole all the same, as
+// Elasticsearch writes anew what it cuts out, and numbers as doubles.
 func (c *client) read(ctx context.Context, documents []*document) error {
 	if err := c.readEach(ctx, documents); err != nil {
 		return err
@@ -74,13 +77,30 @@ func (c *client) read(ctx context.Context, documents []*document) error {
 
 // readEach reads documents, and notes those that can't be read. An error is one of a whole request.
 func (c *client) readEach(ctx context.Context, documents []*document) error {
-	for len(documents) > 0 {
-		n, size := 0, 0
-		for n < len(documents) && n < readItems && size < bulkBytes {
-			size += documents[n].size() // that of what takes its place: the best guess there is
-			n++
+	return c.inParts(documents, func(part []*document) error {
+		var wholes, states []*document
+		for _, d := range part {
+			if d.needsWhole() {
+				wholes = append(wholes, d)
+			} else {
+				states = append(states, d)
+			}
 		}
-		if err := c.readSome(ctx, documents[:n]); err != nil {
+		if err := c.readSome(ctx, wholes, true); err != nil {
+			return err
+		}
+		return c.readSome(ctx, states, false)
+	})
+}
+
+// needsWhole reports whether the document is to be read whole.
+func (d *document) needsWhole() bool { return d.whole || d.keeper == nil || !d.keeper.sizes.large() }
+
+// inParts deals with documents in parts, each of as many as may be read at once.
+func (c *client) inParts(documents []*document, deal func(part []*document) error) error {
+	for len(documents) > 0 {
+		n := c.part(documents)
+		if err := deal(documents[:n]); err != nil {
 			return err
 		}
 		documents = documents[n:]
@@ -88,18 +108,42 @@ func (c *client) readEach(ctx context.Context, documents []*document) error {
 	return nil
 }
 
-// size is about how large the document will be.
+// part is how many of the documents may be read at once.
+func (c *client) part(documents []*document) int {
+	items, states, size := 0, 0, 0
+	for i, d := range documents {
+		switch {
+		case d.known:
+			continue
+		case d.needsWhole():
+			items++
+			size += d.size()
+		default:
+			states++
+		}
+		if i > 0 && (items > readItems || states > c.states.documents() || size > answerBytes) {
+			return i
+		}
+	}
+	return len(documents)
+}
+
+// size is about how large the document is.
 func (d *document) size() int {
-	n := 500
+	if d.keeper == nil {
+		return 500 // marks
+	}
+	n := 0
 	for i := range d.changes {
 		for _, f := range d.changes[i].slot.fields {
 			n += len(f)
 		}
 	}
-	return n
+	return max(n, d.keeper.sizes.expected())
 }
 
-func (c *client) readSome(ctx context.Context, documents []*document) error {
+// readSome reads documents by one request, or, where they turn out to be too large for one, by several.
+func (c *client) readSome(ctx context.Context, documents []*document, whole bool) error {
 	if len(documents) == 0 {
 		return nil
 	}
@@ -110,10 +154,34 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 		}
 		body = append(d.appendAddress(append(body, '{')), '}')
 	}
-	answer, err := c.send(ctx, esapi.MgetRequest{Body: bytes.NewReader(append(body, "]}"...))})
+	request, most := esapi.MgetRequest{Body: bytes.NewReader(append(body, "]}"...))}, int64(0)
+	if !whole {
+		request.SourceIncludes = stateAlone
+	}
+	if len(documents) > 1 {
+		most = mostAnswer
+	}
+	began := time.Now()
+	answer, err := c.receive(ctx, request, most)
+	if !whole {
+		c.states.learn(len(documents), len(answer), time.Since(began))
+	}
+	if errors.Is(err, errTooMuch) {
+		for _, d := range documents {
+			if d.keeper != nil && whole {
+				d.keeper.sizes.raise(len(answer) / len(documents))
+			}
+		}
+		return c.readEach(ctx, documents)
+	}
 	if err != nil {
 		return err
 	}
+	return found(answer, documents, whole)
+}
+
+// found notes what was answered of each document.
+func found(answer []byte, documents []*document, whole bool) error {
 	found, err := readAnswer(answer, len(documents))
 	if err != nil {
 		return err
@@ -130,6 +198,9 @@ func (c *client) readSome(ctx context.Context, documents []*document) error {
 			continue
 		}
 		d.known, d.exists, d.seq, d.term, d.source = true, f.Found, f.Seq, f.Term, f.Source
+		if d.whole = whole; whole && d.exists && d.keeper != nil {
+			d.keeper.sizes.learn(len(d.source))
+		}
 	}
 	return nil
 }

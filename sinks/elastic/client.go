@@ -26,6 +26,8 @@ type client struct {
 	elastic *elastictransport.Client
 	http    *http.Transport
 	limit   time.Duration // how long a request may take in all
+
+	states pace // how many documents' states are read at once
 }
 
 // Timeout is how long an answer is waited for, until it begins, unless Config.Timeout says otherwise. Until all of it
@@ -136,6 +138,14 @@ func decode(answer []byte, into any) error {
 
 // send sends a request and returns the answer's body; an answer that is no success is an error, classified.
 func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error) {
+	return c.receive(ctx, request, 0)
+}
+
+// errTooMuch: an answer is larger than it may be.
+var errTooMuch = errors.New("the answer holds too much at once")
+
+// receive is send for an answer that may have so many bytes; 0: any. Of what is too much it returns a part.
+func (c *client) receive(ctx context.Context, request esapi.Request, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	res, err := request.Do(ctx, c.elastic)
@@ -146,9 +156,16 @@ func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error
 		return nil, c.lost(err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
+	from := io.Reader(res.Body)
+	if most > 0 {
+		from = io.LimitReader(from, most+1)
+	}
+	answer, err := io.ReadAll(from)
 	if err != nil {
 		return nil, c.lost(err)
+	}
+	if most > 0 && int64(len(answer)) > most {
+		return answer, errTooMuch
 	}
 	if res.StatusCode >= 300 {
 		return nil, refused(res.StatusCode, answer)

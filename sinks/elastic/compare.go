@@ -15,21 +15,27 @@ import (
 // Compare implements replicator.Target. Documents are read in real time, not as of the last refresh.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	b := t.gather(ops)
-	if err := t.sink.client.read(ctx, b.documents); err != nil {
-		return nil, fmt.Errorf("comparing: %w", t.replaced(ctx, err))
-	}
 	var differences []replicator.Difference
 	for i := range b.unplaced {
 		differences = append(differences, b.dead(&b.unplaced[i], judge.Unseen))
 	}
 	for _, d := range b.documents {
-		some, err := b.compare(d)
-		if err != nil {
-			return nil, err
-		}
-		differences = append(differences, some...)
+		d.whole = true
 	}
-	return differences, nil
+	return differences, t.sink.client.inParts(b.documents, func(part []*document) error {
+		if err := t.sink.client.read(ctx, part); err != nil {
+			return fmt.Errorf("comparing: %w", t.replaced(ctx, err))
+		}
+		for _, d := range part {
+			some, err := b.compare(d)
+			if err != nil {
+				return err
+			}
+			differences = append(differences, some...)
+			d.release()
+		}
+		return nil
+	})
 }
 
 // dead is the difference of a change whose cell is known as a dead letter, or must be one.

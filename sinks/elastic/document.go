@@ -19,6 +19,12 @@ import (
 // stateField is where a document keeps what the sink remembers of its cells.
 const stateField = "_replicator"
 
+// stateAlone is what to ask for where the state decides alone. What cells of a merged document contribute is not asked
+// for, but where a field or a column has the name of one of these members: to name what is not wanted would cost the
+// cell of a column f, as Elasticsearch takes the dots in cells' names for levels.
+var stateAlone = []string{stateField + ".hidden", stateField + ".dead", stateField + ".cells.**.k",
+	stateField + ".cells.**.v", stateField + ".cells.**.o", stateField + ".cells.**.a", stateField + ".cells.**.d"}
+
 // keeper keeps one view in its index.
 type keeper struct {
 	view       *replicator.View
@@ -28,6 +34,7 @@ type keeper struct {
 	merged     bool     // several cells may share a document: it then keeps the fields of each
 	names      [][]byte // the fields' names, quoted, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
+	sizes      sizes
 }
 
 // id is the document's id and routing.
@@ -52,6 +59,11 @@ func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 			"show the key's bytes with {…:hex} or {…:base64}")
 	}
 	return id, routing, nil
+}
+
+// document is the view's of an id and a routing, of which nothing is known yet.
+func (k *keeper) document(id, routing string) *document {
+	return &document{index: k.generation.write, id: id, routing: routing, keeper: k}
 }
 
 // slot is what a document holds of one cell.

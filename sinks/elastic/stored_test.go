@@ -14,7 +14,7 @@ func judged(t testing.TB, target *Target, sources map[string]string, ops ...repl
 	written := map[string]string{}
 	for _, d := range b.documents {
 		source, exists := sources[d.id]
-		d.known, d.exists, d.source = true, exists, []byte(source)
+		d.known, d.whole, d.exists, d.source = true, true, exists, []byte(source)
 		if err := b.decide(d); err != nil {
 			t.Fatal(err)
 		}

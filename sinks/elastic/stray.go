@@ -21,24 +21,40 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 		return nil, "", err
 	}
 	var suspects []*document
-	write := t.kept[view].generation.write
 	for _, h := range found {
-		d := &document{index: write, id: h.ID, routing: h.Routing, source: h.Source, exists: true}
-		if d.isStray() {
+		d := t.kept[view].document(h.ID, h.Routing)
+		if d.source, d.exists = h.Source, true; d.isStray() {
 			suspects = append(suspects, d)
 		}
 	}
-	if err := t.sink.client.read(ctx, suspects); err != nil { // as they are now
+	var strays []replicator.Stray
+	err = t.straysOf(ctx, suspects, func(d *document) error {
+		at, _ := json.Marshal([2]string{d.id, d.routing}) // texts can always be marshalled
+		strays = append(strays, replicator.Stray{Name: d.id, At: string(at), Kind: replicator.Extra})
+		return nil
+	})
+	if err != nil {
 		return nil, "", fmt.Errorf("view %s: %w", t.views[view].Name, t.replaced(ctx, err))
 	}
-	var strays []replicator.Stray
-	for _, d := range suspects {
-		if d.isStray() {
-			at, _ := json.Marshal([2]string{d.id, d.routing}) // texts can always be marshalled
-			strays = append(strays, replicator.Stray{Name: d.id, At: string(at), Kind: replicator.Extra})
-		}
-	}
 	return strays, next, nil
+}
+
+// straysOf calls each for those documents that are strays as they are now.
+func (t *Target) straysOf(ctx context.Context, documents []*document, each func(*document) error) error {
+	return t.sink.client.inParts(documents, func(part []*document) error {
+		if err := t.sink.client.read(ctx, part); err != nil {
+			return err
+		}
+		for _, d := range part {
+			if d.isStray() {
+				if err := each(d); err != nil {
+					return err
+				}
+			}
+			d.release()
+		}
+		return nil
+	})
 }
 
 // isStray reports whether the document is there without a state.
@@ -51,25 +67,18 @@ func (d *document) isStray() bool {
 
 // Tidy implements replicator.Tidier.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
-	write := t.kept[view].generation.write
 	var documents []*document
 	for _, s := range strays {
 		var at [2]string
 		if err := json.Unmarshal([]byte(s.At), &at); err != nil {
 			return 0, fmt.Errorf("%q is no place in a view: %w", s.At, err)
 		}
-		documents = append(documents, &document{index: write, id: at[0], routing: at[1]})
+		documents = append(documents, t.kept[view].document(at[0], at[1]))
 	}
-	if err := t.sink.client.read(ctx, documents); err != nil {
-		return 0, fmt.Errorf("view %s: %w", t.views[view].Name, t.replaced(ctx, err))
-	}
-	for _, d := range documents {
-		if !d.isStray() {
-			continue
-		}
+	err = t.straysOf(ctx, documents, func(d *document) error {
 		seq, term := int(d.seq), int(d.term)
 		err := t.sink.client.call(ctx, esapi.DeleteRequest{
-			Index: write, DocumentID: url.PathEscape(d.id), // it is not escaped by Do
+			Index: d.index, DocumentID: url.PathEscape(d.id), // it is not escaped by Do
 			Routing: d.routing, IfSeqNo: &seq, IfPrimaryTerm: &term}, nil)
 		switch f := asFailure(err); {
 		case err == nil:
@@ -77,8 +86,12 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		case f != nil && f.Status == http.StatusConflict: // somebody wrote it meanwhile: it is looked at again next time
 		case isMissing(err):
 		default:
-			return removed, fmt.Errorf("view %s: removing document %s, which nobody claims: %w", t.views[view].Name, d.id, err)
+			return fmt.Errorf("removing document %s, which nobody claims: %w", d.id, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return removed, fmt.Errorf("view %s: %w", t.views[view].Name, t.replaced(ctx, err))
 	}
 	return removed, nil
 }

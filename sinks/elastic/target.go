@@ -47,21 +47,27 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 			if err != nil {
 				continue // no document of it can be there: nothing a delete could change
 			}
-			documents = append(documents, &document{index: k.generation.write, id: id, routing: routing, keeper: k})
+			documents = append(documents, k.document(id, routing))
 			of = append(of, i)
 		}
 	}
-	if err := t.sink.client.read(ctx, documents); err != nil {
-		return nil, fmt.Errorf("reading versions: %w", t.replaced(ctx, err))
-	}
-	for n, d := range documents {
-		stands, err := d.contents()
-		if err != nil {
-			return nil, err
+	n := 0
+	err := t.sink.client.inParts(documents, func(part []*document) error {
+		if err := t.sink.client.read(ctx, part); err != nil {
+			return fmt.Errorf("reading versions: %w", t.replaced(ctx, err))
 		}
-		versions.Add(of[n], stands.known(slotName(t.source, cells[of[n]])).State.Version)
-	}
-	return versions.Lowest(), nil
+		for _, d := range part {
+			stands, err := d.contents()
+			if err != nil {
+				return err
+			}
+			versions.Add(of[n], stands.known(slotName(t.source, cells[of[n]])).State.Version)
+			d.release()
+			n++
+		}
+		return nil
+	})
+	return versions.Lowest(), err
 }
 
 // errReplaced: another replicator swapped in a rebuilt view since the target was opened.

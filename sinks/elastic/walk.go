@@ -1,9 +1,11 @@
 package elastic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
@@ -22,6 +24,7 @@ type page struct {
 	View  int             `json:"view"`
 	Point string          `json:"point,omitempty"` // a point in time: what the pages are of
 	After json.RawMessage `json:"after,omitempty"`
+	Size  int             `json:"size,omitempty"` // how many documents are asked for next
 }
 
 // keepPoint is how long a point in time is kept between two pages: the cells of one are looked up meanwhile.
@@ -54,7 +57,8 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, view, having("dead"), after, limit, func(k judge.Known) bool { return k.Dead })
 }
 
-// walk pages through the documents that a query finds, and returns those cells of theirs that are wanted.
+// walk pages through the documents that a query finds, and returns those cells of theirs that are wanted. Of merged ones
+// it is not told what each cell contributes: a cell that does has a version.
 func (t *Target) walk(
 	ctx context.Context, view int, query object, after string, limit int, wanted func(judge.Known) bool,
 ) ([]replicator.Cell, string, error) {
@@ -95,7 +99,7 @@ func (t *Target) hits(
 	if err := judge.At(after, &p); err != nil {
 		return nil, "", err
 	}
-	p.View = view
+	p.View, p.Size = view, cmp.Or(p.Size, fewDocuments)
 	if p.Point == "" {
 		if err := t.Refresh(ctx); err != nil {
 			return nil, "", err
@@ -109,10 +113,11 @@ func (t *Target) hits(
 		}
 		p.Point = opened.ID
 	}
-	if found, err = t.page(ctx, query, &p, limit); err != nil {
+	asked := min(limit, p.Size)
+	if found, err = t.page(ctx, query, &p, asked); err != nil {
 		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 	}
-	if len(found) < limit { // the last page
+	if len(found) < asked { // the last page
 		end := esapi.ClosePointInTimeRequest{Body: body(object{"id": p.Point})}
 		_ = t.sink.client.call(ctx, end, nil) // it ends by itself, too
 		return found, "", nil
@@ -123,7 +128,7 @@ func (t *Target) hits(
 // page reads the next documents, and moves p on.
 func (t *Target) page(ctx context.Context, query object, p *page, limit int) ([]hit, error) {
 	search := object{
-		"size": limit, "sort": []string{"_shard_doc"}, "track_total_hits": false,
+		"size": limit, "_source": stateAlone, "sort": []string{"_shard_doc"}, "track_total_hits": false,
 		"pit":   object{"id": p.Point, "keep_alive": keepPoint},
 		"query": query,
 	}
@@ -136,9 +141,15 @@ func (t *Target) page(ctx context.Context, query object, p *page, limit int) ([]
 			Hits []hit `json:"hits"`
 		} `json:"hits"`
 	}
-	if err := t.sink.client.call(ctx, esapi.SearchRequest{Body: body(search)}, &result); err != nil {
+	began := time.Now()
+	answer, err := t.sink.client.send(ctx, esapi.SearchRequest{Body: body(search)})
+	if err == nil {
+		err = decode(answer, &result)
+	}
+	if err != nil {
 		return nil, err
 	}
+	p.Size = paced(p.Size, len(result.Hits.Hits), len(answer), time.Since(began))
 	if result.Point != "" {
 		p.Point = result.Point
 	}
