@@ -7,60 +7,83 @@ import (
 
 	"replicator"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/elastic"
 	"replicator/sinks/sinktest"
 )
+
+// pair are two views of the same cells in one sink, of which something happens to the other.
+type pair struct {
+	*cluster
+	well, other *replicator.View
+	views       []*replicator.View
+	sink        *elastic.Sink
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	users := []replicator.Feed{{Table: "cell", Column: "users"}}
+	p := &pair{cluster: newCluster(t, servertest.Elasticsearch(t)),
+		well: view(servertest.Name(), users, "name"), other: view(servertest.Name(), users, "name")}
+	p.views = []*replicator.View{p.well, p.other}
+	p.sink = newSink(t, p.url, p.views...)
+	t.Cleanup(func() {
+		for _, v := range p.views {
+			p.drop(indexOf(v))
+		}
+		if err := p.sink.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *pair) open(views ...*replicator.View) replicator.Target {
+	p.t.Helper()
+	target, err := p.sink.Open(p.t.Context(), "", views)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return target
+}
+
+// both is an op of one cell that both views show.
+func (p *pair) both(version int64, name string) []replicator.Op {
+	value := replicator.Value{Entries: []replicator.Entry{{Fields: []any{name}}}}
+	second := value
+	second.View = 1
+	return []replicator.Op{{Cell: cellOf(p.t, "users", 1), Version: version, Order: version,
+		Values: []replicator.Value{value, second}}}
+}
 
 // Somebody closes an index (POST /INDEX/_close): its view waits until it is open, and no cell becomes a dead letter for
 // it. The other views of the sink go on.
 func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
-	c := newCluster(t, servertest.Elasticsearch(t))
-	users := []replicator.Feed{{Table: "cell", Column: "users"}}
-	well, closed := view(servertest.Name(), users, "name"), view(servertest.Name(), users, "name")
-	views := []*replicator.View{well, closed}
-	for _, v := range views {
-		t.Cleanup(func() { c.drop(indexOf(v)) })
-	}
-	sink := newSink(t, c.url, views...)
-	defer sink.Close()
-	open := func(views ...*replicator.View) replicator.Target {
-		t.Helper()
-		target, err := sink.Open(t.Context(), "", views)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return target
-	}
-	both := func(version int64, name string) []replicator.Op {
-		value := replicator.Value{Entries: []replicator.Entry{{Fields: []any{name}}}}
-		second := value
-		second.View = 1
-		return []replicator.Op{{Cell: cellOf(t, "users", 1), Version: version, Order: version,
-			Values: []replicator.Value{value, second}}}
-	}
+	p := newPair(t)
+	closed := p.other
 	at := replicator.Standing{Position: replicator.Position{Order: 1, Token: "t"}}
-	target := open(views...)
-	if _, err := target.Apply(t.Context(), both(1, "first")); err != nil {
+	target := p.open(p.views...)
+	if _, err := target.Apply(t.Context(), p.both(1, "first")); err != nil {
 		t.Fatal(err)
 	}
 	if err := target.Mark(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
-	c.do("POST", "/"+indexOf(closed)+"-r1/_close", "")
+	p.do("POST", "/"+indexOf(closed)+"-r1/_close", "")
 	// it remembers the documents: they are written and not read
-	applied, applying := target.Apply(t.Context(), both(2, "second"))
+	applied, applying := target.Apply(t.Context(), p.both(2, "second"))
 	if len(applied.Rejected) > 0 {
 		t.Errorf("dead letters: %+v", applied.Rejected)
 	}
 	_, asking := target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)})
-	_, opening := sink.Open(t.Context(), "", views)
+	_, opening := p.sink.Open(t.Context(), "", p.views)
 	for doing, err := range map[string]error{"Apply": applying, "Versions": asking,
 		"Mark": target.Mark(t.Context(), at), "Open": opening} {
 		if !replicator.IsFatal(err) || errors.Is(err, replicator.ErrSinkLost) || !strings.Contains(err.Error(), "_open") {
 			t.Errorf("%s says %v", doing, err)
 		}
-		sinktest.Refuses(t, err, views, closed.Name)
+		sinktest.Refuses(t, err, p.views, closed.Name)
 	}
-	marks, err := sink.Marks(t.Context(), "")
+	marks, err := p.sink.Marks(t.Context(), "")
 	if err != nil || len(marks) != 2 {
 		t.Fatalf("the marks are %+v (%v)", marks, err)
 	}
@@ -69,12 +92,12 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 			t.Errorf("the mark is %+v", m)
 		}
 	}
-	alone := open(well)
+	alone := p.open(p.well)
 	if err := alone.Mark(t.Context(), at); err != nil {
 		t.Error(err)
 	}
-	c.do("POST", "/"+indexOf(closed)+"-r1/_open", "")
-	if a, err := open(views...).Apply(t.Context(), both(3, "third")); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
+	p.do("POST", "/"+indexOf(closed)+"-r1/_open", "")
+	if a, err := p.open(p.views...).Apply(t.Context(), p.both(3, "third")); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
 		t.Errorf("once it is open again: %+v, %v", a, err)
 	}
 }

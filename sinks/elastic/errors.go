@@ -188,10 +188,12 @@ func ofView(v *replicator.View, err error) error {
 }
 
 // ofCluster reports whether the cluster fails by it, whatever is asked for: nobody may log in, a node is busy, there is
-// no master. What an index lacks is a shard.
+// no master. What an index lacks is a shard. A block on an index has the status of its kind: 429 is that of the blocks
+// that Elasticsearch sets where a disk is full.
 func (f *failure) ofCluster() bool {
-	switch f.Type {
-	case "unavailable_shards_exception", "no_shard_available_action_exception":
+	switch {
+	case f.Type == "unavailable_shards_exception", f.Type == "no_shard_available_action_exception",
+		f.isBlock() && strings.HasPrefix(f.Reason, "index ["):
 		return false
 	}
 	return f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests || f.Status >= 500
