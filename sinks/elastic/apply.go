@@ -157,10 +157,7 @@ func (d *document) release() { d.source, d.read, d.next, d.text = nil, nil, nil,
 // must know more of the document; then that is no longer known.
 func (b *batch) decide(d *document) error {
 	if d.read == nil {
-		var err error
-		if d.read, err = d.contents(); err != nil {
-			return err
-		}
+		d.read = d.contents()
 	}
 	next, changed := slices.Clone(d.read), false
 	for i := range d.changes {

@@ -49,10 +49,7 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 // them are dead.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
-	stands, err := d.contents()
-	if err != nil {
-		stands = nil // whatever it is, it is not what it should be
-	}
+	stands := d.contents()
 	var wanted contents
 	for i := range d.changes {
 		c := &d.changes[i]
@@ -64,7 +61,8 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		wanted = wanted.with(w)
 	}
 	k.sort(wanted)
-	want, err := k.shown(k.render(nil, wanted))
+	text := k.render(nil, wanted)
+	want, err := k.shown(text)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +70,8 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 	if err != nil {
 		return nil, err
 	}
-	kind := judge.Difference(want != nil, held != nil, slices.EqualFunc(want, held, bytes.Equal))
+	right := slices.EqualFunc(want, held, bytes.Equal) && b.target.remembers(stands, k.parse(text))
+	kind := judge.Difference(want != nil, held != nil, right)
 	if kind == "" {
 		return differences, nil
 	}
@@ -88,6 +87,22 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		}
 	}
 	return []replicator.Difference{wrong}, nil
+}
+
+// remembers reports whether a document knows the cells that it shows, and what each contributes: else it would stay as
+// it is when they go, or show something else once one of them changes.
+func (t *Target) remembers(stands, wanted contents) bool {
+	return !slices.ContainsFunc(wanted, func(w *slot) bool {
+		if !w.Shown {
+			return false
+		}
+		s := stands.find(w.name)
+		if s == nil {
+			return true
+		}
+		_, _, ok := t.sink.cell(s)
+		return !ok || !slices.EqualFunc(s.fields, w.fields, bytes.Equal)
+	})
 }
 
 // shown are the fields that a document shows, in the order of the view's; nil if there is none, or none that the alias

@@ -165,18 +165,20 @@ type storedSlot struct {
 }
 
 // contents are the cells of a document as it was read; none if it does not exist.
-func (d *document) contents() (contents, error) {
+func (d *document) contents() contents {
 	if !d.exists {
-		return nil, nil
+		return nil
 	}
 	return d.keeper.parse(d.source)
 }
 
-// parse reads a document's state; what each cell contributes only where several may share a document: see complete.
-func (k *keeper) parse(source []byte) (contents, error) {
+// parse reads a document's state; what each cell contributes only where several may share a document: see complete. Of a
+// state that can't be read, as somebody changed it by hand, nothing is known: the next op of any of its cells writes the
+// document anew, and what other cells gave it a comparison then misses.
+func (k *keeper) parse(source []byte) contents {
 	state, err := readState(source)
 	if err != nil {
-		return nil, fmt.Errorf("a document's state can't be read: %w; rebuild view %s", err, k.view.Name)
+		return nil
 	}
 	all := make(contents, 0, len(state.Cells))
 	for name, s := range state.Cells {
@@ -190,7 +192,7 @@ func (k *keeper) parse(source []byte) (contents, error) {
 		}
 		all = append(all, c)
 	}
-	return all, nil
+	return all
 }
 
 // readState reads the state in a document's source. It is what render writes last, and to read nothing else costs a

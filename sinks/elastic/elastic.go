@@ -139,6 +139,15 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	return k, nil
 }
 
+// cell is the cell that a document holds something of; false if the name or the key that stands there is none, as
+// somebody changed it.
+func (s *Sink) cell(of *slot) (source string, c replicator.Cell, ok bool) {
+	source, c, ok = cellOf(of.name, of.key)
+	values, err := c.Key.Values()
+	table, known := s.tables[c.Table]
+	return source, c, ok && err == nil && (!known || len(values) == len(table.Key))
+}
+
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
 // ours lists the indexes of the sink's views.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
@@ -14,7 +15,7 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Strays implements replicator.Tidier: documents without a state, which the program never writes.
+// Strays implements replicator.Tidier: documents whose state names no cell, which the program never writes.
 func (t *Target) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
 	found, next, err := t.hits(ctx, view, filter(), after, limit)
 	if err != nil {
@@ -23,7 +24,7 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 	var suspects []*document
 	for _, h := range found {
 		d := t.kept[view].document(h.ID, h.Routing)
-		if d.source, d.exists = h.Source, true; d.isStray() {
+		if d.source, d.exists = h.Source, true; t.isStray(d) {
 			suspects = append(suspects, d)
 		}
 	}
@@ -46,7 +47,7 @@ func (t *Target) straysOf(ctx context.Context, documents []*document, each func(
 			return err
 		}
 		for _, d := range part {
-			if d.isStray() {
+			if t.isStray(d) {
 				if err := each(d); err != nil {
 					return err
 				}
@@ -57,12 +58,12 @@ func (t *Target) straysOf(ctx context.Context, documents []*document, each func(
 	})
 }
 
-// isStray reports whether the document is there without a state.
-func (d *document) isStray() bool {
-	var doc struct {
-		State json.RawMessage `json:"_replicator"`
-	}
-	return d.exists && (json.Unmarshal(d.source, &doc) != nil || doc.State == nil)
+// isStray reports whether the document is there and its state, if it has one that can be read, names no cell.
+func (t *Target) isStray(d *document) bool {
+	return d.exists && d.id != registryID && !slices.ContainsFunc(d.contents(), func(s *slot) bool {
+		_, _, ok := t.sink.cell(s)
+		return ok
+	})
 }
 
 // Tidy implements replicator.Tidier.

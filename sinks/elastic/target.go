@@ -57,11 +57,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 			return fmt.Errorf("reading versions: %w", t.replaced(ctx, err))
 		}
 		for _, d := range part {
-			stands, err := d.contents()
-			if err != nil {
-				return err
-			}
-			versions.Add(of[n], stands.known(slotName(t.source, cells[of[n]])).State.Version)
+			versions.Add(of[n], d.contents().known(slotName(t.source, cells[of[n]])).State.Version)
 			d.release()
 			n++
 		}

@@ -68,13 +68,10 @@ func (t *Target) walk(
 	}
 	var cells []replicator.Cell
 	for _, h := range found {
-		all, err := t.kept[view].parse(h.Source)
-		if err != nil {
-			return nil, "", err
-		}
+		all := t.kept[view].parse(h.Source)
 		t.kept[view].sort(all)
 		for _, s := range all {
-			if from, c, ok := cellOf(s.name, s.key); ok && from == t.source && wanted(s.Known) {
+			if from, c, ok := t.sink.cell(s); ok && from == t.source && wanted(s.Known) {
 				cells = append(cells, c)
 			}
 		}

@@ -1,0 +1,140 @@
+package elastic_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+// damages are what somebody may make of a document's state; each is what follows "_replicator": in it.
+var damages = []string{`{"cells": "junk"}`, `{"cells": {"cell.users": {"k": 7}}}`, `{"cells": {"cell.users": "x"}}`,
+	`{"cells": {"cell.users": {"k": "AAA=", "v": 1, "o": 1}}}`, `{}`, `[]`, `null`}
+
+// damage puts a document in the place of one, with the fields that are given, such as "name": "x".
+func (b *bench) damage(id, fields, state string) {
+	b.t.Helper()
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/"+id+"?refresh=true", fmt.Sprintf(`{%s, "_replicator": %s}`, fields, state))
+}
+
+// rewrite is what a repair writes: what a look at an order finds, whatever the sink takes for known.
+func rewrite(c replicator.Cell, version, asOf int64, fields ...any) replicator.Op {
+	o := reset(c, version, asOf, fields...)
+	o.Rewrite = true
+	return o
+}
+
+func (b *bench) compare(ops ...replicator.Op) string {
+	b.t.Helper()
+	differences, err := b.target.Compare(b.t.Context(), ops)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var kinds []string
+	for _, d := range differences {
+		kinds = append(kinds, string(d.Kind))
+	}
+	return strings.Join(kinds, ",")
+}
+
+// look pages through all that a walk may say, none of which may fail, and counts the strays.
+func (b *bench) look() (strays []replicator.Stray) {
+	b.t.Helper()
+	for name, walk := range map[string]func(string) (string, error){
+		"Outdated": func(after string) (string, error) {
+			_, next, err := b.target.Outdated(b.t.Context(), 99, after, 10)
+			return next, err
+		},
+		"Held": func(after string) (string, error) {
+			_, next, err := b.target.Held(b.t.Context(), 0, after, 10)
+			return next, err
+		},
+		"Strays": func(after string) (string, error) {
+			some, next, err := b.target.(replicator.Tidier).Strays(b.t.Context(), 0, after, 10)
+			strays = append(strays, some...)
+			return next, err
+		},
+	} {
+		for after, first := "", true; first || after != ""; first = false {
+			var err error
+			if after, err = walk(after); err != nil {
+				b.t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	return strays
+}
+
+// Of a state that somebody damaged nothing is known: no walk and no write fails for it, a comparison finds it, also where
+// the fields are right, and whatever is written next makes the document anew.
+func TestAStateThatSomebodyDamagedIsNothingKnown(t *testing.T) {
+	for _, state := range damages {
+		t.Run(state, func(t *testing.T) {
+			b := newBench(t, "")
+			updated, repaired, gone := cellOf(t, "users", 1), cellOf(t, "users", 2), cellOf(t, "users", 3)
+			b.apply(op(updated, 50, "a", nil), op(repaired, 50, "b", nil), op(gone, 50, "c", nil))
+			b.open() // it remembers nothing
+			for id, name := range map[string]string{"1": "a", "2": "b", "3": "c"} {
+				b.damage(id, `"name": "`+name+`"`, state)
+			}
+			if strays := b.look(); len(strays) != 3 {
+				t.Errorf("strays are %+v", strays)
+			}
+			versions, err := b.target.Versions(t.Context(), []replicator.Cell{updated})
+			if err != nil || versions[0] != replicator.NoVersion && versions[0] != 1 {
+				t.Errorf("the version is %v (%v)", versions, err)
+			}
+			if got := b.compare(rewrite(updated, 50, 60, "a", nil)); got != "stale" {
+				t.Errorf("compared it is %q", got)
+			}
+			if a := b.apply(op(updated, 70, "new", nil), rewrite(repaired, 50, 60, "b", nil)); len(a.Stale) > 0 {
+				t.Errorf("Apply says %+v", a)
+			}
+			b.shows("1", `{"name":"new"`)
+			b.shows("2", `{"name":"b"`)
+			if got := b.compare(rewrite(updated, 70, 80, "new", nil), rewrite(repaired, 50, 80, "b", nil)); got != "" {
+				t.Errorf("after the repair it is %q", got)
+			}
+			strays := b.look()
+			if removed, err := b.target.(replicator.Tidier).Tidy(t.Context(), 0, strays); err != nil || removed != 1 {
+				t.Errorf("%d of the strays %+v are removed: %v", removed, strays, err)
+			}
+			b.shows("3", "")
+			b.shows("1", `{"name":"new"`)
+		})
+	}
+}
+
+// What the other cells of a merged document gave it is not known then, either: it is missed, and can be brought back.
+func TestADamagedStateOfAMergedDocumentLosesNothingForGood(t *testing.T) {
+	for name, state := range map[string]string{
+		"junk": `{"cells": "junk"}`,
+		"what one contributes": `{"cells": {"cell.profile": {"k": "aYAAAAAAAAAB", "v": 50, "o": 50, "f": {"name": "a"}},
+			"cell.users": {"k": "aYAAAAAAAAAB", "v": 50, "o": 50, "f": {"n": 7}}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, `{"dynamic": false}`, "profile", "users")
+			profile, users := cellOf(t, "profile", 1), cellOf(t, "users", 1)
+			b.apply(op(profile, 50, "a", nil), op(users, 50, nil, exact()))
+			b.damage("1", `"name": "a", "n": `+numbers, state)
+			b.look()
+			whole := []replicator.Op{rewrite(profile, 50, 60, "a", nil), rewrite(users, 50, 60, nil, exact())}
+			if got := b.compare(whole...); got != "stale" {
+				t.Errorf("compared it is %q", got)
+			}
+			if name == "junk" {
+				b.apply(op(profile, 55, "b", nil))
+				b.shows("1", `{"name":"b"`)
+				whole[0] = rewrite(profile, 55, 60, "b", nil)
+				if got := b.compare(whole...); got != "stale" {
+					t.Errorf("without the other cell it is %q", got)
+				}
+			}
+			b.apply(whole...)
+			if got := b.compare(whole...); got != "" {
+				t.Errorf("after the repair it is %q", got)
+			}
+		})
+	}
+}
