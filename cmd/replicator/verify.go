@@ -15,11 +15,17 @@ import (
 )
 
 // differencesError: verify found differences that remain, or dead letters.
-type differencesError struct{ n, dead int64 }
+type differencesError struct {
+	n, dead int64
+	beyond  []string // views that were repaired, and differ still
+}
 
 func (e differencesError) Error() string {
 	var left []string
-	if e.n > 0 {
+	if len(e.beyond) > 0 {
+		left = append(left, plural(int(e.n), "difference")+" left that the repair could not help, as what the sink remembers of "+
+			"these cells is newer than all that the source has: `replicator rebuild "+strings.Join(e.beyond, " ")+"`")
+	} else if e.n > 0 {
 		left = append(left, plural(int(e.n), "difference")+" left: repair with --repair, or `replicator rebuild`")
 	}
 	if e.dead > 0 {
@@ -59,7 +65,7 @@ differences remain, dead ones included.`,
 			v.Progress = bars.verifying
 			results, err := v.Run(cmd.Context(), names)
 			bars.end()
-			return reportVerified(cmd.OutOrStdout(), results, err, asJSON)
+			return reportVerified(cmd.OutOrStdout(), results, err, v.Repair, asJSON)
 		},
 	}
 	cmd.ValidArgsFunction = o.completeViews
@@ -72,10 +78,13 @@ differences remain, dead ones included.`,
 
 // reportVerified prints what was found of the views that could be verified, and what of the others failed. What remains
 // to be done is an error.
-func reportVerified(out io.Writer, results []verify.Result, failed error, asJSON bool) error {
+func reportVerified(out io.Writer, results []verify.Result, failed error, repaired, asJSON bool) error {
 	remaining := differencesError{}
 	for _, r := range results {
-		remaining.n += r.Remaining() - r.Dead
+		n := r.Remaining() - r.Dead
+		if remaining.n += n; n > 0 && repaired {
+			remaining.beyond = append(remaining.beyond, r.View)
+		}
 		remaining.dead += r.Dead
 	}
 	if len(results) > 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/sinks/elastic"
 )
 
 // damages are what somebody may make of a document's state; each is what follows "_replicator": in it.
@@ -134,6 +135,68 @@ func TestADamagedStateOfAMergedDocumentLosesNothingForGood(t *testing.T) {
 			b.apply(whole...)
 			if got := b.compare(whole...); got != "" {
 				t.Errorf("after the repair it is %q", got)
+			}
+		})
+	}
+}
+
+// A state that claims to be newer than all that the source has lets nothing be applied any more: neither changes nor a
+// repair, which may not tell it from what the tail applied meanwhile. So it must be found, though the fields are right;
+// a rebuild puts it right.
+func TestAStateFromTheFutureIsFoundAndRebuilt(t *testing.T) {
+	const future = `{"k": "aYAAAAAAAAAB", "v": 1000000000000050, "o": 1000000000000050`
+	for name, c := range map[string]struct {
+		from  []string
+		state string
+	}{
+		"one cell": {[]string{"users"}, `{"cells": {"cell.users": ` + future + `}}}`},
+		"merged": {[]string{"profile", "users"}, `{"cells": {"cell.users": ` + future + `, "f": {"name": "a"}},
+			"cell.profile": {"k": "aYAAAAAAAAAB", "v": 50, "o": 50, "f": {"n": 5}}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, `{"dynamic": false}`, c.from...)
+			users := cellOf(t, "users", 1)
+			whole := func(version int64, text string) (ops []replicator.Op) {
+				if len(c.from) > 1 {
+					ops = append(ops, rewrite(cellOf(t, "profile", 1), 50, 90, nil, int64(5)))
+				}
+				return append(ops, rewrite(users, version, 90, text, nil))
+			}
+			b.apply(whole(50, "a")...)
+			fields := `"name": "a"`
+			if len(c.from) > 1 {
+				fields += `, "n": 5`
+			}
+			if got := b.compare(whole(50, "a")...); got != "" {
+				t.Errorf("before it is %q", got)
+			}
+			b.damage("1", fields, c.state)
+			b.open() // it remembers nothing
+			for range 2 {
+				if got := b.compare(whole(50, "a")...); got != "stale" {
+					t.Errorf("compared it is %q", got)
+				}
+				if a := b.apply(whole(50, "a")...); len(a.Stale) == 0 {
+					t.Errorf("Apply says %+v", a)
+				}
+			}
+			sink := elastic.Shadowing{Sink: b.sink}
+			shadow, err := sink.Open(t.Context(), "", []*replicator.View{sink.Shadow(b.view)})
+			if err == nil {
+				_, err = shadow.Apply(t.Context(), whole(50, "a"))
+			}
+			if err == nil {
+				err = sink.Swap(t.Context(), "", []*replicator.View{b.view})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.open()
+			if got := b.compare(whole(50, "a")...); got != "" {
+				t.Errorf("rebuilt it is %q", got)
+			}
+			if a := b.apply(op(users, 95, "b", nil)); len(a.Stale) > 0 {
+				t.Errorf("a change after that: %+v", a)
 			}
 		})
 	}

@@ -70,12 +70,17 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 	if err != nil {
 		return nil, err
 	}
+	first := &d.changes[0]
 	right := slices.EqualFunc(want, held, bytes.Equal) && b.target.remembers(stands, k.parse(text))
+	if i := slices.IndexFunc(d.changes, func(c change) bool {
+		return stands.known(c.slot.name).Beyond(b.ops[c.op])
+	}); i >= 0 && want != nil {
+		first, right = &d.changes[i], false
+	}
 	kind := judge.Difference(want != nil, held != nil, right)
 	if kind == "" {
 		return differences, nil
 	}
-	first := &d.changes[0]
 	state := stands.known(first.slot.name).State
 	wrong := replicator.Difference{Op: first.op, View: k.place, Kind: kind, State: state, Name: d.id}
 	if held != nil {

@@ -24,6 +24,13 @@ func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
+// Beyond reports whether the state is of a place that the look had not come to: mostly because something was applied
+// since. Where a second look, begun after the first one's state was read, finds it still, it is of no place there is:
+// somebody changed what the sink remembers, and would not be shown what changes from now on.
+func (k Known) Beyond(look replicator.Op) bool {
+	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
+}
+
 // Refused reports whether the target refused what a look finds, which is something: so the sink says, or would have
 // said if it had noted such things then.
 func (k Known) Refused(look replicator.Op) bool {
