@@ -192,9 +192,7 @@ func found(answer []byte, documents []*document, whole bool) error {
 	for i, d := range documents {
 		f := found[i]
 		if d.failure = f.Error; d.failure != nil {
-			if d.failure.Status = http.StatusServiceUnavailable; d.failure.isClosed() { // the item doesn't say
-				d.failure.Status = http.StatusBadRequest
-			}
+			d.failure.Status = d.failure.statusOfType() // the item doesn't say
 			continue
 		}
 		d.known, d.exists, d.seq, d.term, d.source = true, f.Found, f.Seq, f.Term, f.Source

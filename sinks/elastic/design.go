@@ -3,6 +3,7 @@ package elastic
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -35,7 +36,7 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 func (s *Sink) simulate(ctx context.Context, g *generation, design object) (refused bool, err error) {
 	template := object{
 		"index_patterns": []string{g.index},
-		"template":       object{"settings": design["settings"], "mappings": design["mappings"]},
+		"template":       object{"settings": simulated(design["settings"].(object)), "mappings": design["mappings"]},
 	}
 	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template)}, nil)
 	switch f := asFailure(err); {
@@ -45,6 +46,18 @@ func (s *Sink) simulate(ctx context.Context, g *generation, design object) (refu
 		return true, err
 	}
 	return false, nil
+}
+
+// simulated are settings without what Elasticsearch takes for wrong only there: the index that it simulates has one
+// shard, whatever the settings say, and so no partition of them.
+func simulated(settings object) object {
+	some := maps.Clone(settings)
+	if index, ok := some["index"].(object); ok {
+		some["index"] = simulated(index)
+	}
+	delete(some, "routing_partition_size")
+	delete(some, "index.routing_partition_size")
+	return some
 }
 
 func misdesigned(v *replicator.View, err error) error {
@@ -104,6 +117,10 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 		if !strings.Contains(settingsOf(v).IndexSettings, "ignore_malformed") {
 			settings["index.mapping.ignore_malformed"] = true
 		}
+	}
+	if routing, ok := mapping["_routing"].(object); ok && fmt.Sprint(routing["required"]) == "true" && v.Member == "" {
+		return nil, replicator.Fatal(errors.New("mapping_file demands a routing of each document (_routing.required), and the " +
+			"view has none: give it one, as in routing = \"{…}\", or take the demand from the file"))
 	}
 	properties := member(mapping, "properties")
 	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they

@@ -173,7 +173,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	var of []*generation
 	for _, g := range newest(all) {
 		if !g.forgotten && g.write != "" {
-			documents = append(documents, registryOf(g.write))
+			documents = append(documents, registryOf(g))
 			of = append(of, g)
 		}
 	}
@@ -215,7 +215,7 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 		if err := s.client.call(ctx, g.putMeta(), nil); err != nil {
 			return fmt.Errorf("forgetting view %s in index %s: %w", view, g.index, err)
 		}
-		marks := esapi.DeleteRequest{Index: g.index, DocumentID: registryID}
+		marks := esapi.DeleteRequest{Index: g.index, DocumentID: registryID, Routing: g.registryRouting()}
 		if err := s.client.call(ctx, marks, nil); err != nil && !isMissing(err) {
 			return fmt.Errorf("forgetting the marks of view %s: %w", view, err)
 		}

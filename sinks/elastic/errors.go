@@ -84,7 +84,10 @@ var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|r
 	`mapper_parsing_in_mapping)_?`)
 
 // specific says what is wrong, where the reason has one of the forms that tell it best.
-func specific(_, text string) string {
+func specific(typ, text string) string {
+	if typ == "routing_missing_exception" {
+		return "the index demands a routing of each document (_routing.required): give the view one"
+	}
 	if m := ofStrict.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the mapping is strict and has no field [%s]", m[1])
 	}
@@ -152,6 +155,20 @@ func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 // isTemporary reports whether an item may succeed if it is sent again.
 func (f *failure) isTemporary() bool {
 	return f.isBlock() || f.Status == http.StatusTooManyRequests || f.Status >= 500
+}
+
+// ofNodes are types of errors that pass: of a node that is busy, or does not answer.
+var ofNodes = regexp.MustCompile(`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|task_cancelled`)
+
+// statusOfType is the status that an error of that type has where a whole request ends by it.
+func (f *failure) statusOfType() int {
+	switch {
+	case ofNodes.MatchString(f.Type):
+		return http.StatusServiceUnavailable
+	case f.isBlock(), strings.HasPrefix(f.Type, "security"):
+		return http.StatusForbidden
+	}
+	return http.StatusBadRequest
 }
 
 // isClosed reports whether somebody closed the index.

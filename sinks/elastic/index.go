@@ -29,6 +29,7 @@ type generation struct {
 	forgotten   bool // what it holds is shown, but not gone on with
 	shown       bool // the alias shows it
 	flagsDead   bool // its mapping finds documents with a dead letter
+	routed      bool // its mapping demands a routing of each document
 
 	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
 	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It
@@ -69,6 +70,9 @@ type indexInfo struct {
 				Forgotten   bool   `json:"forgotten"`
 			} `json:"replicator"`
 		} `json:"_meta"`
+		Routing struct {
+			Required bool `json:"required"`
+		} `json:"_routing"`
 		Properties struct {
 			State struct {
 				Properties map[string]json.RawMessage `json:"properties"`
@@ -81,7 +85,7 @@ type indexInfo struct {
 func (s *Sink) describe(ctx context.Context, name string) (found map[string]indexInfo, err error) {
 	err = s.client.call(ctx, esapi.IndicesGetRequest{
 		Index: []string{name}, Features: "aliases,mappings", ExpandWildcards: "all",
-		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings.properties." + stateField},
+		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings._routing", "*.mappings.properties." + stateField},
 	}, &found)
 	if isMissing(err) {
 		return nil, nil
@@ -121,7 +125,7 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 			continue
 		}
 		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten,
-			flagsDead: info.Mappings.Properties.State.Properties["dead"] != nil}
+			routed: info.Mappings.Routing.Required, flagsDead: info.Mappings.Properties.State.Properties["dead"] != nil}
 		_, g.shown = info.Aliases[m[1]]
 		for a := range info.Aliases {
 			if strings.HasPrefix(a, name+writeSuffix) {
@@ -245,6 +249,11 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	if err != nil {
 		return fmt.Errorf("creating index %s: %w", g.index, err)
 	}
+	made, err := s.describe(ctx, g.index) // a template may have a part in its mapping
+	if err != nil {
+		return fmt.Errorf("looking at index %s: %w", g.index, err)
+	}
+	g.routed = made[g.index].Mappings.Routing.Required
 	k.generation = g
 	s.log.Info("index created", "sink", s.name, "view", k.view.Name, "index", g.index, "shown", g.shown)
 	return nil

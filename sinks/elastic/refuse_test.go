@@ -36,6 +36,8 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		{"a setting that makes no sense", func(v *replicator.View) {
 			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: `{"number_of_shards": "many"}`}
 		}, "settings_file"},
+		{"a routing that is demanded", func(v *replicator.View) { setMapping(v, `{"_routing": {"required": true}}`) },
+			`routing = "{…}"`},
 		{"a field of Elasticsearch's own", func(v *replicator.View) { v.Fields = fields("_id") }, `fields = { id = "_id" }`},
 		{"the field of the state", func(v *replicator.View) { v.Fields = fields("_replicator") }, "rename"},
 	} {

@@ -22,7 +22,17 @@ const registryID = "replicator:marks"
 // registry is what that document says: the view's mark for each source.
 type registry map[string]replicator.StoredStanding
 
-func registryOf(index string) *document { return &document{index: index, id: registryID} }
+func registryOf(g *generation) *document {
+	return &document{index: g.write, id: registryID, routing: g.registryRouting()}
+}
+
+// registryRouting is the routing of the registry, which has one where the mapping demands it of each document.
+func (g *generation) registryRouting() string {
+	if g.routed {
+		return registryID
+	}
+	return ""
+}
 
 // registryState is the state that the document has in place of cells' states.
 type registryState struct {
@@ -110,7 +120,7 @@ func (t *Target) update(ctx context.Context, change func(view int, r registry) e
 func (t *Target) registries(ctx context.Context) ([]*document, []registry, error) {
 	documents, registries := make([]*document, len(t.kept)), make([]registry, len(t.kept))
 	for i, k := range t.kept {
-		documents[i] = registryOf(k.generation.write)
+		documents[i] = registryOf(k.generation)
 	}
 	if err := t.sink.client.readEach(ctx, documents); err != nil {
 		return nil, nil, err

@@ -1,0 +1,75 @@
+package elastic_test
+
+import (
+	"strings"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/elastic"
+)
+
+// A mapping may demand a routing of each document, as index.routing_partition_size does: the marks have one, too.
+func TestAMappingThatDemandsARouting(t *testing.T) {
+	for name, settings := range map[string]string{
+		"one shard": oneShard,
+		"several shards for each routing": `{"number_of_shards": 4, "number_of_routing_shards": 8, "number_of_replicas": 0,
+			"routing_partition_size": 2}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, servertest.Elasticsearch(t))
+			v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
+			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: settings, Mapping: `{"_routing": {"required": true}}`}
+			v.Member = "of everyone"
+			t.Cleanup(func() { c.drop(indexOf(v)) })
+			sink := newSinkOf(t, elastic.Config{Addresses: []string{c.url}, Views: []*replicator.View{v},
+				DocumentID: func(_ *replicator.View, c replicator.Cell) (string, string, error) {
+					return c.Key.String(), "everyone", nil
+				}})
+			defer sink.Close()
+			for order := range int64(3) { // made, and opened again
+				target, err := sink.Open(t.Context(), "", []*replicator.View{v})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), order+1, "a")}); err != nil {
+					t.Fatal(err)
+				}
+				at := replicator.Standing{Position: replicator.Position{Order: order + 1, Token: "t"}}
+				if err := target.Mark(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+				marks, err := sink.Marks(t.Context(), "")
+				if err != nil || len(marks) != 1 || marks[0].Err != nil || marks[0].Position != at.Position {
+					t.Errorf("the marks are %+v (%v)", marks, err)
+				}
+			}
+			if found := c.search(indexOf(v)); len(found) != 1 {
+				t.Errorf("it shows %s", found)
+			}
+			if err := sink.Forget(t.Context(), v.Name); err != nil {
+				t.Error(err)
+			}
+			if marks, err := sink.Marks(t.Context(), ""); err != nil || len(marks) > 0 {
+				t.Errorf("forgotten it has the marks %+v (%v)", marks, err)
+			}
+		})
+	}
+}
+
+// What an index demands that was made otherwise, as by a template, is its own view's trouble.
+func TestADemandForARoutingIsTheViewsOwn(t *testing.T) {
+	p := newPair(t)
+	template := servertest.Name()
+	p.do("PUT", "/_index_template/"+template, `{"index_patterns": ["`+indexOf(p.other)+`-r*"], "priority": 900,
+		"template": {"mappings": {"_routing": {"required": true}}}}`)
+	t.Cleanup(func() { p.do("DELETE", "/_index_template/"+template, "") })
+	target := p.open(p.views...)
+	_, err := target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)})
+	if err == nil || !strings.Contains(err.Error(), "demands a routing") || strings.Contains(err.Error(), "503") {
+		t.Errorf("Versions says %v", err)
+	}
+	if groups, _ := replicator.Troubled(p.views, err); len(groups) != 1 || groups[0][0] != p.other {
+		t.Errorf("it concerns %v", groups)
+	}
+}
