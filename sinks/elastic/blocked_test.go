@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/internal/servers/servertest"
+	"replicator/sinks/elastic"
 	"replicator/sinks/sinktest"
 )
 
@@ -48,5 +50,58 @@ func TestABlockedIndexStopsItsViewAlone(t *testing.T) {
 				t.Errorf("once it is not blocked: %+v, %v", a, err)
 			}
 		})
+	}
+}
+
+// A block of the metadata hides an index from every request that lists several. That is the trouble of its own view, and
+// of none where the index is somebody else's.
+func TestAnIndexWhoseMetadataIsBlockedStopsItsViewAlone(t *testing.T) {
+	p := newPair(t)
+	foreign := servertest.Name() + "-r7"
+	p.do("PUT", "/"+foreign, `{"settings": `+oneShard+`}`)
+	free := func(index string) {
+		p.do("PUT", "/"+index+"/_settings", `{"index.blocks.metadata": null}`)
+	}
+	t.Cleanup(func() { free(foreign); p.do("DELETE", "/"+foreign, "") })
+	p.do("PUT", "/"+foreign+"/_settings", `{"index.blocks.metadata": true}`)
+
+	target := p.open(p.views...)
+	at := replicator.Standing{Position: replicator.Position{Order: 2, Token: "t"}}
+	if err := target.Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	target = p.open(p.views...)
+	p.block(p.other, "metadata", "true")
+	t.Cleanup(func() { free(indexOf(p.other) + "-r1") })
+
+	at.Position.Order = 3
+	_, opening := p.sink.Open(t.Context(), "", p.views)
+	for doing, err := range map[string]error{"Mark": target.Mark(t.Context(), at), "Open": opening,
+		"Swap": elastic.Shadowing{Sink: p.sink}.Swap(t.Context(), "", []*replicator.View{p.other, p.other})} {
+		if err == nil || replicator.IsFatal(err) || strings.Contains(err.Error(), "disk") ||
+			!strings.Contains(err.Error(), "-r1/_settings {\"index.blocks.metadata\": null}`") {
+			t.Errorf("%s says %v", doing, err)
+		}
+		if groups, _ := replicator.Troubled(append(p.views, p.well), err); len(groups) != 1 || groups[0][0] != p.other {
+			t.Errorf("%s concerns %v", doing, groups)
+		}
+	}
+	marks, err := p.sink.Marks(t.Context(), "")
+	if err != nil || len(marks) != 2 {
+		t.Fatalf("the marks are %+v (%v)", marks, err)
+	}
+	for _, m := range marks {
+		if (m.Err != nil) != (m.View == p.other.Name) {
+			t.Errorf("the mark is %+v", m)
+		}
+	}
+	if err := p.open(p.well).Mark(t.Context(), at); err != nil {
+		t.Error(err)
+	}
+	if err := p.sink.Forget(t.Context(), p.well.Name); err != nil {
+		t.Error(err)
+	}
+	if err := p.sink.Forget(t.Context(), p.other.Name); err == nil {
+		t.Error("the other view was forgotten")
 	}
 }

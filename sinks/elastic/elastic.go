@@ -150,22 +150,36 @@ func (s *Sink) cell(of *slot) (source string, c replicator.Cell, ok bool) {
 
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
-// ours lists the indexes of the sink's views.
-func (s *Sink) ours(ctx context.Context) ([]*generation, error) {
-	all, err := s.generations(ctx, "*")
+// ours lists the indexes of the sink's views. Each view's are asked for by themselves, as one that somebody blocked
+// (index.blocks.metadata) fails the whole request: unreadable are the marks of the views that fail so.
+func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replicator.Mark, err error) {
 	if s.config.Views == nil {
-		return all, err
+		all, err = s.generations(ctx, "*")
+		return all, nil, err
 	}
+	for _, v := range s.config.Views {
+		some, err := s.own(ctx, v)
+		if err = inView(v, err); replicator.IsOfViews(err) {
+			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
+		} else if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, unreadable, nil
+}
+
+// own lists the indexes of a view and of its shadows.
+func (s *Sink) own(ctx context.Context, v *replicator.View) ([]*generation, error) {
+	all, err := s.generations(ctx, settingsOf(v).Index)
 	return slices.DeleteFunc(all, func(g *generation) bool {
-		return !slices.ContainsFunc(s.config.Views, func(v *replicator.View) bool {
-			return v.Name == strings.TrimSuffix(g.view, replicator.ShadowSuffix) && settingsOf(v).Index == g.alias()
-		})
+		return strings.TrimSuffix(g.view, replicator.ShadowSuffix) != v.Name
 	}), err
 }
 
 // Marks implements replicator.Sink.
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
-	all, err := s.ours(ctx)
+	all, marks, err := s.ours(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +194,6 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	if err := s.client.readEach(ctx, documents); err != nil {
 		return nil, fmt.Errorf("reading marks: %w", err)
 	}
-	var marks []replicator.Mark
 	for i, d := range documents {
 		r, err := parseRegistry(d)
 		if f := asFailure(err); f != nil && f.isGone() {
@@ -203,7 +216,10 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 // Forget implements replicator.Sink. States live in the documents, so the view's next Open makes a new index; what is
 // shown stays until that one is filled.
 func (s *Sink) Forget(ctx context.Context, view string) error {
-	all, err := s.ours(ctx)
+	all, unreadable, err := s.ours(ctx)
+	if i := slices.IndexFunc(unreadable, func(m replicator.Mark) bool { return m.View == view }); i >= 0 {
+		err = unreadable[i].Err
+	}
 	if err != nil {
 		return err
 	}

@@ -138,6 +138,10 @@ func (f *failure) classify() error {
 	case f.isClosed():
 		return replicator.Fatal(
 			fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
+	case ofBlock.MatchString(f.Reason):
+		m := ofBlock.FindStringSubmatch(f.Reason)
+		return fmt.Errorf("%w; somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that", f, m[1],
+			strings.ReplaceAll(m[2], "-", "_"))
 	case f.isBlock():
 		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see "+
 			"`GET _cluster/settings` and the index's blocks", f)
@@ -149,6 +153,9 @@ func (f *failure) classify() error {
 	}
 	return f
 }
+
+// ofBlock is a block that was set on an index by a request, and not by Elasticsearch.
+var ofBlock = regexp.MustCompile(`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)
 
 func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 
@@ -181,6 +188,9 @@ func (f *failure) isGone() bool {
 
 // inView says which view an error is about, and that it is the view's own: see ofView.
 func inView(v *replicator.View, err error) error {
+	if err == nil {
+		return nil
+	}
 	return ofView(v, fmt.Errorf("view %s: %w", v.Name, err))
 }
 

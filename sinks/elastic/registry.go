@@ -197,7 +197,7 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 		if look && k.generation.shown && k.view.Shadows == "" {
 			found, err := t.sink.describe(ctx, k.alias)
 			if err != nil {
-				return fmt.Errorf("view %s: looking for its alias: %w", k.view.Name, err)
+				return inView(k.view, fmt.Errorf("looking for its alias: %w", err))
 			}
 			if err := strange(k.alias, found); err != nil {
 				return inView(k.view, err)
@@ -208,7 +208,7 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 		}
 		if !k.generation.shown && k.view.Shadows == "" && t.isFilled(registries[i]) {
 			if err := t.takeOver(ctx, k); err != nil {
-				return fmt.Errorf("view %s: %w", k.view.Name, err)
+				return inView(k.view, err)
 			}
 		}
 	}

@@ -40,7 +40,8 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 	for _, v := range views {
 		all, err := s.generations(ctx, settingsOf(v).Index)
 		if err != nil {
-			return err
+			refused = append(refused, inView(v, err))
+			continue
 		}
 		shadow := shadowOf(all, v)
 		if shadow == nil {
@@ -87,7 +88,8 @@ func (s Shadowing) Discard(ctx context.Context, views []*replicator.View) error 
 	for _, v := range views {
 		all, err := s.generations(ctx, settingsOf(v).Index)
 		if err != nil {
-			return err
+			errs = append(errs, inView(v, err))
+			continue
 		}
 		for _, g := range all {
 			if g.view != v.Name+replicator.ShadowSuffix {

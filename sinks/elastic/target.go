@@ -78,7 +78,7 @@ func (t *Target) replaced(ctx context.Context, err error) error {
 	for _, k := range t.kept {
 		all, asked := t.sink.generations(ctx, k.alias)
 		if asked != nil {
-			return asked
+			return inView(k.view, asked)
 		}
 		if slices.ContainsFunc(all, func(g *generation) bool { return g.holds(k.view) && g.number > k.generation.number }) {
 			return errReplaced
