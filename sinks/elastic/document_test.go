@@ -128,6 +128,10 @@ func TestReasonsShowNoValues(t *testing.T) {
 			"Elasticsearch answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
 			"Elasticsearch answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded"},
+		{`{"error":{"type":"illegal_argument_exception","reason":"mapper [x] cannot be changed from type [text] to [long]"}}`,
+			"Elasticsearch answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},
+		{`{"error":{"type":"illegal_argument_exception","reason":"hunter2: mapper [x] cannot be changed from type [text] to [long]"}}`,
+			"Elasticsearch answers 400 illegal_argument_exception"},
 		{`no JSON with hunter2`, "Elasticsearch answers 400 Bad Request"},
 		{`{"error":"text with hunter2"}`, "Elasticsearch answers 400 Bad Request"},
 	} {

@@ -54,7 +54,7 @@ var ofSimulation = regexp.MustCompile(`(?:index_template|composable template) \[
 // field is the field that a document was refused for; "" if the reason names none.
 func (f *failure) field() string {
 	for r := &f.reason; r != nil; r = r.Cause {
-		for _, form := range []*regexp.Regexp{ofField, ofStrict, ofImmense, ofMixed} {
+		for _, form := range []*regexp.Regexp{ofField, ofStrict, ofImmense, ofMixed, ofMapper} {
 			if m := form.FindStringSubmatch(r.Reason); m != nil {
 				return m[1]
 			}
@@ -69,10 +69,14 @@ var (
 	ofStrict  = regexp.MustCompile(`dynamic introduction of \[([^\]]*)\]`)
 	ofImmense = regexp.MustCompile(`immense term in field="([^"]*)"`)
 	ofMixed   = regexp.MustCompile(`can't merge a non object mapping \[([^\]]*)\]`)
+	ofMapper  = regexp.MustCompile(`^mapper \[([^\]]*)\] cannot be changed from type \[[^\]]*\] to \[[^\]]*\]$`)
 	ofName    = regexp.MustCompile(`(?i)field name cannot (be an empty string|contain only)`)
 	ofLimit   = regexp.MustCompile(`Limit of [a-z ]+ \[\d+\] has been exceeded`)
 	ofIndex   = regexp.MustCompile(`no such index \[[^\]]*\]|(?:index|alias) \[[^\]]*\][^\[\]:]*(?:blocked|exists|closed)`)
 )
+
+// ofPipeline is what an index says whose settings name a pipeline that there is not.
+var ofPipeline = regexp.MustCompile(`^pipeline with id \[[^\]]*\] does not exist$`)
 
 // asItIs is what to do about a value that Elasticsearch can hold, but not index by its members.
 const asItIs = `map the field as "flattened", or as "object" with "enabled": false`
@@ -97,6 +101,9 @@ func specific(typ, text string) string {
 	}
 	if m := ofMixed.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("field [%s] holds objects and other values, for which there is no mapping; %s", m[1], asItIs)
+	}
+	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // they name fields, types, pipelines, and no value
+		return text
 	}
 	if ofName.MatchString(text) {
 		return "a member's name is empty, or an empty part of it stands beside a dot, for which there is no mapping; " +
@@ -138,6 +145,9 @@ func (f *failure) classify() error {
 	case f.isClosed():
 		return replicator.Fatal(
 			fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
+	case f.lacksPipeline():
+		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: make it, or set "+
+			"index.default_pipeline and index.final_pipeline to \"_none\"", f))
 	case ofBlock.MatchString(f.Reason):
 		m := ofBlock.FindStringSubmatch(f.Reason)
 		return fmt.Errorf("%w; somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that", f, m[1],
@@ -180,6 +190,9 @@ func (f *failure) statusOfType() int {
 
 // isClosed reports whether somebody closed the index.
 func (f *failure) isClosed() bool { return f.Type == "index_closed_exception" }
+
+// lacksPipeline reports whether the index sends documents through a pipeline that there is not.
+func (f *failure) lacksPipeline() bool { return ofPipeline.MatchString(f.Reason) }
 
 // isGone reports whether what was written to is no longer there: its alias, or the index.
 func (f *failure) isGone() bool {

@@ -32,7 +32,7 @@ func (d *document) refuse() (wait time.Duration, err error) {
 		d.tries++
 		delay := firstDelay << d.tries
 		return delay/2 + rand.N(delay/2), nil
-	case f.isClosed(): // no fault of the document
+	case f.isClosed(), f.lacksPipeline(): // no fault of the document
 	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
 		return 0, d.blame(f)
 	}

@@ -155,6 +155,8 @@ func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
 			"longer than 32766 bytes"},
 		"numbers and objects": {``, object("x", []any{int64(1), object("y", secret)}),
 			`field [n.x] holds objects and other values, for which there is no mapping; map the field as "flattened", or as "object" with "enabled": false; n is an object`},
+		"texts and numbers in objects": {``, []any{object("a", secret), object("a", int64(5))},
+			"mapper [n.a] cannot be changed from type [text] to [long]; n is a list"},
 		"an empty name":        {``, object("", secret), "a member's name is empty, "},
 		"an empty name inside": {``, []any{object("a", object("", secret))}, "; n is a list"},
 		"a blank name":         {``, object(" ", secret), "; n is an object"},

@@ -7,6 +7,7 @@ import (
 	"replicator"
 	"replicator/internal/servers/servertest"
 	"replicator/sinks/elastic"
+	"replicator/sinks/sinktest"
 )
 
 // A mapping may demand a routing of each document, as index.routing_partition_size does: the marks have one, too.
@@ -71,5 +72,30 @@ func TestADemandForARoutingIsTheViewsOwn(t *testing.T) {
 	}
 	if groups, _ := replicator.Troubled(p.views, err); len(groups) != 1 || groups[0][0] != p.other {
 		t.Errorf("it concerns %v", groups)
+	}
+}
+
+// A pipeline that the index's settings name, and that there is not, is no fault of a document: nothing is a dead letter.
+func TestAPipelineThatThereIsNotStopsTheViewAlone(t *testing.T) {
+	p := newPair(t)
+	target := p.open(p.views...)
+	set := func(pipeline string) {
+		p.do("PUT", "/"+indexOf(p.other)+"-r1/_settings", `{"index.default_pipeline": "`+pipeline+`"}`)
+	}
+	set("gone")
+	at := replicator.Standing{Position: replicator.Position{Order: 2, Token: "t"}}
+	applied, applying := target.Apply(t.Context(), p.both(1, "a"))
+	if len(applied.Rejected) > 0 {
+		t.Errorf("dead letters: %+v", applied.Rejected)
+	}
+	for doing, err := range map[string]error{"Apply": applying, "Mark": target.Mark(t.Context(), at)} {
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "pipeline with id [gone] does not exist") {
+			t.Errorf("%s says %v", doing, err)
+		}
+		sinktest.Refuses(t, err, p.views, p.other.Name)
+	}
+	set("_none")
+	if _, err := p.open(p.views...).Apply(t.Context(), p.both(2, "b")); err != nil {
+		t.Error(err)
 	}
 }
