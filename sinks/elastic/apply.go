@@ -125,7 +125,6 @@ func (b *batch) step(ctx context.Context, pending []*document) (left []*document
 		case !d.known:
 			left = append(left, d)
 		case d.next != nil:
-			d.text = d.keeper.render(d.text[:0], d.next)
 			writes = append(writes, d)
 		default:
 			d.release()

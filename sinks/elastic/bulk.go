@@ -47,7 +47,7 @@ type document struct {
 	refused    map[string]error // by slot: why what it contributes can't be stored
 	tries      int
 
-	text    []byte   // what is to be written, rendered
+	text    []byte   // what is to be written, rendered: while it is
 	failure *failure // how the last read or write ended; nil if it succeeded
 	written bool
 }
@@ -212,16 +212,27 @@ func gone(index string) error {
 func (c *client) write(ctx context.Context, documents []*document) error {
 	for len(documents) > 0 {
 		n, size := 0, 0
-		for n < len(documents) && n < bulkItems && (n == 0 || size+len(documents[n].text) <= bulkBytes) {
-			size += len(documents[n].text) + 200
+		for n < len(documents) && n < bulkItems && (n == 0 || size+len(documents[n].rendered()) <= bulkBytes) {
+			size += len(documents[n].rendered()) + 200
 			n++
 		}
 		if err := c.writeSome(ctx, documents[:n], size); err != nil {
 			return err
 		}
+		for _, d := range documents[:n] {
+			d.text = nil
+		}
 		documents = documents[n:]
 	}
 	return nil
+}
+
+// rendered is what is to be written. Where a batch has large documents, those of one request are in memory as texts.
+func (d *document) rendered() []byte {
+	if d.text == nil {
+		d.text = d.keeper.render(nil, d.next)
+	}
+	return d.text
 }
 
 func (c *client) writeSome(ctx context.Context, documents []*document, size int) error {
@@ -272,7 +283,7 @@ func (d *document) appendItem(b []byte) []byte {
 		b = strconv.AppendInt(b, d.term, 10)
 	}
 	b = append(b, "}}\n"...)
-	return append(append(b, d.text...), '\n')
+	return append(append(b, d.rendered()...), '\n')
 }
 
 // results notes what became of each item.
