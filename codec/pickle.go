@@ -33,6 +33,7 @@ type unpickler struct {
 
 type (
 	pyBytes string
+	py16    string // 16 bytes that Python 3 wrote as bytes: no text, whatever they look like
 	pyList  struct{ items []any }
 	pyDict  struct{ items []any } // key, value, key, value …
 	pyClass string                // module.name
@@ -207,12 +208,16 @@ func (u *unpickler) scalar(op byte) (done bool, err error) {
 		}
 	case 'S', 'V':
 		v, err = u.textLine(op)
-	case 'U', 'C':
+	case 'U':
 		v, err = u.bytes(1)
-	case 'T', 'B':
+	case 'T':
 		v, err = u.bytes(4)
+	case 'C':
+		v, err = python3(u.bytes(1))
+	case 'B':
+		v, err = python3(u.bytes(4))
 	case 0x8e, 0x96:
-		v, err = u.bytes(8)
+		v, err = python3(u.bytes(8))
 	case 0x8c:
 		v, err = u.text(1)
 	case 'X':
@@ -325,6 +330,11 @@ func (r *resolver) value(v any, depth int) (any, error) {
 		return nil, errDepth
 	}
 	switch v := v.(type) {
+	case py16:
+		if r.bytes -= len(v); r.bytes < 0 {
+			return nil, errExpanded
+		}
+		return []byte(v), nil
 	case pyBytes:
 		if r.bytes -= len(v); r.bytes < 0 {
 			return nil, errExpanded

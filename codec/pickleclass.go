@@ -124,14 +124,16 @@ func construct(class pyClass, arguments []any) any {
 			text, isText := arguments[0].(string)
 			encoding, _ := arguments[1].(string)
 			if raw, ok := latin1(text); ok && isText && encoding == "latin1" {
-				return pyBytes(raw)
+				v, _ := python3(pyBytes(raw), nil)
+				return v
 			}
 		}
 	case "bytes", "bytearray":
 		if len(arguments) == 0 {
 			return pyBytes("")
 		}
-		if raw, ok := one().(pyBytes); ok {
+		switch raw := one().(type) {
+		case pyBytes, py16:
 			return raw
 		}
 	case "set", "frozenset", "collections.deque":
@@ -225,6 +227,8 @@ func textOf(v any) (string, bool) {
 	case string:
 		return v, true
 	case pyBytes:
+		return string(v), true
+	case py16:
 		return string(v), true
 	}
 	return "", false

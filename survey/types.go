@@ -39,7 +39,7 @@ func (c *Column) holds(p *property) bool {
 	switch {
 	case c.DataType == "json":
 		return true
-	case strings.HasPrefix(typ, "VARCHAR"), typ == "TEXT":
+	case strings.HasPrefix(typ, "VARCHAR"), strings.HasSuffix(typ, "TEXT"):
 		return c.Text && c.Length >= int64(p.Longest)
 	case typ == "BINARY(16)":
 		return c.DataType == "binary" && c.Length == 16 || c.DataType == "uuid" || c.Text && c.Length >= 36

@@ -33,6 +33,9 @@ func (s *Values) Scalar(name string) (typ string, bytes int64) {
 	return "", 0
 }
 
+// exact is the largest of the integers that a DOUBLE tells from its neighbours.
+var exact = big.NewInt(1 << 53)
+
 // varchar has room for texts twice as long as those that were seen.
 func (s *Values) varchar(name string) (string, int64) {
 	n := 2 * s.Longest
@@ -44,12 +47,25 @@ func (s *Values) varchar(name string) (string, int64) {
 			return fmt.Sprintf("VARCHAR(%d)", size), int64(4 * size)
 		}
 	}
-	return "TEXT", MostIndexed + 1
+	return sized("TEXT", 4*s.Longest), MostIndexed + 1 // a character may take 4 bytes
 }
 
-// numeric keeps every digit of integers and decimals, with room for more of them.
+// sized is the TEXT or BLOB that holds so many bytes.
+func sized(typ string, bytes int) string {
+	switch {
+	case bytes < 1<<16:
+		return typ
+	case bytes < 1<<24:
+		return "MEDIUM" + typ
+	}
+	return "LONG" + typ
+}
+
+// numeric keeps every digit of integers and decimals, with room for more of them; "" if no type does.
 func (s *Values) numeric() string {
 	switch {
+	case s.Floats > 0 && s.Integers > 0 && (s.Greatest.Cmp(exact) > 0 || s.Least.CmpAbs(exact) > 0):
+		return ""
 	case s.Floats > 0:
 		return "DOUBLE"
 	case s.Decimals > 0:
@@ -77,8 +93,11 @@ func (s *Values) Row(name string) string {
 		return "JSON"
 	}
 	typ, bytes := s.Scalar(name)
-	if bytes > 4*255 { // a row's columns have 64 KiB together
-		return "TEXT"
+	switch { // a row's columns have 64 KiB together
+	case bytes > 4*255 && s.Bytes > 0:
+		return sized("BLOB", s.Longest)
+	case bytes > 4*255:
+		return sized("TEXT", 4*s.Longest)
 	}
 	return typ
 }
