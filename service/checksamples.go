@@ -123,7 +123,9 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 		}
 	}
 	wrong, first := make([]int, len(v.Fields)), make([]error, len(v.Fields))
+	chosen := v.Where == "" || len(v.Fields) == 0
 	err = t.each(v, v.Where, func(field int, value any, err error) {
+		chosen = true
 		if err == nil {
 			err = addable(v, field, value)
 		}
@@ -137,6 +139,10 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 			first[field] = err
 		}
 	})
+	if !chosen && err == nil {
+		t.warn(what, "correct the expression, unless such rows are rare",
+			"where is true of none of %d sampled rows: %s", tried, v.Where)
+	}
 	for i, n := range wrong {
 		if n > 0 {
 			t.warn(what, "change the target or the definition: such rows become dead letters",

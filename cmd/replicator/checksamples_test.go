@@ -31,6 +31,8 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 			"cell.user").Replace(emailView)+"table = \"index_users_email3\"\ncreate = true\n",
 		strings.NewReplacer("index_users_phone",
 			"numbers").Replace(phoneView)+"table = \"numbers\"\ncreate = true\nwhere = \"username == 'ann'\"\n",
+		strings.Replace(strings.NewReplacer("index_users_email", "nowhere").Replace(emailView), "[\"email\"]",
+			"[\"email\"]\nwhere = \"nope == 1\"", 1)+"table = \"nowhere\"\ncreate = true\n",
 		"[views.summed]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"email\"]\nsum = \"phone\"\ncreate = true\n",
 		"[views.counted]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"email\"]\ncreate = true\n")
 	out := l.must("check")
@@ -40,6 +42,7 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		"warn  view misnamed: none of 4 sampled rows is one of cell.user; seen were users",
 		"warn  view index_users_phone: 1 values in 3 sampled rows can't be kept: phone: ",
 		"warn  view users: 1 values in 3 sampled rows can't be kept: username: ",
+		"warn  view nowhere: where is true of none of 3 sampled rows: nope == 1",
 		"warn  view summed: 1 values in 3 sampled rows can't be kept: phone: it is not a number",
 	} {
 		if !strings.Contains(out, want) {
