@@ -72,6 +72,10 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
+// maxName is how many bytes a key and its member may have. Redis takes 512 MB, but each stands in records, in scripts'
+// arguments and in what is remembered beside it: of one of 10 MB the process holds 300 MB.
+const maxName = 64 << 10
+
 var errReserved = errors.New("the key begins with \"" + prefix + "\", as the sink's own keys do")
 
 // claims is what a value comes to in Redis.
@@ -84,6 +88,10 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 		e := &value.Entries[i]
 		if strings.HasPrefix(e.Key, prefix) {
 			return nil, errReserved
+		}
+		if n := len(e.Key) + len(e.Member); n > maxName {
+			return nil, fmt.Errorf("its key and member would have %d bytes, and may have %d: leave long texts out of templates",
+				n, maxName)
 		}
 		if k.owner != nil {
 			if other := k.owner(e.Key); other != "" {

@@ -182,6 +182,16 @@ func TestUniqueShowsOneOfThoseThatClaim(t *testing.T) {
 	}
 }
 
+func TestAKeyThatIsTooLongIsRejected(t *testing.T) {
+	f := open(t, view("u", "index", "u:{a}"))
+	long := strings.Repeat("x", maxName)
+	a := apply(t, f.target, put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "u:" + long}),
+		put(cellOf(t, "cell", "users", "y"), 1, replicator.Entry{Key: "u:" + long[3:], Member: "y"}))
+	if len(a.Rejected) != 1 || a.Rejected[0].Op != 0 || !strings.Contains(a.Rejected[0].Err.Error(), "may have 65536") {
+		t.Errorf("rejected: %v", a.Rejected)
+	}
+}
+
 func TestAnotherTypeAtTheKeyIsRejected(t *testing.T) {
 	unique := view("u", "index", "u:{email}")
 	unique.Settings = Settings{Unique: true}
