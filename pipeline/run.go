@@ -46,7 +46,7 @@ func (r *run) loop(ctx context.Context) error {
 	defer close(r.done)
 	var retries retries
 	for {
-		began := time.Now()
+		began, applied := time.Now(), r.meter.total()
 		err := r.attempt(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -57,7 +57,7 @@ func (r *run) loop(ctx context.Context) error {
 			continue
 		}
 		err = r.cfg.ofShard(r.lost(ctx, err))
-		next := retries.after(r.views, err, ended{time.Since(began), r.isWell()})
+		next := retries.after(r.views, err, ended{time.Since(began), r.isWell() || r.meter.total() > applied})
 		if next.groups != nil {
 			r.part(next.groups)
 		}

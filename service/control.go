@@ -140,7 +140,7 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 		if len(views) == 0 {
 			continue
 		}
-		if err := l.Renew(ctx, views...); err != nil {
+		if err := s.renew(ctx, l, views); err != nil {
 			return tried, left, err
 		}
 		for _, view := range views {
@@ -157,6 +157,21 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 		}
 	})
 	return tried, left, err
+}
+
+// renew begins the views' sessions anew. It gives up with what is wrong with them where that takes long.
+func (s *Service) renew(ctx context.Context, l line, views []string) error {
+	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
+	defer cancel()
+	err := l.Renew(patient, views...)
+	if err == nil || patient.Err() == nil && !errors.Is(err, replicator.ErrNotServing) || ctx.Err() != nil {
+		return err
+	}
+	now, statusErr := s.Status(ctx)
+	if at := progressOf(now, views); at.problem != "" {
+		return errors.New(at.problem)
+	}
+	return errors.Join(err, statusErr)
 }
 
 // Drop implements server.Controller.

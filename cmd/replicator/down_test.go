@@ -42,7 +42,6 @@ fields = ["x"]
 `)
 	p := l.running()
 	l.caughtUp()
-	p.stop()
 	if n := len(l.letters()); n != 2 {
 		t.Fatalf("%d dead letters, want those of sum and amounts", n)
 	}
@@ -59,6 +58,8 @@ fields = ["x"]
 		}
 		return r
 	}
+	fails([]string{"view sum: ", "connection refused"}, "deadletters", "retry", "--view", "sum")
+	p.stop()
 	down := []string{"view v: sink cache: ", "is it running"}
 	fails(down, "verify", "v")
 	fails(down, "explain", "v", "1")

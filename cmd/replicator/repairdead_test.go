@@ -57,36 +57,55 @@ func (l *lab) repairs(view string, code int) verify.Result {
 // holds finds the views of repairLab as they should be.
 func (l *lab) holds(rdb *goredis.Client) {
 	l.t.Helper()
-	if name, err := rdb.HGet(l.t.Context(), "thing:1", "name").Result(); name != "a" {
-		l.t.Errorf("thing:1 has the name %q, %v", name, err)
+	if name, err := rdb.HGet(l.t.Context(), "thing:3", "name").Result(); name != "c" {
+		l.t.Errorf("thing:3 has the name %q, %v", name, err)
 	}
-	if members, err := rdb.SMembers(l.t.Context(), "name:b").Result(); len(members) != 1 || members[0] != "2" {
-		l.t.Errorf("name:b has %v, %v", members, err)
+	if members, err := rdb.SMembers(l.t.Context(), "name:c").Result(); len(members) != 1 || members[0] != "3" {
+		l.t.Errorf("name:c has %v, %v", members, err)
 	}
 	for _, view := range []string{"things", "names"} {
-		l.dead(view, 0, 2)
+		l.dead(view, 0, 3)
 	}
 	if left := l.letters(); len(left) > 0 {
 		l.t.Errorf("letters that are left: %+v", left)
 	}
 }
 
-// blocked puts something else where the views hold what they should, and has that repaired, which can't be.
-func (l *lab) blocked(rdb *goredis.Client) {
+// occupy puts something else where the views are to show a row that the binlog does not tell of. Where they showed
+// something before it would make way.
+func (l *lab) occupy(rdb *goredis.Client) {
 	l.t.Helper()
-	ctx := l.t.Context()
-	for _, key := range []string{"thing:1", "name:b"} {
-		if err := rdb.Set(ctx, key, "junk", 0).Err(); err != nil { // whatever stood there
+	for _, key := range []string{"thing:3", "name:c"} {
+		if err := rdb.Set(l.t.Context(), key, "junk", 0).Err(); err != nil {
 			l.t.Fatal(err)
 		}
 	}
-	for view, key := range map[string]string{"things": "1", "names": "2"} {
+	l.session("SET sql_log_bin = 0", "INSERT INTO thing VALUES (3, 'c')")
+}
+
+// free takes that away.
+func (l *lab) free(rdb *goredis.Client) {
+	l.t.Helper()
+	if err := rdb.Del(l.t.Context(), "thing:3", "name:c").Err(); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// blocked has repaired what can't be, as something else stands there.
+func (l *lab) blocked(rdb *goredis.Client) {
+	l.t.Helper()
+	l.occupy(rdb)
+	for _, view := range []string{"things", "names"} {
 		r := l.repairs(view, 3)
-		if r.Dead != 1 || len(r.Differences) != 1 || !strings.Contains(r.Differences[0].Reason, "something else put there") {
+		why := "" // the running program looks at the cell for all of its views: of names it is known by then
+		if view == "things" {
+			why = "something else put there"
+		}
+		if r.Dead != 1 || len(r.Differences) != 1 || !strings.Contains(r.Differences[0].Reason, why) {
 			l.t.Errorf("a repair of %s that can't be: %+v", view, r)
 		}
 		listed := l.letters("--view", view)
-		if len(listed) != 1 || listed[0].Key != key || listed[0].Position == "" ||
+		if len(listed) != 1 || listed[0].Key != "3" || listed[0].Position == "" ||
 			!strings.Contains(listed[0].Reason, "something else put there") {
 			l.t.Errorf("letters of %s after a repair that can't be: %+v", view, listed)
 		}
@@ -97,9 +116,7 @@ func (l *lab) blocked(rdb *goredis.Client) {
 			l.t.Errorf("another repair of %s: %+v", view, again)
 		}
 	}
-	if err := rdb.Del(ctx, "thing:1", "name:b").Err(); err != nil {
-		l.t.Fatal(err)
-	}
+	l.free(rdb)
 }
 
 // What a repair can't write is a letter like any other, whoever repairs: once what was in the way is gone, trying it
@@ -123,17 +140,15 @@ func TestWhatARepairCantWriteIsADeadLetter(t *testing.T) {
 	})
 	t.Run("by the program", func(t *testing.T) {
 		l, rdb := repairLab(t, "[verify]\nevery = \"1s\"\nrepair = true\n")
-		if err := rdb.Set(t.Context(), "thing:1", "junk", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		l.occupy(rdb)
 		p := l.running()
-		l.finds("things", "the letter", func(v *replicator.Verification) bool { return v.Dead == 1 })
+		for _, view := range []string{"things", "names"} {
+			l.finds(view, "the letter", func(v *replicator.Verification) bool { return v.Dead == 1 })
+		}
 		if listed := l.letters("--view", "things"); len(listed) != 1 {
 			t.Errorf("letters: %+v", listed)
 		}
-		if err := rdb.Del(t.Context(), "thing:1").Err(); err != nil {
-			t.Fatal(err)
-		}
+		l.free(rdb)
 		l.must("deadletters", "retry", "--all")
 		l.holds(rdb)
 		p.stop()
@@ -144,21 +159,18 @@ func TestWhatARepairCantWriteIsADeadLetter(t *testing.T) {
 func TestARepairTriesWhatNoLetterExplains(t *testing.T) {
 	t.Parallel()
 	l, rdb := repairLab(t)
-	if err := rdb.Set(t.Context(), "thing:1", "junk", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	l.occupy(rdb)
 	l.repairs("things", 3)
 	l.must("deadletters", "drop", "--all")
-	if e := l.explains("things", "1"); e.Holds != "dead" || !strings.Contains(e.Why, "`replicator verify --repair`") {
+	if e := l.explains("things", "3"); e.Holds != "dead" || !strings.Contains(e.Why, "`replicator verify --repair`") {
 		t.Errorf("explain of what has no letter: %+v", e)
 	}
 	if r := l.repairs("things", 3); r.Dead != 1 || r.Repaired != 0 || len(l.letters()) != 1 {
 		t.Errorf("while it is in the way: %+v, letters %v", r, l.letters())
 	}
 	l.must("deadletters", "drop", "--all")
-	if err := rdb.Del(t.Context(), "thing:1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	l.free(rdb)
+	l.repairs("names", 0)
 	if r := l.repairs("things", 0); r.Missing != 1 || r.Repaired != 1 || r.Dead != 0 {
 		t.Errorf("once it is gone: %+v", r)
 	}

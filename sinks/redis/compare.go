@@ -69,7 +69,7 @@ type comparison struct {
 	spots []spot                  // one for each that want or known has
 	dead  []replicator.Difference // its cells of which the view can hold nothing
 
-	unknown bool // the entity has no record: what is shown of it nobody claims, and is not kept
+	unknown bool // the view has no record of the entity: what is shown of it nobody claims, and is not kept
 }
 
 // spot is where a view shows a claim: a key, or a member in one.
@@ -96,10 +96,10 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
 				at = len(list)
-				list = append(list, &comparison{k: k, op: i, text: e.text, state: replicator.Unseen,
-					unknown: e.stored == ""})
+				list = append(list, &comparison{k: k, op: i, text: e.text, state: replicator.Unseen, unknown: true})
 			}
 			c, v := list[at], r.find(ops[i].Cell, k.id)
+			c.unknown = c.unknown && v == nil
 			if v != nil && v.contributes() {
 				claims, err := parseClaims(v.claims)
 				if err != nil {

@@ -20,8 +20,13 @@ type wrongKey struct {
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		own, err := w.entity.showedAt(w.at)
+		if other := beside(w.at.kind, w.at.key); err == nil && !own && other != "" {
+			var n int64 // of what is remembered of others there
+			n, err = s.rdb.Exists(ctx, other).Result()
+			own = n > 0
+		}
 		if err != nil {
-			return err
+			return classify(err, "looking who shows something at a key of another type")
 		}
 		if !own || slices.Contains(w.entity.freed, w.at) {
 			w.entity.block(w.at, w.found)

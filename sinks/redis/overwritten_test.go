@@ -95,6 +95,18 @@ func TestAKeyOfAViewThatWasOverwrittenIsTakenBack(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		f := open(t)
 		run(t, f.rdb, f.sink)
+		// What several entities show at a key is the view's for whoever comes.
+		target := f.open(t, views...)
+		for _, i := range []int{3, 4, 5, 6} {
+			f.cli(t, "DEL", views[i].Name+":x")
+			f.cli(t, "RPUSH", views[i].Name+":x", "theirs")
+		}
+		o := op(1, 0)
+		o.Cell = cellOf(t, "cell", "users", "y")
+		o.Values = o.Values[3:]
+		if a := apply(t, target, o); len(a.Rejected) > 0 {
+			t.Errorf("one that joins others was rejected: %v", a.Rejected[0].Err)
+		}
 	})
 	t.Run("cluster", func(t *testing.T) {
 		_, rdb, c := startCluster(t, servers.Redis7)
@@ -119,6 +131,13 @@ func TestWhatIsShownOfAnEntityWhoseRecordIsGoneIsMissing(t *testing.T) {
 	differences, err := target.Compare(t.Context(), []replicator.Op{op(9)})
 	if err != nil || len(differences) != 2 || differences[0].Kind != replicator.Missing {
 		t.Fatalf("%+v (%v)", differences, err)
+	}
+	first := op(9)
+	first.Values = first.Values[:1]
+	apply(t, target, first) // a repair of one view, after which the entity has a record
+	differences, err = target.Compare(t.Context(), []replicator.Op{op(9)})
+	if err != nil || len(differences) != 1 || differences[0].View != 1 || differences[0].Kind != replicator.Missing {
+		t.Errorf("after a repair of the first view: %+v (%v)", differences, err)
 	}
 	apply(t, target, op(9))
 	if differences, err = target.Compare(t.Context(), []replicator.Op{op(9)}); err != nil || len(differences) > 0 {
