@@ -145,8 +145,8 @@ func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {
 	restarted()
 	refused("with GTIDs for new transactions")
 
-	second.exec(fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', "+
-		"SOURCE_AUTO_POSITION=0, SOURCE_LOG_FILE='%s', SOURCE_LOG_POS=%d, GET_SOURCE_PUBLIC_KEY=1",
+	second.exec(fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, "+
+		"SOURCE_USER='root', SOURCE_AUTO_POSITION=0, SOURCE_LOG_FILE='%s', SOURCE_LOG_POS=%d, GET_SOURCE_PUBLIC_KEY=1",
 		first.server.Port, log.File, log.Pos), "START REPLICA")
 	first.exec(fmt.Sprintf(appCell, 3))
 	x.upTo(first.latest(src))

@@ -26,9 +26,9 @@ type token struct {
 	// names the last transaction alone, and who has that one need not have the other.
 	Forked bool `json:"forked,omitempty"`
 
-	// Anonymous: on MySQL, the last transaction that was read had no GTID, or the server gave none to new ones (gtid_mode
-	// OFF_PERMISSIVE): no GTID tells who has it. One that has a later transaction has it, too, because replicas apply in
-	// the order of the log.
+	// Anonymous: on MySQL, the last transaction that was read had no GTID, or the server gave none to new ones
+	// (gtid_mode OFF_PERMISSIVE): no GTID tells who has it. One that has a later transaction has it, too, because
+	// replicas apply in the order of the log.
 	Anonymous bool `json:"anonymous,omitempty"`
 
 	// Skip: transactions of GTID may still come after this place (it was found by GTID on another server, whose order

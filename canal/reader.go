@@ -80,8 +80,8 @@ func (r *Reader) checkSchemas(t token) error {
 		d := w.schema.Load().digest()
 		if was, ok := t.Schema[name]; ok && was != d {
 			return replicator.Fatal(fmt.Errorf("table %s was altered since the checkpoint, and the binlog doesn't name columns: which "+
-				"columns the rows at %s have can't be told. Set binlog_row_metadata=FULL on the source, then `replicator checkpoint reset "+
-				"VIEW…` for its views", name, t))
+				"columns the rows at %s have can't be told. Set binlog_row_metadata=FULL on the source, then "+
+				"`replicator checkpoint reset VIEW…` for its views", name, t))
 		}
 		r.digests[name] = d
 	}
@@ -283,7 +283,8 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 		return false, fmt.Errorf("%w: %w", ErrFence, err)
 	}
 	if !r.server.gtid() {
-		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF when reading began): use FILE:POS", ErrFence)
+		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF when reading began): "+
+			"use FILE:POS", ErrFence)
 	}
 	if before := r.before.Load(); p.Order == r.start.Order && before != nil {
 		return before.Includes(want), nil
@@ -315,8 +316,8 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	}
 	if !r.server.names && shape.digest() != w.schema.Load().digest() {
 		return replicator.Fatal(fmt.Errorf("table %s was altered, and the binlog doesn't name columns: which columns the rows before and "+
-			"after have can't be told. Set binlog_row_metadata=FULL on the source, then `replicator checkpoint reset VIEW…` for its "+
-			"views",
+			"after have can't be told. Set binlog_row_metadata=FULL on the source, then `replicator checkpoint reset "+
+			"VIEW…` for its views",
 			name))
 	}
 	if err := replicator.RedefinedTable(name, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {

@@ -316,8 +316,8 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 }
 
 // wayOut is what a person can do about what a binlog doesn't tell.
-const wayOut = "Fill its views anew (replicator checkpoint reset VIEW…), or go on without it (replicator checkpoint set " +
-	"--pos FILE:POS VIEW…, with the place where this transaction ends: SHOW BINLOG EVENTS tells it)"
+const wayOut = "Fill its views anew (replicator checkpoint reset VIEW…), or go on without it (replicator checkpoint " +
+	"set --pos FILE:POS VIEW…, with the place where this transaction ends: SHOW BINLOG EVENTS tells it)"
 
 // rolledBack: rows of a transaction that ended with ROLLBACK were in the binlog, because it changed tables of engines
 // that can't roll back. Which rows stayed is not told.

@@ -198,7 +198,8 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 		return ruling{kinship: behind, why: "two transactions of different servers had one number there, and of the " +
 			"earlier one nothing tells that it is here"}, nil
 	case t.Anonymous:
-		return no("the last transactions that were read have no GTIDs (gtid_mode), and nothing tells whether they are here")
+		return no("the last transactions that were read have no GTIDs (gtid_mode), and nothing tells whether they " +
+			"are here")
 	}
 	return ruling{kinship: heir, gtids: gtids}, nil
 }

@@ -56,8 +56,8 @@ func (u *unpickler) bytes(n int) (any, error) {
 	return pyBytes(b), err
 }
 
-// python3 is what Python 3 wrote as bytes. Python 2's str is written in another way, and may be text: of 16 bytes a UUID
-// may happen to look like one.
+// python3 is what Python 3 wrote as bytes. Python 2's str is written in another way, and may be text: of 16 bytes a
+// UUID may happen to look like one.
 func python3(v any, err error) (any, error) {
 	if b, ok := v.(pyBytes); ok && len(b) == 16 {
 		return py16(b), err

@@ -27,12 +27,13 @@ func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 	}{
 		"an error of all": {[]failed{{down, short}, {down, short}, {down, short}},
 			replicator.StateRetrying, 0},
-		"a fatal error of all":            {[]failed{{replicator.Fatal(down), short}}, replicator.StateFailed, 0},
-		"once of one":                     {[]failed{{ofA, short}}, replicator.StateRetrying, 0},
-		"twice of one":                    {[]failed{{ofA, short}, {ofA, short}}, replicator.StateRetrying, 2},
-		"twice of one, long apart":        {[]failed{{ofA, short}, {ofA, long}}, replicator.StateRetrying, 0},
-		"twice of one, of all in between": {[]failed{{ofA, short}, {down, short}, {ofA, short}}, replicator.StateRetrying, 0},
-		"a fatal error of one":            {[]failed{{fatalOfA, short}}, replicator.StateRetrying, 2},
+		"a fatal error of all":     {[]failed{{replicator.Fatal(down), short}}, replicator.StateFailed, 0},
+		"once of one":              {[]failed{{ofA, short}}, replicator.StateRetrying, 0},
+		"twice of one":             {[]failed{{ofA, short}, {ofA, short}}, replicator.StateRetrying, 2},
+		"twice of one, long apart": {[]failed{{ofA, short}, {ofA, long}}, replicator.StateRetrying, 0},
+		"twice of one, of all in between": {[]failed{{ofA, short}, {down, short}, {ofA, short}},
+			replicator.StateRetrying, 0},
+		"a fatal error of one": {[]failed{{fatalOfA, short}}, replicator.StateRetrying, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var retries retries

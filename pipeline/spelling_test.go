@@ -65,8 +65,9 @@ func TestACellSpeltAnewWhileItIsReadIsNoTwo(t *testing.T) {
 		}
 		return &replicator.Row{Cell: replicator.Cell{Table: "ev", Column: column, Key: key}, Version: version}
 	}
-	one := &replicator.View{Name: "one", From: []replicator.Feed{{Table: "ev", Column: "a"}}}
-	both := &replicator.View{Name: "both", From: []replicator.Feed{{Table: "ev", Column: "a"}, {Table: "ev", Column: "b"}}}
+	a, b := replicator.Feed{Table: "ev", Column: "a"}, replicator.Feed{Table: "ev", Column: "b"}
+	one := &replicator.View{Name: "one", From: []replicator.Feed{a}}
+	both := &replicator.View{Name: "both", From: []replicator.Feed{a, b}}
 	for _, c := range []struct {
 		name  string
 		view  *replicator.View
@@ -74,8 +75,10 @@ func TestACellSpeltAnewWhileItIsReadIsNoTwo(t *testing.T) {
 		apart bool
 	}{
 		{"one cell, spelt anew", one, []*replicator.Row{row("a", "ABC", 1), row("a", "Abc", 2), nil}, false},
-		{"two cells, one spelt anew", both, []*replicator.Row{row("a", "ABC", 1), row("a", "Abc", 2), row("b", "Abc", 1)}, false},
-		{"two cells, one spelt back", both, []*replicator.Row{row("a", "ABC", 3), row("a", "Abc", 2), row("b", "Abc", 1)}, true},
+		{"two cells, one spelt anew", both,
+			[]*replicator.Row{row("a", "ABC", 1), row("a", "Abc", 2), row("b", "Abc", 1)}, false},
+		{"two cells, one spelt back", both,
+			[]*replicator.Row{row("a", "ABC", 3), row("a", "Abc", 2), row("b", "Abc", 1)}, true},
 		{"two cells, of which it has one", one, []*replicator.Row{row("a", "ABC", 1), row("b", "Abc", 1)}, false},
 	} {
 		if err := speltApart([]*replicator.View{c.view}, c.rows); (err != nil) != c.apart {

@@ -24,7 +24,8 @@ type checker interface {
 func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
 		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
-			return slices.ContainsFunc(cfg.Tables, func(t replicator.Table) bool { return t.Name == f.Table && t.Body != "" })
+			t := cfg.Table(f.Table)
+			return t != nil && t.Body != ""
 		})
 	})
 	for i := range tables {

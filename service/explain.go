@@ -46,8 +46,8 @@ const (
 	Unknown    = "unknown"
 )
 
-// Explain says what is known of one entity and one view; key is as listings show it. If the sink can't be looked into it
-// says what the source has, with the error.
+// Explain says what is known of one entity and one view; key is as listings show it. If the sink can't be looked into
+// it says what the source has, with the error.
 func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) (all []Explanation, err error) {
 	if err := asksTables(setup.Config, "explain"); err != nil {
 		return nil, err

@@ -67,7 +67,8 @@ func TestAnEntityIsExplainedByTheShardsThatKnowIt(t *testing.T) {
 }
 
 func TestAnEntityInTwoShardsIsSaidToBeInBoth(t *testing.T) {
-	all := ofShards([]Explanation{{Source: "a", Exists: true, Holds: "stale"}, {Source: "b", Exists: true, Holds: AsExpected}})
+	all := ofShards([]Explanation{{Source: "a", Exists: true, Holds: "stale"},
+		{Source: "b", Exists: true, Holds: AsExpected}})
 	if len(all) != 2 || !strings.Contains(all[0].Why, "shards a and b have rows") || all[1].Why != "" {
 		t.Errorf("%+v", all)
 	}

@@ -148,8 +148,8 @@ func reaching(server string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &network):
-		return fmt.Errorf("%s: %w: is it running, and is its address right? `replicator check` asks every server", server,
-			err)
+		return fmt.Errorf("%s: %w: is it running, and is its address right? `replicator check` asks every server",
+			server, err)
 	}
 	return fmt.Errorf("%s: %w", server, err)
 }

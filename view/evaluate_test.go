@@ -104,8 +104,8 @@ func TestWhatACellContributes(t *testing.T) {
 		{"key of a UUID's text", replicator.View{Kind: "index", Key: "{a:hex}"},
 			`{"a":"71F0C4D2-2918-44CC-A2DF-6F486E96E37C"}`, "key=71f0c4d2291844cca2df6f486e96e37c"},
 		{"key of no UUID", replicator.View{Kind: "index", Key: "{a:uuid}"}, `{"a":"secret"}`,
-			"error: view v: key: {a}: the text is not a UUID, and only those and binary values have the forms uuid, hex and " +
-				"base64: leave the form out"},
+			"error: view v: key: {a}: the text is not a UUID, and only those and binary values have the forms uuid, " +
+				"hex and base64: leave the form out"},
 		{"key of a number's bytes", replicator.View{Kind: "index", Key: "{a:hex}"}, `{"a":1}`,
 			"error: view v: key: {a}: a number has no bytes to show; leave the form out"},
 

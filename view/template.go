@@ -165,8 +165,8 @@ func (p *part) bytes(v any) ([]byte, error) {
 	case string:
 		b, ok := uuid.Parse(v)
 		if !ok {
-			return nil, errors.New("the text is not a UUID, and only those and binary values have the forms uuid, hex " +
-				"and base64: leave the form out")
+			return nil, errors.New("the text is not a UUID, and only those and binary values have the forms uuid, " +
+				"hex and base64: leave the form out")
 		}
 		if p.entity && v != uuid.Text(b) {
 			return nil, errors.New("the key's text is not a UUID in lowercase digits with dashes, so two entities could get one key")

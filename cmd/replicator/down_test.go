@@ -14,8 +14,8 @@ func TestCommandsSayWhichServerIsDown(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, _ := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
-	l.exec("CREATE TABLE a (id INT PRIMARY KEY, x VARCHAR(10))", "CREATE TABLE amounts (x INT, id INT, PRIMARY KEY (x, id), KEY (id))",
-		"INSERT INTO a VALUES (1, 'one')")
+	l.exec("CREATE TABLE a (id INT PRIMARY KEY, x VARCHAR(10))",
+		"CREATE TABLE amounts (x INT, id INT, PRIMARY KEY (x, id), KEY (id))", "INSERT INTO a VALUES (1, 'one')")
 	l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, `
 [tables.a]
 key = "id"

@@ -23,8 +23,9 @@ type differencesError struct {
 func (e differencesError) Error() string {
 	var left []string
 	if len(e.beyond) > 0 {
-		left = append(left, plural(int(e.n), "difference")+" left that the repair could not help, as what the sink remembers of "+
-			"these cells is newer than all that the source has: `replicator rebuild "+strings.Join(e.beyond, " ")+"`")
+		left = append(left, plural(int(e.n), "difference")+" left that the repair could not help, as what the sink "+
+			"remembers of these cells is newer than all that the source has: `replicator rebuild "+
+			strings.Join(e.beyond, " ")+"`")
 	} else if e.n > 0 {
 		left = append(left, plural(int(e.n), "difference")+" left: repair with --repair, or `replicator rebuild`")
 	}

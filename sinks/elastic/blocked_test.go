@@ -53,8 +53,8 @@ func TestABlockedIndexStopsItsViewAlone(t *testing.T) {
 	}
 }
 
-// A block of the metadata hides an index from every request that lists several. That is the trouble of its own view, and
-// of none where the index is somebody else's.
+// A block of the metadata hides an index from every request that lists several. That is the trouble of its own view,
+// and of none where the index is somebody else's.
 func TestAnIndexWhoseMetadataIsBlockedStopsItsViewAlone(t *testing.T) {
 	p := newPair(t)
 	foreign := servertest.Name() + "-r7"

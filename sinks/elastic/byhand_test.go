@@ -16,7 +16,8 @@ var damages = []string{`{"cells": "junk"}`, `{"cells": {"cell.users": {"k": 7}}}
 // damage puts a document in the place of one, with the fields that are given, such as "name": "x".
 func (b *bench) damage(id, fields, state string) {
 	b.t.Helper()
-	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/"+id+"?refresh=true", fmt.Sprintf(`{%s, "_replicator": %s}`, fields, state))
+	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/"+id+"?refresh=true",
+		fmt.Sprintf(`{%s, "_replicator": %s}`, fields, state))
 }
 
 // rewrite is what a repair writes: what a look at an order finds, whatever the sink takes for known.
@@ -67,8 +68,8 @@ func (b *bench) look() (strays []replicator.Stray) {
 	return strays
 }
 
-// Of a state that somebody damaged nothing is known: no walk and no write fails for it, a comparison finds it, also where
-// the fields are right, and whatever is written next makes the document anew.
+// Of a state that somebody damaged nothing is known: no walk and no write fails for it, a comparison finds it, also
+// where the fields are right, and whatever is written next makes the document anew.
 func TestAStateThatSomebodyDamagedIsNothingKnown(t *testing.T) {
 	for _, state := range damages {
 		t.Run(state, func(t *testing.T) {

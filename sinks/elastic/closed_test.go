@@ -97,7 +97,8 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 		t.Error(err)
 	}
 	p.do("POST", "/"+indexOf(closed)+"-r1/_open", "")
-	if a, err := p.open(p.views...).Apply(t.Context(), p.both(3, "third")); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
+	a, err := p.open(p.views...).Apply(t.Context(), p.both(3, "third"))
+	if err != nil || len(a.Stale)+len(a.Rejected) > 0 {
 		t.Errorf("once it is open again: %+v, %v", a, err)
 	}
 }

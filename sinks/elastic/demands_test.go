@@ -14,13 +14,14 @@ import (
 func TestAMappingThatDemandsARouting(t *testing.T) {
 	for name, settings := range map[string]string{
 		"one shard": oneShard,
-		"several shards for each routing": `{"number_of_shards": 4, "number_of_routing_shards": 8, "number_of_replicas": 0,
-			"routing_partition_size": 2}`,
+		"several shards for each routing": `{"number_of_shards": 4, "number_of_routing_shards": 8,
+			"number_of_replicas": 0, "routing_partition_size": 2}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, servertest.Elasticsearch(t))
 			v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
-			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: settings, Mapping: `{"_routing": {"required": true}}`}
+			v.Settings = elastic.Settings{Index: v.Name, IndexSettings: settings,
+				Mapping: `{"_routing": {"required": true}}`}
 			v.Member = "of everyone"
 			t.Cleanup(func() { c.drop(indexOf(v)) })
 			sink := newSinkOf(t, elastic.Config{Addresses: []string{c.url}, Views: []*replicator.View{v},
@@ -33,7 +34,8 @@ func TestAMappingThatDemandsARouting(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), order+1, "a")}); err != nil {
+				change := op(cellOf(t, "users", 1), order+1, "a")
+				if _, err := target.Apply(t.Context(), []replicator.Op{change}); err != nil {
 					t.Fatal(err)
 				}
 				at := replicator.Standing{Position: replicator.Position{Order: order + 1, Token: "t"}}
@@ -75,7 +77,8 @@ func TestADemandForARoutingIsTheViewsOwn(t *testing.T) {
 	}
 }
 
-// A pipeline that the index's settings name, and that there is not, is no fault of a document: nothing is a dead letter.
+// A pipeline that the index's settings name, and that there is not, is no fault of a document: nothing is a dead
+// letter.
 func TestAPipelineThatThereIsNotStopsTheViewAlone(t *testing.T) {
 	p := newPair(t)
 	target := p.open(p.views...)

@@ -172,9 +172,9 @@ func (d *document) contents() contents {
 	return d.keeper.parse(d.source)
 }
 
-// parse reads a document's state; what each cell contributes only where several may share a document: see complete. Of a
-// state that can't be read, as somebody changed it by hand, nothing is known: the next op of any of its cells writes the
-// document anew, and what other cells gave it a comparison then misses.
+// parse reads a document's state; what each cell contributes only where several may share a document: see complete. Of
+// a state that can't be read, as somebody changed it by hand, nothing is known: the next op of any of its cells writes
+// the document anew, and what other cells gave it a comparison then misses.
 func (k *keeper) parse(source []byte) contents {
 	state, err := readState(source)
 	if err != nil {

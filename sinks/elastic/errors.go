@@ -146,12 +146,12 @@ func (f *failure) classify() error {
 		return replicator.Fatal(
 			fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
 	case f.lacksPipeline():
-		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: make it, or set "+
-			"index.default_pipeline and index.final_pipeline to \"_none\"", f))
+		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: make it, "+
+			"or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
 	case ofBlock.MatchString(f.Reason):
 		m := ofBlock.FindStringSubmatch(f.Reason)
-		return fmt.Errorf("%w; somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that", f, m[1],
-			strings.ReplaceAll(m[2], "-", "_"))
+		return fmt.Errorf("%w; somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",
+			f, m[1], strings.ReplaceAll(m[2], "-", "_"))
 	case f.isBlock():
 		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see "+
 			"`GET _cluster/settings` and the index's blocks", f)
@@ -165,7 +165,8 @@ func (f *failure) classify() error {
 }
 
 // ofBlock is a block that was set on an index by a request, and not by Elasticsearch.
-var ofBlock = regexp.MustCompile(`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)
+var ofBlock = regexp.MustCompile(
+	`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)
 
 func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 
@@ -175,7 +176,8 @@ func (f *failure) isTemporary() bool {
 }
 
 // ofNodes are types of errors that pass: of a node that is busy, or does not answer.
-var ofNodes = regexp.MustCompile(`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|task_cancelled`)
+var ofNodes = regexp.MustCompile(
+	`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|task_cancelled`)
 
 // statusOfType is the status that an error of that type has where a whole request ends by it.
 func (f *failure) statusOfType() int {

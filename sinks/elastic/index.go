@@ -85,7 +85,8 @@ type indexInfo struct {
 func (s *Sink) describe(ctx context.Context, name string) (found map[string]indexInfo, err error) {
 	err = s.client.call(ctx, esapi.IndicesGetRequest{
 		Index: []string{name}, Features: "aliases,mappings", ExpandWildcards: "all",
-		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings._routing", "*.mappings.properties." + stateField},
+		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings._routing",
+			"*.mappings.properties." + stateField},
 	}, &found)
 	if isMissing(err) {
 		return nil, nil

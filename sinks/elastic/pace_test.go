@@ -154,8 +154,8 @@ func TestLargeDocumentsAreReadAFewAtATime(t *testing.T) {
 	}
 }
 
-// A look from before what is shown is noted, for which the document is written again as it is: also where only its state
-// was read first.
+// A look from before what is shown is noted, for which the document is written again as it is: also where only its
+// state was read first.
 func TestALargeDocumentIsWrittenAgainAsItIs(t *testing.T) {
 	b := newBench(t, `{"dynamic": false}`)
 	c := cellOf(t, "users", 1)

@@ -57,8 +57,8 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, view, having("dead"), after, limit, func(k judge.Known) bool { return k.Dead })
 }
 
-// walk pages through the documents that a query finds, and returns those cells of theirs that are wanted. Of merged ones
-// it is not told what each cell contributes: a cell that does has a version.
+// walk pages through the documents that a query finds, and returns those cells of theirs that are wanted. Of merged
+// ones it is not told what each cell contributes: a cell that does has a version.
 func (t *Target) walk(
 	ctx context.Context, view int, query object, after string, limit int, wanted func(judge.Known) bool,
 ) ([]replicator.Cell, string, error) {

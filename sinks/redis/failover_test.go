@@ -34,7 +34,8 @@ func TestAClusterWhoseReplicaTakesOver(t *testing.T) {
 				var ops []replicator.Op
 				for i := range int64(30) {
 					e := replicator.Entry{Key: fmt.Sprintf("name:%d-%d", version, i), Member: fmt.Sprint(i)}
-					ops = append(ops, replicator.Op{Cell: cellOf(t, "cell", "users", i), Version: version, Order: version,
+					c := cellOf(t, "cell", "users", i)
+					ops = append(ops, replicator.Op{Cell: c, Version: version, Order: version,
 						Values: []replicator.Value{{Entries: []replicator.Entry{e}}}})
 				}
 				_, err := target.Apply(t.Context(), ops)

@@ -90,8 +90,8 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 			return nil, errReserved
 		}
 		if n := len(e.Key) + len(e.Member); n > maxName {
-			return nil, fmt.Errorf("its key and member would have %d bytes, and may have %d: leave long texts out of templates",
-				n, maxName)
+			return nil, fmt.Errorf("its key and member would have %d bytes, and may have %d: leave long texts out of "+
+				"templates", n, maxName)
 		}
 		if k.owner != nil {
 			if other := k.owner(e.Key); other != "" {

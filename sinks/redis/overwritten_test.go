@@ -14,8 +14,9 @@ import (
 // place. A key that the view has not shown anything at yet may be anybody's.
 func TestAKeyOfAViewThatWasOverwrittenIsTakenBack(t *testing.T) {
 	t.Parallel()
-	views := []*replicator.View{view("h", "hash", "h:{k}", "n"), view("j", "json", "j:{k}", "n"), view("s", "index", "s:{a}"),
-		view("m", "index", "m:{a}"), view("u", "index", "u:{a}"), view("c", "counter", "c:{a}", "n"),
+	views := []*replicator.View{view("h", "hash", "h:{k}", "n"), view("j", "json", "j:{k}", "n"),
+		view("s", "index", "s:{a}"), view("m", "index", "m:{a}"), view("u", "index", "u:{a}"),
+		view("c", "counter", "c:{a}", "n"),
 		view("z", "ranking", "z:{a}", "n")}
 	views[3].Member, views[6].Member = "{k}", "{k}"
 	views[4].Settings = Settings{Unique: true}
