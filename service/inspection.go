@@ -88,8 +88,11 @@ func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *repl
 		return nil, err
 	}
 	known, err := o.open(ctx, in, shard, sink, []*replicator.View{view})
+	if err != nil && !errors.Is(err, verify.ErrUnverifiable) { // that names the view
+		err = reaching("view "+view.Name+": sink "+view.Sink, err)
+	}
 	if err != nil {
-		return nil, errUnopened{reaching("view "+view.Name+": sink "+view.Sink, err)}
+		return nil, errUnopened{err}
 	}
 	return o, o.read(ctx, shard, known)
 }

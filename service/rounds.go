@@ -48,8 +48,11 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 	in := w.inspector()
 	defer func() { err = errors.Join(err, in.close()) }()
 	o, err := in.inspect(ctx, w.shard(), w.view)
+	if err != nil && !errors.As(err, new(errUnopened)) { // that names the view
+		err = fmt.Errorf("view %s: %w", w.view.Name, err)
+	}
 	if err != nil {
-		return result, fmt.Errorf("view %s: %w", w.view.Name, err)
+		return result, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	return verify.Run(ctx, verify.Options{
