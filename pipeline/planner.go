@@ -180,8 +180,8 @@ func (p *planner) resumeAt(
 		return nil, replicator.Redefined(v, c.Fingerprint, v.Fingerprint)
 	case !sameMark && c == nil:
 		return nil, fmt.Errorf("sink %s keeps a view of this name by another definition, and no checkpoint here tells "+
-			"of that: if another program keeps it, give one of the two another name, or a database of its own; if none "+
-			"does, %w", p.cfg.Name, replicator.Redefined(v, m.Fingerprint, v.Fingerprint))
+			"of that: if another program keeps it, give one of the two another name, or a database of its own; if "+
+			"none does, %w", p.cfg.Name, replicator.Redefined(v, m.Fingerprint, v.Fingerprint))
 	case !sameMark:
 		return nil, replicator.Redefined(v, m.Fingerprint, v.Fingerprint)
 	case c == nil && !marked:

@@ -45,32 +45,16 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 			return nil, err
 		}
 	}
-	var sources []*canal.Source
+	sources, found, err := setup.checkSources(ctx)
 	defer func() {
 		for _, s := range sources {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	for _, shard := range cfg.Source.Shards { // with Kafka, the origin's
-		tables, err := tablesOf(cfg, shard, cfg.Views)
-		if err != nil {
-			return nil, err
-		}
-		if err := ofColumnsAlone(cfg, tables); err != nil {
-			return nil, err
-		}
-		source, err := setup.source(shard, tables)
-		if err != nil {
-			return nil, InvalidError{err}
-		}
-		sources = append(sources, source)
-		for _, f := range source.Check(ctx) {
-			if shard.Name != "" {
-				f.What = "source " + shard.Name + ": " + f.What
-			}
-			findings = append(findings, f)
-		}
+	if err != nil {
+		return nil, err
 	}
+	findings = append(findings, found...)
 	tried, err := tryOutIfSound(ctx, cfg, findings)
 	if err != nil {
 		return nil, err
@@ -119,6 +103,32 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		findings = append(findings, tried.findings...)
 	}
 	return findings, nil
+}
+
+// checkSources looks at every source (with Kafka, the origin's). Those that it opened are to be closed, also after an
+// error.
+func (s Setup) checkSources(ctx context.Context) (sources []*canal.Source, findings []replicator.Finding, err error) {
+	for _, shard := range s.Config.Source.Shards {
+		tables, err := tablesOf(s.Config, shard, s.Config.Views)
+		if err != nil {
+			return sources, nil, err
+		}
+		if err := ofColumnsAlone(s.Config, tables); err != nil {
+			return sources, nil, err
+		}
+		source, err := s.source(shard, tables)
+		if err != nil {
+			return sources, nil, InvalidError{err}
+		}
+		sources = append(sources, source)
+		for _, f := range source.Check(ctx) {
+			if shard.Name != "" {
+				f.What = sourceNamed(shard.Name) + ": " + f.What
+			}
+			findings = append(findings, f)
+		}
+	}
+	return sources, findings, nil
 }
 
 // tryOutIfSound tries rows of the source, unless something is wrong with that; nil then. What can't be sampled is a

@@ -167,11 +167,7 @@ func (s *Service) renew(ctx context.Context, l line, views []string) error {
 	if err == nil || patient.Err() == nil && !errors.Is(err, replicator.ErrNotServing) || ctx.Err() != nil {
 		return err
 	}
-	now, statusErr := s.Status(ctx)
-	if at := progressOf(now, views); at.problem != "" {
-		return errors.New(at.problem)
-	}
-	return errors.Join(err, statusErr)
+	return s.whatIsWrong(ctx, views, err)
 }
 
 // Drop implements server.Controller.

@@ -101,6 +101,11 @@ func (s *Service) beginRebuild(ctx context.Context, names []string, how server.R
 	if patient.Err() == nil || ctx.Err() != nil {
 		return err
 	}
+	return s.whatIsWrong(ctx, names, err)
+}
+
+// whatIsWrong is the error of one of the views, for which something took too long; err if there is none.
+func (s *Service) whatIsWrong(ctx context.Context, names []string, err error) error {
 	views, statusErr := s.Status(ctx)
 	for _, v := range views {
 		if slices.Contains(names, v.View) && v.Error != "" {

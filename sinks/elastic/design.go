@@ -119,8 +119,9 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 		}
 	}
 	if routing, ok := mapping["_routing"].(object); ok && fmt.Sprint(routing["required"]) == "true" && v.Member == "" {
-		return nil, replicator.Fatal(errors.New("mapping_file demands a routing of each document (_routing.required), " +
-			"and the view has none: give it one, as in routing = \"{…}\", or take the demand from the file"))
+		return nil, replicator.Fatal(errors.New("mapping_file demands a routing of each document " +
+			"(_routing.required), and the view has none: give it one, as in routing = \"{…}\", " +
+			"or take the demand from the file"))
 	}
 	properties := member(mapping, "properties")
 	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they

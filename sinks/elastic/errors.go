@@ -146,8 +146,8 @@ func (f *failure) classify() error {
 		return replicator.Fatal(
 			fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
 	case f.lacksPipeline():
-		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: make it, "+
-			"or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
+		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: "+
+			"make it, or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
 	case ofBlock.MatchString(f.Reason):
 		m := ofBlock.FindStringSubmatch(f.Reason)
 		return fmt.Errorf("%w; somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",

@@ -167,8 +167,8 @@ func (k *keeper) takeOver(ctx context.Context) error {
 	_, _, err = k.producer.ProducerID(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kerr.ConcurrentTransactions) {
 		err = fmt.Errorf("the cluster does not end the transaction of who published it before, for %v (%w): "+
-			"`kafka-transactions.sh describe --transactional-id %s` says which partitions are in it, the brokers' logs "+
-			"why it is open", k.sink.takeover, err, id)
+			"`kafka-transactions.sh describe --transactional-id %s` says which partitions are in it, the brokers' "+
+			"logs why it is open", k.sink.takeover, err, id)
 	}
 	if err != nil {
 		return k.explain(err)

@@ -51,8 +51,8 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	case d.level() != replicator.OK:
 		found.add(what("permissions"), d.level(), d.detail(), d.fix())
 	case d.mayNotAsk():
-		found.add(what("permissions"), replicator.Warn, "the user may not ask what it may do: what it lacks shows only "+
-			"when it is needed, and then stops every view", "ACL SETUSER "+cmp.Or(d.user, s.user, "default")+
+		found.add(what("permissions"), replicator.Warn, "the user may not ask what it may do: what it lacks shows "+
+			"only when it is needed, and then stops every view", "ACL SETUSER "+cmp.Or(d.user, s.user, "default")+
 			" +acl|whoami +acl|dryrun")
 	case d.silence == nil:
 		found.add(what("permissions"), replicator.OK, "user "+d.user+" may do all that is needed", "")

@@ -53,19 +53,5 @@ func (e *entity) showedAt(k viewKey) (bool, error) {
 			return false, nil
 		}
 	}
-	for _, c := range r.cells {
-		for _, v := range c.views {
-			if v.id != k.id {
-				continue
-			}
-			claims, err := parseClaims(v.claims)
-			if err != nil {
-				return false, err
-			}
-			if slices.ContainsFunc(claims, func(c claim) bool { return c.kind == k.kind && c.key == k.key }) {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
+	return r.claimsKey(k.kind, k.key, func(id viewID) bool { return id == k.id })
 }

@@ -240,7 +240,7 @@ func (p *probe) stray() (bool, error) {
 		case *redis.StringCmd: // "" where there is no record
 			r, err := parseRecord(cmd.Val())
 			if err == nil {
-				claimed, err = r.claimsKey(p.kind, p.key)
+				claimed, err = r.claimsKey(p.kind, p.key, func(viewID) bool { return true })
 			}
 			if err != nil {
 				return false, replicator.Fatal(err)
@@ -261,10 +261,13 @@ func (p *probe) stray() (bool, error) {
 	return p.held.Err() == nil, nil // a score
 }
 
-// claimsKey reports whether some cell of the entity contributes to the key.
-func (r *record) claimsKey(kind byte, key string) (bool, error) {
+// claimsKey reports whether some cell of the entity contributes to the key, by one of some views.
+func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, error) {
 	for _, c := range r.cells {
 		for _, v := range c.views {
+			if !by(v.id) {
+				continue
+			}
 			claims, err := parseClaims(v.claims)
 			if err != nil {
 				return false, err
