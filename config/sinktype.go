@@ -116,6 +116,9 @@ type Column struct {
 
 // Names knows the names that the keys of views make.
 type Names interface {
+	// Has reports whether the sink has a view of that name in the configuration.
+	Has(view string) bool
+
 	// Begins is what all names of a view begin with; "" if that is nothing in particular.
 	Begins(v *replicator.View) string
 

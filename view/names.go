@@ -45,6 +45,9 @@ func NewNames(views []*replicator.View, tables []replicator.Table,
 	return all, nil
 }
 
+// Has reports whether a view of that name is one of them.
+func (a *Names) Has(view string) bool { return a.views[view] != nil }
+
 // Owner tells of names that the view's key makes whose they are: another view's, or ("") its own. Through a value two
 // templates may make one name, as user:{id} and user:posts:{id} do where an id is "posts:5". It is then that one's
 // which has more text of its own, and among equals that one's whose template comes first in order. The function is nil

@@ -15,6 +15,8 @@ import (
 // brace, and where that is the key, the entity stands behind it.
 type namesOfKinds struct{}
 
+func (namesOfKinds) Has(string) bool { return true }
+
 func (namesOfKinds) Begins(v *replicator.View) string {
 	begins, _, _ := strings.Cut(v.Key, "{")
 	return begins

@@ -146,8 +146,10 @@ func otherValues(a string, b []byte) bool {
 }
 
 // counts reports whether several entities may claim the same.
-func (c *claim) counts() bool {
-	switch c.kind {
+func (c *claim) counts() bool { return counts(c.kind) }
+
+func counts(kind byte) bool {
+	switch kind {
 	case kindMembers, kindUnique, kindCounter, kindRanking:
 		return true
 	}

@@ -23,6 +23,9 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	err := t.takeBack(ctx, func(k *keeper, c *cellRecord, _ *viewRecord) (bool, error) {
 		return !k.view.Feeds(c.cell), nil
 	})
+	if err == nil {
+		err = t.succeed(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -50,15 +53,7 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 		earlier.generation--
 		before.keepers = append(before.keepers, &earlier)
 	}
-	for after := ""; ; {
-		keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, 500)
-		if err != nil {
-			return classify(err, "looking through the records")
-		}
-		records, err := t.sink.records(ctx, keys)
-		if err != nil {
-			return err
-		}
+	return t.eachRecord(ctx, func(keys []string, records []*record) error {
 		var ops []replicator.Op
 		for i, r := range records {
 			for n := range r.cells {
@@ -71,10 +66,29 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 				}
 			}
 		}
-		if len(ops) > 0 {
-			if _, err := before.Apply(ctx, ops); err != nil {
-				return fmt.Errorf("taking back what an earlier definition put there: %w", err)
-			}
+		if len(ops) == 0 {
+			return nil
+		}
+		if _, err := before.Apply(ctx, ops); err != nil {
+			return fmt.Errorf("taking back what an earlier definition put there: %w", err)
+		}
+		return nil
+	})
+}
+
+// eachRecord goes through all records of the source, a page at a time.
+func (t *Target) eachRecord(ctx context.Context, do func(keys []string, records []*record) error) error {
+	for after := ""; ; {
+		keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, 500)
+		if err != nil {
+			return classify(err, "looking through the records")
+		}
+		records, err := t.sink.records(ctx, keys)
+		if err == nil {
+			err = do(keys, records)
+		}
+		if err != nil {
+			return err
 		}
 		if after = next; after == "" {
 			return nil

@@ -14,6 +14,8 @@ import (
 // namesOfTests takes all keys that begin as a view's do for the view's; whose they are stands behind the colon.
 type namesOfTests struct{}
 
+func (namesOfTests) Has(string) bool { return true }
+
 func (namesOfTests) Begins(v *replicator.View) string { return v.Name + ":" }
 
 func (namesOfTests) Entities(v *replicator.View, name string) ([]string, bool) {
