@@ -101,6 +101,8 @@ func problems() []problemCase {
 			`f.toml:25: views.v.unique: does not belong to kind index of a mysql sink, which has: from, sink, kind, where, on_change, fields, table`},
 		{"option missing", view(`sink = "main"`, `kind = "counter"`),
 			`group is missing; say for example group = ["object_id"]`},
+		{"a needed key that is misspelt, told of once", "[tables.t]\nkye = \"id\"",
+			`f.toml:21: tables.t.kye: unknown key; did you mean "key"?`},
 		{"hash without key", view(`sink = "cache"`, `kind = "hash"`, `fields = ["a"]`), `key is missing`},
 		{"column of a table without", strings.Replace(index, `"cell.users"`, `"pair.users"`, 1),
 			`the table pair has no column that tells cells apart`},

@@ -19,7 +19,12 @@ type Section struct {
 	path  string // "views.users"
 	shape string // "views.*": the path with * for names that the user chose
 	known []string
+
+	missing []needed // told of by done
 }
+
+// needed is a key that must be given.
+type needed struct{ key, example string }
 
 // Pair is one name and value of a table or, with equal name and value, of a list.
 type Pair struct {
@@ -73,7 +78,7 @@ func (s *Section) knows(key string) {
 func (s *Section) Need(key, example string) {
 	s.knows(key)
 	if !s.Has(key) {
-		s.l.problem(s.at.line, s.path, "%s is missing; say for example %s = %s", key, key, example)
+		s.missing = append(s.missing, needed{key, example})
 	}
 }
 
@@ -373,11 +378,23 @@ func badName(name string) string {
 	return ""
 }
 
-// done reports the keys that nobody asked for.
+// misspelt is by how many letters a key may differ from the one that is surely meant.
+const misspelt = 2
+
+// done reports the keys that nobody asked for, and those that are missing, unless one of the former seems to be meant.
 func (s *Section) done() {
+	var meant []string
 	for _, key := range s.at.names {
 		if !slices.Contains(s.known, key) {
 			s.Problem(key, "unknown key%s", nearest.Meant(key, s.known))
+			if word, distance := nearest.Word(key, s.known); distance <= misspelt {
+				meant = append(meant, word)
+			}
+		}
+	}
+	for _, n := range s.missing {
+		if !slices.Contains(meant, n.key) {
+			s.l.problem(s.at.line, s.path, "%s is missing; say for example %s = %s", n.key, n.key, n.example)
 		}
 	}
 }

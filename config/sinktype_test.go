@@ -86,7 +86,7 @@ func TestATypeOfSinkIsHeldToItsKeys(t *testing.T) {
 	for _, c := range []struct{ old, new, says string }{
 		{`"queue"`, `"queu"`,
 			`"queu" is not a type of sink; did you mean "queue"? (known: mysql, redis, elastic, kafka, queue)`},
-		{`broker = "b"`, `brokr = "b"`, `sinks.q: broker is missing; say for example broker = "127.0.0.1:9092"`},
+		{`broker = "b"`, ``, `sinks.q: broker is missing; say for example broker = "127.0.0.1:9092"`},
 		{`secret = "hunter2"`, `url = "x"`,
 			`sinks.q.url: does not belong to a queue sink, which has: type, broker, secret, secret_file, timeout`},
 		{`kind = "row"`, `kind = "index"`, `a queue sink has no kind "index"; did you mean "row"?`},
