@@ -33,8 +33,8 @@
 //
 // The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
 // for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
-// or swept, or taken back (former.go). So does what a view counted that ended and whose place another one has taken: see
-// predecessor.go.
+// or swept, or taken back (former.go). So does what a view counted that ended and whose place another one has taken:
+// see predecessor.go.
 //
 // # Several sources
 //

@@ -73,7 +73,7 @@ func (t *Target) ended(ctx context.Context) (ended []*predecessor, err error) {
 	}
 	for name, m := range marks {
 		if !t.sink.names.Has(name) {
-			k := &keeper{view: &replicator.View{Name: name}, index: len(ended), id: idOf(name), generation: m.generation(),
+			k := &keeper{view: &replicator.View{Name: name}, id: idOf(name), generation: m.generation(),
 				dead: deadKey(t.source, name)}
 			ended = append(ended, &predecessor{keeper: k})
 		}

@@ -99,7 +99,8 @@ func renamed(t *testing.T, sink *Sink, rdb redis.UniversalClient) {
 		t.Errorf("another view counts %s, want 9", got)
 	}
 	marks, err := sink.Marks(ctx, "")
-	if err != nil || slices.ContainsFunc(marks, func(m replicator.Mark) bool { return strings.HasPrefix(m.View, "old") }) {
+	former := func(m replicator.Mark) bool { return strings.HasPrefix(m.View, "old") }
+	if err != nil || slices.ContainsFunc(marks, former) {
 		t.Errorf("what ended is still known: %v, %v", marks, err)
 	}
 
