@@ -16,6 +16,10 @@ type Config struct {
 	Views   []*replicator.View
 	Compile func(views []*replicator.View) (replicator.Evaluator, error)
 
+	// Sources are the names of all sources that the configuration has; none where they are not known by it, as the
+	// partitions of a topic.
+	Sources []string
+
 	// SourceOf is the source as views that run together need it: rows carry the columns that these read, so that one which
 	// a table lacks is no error for others. It is not closed, its Name is the Source's. nil: it is Source.
 	SourceOf func(views []*replicator.View) (replicator.Source, error)

@@ -48,7 +48,7 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 			continue
 		}
 		c, m := known.of(v.Name)
-		at, err := p.planner.resumeAt(v, c, m)
+		at, err := p.planner.resumeAt(v, known)
 		plan[v.Name] = planned(v, c, m, at, err)
 		if at == nil || err != nil {
 			continue

@@ -103,7 +103,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	var added, unfilled, reset []*replicator.View
 	for _, v := range views {
 		c, m := known.of(v.Name)
-		at, err := p.resumeAt(v, c, m)
+		at, err := p.resumeAt(v, known)
 		if m != nil && m.Err != nil {
 			next.unread = append(next.unread, v)
 		}
@@ -153,9 +153,8 @@ var errChanged = errors.New("its definition changed")
 
 // resumeAt is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged
 // if it has to be rebuilt.
-func (p *planner) resumeAt(
-	v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark,
-) (*replicator.Checkpoint, error) {
+func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
+	c, m := known.of(v.Name)
 	if m != nil && m.Err != nil {
 		return nil, p.cfg.unread(m)
 	}
@@ -185,7 +184,7 @@ func (p *planner) resumeAt(
 	case !sameMark:
 		return nil, replicator.Redefined(v, m.Fingerprint, v.Fingerprint)
 	case c == nil && !marked:
-		return nil, nil
+		return nil, p.displaced(v, known)
 	case c == nil:
 		return atMark(), nil
 	}
@@ -204,6 +203,33 @@ func (p *planner) resumeAt(
 	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more, but its checkpoint says that "+
 		"it was kept there; to fill it anew, %s, or set on_lost = \"rebuild\": %w", p.cfg.Name,
 		p.cfg.anew(viewSet{v}), err))
+}
+
+// displaced is the error of a view that has to be filled from a source of another name than it had: what the source of
+// before put into the sink would stay beside that, and what is counted would be counted twice. The sink alone can't
+// tell: another process may keep the same views of another shard. It is the store that says that this one read it.
+func (p *planner) displaced(v *replicator.View, known *remembered) error {
+	if len(p.cfg.Sources) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(known.saved, func(c replicator.Checkpoint) bool {
+		return c.View == v.Name && !slices.Contains(p.cfg.Sources, c.Source)
+	})
+	if i < 0 {
+		return nil
+	}
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was kept from %s, which the configuration "+
+		"has no more: filled from %s beside that, sums count twice and what is gone stays; name the source as before, or "+
+		"stop the program, `replicator checkpoint forget %[1]s`, and start: it is filled anew",
+		v.ShownAs(), sourceNamed(known.saved[i].Source), sourceNamed(known.source))), v.Name)
+}
+
+// sourceNamed is how a source is called in the configuration.
+func sourceNamed(name string) string {
+	if name == "" {
+		return "[source] dsn"
+	}
+	return "shard " + name + " of the source"
 }
 
 // first is the checkpoint of views that there was nothing of before, as StartAt says.

@@ -40,7 +40,8 @@
 //
 // Each source has records of its own. Where one has no row of a cell, as the entity has moved to another source, what
 // the other one's record claims is shown, and only what none claims goes: see others.go. What is counted (members,
-// unique values, counters, rankings) is right without that: each source takes back what it added.
+// unique values, counters, rankings) is right without that: each source takes back what it added. What a source put
+// there that is none any more goes with the fill of a view that was forgotten.
 //
 // # Failure
 //

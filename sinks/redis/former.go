@@ -26,6 +26,9 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	if err == nil {
 		err = t.succeed(ctx)
 	}
+	if err == nil {
+		err = t.vacate(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -73,6 +76,29 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 			return fmt.Errorf("taking back what an earlier definition put there: %w", err)
 		}
 		return nil
+	})
+}
+
+// takeBackAll takes back all that cells show by the target's keepers, which are of a generation above all that there
+// were: none of the cells' states counts.
+func (t *Target) takeBackAll(ctx context.Context) error {
+	return t.eachRecord(ctx, func(_ []string, records []*record) error {
+		var ops []replicator.Op
+		for _, r := range records {
+			for i := range r.cells {
+				op := replicator.Op{Cell: r.cells[i].cell, Version: replicator.NoVersion, AsOf: 1} // any place does
+				for _, k := range t.keepers {
+					if v := r.cells[i].view(k.id); v != nil && v.claims != "" {
+						op.Values = append(op.Values, replicator.Value{View: k.index})
+					}
+				}
+				if len(op.Values) > 0 {
+					ops = append(ops, op)
+				}
+			}
+		}
+		_, err := t.Apply(ctx, ops)
+		return err
 	})
 }
 

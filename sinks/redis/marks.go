@@ -97,6 +97,11 @@ func (m *viewMark) whole() (storedMark, bool) {
 	return first.at(lowest), true
 }
 
+// forgotten reports whether the view was forgotten, and not opened since.
+func (m *viewMark) forgotten() bool {
+	return m.damaged == nil && !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
+}
+
 // generation is a new one: above every earlier one, also those that were forgotten. It is the time.
 func (m *viewMark) generation() uint64 {
 	g := uint64(time.Now().UnixMilli())

@@ -103,6 +103,43 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 	})
 }
 
+// vacate takes back what sources put into the views that feed the sink no more, where the view was forgotten since: what
+// it held is then to be made anew by those that do. What one of these claims stays, as when an entity moves to it.
+func (t *Target) vacate(ctx context.Context) error {
+	if !slices.Contains(t.sink.sources, t.source) {
+		return nil
+	}
+	sources, err := t.sink.rdb.SMembers(ctx, sourcesKey).Result()
+	if err != nil {
+		return classify(err, "reading the sources")
+	}
+	for _, source := range sources {
+		if slices.Contains(t.sink.sources, source) {
+			continue
+		}
+		marks, err := t.sink.readMarks(ctx, source)
+		if err != nil {
+			return err
+		}
+		gone := &Target{sink: t.sink, source: source, others: t.sink.sources, views: t.views, marks: t.marks,
+			memory: newMemory()}
+		for _, k := range t.keepers {
+			if m := marks[k.view.Name]; m != nil && m.forgotten() {
+				former := *k
+				former.index, former.generation, former.dead = len(gone.keepers), m.generation(), deadKey(source, k.view.Name)
+				gone.keepers = append(gone.keepers, &former)
+			}
+		}
+		if len(gone.keepers) == 0 {
+			continue
+		}
+		if err := gone.takeBackAll(ctx); err != nil {
+			return fmt.Errorf("taking back what source %q put there, which is none any more: %w", source, err)
+		}
+	}
+	return nil
+}
+
 // othersOf are those of the sources that a sink is fed by that an entity may move to from one of them. A partition of a
 // topic is none of them: its entities stay there.
 func othersOf(source string, sources []string) []string {

@@ -295,3 +295,31 @@ func TestASourceThatIsNoMoreHoldsNothing(t *testing.T) {
 		}
 	})
 }
+
+// Once a view was forgotten, what a source put into it that feeds the sink no more goes with the next fill: by all
+// kinds, what the sources that feed it now don't put there.
+func TestWhatASourceThatIsNoMorePutIntoAForgottenViewGoes(t *testing.T) {
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
+		m := newMoving(t, rdb, c, movable(), "new")
+		m.apply("new", m.op("users", "stays", 5, "b@x here"), m.op("profile", "stays", 5, "- there"))
+		want := m.shown()
+		m.apply("new", m.op("users", "stays", 6, ""), m.op("profile", "stays", 6, ""))
+
+		m = newMoving(t, rdb, c, movable(), "old")
+		for _, key := range []string{"stays", "goes"} {
+			m.apply("old", m.op("users", key, 5, "b@x here"), m.op("profile", key, 5, "- there"))
+		}
+		m = newMoving(t, rdb, c, movable(), "new")
+		for _, v := range m.views {
+			if err := m.sink.Forget(t.Context(), v.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.open("new")
+		m.apply("new", m.op("users", "stays", 7, "b@x here"), m.op("profile", "stays", 7, "- there"))
+		if err := m.targets["new"].(*Target).Relinquish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m.shows("after the fill", want)
+	})
+}
