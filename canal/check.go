@@ -56,6 +56,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	if srv.flavor == gtid.MySQL && !srv.gtid() {
 		c.warn("gtid_mode", "OFF", "turn on gtid_mode, or a move to another server means a rebuild")
 	}
+	c.durability(ctx, conn)
 	c.retention(ctx, conn, srv)
 	for _, t := range s.cfg.Tables {
 		c.table(ctx, conn, srv, t)
@@ -64,6 +65,18 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	}
 	c.merged(ctx, conn, s.cfg.Tables)
 	return c.findings
+}
+
+// durability looks whether a server that dies may have transactions in its binlog that its tables lack.
+func (c *checker) durability(ctx context.Context, db querier) {
+	const redo = "innodb_flush_log_at_trx_commit"
+	flush, err := variable(ctx, db, redo)
+	synced, err2 := variable(ctx, db, "sync_binlog")
+	if err != nil || err2 != nil || flush == "1" || flush == "2" && synced == "0" {
+		return
+	}
+	c.warn(redo, fmt.Sprintf("it is %s: when the source dies, its last transactions may be in the binlog, and so in the "+
+		"views, and not in its tables", flush), "SET GLOBAL "+redo+" = 1, and in the configuration; else verify --repair after that")
 }
 
 // merged looks for columns of views that merge tables: one that none of the tables has is a slip. Where another view

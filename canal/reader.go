@@ -95,7 +95,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload,
-		xa: prepared{log: r.source.cfg.Logger},
+		xa: prepared{log: r.source.cfg.Logger}, died: r.sayDied,
 	}
 	known := p.gtids
 	switch {

@@ -51,6 +51,8 @@ type stream struct {
 	again *gtid.Set
 
 	torn map[beginning]bool // transactions that their files don't end: delivered in the same way
+	shut bool               // the server ended the file itself; else it died, if another file comes
+	died func(file fileName, pos int64)
 
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
@@ -260,6 +262,9 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		return s.loadQuery(ctx, h, body)
 	case replication.XID_EVENT:
 		return true, nil
+	case replication.STOP_EVENT:
+		s.shut = true
+		return false, nil
 	case replication.XA_PREPARE_LOG_EVENT:
 		if s.silent() { // whether it has rows of a watched table was not looked at
 			return true, nil
@@ -269,8 +274,8 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		return false, s.partialRows(body)
 	case replication.INTVAR_EVENT, replication.RAND_EVENT, replication.USER_VAR_EVENT, replication.ROWS_QUERY_EVENT,
 		replication.BEGIN_LOAD_QUERY_EVENT, replication.APPEND_BLOCK_EVENT, replication.DELETE_FILE_EVENT,
-		replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_START_ENCRYPTION_EVENT, replication.STOP_EVENT,
-		replication.IGNORABLE_EVENT, replication.TRANSACTION_CONTEXT_EVENT, replication.VIEW_CHANGE_EVENT:
+		replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_START_ENCRYPTION_EVENT, replication.IGNORABLE_EVENT,
+		replication.TRANSACTION_CONTEXT_EVENT, replication.VIEW_CHANGE_EVENT:
 		return false, nil
 	}
 	if shape := rowsShapes[h.Kind]; shape != nil {
@@ -312,18 +317,21 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 			return nil
 		}
 	} else {
-		pos = 4
+		pos, s.shut = 4, true
 	}
 	if file != s.file {
 		if err := s.abandon(); err != nil { // open only after a crash, which rolled it back
 			return err
+		}
+		if !s.shut {
+			s.died(s.file, s.pos)
 		}
 		if s.until > 0 {
 			return s.missedStart()
 		}
 	}
 	if file != s.file {
-		s.born = 0
+		s.born, s.shut = 0, false
 	}
 	s.file, s.pos, s.ended = file, pos, event{}
 	clear(s.maps)

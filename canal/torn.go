@@ -23,6 +23,11 @@ import (
 // delivers its rows as deletes, by which the pipeline looks at the cells: see stream.again. Where the program ends in
 // between, it comes to the same end again.
 
+//
+// What the binlog has whole the tables may lack all the same: where the redo log is not written at each commit
+// (innodb_flush_log_at_trx_commit), and on MariaDB where a transaction also changed a table of another engine, as it is
+// then not committed in two phases. Which rows that concerns nobody can tell, so it is said.
+
 // beginning is where a transaction begins.
 type beginning struct {
 	file string
@@ -69,6 +74,14 @@ func (s *stream) abandon() error {
 	return nil
 }
 
+// sayDied says that the source died after what it wrote last into a file.
+func (r *Reader) sayDied(file fileName, pos int64) {
+	r.source.cfg.Logger.Warn("the source died after it wrote this, and reading goes on with the next file. If its "+
+		"innodb_flush_log_at_trx_commit is not 1, or transactions change tables of other engines than InnoDB, its "+
+		"last transactions may be in the binlog and not in the tables: `replicator verify --repair` the views",
+		slog.String("source", r.source.cfg.Name), slog.String("position", fmt.Sprintf("%s:%d", file.name, pos)))
+}
+
 // behindTorn is where to go on after what ended reading: the next file, if it is that this one is torn and the server
 // has left it behind. Any other error is returned as it is.
 func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Position, _ error) {
@@ -93,6 +106,7 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 	if err := r.stream.abandon(); err != nil {
 		return next, err
 	}
+	r.stream.shut = true      // that it died is said below
 	r.stream.checksum = false // what a dump begins with has none, before the file says whether its events have
 	r.source.cfg.Logger.Warn("a binlog file ends within an event: the source died while it wrote. What was not whole "+
 		"was not committed, and reading goes on with the next file. If the source's disk was full, verify the views",

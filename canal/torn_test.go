@@ -1,12 +1,16 @@
 package canal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -87,6 +91,52 @@ func TestAFileThatEndsWithinATransactionIsLeftBehind(t *testing.T) {
 			if more := w.changes(w.source(appTable()), at); len(more) != 1 || more[0].Version != lost+2 {
 				t.Errorf("%s: read on: %s", name, shown(more))
 			}
+		}
+	})
+}
+
+// A server that died may lack in its tables what its binlog has whole; one that was stopped, or began another file by
+// itself, lacks nothing.
+func TestASourceThatDiedIsToldOfAndOneThatWasStoppedIsNot(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		w := &world{bench: newBench(t, servertest.Own(t, kind, "--innodb-flush-log-at-trx-commit=0")), gtid: true}
+		w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		var log bytes.Buffer
+		read := func(from replicator.Position) string {
+			log.Reset()
+			src := w.configured(Config{Heartbeat: time.Second, Tables: []replicator.Table{appTable()},
+				Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			w.changes(src, from)
+			return log.String()
+		}
+		const said = "the source died"
+		w.src = w.source(appTable())
+		from := w.latest(w.src)
+		w.write(1)
+		w.exec("FLUSH BINARY LOGS")
+		w.write(1)
+		if err := w.server.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		if text := read(from); strings.Contains(text, said) {
+			t.Errorf("after a stop it says %s", text)
+		}
+		from = w.latest(w.src)
+		w.write(1)
+		if err := w.server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		if text := read(from); strings.Count(text, said) != 1 || !strings.Contains(text, "verify --repair") {
+			t.Errorf("after the server was killed it says %q", text)
+		}
+		var found []string
+		for _, f := range w.src.Check(testContext(t)) {
+			found = append(found, fmt.Sprint(f.Level, " ", f.What))
+		}
+		if !slices.Contains(found, "warn innodb_flush_log_at_trx_commit") {
+			t.Errorf("check finds %q", found)
 		}
 	})
 }

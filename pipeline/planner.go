@@ -219,8 +219,8 @@ func (p *planner) displaced(v *replicator.View, known *remembered) error {
 		return nil
 	}
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was kept from %s, which the configuration "+
-		"has no more: filled from %s beside that, sums count twice and what is gone stays; name the source as before, or "+
-		"stop the program, `replicator checkpoint forget %[1]s`, and start: it is filled anew",
+		"has no more: filled from %s beside that, sums count twice and what is gone stays; name the source as before, "+
+		"or stop the program, `replicator checkpoint forget %[1]s`, and start: it is filled anew",
 		v.ShownAs(), sourceNamed(known.saved[i].Source), sourceNamed(known.source))), v.Name)
 }
 

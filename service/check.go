@@ -179,8 +179,8 @@ func foresee(ctx context.Context, cfg *config.Config, name string, sink replicat
 	var findings []replicator.Finding
 	for _, source := range sources {
 		views := clones(ViewsOf(cfg, name))
-		p := pipeline.New(pipeline.Config{Name: name, Source: source, Sink: sink, Views: views, OnLost: cfg.Source.OnLost,
-			Sources: sourcesOf(cfg)})
+		p := pipeline.New(pipeline.Config{Name: name, Source: source, Sink: sink, Views: views,
+			OnLost: cfg.Source.OnLost, Sources: sourcesOf(cfg)})
 		refused, err := p.Foresee(ctx, saved)
 		if err != nil {
 			return append(findings,

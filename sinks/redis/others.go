@@ -103,8 +103,8 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 	})
 }
 
-// vacate takes back what sources put into the views that feed the sink no more, where the view was forgotten since: what
-// it held is then to be made anew by those that do. What one of these claims stays, as when an entity moves to it.
+// vacate takes back what sources put into the views that feed the sink no more, where the view was forgotten since:
+// what it held is then to be made anew by those that do. What one of these claims stays, as when an entity moves to it.
 func (t *Target) vacate(ctx context.Context) error {
 	if !slices.Contains(t.sink.sources, t.source) {
 		return nil
@@ -126,7 +126,8 @@ func (t *Target) vacate(ctx context.Context) error {
 		for _, k := range t.keepers {
 			if m := marks[k.view.Name]; m != nil && m.forgotten() {
 				former := *k
-				former.index, former.generation, former.dead = len(gone.keepers), m.generation(), deadKey(source, k.view.Name)
+				former.index, former.generation = len(gone.keepers), m.generation()
+				former.dead = deadKey(source, k.view.Name)
 				gone.keepers = append(gone.keepers, &former)
 			}
 		}
