@@ -102,7 +102,11 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 // connection. (Of a Galera cluster each node has its own: there, let the DSN name one node.)
 func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 	var got sql.NullInt64
-	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", s.tables.lock, patience).Scan(&got); err != nil {
+	wait := patience
+	if s.isLost() {
+		wait = 0
+	}
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", s.tables.lock, wait).Scan(&got); err != nil {
 		return fmt.Errorf("checkpoint: taking the lock: %w", err)
 	}
 	if got.Int64 == 1 {
@@ -123,5 +127,6 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 		Advice: "One replicator writes to a store: stop that one, or give this one a checkpoint.table of its own"}
 }
 
-// patience is how many seconds a lock is waited for: the server may not have noticed yet that who held it is gone.
+// patience is how many seconds a lock is waited for: the server may not have noticed yet that who held it is gone. A
+// store that was lost does not wait: what runs on it is to end, and each call of it would.
 const patience = 2

@@ -21,14 +21,15 @@ func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config,
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload does not let go of it: another process would take over
 	}
+	taken := r.store.isLost() // by another process: a store that doesn't answer then is waited for as any standby does
 	err := r.release()
-	if err == nil {
+	if err == nil || taken {
 		err = r.open(stop, cfg)
 	}
 	switch {
 	case err == nil || stop.Err() != nil:
 		return nil, nil
-	case errors.Is(err, checkpoint.ErrLocked) && cfg.Checkpoint.Store == "mysql" && !r.UntilCaughtUp:
+	case (taken || errors.Is(err, checkpoint.ErrLocked)) && cfg.Checkpoint.Store == "mysql" && !r.UntilCaughtUp:
 		return r.standBy(stop, cfg, err)
 	}
 	return nil, notStartedError{err}

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -79,4 +80,44 @@ func TestAFenceIsWaitedForThroughATakeover(t *testing.T) {
 	}
 	front.leave()
 	asked(t, "the pipeline", f, "wait 1:1")
+}
+
+// A process that lost its store stands by, also where the store does not answer when it comes to that. One that starts
+// says that the store does not answer, and ends: somebody is there to read it.
+func TestAProcessThatLostItsStoreWaitsForOneThatDoesNotAnswer(t *testing.T) {
+	cfg := configured(t, unreachable)
+	cfg.HTTP.Listen = ""
+	run := func(lost bool) (string, error) {
+		log := &logged{}
+		r := Runner{Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))}, Metrics: server.NewMetrics(),
+			front: NewFront(), storeAt: placeOf(cfg)}
+		if lost {
+			gone := make(chan struct{})
+			close(gone)
+			store, err := checkpoint.OpenFile(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.store = held{Store: store, lost: gone}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.hold(ctx, cfg)
+			done <- err
+		}()
+		if lost {
+			eventually(t, "it stands by", func() bool { return strings.Contains(log.String(), "can't be reached") })
+			cancel()
+		}
+		err := <-done
+		return log.String(), err
+	}
+	if log, err := run(true); err != nil {
+		t.Errorf("it ended with %v\n%s", err, log)
+	}
+	if log, err := run(false); err == nil {
+		t.Errorf("it started without a store\n%s", log)
+	}
 }
