@@ -75,8 +75,9 @@ func (c *checker) durability(ctx context.Context, db querier) {
 	if err != nil || err2 != nil || flush == "1" || flush == "2" && synced == "0" {
 		return
 	}
-	c.warn(redo, fmt.Sprintf("it is %s: when the source dies, its last transactions may be in the binlog, and so in the "+
-		"views, and not in its tables", flush), "SET GLOBAL "+redo+" = 1, and in the configuration; else verify --repair after that")
+	c.warn(redo, fmt.Sprintf("it is %s: when the source dies, its last transactions may be in the binlog, and so in "+
+		"the views, and not in its tables", flush),
+		"SET GLOBAL "+redo+" = 1, and in the configuration; else verify --repair after that")
 }
 
 // merged looks for columns of views that merge tables: one that none of the tables has is a slip. Where another view

@@ -89,8 +89,8 @@ func TestAProcessThatLostItsStoreWaitsForOneThatDoesNotAnswer(t *testing.T) {
 	cfg.HTTP.Listen = ""
 	run := func(lost bool) (string, error) {
 		log := &logged{}
-		r := Runner{Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))}, Metrics: server.NewMetrics(),
-			front: NewFront(), storeAt: placeOf(cfg)}
+		r := Runner{Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))},
+			Metrics: server.NewMetrics(), front: NewFront(), storeAt: placeOf(cfg)}
 		if lost {
 			gone := make(chan struct{})
 			close(gone)

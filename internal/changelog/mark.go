@@ -27,6 +27,7 @@ type Mark struct {
 	Topic     string  // the topic's id: a topic that was made anew has another one
 	Offsets   []int64 // by partition: where the mark of the same transaction stands; nil before the first
 	Forgotten []int64 // by partition: what stands before is not known, as of another definition; nil: all is known
+	Starts    []int64 // by partition: where it began when the view was begun; nil: at 0
 }
 
 // MarksSuffix ends the name of the topic that holds a topic's marks.
@@ -45,6 +46,7 @@ type storedMark struct {
 	Partitions  int                       `json:"partitions,omitempty"`
 	Offsets     []int64                   `json:"offsets,omitempty"`
 	Forgotten   []int64                   `json:"forgotten,omitempty"`
+	Starts      []int64                   `json:"starts,omitempty"`
 }
 
 // MarkKey is the key of a view's marks.
@@ -56,7 +58,7 @@ func EncodeMark(m *Mark) *kgo.Record {
 		Key:     MarkKey(m.View, m.Source),
 		Headers: []kgo.RecordHeader{{Key: headerOp, Value: []byte(opMark)}},
 		Value: mustMarshal(storedMark{Fingerprint: m.Fingerprint, Standing: m.Standing.Stored(), Time: m.Time.UTC(),
-			Topic: m.Topic, Partitions: m.Partitions, Offsets: m.Offsets, Forgotten: m.Forgotten}),
+			Topic: m.Topic, Partitions: m.Partitions, Offsets: m.Offsets, Forgotten: m.Forgotten, Starts: m.Starts}),
 	}
 }
 
@@ -77,7 +79,7 @@ func DecodeMark(in *kgo.Record) (view, source string, m *Mark, err error) {
 	}
 	return k.Mark, k.Source, &Mark{View: k.Mark, Source: k.Source, Fingerprint: v.Fingerprint,
 		Standing: v.Standing.Standing(), Time: v.Time, Topic: v.Topic, Partitions: v.Partitions, Offsets: v.Offsets,
-		Forgotten: v.Forgotten}, nil
+		Forgotten: v.Forgotten, Starts: v.Starts}, nil
 }
 
 func mustMarshal(v any) []byte {

@@ -21,5 +21,6 @@
 // # Marks
 //
 // A mark stands in every partition of the topic, behind the data it stands for, and in the topic TOPIC.marks with the
-// offsets where those stand. A partition that ends before them, or a topic with another id, has lost data.
+// offsets where those stand. A partition that ends before them, or begins behind where it began, or a topic with
+// another id, has lost data.
 package kafka

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator"
@@ -305,6 +306,62 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 	if applied := apply(t, target, put(t, 1, 1, 1)); len(applied.Stale) != 0 {
 		t.Error("what was lost is taken for known")
 	}
+}
+
+// Retention, or somebody's hand, takes away a topic's beginning: its end, and the marks there, stay.
+func TestATopicThatLostItsBeginningHasLostItsView(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	topic := settingsOf(v).Topic
+	c.topic(topic, 1)
+	s, target := c.open(t, v)
+	at := replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
+	apply(t, target, put(t, 1, 1, 1))
+	if err := target.Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	c.cut(topic, 1)
+	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 0 {
+		t.Errorf("%+v, %v", marks, err)
+	}
+	at.Position.Order++
+	if err := target.Mark(t.Context(), at); !errors.Is(err, replicator.ErrSinkLost) ||
+		!strings.Contains(err.Error(), "begins at offset 1") {
+		t.Errorf("the running publisher says %v", err)
+	}
+	s, target = c.open(t, v)
+	if applied := apply(t, target, put(t, 1, 1, 1)); len(applied.Stale) != 0 {
+		t.Error("what was lost is taken for known")
+	}
+	if err := target.Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 1 {
+		t.Errorf("filled anew, it is known by %+v, %v", marks, err)
+	}
+}
+
+// cut takes away the beginning of a topic's partition 0.
+func (c *cluster) cut(topic string, to int64) {
+	c.t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: to})
+	policy := func(policy string) {
+		c.t.Helper()
+		cleanup := []kadm.AlterConfig{{Name: "cleanup.policy", Value: &policy}}
+		_, err := c.admin.AlterTopicConfigs(c.t.Context(), cleanup, topic)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	policy("compact,delete") // else it is refused
+	for done, end := false, time.Now().Add(20*time.Second); !done; {
+		answer, err := c.admin.DeleteRecords(c.t.Context(), offsets) // a broker hears of a setting a moment later
+		if done = err == nil && answer.Error() == nil; !done && time.Now().After(end) {
+			c.t.Fatal(err, answer)
+		}
+	}
+	policy("compact")
 }
 
 func text(s string) *string { return &s }

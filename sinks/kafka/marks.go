@@ -104,8 +104,13 @@ func (k *keeper) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	starts, err := k.sink.starts(ctx, k.topic.name)
+	if err != nil {
+		return err
+	}
 	for p := range k.topic.partitions {
 		k.mark.Forgotten = append(k.mark.Forgotten, ends[k.topic.name][int32(p)])
+		k.mark.Starts = append(k.mark.Starts, starts[int32(p)])
 	}
 	return nil
 }
@@ -116,7 +121,7 @@ func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	next := *k.mark
 	next.Standing, next.Time, next.Offsets = at, time.Now(), nil
 	short := next
-	short.Topic, short.Forgotten = "", nil
+	short.Topic, short.Forgotten, short.Starts = "", nil, nil
 	// Partitions that were added hold no cells, but readers of them wait for marks, too.
 	behind := make([]*kgo.Record, k.topic.partitions)
 	for p := range behind {
@@ -153,7 +158,12 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 		return nil, fmt.Errorf("sink %s: view %s: topic %s has %d partitions, and had %d: it is opened anew", k.sink.cfg.Name,
 			k.view.Name, k.topic.name, n, k.topic.partitions)
 	}
+	starts, err := k.sink.starts(ctx, k.topic.name)
+	if err != nil {
+		return nil, err
+	}
 	if err := errors.Join(lostBelow(k.topic.name, ends[k.topic.name], k.mark.Offsets),
+		lostAbove(k.topic.name, starts, k.mark.Starts),
 		lostBelow(k.topic.marks.name, ends[k.topic.marks.name], []int64{k.marksRead - 1})); err != nil {
 		return nil, err
 	}

@@ -189,23 +189,38 @@ func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 	return nil
 }
 
-// ends are the offsets at which the partitions of a topic end.
+// ends are the offsets at which the partitions of topics end.
 func (s *Sink) ends(ctx context.Context, topics ...string) (map[string]map[int32]int64, error) {
 	listed, err := s.admin.ListEndOffsets(ctx, topics...)
+	return s.offsets(listed, err, "end", topics)
+}
+
+// starts are the offsets at which the partitions of a topic begin. Compaction leaves them where they are: records that
+// stood before were removed by retention, or by hand.
+func (s *Sink) starts(ctx context.Context, topic string) (map[int32]int64, error) {
+	listed, err := s.admin.ListStartOffsets(ctx, topic)
+	starts, err := s.offsets(listed, err, "beginning", []string{topic})
+	return starts[topic], err
+}
+
+func (s *Sink) offsets(listed kadm.ListedOffsets, err error, what string, topics []string) (
+	map[string]map[int32]int64, error,
+) {
 	if err == nil {
 		err = listed.Error()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: asking for the end of topic %s: %w", s.cfg.Name, strings.Join(topics, ", "), err)
+		return nil, fmt.Errorf("sink %s: asking for the %s of topic %s: %w", s.cfg.Name, what,
+			strings.Join(topics, ", "), err)
 	}
-	ends := map[string]map[int32]int64{}
+	offsets := map[string]map[int32]int64{}
 	for name, partitions := range listed {
-		ends[name] = map[int32]int64{}
+		offsets[name] = map[int32]int64{}
 		for p, o := range partitions {
-			ends[name][p] = o.Offset
+			offsets[name][p] = o.Offset
 		}
 	}
-	return ends, nil
+	return offsets, nil
 }
 
 // lost says what a topic lost of what a mark stands for; nil if nothing.
@@ -217,7 +232,27 @@ func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, er
 	if err != nil {
 		return nil, err
 	}
-	return lostBelow(t.name, ends[t.name], m.Offsets), nil
+	starts, err := s.starts(ctx, t.name)
+	if err != nil {
+		return nil, err
+	}
+	return errors.Join(lostBelow(t.name, ends[t.name], m.Offsets), lostAbove(t.name, starts, m.Starts)), nil
+}
+
+// lostAbove says which partition begins behind where it began when the view was begun.
+func lostAbove(name string, starts map[int32]int64, begun []int64) error {
+	for p, start := range starts {
+		before := int64(0)
+		if int(p) < len(begun) {
+			before = begun[p]
+		}
+		if start > before {
+			return fmt.Errorf("partition %d of topic %s begins at offset %d, and began at %d: what stood there was "+
+				"removed, by its retention or by hand (set cleanup.policy=compact): %w", p, name, start, before,
+				replicator.ErrSinkLost)
+		}
+	}
+	return nil
 }
 
 func lostBelow(name string, ends map[int32]int64, marked []int64) error {
