@@ -2,23 +2,34 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/internal/wire"
 )
 
 // In a cluster a node may step back by itself: its replica that took over had not got the last writes, or it came back
 // empty. What an entity contributes to a key of that node, and the entity's record on another one, then tell of two
 // times. What the record says is put there again by a fill, which writes everything anew. But of what stands at a key
 // and no record has any more, nothing tells: the record says only what its entity contributed last. So after a fill all
-// keys are asked who contributes to them, and what is said there against the record is taken back.
+// keys are asked who contributes to them, and what is said there against the record is taken back. A verification finds
+// it, too.
 
 // post is what one entity is said to contribute to a key of a view.
 type post struct {
 	entity   entity
 	pending  pending // what takes it back
 	revision uint64  // at which it was put there
+	held     string  // what is remembered of it
 }
+
+// who is what the posts call the entity and the view.
+func (p *post) who() string { return string(p.pending.id) + p.entity.key }
 
 // recall takes back what the target's views show in a cluster of the source's entities whose records have it no more.
 func (t *Target) recall(ctx context.Context) error {
@@ -32,23 +43,92 @@ func (t *Target) recall(ctx context.Context) error {
 			return classify(err, doing)
 		}
 		for _, key := range keys {
-			for cursor := uint64(0); ; {
-				var fields []string
-				if fields, cursor, err = t.sink.rdb.HScan(ctx, key, cursor, "", memberPage).Result(); err != nil {
-					return classify(err, doing)
-				}
-				if err := t.recallPosts(ctx, t.posts(postedAt(key), fields)); err != nil {
-					return err
-				}
-				if cursor == 0 {
-					break
-				}
+			if err := t.eachPost(ctx, key, func(posts []post) error { return t.recallPosts(ctx, posts) }); err != nil {
+				return classify(err, doing)
 			}
 		}
 		if after = next; after == "" {
 			return nil
 		}
 	}
+}
+
+// eachPost goes through the posts of the target's views and source in a hash of posts, a page at a time.
+func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error) error {
+	for cursor := uint64(0); ; {
+		var fields []string
+		var err error
+		if fields, cursor, err = t.sink.rdb.HScan(ctx, key, cursor, "", memberPage).Result(); err != nil {
+			return err
+		}
+		if err := do(t.posts(postedAt(key), fields)); err != nil {
+			return err
+		}
+		if cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// strayPosts finds what a view shows in a cluster that no record has any more, of this source.
+func (t *Target) strayPosts(
+	ctx context.Context, view int, after string, limit int,
+) (strays []replicator.Stray, next string, err error) {
+	const doing = "looking for what no record has"
+	id := t.keepers[view].id
+	keys, next, err := t.sink.scan(ctx, postPrefix, "hash", after, limit)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	for _, key := range keys {
+		err := t.eachPost(ctx, key, func(posts []post) error {
+			others := func(p post) bool { return p.pending.id != id || p.pending.kind == kindDead }
+			left, err := t.withoutRecord(ctx, slices.DeleteFunc(posts, others))
+			for _, p := range left {
+				var held string
+				if err == nil {
+					held, err = t.sink.rdb.HGet(ctx, key, p.who()).Result()
+				}
+				if errors.Is(err, redis.Nil) {
+					held, err = "", nil
+				}
+				if err != nil {
+					return err
+				}
+				if held == p.held { // the record was not written between
+					strays = append(strays, p.stray())
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, "", classify(err, doing)
+		}
+	}
+	return strays, next, nil
+}
+
+// stray is the post as a stray; postOf reads it.
+func (p *post) stray() replicator.Stray {
+	at := wire.AppendText(wire.AppendText(wire.AppendText(nil, p.pending.key), ""), p.entity.text)
+	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: string(at), Kind: replicator.Extra}
+}
+
+// removePost takes back what an entity is said to contribute to a key of a view, if its record doesn't have it.
+func (t *Target) removePost(ctx context.Context, view int, key, text string) (removed bool, err error) {
+	who := string(t.keepers[view].id) + recordKey(t.source, text)
+	held, err := t.sink.rdb.HGet(ctx, postPrefix+sameSlot(key), who).Result()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	posts, err := t.withoutRecord(ctx, t.posts(key, []string{who, held}))
+	if err != nil || len(posts) == 0 {
+		return false, err
+	}
+	return true, t.recallPosts(ctx, posts)
 }
 
 // postedAt is the key that the posts at a key of the sink's own are of: the inverse of sameSlot.
@@ -74,7 +154,7 @@ func (t *Target) posts(key string, fields []string) (list []post) {
 		if at < 0 || !ours {
 			continue
 		}
-		p := post{entity: entity{key: record, text: text}}
+		p := post{entity: entity{key: record, text: text}, held: held}
 		if _, err := fmt.Sscanf(held[:revisionDigits], "%d", &p.revision); err != nil {
 			continue
 		}
@@ -102,11 +182,11 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// recallPosts takes back those that the records don't have. A record that is written meanwhile has a later revision,
-// and so has what it puts there.
-func (t *Target) recallPosts(ctx context.Context, posts []post) error {
+// withoutRecord are the posts that the records don't have. Their revision is then that of the record: one that is
+// written meanwhile has a later one, and so has what it puts there.
+func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
-		return nil
+		return nil, nil
 	}
 	keys := make([]string, len(posts))
 	for i := range posts {
@@ -114,21 +194,30 @@ func (t *Target) recallPosts(ctx context.Context, posts []post) error {
 	}
 	records, err := t.sink.records(ctx, keys)
 	if err != nil {
+		return nil, err
+	}
+	for i, p := range posts {
+		has, err := records[i].has(p.pending.viewKey)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", keys[i], err)
+		}
+		if !has {
+			p.revision = max(p.revision, records[i].revision)
+			without = append(without, p)
+		}
+	}
+	return without, nil
+}
+
+// recallPosts takes back those that the records don't have.
+func (t *Target) recallPosts(ctx context.Context, posts []post) error {
+	posts, err := t.withoutRecord(ctx, posts)
+	if err != nil || len(posts) == 0 {
 		return err
 	}
 	var calls []call
 	for i := range posts {
-		p := &posts[i]
-		has, err := records[i].has(p.pending.viewKey)
-		if err != nil {
-			return fmt.Errorf("%s: %w", keys[i], err)
-		}
-		if !has {
-			calls = append(calls, p.entity.push(&p.pending, max(p.revision, records[i].revision), t.others))
-		}
-	}
-	if len(calls) == 0 {
-		return nil
+		calls = append(calls, posts[i].entity.push(&posts[i].pending, posts[i].revision, t.others))
 	}
 	cmds, err := t.sink.run(ctx, t.sink.push, calls)
 	for _, cmd := range cmds {

@@ -45,10 +45,31 @@ func (t *Target) search(ctx context.Context, view int) (search, error) {
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
-	k, names, doing := t.keepers[view], t.sink.names, "looking for what nobody claims"
-	if names == nil {
+	at, is := strings.CutPrefix(after, inPosts)
+	switch {
+	case t.sink.names == nil:
 		return nil, "", nil
+	case !is:
+		strays, next, err = t.strayKeys(ctx, view, after, limit)
+		if next == "" && t.sink.cluster {
+			next = inPosts
+		}
+		return strays, next, err
 	}
+	if strays, next, err = t.strayPosts(ctx, view, at, limit); next != "" {
+		next = inPosts + next
+	}
+	return strays, next, err
+}
+
+// inPosts begins the places of a search that has been through the keys: in a cluster it then goes through the posts.
+const inPosts = "posts "
+
+// strayKeys is Strays for what stands at keys that the view's template makes.
+func (t *Target) strayKeys(
+	ctx context.Context, view int, after string, limit int,
+) (strays []replicator.Stray, next string, err error) {
+	k, names, doing := t.keepers[view], t.sink.names, "looking for what nobody claims"
 	begins := names.Begins(k.view)
 	if begins == "" {
 		return nil, "", nil
@@ -290,11 +311,20 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	for _, stray := range strays {
 		at := wire.NewReader(stray.At)
 		c := candidate{key: at.Text(), member: at.Text()}
+		entity := ""
+		if at.More() {
+			entity = at.Text()
+		}
 		if at.Bad() {
 			return removed, fmt.Errorf("%q is no place in a view", stray.At)
 		}
 		c.entities, _ = t.sink.names.Entities(s.k.view, c.key)
-		gone, err := s.remove(ctx, s.member(c))
+		var gone bool
+		if entity != "" {
+			gone, err = t.removePost(ctx, view, c.key, entity)
+		} else {
+			gone, err = s.remove(ctx, s.member(c))
+		}
 		if err != nil {
 			return removed, classify(err, doing)
 		}
