@@ -6,21 +6,22 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/shopspring/decimal"
 
 	"replicator"
 )
 
-// toExpr converts a value to what expr calculates with: int, float64, string, lists and maps. Expressions calculate in
-// float64 where a number is no int; bytes are their hexadecimal digits, as in templates. Lists and maps are copied.
+// toExpr converts a value to what expr calculates with: int, float64, exact, string, lists and maps. Bytes are their
+// hexadecimal digits, as in templates. Lists and maps are copied.
 func toExpr(v any) (any, error) {
 	switch v := v.(type) {
 	case int64:
 		return int(v), nil
 	case uint64:
-		return float64(v), nil
+		return exactly(decimal.NewFromUint64(v)), nil
 	case replicator.Number:
 		return numberToExpr(v)
 	case []byte:
@@ -47,18 +48,6 @@ func toExpr(v any) (any, error) {
 	return v, nil
 }
 
-func numberToExpr(n replicator.Number) (any, error) {
-	f, err := strconv.ParseFloat(string(n), 64)
-	if err != nil {
-		return nil, errors.New("the number is too large for an expression")
-	}
-	// 1.0 and 1e3 are integers too. At and above 2^53 float64 may have rounded, so it is not taken for an exact integer.
-	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-		return int(f), nil
-	}
-	return f, nil
-}
-
 // dateForm is how an expression's time is kept. MySQL and Elasticsearch read it alike, and both as UTC.
 const dateForm = "2006-01-02T15:04:05.999999"
 
@@ -74,6 +63,8 @@ func fromExpr(v any) (any, error) {
 			return nil, errors.New("the result is not a finite number")
 		}
 		return v, nil
+	case exact:
+		return replicator.Number(v.String()), nil
 	case string:
 		if !utf8.ValidString(v) {
 			return nil, errors.New("the result is not valid UTF-8; a slice counts bytes and may cut a character in two")

@@ -55,6 +55,7 @@ func newConfig() *conf.Config {
 	} {
 		option(c)
 	}
+	addOperators(c)
 	for name := range c.Disabled {
 		delete(c.Builtins, name)
 	}
@@ -98,6 +99,10 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	if _, err = new(checker.Checker).PatchAndCheck(parsed, config); err != nil {
 		return nil, brief(err)
 	}
+	exactOperators(parsed)
+	if _, err = checker.Check(parsed, config); err != nil {
+		return nil, brief(err)
+	}
 	config.Expect = reflect.Invalid // checked: the program need not convert its result
 	if err = optimizer.Optimize(&parsed.Node, config); err != nil {
 		return nil, brief(err)
@@ -111,10 +116,14 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 // brief makes one line of expr's errors, which come with a drawing of the place.
 func brief(err error) error {
 	var f *file.Error
-	if errors.As(err, &f) {
-		return fmt.Errorf("%s (at character %d)%s", f.Message, f.Column+1, notSQL(f.Message))
+	switch {
+	case !errors.As(err, &f):
+		return err
+	case strings.HasPrefix(f.Message, "invalid integer literal") && strings.Contains(f.Message, "out of range"):
+		return fmt.Errorf("an integer is beyond 64 bits: write it with a point, as 18446744073709551615.0 "+
+			"(at character %d)", f.Column+1)
 	}
-	return err
+	return fmt.Errorf("%s (at character %d)%s", f.Message, f.Column+1, notSQL(f.Message))
 }
 
 // notSQL says how to write what was written as in SQL; "" if that is not what a message is about.
@@ -182,6 +191,10 @@ func discreet(err error) error {
 	}
 	reason := "it failed"
 	switch m := f.Message; {
+	case strings.Contains(m, "view.exact"):
+		reason = "it computes with a number that has too many digits for that"
+	case m == errTooLarge.Error():
+		reason = m
 	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // they show a number
 	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
 		reason = "a value is no number"
