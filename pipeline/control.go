@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"replicator"
@@ -17,6 +19,11 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 		}
 	}
 	for _, name := range views {
+		if before, err := p.includedBefore(ctx, fence, name); err != nil {
+			return err
+		} else if before {
+			continue
+		}
 		for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 			included, err := p.includes(ctx, fence, name)
 			if err != nil {
@@ -37,6 +44,32 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 		}
 	}
 	return nil
+}
+
+// includedBefore reports whether a view that is paused included the fence when it was: nothing of it runs that could say
+// so.
+func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool, error) {
+	v := p.cfg.view(view)
+	if v == nil || !p.stopped.isPaused(v) {
+		return false, nil
+	}
+	saved, err := p.cfg.Store.Checkpoints(ctx)
+	if err != nil {
+		return false, fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	i := slices.IndexFunc(saved, func(c replicator.Checkpoint) bool {
+		return c.View == view && c.Source == p.cfg.Source.Name() && !c.Filling()
+	})
+	if i < 0 {
+		return false, nil
+	}
+	at := saved[i].Position
+	reader, err := p.cfg.Source.Open(ctx, []replicator.Position{at}, replicator.TablesOf([]*replicator.View{v})...)
+	if err != nil {
+		return false, err
+	}
+	included, err := reader.Includes(ctx, at, fence)
+	return included, errors.Join(err, reader.Close())
 }
 
 // includes reports whether a view is filled and includes the fence.

@@ -115,7 +115,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	b = append(b, t.tail...)
 	s.text = b
 	if len(b) == 0 {
-		return "", false, errors.New("the value is an empty text, and so would be the key")
+		return "", false, errors.New("its values are an empty text, which is no key and no member")
 	}
 	return string(b), true, nil
 }

@@ -24,6 +24,7 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	before := asker.reaches("users", "paused")
+	l.must("wait", "--pos", before.Position, "--timeout", "10s", "users") // which it had before
 	l.put("a", 1, `{"email": "a@x.org", "phone": 5}`)
 	l.must("wait", "--pos", l.position(), "index_users_phone")
 	l.expect(emails)

@@ -31,6 +31,7 @@ nothing. With --view it prints what that view would be given.`,
 	}
 	cmd.Flags().StringVar(&viewName, "view", "", "print what this `view` would be given")
 	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
+	cmd.Flags().Bool("json", true, "JSON lines, which it always prints")
 	cmd.Flags().StringVar(&t.From, "from", service.Latest, "where to begin: latest or earliest")
 	cmd.Flags().IntVar(&t.Limit, "limit", 0, "stop after this many lines (0: when interrupted)")
 	return cmd
