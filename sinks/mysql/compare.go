@@ -63,8 +63,8 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 	return theirs, err
 }
 
-// Compare implements replicator.Target. The tables are read in one snapshot. What a version column holds isn't
-// compared: a version that is a position has no one true value.
+// Compare implements replicator.Target. The tables are read in one snapshot. What a version column holds is compared
+// where the version is one of the source's own: one that is a position has no one true value.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	entities := make([]string, 0, len(ops))
@@ -101,7 +101,7 @@ func (t *Target) compareIn(
 		}
 		wrong := map[string]bool{} // entities
 		for _, e := range expected {
-			kind, lacking := k.differ(e.rows, held[e.id])
+			kind, lacking := k.differ(e.rows, held[e.id], e.versioned)
 			if len(lacking) > 0 {
 				alike, err := k.holdsAlike(ctx, tx, e.key, lacking)
 				if err != nil {
@@ -146,6 +146,8 @@ type expectation struct {
 	id   string // the key, in the stored form of a row
 	key  []any
 	rows []row
+
+	versioned bool // the version column has to hold what the rows say
 }
 
 // deadItem is an item of which a view can hold nothing.
@@ -157,6 +159,13 @@ type deadItem struct {
 // known is what the sink knows of the item's cell in a view.
 func (it *item) known(k *keeper, states heldStates) judge.Known {
 	return states.of(it.entity, it.cell).find(k.id).known()
+}
+
+// versioned reports whether the cell has a version of its own, and the sink knows that one: what was applied of a view
+// that has a column for it then says it, too. A version that is a position is that of a change or of a look.
+func (it *item) versioned(k *keeper, states heldStates) bool {
+	v := it.op.Version
+	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
 }
 
 // isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking
@@ -197,10 +206,13 @@ func (t *Target) expect(
 			id := string(appendRows(nil, []row{c.key}))
 			if n := len(out); n == 0 || out[n-1].id != id {
 				whole()
-				out, cells = append(out, expectation{item: it, id: id, key: c.key}), nil
+				out, cells = append(out, expectation{item: it, id: id, key: c.key, versioned: k.version != nil}), nil
 			}
 			if !isDead {
 				cells = append(cells, c.rows)
+			}
+			if e := &out[len(out)-1]; len(c.rows) > 0 {
+				e.versioned = e.versioned && it.versioned(k, states)
 			}
 		}
 	}
@@ -208,11 +220,15 @@ func (t *Target) expect(
 	return out, dead
 }
 
-// readHeld reads what the view's table holds of the expected keys, in the form that values are bound in.
+// readHeld reads what the view's table holds of the expected keys, in the form that values are bound in: fields, and
+// the version if the table has it.
 func (t *Target) readHeld(
 	ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation,
 ) (map[string][]row, error) {
 	columns := append(slices.Clone(k.keys), k.fields...)
+	if k.version != nil {
+		columns = append(columns, k.version)
+	}
 	texts := make([]sql.NullString, len(columns))
 	into := make([]any, len(columns))
 	for i := range texts {
@@ -303,17 +319,17 @@ func (c *column) asBound(text string) any {
 
 // differ compares the rows that a key should have with those it has. lacking are rows that it should have, too, where
 // all that it has are right: the table may have taken them for those.
-func (k *keeper) differ(want, got []row) (kind replicator.DifferenceKind, lacking []row) {
+func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil
 	}
-	wanted, have := map[string]bool{}, map[string]bool{}
+	wanted, have := map[string]row{}, map[string]bool{}
 	for _, r := range want {
-		wanted[k.canonical(r)] = true
+		wanted[k.canonical(r)] = r
 	}
 	for _, r := range got {
 		text := k.canonical(r)
-		if have[text] || !wanted[text] {
+		if have[text] || wanted[text] == nil || versioned && !k.sameVersion(wanted[text], r) {
 			return replicator.Stale, nil
 		}
 		have[text] = true
@@ -324,6 +340,12 @@ func (k *keeper) differ(want, got []row) (kind replicator.DifferenceKind, lackin
 		}
 	}
 	return "", lacking
+}
+
+// sameVersion reports whether two rows have the same in the version column.
+func (k *keeper) sameVersion(a, b row) bool {
+	n := len(k.fields)
+	return len(a) > n && len(b) > n && bytes.Equal(appendRows(nil, []row{a[n:]}), appendRows(nil, []row{b[n:]}))
 }
 
 // holdsAlike reports whether the table has, for each of a key's rows, one that its collation takes for that.

@@ -7,6 +7,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 // What a cell's state says of it holds for that cell alone: others of its entity may have something to show.
@@ -49,5 +50,46 @@ func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 		compare(replicator.Dead)
 		exec(t, db, "DELETE FROM people")
 		compare(replicator.Missing, replicator.Missing)
+	})
+}
+
+// A version that the source's rows have is compared, and one that is a position is not: a look at the same row later is
+// at another one.
+func TestCompareOfAVersionColumn(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE people (id BINARY(16) PRIMARY KEY, email VARCHAR(50), version BIGINT)",
+			"CREATE TABLE emails (email VARCHAR(50), id BINARY(16), version BIGINT, KEY (id))")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		views := []*replicator.View{view("row", "people", "email"), view("index", "emails", "email")}
+		for _, v := range views {
+			set(v, func(s *mysql.Settings) { s.VersionColumn = "version" })
+		}
+		target := openTarget(t, sink, views...)
+		op := func(key int, version, order int64, email string) replicator.Op {
+			o := userOp(key, version, len(views), email)
+			o.Order = order
+			return o
+		}
+		own, position := op(1, 7, 100, "a"), op(2, 100, 100, "b")
+		apply(t, target, own, position)
+		stale := func(want ...int) {
+			t.Helper()
+			d, err := target.Compare(t.Context(), []replicator.Op{own, position})
+			var got []int
+			for _, one := range d {
+				got = append(got, one.Op)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v differ, %v, want %v", got, err, want)
+			}
+		}
+		stale()
+		exec(t, db, "UPDATE people SET version = 3", "UPDATE emails SET version = 3")
+		stale(0, 0)
+		again := own
+		again.Rewrite = true
+		apply(t, target, again)
+		stale()
 	})
 }
