@@ -46,8 +46,8 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 	return nil
 }
 
-// includedBefore reports whether a view that is paused included the fence when it was: nothing of it runs that could say
-// so.
+// includedBefore reports whether a view that is paused included the fence when it was: nothing of it runs that could
+// say so.
 func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool, error) {
 	v := p.cfg.view(view)
 	if v == nil || !p.stopped.isPaused(v) {

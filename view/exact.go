@@ -23,8 +23,8 @@ import (
 // function that it is given to, and that knows ints and floats alone, fails, which makes the value a dead letter.
 //
 // The operators are functions of this file where an operand may be a number of the row. Two floats are added,
-// subtracted and multiplied as the decimals that they say (0.1 * 3 is 0.3); the result is a float, the nearest one where
-// none says it. Integers don't wrap around. Division is expr's, of floats.
+// subtracted and multiplied as the decimals that they say (0.1 * 3 is 0.3); the result is a float, the nearest one
+// where none says it. Integers don't wrap around. Division is expr's, of floats.
 
 // exact is a number that is neither an int nor a float64.
 type exact struct{ decimal.Decimal }
@@ -95,20 +95,24 @@ type operator struct {
 }
 
 var operators = map[string]operator{
-	"+": {ints: func(a, b int) (int, bool) { c := a + b; return c, (c > a) == (b > 0) },
-		decimal: decimal.Decimal.Add, others: runtime.Add},
-	"-": {ints: func(a, b int) (int, bool) { c := a - b; return c, (c < a) == (b > 0) },
-		decimal: decimal.Decimal.Sub, others: runtime.Subtract},
-	"*": {ints: product, decimal: decimal.Decimal.Mul, others: runtime.Multiply},
-	"==": {compare: func(order int) bool { return order == 0 },
-		others: func(a, b any) any { return runtime.Equal(a, b) }},
-	"!=": {compare: func(order int) bool { return order != 0 },
-		others: func(a, b any) any { return !runtime.Equal(a, b) }},
-	"<":  {compare: func(order int) bool { return order < 0 }, others: func(a, b any) any { return runtime.Less(a, b) }},
-	"<=": {compare: func(order int) bool { return order <= 0 }, others: func(a, b any) any { return runtime.LessOrEqual(a, b) }},
-	">":  {compare: func(order int) bool { return order > 0 }, others: func(a, b any) any { return runtime.More(a, b) }},
-	">=": {compare: func(order int) bool { return order >= 0 }, others: func(a, b any) any { return runtime.MoreOrEqual(a, b) }},
+	"+":  {ints: sum, decimal: decimal.Decimal.Add, others: runtime.Add},
+	"-":  {ints: difference, decimal: decimal.Decimal.Sub, others: runtime.Subtract},
+	"*":  {ints: product, decimal: decimal.Decimal.Mul, others: runtime.Multiply},
+	"==": comparison(func(order int) bool { return order == 0 }, runtime.Equal),
+	"!=": comparison(func(order int) bool { return order != 0 }, func(a, b any) bool { return !runtime.Equal(a, b) }),
+	"<":  comparison(func(order int) bool { return order < 0 }, runtime.Less),
+	"<=": comparison(func(order int) bool { return order <= 0 }, runtime.LessOrEqual),
+	">":  comparison(func(order int) bool { return order > 0 }, runtime.More),
+	">=": comparison(func(order int) bool { return order >= 0 }, runtime.MoreOrEqual),
 }
+
+func comparison(of func(order int) bool, others func(a, b any) bool) operator {
+	return operator{compare: of, others: func(a, b any) any { return others(a, b) }}
+}
+
+func sum(a, b int) (int, bool) { c := a + b; return c, (c > a) == (b > 0) }
+
+func difference(a, b int) (int, bool) { c := a - b; return c, (c < a) == (b > 0) }
 
 func product(a, b int) (int, bool) {
 	high, low := bits.Mul64(uint64(max(a, -a)), uint64(max(b, -b)))
@@ -182,16 +186,16 @@ const ownPrefix = "number "
 
 // addOperators adds the functions that stand for operators.
 func addOperators(c *conf.Config) {
+	add := func(name string, typ any, f func(args ...any) (any, error)) { expr.Function(ownPrefix+name, f, typ)(c) }
 	for name, o := range operators {
-		result := any(new(func(any, any) any))
+		typ := any(new(func(any, any) any))
 		if o.compare != nil {
-			result = new(func(any, any) bool)
+			typ = new(func(any, any) bool)
 		}
-		expr.Function(ownPrefix+name, func(args ...any) (any, error) { return o.calculate(args[0], args[1]) }, result)(c)
+		add(name, typ, func(args ...any) (any, error) { return o.calculate(args[0], args[1]) })
 	}
-	expr.Function(ownPrefix+"/", func(args ...any) (any, error) { return divided(args[0], args[1]) },
-		new(func(any, any) any))(c)
-	expr.Function(ownPrefix+"negative", func(args ...any) (any, error) { return negative(args[0]) }, new(func(any) any))(c)
+	add("/", new(func(any, any) any), func(args ...any) (any, error) { return divided(args[0], args[1]) })
+	add("negative", new(func(any) any), func(args ...any) (any, error) { return negative(args[0]) })
 }
 
 // exactOperators puts those functions where a checked tree has the operators, and the numbers that it writes out as

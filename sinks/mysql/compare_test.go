@@ -85,7 +85,8 @@ func TestCompareOfAVersionColumn(t *testing.T) {
 			}
 		}
 		stale()
-		exec(t, db, "UPDATE people SET version = 3", "UPDATE emails SET version = 3")
+		exec(t, db, "UPDATE people SET version = 3")
+		exec(t, db, "UPDATE emails SET version = 3")
 		stale(0, 0)
 		again := own
 		again.Rewrite = true

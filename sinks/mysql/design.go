@@ -26,8 +26,8 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", m[1], typ))
 		}
 		if on := settingsOf(v).ShardOn; on != "" && strings.EqualFold(m[1], on) && !slices.Contains(shardable, typ) {
-			problems = append(problems, fmt.Sprintf("its shard_on, %s, would be %s: integers, texts and bytes lead to a "+
-				"shard, nothing else does", m[1], typ))
+			problems = append(problems, fmt.Sprintf("its shard_on, %s, would be %s: integers, texts and bytes lead to "+
+				"a shard, nothing else does", m[1], typ))
 		}
 	}
 	if len(problems) > 0 {
