@@ -22,7 +22,6 @@ import (
 // that comes to its file's end fails, and says where the transaction begins. The next one, which begins before it,
 // delivers its rows as deletes, by which the pipeline looks at the cells: see stream.again. Where the program ends in
 // between, it comes to the same end again.
-
 //
 // What the binlog has whole the tables may lack all the same: where the redo log is not written at each commit
 // (innodb_flush_log_at_trx_commit), and on MariaDB where a transaction also changed a table of another engine, as it is

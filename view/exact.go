@@ -121,16 +121,17 @@ func product(a, b int) (int, bool) {
 
 // calculate is a binary operator's result.
 func (o *operator) calculate(a, b any) (any, error) {
-	_, exactA := a.(exact)
-	_, exactB := b.(exact)
+	i, intA := a.(int)
+	k, intB := b.(int)
+	isExact := isExact(a) || isExact(b)
 	if o.compare != nil {
-		if x, y, ok := numbers(a, b); ok && (exactA || exactB) {
-			return o.compare(x.Cmp(y)), nil
+		if isExact || intA != intB { // expr compares an int with a float64 as a float64
+			if x, y, ok := numbers(a, b); ok {
+				return o.compare(x.Cmp(y)), nil
+			}
 		}
 		return o.others(a, b), nil
 	}
-	i, intA := a.(int)
-	k, intB := b.(int)
 	if intA && intB {
 		if sum, ok := o.ints(i, k); ok {
 			return sum, nil
@@ -144,7 +145,7 @@ func (o *operator) calculate(a, b any) (any, error) {
 	if e := d.Exponent(); e > maxExponent || e < -2*maxExponent {
 		return nil, errTooLarge
 	}
-	if exactA || exactB || intA && intB {
+	if isExact || intA && intB {
 		return exactly(d), nil
 	}
 	return d.InexactFloat64(), nil
@@ -158,10 +159,8 @@ func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
 
 // divided is a / b: of floats, but where one of the two is exact.
 func divided(a, b any) (any, error) {
-	_, exactA := a.(exact)
-	_, exactB := b.(exact)
 	x, y, ok := numbers(a, b)
-	if !ok || !exactA && !exactB {
+	if !ok || !isExact(a) && !isExact(b) {
 		return runtime.Divide(a, b), nil
 	}
 	if y.IsZero() {

@@ -108,7 +108,7 @@ func (t *Target) strayPosts(
 	return strays, next, nil
 }
 
-// stray is the post as a stray; postOf reads it.
+// stray is the post as a stray, whose place leads Tidy to removePost.
 func (p *post) stray() replicator.Stray {
 	at := wire.AppendText(wire.AppendText(wire.AppendText(nil, p.pending.key), ""), p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: string(at), Kind: replicator.Extra}
