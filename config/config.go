@@ -48,6 +48,14 @@ type Source struct {
 	ServerID uint32  // the replica id shown to the source; 0: the program chooses one
 }
 
+// ShardNames are the names of the shards, in the order of the file; of a dsn it is "".
+func (s *Source) ShardNames() (names []string) {
+	for _, shard := range s.Shards {
+		names = append(names, shard.Name)
+	}
+	return names
+}
+
 // Checkpoint says where progress and dead letters are kept.
 type Checkpoint struct {
 	Store    string // file or mysql

@@ -113,14 +113,11 @@ func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
 }
 
 // sourcesOf are the names of the sources that are read themselves; none if a topic is read.
-func sourcesOf(cfg *config.Config) (names []string) {
+func sourcesOf(cfg *config.Config) []string {
 	if cfg.Source.Kafka != nil {
 		return nil
 	}
-	for _, shard := range cfg.Source.Shards {
-		names = append(names, shard.Name)
-	}
-	return names
+	return cfg.Source.ShardNames()
 }
 
 // clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.

@@ -42,9 +42,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 		o.Samples = nil
 		o.Columns = func(context.Context, string, string) ([]config.Column, error) { return nil, nil }
 	}
-	for _, shard := range cfg.Source.Shards {
-		o.Sources = append(o.Sources, shard.Name)
-	}
+	o.Sources = cfg.Source.ShardNames()
 	return sink.Open(o)
 }
 

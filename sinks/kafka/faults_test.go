@@ -265,17 +265,22 @@ func TestRecordsOfOthersAreNamed(t *testing.T) {
 	}
 }
 
-func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
-	c := newCluster(t)
-	v := favorites()
-	topic := settingsOf(v).Topic
-	c.topic(topic, 1)
+// marked opens a view on a topic that is made for it, with a cell and a mark behind that.
+func (c *cluster) marked(t *testing.T, v *replicator.View, at replicator.Standing) (*Sink, replicator.Target) {
+	t.Helper()
+	c.topic(settingsOf(v).Topic, 1)
 	s, target := c.open(t, v)
-	at := replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
 	apply(t, target, put(t, 1, 1, 1))
 	if err := target.Mark(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
+	return s, target
+}
+
+func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
+	c, v, at := newCluster(t), favorites(), replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
+	topic := settingsOf(v).Topic
+	s, target := c.marked(t, v, at)
 	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 1 || marks[0].Position != at.Position {
 		t.Fatalf("%+v, %v", marks, err)
 	}
@@ -310,16 +315,9 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 
 // Retention, or somebody's hand, takes away a topic's beginning: its end, and the marks there, stay.
 func TestATopicThatLostItsBeginningHasLostItsView(t *testing.T) {
-	c := newCluster(t)
-	v := favorites()
+	c, v, at := newCluster(t), favorites(), replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
 	topic := settingsOf(v).Topic
-	c.topic(topic, 1)
-	s, target := c.open(t, v)
-	at := replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
-	apply(t, target, put(t, 1, 1, 1))
-	if err := target.Mark(t.Context(), at); err != nil {
-		t.Fatal(err)
-	}
+	s, target := c.marked(t, v, at)
 	c.cut(topic, 1)
 	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 0 {
 		t.Errorf("%+v, %v", marks, err)

@@ -56,62 +56,59 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 		earlier.generation--
 		before.keepers = append(before.keepers, &earlier)
 	}
-	return t.eachRecord(ctx, func(keys []string, records []*record) error {
-		var ops []replicator.Op
-		for i, r := range records {
-			for n := range r.cells {
-				op, err := t.former(&r.cells[n], which)
-				if err != nil {
-					return replicator.Fatal(fmt.Errorf("%s: %w", keys[i], err))
-				}
-				if len(op.Values) > 0 {
-					ops = append(ops, op)
-				}
+	err := before.applyEach(ctx, func(c *cellRecord, _ *record) ([]replicator.Value, error) {
+		return t.former(c, which)
+	})
+	if err != nil {
+		return fmt.Errorf("taking back what an earlier definition put there: %w", err)
+	}
+	return nil
+}
+
+// applyEach applies to every cell that there is a record of in the target's source what of makes of it: values that it
+// has no more. They are judged by no version: the target's keepers are of another generation than the states.
+func (t *Target) applyEach(ctx context.Context, of func(*cellRecord, *record) ([]replicator.Value, error)) error {
+	var ops []replicator.Op
+	apply := func() error {
+		_, err := t.Apply(ctx, ops)
+		ops = nil
+		return err
+	}
+	err := t.eachRecord(ctx, func(key string, r *record) (err error) {
+		for i := range r.cells {
+			c := &r.cells[i]
+			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any place does
+			if op.Values, err = of(c, r); err != nil {
+				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
+			}
+			if len(op.Values) > 0 {
+				ops = append(ops, op)
 			}
 		}
-		if len(ops) == 0 {
+		if len(ops) < recordPage {
 			return nil
 		}
-		if _, err := before.Apply(ctx, ops); err != nil {
-			return fmt.Errorf("taking back what an earlier definition put there: %w", err)
-		}
-		return nil
+		return apply()
 	})
-}
-
-// takeBackAll takes back all that cells show by the target's keepers, which are of a generation above all that there
-// were: none of the cells' states counts.
-func (t *Target) takeBackAll(ctx context.Context) error {
-	return t.eachRecord(ctx, func(_ []string, records []*record) error {
-		var ops []replicator.Op
-		for _, r := range records {
-			for i := range r.cells {
-				op := replicator.Op{Cell: r.cells[i].cell, Version: replicator.NoVersion, AsOf: 1} // any place does
-				for _, k := range t.keepers {
-					if v := r.cells[i].view(k.id); v != nil && v.claims != "" {
-						op.Values = append(op.Values, replicator.Value{View: k.index})
-					}
-				}
-				if len(op.Values) > 0 {
-					ops = append(ops, op)
-				}
-			}
-		}
-		_, err := t.Apply(ctx, ops)
+	if err != nil {
 		return err
-	})
+	}
+	return apply()
 }
 
-// eachRecord goes through all records of the source, a page at a time.
-func (t *Target) eachRecord(ctx context.Context, do func(keys []string, records []*record) error) error {
+// recordPage is how many records are read in one step, and how many ops that come of them are applied in one.
+const recordPage = 500
+
+// eachRecord goes through all records of the source.
+func (t *Target) eachRecord(ctx context.Context, do func(key string, r *record) error) error {
 	for after := ""; ; {
-		keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, 500)
+		keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, recordPage)
 		if err != nil {
 			return classify(err, "looking through the records")
 		}
 		records, err := t.sink.records(ctx, keys)
-		if err == nil {
-			err = do(keys, records)
+		for i := 0; i < len(records) && err == nil; i++ {
+			err = do(keys[i], records[i])
 		}
 		if err != nil {
 			return err
@@ -122,19 +119,21 @@ func (t *Target) eachRecord(ctx context.Context, do func(keys []string, records 
 	}
 }
 
-// former is the op that takes back what a cell shows in those of the views, by earlier definitions, that which names.
-func (t *Target) former(c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) (replicator.Op, error) {
-	op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any place does: the state doesn't count
+// former are the values that take back what a cell shows in those of the views, by earlier definitions, that which
+// names.
+func (t *Target) former(
+	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
+) (values []replicator.Value, err error) {
 	for i, k := range t.keepers {
 		v := c.view(k.id)
 		if !k.former || v == nil || v.claims == "" || v.generation == k.generation {
 			continue
 		}
 		if is, err := which(k, c, v); err != nil {
-			return op, err
+			return nil, err
 		} else if is {
-			op.Values = append(op.Values, replicator.Value{View: i})
+			values = append(values, replicator.Value{View: i})
 		}
 	}
-	return op, nil
+	return values, nil
 }

@@ -134,7 +134,15 @@ func (t *Target) vacate(ctx context.Context) error {
 		if len(gone.keepers) == 0 {
 			continue
 		}
-		if err := gone.takeBackAll(ctx); err != nil {
+		err = gone.applyEach(ctx, func(c *cellRecord, _ *record) (values []replicator.Value, _ error) {
+			for _, k := range gone.keepers {
+				if v := c.view(k.id); v != nil && v.claims != "" {
+					values = append(values, replicator.Value{View: k.index})
+				}
+			}
+			return values, nil
+		})
+		if err != nil {
 			return fmt.Errorf("taking back what source %q put there, which is none any more: %w", source, err)
 		}
 	}

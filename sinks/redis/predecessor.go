@@ -45,23 +45,13 @@ func (t *Target) succeed(ctx context.Context) error {
 		}
 		before.views, before.keepers = append(before.views, p.view), append(before.keepers, p.keeper)
 	}
-	return t.eachRecord(ctx, func(keys []string, records []*record) error {
-		var ops []replicator.Op
-		for i, r := range records {
-			some, err := t.inherit(r, ended)
-			if err != nil {
-				return replicator.Fatal(fmt.Errorf("%s: %w", keys[i], err))
-			}
-			ops = append(ops, some...)
-		}
-		if len(ops) == 0 {
-			return nil
-		}
-		if _, err := before.Apply(ctx, ops); err != nil {
-			return fmt.Errorf("taking back what a view counted that ended: %w", err)
-		}
-		return nil
+	err = before.applyEach(ctx, func(c *cellRecord, r *record) ([]replicator.Value, error) {
+		return t.inherit(c, r, ended)
 	})
+	if err != nil {
+		return fmt.Errorf("taking back what a view counted that ended: %w", err)
+	}
+	return nil
 }
 
 // ended are the views that the sink has marks of, and that are in the configuration no more. What is applied by their
@@ -83,18 +73,16 @@ func (t *Target) ended(ctx context.Context) (ended []*predecessor, err error) {
 
 // predecessors are those of the views that ended that count for some entity at a key where one of the heirs does, too.
 func (t *Target) predecessors(ctx context.Context, ended []*predecessor, heirs []*keeper) ([]*predecessor, error) {
-	err := t.eachRecord(ctx, func(keys []string, records []*record) error {
-		for i, r := range records {
-			for _, p := range ended {
-				for _, k := range heirs {
-					if slices.Contains(p.heirs, k) {
-						continue
-					}
-					if meet, err := r.meet(p.id, k); err != nil {
-						return replicator.Fatal(fmt.Errorf("%s: %w", keys[i], err))
-					} else if meet {
-						p.heirs = append(p.heirs, k)
-					}
+	err := t.eachRecord(ctx, func(key string, r *record) error {
+		for _, p := range ended {
+			for _, k := range heirs {
+				if slices.Contains(p.heirs, k) {
+					continue
+				}
+				if meet, err := r.meet(p.id, k); err != nil {
+					return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
+				} else if meet {
+					p.heirs = append(p.heirs, k)
 				}
 			}
 		}
@@ -131,37 +119,30 @@ func (r *record) meet(ended viewID, heir *keeper) (bool, error) {
 	return false, nil
 }
 
-// inherit are the ops that take back what the entity's cells count by predecessors: at keys where it counts by an heir,
+// inherit are the values that take back what a cell counts by predecessors: at keys where its entity counts by an heir,
 // too, or that only an heir's key can make, as those of entities that the heir leaves out.
-func (t *Target) inherit(r *record, ended []*predecessor) (ops []replicator.Op, err error) {
-	for i := range r.cells {
-		cell := &r.cells[i]
-		op := replicator.Op{Cell: cell.cell, Version: replicator.NoVersion, AsOf: 1} // any place does: see ended
-		for _, p := range ended {
-			v := cell.view(p.id)
-			if v == nil || !v.contributes() {
-				continue
-			}
-			claims, err := parseClaims(v.claims)
+func (t *Target) inherit(c *cellRecord, r *record, ended []*predecessor) (values []replicator.Value, err error) {
+	for _, p := range ended {
+		v := c.view(p.id)
+		if v == nil || !v.contributes() {
+			continue
+		}
+		claims, err := parseClaims(v.claims)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range p.heirs {
+			meet, err := r.meet(p.id, k)
 			if err != nil {
 				return nil, err
 			}
-			for _, k := range p.heirs {
-				meet, err := r.meet(p.id, k)
-				if err != nil {
-					return nil, err
-				}
-				if meet || slices.ContainsFunc(claims, func(c claim) bool { return t.isOf(k, c) }) {
-					op.Values = append(op.Values, replicator.Value{View: p.index})
-					break
-				}
+			if meet || slices.ContainsFunc(claims, func(c claim) bool { return t.isOf(k, c) }) {
+				values = append(values, replicator.Value{View: p.index})
+				break
 			}
 		}
-		if len(op.Values) > 0 {
-			ops = append(ops, op)
-		}
 	}
-	return ops, nil
+	return values, nil
 }
 
 // isOf reports whether a claim is at a key that the view's template makes, and no other's.

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
-	"replicator/internal/servers"
 )
 
 // namesNow are the names of views of which the configuration has only those that are called new.
@@ -53,14 +52,7 @@ func leftOut(c replicator.Cell, version int64, views int) replicator.Op {
 }
 
 func TestAViewThatWasRenamedCountsNothingTwice(t *testing.T) {
-	t.Run("one server", func(t *testing.T) {
-		f := open(t)
-		renamed(t, f.sink, f.rdb)
-	})
-	t.Run("cluster", func(t *testing.T) {
-		_, rdb, c := startCluster(t, servers.Redis7)
-		renamed(t, newSink(t, c), rdb)
-	})
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) { renamed(t, newSink(t, c), rdb) })
 }
 
 func renamed(t *testing.T, sink *Sink, rdb redis.UniversalClient) {
