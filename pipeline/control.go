@@ -19,31 +19,36 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 		}
 	}
 	for _, name := range views {
-		if before, err := p.includedBefore(ctx, fence, name); err != nil {
-			return err
-		} else if before {
-			continue
+		err := p.waitFor(ctx, fence, name)
+		if err != nil && ctx.Err() != nil { // in the middle of a question or between two
+			err = context.Cause(ctx)
+			if p.stopped.isPaused(p.cfg.view(name)) { // somebody might have resumed it meanwhile
+				err = replicator.ErrPaused
+			}
+			return fmt.Errorf("view %s does not include %s yet: %w", name, fence, err)
 		}
-		for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-			included, err := p.includes(ctx, fence, name)
-			if err != nil {
-				return err
-			}
-			if included {
-				break
-			}
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				err := context.Cause(ctx)
-				if p.stopped.isPaused(p.cfg.view(name)) { // somebody might have resumed it meanwhile
-					err = replicator.ErrPaused
-				}
-				return fmt.Errorf("view %s does not include %s yet: %w", name, fence, err)
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// waitFor returns once a view is filled and includes the fence, or with the context's error.
+func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
+	if before, err := p.includedBefore(ctx, fence, view); before || err != nil {
+		return err
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if included, err := p.includes(ctx, fence, view); included || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // includedBefore reports whether a view that is paused included the fence when it was: nothing of it runs that could
