@@ -31,13 +31,13 @@ func newLZ4() layer {
 			return framed(dst, body)
 		}
 		n := binary.LittleEndian.Uint32(body)
-		if n > MaxSize {
-			return dst, inflateError("lz4", errTooLarge)
-		}
-		// LZ4 can't compress better than 255 to 1, so a size that lies can't ask for memory. The library's assembly must not
-		// be given an empty space: it writes to address 0.
+		// LZ4 can't compress better than 255 to 1, so a size that lies can't ask for memory, and what is no LZ4 at all is
+		// not called too large. The library's assembly must not be given an empty space: it writes to address 0.
 		if n == 0 || uint64(n) > 255*uint64(len(body)) {
 			return dst, inflateError("lz4", errLZ4)
+		}
+		if n > MaxSize {
+			return dst, inflateError("lz4", errTooLarge)
 		}
 		out := slices.Grow(dst, int(n))[:int(n)]
 		if got, err := lz4.UncompressBlock(body[4:], out); err != nil || got != int(n) {
