@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	startTimeout = 2 * time.Minute // for the slowest server on a busy machine
+	startTimeout = 5 * time.Minute // for the slowest server on a busy machine: a JVM took two at a load of 20
 	stopTimeout  = time.Minute
 )
 

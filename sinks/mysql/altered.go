@@ -26,6 +26,10 @@ var counted = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 
 var errAltered = errors.New("it was altered since the view was opened, and is looked at anew")
 
+func (k *keeper) altered() error {
+	return replicator.OfView(fmt.Errorf("view %s: table %s: %w", k.view.Name, k.table, errAltered), k.view.Name)
+}
+
 // definition is what the server says of a table; "" if the user may not see it, or there is none.
 func definition(ctx context.Context, q querier, table string) (text string, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
@@ -60,7 +64,7 @@ func (t *Target) lookAtTables(ctx context.Context) error {
 			return err
 		}
 		if now != k.definition {
-			return replicator.OfView(fmt.Errorf("view %s: table %s: %w", k.view.Name, k.table, errAltered), k.view.Name)
+			return k.altered()
 		}
 	}
 	return nil

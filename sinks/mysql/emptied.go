@@ -62,7 +62,7 @@ func (t *Target) emptied(ctx context.Context) (*keeper, error) {
 	rows := map[*keeper]int{}                        // of those whose tables have few
 	showing := map[*keeper]map[replicator.Key]bool{} // of the same, the entities that show something
 	for _, k := range t.kept {
-		n, err := k.fewRows(ctx, t.sink.db)
+		n, err := t.fewRows(ctx, k)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (t *Target) emptied(ctx context.Context) (*keeper, error) {
 				continue
 			}
 		}
-		n, err := k.fewRows(ctx, t.sink.db)
+		n, err := t.fewRows(ctx, k)
 		if err != nil {
 			return nil, err
 		}
@@ -125,9 +125,15 @@ func (t *Target) sample(ctx context.Context, showing map[*keeper]map[replicator.
 }
 
 // fewRows counts a table's rows, up to emptiedEvidence.
-func (k *keeper) fewRows(ctx context.Context, db *sql.DB) (n int, err error) {
-	err = db.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) some", k.table,
+func (t *Target) fewRows(ctx context.Context, k *keeper) (n int, err error) {
+	err = t.sink.db.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) some", k.table,
 		emptiedEvidence)).Scan(&n)
+	if is(err, noTable) {
+		err = k.altered()
+	}
+	if database, _ := split(settingsOf(k.view).Table, t.sink.database); is(err, noDatabase) && database != t.sink.database {
+		err = k.altered()
+	}
 	return n, err
 }
 

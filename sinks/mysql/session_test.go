@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +109,42 @@ func TestATableThatIsAlteredIsLookedAtAnew(t *testing.T) {
 			at.Position.Order = 6
 			if err := target.Mark(t.Context(), at); err != nil {
 				t.Errorf("Mark says %v", err)
+			}
+		})
+	}
+}
+
+// TestATableThatIsDroppedIsLookedAtAnew: what opens it says that it was dropped, and what to do, not who marks.
+func TestATableThatIsDroppedIsLookedAtAnew(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		t.Run(string(kind), func(t *testing.T) {
+			server := servertest.Shared(t, kind)
+			db, dsn := database(t, server, namesTable)
+			elsewhere := servertest.Database(t, server)
+			exec(t, db, "CREATE TABLE "+elsewhere+".others LIKE names")
+			for dropped, statement := range map[string]string{"names": "DROP TABLE names",
+				"others": "DROP DATABASE " + elsewhere} {
+				sink := newSink(t, dsn)
+				defer sink.Close()
+				v := view("row", "names", "email")
+				if v.Name = dropped; dropped == "others" {
+					v = view("row", elsewhere+".others", "email")
+				}
+				views := []*replicator.View{v}
+				at := replicator.Standing{Position: replicator.Position{Order: 5, Token: "x"}}
+				if err := openTarget(t, sink, views...).Mark(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+				target := openTarget(t, sink, views...)
+				exec(t, db, statement)
+				err := target.Mark(t.Context(), at)
+				if !replicator.IsOfViews(err) || replicator.IsFatal(err) || errors.Is(err, replicator.ErrSinkLost) {
+					t.Errorf("%s: Mark says %v", statement, err)
+				}
+				if _, err := sink.Open(t.Context(), "", views); !errors.Is(err, replicator.ErrSinkLost) ||
+					!strings.Contains(err.Error(), "was dropped") {
+					t.Errorf("%s: Open says %v", statement, err)
+				}
 			}
 		})
 	}
