@@ -126,6 +126,10 @@ type Names interface {
 	// the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
+	// Makes reports whether a name is one that the view's key makes, as far as beginnings tell, and not another view's.
+	// Of a key that begins with a value it says no.
+	Makes(v *replicator.View, name string) bool
+
 	// Owner tells of names that a view's key makes which are another view's, whose key makes them, too: its name, else
 	// "". It is nil where there can be none.
 	Owner(v *replicator.View) func(name string) string

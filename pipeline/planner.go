@@ -24,6 +24,8 @@ type remembered struct {
 	source string
 	saved  []replicator.Checkpoint // of all sources
 	marks  []replicator.Mark
+
+	succeeded []string // views that the sink has forgotten because others took their place
 }
 
 // of are the checkpoint and the mark of a view; nil where there is none.
@@ -57,6 +59,11 @@ func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	known, err := p.marks(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if s, ok := p.cfg.Sink.(replicator.Succession); ok {
+		if known.succeeded, err = s.Succeeded(ctx, known.source); err != nil {
+			return nil, fmt.Errorf("sink %s: reading which views lost their place: %w", p.cfg.Name, err)
+		}
 	}
 	if known.saved, err = p.cfg.Store.Checkpoints(ctx); err != nil {
 		return nil, fmt.Errorf("reading the checkpoints: %w", err)
@@ -157,6 +164,9 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 	c, m := known.of(v.Name)
 	if m != nil && m.Err != nil {
 		return nil, p.cfg.unread(m)
+	}
+	if m == nil && slices.Contains(known.succeeded, v.Name) { // whatever the checkpoint says
+		return nil, nil
 	}
 	same := func(fingerprint string) bool { return replicator.SameDefinition(fingerprint, v.Fingerprint) }
 	marked := m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)

@@ -21,6 +21,8 @@ type Target struct {
 	marks   *judge.Marks
 	memory  *memory
 	batches sync.Pool // of *batch, to be used again
+
+	reclaims bool // it is there to take back what earlier definitions, views or sources put there
 }
 
 var _ replicator.Target = (*Target)(nil)

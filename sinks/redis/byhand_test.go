@@ -27,6 +27,11 @@ func (n namesOfKinds) Entities(v *replicator.View, name string) ([]string, bool)
 	return []string{entity}, ok
 }
 
+func (n namesOfKinds) Makes(v *replicator.View, name string) bool {
+	_, is := n.Entities(v, name)
+	return is
+}
+
 func (namesOfKinds) Owner(*replicator.View) func(string) string { return nil }
 
 // plant puts entries where a view shows them, with plain commands.

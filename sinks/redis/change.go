@@ -28,6 +28,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 		}
 		all, moves = c.out, moves[n:]
 	}
+	all = staying(all, b.cluster)
 	for i := range all {
 		if _, is := e.blocked[all[i].viewKey]; is {
 			all[i].strict = false
@@ -37,6 +38,20 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 		slices.SortStableFunc(all, setsFirst)
 	}
 	return append(all, e.decidedOn()...), meet, nil
+}
+
+// staying leaves out the changes that would take away what another view shows. In a cluster what says that this one
+// contributed to the key still goes: of a set no member is named.
+func staying(all []change, cluster bool) []change {
+	if !cluster {
+		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
+	}
+	for i := range all {
+		if all[i].stays {
+			all[i].kind, all[i].args = kindSet, nil
+		}
+	}
+	return all
 }
 
 // sameKey reports whether two changes are of one key.
@@ -246,8 +261,41 @@ func (c *changer) setChange(t viewKey, m move) error {
 		ch.args[1] = "1"
 	default:
 		ch.takes = c.shares && m.none && t.kind == kindSet
+		ch.stays, _, err = c.claimedByOthers(t)
 	}
-	return nil
+	return err
+}
+
+// claimedByOthers reports whether another view of the entity shows something at a key that an earlier definition had,
+// and which rows: names may be exchanged, and a view may take the place of one that ended. Two views of one
+// configuration never share a key, so nothing else need be looked at.
+func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err error) {
+	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
+		return false, nil, nil
+	}
+	records := []*record{c.after}
+	for _, o := range c.entity.others {
+		records = append(records, o.record)
+	}
+	for _, r := range records {
+		for _, cell := range r.cells {
+			for _, v := range cell.views {
+				if v.id == t.id || !v.contributes() {
+					continue
+				}
+				claims, err := parseClaims(v.claims)
+				if err != nil {
+					return false, nil, replicator.Fatal(err)
+				}
+				for _, x := range claims {
+					if x.kind == t.kind && x.key == t.key {
+						claimed, rows = true, append(rows, x.row)
+					}
+				}
+			}
+		}
+	}
+	return claimed, rows, nil
 }
 
 // few is how many claims are compared one by one.

@@ -16,7 +16,10 @@ import (
 //     anything is applied: Open.
 //   - Of cells that feed the view no more, whom nobody applies again: it goes after the fill: Relinquish.
 
-var _ replicator.Relinquisher = (*Target)(nil)
+var (
+	_ replicator.Relinquisher = (*Target)(nil)
+	_ replicator.Succession   = (*Sink)(nil)
+)
 
 // Relinquish implements replicator.Relinquisher.
 func (t *Target) Relinquish(ctx context.Context) error {
@@ -35,12 +38,24 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.recall(ctx)
 }
 
-// makeRoom takes back what is of another kind than the views' things are now.
+// makeRoom takes back what is of another kind than the views' things are now, or than those of another view that has the
+// name now, as where views exchange their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
-	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
+	err := t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
-		unlike := func(c claim) bool { return c.kind != k.kind && c.kind != kindDead }
+		unlike := func(c claim) bool { return c.kind != kindDead && (c.kind != k.kind || t.isOfAnother(k, c)) }
 		return slices.ContainsFunc(claims, unlike), err
+	})
+	if err != nil || !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.filling }) {
+		return err
+	}
+	return t.makeRoomOfEnded(ctx)
+}
+
+// isOfAnother reports whether a claim of a view stands where one of another kind is now.
+func (t *Target) isOfAnother(k *keeper, c claim) bool {
+	return t.sink.names != nil && slices.ContainsFunc(t.keepers, func(o *keeper) bool {
+		return o != k && o.kind != c.kind && t.sink.names.Makes(o.view, c.key)
 	})
 }
 
@@ -50,7 +65,8 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
 	}
-	before := &Target{sink: t.sink, source: t.source, others: t.others, views: t.views, marks: t.marks, memory: newMemory()}
+	before := t.reclaiming(t.source, t.others)
+	before.views = t.views
 	for _, k := range t.keepers {
 		earlier := *k
 		earlier.generation--
@@ -63,6 +79,11 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 		return fmt.Errorf("taking back what an earlier definition put there: %w", err)
 	}
 	return nil
+}
+
+// reclaiming is a target without views yet, to take back what stands in a source's records.
+func (t *Target) reclaiming(source string, others []string) *Target {
+	return &Target{sink: t.sink, source: source, others: others, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
 // applyEach applies to every cell that there is a record of in the target's source what of makes of it: values that it

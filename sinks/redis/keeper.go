@@ -28,7 +28,8 @@ type keeper struct {
 	names      []string // of its fields
 	id         viewID
 	generation uint64
-	former     bool   // it is being filled, and may show things by an earlier definition
+	filling    bool   // it was being filled when it was opened
+	former     bool   // and may show things by an earlier definition
 	kind       byte   // of its claims
 	dead       string // the key of the set of entities with a dead letter
 

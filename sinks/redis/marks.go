@@ -26,7 +26,8 @@ type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
 	Generation  uint64 `json:"generation"` // of the states that count
 	Forgotten   bool   `json:"forgotten,omitempty"`
-	Former      bool   `json:"former,omitempty"` // there were earlier generations
+	Succeeded   bool   `json:"succeeded,omitempty"` // forgotten because another view took its place
+	Former      bool   `json:"former,omitempty"`    // there were earlier generations
 	replicator.StoredStanding
 }
 
@@ -241,7 +242,8 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 				begin = append(begin, newMark{k.view.Name, m, m.with(func(storedMark) storedMark { return mark })})
 			}
 			k.generation, marked[i] = mark.Generation, mark.Standing()
-			k.former = mark.Former && mark.Phase == replicator.PhaseFilling
+			k.filling = mark.Phase == replicator.PhaseFilling
+			k.former = mark.Former && k.filling
 		}
 		return begin, errors.Join(refused...)
 	})
@@ -280,20 +282,32 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 		return classify(err, "reading the sources")
 	}
 	for _, source := range sources {
-		if err := s.forget(ctx, source, view); err != nil {
+		if err := s.forget(ctx, source, view, storedMark{}); err != nil {
 			return fmt.Errorf("forgetting view %s: %w", view, err)
 		}
 	}
 	return nil
 }
 
-func (s *Sink) forget(ctx context.Context, source, view string) error {
+// Succeeded implements replicator.Succession.
+func (s *Sink) Succeeded(ctx context.Context, source string) (views []string, err error) {
+	known, err := s.readMarks(ctx, source)
+	for view, m := range known {
+		if m.forgotten() && m.marks[0].Succeeded {
+			views = append(views, view)
+		}
+	}
+	return views, err
+}
+
+// forget leaves a stub of a view's mark.
+func (s *Sink) forget(ctx context.Context, source, view string, stub storedMark) error {
 	_, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) ([]newMark, error) {
 		m := known[view]
 		if m == nil {
 			return nil, nil
 		}
-		stub := storedMark{Generation: m.generation() - 1, Forgotten: true}
+		stub.Generation, stub.Forgotten = m.generation()-1, true
 		return []newMark{{view, m, m.with(func(storedMark) storedMark { return stub })}}, nil
 	})
 	return err

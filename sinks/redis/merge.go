@@ -22,8 +22,14 @@ func (c *changer) rowChange(t viewKey) error {
 	if theirs {
 		merged, exists, untouched = merge(c.arena, t, names, c.theirs)
 	}
+	stays, rows, err := c.claimedByOthers(t)
+	if err != nil {
+		return err
+	}
 	if t.kind == kindJSON {
 		switch {
+		case !exists && stays:
+			ch.stays = true
 		case len(untouched) > 0: // it can't be made anew
 			c.leave(t)
 		case exists:
@@ -36,9 +42,10 @@ func (c *changer) rowChange(t viewKey) error {
 	for _, f := range merged.fields {
 		ch.args = append(ch.args, f.name, f.value)
 	}
+	others := func(name string) bool { return slices.ContainsFunc(rows, func(r *row) bool { return r.has(name) }) }
 	if len(merged.fields)+len(untouched) < len(names) {
 		for _, name := range names {
-			if !merged.has(name) && !slices.Contains(untouched, name) {
+			if !merged.has(name) && !slices.Contains(untouched, name) && !others(name) {
 				ch.args = append(ch.args, name)
 			}
 		}
@@ -49,7 +56,7 @@ func (c *changer) rowChange(t viewKey) error {
 				continue
 			}
 			for _, f := range x.row.fields {
-				if !slices.Contains(names, f.name) {
+				if !slices.Contains(names, f.name) && !others(f.name) {
 					ch.args = append(ch.args, f.name)
 				}
 			}

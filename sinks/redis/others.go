@@ -121,8 +121,8 @@ func (t *Target) vacate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		gone := &Target{sink: t.sink, source: source, others: t.sink.sources, views: t.views, marks: t.marks,
-			memory: newMemory()}
+		gone := t.reclaiming(source, t.sink.sources)
+		gone.views = t.views
 		for _, k := range t.keepers {
 			if m := marks[k.view.Name]; m != nil && m.forgotten() {
 				former := *k

@@ -45,6 +45,7 @@ type change struct {
 	viewKey
 	strict bool // something is added: another type at the key is an error
 	takes  bool // something is taken away that another source may show
+	stays  bool // what would be taken away is shown by another view, which has taken the place
 	fields int  // of a hash: how many are set
 	args   []string
 }
@@ -56,6 +57,7 @@ type move struct {
 	old, new []claim
 	rewrite  bool // also where nothing changes: somebody may have changed it by hand
 	none     bool // the source has no row of the cell
+	former   bool // the old ones are an earlier definition's, or a view's or source's that ended
 }
 
 // errNewer: another process has begun a later generation of the view.
@@ -68,6 +70,7 @@ type batch struct {
 	ops     []replicator.Op
 	cluster bool     // keys and records live apart
 	others  []string // sources that an entity may move to
+	reclaim bool     // see Target
 
 	arena
 	entities []entity
@@ -87,6 +90,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 	}
 	b.Batch.Begin(ops)
 	b.keepers, b.ops, b.cluster, b.others = t.keepers, ops, t.sink.cluster, t.others
+	b.reclaim = t.reclaims
 	b.gather(t.source)
 	return b
 }
@@ -169,7 +173,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		return nil
 	}
 	forgotten := was != nil && was.generation != k.generation
-	m := move{k: k, cell: op.Cell, none: isNone(op),
+	m := move{k: k, cell: op.Cell, none: isNone(op), former: forgotten || b.reclaim,
 		rewrite: op.AsOf != 0 || op.Rewrite || forgotten || len(e.freed) > 0}
 	claims, err := k.claims(&b.arena, op.Cell, value)
 	if err == nil {

@@ -9,10 +9,13 @@ import (
 )
 
 // A view that gets another name is a new one, and the one before has ended: what it shows stays, as its records say.
-// Sums, and members that several cells may claim, would count both for ever. Two views of a configuration never share a
-// place: so where one that ended and one of the target's count at one key for one entity, the latter has taken the
-// former's place. Once it is filled, what the former counts among its keys is taken back, and the former forgotten: by
-// its old name it would be filled anew.
+// Sums, and members that several cells may claim, would count both for ever, and what changes while the one before is
+// kept no more would stay beside what the new one shows. Two views of a configuration never share a place: so one that
+// ended has lost its own to another where both show something of one entity at one key, or where it shows something at a
+// key that the other's template makes. Once that one is filled, what the former shows there is taken back where the
+// latter does not show the same, and the former forgotten: by its old name it would be filled anew.
+//
+// What is of another kind goes before anything is applied, as with views that are defined anew.
 
 // predecessor is a view that ended and whose place others have taken.
 type predecessor struct {
@@ -20,36 +23,53 @@ type predecessor struct {
 	heirs []*keeper
 }
 
-// succeed takes back what the views' predecessors count where they count now.
+// kinship reports whether a claim of a view that ended, in an entity's record, stands where one of the views is.
+type kinship func(r *record, c claim, heir *keeper) (bool, error)
+
+// succeed takes back what the views' predecessors show where they are now.
 func (t *Target) succeed(ctx context.Context) error {
-	var heirs []*keeper
-	for _, k := range t.keepers {
-		if counts(k.kind) {
-			heirs = append(heirs, k)
+	return t.reclaimEnded(ctx, func(r *record, c claim, heir *keeper) (bool, error) {
+		if c.kind != heir.kind {
+			return false, nil
 		}
-	}
-	if len(heirs) == 0 || t.sink.names == nil {
+		if _, is := t.sink.names.Entities(heir.view, c.key); is {
+			return true, nil
+		}
+		return r.claimsKey(c.kind, c.key, func(id viewID) bool { return id == heir.id })
+	})
+}
+
+// makeRoomOfEnded takes back what is of another kind than the views' things are, whose names stand there now.
+func (t *Target) makeRoomOfEnded(ctx context.Context) error {
+	return t.reclaimEnded(ctx, func(_ *record, c claim, heir *keeper) (bool, error) {
+		return c.kind != heir.kind && c.kind != kindDead && t.sink.names.Makes(heir.view, c.key), nil
+	})
+}
+
+// reclaimEnded takes back what views show that ended and have lost their place.
+func (t *Target) reclaimEnded(ctx context.Context, is kinship) error {
+	if t.sink.names == nil {
 		return nil
 	}
 	ended, err := t.ended(ctx)
 	if err != nil || len(ended) == 0 {
 		return err
 	}
-	if ended, err = t.predecessors(ctx, ended, heirs); err != nil || len(ended) == 0 {
+	if ended, err = t.predecessors(ctx, ended, is); err != nil || len(ended) == 0 {
 		return err
 	}
-	before := &Target{sink: t.sink, source: t.source, others: t.others, marks: t.marks, memory: newMemory()}
+	before := t.reclaiming(t.source, t.others)
 	for _, p := range ended {
-		if err := t.sink.forget(ctx, t.source, p.view.Name); err != nil {
+		if err := t.sink.forget(ctx, t.source, p.view.Name, storedMark{Succeeded: true}); err != nil {
 			return fmt.Errorf("forgetting view %s, which ended: %w", p.view.Name, err)
 		}
 		before.views, before.keepers = append(before.views, p.view), append(before.keepers, p.keeper)
 	}
 	err = before.applyEach(ctx, func(c *cellRecord, r *record) ([]replicator.Value, error) {
-		return t.inherit(c, r, ended)
+		return t.inherit(c, r, ended, is)
 	})
 	if err != nil {
-		return fmt.Errorf("taking back what a view counted that ended: %w", err)
+		return fmt.Errorf("taking back what a view showed that ended: %w", err)
 	}
 	return nil
 }
@@ -71,15 +91,15 @@ func (t *Target) ended(ctx context.Context) (ended []*predecessor, err error) {
 	return ended, nil
 }
 
-// predecessors are those of the views that ended that count for some entity at a key where one of the heirs does, too.
-func (t *Target) predecessors(ctx context.Context, ended []*predecessor, heirs []*keeper) ([]*predecessor, error) {
+// predecessors are those of the views that ended that have lost their place to some of the target's.
+func (t *Target) predecessors(ctx context.Context, ended []*predecessor, is kinship) ([]*predecessor, error) {
 	err := t.eachRecord(ctx, func(key string, r *record) error {
 		for _, p := range ended {
-			for _, k := range heirs {
+			for _, k := range t.keepers {
 				if slices.Contains(p.heirs, k) {
 					continue
 				}
-				if meet, err := r.meet(p.id, k); err != nil {
+				if meet, err := r.meet(p, k, is); err != nil {
 					return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
 				} else if meet {
 					p.heirs = append(p.heirs, k)
@@ -96,10 +116,10 @@ func (t *Target) predecessors(ctx context.Context, ended []*predecessor, heirs [
 	return ended, err
 }
 
-// meet reports whether the entity counts at one key by a view that ended and by another one.
-func (r *record) meet(ended viewID, heir *keeper) (bool, error) {
+// meet reports whether the entity shows something by a view that ended where another one is.
+func (r *record) meet(ended *predecessor, heir *keeper, is kinship) (bool, error) {
 	for i := range r.cells {
-		v := r.cells[i].view(ended)
+		v := r.cells[i].view(ended.id)
 		if v == nil || !v.contributes() {
 			continue
 		}
@@ -108,10 +128,7 @@ func (r *record) meet(ended viewID, heir *keeper) (bool, error) {
 			return false, err
 		}
 		for _, c := range claims {
-			if c.kind != heir.kind {
-				continue
-			}
-			if is, err := r.claimsKey(c.kind, c.key, func(id viewID) bool { return id == heir.id }); is || err != nil {
+			if is, err := is(r, c, heir); is || err != nil {
 				return is, err
 			}
 		}
@@ -119,9 +136,11 @@ func (r *record) meet(ended viewID, heir *keeper) (bool, error) {
 	return false, nil
 }
 
-// inherit are the values that take back what a cell counts by predecessors: at keys where its entity counts by an heir,
-// too, or that only an heir's key can make, as those of entities that the heir leaves out.
-func (t *Target) inherit(c *cellRecord, r *record, ended []*predecessor) (values []replicator.Value, err error) {
+// inherit are the values that take back what a cell shows by predecessors: where its entity shows something by an heir,
+// too, or that an heir's key can make, as those of entities that the heir leaves out.
+func (t *Target) inherit(
+	c *cellRecord, r *record, ended []*predecessor, is kinship,
+) (values []replicator.Value, err error) {
 	for _, p := range ended {
 		v := c.view(p.id)
 		if v == nil || !v.contributes() {
@@ -132,21 +151,15 @@ func (t *Target) inherit(c *cellRecord, r *record, ended []*predecessor) (values
 			return nil, err
 		}
 		for _, k := range p.heirs {
-			meet, err := r.meet(p.id, k)
+			meet, err := r.meet(p, k, is)
 			if err != nil {
 				return nil, err
 			}
-			if meet || slices.ContainsFunc(claims, func(c claim) bool { return t.isOf(k, c) }) {
+			if meet || slices.ContainsFunc(claims, func(c claim) bool { return t.sink.names.Makes(k.view, c.key) }) {
 				values = append(values, replicator.Value{View: p.index})
 				break
 			}
 		}
 	}
 	return values, nil
-}
-
-// isOf reports whether a claim is at a key that the view's template makes, and no other's.
-func (t *Target) isOf(k *keeper, c claim) bool {
-	_, ok := t.sink.names.Entities(k.view, c.key)
-	return ok && c.kind == k.kind
 }

@@ -70,11 +70,11 @@ func renamed(t *testing.T, sink *Sink, rdb redis.UniversalClient) {
 			rdb.SMembers(ctx, "m:"+value).Val(), " ", rdb.Get(ctx, "u:"+value).Val())
 	}
 	cells := make([]replicator.Cell, 3)
-	before, apart := opened(counting("old")...), opened(view("elsewhere", "counter", "c:total", "n"))
+	before, apart := opened(counting("old")...), opened(view("elsewhere", "counter", "total:all", "n"))
 	for i, value := range []string{"1", "1", "2"} {
 		cells[i] = cellOf(t, "cell", "users", fmt.Sprint("e", i))
 		apply(t, before, countOf(cells[i], 1, value, 4))
-		apply(t, apart, put(cells[i], 1, replicator.Entry{Key: "c:total", Fields: []any{int64(3)}}))
+		apply(t, apart, put(cells[i], 1, replicator.Entry{Key: "total:all", Fields: []any{int64(3)}}))
 	}
 
 	after := opened(counting("new")...) // which leaves the third out
@@ -87,7 +87,7 @@ func renamed(t *testing.T, sink *Sink, rdb redis.UniversalClient) {
 			t.Errorf("of %s is shown %q, want %q", value, got, want)
 		}
 	}
-	if got := rdb.Get(ctx, "c:total").Val(); got != "9" {
+	if got := rdb.Get(ctx, "total:all").Val(); got != "9" {
 		t.Errorf("another view counts %s, want 9", got)
 	}
 	marks, err := sink.Marks(ctx, "")

@@ -23,6 +23,11 @@ func (namesOfTests) Entities(v *replicator.View, name string) ([]string, bool) {
 	return []string{entity}, ok && strings.HasPrefix(name, v.Name)
 }
 
+func (n namesOfTests) Makes(v *replicator.View, name string) bool {
+	_, is := n.Entities(v, name)
+	return is
+}
+
 func (namesOfTests) Owner(*replicator.View) func(string) string { return nil }
 
 // strayViews are one of each kind; the value of view v is at the key v:….

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers/servertest"
+)
+
+// keysLab has a table with rows, and a Redis of its own that views of it are in.
+type keysLab struct {
+	*lab
+	rdb *goredis.Client
+}
+
+func newKeysLab(t *testing.T) *keysLab {
+	l := newBareLab(t, servertest.MySQL(t))
+	redis, rdb := ownRedis(t)
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.exec("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, n VARCHAR(9))",
+		"INSERT INTO t VALUES (1, 1, 1, 'x:y'), (2, 2, 0, 'x:y'), (3, 0, 1, 'x:y'), (4, 1, 0, 'x:y'), (5, 2, 1, 'p'), (6, 0, 0, 'p')")
+	return &keysLab{l, rdb}
+}
+
+// define gives the configuration views, by name.
+func (l *keysLab) define(views map[string]string) {
+	l.t.Helper()
+	text := "[tables.t]\nkey = \"id\"\n[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n"
+	for name, of := range views {
+		text += "[views." + name + "]\nfrom = \"t\"\nsink = \"cache\"\non_change = \"rebuild\"\n" + of + "\n"
+	}
+	l.configure(source, strings.Split(program, "[tables.cell]")[0], text)
+}
+
+// holds compares all that stands in Redis, but for the sink's own, with what queries say.
+func (l *keysLab) holds(when string, queries ...string) {
+	l.t.Helper()
+	ctx, got := context.Background(), []string{}
+	for _, key := range l.rdb.Keys(ctx, "?:*").Val() {
+		var values []string
+		switch l.rdb.Type(ctx, key).Val() {
+		case "string":
+			values = []string{l.rdb.Get(ctx, key).Val()}
+		case "set":
+			values = slices.Sorted(slices.Values(l.rdb.SMembers(ctx, key).Val()))
+		case "hash":
+			hash := l.rdb.HGetAll(ctx, key).Val()
+			for _, name := range slices.Sorted(maps.Keys(hash)) {
+				values = append(values, name+"="+hash[name])
+			}
+		case "zset":
+			values = []string{fmt.Sprint(l.rdb.ZRangeWithScores(ctx, key, 0, -1).Val())}
+		}
+		got = append(got, key+" "+strings.Join(values, ","))
+	}
+	slices.Sort(got)
+	want := l.rows(strings.Join(queries, " UNION ALL "))
+	if slices.Sort(want); !slices.Equal(got, want) {
+		l.t.Errorf("%s\n got %q\nwant %q", when, got, want)
+	}
+	l.must("verify")
+	if letters := l.letters(); len(letters) > 0 {
+		l.t.Errorf("%s: dead letters: %+v", when, letters)
+	}
+}
+
+// everyKind are views of every kind in Redis, whose names begin with a word, and what they hold.
+func everyKind(word, where string) (views map[string]string, queries []string) {
+	views = map[string]string{
+		"h": "kind = \"hash\"\nkey = \"h:{id}\"\nfields = [\"a\"]",
+		"j": "kind = \"json\"\nkey = \"j:{id}\"\nfields = [\"a\"]",
+		"s": "kind = \"index\"\nkey = \"s:{b}\"",
+		"m": "kind = \"index\"\nkey = \"m:{n}\"\nmember = \"x{a}\"",
+		"u": "kind = \"index\"\nkey = \"u:{id}\"\nunique = true",
+		"c": "kind = \"counter\"\nkey = \"c:{n}\"\nsum = \"a\"",
+		"z": "kind = \"ranking\"\nkey = \"z:{b}\"\nmember = \"all\"\nsum = \"a\"",
+	}
+	for name, of := range views {
+		if delete(views, name); where != "" {
+			of += "\nwhere = \"" + where + "\""
+		}
+		views[word+name] = of
+	}
+	rows := " FROM t WHERE " + where
+	if where == "" {
+		rows = " FROM t WHERE TRUE"
+	}
+	return views, []string{
+		"SELECT CONCAT('h:', id, ' a=', a)" + rows,
+		"SELECT CONCAT('j:', id, ' {\"a\":', a, '}')" + rows,
+		"SELECT CONCAT('s:', b, ' ', GROUP_CONCAT(id ORDER BY id))" + rows + " GROUP BY b",
+		"SELECT CONCAT('m:', n, ' ', GROUP_CONCAT(DISTINCT CONCAT('x', a) ORDER BY a))" + rows + " GROUP BY n",
+		"SELECT CONCAT('u:', id, ' ', id)" + rows,
+		"SELECT CONCAT('c:', n, ' ', SUM(a))" + rows + " GROUP BY n HAVING SUM(a) > 0",
+		"SELECT CONCAT('z:', b, ' [{', SUM(a), ' all}]')" + rows + " GROUP BY b",
+	}
+}
+
+// TestAViewInRedisThatWasRenamedHoldsNothingOfBefore: what went or moved while the one was kept no more, and the other
+// not yet, or what the other leaves out.
+func TestAViewInRedisThatWasRenamedHoldsNothingOfBefore(t *testing.T) {
+	t.Parallel()
+	l := newKeysLab(t)
+	renamed := func(when, word, where string, statements ...string) {
+		t.Helper()
+		l.exec(statements...)
+		views, queries := everyKind(word, where)
+		l.define(views)
+		l.must("run", "--until-caught-up")
+		l.holds(when, queries...)
+	}
+	renamed("filled", "one_", "")
+	renamed("renamed", "two_", "", "DELETE FROM t WHERE id = 5", "UPDATE t SET b = 7, n = 'z' WHERE id = 1")
+	renamed("and kept up", "two_", "", "INSERT INTO t VALUES (9, 4, 1, 'p')", "DELETE FROM t WHERE id = 6")
+	renamed("renamed back", "one_", "", "DELETE FROM t WHERE id = 9", "UPDATE t SET a = a + 1, b = 1 - b")
+	renamed("by less", "three_", "a > 2", "UPDATE t SET n = 'w' WHERE id = 2")
+	l.define(map[string]string{"other": "kind = \"hash\"\nkey = \"o:{id}\"\nfields = [\"b\"]"})
+	l.exec("UPDATE t SET b = b + 1, a = a + 1, n = 'v'", "DELETE FROM t WHERE id = 4")
+	l.must("run", "--until-caught-up")
+	l.exec("DELETE FROM t") // so that no entity is in both
+	l.must("run", "--until-caught-up")
+	renamed("ended, and another one later", "four_", "", "INSERT INTO t VALUES (7, 1, 1, 'v')")
+}
+
+// TestViewsInRedisMayExchangeTheirKeys, of one kind and of several.
+func TestViewsInRedisMayExchangeTheirKeys(t *testing.T) {
+	t.Parallel()
+	const a, b = "kind = \"hash\"\nfields = [\"a\"]\nkey = ", "kind = \"hash\"\nfields = [\"b\"]\nkey = "
+	const unique, set = "kind = \"index\"\nunique = true\nkey = ", "kind = \"index\"\nkey = "
+	for name, c := range map[string]struct{ before, after map[string]string }{
+		"hashes": {map[string]string{"one": a + `"h:{id}"`, "two": b + `"g:{id}"`},
+			map[string]string{"one": b + `"g:{id}"`, "two": a + `"h:{id}"`}},
+		"kinds": {map[string]string{"one": unique + `"h:{id}"`, "two": set + `"g:{id}"`},
+			map[string]string{"one": unique + `"g:{id}"`, "two": set + `"h:{id}"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newKeysLab(t)
+			l.define(c.before)
+			l.must("run", "--until-caught-up")
+			l.define(c.after)
+			l.must("run", "--until-caught-up")
+			if name == "kinds" {
+				l.holds(name, "SELECT CONCAT('h:', id, ' ', id) FROM t", "SELECT CONCAT('g:', id, ' ', id) FROM t")
+			} else {
+				l.holds(name, "SELECT CONCAT('h:', id, ' a=', a) FROM t", "SELECT CONCAT('g:', id, ' b=', b) FROM t")
+			}
+		})
+	}
+}
