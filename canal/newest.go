@@ -206,8 +206,11 @@ var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 // its key where it may have several.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
-	if err != nil || len(key) != len(x.key) {
-		return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key has not the %d columns of the configuration; rebuild", x.t.Name, len(x.key)))
+	if err != nil {
+		return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
+	}
+	if len(key) != len(x.key) { // the sink has it of before the configuration had another key: the table has no such row
+		return "FALSE", nil, nil
 	}
 	var parts []string
 	var args []any

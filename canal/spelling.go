@@ -142,11 +142,14 @@ func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys
 
 // spellingsQuery selects the first and the last spelling of keys, as the server compares them.
 func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []any, err error) {
-	wanted := make([]string, len(keys))
-	for n, key := range keys {
+	var wanted []string
+	for _, key := range keys {
 		values, err := key.Values()
-		if err != nil || len(values) != len(x.key) {
-			return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key has not the %d columns of the configuration; rebuild", x.t.Name, len(x.key)))
+		if err != nil {
+			return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
+		}
+		if len(values) != len(x.key) { // see cellCondition
+			continue
 		}
 		var parts []string
 		for i, v := range values {
@@ -157,7 +160,10 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 			}
 			parts, args = append(parts, placeholder), append(args, arg)
 		}
-		wanted[n] = strings.Join(parts, " AND ")
+		wanted = append(wanted, strings.Join(parts, " AND "))
+	}
+	if len(wanted) == 0 {
+		return x.spellings("") + " WHERE FALSE" + x.byKey(), nil, nil
 	}
 	condition := sqlname.Quote(x.columns[x.key[0]].Name) + " IN (" + strings.Join(wanted, ", ") + ")"
 	if len(x.key) > 1 {

@@ -153,3 +153,20 @@ func TestViewsInRedisMayExchangeTheirKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestATableWhoseKeyGetsMoreColumnsOrLess: the sink has cells of both keys, and the table has none of the former.
+func TestATableWhoseKeyGetsMoreColumnsOrLess(t *testing.T) {
+	t.Parallel()
+	l := newKeysLab(t)
+	l.exec("CREATE TABLE k (a INT NOT NULL UNIQUE, b INT NOT NULL, n INT, PRIMARY KEY (a, b))", "INSERT INTO k VALUES (1, 1, 5), (2, 1, 5), (3, 2, 6)")
+	for _, c := range []struct{ key, shown string }{{`"a"`, "a"}, {`["a", "b"]`, "CONCAT(a, ':', b)"}, {`"a"`, "a"}} {
+		l.configure(source, strings.Split(program, "[tables.cell]")[0], "[tables.k]\nkey = "+c.key+"\n"+
+			"[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n[views.v]\nfrom = \"k\"\nsink = \"cache\"\nkind = \"index\"\n"+
+			"key = \"v:{n}\"\non_change = \"rebuild\"\n")
+		l.must("run", "--until-caught-up")
+		l.holds("the key is "+c.key, "SELECT CONCAT('v:', n, ' ', GROUP_CONCAT("+c.shown+" ORDER BY 1)) FROM k GROUP BY n")
+		l.exec("INSERT INTO k VALUES (4, 2, 6)")
+		l.must("run", "--until-caught-up")
+		l.exec("DELETE FROM k WHERE a = 4")
+	}
+}
