@@ -157,8 +157,11 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 	stored = appendRows(append(stored, c.keeper.salt...), c.rows)
 	form := stored[len(c.keeper.salt):]
 	if 2*len(form) > packet {
-		c.err = fmt.Errorf("%d bytes are too much for the server's max_allowed_packet, %d", len(form), packet)
-		return stored
+		if n := quotedSize(form); n > packet {
+			c.err = fmt.Errorf("%d bytes, as a statement has them, are too much for the server's max_allowed_packet, %d", n,
+				packet)
+			return stored
+		}
 	}
 	c.digest = digest(stored)
 	if c.keeper.shared || c.keeper.ledger {

@@ -47,5 +47,16 @@ func appendQuoted[T string | []byte](b []byte, v T) []byte {
 	return append(append(b, v[from:]...), '\'')
 }
 
+// quotedSize is how many bytes a text takes in a statement.
+func quotedSize[T string | []byte](v T) int {
+	n := len(v) + len("''")
+	for i := range len(v) {
+		if escapes[v[i]] != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // escapes says what follows a backslash for a byte; 0: it stands for itself.
 var escapes = [256]byte{0: '0', '\n': 'n', '\r': 'r', '\x1a': 'Z', '\'': '\'', '"': '"', '\\': '\\'}

@@ -24,21 +24,26 @@ func TestASettingThatWasMendedCounts(t *testing.T) {
 			exec(t, db, "SET GLOBAL max_allowed_packet = 65536")
 			sink := newSink(t, dsn)
 			defer sink.Close()
-			put := func(version int64) []replicator.Rejected {
+			put := func(version int64, text string, times int) []replicator.Rejected {
 				t.Helper()
 				target := openTarget(t, sink, view("row", "names", "email"))
-				long := userOp(1, version, 1, strings.Repeat("x", 300_000))
+				long := userOp(1, version, 1, strings.Repeat(text, times))
 				applied, err := target.Apply(t.Context(), []replicator.Op{long})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return applied.Rejected
 			}
-			if rejected := put(1); len(rejected) != 1 {
-				t.Fatalf("rejected: %v", rejected)
+			for _, c := range []struct {
+				text            string
+				times, rejected int
+			}{{"x", 300_000, 1}, {"x", 60_000, 0}, {"'", 40_000, 1}} {
+				if rejected := put(1, c.text, c.times); len(rejected) != c.rejected {
+					t.Fatalf("%d of %q: rejected: %v", c.times, c.text, rejected)
+				}
 			}
 			exec(t, db, "SET GLOBAL max_allowed_packet = 67108864")
-			if rejected := put(2); len(rejected) != 0 {
+			if rejected := put(2, "x", 300_000); len(rejected) != 0 {
 				t.Errorf("rejected: %v", rejected)
 			}
 		})
