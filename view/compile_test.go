@@ -75,6 +75,8 @@ func TestWhatCannotWorkIsRefusedWithTheFix(t *testing.T) {
 			"key: {tenant} and {id} need a character such as : between them, or different values would make one key"},
 		{replicator.View{Kind: "hash", From: order, Key: "{tenant}0A%{id}"},
 			"key: {tenant} and {id} need a character such as : between them, or different values would make one key"},
+		{replicator.View{Kind: "index", From: users, Key: "score:{=score + 1}"},
+			"key: {=score + 1}: a template takes columns and members of the body, no expressions"},
 		{replicator.View{Kind: "hash", From: users, Key: "{row_key:uid}"},
 			`key: "uid" is no form of a value (did you mean uuid?); use uuid, hex or base64`},
 		{replicator.View{Kind: "hash", From: users, Key: "{row_key"},
