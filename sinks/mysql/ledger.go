@@ -86,6 +86,12 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", k.view.Name); err != nil {
 			return err
 		}
+		// Views of other names that the table was of have ended, and what their states say of it is no longer there.
+		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ?, fingerprint = '', mark_token = '' "+
+			"WHERE target = ? AND name IS NOT NULL", phaseSucceeded, settingsOf(k.view).Table)
+		if err != nil {
+			return err
+		}
 		removed, err := empty(ctx, tx, k.table)
 		if err != nil {
 			return err

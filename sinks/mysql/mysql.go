@@ -70,7 +70,10 @@ type Sink struct {
 	server *server // nil until it was asked for
 }
 
-var _ replicator.Sink = (*Sink)(nil)
+var (
+	_ replicator.Sink       = (*Sink)(nil)
+	_ replicator.Succession = (*Sink)(nil)
+)
 
 // New makes a sink. It connects to nothing yet; a DSN that says too little is an error.
 func New(c Config) (*Sink, error) {

@@ -183,11 +183,24 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		found = append(found, m)
 		return nil
 	}, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
-		" WHERE source = ? AND name IS NOT NULL ORDER BY id", source)
+		" WHERE source = ? AND name IS NOT NULL AND phase <> ? ORDER BY id", source, phaseSucceeded)
 	if is(err, noTable, noDatabase) {
 		return nil, nil // nothing was ever kept here, or all of it is gone
 	}
 	return found, classify(err, "table "+viewsTable)
+}
+
+// phaseSucceeded is that of a view whose table was emptied for a counter of another name: see registerLedger.
+const phaseSucceeded = "succeeded"
+
+// Succeeded implements replicator.Succession.
+func (s *Sink) Succeeded(ctx context.Context, source string) ([]string, error) {
+	views, err := texts(ctx, s.db, "SELECT name FROM "+viewsTable+" WHERE source = ? AND name IS NOT NULL AND phase = ?",
+		source, phaseSucceeded)
+	if is(err, noTable, noDatabase) {
+		return nil, nil
+	}
+	return views, classify(err, "table "+viewsTable)
 }
 
 // Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id:

@@ -27,7 +27,10 @@ type Sharded struct {
 	spread map[string]bool // names of the views that live in every shard
 }
 
-var _ replicator.Sink = (*Sharded)(nil)
+var (
+	_ replicator.Sink       = (*Sharded)(nil)
+	_ replicator.Succession = (*Sharded)(nil)
+)
 
 // NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are
 // all that the sink keeps. It connects to nothing yet; a DSN that says too little is an error.
@@ -178,6 +181,16 @@ func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, 
 		}
 	}
 	return found, nil
+}
+
+// Succeeded implements replicator.Succession: a view that one shard has emptied the table of is none of the others' either.
+func (s *Sharded) Succeeded(ctx context.Context, source string) ([]string, error) {
+	by := make([][]string, len(s.shards))
+	err := s.each(func(shard int) (err error) {
+		by[shard], err = s.shards[shard].Succeeded(ctx, source)
+		return err
+	})
+	return slices.Concat(by...), err
 }
 
 // lowest lowers a mark to where the other shards stand. It reports whether all of them know the view by the same
