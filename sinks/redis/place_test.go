@@ -141,3 +141,36 @@ func TestAViewThatTakesThePlaceOfAnotherKindIsShown(t *testing.T) {
 		}
 	})
 }
+
+// TestVerifyFindsWhatAViewLeftThatEnded in the place of another one, before that is filled again.
+func TestVerifyFindsWhatAViewLeftThatEnded(t *testing.T) {
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
+		sink := newSink(t, c)
+		sink.names = namesOfKinds{}
+		cells := []replicator.Cell{cellOf(t, "cell", "users", "stays"), cellOf(t, "cell", "users", "goes")}
+		set := func(word string) func(string) []placed {
+			return func(cell string) []placed { return shows(word, cell, "a")[2:] }
+		}
+		target := places(t, sink, 1, cells, set("new"))
+		places(t, sink, 1, cells, set("old"))
+		apply(t, target, replicator.Op{Cell: cells[1], Version: 2, Order: 2, Values: []replicator.Value{{View: 0}}})
+		if err := rdb.SAdd(t.Context(), "s:goes", "goes").Err(); err != nil { // as by the older one
+			t.Fatal(err)
+		}
+		sink.names = namesNow{}
+		var found []replicator.Stray
+		for after, first := "", true; first || after != ""; first = false {
+			strays, next, err := target.Strays(t.Context(), 0, after, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, after = append(found, strays...), next
+		}
+		if len(found) != 1 || found[0].Name != "s:goes goes" {
+			t.Fatalf("found is %+v", found)
+		}
+		if n, err := target.Tidy(t.Context(), 0, found); n != 1 || err != nil || rdb.Exists(t.Context(), "s:goes").Val() != 0 {
+			t.Errorf("%d removed, %v", n, err)
+		}
+	})
+}

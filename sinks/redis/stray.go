@@ -33,11 +33,28 @@ type search struct {
 	sink    *Sink
 	k       *keeper
 	sources []string // all that may claim it
+
+	ended map[viewID]bool // views that are in the configuration no more: what they claimed in its place is not the view's
 }
 
 func (t *Target) search(ctx context.Context, view int) (search, error) {
-	sources, err := t.sink.rdb.SMembers(ctx, sourcesKey).Result()
-	return search{sink: t.sink, k: t.keepers[view], sources: sources}, err
+	s := search{sink: t.sink, k: t.keepers[view], ended: map[viewID]bool{}}
+	var err error
+	if s.sources, err = t.sink.rdb.SMembers(ctx, sourcesKey).Result(); err != nil {
+		return s, err
+	}
+	for _, source := range s.sources {
+		marks, err := t.sink.readMarks(ctx, source)
+		if err != nil {
+			return s, err
+		}
+		for name := range marks {
+			if t.sink.names != nil && !t.sink.names.Has(name) {
+				s.ended[idOf(name)] = true
+			}
+		}
+	}
+	return s, nil
 }
 
 // Strays implements replicator.Tidier. It goes through the keys that begin as the view's do. What has another type than
@@ -212,11 +229,12 @@ type probe struct {
 	kind    byte
 	held    redis.Cmder
 	claimed []redis.Cmder // integers that are 1 if it is claimed, or records
+	by      func(viewID) bool
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
 	k, cluster, keys := s.k, s.sink.cluster, s.claimKeys(c)
-	found := probe{key: c.key, kind: k.kind}
+	found := probe{key: c.key, kind: k.kind, by: func(id viewID) bool { return !s.ended[id] }}
 	switch k.kind {
 	case kindHash:
 		found.held = p.HMGet(ctx, c.key, k.names...)
@@ -261,7 +279,7 @@ func (p *probe) stray() (bool, error) {
 		case *redis.StringCmd: // "" where there is no record
 			r, err := parseRecord(cmd.Val())
 			if err == nil {
-				claimed, err = r.claimsKey(p.kind, p.key, func(viewID) bool { return true })
+				claimed, err = r.claimsKey(p.kind, p.key, p.by)
 			}
 			if err != nil {
 				return false, replicator.Fatal(err)
