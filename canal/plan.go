@@ -20,6 +20,7 @@ type plan struct {
 	t      *watched
 	raw    []byte // the table map's body that the plan was made from
 	single bool
+	named  bool // the table map names the columns
 
 	columns []binlog.Column
 	wanted  []bool
@@ -57,7 +58,8 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (
 		return nil, err
 	}
 	s := t.schema.Load()
-	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]columnValue{}}
+	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), named: m.Names != nil,
+		lookups: map[string]columnValue{}}
 	if m.Names == nil && len(s.columns) != len(m.Types) {
 		return nil, fmt.Errorf("the row has %d columns, the table now has %d: %w", len(m.Types), len(s.columns), errColumns)
 	}

@@ -43,7 +43,8 @@ type token struct {
 	// position in a store, does not: whoever made it may have read on before he was killed.
 	Run string `json:"run,omitempty"`
 
-	// Schema holds a digest of each watched table's columns, where the binlog doesn't name them: see schema.go.
+	// Schema holds a digest of each watched table's columns, by which rows are read where the binlog doesn't name them:
+	// see shapes.
 	Schema map[string]string `json:"schema,omitempty"`
 }
 

@@ -28,8 +28,8 @@ type Reader struct {
 	charsets binlog.Charsets
 	history  *history
 	stream   *stream
-	digests  map[string]string // of watched tables, where the binlog doesn't name columns
-	skipEnd  int64             // the server's end when the reader was opened: no applied transaction comes after it
+	shapes   shapes
+	skipEnd  int64 // the server's end when the reader was opened: no applied transaction comes after it
 
 	before atomic.Pointer[gtid.Set] // the transactions before start, once they are known
 	looked atomic.Int64             // the size of the rows that Newest read last, on average; 0: not known
@@ -49,6 +49,11 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 	if r.tables, err = r.source.loadTables(ctx, db, r.server, tables); err != nil {
 		return err
 	}
+	file, pos, _, err := r.server.status(ctx, db)
+	if err != nil {
+		return err
+	}
+	r.skipEnd = orderOf(r.place.epoch, file.number, pos)
 	if err := r.checkSchemas(t); err != nil {
 		return err
 	}
@@ -61,31 +66,31 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 			return err
 		}
 	}
-	file, pos, _, err := r.server.status(ctx, db)
-	if err != nil {
-		return err
-	}
-	r.skipEnd = orderOf(r.place.epoch, file.number, pos)
 	return r.newStream(ctx, db, t)
 }
 
 // checkSchemas: where the binlog doesn't name columns, rows are read by the columns that a table has now. That these
-// are the ones it had at the position is proved by their digest.
+// are the ones it had at the position is proved by their digest. Where the server names columns now, those that it
+// wrote before may come all the same: see stream.tableMap.
 func (r *Reader) checkSchemas(t token) error {
-	if r.server.names {
-		return nil
-	}
-	r.digests = map[string]string{}
 	for name, w := range r.tables.byName {
-		d := w.schema.Load().digest()
-		if was, ok := t.Schema[name]; ok && was != d {
-			return replicator.Fatal(fmt.Errorf("table %s was altered since the checkpoint, and the binlog doesn't name columns: which "+
-				"columns the rows at %s have can't be told. Set binlog_row_metadata=FULL on the source, then "+
-				"`replicator checkpoint reset VIEW…` for its views", name, t))
+		now := w.schema.Load().digest()
+		was, known := t.Schema[name]
+		if !known {
+			r.shapes.opened(name, nil, now, r.skipEnd)
+			continue
 		}
-		r.digests[name] = d
+		if !r.server.names && was != now {
+			return errUnnamed(name, " since the checkpoint", "at "+t.String())
+		}
+		r.shapes.opened(name, &was, now, r.skipEnd)
 	}
 	return nil
+}
+
+// proved reports whether a table is now what it was where reading stands.
+func (r *Reader) proved(w *watched) bool {
+	return r.shapes.at(w.Name, r.stream.here(gtidRun{}).order) == w.schema.Load().digest()
 }
 
 // newStream decides where the server is asked to begin, and what is dropped from there on.
@@ -94,7 +99,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	s := &stream{
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born,
-		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload,
+		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload, proved: r.proved,
 		xa: prepared{log: r.source.cfg.Logger}, died: r.sayDied,
 	}
 	known := p.gtids
@@ -146,7 +151,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	s.history = r.history
 	r.stream = s
 	if !p.moved {
-		t.Epoch, t.Born = p.epoch, p.born
+		t.Epoch, t.Born, t.Schema = p.epoch, p.born, r.shapes.all(order)
 		if t.Run != r.source.run {
 			t.Run, t.Read = r.source.run, t.Read.withUnsure(p.unsure, p.gtids)
 		}
@@ -197,7 +202,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	defer r.mu.Unlock()
 	e, gtids := r.history.upTo(order)
 	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run,
-		Schema: r.digests}
+		Schema: r.shapes.all(e.order)}
 	if gtids != nil {
 		t.GTID = gtids.String()
 	}
@@ -262,7 +267,7 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	}
 	return token{Server: r.server.identity, placed: placed{File: file.name, Pos: pos}, GTID: gtids,
 		Loose: r.server.looseStatus(gtids), Anonymous: !r.server.numbers(),
-		Epoch: r.place.epoch, Schema: r.digests}.position()
+		Epoch: r.place.epoch, Schema: r.shapes.all(orderOf(r.place.epoch, file.number, pos))}.position()
 }
 
 // ErrFence: what a person named can't be a place in this source's binlog.
@@ -314,11 +319,8 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	if err != nil {
 		return classify(err)
 	}
-	if !r.server.names && shape.digest() != w.schema.Load().digest() {
-		return replicator.Fatal(fmt.Errorf("table %s was altered, and the binlog doesn't name columns: which columns the rows before and "+
-			"after have can't be told. Set binlog_row_metadata=FULL on the source, then `replicator checkpoint reset "+
-			"VIEW…` for its views",
-			name))
+	if err := r.reshaped(ctx, conn, w, shape.digest()); err != nil {
+		return err
 	}
 	if err := replicator.RedefinedTable(name, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {
 		return err
@@ -327,6 +329,24 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	r.source.cfg.Logger.Info("a watched table was altered; its columns were read again. What the ALTER itself did to rows is not in the "+
 		"binlog: verify the views that use such columns", slog.String("source", r.source.cfg.Name),
 		slog.String("table", name))
+	return nil
+}
+
+// reshaped notes what an ALTER made of a table's columns, if it made anything of them.
+func (r *Reader) reshaped(ctx context.Context, db querier, w *watched, now string) error {
+	at := r.stream.here(gtidRun{}).order
+	was := w.schema.Load().digest()
+	if now == was && now == r.shapes.at(w.Name, at) {
+		return nil
+	}
+	if !r.server.names && now != was {
+		return errUnnamed(w.Name, "", "before and after")
+	}
+	file, pos, _, err := r.server.status(ctx, db)
+	if err != nil {
+		return err
+	}
+	r.shapes.altered(w.Name, at, now, orderOf(r.place.epoch, file.number, pos))
 	return nil
 }
 

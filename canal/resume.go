@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -160,6 +161,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	var firstToken token
 	var all []place
 	epoch := 0
+	schemas := make([]map[string]string, 0, len(at))
 	for i, p := range at {
 		if slices.ContainsFunc(at[:i], func(other replicator.Position) bool { return other.Token == p.Token }) {
 			continue
@@ -173,11 +175,12 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 			return first, firstToken, err
 		}
 		epoch = max(epoch, resolved.epoch)
-		all = append(all, resolved)
+		all, schemas = append(all, resolved), append(schemas, t.Schema)
 		if i == 0 || before(resolved, first) {
 			first, firstToken = resolved, t
 		}
 	}
+	firstToken.Schema = joinedSchemas(firstToken.Schema, schemas)
 	for _, p := range all {
 		first.haveRead(p)
 		if len(all) > 1 {
@@ -200,6 +203,23 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 		}
 	}
 	return first, firstToken, nil
+}
+
+// joinedSchemas are the digests of the earliest position, with those of tables that only others' readers read.
+func joinedSchemas(first map[string]string, others []map[string]string) map[string]string {
+	all := maps.Clone(first)
+	for _, other := range others {
+		for table, digest := range other {
+			if _, known := all[table]; known {
+				continue
+			}
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[table] = digest
+		}
+	}
+	return all
 }
 
 // asRead is a place as one that was read up to.

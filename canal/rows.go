@@ -80,6 +80,9 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 		if p, err = newPlan(t, body, s.flavor, s.charsets); err != nil {
 			return t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
 		}
+		if !p.named && s.proved != nil && !s.proved(t) {
+			return t.fatal(errUnnamed(t.Name, " since the checkpoint", "here"))
+		}
 		if err := p.learn(ctx, s.charsets); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}

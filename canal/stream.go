@@ -24,6 +24,7 @@ type stream struct {
 	history  *history
 	handler  replicator.Handler
 	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
+	proved   func(*watched) bool                           // whether a table's columns are known to be now what they were here; nil: they are
 	sources  sources
 	begun    func(context.Context) error // asked when a file of MySQL's was begun
 	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading found them out
