@@ -32,7 +32,8 @@ type statement struct {
 	what    string   // what happened to it, as an error says it
 	swapped []string // effectSwap: the watched tables in whose places others are now, by their names in the configuration
 
-	replaced []string // effectAlter: the names of columns under which others are now, in lower case
+	// effectAlter: the names that columns lose, in lower case, and those of them under which others are now.
+	left, replaced []string
 }
 
 // word is a token: a word, a quoted identifier or a punctuation mark. Literals are left out.
@@ -331,12 +332,13 @@ func (p *statementParser) alter() statement {
 	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
 		return statement{effect: effectRows, table: name, what: "may have lost rows to a unique key (ALTER IGNORE)"}
 	}
-	return statement{effect: effectAlter, table: name, replaced: p.replaced()}
+	st := statement{effect: effectAlter, table: name}
+	st.left, st.replaced = p.columnsLost()
+	return st
 }
 
-// replaced are names that a column loses and another one gets in one ALTER TABLE: each row has another value there
-// then, and no row event says so.
-func (p *statementParser) replaced() (both []string) {
+// columnsLost are the names that columns lose in an ALTER TABLE, and those of them that others get in it.
+func (p *statementParser) columnsLost() (all, replaced []string) {
 	left, got := map[string]bool{}, map[string]bool{}
 	depth := 0
 	for i, w := range p.words {
@@ -352,7 +354,7 @@ func (p *statementParser) replaced() (both []string) {
 		case w.is(")"):
 			depth--
 		case depth > 0 || name.isPart():
-		case w.is("RENAME") && p.at(i+1).is("COLUMN") && p.at(next+1).is("TO"):
+		case w.is("RENAME") && p.at(i+1).is("COLUMN") && p.at(next+1).is("TO") && name.fold() != p.at(next+2).fold():
 			left[name.fold()], got[p.at(next+2).fold()] = true, true
 		case w.is("CHANGE") && name.fold() != p.at(next+1).fold():
 			left[name.fold()], got[p.at(next+1).fold()] = true, true
@@ -363,12 +365,13 @@ func (p *statementParser) replaced() (both []string) {
 		}
 	}
 	for name := range left {
-		if got[name] {
-			both = append(both, name)
+		if all = append(all, name); got[name] {
+			replaced = append(replaced, name)
 		}
 	}
-	slices.Sort(both)
-	return both
+	slices.Sort(all)
+	slices.Sort(replaced)
+	return all, replaced
 }
 
 func (w word) fold() string { return strings.ToLower(w.text) }

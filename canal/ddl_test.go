@@ -131,6 +131,23 @@ func TestColumnsThatGetAnothersNameAreReplaced(t *testing.T) {
 	}
 }
 
+func TestColumnsThatLoseTheirNamesAreToldFromPartsThatAreNone(t *testing.T) {
+	watched := func(_, table string) (string, bool) { return "cell", table == "cell" }
+	for query, want := range map[string]string{
+		"ALTER TABLE cell RENAME COLUMN id TO id_old, DROP `Body`":                                     "body id",
+		"ALTER TABLE cell DROP COLUMN IF EXISTS a, CHANGE b c INT, CHANGE d D BIGINT":                  "a b",
+		"ALTER TABLE cell RENAME COLUMN body TO BODY":                                                  "",
+		"ALTER TABLE cell ADD a INT, MODIFY b INT AFTER c, ALTER d DROP DEFAULT":                       "",
+		"ALTER TABLE cell DROP INDEX a, DROP KEY b, DROP PRIMARY KEY, DROP CHECK c, DROP CONSTRAINT d": "",
+		"ALTER TABLE cell RENAME INDEX a TO b, DROP FOREIGN KEY c, DROP SYSTEM VERSIONING":             "",
+	} {
+		st := classifyStatement([]byte(query), "d", quoteStrings, watched)
+		if got := strings.Join(st.left, " "); got != want || st.effect != effectAlter {
+			t.Errorf("%s: effect %d, %q, want %q", query, st.effect, got, want)
+		}
+	}
+}
+
 func FuzzStatement(f *testing.F) {
 	f.Add("ALTER TABLE `a``b` /*!50000 RENAME */ TO \"c\\\"\" -- x\n")
 	f.Fuzz(func(t *testing.T, query string) {

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -300,7 +302,7 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 		}
 	case effectAlter:
 		if !s.silent() {
-			if err := s.replaced(st); err != nil {
+			if err := s.columnsLost(st); err != nil {
 				return false, err
 			}
 			if err := s.altered(ctx, st.table); err != nil {
@@ -349,18 +351,24 @@ func (s *stream) swapped(ctx context.Context, table string) error {
 	return s.altered(ctx, table)
 }
 
-// replaced: a column of a watched table that is read is another one of its name from here on.
-func (s *stream) replaced(st statement) error {
-	if len(st.replaced) == 0 {
+// columnsLost: a column of a watched table that is read loses its name. Another one may get it in the same ALTER or in
+// a later one: each row has another value there then, and no event says so. Where no row comes in between, nothing would
+// show it, so that the loss itself counts. A column that gets its name back can't be told from another one.
+func (s *stream) columnsLost(st statement) error {
+	if len(st.left) == 0 {
 		return nil
 	}
 	t := s.tables.byName[st.table]
-	column := t.reads(st.replaced)
+	column := t.reads(st.left)
 	if column == "" {
 		return nil
 	}
-	return s.unlogged(t.ofReaders(column, fmt.Errorf("table %s: column %s was replaced by another one of its name: %w",
-		st.table, column, replicator.ErrUnlogged)), st.table)
+	what := "was dropped or renamed"
+	if slices.Contains(st.replaced, strings.ToLower(column)) {
+		what = "was replaced by another one of its name"
+	}
+	return s.unlogged(t.ofReaders(column, fmt.Errorf("table %s: column %s %s: %w", st.table, column, what,
+		replicator.ErrUnlogged)), st.table)
 }
 
 // altered: a watched table's columns or keys may be others now.

@@ -62,6 +62,11 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 		{name: "role column replaced", before: []string{"ALTER TABLE cell ADD body2 LONGTEXT"},
 			session:  []string{"ALTER TABLE cell RENAME COLUMN body TO body_old, RENAME COLUMN body2 TO body"},
 			mentions: "column body was replaced"},
+		{name: "role column replaced by two ALTERs", before: []string{"ALTER TABLE cell ADD body2 LONGTEXT"},
+			session: []string{"ALTER TABLE cell RENAME COLUMN body TO body_old",
+				"ALTER TABLE cell RENAME COLUMN body2 TO body", row}, mentions: "column body was dropped or renamed"},
+		{name: "role column dropped and added", session: []string{"ALTER TABLE cell DROP COLUMN body",
+			"ALTER TABLE cell ADD COLUMN body LONGTEXT", row}, mentions: "column body was dropped or renamed"},
 		{name: "key is NULL", before: []string{"ALTER TABLE cell DROP INDEX cell_idx, MODIFY row_key BINARY(16) NULL"},
 			session: []string{"INSERT INTO cell(column_name, ref_key) VALUES ('c', 1)"}, mentions: "row_key: it is NULL"},
 		{name: "replaced", kind: "mariadb",
@@ -131,7 +136,8 @@ func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
 			"INSERT INTO myisam VALUES (1)", "CREATE TEMPORARY TABLE tmp AS SELECT * FROM cell", "DROP TABLE copy", "FLUSH LOGS",
 			"ALTER TABLE cell ADD COLUMN extra VARCHAR(10) DEFAULT 'x' FIRST, ADD INDEX (ref_key)", "ANALYZE TABLE cell",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 4, 'd')",
-			"ALTER TABLE cell RENAME COLUMN extra TO more", "CREATE INDEX i ON cell(column_name)", "DROP INDEX i ON cell",
+			"ALTER TABLE cell RENAME COLUMN extra TO more", "ALTER TABLE cell DROP COLUMN more",
+			"ALTER TABLE cell RENAME COLUMN body TO Body", "CREATE INDEX i ON cell(column_name)", "DROP INDEX i ON cell",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 5, 'e')")
 		const k = "6b000000000000000000000000000000"
 		wantChanges(t, x.upTo(b.latest(src)), "insert cell.c "+k+" v1 a", "insert cell.c "+k+" v3 c",
