@@ -81,7 +81,7 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 			return t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
 		}
 		if !p.named && s.proved != nil && !s.proved(t) {
-			return t.fatal(errUnnamed(t.Name, " since the checkpoint", "here"))
+			return errUnnamed(t.Name, " since the checkpoint", "here")
 		}
 		if err := p.learn(ctx, s.charsets); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)

@@ -355,8 +355,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return r, nil
 }
 
-// loadTables reads the shapes of the named tables, which are then watched. Where the binlog doesn't name columns it is
-// all of them: a position is to hold the digest of each table that a later reader may want from there.
+// loadTables reads the shapes of the named tables (all, if none is named), which are then watched. What becomes of the
+// others is no matter of those who read these.
 func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{},
 		fold: func(s string) string { return s }}
@@ -364,7 +364,7 @@ func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names 
 		t.fold = strings.ToLower
 	}
 	for _, table := range s.cfg.Tables {
-		if srv.names && len(names) > 0 && !slices.Contains(names, table.Name) {
+		if len(names) > 0 && !slices.Contains(names, table.Name) {
 			continue
 		}
 		w := &watched{Table: table}

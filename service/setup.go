@@ -166,8 +166,7 @@ func readBy(t *replicator.Table, views []*replicator.View) (err error) {
 	return nil
 }
 
-// narrowed is a server with the columns that some views need. Its tables are the same: where the binlog doesn't name
-// columns, a position tells of all of them.
+// narrowed is a server with the columns that some views need. Its tables are the same.
 func narrowed(server *canal.Source, tables []replicator.Table, views []*replicator.View) (replicator.Source, error) {
 	tables = slices.Clone(tables)
 	for i := range tables {
