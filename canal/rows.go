@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
@@ -131,7 +132,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		return p.t.fatal(fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
 			"committed: XA is not supported. %s", p.t.Name, wayOut))
 	}
-	s.tx.rows = true
+	s.handsOn(p.t)
 	s.history.handOut(s.here(s.tx.run))
 	n := int(c.Packed())
 	if c.Bad || n != len(p.columns) {
@@ -163,6 +164,16 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		place = compressed(place.base+place.offset, size, int64(len(data)))
 	}
 	return s.images(ctx, p, shape.change, data, place)
+}
+
+// handsOn notes that rows of a table are handed on before their transaction's end is known.
+func (s *stream) handsOn(t *watched) {
+	if !s.tx.rows {
+		s.tx.rows, s.rowed = true, s.rowed[:0]
+	}
+	if !slices.Contains(s.rowed, t) {
+		s.rowed = append(s.rowed, t)
+	}
 }
 
 // images delivers the row images of an event.

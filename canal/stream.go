@@ -58,6 +58,7 @@ type stream struct {
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
 	tx    transaction
+	rowed []*watched // the tables of which the transaction has rows that were handed on; of an older one if tx.rows isn't set
 	xa    prepared
 
 	raw           int               // the size of the event that is being read; 0: its memory is used again

@@ -283,8 +283,8 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 		}
 		return true, nil
 	case effectRollback, effectPartial:
-		if s.tx.rows {
-			return false, s.rolledBack()
+		if err := s.rolledBack(); err != nil {
+			return false, err
 		}
 		return st.effect == effectRollback, nil
 	case effectRows:
@@ -321,14 +321,21 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 const wayOut = "Fill its views anew (replicator checkpoint reset VIEW…), or go on without it (replicator checkpoint " +
 	"set --pos FILE:POS VIEW…, with the place where this transaction ends: SHOW BINLOG EVENTS tells it)"
 
-// rolledBack: rows of a transaction that ended with ROLLBACK were in the binlog, because it changed tables of engines
-// that can't roll back. Which rows stayed is not told.
+// rolledBack: rows of a transaction that was rolled back, or a part of it, are in the binlog only if it did something
+// that can't be: it changed tables of an engine without transactions, or on MariaDB made or dropped a temporary table.
+// The rows were handed on before that was known, and which of them stayed is not told.
 func (s *stream) rolledBack() error {
-	if s.silent() {
+	if s.silent() || !s.tx.rows {
 		return nil
 	}
-	return replicator.Fatal(fmt.Errorf("a transaction with rows of watched tables was rolled back in part, as happens when it also "+
-		"changes tables of an engine without transactions: the binlog does not say which rows stayed. %s", wayOut))
+	var errs []error
+	for _, t := range s.rowed {
+		errs = append(errs, s.unlogged(fmt.Errorf("table %s was changed in a transaction that was rolled back, all of it or a part. "+
+			"The binlog has its rows, as where a transaction also makes or drops a temporary table or changes a table of "+
+			"an engine without transactions, and they were handed on before that was known: %w", t.Name,
+			replicator.ErrUnlogged), t.Name))
+	}
+	return errors.Join(errs...)
 }
 
 // unlogged tells the handler that changes of a table are missing; what it returns ends reading.

@@ -113,6 +113,50 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 	})
 }
 
+// MariaDB logs a transaction that was rolled back if it made or dropped a temporary table.
+func TestATransactionThatIsLoggedAndRolledBackIsAMatterOfItsTables(t *testing.T) {
+	const tmp, p, q = "CREATE TEMPORARY TABLE tmp (id INT)", "INSERT INTO p VALUES (1), (2)", "INSERT INTO q VALUES (1)"
+	servertest.EachKindOf(t, []servers.Kind{servers.MariaDB1011, servers.MariaDB118}, func(t *testing.T, kind servers.Kind) {
+		for name, session := range map[string][]string{
+			"made":    {"BEGIN", p, q, "UPDATE p SET id = 3 WHERE id = 2", tmp, "ROLLBACK"},
+			"dropped": {tmp, "BEGIN", p, q, "DROP TEMPORARY TABLE tmp", "ROLLBACK"},
+			"in part": {"BEGIN", "SAVEPOINT s", p, q, tmp, "ROLLBACK TO s", "COMMIT"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b := newBench(t, servertest.Shared(t, kind))
+				var tables []replicator.Table
+				var views []*replicator.View
+				for _, name := range []string{"p", "q", "other"} {
+					b.exec("CREATE TABLE " + name + " (id INT PRIMARY KEY)")
+					tables = append(tables, replicator.Table{Name: name, Key: []string{"id"}})
+					views = append(views, &replicator.View{Name: name, From: []replicator.Feed{{Table: name}}})
+				}
+				src := b.source(tables...)
+				from := b.latest(src)
+				x := b.read(b.open(src, from))
+				b.session(session...)
+				b.exec("INSERT INTO other VALUES (1)")
+				err := x.failure()
+				if !errors.Is(err, replicator.ErrUnlogged) || !strings.Contains(err.Error(), "rolled back") {
+					t.Errorf("reading ended with %v, want that it was rolled back", err)
+				}
+				groups, others := replicator.Troubled(views, err)
+				if len(groups) != 2 || len(others) != 1 || others[0].Name != "other" {
+					t.Errorf("it concerns %d groups of views, and not %d views", len(groups), len(others))
+				}
+				r, err := src.Open(testContext(t), []replicator.Position{from}, "other")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { r.Close() })
+				if got := b.read(r.(*Reader)).upTo(b.latest(src)); len(got) != 1 {
+					t.Errorf("of the other table %d changes were read, want one", len(got))
+				}
+			})
+		}
+	})
+}
+
 // What looks like trouble and is none.
 func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
