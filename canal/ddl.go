@@ -327,8 +327,8 @@ func (p *statementParser) alter() statement {
 	case p.phrase("IMPORT", "TABLESPACE"), p.phrase("DISCARD", "TABLESPACE"), p.phrase("IMPORT",
 		"PARTITION"), p.phrase("DISCARD", "PARTITION"):
 		return statement{effect: effectRows, table: name, what: "had its tablespace exchanged"}
-	case p.renamesTable():
-		return statement{effect: effectRows, table: name, what: "was renamed, or another table took its place"}
+	case p.renamesTable(i + 1):
+		return statement{effect: effectRows, table: name, what: renamed}
 	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
 		return statement{effect: effectRows, table: name, what: "may have lost rows to a unique key (ALTER IGNORE)"}
 	}
@@ -403,17 +403,6 @@ func (p *statementParser) altered(i int) string {
 		}
 	}
 	return ""
-}
-
-// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY.
-func (p *statementParser) renamesTable() bool {
-	for i, w := range p.words {
-		if next := p.at(i + 1); w.is("RENAME") && !next.is("COLUMN") && !next.is("INDEX") && !next.is("KEY") &&
-			!next.is("CONSTRAINT") {
-			return true
-		}
-	}
-	return false
 }
 
 // maxWords bounds what is looked at of a statement: table names stand near its beginning, and a statement in text may

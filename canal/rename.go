@@ -52,6 +52,25 @@ func (p *statementParser) rename() statement {
 	return st
 }
 
+// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY. The table that is altered stands at
+// i: to give it the name that it has is nothing, which the servers log all the same.
+func (p *statementParser) renamesTable(i int) bool {
+	from, _, _ := p.tableAt(p.pastIfExists(i))
+	for i, w := range p.words {
+		next := i + 1
+		if n := p.at(next); !w.is("RENAME") || n.is("COLUMN") || n.is("INDEX") || n.is("KEY") || n.is("CONSTRAINT") {
+			continue
+		}
+		if p.at(next).is("TO") || p.at(next).is("AS") {
+			next++
+		}
+		if to, _, _ := p.tableAt(next); to != from {
+			return true
+		}
+	}
+	return false
+}
+
 // tableAt is the table that is named at i: by its name in the configuration if it is watched, else by database and
 // name. next is what stands behind it.
 func (p *statementParser) tableAt(i int) (name string, watches bool, next int) {

@@ -181,7 +181,7 @@ func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
 			"ALTER TABLE cell ADD COLUMN extra VARCHAR(10) DEFAULT 'x' FIRST, ADD INDEX (ref_key)", "ANALYZE TABLE cell",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 4, 'd')",
 			"ALTER TABLE cell RENAME COLUMN extra TO more", "ALTER TABLE cell DROP COLUMN more",
-			"ALTER TABLE cell RENAME COLUMN body TO Body", "CREATE INDEX i ON cell(column_name)", "DROP INDEX i ON cell",
+			"ALTER TABLE cell RENAME COLUMN body TO Body", "ALTER TABLE cell RENAME TO cell", "CREATE INDEX i ON cell(column_name)", "DROP INDEX i ON cell",
 			"INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 5, 'e')")
 		const k = "6b000000000000000000000000000000"
 		wantChanges(t, x.upTo(b.latest(src)), "insert cell.c "+k+" v1 a", "insert cell.c "+k+" v3 c",
