@@ -23,11 +23,20 @@ func (s suspect) same(other suspect) bool {
 		reflect.DeepEqual(entries(s.op), entries(other.op))
 }
 
-// entries are what an op says that the view should hold.
+// entries are what an op says that the view should hold: of a whole row not when and where it was read, which differs
+// from look to look.
 func entries(op replicator.Op) [][]replicator.Entry {
 	var all [][]replicator.Entry
 	for _, v := range op.Values {
-		all = append(all, v.Entries)
+		held := slices.Clone(v.Entries)
+		for i := range held {
+			if held[i].Row != nil {
+				row := *held[i].Row
+				row.Order, row.Place, row.Time = 0, 0, time.Time{}
+				held[i].Row = &row
+			}
+		}
+		all = append(all, held)
 	}
 	return all
 }

@@ -111,6 +111,32 @@ func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 	p.stop()
 }
 
+// TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold, whether or not its publisher runs.
+func TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
+	l.exec("CREATE TABLE fav (id INT PRIMARY KEY, label VARCHAR(20))", "INSERT INTO fav VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+	l.configure(strings.NewReplacer(`from = "cell"`, `from = "fav"`).Replace(changelogViews) + "[tables.fav]\nkey = \"id\"\n")
+	p := l.running()
+	l.caughtUp()
+	for _, n := range []int{10, 20} {
+		l.session("SET sql_log_bin = 0", fmt.Sprintf("UPDATE fav SET label = 'new%d' WHERE id = 1", n),
+			fmt.Sprintf("INSERT INTO fav VALUES (%d, 'more')", n), fmt.Sprintf("DELETE FROM fav WHERE id = %d", 1+n/10))
+		for _, args := range [][]string{{}, {"--repair"}} {
+			r := l.run(append([]string{"verify", "cells", "--json"}, args...)...)
+			if !strings.Contains(r.out, `"missing":1,"stale":1,"extra":1`) {
+				t.Errorf("verify %v: exit status %d: %s%s", args, r.code, r.out, r.errors)
+			}
+		}
+		if out := l.must("verify", "cells", "--json"); !strings.Contains(out, `"missing":0,"stale":0,"extra":0`) {
+			t.Error(out)
+		}
+		if n == 10 {
+			p.stop()
+		}
+	}
+}
+
 // lastRecords are the last committed record of every key.
 func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Record {
 	t.Helper()
