@@ -15,7 +15,8 @@ import (
 )
 
 // Elasticsearch takes requests of up to 100 MB (http.max_content_length) unless it is told otherwise; a smaller limit
-// shows itself by a 413, and the request is then split.
+// shows itself by a 413, and the request is then split. So it is by a 429, for which a smaller one may have room: one
+// that is larger than indexing_pressure.memory.limit (a tenth of the heap) never has any.
 const (
 	maxDocument = 90 << 20
 	bulkBytes   = 8 << 20 // a request is sent once it holds so much
@@ -26,7 +27,8 @@ func errTooLarge(size int) error {
 	if size > 0 {
 		return fmt.Errorf("the document has %d MiB, more than Elasticsearch takes in one request", size>>20)
 	}
-	return fmt.Errorf("the document is larger than the cluster's http.max_content_length")
+	return fmt.Errorf("the document is larger than the cluster's http.max_content_length, or than its " +
+		"indexing_pressure.memory.limit")
 }
 
 // document is one document in a batch, from the first look at it until it is written.
@@ -244,11 +246,12 @@ func (c *client) writeSome(ctx context.Context, documents []*document, size int)
 	answer, err := c.send(ctx, esapi.BulkRequest{Body: bytes.NewReader(body), RequireAlias: &alias,
 		FilterPath: []string{"items.*.status", "items.*.error", "items.*._seq_no", "items.*._primary_term"},
 		Header:     http.Header{"Content-Type": {"application/x-ndjson"}}})
-	if isTooLarge(err) {
-		if len(documents) == 1 {
-			documents[0].failure = asFailure(err)
-			return nil
-		}
+	alone := len(documents) == 1
+	if alone && (isTooLarge(err) || isAbovePressure(err)) {
+		documents[0].failure = &failure{Status: http.StatusRequestEntityTooLarge, reason: asFailure(err).reason}
+		return nil
+	}
+	if !alone && (isTooLarge(err) || isRejected(err)) {
 		half := len(documents) / 2
 		if err := c.writeSome(ctx, documents[:half], size/2); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"replicator"
@@ -269,4 +270,27 @@ func isMissing(err error) bool { return hasStatus(err, http.StatusNotFound) }
 func isTooLarge(err error) bool {
 	f := asFailure(err)
 	return f != nil && (f.Status == http.StatusRequestEntityTooLarge || strings.HasPrefix(f.Type, "too_long"))
+}
+
+// isRejected reports whether there was no room for a request, which a smaller one may find.
+func isRejected(err error) bool {
+	f := asFailure(err)
+	return f != nil && f.Status == http.StatusTooManyRequests && !f.isBlock()
+}
+
+// ofPressure is what a request took and what all that are under way may take.
+var ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`)
+
+// isAbovePressure reports whether a request was rejected that by itself takes more than all may: it never succeeds.
+func isAbovePressure(err error) bool {
+	if !isRejected(err) {
+		return false
+	}
+	m := ofPressure.FindStringSubmatch(asFailure(err).Reason)
+	if m == nil {
+		return false
+	}
+	took, err := strconv.ParseInt(m[1], 10, 64)
+	most, errMost := strconv.ParseInt(m[2], 10, 64)
+	return err == nil && errMost == nil && took > most
 }

@@ -225,11 +225,25 @@ func TestItemsThatThereWasNoRoomForAreSentAgain(t *testing.T) {
 }
 
 func TestARequestThatIsTooLargeIsSplitAndADocumentThatIsRejected(t *testing.T) {
+	for name, refuse := range map[string]func(w http.ResponseWriter, size int){
+		"http.max_content_length": func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusRequestEntityTooLarge) },
+		"indexing_pressure.memory.limit": func(w http.ResponseWriter, size int) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprintf(w, `{"error": {"type": "es_rejected_execution_exception", "reason": "rejected execution of `+
+				`coordinating operation [coordinating_and_primary_bytes=0, replica_bytes=0, all_bytes=0, `+
+				`coordinating_operation_bytes=%d, max_coordinating_bytes=2000]"}}`, size)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { tooLarge(t, name, refuse) })
+	}
+}
+
+func tooLarge(t *testing.T, limit string, refuse func(w http.ResponseWriter, size int)) {
 	f := newFake(t)
 	largest := 0
 	f.bulk = func(w http.ResponseWriter, body string) {
 		if len(body) > 2000 {
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			refuse(w, len(body))
 			return
 		}
 		largest = max(largest, len(body))
@@ -242,7 +256,7 @@ func TestARequestThatIsTooLargeIsSplitAndADocumentThatIsRejected(t *testing.T) {
 	ops[7] = op(cellOf(t, "users", 7), 1, strings.Repeat("x", 5000))
 	a, err := f.target.Apply(t.Context(), ops)
 	if err != nil || len(a.Rejected) != 1 || a.Rejected[0].Op != 7 ||
-		!strings.Contains(a.Rejected[0].Err.Error(), "http.max_content_length") {
+		!strings.Contains(a.Rejected[0].Err.Error(), limit) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if largest < 1000 {

@@ -33,8 +33,8 @@
 //
 // The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
 // for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
-// or swept, or taken back (former.go). So does what a view counted that ended and whose place another one has taken:
-// see predecessor.go.
+// or swept, or taken back (former.go). So does what a view showed that ended and whose place another one has taken
+// (predecessor.go). What another view of the record shows at the same key stays then (claimedByOthers).
 //
 // # Several sources
 //
@@ -64,7 +64,7 @@
 // its keys · write.go, msgpack.go the call that does so · overwritten.go keys of another type · push.go the steps in a
 // cluster · posts.go what they left behind · slot.go which keys share a slot · others.go what other sources show ·
 // memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations · walk.go
-// pages of cells · former.go what earlier definitions put there · predecessor.go what views counted that ended ·
+// pages of cells · former.go what earlier definitions put there · predecessor.go what views showed that ended ·
 // compare.go what keys really hold · stray.go what came from no cell · value.go texts of values · check.go,
 // permission.go findings · errors.go what failed, said without values.
 //
