@@ -42,7 +42,8 @@ func (t *Target) succeed(ctx context.Context) error {
 // makeRoomOfEnded takes back what is of another kind than the views' things are, whose names stand there now.
 func (t *Target) makeRoomOfEnded(ctx context.Context) error {
 	return t.reclaimEnded(ctx, func(_ *record, c claim, heir *keeper) (bool, error) {
-		return c.kind != heir.kind && c.kind != kindDead && t.sink.names.Makes(heir.view, c.key), nil
+		_, is := t.sink.names.Entities(heir.view, c.key)
+		return is && c.kind != heir.kind && c.kind != kindDead, nil
 	})
 }
 
