@@ -69,7 +69,7 @@ func (p *process) wait() int {
 	p.lab.t.Helper()
 	select {
 	case <-p.Done():
-	case <-time.After(3 * time.Minute):
+	case <-time.After(patience):
 		p.kill()
 		p.lab.t.Fatalf("replicator %v does not end\n%s", p.args, p.Log())
 	}
