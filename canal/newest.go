@@ -209,7 +209,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	if err != nil {
 		return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
 	}
-	if len(key) != len(x.key) { // the sink has it of before the configuration had another key: the table has no such row
+	// The sink may have it of before the configuration had another key: the table has no such row.
+	if len(key) != len(x.key) {
 		return "FALSE", nil, nil
 	}
 	var parts []string

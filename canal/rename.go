@@ -52,8 +52,8 @@ func (p *statementParser) rename() statement {
 	return st
 }
 
-// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY. The table that is altered stands at
-// i: to give it the name that it has is nothing, which the servers log all the same.
+// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY. The table that is altered stands
+// at i: to give it the name that it has is nothing, which the servers log all the same.
 func (p *statementParser) renamesTable(i int) bool {
 	from, _, _ := p.tableAt(p.pastIfExists(i))
 	for i, w := range p.words {

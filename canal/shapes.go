@@ -81,7 +81,7 @@ func digestAt(along []shapeFrom, order int64) (digest string) {
 
 // errUnnamed: a table was altered, and rows are, or may come, that can't be read by what it is now. Others can be.
 func errUnnamed(table, when, rows string) error {
-	return replicator.OfTable(table, replicator.Fatal(fmt.Errorf("table %s was altered%s, and the binlog doesn't name columns: which columns the rows %s have "+
-		"can't be told. Set binlog_row_metadata=FULL on the source, then `replicator checkpoint reset VIEW…` for its "+
-		"views", table, when, rows)))
+	return replicator.OfTable(table, replicator.Fatal(fmt.Errorf("table %s was altered%s, and the binlog doesn't name "+
+		"columns: which columns the rows %s have can't be told. Set binlog_row_metadata=FULL on the source, then "+
+		"`replicator checkpoint reset VIEW…` for its views", table, when, rows)))
 }

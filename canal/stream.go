@@ -24,7 +24,7 @@ type stream struct {
 	history  *history
 	handler  replicator.Handler
 	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
-	proved   func(*watched) bool                           // whether a table's columns are known to be now what they were here; nil: they are
+	proved   func(*watched) bool                           // of a table, that its columns are what they were; nil: they are
 	sources  sources
 	begun    func(context.Context) error // asked when a file of MySQL's was begun
 	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading found them out
@@ -58,7 +58,7 @@ type stream struct {
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
 	tx    transaction
-	rowed []*watched // the tables of which the transaction has rows that were handed on; of an older one if tx.rows isn't set
+	rowed []*watched // the tables whose rows the transaction handed on; of an older one if tx.rows isn't set
 	xa    prepared
 
 	raw           int               // the size of the event that is being read; 0: its memory is used again

@@ -330,10 +330,10 @@ func (s *stream) rolledBack() error {
 	}
 	var errs []error
 	for _, t := range s.rowed {
-		errs = append(errs, s.unlogged(fmt.Errorf("table %s was changed in a transaction that was rolled back, all of it or a part. "+
-			"The binlog has its rows, as where a transaction also makes or drops a temporary table or changes a table of "+
-			"an engine without transactions, and they were handed on before that was known: %w", t.Name,
-			replicator.ErrUnlogged), t.Name))
+		errs = append(errs, s.unlogged(fmt.Errorf("table %s was changed in a transaction that was rolled back, all of "+
+			"it or a part. The binlog has its rows, as where a transaction also makes or drops a temporary table or "+
+			"changes a table of an engine without transactions, and they were handed on before that was known: %w",
+			t.Name, replicator.ErrUnlogged), t.Name))
 	}
 	return errors.Join(errs...)
 }
@@ -359,8 +359,8 @@ func (s *stream) swapped(ctx context.Context, table string) error {
 }
 
 // columnsLost: a column of a watched table that is read loses its name. Another one may get it in the same ALTER or in
-// a later one: each row has another value there then, and no event says so. Where no row comes in between, nothing would
-// show it, so that the loss itself counts. A column that gets its name back can't be told from another one.
+// a later one: each row has another value there then, and no event says so. Where no row comes in between, nothing
+// would show it, so that the loss itself counts. A column that gets its name back can't be told from another one.
 func (s *stream) columnsLost(st statement) error {
 	if len(st.left) == 0 {
 		return nil

@@ -31,8 +31,8 @@ func newLZ4() layer {
 			return framed(dst, body)
 		}
 		n := binary.LittleEndian.Uint32(body)
-		// LZ4 can't compress better than 255 to 1, so a size that lies can't ask for memory, and what is no LZ4 at all is
-		// not called too large. The library's assembly must not be given an empty space: it writes to address 0.
+		// LZ4 can't compress better than 255 to 1, so a size that lies can't ask for memory, and what is no LZ4 at all
+		// is not called too large. The library's assembly must not be given an empty space: it writes to address 0.
 		if n == 0 || uint64(n) > 255*uint64(len(body)) {
 			return dst, inflateError("lz4", errLZ4)
 		}

@@ -134,8 +134,8 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 }
 
 // Makes reports whether a name is one that the view's key makes, and not another view's, whatever its values hold: of a
-// name that the program itself made nobody has to ask whether it is the application's. Of a key that begins with a value
-// it says no: it could be any name.
+// name that the program itself made nobody has to ask whether it is the application's. Of a key that begins with a
+// value it says no: it could be any name.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {

@@ -50,7 +50,8 @@ func parseTemplate(text string) (*template, error) {
 	for _, written := range parts {
 		p := part{text: written.Text}
 		if strings.HasPrefix(written.Path, "=") {
-			return nil, fmt.Errorf("{%s}: a template takes columns and members of the body, no expressions", written.Path)
+			return nil, fmt.Errorf("{%s}: a template takes columns and members of the body, no expressions",
+				written.Path)
 		}
 		if p.form, err = parseForm(written.Form); err != nil {
 			return nil, err

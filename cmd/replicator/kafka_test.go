@@ -115,8 +115,9 @@ func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 func TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
 	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
-	l.exec("CREATE TABLE fav (id INT PRIMARY KEY, label VARCHAR(20))", "INSERT INTO fav VALUES (1, 'a'), (2, 'b'), (3, 'c')")
-	l.configure(strings.NewReplacer(`from = "cell"`, `from = "fav"`).Replace(changelogViews) + "[tables.fav]\nkey = \"id\"\n")
+	l.exec("CREATE TABLE fav (id INT PRIMARY KEY, label VARCHAR(20))",
+		"INSERT INTO fav VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+	l.configure(strings.Replace(changelogViews, `from = "cell"`, `from = "fav"`, 1) + "[tables.fav]\nkey = \"id\"\n")
 	p := l.running()
 	l.caughtUp()
 	for _, n := range []int{10, 20} {

@@ -25,7 +25,8 @@ func newKeysLab(t *testing.T) *keysLab {
 	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
 	l.exec("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, n VARCHAR(9))",
-		"INSERT INTO t VALUES (1, 1, 1, 'x:y'), (2, 2, 0, 'x:y'), (3, 0, 1, 'x:y'), (4, 1, 0, 'x:y'), (5, 2, 1, 'p'), (6, 0, 0, 'p')")
+		"INSERT INTO t VALUES (1, 1, 1, 'x:y'), (2, 2, 0, 'x:y'), (3, 0, 1, 'x:y'), (4, 1, 0, 'x:y')",
+		"INSERT INTO t VALUES (5, 2, 1, 'p'), (6, 0, 0, 'p')")
 	return &keysLab{l, rdb}
 }
 
@@ -159,13 +160,16 @@ func TestViewsInRedisMayExchangeTheirKeys(t *testing.T) {
 func TestATableWhoseKeyGetsMoreColumnsOrLess(t *testing.T) {
 	t.Parallel()
 	l := newKeysLab(t)
-	l.exec("CREATE TABLE k (a INT NOT NULL UNIQUE, b INT NOT NULL, n INT, PRIMARY KEY (a, b))", "INSERT INTO k VALUES (1, 1, 5), (2, 1, 5), (3, 2, 6)")
+	l.exec("CREATE TABLE k (a INT NOT NULL UNIQUE, b INT NOT NULL, n INT, PRIMARY KEY (a, b))",
+		"INSERT INTO k VALUES (1, 1, 5), (2, 1, 5), (3, 2, 6)")
 	for _, c := range []struct{ key, shown string }{{`"a"`, "a"}, {`["a", "b"]`, "CONCAT(a, ':', b)"}, {`"a"`, "a"}} {
 		l.configure(source, strings.Split(program, "[tables.cell]")[0], "[tables.k]\nkey = "+c.key+"\n"+
-			"[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n[views.v]\nfrom = \"k\"\nsink = \"cache\"\nkind = \"index\"\n"+
+			"[sinks.cache]\ntype = \"redis\"\nurl = \"${REDIS}\"\n"+
+			"[views.v]\nfrom = \"k\"\nsink = \"cache\"\nkind = \"index\"\n"+
 			"key = \"v:{n}\"\non_change = \"rebuild\"\n")
 		l.must("run", "--until-caught-up")
-		l.holds("the key is "+c.key, "SELECT CONCAT('v:', n, ' ', GROUP_CONCAT("+c.shown+" ORDER BY 1)) FROM k GROUP BY n")
+		l.holds("the key is "+c.key,
+			"SELECT CONCAT('v:', n, ' ', GROUP_CONCAT("+c.shown+" ORDER BY 1)) FROM k GROUP BY n")
 		l.exec("INSERT INTO k VALUES (4, 2, 6)")
 		l.must("run", "--until-caught-up")
 		l.exec("DELETE FROM k WHERE a = 4")
@@ -178,10 +182,12 @@ func TestACounterThatGetsItsOldNameBackCountsAnew(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec("CREATE TABLE t (id INT PRIMARY KEY, b INT)", "INSERT INTO t VALUES (1, 1), (2, 1), (3, 2)")
-		for _, c := range []struct{ name, change string }{{"one", "INSERT INTO t VALUES (4, 1)"}, {"two", "DELETE FROM t WHERE id = 1"},
+		for _, c := range []struct{ name, change string }{
+			{"one", "INSERT INTO t VALUES (4, 1)"}, {"two", "DELETE FROM t WHERE id = 1"},
 			{"one", "INSERT INTO t VALUES (5, 2)"}, {"one", "DELETE FROM t WHERE id > 3"}} {
 			l.configure(source, strings.Split(program, "[tables.cell]")[0], "[tables.t]\nkey = \"id\"\n", mainSink,
-				"[views."+c.name+"]\nfrom = \"t\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"b\"]\ntable = \"sums\"\ncreate = true\n")
+				"[views."+c.name+"]\nfrom = \"t\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"b\"]\n"+
+					"table = \"sums\"\ncreate = true\n")
 			l.must("run", "--until-caught-up")
 			l.expectLike("SELECT b, cnt FROM sums ORDER BY b", "SELECT b, COUNT(*) FROM t GROUP BY b ORDER BY b")
 			l.must("verify")

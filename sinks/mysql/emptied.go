@@ -128,10 +128,8 @@ func (t *Target) sample(ctx context.Context, showing map[*keeper]map[replicator.
 func (t *Target) fewRows(ctx context.Context, k *keeper) (n int, err error) {
 	err = t.sink.db.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) some", k.table,
 		emptiedEvidence)).Scan(&n)
-	if is(err, noTable) {
-		err = k.altered()
-	}
-	if database, _ := split(settingsOf(k.view).Table, t.sink.database); is(err, noDatabase) && database != t.sink.database {
+	database, _ := split(settingsOf(k.view).Table, t.sink.database)
+	if is(err, noTable) || is(err, noDatabase) && database != t.sink.database {
 		err = k.altered()
 	}
 	return n, err

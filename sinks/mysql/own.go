@@ -195,8 +195,8 @@ const phaseSucceeded = "succeeded"
 
 // Succeeded implements replicator.Succession.
 func (s *Sink) Succeeded(ctx context.Context, source string) ([]string, error) {
-	views, err := texts(ctx, s.db, "SELECT name FROM "+viewsTable+" WHERE source = ? AND name IS NOT NULL AND phase = ?",
-		source, phaseSucceeded)
+	views, err := texts(ctx, s.db, "SELECT name FROM "+viewsTable+
+		" WHERE source = ? AND name IS NOT NULL AND phase = ?", source, phaseSucceeded)
 	if is(err, noTable, noDatabase) {
 		return nil, nil
 	}

@@ -183,7 +183,8 @@ func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, 
 	return found, nil
 }
 
-// Succeeded implements replicator.Succession: a view that one shard has emptied the table of is none of the others' either.
+// Succeeded implements replicator.Succession: a view that one shard has emptied the table of is none of the others'
+// either.
 func (s *Sharded) Succeeded(ctx context.Context, source string) ([]string, error) {
 	by := make([][]string, len(s.shards))
 	err := s.each(func(shard int) (err error) {

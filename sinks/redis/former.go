@@ -38,8 +38,8 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.recall(ctx)
 }
 
-// makeRoom takes back what is of another kind than the views' things are now, or than those of another view that has the
-// name now, as where views exchange their keys.
+// makeRoom takes back what is of another kind than the views' things are now, or than those of another view that has
+// the name now, as where views exchange their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	err := t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)

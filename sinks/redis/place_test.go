@@ -169,7 +169,8 @@ func TestVerifyFindsWhatAViewLeftThatEnded(t *testing.T) {
 		if len(found) != 1 || found[0].Name != "s:goes goes" {
 			t.Fatalf("found is %+v", found)
 		}
-		if n, err := target.Tidy(t.Context(), 0, found); n != 1 || err != nil || rdb.Exists(t.Context(), "s:goes").Val() != 0 {
+		n, err := target.Tidy(t.Context(), 0, found)
+		if n != 1 || err != nil || rdb.Exists(t.Context(), "s:goes").Val() != 0 {
 			t.Errorf("%d removed, %v", n, err)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 // A view that gets another name is a new one, and the one before has ended: what it shows stays, as its records say.
 // Sums, and members that several cells may claim, would count both for ever, and what changes while the one before is
 // kept no more would stay beside what the new one shows. Two views of a configuration never share a place: so one that
-// ended has lost its own to another where both show something of one entity at one key, or where it shows something at a
-// key that the other's template makes. Once that one is filled, what the former shows there is taken back where the
+// ended has lost its own to another where both show something of one entity at one key, or where it shows something at
+// a key that the other's template makes. Once that one is filled, what the former shows there is taken back where the
 // latter does not show the same, and the former forgotten: by its old name it would be filled anew.
 //
 // What is of another kind goes before anything is applied, as with views that are defined anew.

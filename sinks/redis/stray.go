@@ -34,7 +34,7 @@ type search struct {
 	k       *keeper
 	sources []string // all that may claim it
 
-	ended map[viewID]bool // views that are in the configuration no more: what they claimed in its place is not the view's
+	ended map[viewID]bool // views that the configuration has no more: what they claimed in its place is not the view's
 }
 
 func (t *Target) search(ctx context.Context, view int) (search, error) {
