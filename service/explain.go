@@ -159,14 +159,14 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 		}); i >= 0 && !e.Exists {
 			e.spelt = rows[i].Cell.Key.String()
 		}
-		e.expect(view, ops[i])
+		e.expect(readable, view, ops[i])
 		for _, d := range differences {
 			if d.Kind == replicator.Dead && d.Op == i && d.Err != nil {
 				e.Problem = d.Err.Error()
 			}
 			if d.Op == i || d.Kind != replicator.Dead && len(cells) > 1 && ops[d.Op].Cell.Key == cells[i].Key {
 				e.ofAnother = d.Op != i && (e.ofAnother || e.Holds == AsExpected)
-				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, shownEntries(view, d.Held)
+				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, readable.entries(view, d.Held)
 			}
 		}
 		e.Letters = letters[cells[i]]
@@ -215,20 +215,20 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 }
 
 // expect fills in what the view should hold.
-func (e *Explanation) expect(view *replicator.View, op replicator.Op) {
+func (e *Explanation) expect(readable bodies, view *replicator.View, op replicator.Op) {
 	e.Expected = []json.RawMessage{}
 	for _, value := range op.Values {
 		if value.Err != nil {
 			e.Problem = value.Err.Error()
 		}
-		e.Expected = append(e.Expected, shownEntries(view, value.Entries)...)
+		e.Expected = append(e.Expected, readable.entries(view, value.Entries)...)
 	}
 }
 
-func shownEntries(view *replicator.View, entries []replicator.Entry) []json.RawMessage {
+func (b bodies) entries(view *replicator.View, entries []replicator.Entry) []json.RawMessage {
 	var shown []json.RawMessage
-	for _, entry := range entries {
-		shown = append(shown, replicator.AppendJSON(nil, entryMembers(view, entry)))
+	for _, e := range entries {
+		shown = append(shown, replicator.AppendJSON(nil, b.entry(view, e)))
 	}
 	return shown
 }

@@ -57,9 +57,12 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 	line["body"] = body
 }
 
-// entryMembers is an entry by the names of the view's fields.
-func entryMembers(view *replicator.View, e replicator.Entry) replicator.Object {
+// entry is an entry by the names of the view's fields. One that is a whole row is shown as the row.
+func (b bodies) entry(view *replicator.View, e replicator.Entry) replicator.Object {
 	members := map[string]any{}
+	if e.Row != nil {
+		b.show(members, e.Row)
+	}
 	for i, f := range view.Fields {
 		if i < len(e.Fields) && e.Fields[i] != nil {
 			members[f.Name] = e.Fields[i]

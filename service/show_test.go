@@ -21,7 +21,7 @@ func TestAnEntryIsShownWithItsKeyBesideFieldsOfThatName(t *testing.T) {
 		for _, name := range c.names {
 			v.Fields = append(v.Fields, replicator.Field{Name: name})
 		}
-		if got := string(replicator.AppendJSON(nil, entryMembers(v, c.entry))); got != c.want {
+		if got := string(replicator.AppendJSON(nil, bodies{}.entry(v, c.entry))); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}

@@ -110,6 +110,9 @@ func (t *tailing) source() (*canal.Source, error) {
 	if t.evaluator, err = compile(t.Config, views, tables); err != nil {
 		return nil, InvalidError{err}
 	}
+	if t.bodies, err = newBodies(tables); err != nil {
+		return nil, err
+	}
 	return t.Setup.source(t.shard, tables)
 }
 
@@ -183,7 +186,7 @@ func (t *tailing) given(line map[string]any, c *replicator.Change) {
 		}
 		entries := make([]any, len(v.Entries))
 		for i, e := range v.Entries {
-			entries[i] = entryMembers(t.View, e)
+			entries[i] = t.bodies.entry(t.View, e)
 		}
 		line["entries"] = entries
 	}

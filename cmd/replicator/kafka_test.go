@@ -100,7 +100,8 @@ func TestAChangelogIsLookedAtBesideItsPublisher(t *testing.T) {
 		if !strings.Contains(out, checked) || !strings.Contains(out, `"differences":[]`) {
 			t.Error(out)
 		}
-		if out := l.must("explain", "cells", keyText("a")); !strings.Contains(out, fmt.Sprint(version)) {
+		out = l.must("explain", "cells", keyText("a"))
+		if !strings.Contains(out, fmt.Sprint(version)) || !strings.Contains(out, `should hold: {"body":{"n":2}}`) {
 			t.Error(out)
 		}
 		l.caughtUp()
@@ -123,6 +124,9 @@ func TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold(t *testing.T) {
 	for _, n := range []int{10, 20} {
 		l.session("SET sql_log_bin = 0", fmt.Sprintf("UPDATE fav SET label = 'new%d' WHERE id = 1", n),
 			fmt.Sprintf("INSERT INTO fav VALUES (%d, 'more')", n), fmt.Sprintf("DELETE FROM fav WHERE id = %d", 1+n/10))
+		if out := l.must("explain", "cells", "1"); strings.Count(out, `: {"body":{"id":1,"label":`) != 2 {
+			t.Errorf("what is expected and what is held should be whole rows:\n%s", out)
+		}
 		for _, args := range [][]string{{}, {"--repair"}} {
 			r := l.run(append([]string{"verify", "cells", "--json"}, args...)...)
 			if !strings.Contains(r.out, `"missing":1,"stale":1,"extra":1`) {
