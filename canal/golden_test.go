@@ -183,8 +183,8 @@ func askRecorded(_ context.Context, charset string) (*binlog.Codes, error) {
 func newTestStream(f gtid.Flavor, sets binlog.Charsets, ts tables, h replicator.Handler) *stream {
 	file := fileName{"binlog.000001", 1}
 	return &stream{
-		died:   func(fileName, int64) {},
-		flavor: f, charsets: sets, tables: ts, handler: h, stats: &readStats{}, file: file, pos: 4,
+		follows: func(context.Context, leaving) error { return nil },
+		flavor:  f, charsets: sets, tables: ts, handler: h, stats: &readStats{}, file: file, pos: 4,
 		history: newHistory(f, end{file: file, pos: 4, order: orderOf(0, 1, 4)}, gtid.New(f)),
 		maps:    map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
 		xa: prepared{log: slog.New(slog.DiscardHandler)},

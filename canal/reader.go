@@ -100,7 +100,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload, proved: r.proved,
-		xa: prepared{log: r.source.cfg.Logger}, died: r.sayDied,
+		xa: prepared{log: r.source.cfg.Logger}, follows: r.follows,
 	}
 	known := p.gtids
 	switch {

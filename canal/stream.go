@@ -53,7 +53,9 @@ type stream struct {
 
 	torn map[beginning]bool // transactions that their files don't end: delivered in the same way
 	shut bool               // the server ended the file itself; else it died, if another file comes
-	died func(file fileName, pos int64)
+
+	left    *leaving                                   // the file before, until follows was asked
+	follows func(ctx context.Context, l leaving) error // whether the file that was begun is of the same log
 
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
@@ -222,7 +224,7 @@ func (s *stream) advance(h binlog.Header) error {
 func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, place scale) error {
 	switch h.Kind {
 	case replication.FORMAT_DESCRIPTION_EVENT:
-		return s.formatDescription(h)
+		return s.formatDescription(ctx, h)
 	case replication.ROTATE_EVENT:
 		return s.rotate(h, body)
 	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2, replication.MARIADB_BINLOG_CHECKPOINT_EVENT:
@@ -292,13 +294,17 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 
 // formatDescription begins a file. Its time is when the file was begun, which tells a file from another one of its
 // name.
-func (s *stream) formatDescription(h binlog.Header) error {
+func (s *stream) formatDescription(ctx context.Context, h binlog.Header) error {
 	s.born = h.Time
 	if s.wantBorn != 0 && s.wantBorn != h.Time {
 		return replicator.Fatal(fmt.Errorf("binlog %s is not the file that was read before: the source's binlogs were begun anew "+
 			"(RESET, or a restored server); rebuild", s.file.name))
 	}
 	s.wantBorn = 0
+	if l := s.left; l != nil {
+		s.left = nil
+		return s.follows(ctx, *l)
+	}
 	return nil
 }
 
@@ -325,14 +331,10 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 		if err := s.abandon(); err != nil { // open only after a crash, which rolled it back
 			return err
 		}
-		if !s.shut {
-			s.died(s.file, s.pos)
-		}
 		if s.until > 0 {
 			return s.missedStart()
 		}
-	}
-	if file != s.file {
+		s.left = &leaving{s.here(gtidRun{}).placed(), s.shut}
 		s.born, s.shut = 0, false
 	}
 	s.file, s.pos, s.ended = file, pos, event{}

@@ -74,11 +74,11 @@ func (s *stream) abandon() error {
 }
 
 // sayDied says that the source died after what it wrote last into a file.
-func (r *Reader) sayDied(file fileName, pos int64) {
+func (r *Reader) sayDied(at placed) {
 	r.source.cfg.Logger.Warn("the source died after it wrote this, and reading goes on with the next file. If its "+
 		"innodb_flush_log_at_trx_commit is not 1, or transactions change tables of other engines than InnoDB, its "+
 		"last transactions may be in the binlog and not in the tables: `replicator verify --repair` the views",
-		slog.String("source", r.source.cfg.Name), slog.String("position", fmt.Sprintf("%s:%d", file.name, pos)))
+		slog.String("source", r.source.cfg.Name), slog.String("position", token{placed: at}.String()))
 }
 
 // behindTorn is where to go on after what ended reading: the next file, if it is that this one is torn and the server

@@ -170,6 +170,39 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	return res.refusal(token{placed: at}, d)
 }
 
+// leaving is the end of a file, as far as it was read, where another one is read next.
+type leaving struct {
+	placed
+	shut bool // the file itself says that it ends there; else the server died, or took it away
+}
+
+// follows checks that a file that was begun is of the log that is read. Nobody else would notice a RESET here: where a
+// reader's file is gone, both servers lead him to what comes after the one that has its name now, so that all that this
+// one holds is passed over. If the file that ended was purged since, nothing tells: then the server had ended it.
+func (r *Reader) follows(ctx context.Context, l leaving) error {
+	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
+	defer cancel()
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	res := &resolver{source: r.source, db: conn, server: r.server}
+	if res.files, err = logFiles(ctx, conn); err != nil {
+		return err
+	}
+	d, err := res.atPlace(ctx, l.placed)
+	switch {
+	case err != nil:
+		return err
+	case d.kinship == purged && l.shut:
+		return nil
+	case d.kinship == theSame && !l.shut:
+		r.sayDied(l.placed)
+	}
+	return res.refusal(token{placed: l.placed}, d)
+}
+
 // elsewhere compares a position with another server, which only GTIDs can prove to hold the same.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
