@@ -2,10 +2,13 @@ package service
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
+
+	"github.com/go-sql-driver/mysql"
 
 	"replicator"
 	"replicator/canal"
@@ -146,15 +149,21 @@ func sourceNamed(shard string) string {
 
 // reaching says which server an error is of, and what to do if it can't be reached.
 func reaching(server string, err error) error {
-	var network *net.OpError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &network):
+	case unreached(err):
 		return fmt.Errorf("%s: %w: is it running, and is its address right? `replicator check` asks every server",
 			server, err)
 	}
 	return fmt.Errorf("%s: %w", server, err)
+}
+
+// unreached reports whether a server was not reached: what it would have said is not known. What stands before a server
+// that is down may take a connection and close it.
+func unreached(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
 // open opens the view in its sink, and returns what was applied of the source's log: a repair must not stand before.

@@ -14,14 +14,16 @@ import (
 	"replicator/server"
 )
 
-// hold makes sure that the runner holds the checkpoint store of a configuration. While another process holds it this
-// one stands by, and needs nothing of source and sinks, until it has the store, stop is done, or a signal brings
-// another configuration, which is returned. A run that is to end by itself does not wait.
+// hold makes sure that the runner holds the checkpoint store of a configuration. While another process holds it, or the
+// server of a store in MySQL can't be reached as this one begins, it stands by, and needs nothing of source and sinks,
+// until it has the store, stop is done, or a signal brings another configuration, which is returned. A run that is to
+// end by itself does not wait.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload does not let go of it: another process would take over
 	}
-	taken := r.store.isLost() // by another process: a store that doesn't answer then is waited for as any standby does
+	begins := r.store.Store == nil // else a reload names another store, and one that doesn't answer is refused
+	taken := r.store.isLost()      // by another process: a store that doesn't answer then is waited for, too
 	err := r.release()
 	if err == nil || taken {
 		err = r.open(stop, cfg)
@@ -29,7 +31,8 @@ func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config,
 	switch {
 	case err == nil || stop.Err() != nil:
 		return nil, nil
-	case (taken || errors.Is(err, checkpoint.ErrLocked)) && cfg.Checkpoint.Store == "mysql" && !r.UntilCaughtUp:
+	case (taken || errors.Is(err, checkpoint.ErrLocked) || begins && unreached(err)) &&
+		cfg.Checkpoint.Store == "mysql" && !r.UntilCaughtUp:
 		return r.standBy(stop, cfg, err)
 	}
 	return nil, notStartedError{err}
@@ -61,7 +64,7 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits for the store as hold says; why is who has it.
+// standBy waits for the store as hold says; why is who has it, or why it can't be reached.
 func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}
