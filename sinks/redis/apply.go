@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,7 +51,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		var write, unsure []*entity
 		for _, e := range todo {
-			if err := e.decide(b); err != nil {
+			if err := t.decide(ctx, b, e); err != nil {
 				return replicator.Applied{}, fmt.Errorf("entity %s: %w", e.text, err)
 			}
 			switch {
@@ -69,6 +71,38 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	}
 	t.marks.Applied()
 	return b.Applied(), nil
+}
+
+// decide is e.decide where what is found of a later generation is another process's.
+func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
+	for {
+		err := e.decide(b)
+		var newer newerError
+		if !errors.As(err, &newer) {
+			return err
+		}
+		if unowned, failed := t.disown(ctx, newer); failed != nil || !unowned {
+			return cmp.Or(failed, err)
+		}
+	}
+}
+
+// disown notes that a later generation of a record is nobody's, if the marks say that the view's own is the latest: who
+// begins one writes his mark first. A batch that was in flight when the marks were lost leaves such records where the
+// clock was set back before the next generation was made of it; their states count in none.
+func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
+	known, err := t.sink.readMarks(ctx, t.source)
+	if err != nil || known[newer.k.view.Name] == nil {
+		return false, err
+	}
+	mark, ok := known[newer.k.view.Name].whole()
+	if !ok || mark.Generation != newer.k.generation {
+		return false, nil
+	}
+	for was := newer.k.disowned.Load(); was < newer.generation; was = newer.k.disowned.Load() {
+		newer.k.disowned.CompareAndSwap(was, newer.generation)
+	}
+	return true, nil
 }
 
 // unknown are those entities of which it is not known what their records hold.

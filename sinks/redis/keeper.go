@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -33,11 +34,13 @@ type keeper struct {
 	kind       byte   // of its claims
 	dead       string // the key of the set of entities with a dead letter
 
+	disowned *atomic.Uint64 // up to which later generations in records are nobody's: see Target.disown
+
 	owner func(key string) string // the other view that a key is of; nil: it is always the view's own
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
-	k := &keeper{view: v, index: index, id: idOf(v.Name)}
+	k := &keeper{view: v, index: index, id: idOf(v.Name), disowned: new(atomic.Uint64)}
 	for _, f := range v.Fields {
 		k.names = append(k.names, f.Name)
 	}

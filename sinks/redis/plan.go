@@ -63,6 +63,15 @@ type move struct {
 // errNewer: another process has begun a later generation of the view.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
+// newerError is errNewer where a record says so.
+type newerError struct {
+	k          *keeper
+	generation uint64
+}
+
+func (newerError) Error() string { return errNewer.Error() }
+func (newerError) Unwrap() error { return errNewer }
+
 // batch is what the entities of a batch are decided by.
 type batch struct {
 	*judge.Batch
@@ -156,8 +165,8 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	op, value := &b.ops[i], &b.ops[i].Values[n]
 	k, r := b.keepers[value.View], e.plan.record
 	was := r.find(op.Cell, k.id)
-	if was != nil && was.generation > k.generation {
-		return errNewer
+	if was != nil && was.generation > k.generation && was.generation > k.disowned.Load() {
+		return newerError{k, was.generation}
 	}
 	known := k.known(was)
 	next, applies := b.Judge(i, n, known)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"replicator"
 )
@@ -85,7 +86,7 @@ func (t *Target) ended(ctx context.Context) (ended []*predecessor, err error) {
 	for name, m := range marks {
 		if !t.sink.names.Has(name) {
 			k := &keeper{view: &replicator.View{Name: name}, id: idOf(name), generation: m.generation(),
-				dead: deadKey(t.source, name)}
+				dead: deadKey(t.source, name), disowned: new(atomic.Uint64)}
 			ended = append(ended, &predecessor{keeper: k})
 		}
 	}
