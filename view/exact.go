@@ -145,11 +145,14 @@ func (o *operator) calculate(a, b any) (any, error) {
 	if e := d.Exponent(); e > maxExponent || e < -2*maxExponent {
 		return nil, errTooLarge
 	}
-	if isExact || intA && intB {
+	if isExact || intA && intB || intA && isLong(i) || intB && isLong(k) {
 		return exactly(d), nil
 	}
 	return d.InexactFloat64(), nil
 }
+
+// isLong reports whether an integer has more digits than a float64 surely holds, before anything is added to it.
+func isLong(i int) bool { return i > 1e15 || i < -1e15 }
 
 func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
 	x, okA := number(a)
