@@ -195,6 +195,11 @@ func (p *plan) assign(s *schema) error {
 		}
 		p.extras, p.names = append(p.extras, i), append(p.names, name)
 	}
+	for n, i := range p.key { // the cell's key has its digits as a text
+		if p.columns[i].Kind == binlog.KindDecimal && !slices.Contains(p.extras, i) {
+			p.extras, p.names = append(p.extras, i), append(p.names, p.t.Key[n])
+		}
+	}
 	return nil
 }
 

@@ -200,6 +200,11 @@ func newSelection(t *watched) (*selection, error) {
 	if err != nil {
 		return nil, err
 	}
+	for n, i := range x.key { // the cell's key has its digits as a text
+		if x.columns[i].kind == binlog.KindDecimal && !slices.Contains(x.extras, i) {
+			x.extras, x.names = append(x.extras, i), append(slices.Clip(x.names), t.Key[n])
+		}
+	}
 	for n, i := range x.offset {
 		if p := x.columns[i].place(); p.raw {
 			x.columns, x.offset[n] = append(x.columns, p), len(x.columns)

@@ -139,7 +139,7 @@ func (s *scope) start(r *ref) (any, error) {
 		if r.root.at >= len(s.key) {
 			return nil, fmt.Errorf("the cell's key has %d values, not one for column %s", len(s.key), r.root.name)
 		}
-		return s.key[r.root.at], nil
+		return s.keyValue(r.root), nil
 	}
 	v, ok := s.column(r.root)
 	if !ok {
@@ -152,6 +152,19 @@ func (s *scope) start(r *ref) (any, error) {
 		return nil, fmt.Errorf("the row has no column %s", r.root.name)
 	}
 	return s.document(r, v)
+}
+
+// keyValue is a value of the cell's key. Keys hold a DECIMAL as the text of its digits: the row has it as the number that
+// it is.
+func (s *scope) keyValue(r root) any {
+	v := s.key[r.at]
+	if text, ok := v.(string); ok && s.row != nil && text != "" && (text[0] == '-' || text[0]-'0' <= 9) {
+		column, _ := s.column(root{name: r.name})
+		if number, ok := column.(replicator.Number); ok {
+			return number
+		}
+	}
+	return v
 }
 
 // column finds a column's value. The reader mostly delivers columns in the order that we asked for.

@@ -397,3 +397,56 @@ func (l *keyTypesLab) explains() {
 		}
 	}
 }
+
+// TestADecimalKeyIsANumberInViews: keys hold it as a text, by which the same cell is found in every sink.
+func TestADecimalKeyIsANumberInViews(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newBareLab(t, s)
+		redis, rdb := ownRedis(t)
+		l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+		l.exec("CREATE TABLE o (price DECIMAL(9,2), id INT, PRIMARY KEY (price, id))",
+			"INSERT INTO o VALUES (1.5, 1), (1.55, 2), (10, 3), (0, 4)")
+		l.configure(source, strings.Split(program, "[tables.cell]")[0], "[tables.o]\nkey = [\"price\", \"id\"]\n", mainSink, `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+[views.sums]
+from = "o"
+sink = "main"
+kind = "counter"
+group = { at = "price" }
+sum = "price"
+create = true
+[views.twice]
+from = "o"
+sink = "main"
+kind = "row"
+where = "price > 1"
+key = { price = "price", id = "id" }
+fields = { same = "$price", twice = "=price * 2" }
+types = { twice = "DECIMAL(9,2)" }
+create = true
+[views.shown]
+from = "o"
+sink = "cache"
+kind = "json"
+key = "o:{id}:{price}"
+fields = ["price"]
+`)
+		p := l.running()
+		l.caughtUp()
+		l.exec("INSERT INTO o VALUES (2.5, 5), (0.5, 6)", "DELETE FROM o WHERE id = 2")
+		for _, when := range []string{"followed", "filled"} {
+			l.caughtUp()
+			l.expectLike("SELECT at, price FROM sums ORDER BY at", "SELECT price, price FROM o WHERE price > 0 ORDER BY price")
+			l.expectLike("SELECT price, id, same, twice FROM twice ORDER BY id",
+				"SELECT price, id, price, 2 * price FROM o WHERE price > 1 ORDER BY id")
+			if got := rdb.Get(t.Context(), "o:1:1.50").Val(); got != `{"price":1.50}` {
+				t.Errorf("%s: Redis shows %s", when, got)
+			}
+			l.must("verify")
+			l.must("rebuild", "sums", "twice", "shown")
+		}
+		p.stop()
+	})
+}
