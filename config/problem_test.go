@@ -133,6 +133,16 @@ func problems() []problemCase {
 		{"two sinks with one table", index + "[sinks.two]\ntype = \"mysql\"\ndsn = \"u:p@tcp(127.0.0.1)/views\"\n" +
 			strings.Replace(strings.Replace(index, "[views.v]", "[views.w]\ntable = \"views.v\"", 1), `"main"`, `"two"`, 1),
 			`the view v is kept in the same place`},
+		{"two Redis sinks in one database", "[sinks.two]\ntype = \"redis\"\nurl = \"redis://u:p@127.0.0.1/0\"\n" +
+			view(`sink = "cache"`, `kind = "index"`, `key = "u:{email}"`) +
+			strings.Replace(view(`sink = "two"`, `kind = "index"`, `key = "u:{email}"`), "[views.v]", "[views.w]", 1),
+			`the view v is kept in the same place`},
+		{"two Elasticsearch sinks with one index",
+			"[sinks.two]\ntype = \"elastic\"\naddresses = [\"http://127.0.0.1:9200/\"]\n" +
+				view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`) +
+				strings.Replace(view(`sink = "two"`, `kind = "document"`, `fields = ["a"]`, `index = "v"`),
+					"[views.v]", "[views.w]", 1), `the view v is kept in the same place`},
+		{"the program's own table", index + `table = "replicator_state"`, `replicator_state is a table of the program's own`},
 		{"view in its own source", index + `table = "app.cell"`, `is the source table [tables.cell]`},
 		{"shard_on of no column", index + `shard_on = "b"`, `"b" is not a column of the view; did you mean`},
 		{"shard_on of a sum", view(`sink = "main"`, `kind = "counter"`, `group = "a"`,

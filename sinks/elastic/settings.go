@@ -85,8 +85,10 @@ func readView(s *config.ViewSection) config.Target {
 	v.Settings = Settings{Index: index, Mapping: jsonFile(s, "mapping_file"), IndexSettings: jsonFile(s, "settings_file")}
 	s.Covers("id", v.Key)
 	target := config.Target{Key: "index"}
-	if index != "" {
-		target.Places = []string{v.Sink + "\x00" + index}
+	if at, _ := s.Sink.Settings.(Connection); index != "" {
+		for _, address := range at.Addresses { // of one cluster, whatever the number of sinks
+			target.Places = append(target.Places, address+"\x00"+index)
+		}
 	}
 	return target
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -150,9 +151,22 @@ func readView(s *config.ViewSection) config.Target {
 	}
 	target := config.Target{Key: "key"}
 	if v.Key != "" {
-		target.Places = []string{v.Sink + "\x00" + v.Key}
+		for _, server := range databases(s.Sink) {
+			target.Places = append(target.Places, server+"\x00"+v.Key)
+		}
 	}
 	return target
+}
+
+// databases are those that a sink's URLs lead to, by which it is seen that two sinks are in one.
+func databases(sink *config.Sink) (all []string) {
+	at, _ := sink.Settings.(Connection)
+	for _, u := range at.URLs {
+		if o, err := parseURL(u.Reveal()); err == nil {
+			all = append(all, fmt.Sprintf("%s/%s/%d", o.Addr, at.Sentinel, o.DB))
+		}
+	}
+	return all
 }
 
 func openSink(o config.Opening) (replicator.Sink, error) {
