@@ -43,7 +43,12 @@ func parseKey(ctx context.Context, o *inspection, table, text string) (replicato
 			parts[i] = replicator.UnescapePart(parts[i])
 		}
 		if values[i], err = keyValue(types[name], parts[i]); err != nil {
-			return "", InvalidError{fmt.Errorf("key column %s: %w", name, err)}
+			err = fmt.Errorf("key column %s: %w", name, err)
+			if len(names) > 1 {
+				err = fmt.Errorf("%w (the key's parts are %s; a : within one but the last is written %%3A)", err,
+					strings.Join(names, ":"))
+			}
+			return "", InvalidError{err}
 		}
 	}
 	return replicator.MakeKey(values...)
@@ -68,6 +73,11 @@ func keyValue(typ, text string) (any, error) {
 			return nil, fmt.Errorf("%q can't be one: it has %d bytes, and %s at most %d", text, len(b), typ, size)
 		}
 		return b, nil
+	case "date", "datetime", "timestamp", "time", "decimal":
+		// A server would answer with an error of its own where it is to compare the column with what is none of its kind.
+		if !strings.ContainsFunc(text, isDigit) || strings.Trim(text, "0123456789-+:. ") != "" {
+			return nil, fmt.Errorf("%q is no %s", text, kind)
+		}
 	case "char", "varchar":
 		if n := utf8.RuneCountInString(text); n > max(size, 1) {
 			return nil, fmt.Errorf("%q can't be one: it has %d characters, and %s at most %d", text, n, typ, max(size, 1))
@@ -75,6 +85,8 @@ func keyValue(typ, text string) (any, error) {
 	}
 	return text, nil
 }
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
 // typeAndSize splits a column's type, such as varchar(9) or int unsigned; 0: it names no size.
 func typeAndSize(typ string) (kind string, size int) {
