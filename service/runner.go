@@ -147,7 +147,9 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		r.hangUp()
 	}
 	r.front.leave()
-	r.before = s.handOn()
+	if r.before = s.handOn(); lost { // as a restart: another process has kept the views since
+		r.before = nil
+	}
 	left := s.undrained()
 	switch err = errors.Join(err, caughtUp, s.Close()); {
 	case err != nil || next != nil:
