@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -182,6 +183,13 @@ var errWaited = errors.New("`replicator status` tells how far it is; a longer ti
 
 func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
+	for name := range q { // a misspelt view would stand for all of them
+		if !slices.Contains([]string{"gtid", "pos", "view", "timeout", "source"}, name) {
+			fail(w, http.StatusBadRequest, fmt.Errorf("%s: there is no such parameter; there are gtid, pos, view, timeout "+
+				"and source", strconv.Quote(name)))
+			return
+		}
+	}
 	fence, timeout := q.Get("gtid"), defaultWait
 	if pos := q.Get("pos"); (fence == "") == (pos == "") {
 		fail(w, http.StatusBadRequest, errors.New("say what to wait for: either gtid=SET or pos=FILE:POS"))

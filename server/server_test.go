@@ -247,7 +247,7 @@ func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 	if code, _, text := ask(t, s, "GET", "/api/v1/wait?gtid=a&timeout=2.5", "", nil); code != 200 {
 		t.Errorf("seconds without a unit: %d %s", code, text)
 	}
-	for query, want := range map[string]string{"": "either gtid=SET or pos=FILE:POS", "?gtid=a&pos=b": "either",
+	for query, want := range map[string]string{"": "gtid=SET or pos=FILE:POS", "?gtid=a&pos=b": "either", "?veiw=v": "veiw",
 		"?gtid=a&timeout=x": "timeout: expected", "?gtid=a&timeout=-1s": "timeout", "?gtid=a&timeout=1000h": "timeout"} {
 		if code, _, text := ask(t, s, "GET", "/api/v1/wait"+query, "", nil); code != 400 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", query, code, text)
