@@ -56,14 +56,9 @@ func (r *remembered) positions() (at []replicator.Position) {
 // remember reads what the sink and the store know of views. The sink is asked first: what it says it holds is what it
 // holds.
 func (p *planner) remember(ctx context.Context) (*remembered, error) {
-	known, err := p.marks(ctx)
+	known, err := p.held(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if s, ok := p.cfg.Sink.(replicator.Succession); ok {
-		if known.succeeded, err = s.Succeeded(ctx, known.source); err != nil {
-			return nil, fmt.Errorf("sink %s: reading which views lost their place: %w", p.cfg.Name, err)
-		}
 	}
 	if known.saved, err = p.cfg.Store.Checkpoints(ctx); err != nil {
 		return nil, fmt.Errorf("reading the checkpoints: %w", err)
@@ -73,6 +68,20 @@ func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	}
 	for _, c := range known.saved {
 		p.sawEpoch(c.Epoch)
+	}
+	return known, nil
+}
+
+// held reads what the sink knows of views, and which of them it has forgotten for others.
+func (p *planner) held(ctx context.Context) (*remembered, error) {
+	known, err := p.marks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := p.cfg.Sink.(replicator.Succession); ok {
+		if known.succeeded, err = s.Succeeded(ctx, known.source); err != nil {
+			return nil, fmt.Errorf("sink %s: reading which views lost their place: %w", p.cfg.Name, err)
+		}
 	}
 	return known, nil
 }
