@@ -107,3 +107,10 @@ type Rejected struct {
 type Refresher interface {
 	Refresh(ctx context.Context) error
 }
+
+// Parted is a Sink of several parts, of which each remembers its own share of a view, and may lose it by itself.
+type Parted interface {
+	// ForgetLost forgets a view in the parts that do not hold it, by the definition that it has now, for every one of the
+	// sources that some part holds it for. The others hold what they did.
+	ForgetLost(ctx context.Context, v *View, sources []string) error
+}

@@ -137,7 +137,8 @@ func (p *Positions) Reset(ctx context.Context) error {
 }
 
 // unmark marks that a view is to begin anew, with what is known of its cells. Of one that was lost or changed that says
-// nothing: it is forgotten, and to be filled, whatever start says. One that is not known at all begins as it is.
+// nothing: it is forgotten where that happened, and to be filled, whatever start says. One that is not known at all
+// begins as it is.
 func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
 	var known []stood
 	intact := true
@@ -151,7 +152,7 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 		}
 	}
 	if !intact || len(known) == 0 {
-		if err := sink.Forget(ctx, v.Name); err != nil {
+		if err := p.forgetLost(ctx, sink, v, known); err != nil {
 			return err
 		}
 	}
@@ -173,6 +174,15 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	return nil
 }
 
+// forgetLost forgets a view in a sink. Parts of it that hold the view still keep it, with what their readers see.
+func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *replicator.View, known []stood) error {
+	parted, ok := sink.(replicator.Parted)
+	if !ok || len(known) == 0 {
+		return sink.Forget(ctx, v.Name)
+	}
+	return parted.ForgetLost(ctx, known[0].views[0], p.Config.Source.ShardNames())
+}
+
 // stood is where a view stood with a shard of the source, as it is to be opened.
 type stood struct {
 	replicator.Standing
@@ -188,13 +198,17 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	if err != nil {
 		return at, false, err
 	}
-	if at.views, err = p.asMarked(ctx, shard, []*replicator.View{v}, marks); err != nil {
-		return at, false, err
-	}
+	marked := slices.ContainsFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
+			if !marked { // parts of the sink that did not lose it know it by this fingerprint
+				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
+			}
 		}
+	}
+	if at.views, err = p.asMarked(ctx, shard, []*replicator.View{v}, marks); err != nil {
+		return at, false, err
 	}
 	for _, m := range marks {
 		if m.View == v.Name && !m.Position.IsZero() {

@@ -298,3 +298,69 @@ func TestAShardThatIsDownOrWasEmptied(t *testing.T) {
 		p.stop()
 	})
 }
+
+// What other shards hold of a counter is no less true because one was emptied: a reset removes none of it.
+func TestAResetAfterAShardWasEmptiedKeepsTheCountsOfTheOthers(t *testing.T) {
+	t.Parallel()
+	servertest.EachKindOf(t, []servers.Kind{servers.MySQL, servers.MariaDB118}, func(t *testing.T, kind servers.Kind) {
+		s := servertest.Shared(t, kind)
+		l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)
+		domains := func(version int64) {
+			for _, key := range userKeys {
+				l.put(key, version, fmt.Sprintf(`{"email": "%s@x.org", "phone": 1, "domain": "%[1]s.org"}`, key))
+			}
+		}
+		const counts = "SELECT domain, cnt FROM domain_count ORDER BY domain"
+		domains(1)
+		p := l.running()
+		l.caughtUp()
+		before := make([][]string, len(l.dbs))
+		for i, db := range l.dbs {
+			if before[i] = rowsOf(t, db, counts); len(before[i]) == 0 {
+				t.Fatalf("shard %d has no counts", i)
+			}
+		}
+		execAll(t, l.connect(s, ""), "DROP DATABASE "+l.shard(1), "CREATE DATABASE "+l.shard(1))
+		execAll(t, l.dbs[1], "USE "+l.shard(1), usersTable, emailTable, phoneTable, domainTable)
+		domains(2)
+		l.failsWith("domain_count", "checkpoint reset")
+		p.stop()
+
+		over := make(chan struct{})
+		watched := make(chan string)
+		go func() {
+			for {
+				for _, i := range []int{0, 2} {
+					got, err := tryRows(t.Context(), l.dbs[i], counts)
+					if err != nil || !slices.Equal(got, before[i]) {
+						watched <- fmt.Sprintf("a reader of shard %d saw %v, not %v (%v)", i, got, before[i], err)
+						return
+					}
+				}
+				select {
+				case <-over:
+					close(watched)
+					return
+				default:
+				}
+			}
+		}()
+		for range 2 { // a reset that was cut short is made again
+			l.must("checkpoint", "reset", "--yes")
+		}
+		l.must("run", "--until-caught-up")
+		close(over)
+		if saw := <-watched; saw != "" {
+			t.Error(saw)
+		}
+		for i, db := range l.dbs {
+			if got := rowsOf(t, db, counts); !slices.Equal(got, before[i]) {
+				t.Errorf("shard %d has the counts %v, not %v", i, got, before[i])
+			}
+		}
+		l.must("verify")
+		l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
+		l.must("run", "--until-caught-up")
+		l.must("verify")
+	})
+}

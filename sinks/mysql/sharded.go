@@ -30,6 +30,7 @@ type Sharded struct {
 var (
 	_ replicator.Sink       = (*Sharded)(nil)
 	_ replicator.Succession = (*Sharded)(nil)
+	_ replicator.Parted     = (*Sharded)(nil)
 )
 
 // NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are
@@ -214,6 +215,51 @@ func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 // Forget implements replicator.Sink.
 func (s *Sharded) Forget(ctx context.Context, view string) error {
 	return s.each(func(shard int) error { return s.shards[shard].Forget(ctx, view) })
+}
+
+// ForgetLost implements replicator.Parted: a counter that is forgotten begins with an empty table, which is no loss only
+// where it was lost.
+func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
+	held := make([]map[string]bool, len(s.shards)) // by shard and source; false: by another definition, or unmarked
+	err := s.each(func(shard int) error {
+		held[shard] = map[string]bool{}
+		for _, source := range sources {
+			marks, err := s.shards[shard].Marks(ctx, source)
+			if err != nil {
+				return err
+			}
+			for _, m := range marks {
+				if m.View == v.Name {
+					held[shard][source] = holds(m, v)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	lost := func(shard int) bool {
+		for _, source := range sources {
+			here, known := held[shard][source]
+			elsewhere := slices.ContainsFunc(held, func(by map[string]bool) bool { return by[source] })
+			if (known || elsewhere) && !here {
+				return true
+			}
+		}
+		return false
+	}
+	return s.each(func(shard int) error {
+		if !lost(shard) {
+			return nil
+		}
+		return s.shards[shard].Forget(ctx, v.Name)
+	})
+}
+
+// holds reports whether a mark says that the view is kept, by the definition that it has.
+func holds(m replicator.Mark, v *replicator.View) bool {
+	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, v.Fingerprint)
 }
 
 // Close implements replicator.Sink. Targets are closed before.

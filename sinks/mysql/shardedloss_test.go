@@ -1,0 +1,56 @@
+package mysql_test
+
+import (
+	"fmt"
+	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestAViewIsForgottenOnlyInTheShardsThatLostIt(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		for name, c := range map[string]struct {
+			harm      string // what happens to the view in shard s1
+			forgotten string // by shard
+		}{
+			"nothing":                   {"", "[false false false]"},
+			"all of it is gone":         {"DELETE FROM replicator_views", "[false true false]"},
+			"one source's mark is":      {"DELETE FROM replicator_views WHERE source = 'a'", "[false true false]"},
+			"it was never marked":       {"UPDATE replicator_views SET mark_token = ''", "[false true false]"},
+			"it has another definition": {"UPDATE replicator_views SET fingerprint = '2'", "[false true false]"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				m := makeShards(t, s, 3, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)")
+				v := counter("c")
+				shardBy(v, "city")
+				sink := m.sink(t, v)
+				defer sink.Close()
+				for _, source := range []string{"a", "b"} {
+					target, err := sink.Open(t.Context(), source, []*replicator.View{v})
+					if err == nil {
+						err = target.Mark(t.Context(), replicator.Standing{
+							Position: replicator.Position{Order: 1, Token: "one"}})
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.harm != "" {
+					exec(t, m.dbs[1], c.harm)
+				}
+				if err := sink.ForgetLost(t.Context(), v, []string{"a", "b", "never read"}); err != nil {
+					t.Fatal(err)
+				}
+				var forgotten []bool
+				for _, db := range m.dbs {
+					forgotten = append(forgotten, count(t, db, "replicator_views WHERE name IS NOT NULL") == 0)
+				}
+				if got := fmt.Sprint(forgotten); got != c.forgotten {
+					t.Errorf("it is forgotten in %s, not %s", got, c.forgotten)
+				}
+			})
+		}
+	})
+}
