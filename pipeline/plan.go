@@ -22,8 +22,9 @@ const (
 // Planned is what Run would do with a view.
 type Planned struct {
 	Outcome
-	Filling bool  // a fill of it is under way, and goes on
-	Err     error // why it is refused; of Refills, why the source's log can't be read on; else nil
+	Filling    bool  // a fill of it is under way, and goes on
+	Rebuilding bool  // a rebuild of it beside what it shows is under way to this definition, and goes on
+	Err        error // why it is refused; of Refills, why the source's log can't be read on; else nil
 }
 
 // Plan returns, by view, what Run would do, given what the store remembers. It changes nothing, and another process may
@@ -48,8 +49,10 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 			continue
 		}
 		c, m := known.of(v.Name)
-		at, err := p.planner.resumeAt(v, known)
-		plan[v.Name] = planned(v, c, m, at, err)
+		at, err := p.planner.goesOnAt(v, known)
+		one := planned(v, c, m, at, err)
+		one.Rebuilding = one.Outcome == Continues && known.rebuilding(v)
+		plan[v.Name] = one
 		if at == nil || err != nil {
 			continue
 		}
@@ -95,6 +98,8 @@ func planned(
 	changed := c != nil && !replicator.SameDefinition(c.Fingerprint, v.Fingerprint) ||
 		m != nil && !replicator.SameDefinition(m.Fingerprint, v.Fingerprint)
 	switch {
+	case errors.Is(err, errUnderWay):
+		return Planned{Outcome: Continues}
 	case errors.Is(err, errChanged), err == nil && at == nil && changed:
 		return Planned{Outcome: Rebuilds}
 	case err != nil:

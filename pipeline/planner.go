@@ -40,6 +40,13 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 	return c, m
 }
 
+// rebuilding reports whether a rebuild of a view to the definition that it has now is under way, beside what it shows. A
+// shadow with a checkpoint and without a mark was swapped in.
+func (r *remembered) rebuilding(v *replicator.View) bool {
+	c, m := r.of(v.Name + replicator.ShadowSuffix)
+	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
+}
+
 // positions are all that are remembered.
 func (r *remembered) positions() (at []replicator.Position) {
 	for _, c := range r.saved {
@@ -119,13 +126,14 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	var added, unfilled, reset []*replicator.View
 	for _, v := range views {
 		c, m := known.of(v.Name)
-		at, err := p.resumeAt(v, known)
+		at, err := p.goesOnAt(v, known)
 		if m != nil && m.Err != nil {
 			next.unread = append(next.unread, v)
 		}
 		switch {
 		case errors.Is(err, errChanged):
 			next.changed = append(next.changed, v.Name)
+		case errors.Is(err, errUnderWay): // due.resume goes on with it
 		case err != nil:
 			next.failed[v.Name] = p.cfg.ofShard(err)
 			p.cfg.Log.Error("view does not run", "sink", p.cfg.Name, "view", v.Name, "error", err)
@@ -166,6 +174,22 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 
 // errChanged: the view's definition changed, and it is to be rebuilt.
 var errChanged = errors.New("its definition changed")
+
+// errUnderWay: the view does not run, and is being rebuilt, which is what mends that.
+var errUnderWay = errors.New("a rebuild of it is under way")
+
+// goesOnAt is where a view goes on, as resumeAt says. Its error wraps errUnderWay, too, where a rebuild to this very
+// definition is under way: that goes on, whatever on_change says by now.
+func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
+	at, err := p.resumeAt(v, known)
+	if _, m := known.of(v.Name); m != nil && m.Err != nil { // what becomes of it is known once it can be read
+		return at, err
+	}
+	if err != nil && known.rebuilding(v) {
+		return nil, errors.Join(errUnderWay, err)
+	}
+	return at, err
+}
 
 // resumeAt is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged
 // if it has to be rebuilt.

@@ -186,6 +186,9 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 		if planned.Filling {
 			one.Reason = "a fill of it is under way, and goes on"
 		}
+		if planned.Rebuilding {
+			one.Reason = "a rebuild of it is under way, and goes on"
+		}
 	}
 }
 

@@ -1,0 +1,79 @@
+package pipeline_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/pipeline"
+	"replicator/sinks/sinktest"
+)
+
+// changing is a pipeline of which a view is being rebuilt, slowly, to its definition 2, and that was stopped meanwhile.
+func changing(t *testing.T, f *fakeSource) (sink *sinktest.Reference, store *memoryStore) {
+	t.Helper()
+	sink, store = sinktest.NewReference(), newMemoryStore()
+	f.commit(rows(100)...)
+	p := start(newPipeline(f, sink, store, "a", "b"))
+	p.caughtUp(t, f)
+	p.stopped(t)
+	next := newPipeline(f, sink, store, "a", "b")
+	next.Views[0].Fingerprint, next.Views[0].OnChange, next.Rate = "2", "rebuild", 10
+	p = start(next)
+	time.Sleep(4 * time.Second)
+	if st := p.Status(nil)[0]; st.State != replicator.StateRebuilding {
+		t.Fatalf("it is not being rebuilt: %+v", st)
+	}
+	p.stopped(t)
+	return sink, store
+}
+
+func TestARebuildToTheDefinitionOfTheFileGoesOnThoughTheFileNowRefusesChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		sink, store := changing(t, f)
+		var log logText
+		next := newPipeline(f, sink, store, "a", "b")
+		next.Views[0].Fingerprint, next.Rate = "2", 10
+		next.Log = slog.New(slog.NewTextHandler(&log, nil))
+		saved, _ := store.Checkpoints(t.Context())
+		plan, err := next.Plan(t.Context(), saved)
+		if a := plan["a"]; err != nil || a.Outcome != pipeline.Continues || !a.Rebuilding || plan["b"].Rebuilding {
+			t.Errorf("planned: %+v, %v", plan, err)
+		}
+		p := start(next)
+		time.Sleep(time.Second)
+		if st := p.Status(nil)[0]; st.State != replicator.StateRebuilding || st.Error != "" {
+			t.Errorf("while it is rebuilt: %+v", st)
+		}
+		p.caughtUp(t, f) // and no wait ends with an error
+		p.stopped(t)
+		if strings.Contains(log.String(), "level=ERROR") {
+			t.Errorf("logged:\n%s", &log)
+		}
+		holds(t, f, sink, "a")
+	})
+}
+
+func TestARebuildToAnotherDefinitionThanTheFilesDoesNotRunTheView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		sink, store := changing(t, f)
+		next := newPipeline(f, sink, store, "a", "b")
+		next.Views[0].Fingerprint = "3"
+		saved, _ := store.Checkpoints(t.Context())
+		plan, err := next.Plan(t.Context(), saved)
+		if a := plan["a"]; err != nil || a.Outcome != pipeline.Refused {
+			t.Errorf("planned: %+v, %v", plan, err)
+		}
+		p := start(next)
+		time.Sleep(time.Second)
+		if st := p.Status(nil)[0]; st.State != replicator.StateFailed {
+			t.Errorf("state %s, want failed", st.State)
+		}
+		p.stopped(t)
+	})
+}
