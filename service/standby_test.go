@@ -82,42 +82,40 @@ func TestAFenceIsWaitedForThroughATakeover(t *testing.T) {
 	asked(t, "the pipeline", f, "wait 1:1")
 }
 
-// A process that lost its store stands by, also where the store does not answer when it comes to that. One that starts
-// says that the store does not answer, and ends: somebody is there to read it.
-func TestAProcessThatLostItsStoreWaitsForOneThatDoesNotAnswer(t *testing.T) {
+// A process that lost its store, or begins, stands by while the store does not answer. A run that is to end by itself
+// says so, and ends.
+func TestAStoreThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	cfg := configured(t, unreachable)
 	cfg.HTTP.Listen = ""
-	run := func(lost bool) (string, error) {
-		log := &logged{}
-		r := Runner{Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))},
-			Metrics: server.NewMetrics(), front: NewFront(), storeAt: placeOf(cfg)}
-		if lost {
-			gone := make(chan struct{})
-			close(gone)
-			store, err := checkpoint.OpenFile(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
+	for name, c := range map[string]struct{ lost, untilCaughtUp bool }{"it was lost": {lost: true}, "at the start": {},
+		"a run that is to end": {untilCaughtUp: true}} {
+		t.Run(name, func(t *testing.T) {
+			log := &logged{}
+			r := Runner{Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))}, UntilCaughtUp: c.untilCaughtUp,
+				Metrics: server.NewMetrics(), front: NewFront(), storeAt: placeOf(cfg)}
+			if c.lost {
+				gone := make(chan struct{})
+				close(gone)
+				store, err := checkpoint.OpenFile(t.TempDir())
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.store = held{Store: store, lost: gone}
 			}
-			r.store = held{Store: store, lost: gone}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		done := make(chan error, 1)
-		go func() {
-			_, err := r.hold(ctx, cfg)
-			done <- err
-		}()
-		if lost {
-			eventually(t, "it stands by", func() bool { return strings.Contains(log.String(), "can't be reached") })
-			cancel()
-		}
-		err := <-done
-		return log.String(), err
-	}
-	if log, err := run(true); err != nil {
-		t.Errorf("it ended with %v\n%s", err, log)
-	}
-	if log, err := run(false); err == nil {
-		t.Errorf("it started without a store\n%s", log)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				_, err := r.hold(ctx, cfg)
+				done <- err
+			}()
+			if !c.untilCaughtUp {
+				eventually(t, "it stands by", func() bool { return strings.Contains(log.String(), "can't be reached") })
+				cancel()
+			}
+			if err := <-done; (err != nil) != c.untilCaughtUp {
+				t.Errorf("it ended with %v\n%s", err, log)
+			}
+		})
 	}
 }
