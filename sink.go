@@ -113,4 +113,8 @@ type Parted interface {
 	// ForgetLost forgets a view in the parts that do not hold it, by the definition that it has now, for every one of the
 	// sources that some part holds it for. The others hold what they did.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
+
+	// Lacking says, by view, which of the parts that a view lives in do not hold it for the source, as messages name them
+	// ("shard a"). It says nothing of one that all parts of the sink hold, or none.
+	Lacking(ctx context.Context, source string) (map[string]string, error)
 }

@@ -26,6 +26,8 @@ type remembered struct {
 	marks  []replicator.Mark
 
 	succeeded []string // views that the sink has forgotten because others took their place
+
+	lacking map[string]string // by view, where in the sink it is missing, if parts of it hold it
 }
 
 // of are the checkpoint and the mark of a view; nil where there is none.
@@ -100,7 +102,13 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.cfg.Name, err)
 	}
-	return &remembered{source: source, marks: marks}, nil
+	known := &remembered{source: source, marks: marks}
+	if parted, ok := p.cfg.Sink.(replicator.Parted); ok {
+		if known.lacking, err = parted.Lacking(ctx, source); err != nil {
+			return nil, fmt.Errorf("sink %s: reading which of its parts hold what: %w", p.cfg.Name, err)
+		}
+	}
+	return known, nil
 }
 
 // plan says where views go on.
@@ -238,13 +246,17 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		at.Read = later(c.Position, c.Read)
 		return &at, nil
 	}
+	where := known.lacking[v.Name]
+	if where != "" {
+		where = " in " + where
+	}
 	if p.cfg.OnLost == "rebuild" {
-		p.cfg.Log.Warn("the sink holds nothing of the view any more: it is filled anew", "sink", p.cfg.Name,
+		p.cfg.Log.Warn("the sink holds nothing of the view any more"+where+": it is filled anew", "sink", p.cfg.Name,
 			"view", v.Name)
 		return nil, nil
 	}
-	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more, but its checkpoint says that "+
-		"it was kept there; to fill it anew, %s, or set on_lost = \"rebuild\": %w", p.cfg.Name,
+	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more%s, but its checkpoint says that "+
+		"it was kept there; to fill it anew, %s, or set on_lost = \"rebuild\": %w", p.cfg.Name, where,
 		p.cfg.anew(viewSet{v}), err))
 }
 

@@ -124,6 +124,9 @@ func (r *run) reposition(ctx context.Context) error {
 			continue
 		}
 		if stands[i].Standing, err = beginning(c, m); err != nil {
+			if where := known.lacking[c.View]; where != "" {
+				err = fmt.Errorf("%s: %w", where, err)
+			}
 			lost, loss = append(lost, c.View), cmp.Or(loss, err)
 			continue
 		}

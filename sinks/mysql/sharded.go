@@ -25,18 +25,19 @@ type Sharded struct {
 	shards []*Sink
 	names  []string        // of the shards
 	spread map[string]bool // names of the views that live in every shard
+
+	definitions map[string]string // the views' fingerprints, by name
 }
 
 var (
 	_ replicator.Sink       = (*Sharded)(nil)
 	_ replicator.Succession = (*Sharded)(nil)
-	_ replicator.Parted     = (*Sharded)(nil)
 )
 
 // NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are
 // all that the sink keeps. It connects to nothing yet; a DSN that says too little is an error.
 func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, error) {
-	s := &Sharded{name: c.Name, spread: map[string]bool{}}
+	s := &Sharded{name: c.Name, spread: map[string]bool{}, definitions: map[string]string{}}
 	for _, shard := range shards {
 		one := c
 		one.Name, one.DSN = c.Name+", shard "+shard.Name, shard.DSN
@@ -49,6 +50,7 @@ func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, e
 		s.shards, s.names = append(s.shards, sink), append(s.names, shard.Name)
 	}
 	for _, v := range views {
+		s.definitions[v.Name] = v.Fingerprint
 		if settingsOf(v).ShardOn != "" {
 			s.spread[v.Name] = true
 		}
@@ -167,11 +169,7 @@ func (c *column) takes() string {
 // Marks implements replicator.Sink. A view that lives in every shard stands where the one stands that is least far;
 // where one knows nothing of it, or another definition, it is gone.
 func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
-	by := make([][]replicator.Mark, len(s.shards))
-	err := s.each(func(shard int) (err error) {
-		by[shard], err = s.shards[shard].Marks(ctx, source)
-		return err
-	})
+	by, err := s.marksOf(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +180,16 @@ func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, 
 		}
 	}
 	return found, nil
+}
+
+// marksOf are the marks of each shard.
+func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Mark, error) {
+	by := make([][]replicator.Mark, len(s.shards))
+	err := s.each(func(shard int) (err error) {
+		by[shard], err = s.shards[shard].Marks(ctx, source)
+		return err
+	})
+	return by, err
 }
 
 // Succeeded implements replicator.Succession: a view that one shard has emptied the table of is none of the others'
@@ -215,51 +223,6 @@ func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 // Forget implements replicator.Sink.
 func (s *Sharded) Forget(ctx context.Context, view string) error {
 	return s.each(func(shard int) error { return s.shards[shard].Forget(ctx, view) })
-}
-
-// ForgetLost implements replicator.Parted: a counter that is forgotten begins with an empty table, which is no loss only
-// where it was lost.
-func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
-	held := make([]map[string]bool, len(s.shards)) // by shard and source; false: by another definition, or unmarked
-	err := s.each(func(shard int) error {
-		held[shard] = map[string]bool{}
-		for _, source := range sources {
-			marks, err := s.shards[shard].Marks(ctx, source)
-			if err != nil {
-				return err
-			}
-			for _, m := range marks {
-				if m.View == v.Name {
-					held[shard][source] = holds(m, v)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	lost := func(shard int) bool {
-		for _, source := range sources {
-			here, known := held[shard][source]
-			elsewhere := slices.ContainsFunc(held, func(by map[string]bool) bool { return by[source] })
-			if (known || elsewhere) && !here {
-				return true
-			}
-		}
-		return false
-	}
-	return s.each(func(shard int) error {
-		if !lost(shard) {
-			return nil
-		}
-		return s.shards[shard].Forget(ctx, v.Name)
-	})
-}
-
-// holds reports whether a mark says that the view is kept, by the definition that it has.
-func holds(m replicator.Mark, v *replicator.View) bool {
-	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, v.Fingerprint)
 }
 
 // Close implements replicator.Sink. Targets are closed before.

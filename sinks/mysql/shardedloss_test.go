@@ -7,6 +7,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 func TestAViewIsForgottenOnlyInTheShardsThatLostIt(t *testing.T) {
@@ -49,6 +50,52 @@ func TestAViewIsForgottenOnlyInTheShardsThatLostIt(t *testing.T) {
 				}
 				if got := fmt.Sprint(forgotten); got != c.forgotten {
 					t.Errorf("it is forgotten in %s, not %s", got, c.forgotten)
+				}
+			})
+		}
+	})
+}
+
+func TestTheShardsThatLackAViewAreNamed(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		const ddl = " (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, email))"
+		for name, c := range map[string]struct {
+			emptied       []int
+			order         []int // of the shards, as the sink is opened again
+			spread, first string
+		}{
+			"none":    {},
+			"one":     {emptied: []int{1}, spread: "shard s1"},
+			"several": {emptied: []int{0, 2}, spread: "shards s0, s2", first: "shard s0"},
+			"all":     {emptied: []int{0, 1, 2}, first: "shard s0"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				m := makeShards(t, s, 3, "CREATE TABLE spread"+ddl, "CREATE TABLE home"+ddl)
+				views := []*replicator.View{view("index", "spread", "email"), view("index", "home", "email")}
+				shardBy(views[0], "email")
+				err := m.open(t, views...).Mark(t.Context(), replicator.Standing{
+					Position: replicator.Position{Order: 1, Token: "one"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, i := range c.emptied {
+					exec(t, m.dbs[i], "DROP TABLE replicator_views")
+				}
+				if c.order == nil {
+					c.order = []int{0, 1, 2}
+				}
+				var named []mysql.Shard
+				for _, i := range c.order {
+					named = append(named, mysql.Shard{Name: fmt.Sprint("s", i), DSN: m.dsns[i]})
+				}
+				sink, err := mysql.NewSharded(mysql.Config{Name: "main", Tables: tables}, named, views)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sink.Close()
+				got, err := sink.Lacking(t.Context(), "")
+				if err != nil || got["spread"] != c.spread || got["home"] != c.first {
+					t.Errorf("lacking are %q (%v)", got, err)
 				}
 			})
 		}

@@ -1,0 +1,79 @@
+package mysql
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// A shard may be emptied while the others are not. What these hold stays: it is no less true, and readers see it.
+
+var _ replicator.Parted = (*Sharded)(nil)
+
+// ForgetLost implements replicator.Parted. A counter that is forgotten begins with an empty table, which is no loss only
+// where it was lost.
+func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
+	held := make([]map[string]bool, len(s.shards)) // by shard and source; false: by another definition, or unmarked
+	for shard := range held {
+		held[shard] = map[string]bool{}
+	}
+	for _, source := range sources {
+		by, err := s.marksOf(ctx, source)
+		if err != nil {
+			return err
+		}
+		for shard, marks := range by {
+			for _, m := range marks {
+				if m.View == v.Name {
+					held[shard][source] = holds(m, v.Fingerprint)
+				}
+			}
+		}
+	}
+	return s.each(func(shard int) error {
+		for _, source := range sources {
+			here, known := held[shard][source]
+			elsewhere := slices.ContainsFunc(held, func(by map[string]bool) bool { return by[source] })
+			if (known || elsewhere) && !here {
+				return s.shards[shard].Forget(ctx, v.Name)
+			}
+		}
+		return nil
+	})
+}
+
+// holds reports whether a mark says that its view is kept, by a definition.
+func holds(m replicator.Mark, fingerprint string) bool {
+	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, fingerprint)
+}
+
+// Lacking implements replicator.Parted. A view without a ShardOn is missing in the first shard alone.
+func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string, error) {
+	by, err := s.marksOf(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	lacking := map[string]string{}
+	for view, fingerprint := range s.definitions {
+		var with, without []string // shards that hold it, and that don't
+		for shard, marks := range by {
+			if slices.ContainsFunc(marks, func(m replicator.Mark) bool { return m.View == view && holds(m, fingerprint) }) {
+				with = append(with, s.names[shard])
+			} else {
+				without = append(without, s.names[shard])
+			}
+		}
+		switch {
+		case !s.spread[view] && (len(without) == 0 || without[0] != s.names[0]), len(without) == 0:
+		case !s.spread[view]:
+			lacking[view] = "shard " + s.names[0]
+		case len(with) > 0 && len(without) == 1:
+			lacking[view] = "shard " + without[0]
+		case len(with) > 0:
+			lacking[view] = "shards " + strings.Join(without, ", ")
+		}
+	}
+	return lacking, nil
+}
