@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,8 +14,11 @@ import (
 var _ replicator.Parted = (*Sharded)(nil)
 
 // ForgetLost implements replicator.Parted. A counter that is forgotten begins with an empty table, which is no loss only
-// where it was lost.
+// where it was lost. One without a ShardOn has one place, and leaves no mark where that was before.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
+	if !s.spread[v.Name] {
+		return s.Forget(ctx, v.Name)
+	}
 	held := make([]map[string]bool, len(s.shards)) // by shard and source; false: by another definition, or unmarked
 	for shard := range held {
 		held[shard] = map[string]bool{}
@@ -49,7 +53,8 @@ func holds(m replicator.Mark, fingerprint string) bool {
 	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, fingerprint)
 }
 
-// Lacking implements replicator.Parted. A view without a ShardOn is missing in the first shard alone.
+// Lacking implements replicator.Parted. A view without a ShardOn is missing in the first shard alone; that another one
+// holds it says that the shards were reordered.
 func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {
@@ -67,6 +72,8 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 		}
 		switch {
 		case !s.spread[view] && (len(without) == 0 || without[0] != s.names[0]), len(without) == 0:
+		case !s.spread[view] && len(with) > 0:
+			lacking[view] = fmt.Sprintf("shard %s (which is the first now; it was kept in shard %s)", s.names[0], with[0])
 		case !s.spread[view]:
 			lacking[view] = "shard " + s.names[0]
 		case len(with) > 0 && len(without) == 1:
