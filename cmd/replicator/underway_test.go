@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"replicator/internal/servers/servertest"
+)
+
+// TestARebuildThatIsUnderWayIsToldOfInOneWay: on_change says whether one begins, not whether it may end.
+func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	slow, changed := strings.Replace(slowly, "200", "100", 1), usersView+"where = \"username != ''\"\n"
+	l.configure(cellViews, slow)
+	p := l.fillLab(1200)
+	l.caughtUp()
+	l.configure(source, program, mainSink, changed+"on_change = \"rebuild\"\n", slow)
+	p.reread(2)
+	eventually(t, func() error { // before that nothing of it is known to the store
+		status := l.must("status", "--json")
+		return as(strings.Contains(status, `"rebuilding"`) && strings.Contains(status, `"filled_rows"`), status)
+	})
+	l.configure(source, program, mainSink, changed, slow)
+	if text := l.must("plan"); !strings.Contains(text, "a rebuild of it is under way, and goes on") {
+		t.Errorf("planned:\n%s", text)
+	}
+	p.reread(3)
+	if st := l.reaches("users", "rebuilding"); st.Error != "" {
+		t.Errorf("%+v", st)
+	}
+	l.caughtUp("users") // the wait lasts until it is done
+	if strings.Contains(p.Log(), "view does not run") {
+		t.Errorf("logged:\n%s", p.Log())
+	}
+	l.expect("SELECT COUNT(*) FROM users", "1200")
+	l.must("verify", "users")
+}
