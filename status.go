@@ -40,6 +40,7 @@ type ViewStatus struct {
 
 	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error was first seen
 	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that is over; nil: none since the start
+	Frozen     bool       `json:"frozen,omitempty"`      // it is rebuilding, and what it shows is not kept up until then
 	ETA        *float64   `json:"eta_seconds,omitempty"` // until a fill is done, by how fast it was lately; nil: not known
 
 	Verified  *Verification `json:"verified,omitempty"`  // nil: not since the start, or not at all
@@ -47,6 +48,11 @@ type ViewStatus struct {
 
 	Member string `json:"member,omitempty"`         // of a partition: who has it, by host and process
 	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: not known
+}
+
+// KeptUp reports whether what the view shows follows its source: it runs, or is rebuilt beside that.
+func (s *ViewStatus) KeptUp() bool {
+	return s.State == StateRunning || s.State == StateRebuilding && !s.Frozen
 }
 
 // PastError is an error of a view that is over.

@@ -125,14 +125,14 @@ func (n *shown) start() {
 
 // lag is that of a view that no session tells of: how long ago it was known to show everything. Of one that never was
 // since the start, and has no session, it is at least what has passed since then; nil if it may show all.
-func (n *shown) lag(v *replicator.View, state string) *float64 {
+func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	at, known := n.at[v.Name]
+	at, known := n.at[st.View]
 	switch {
 	case known:
 		return secondsSince(at)
-	case state == replicator.StateRunning, state == replicator.StateRebuilding, n.began.IsZero():
+	case st.KeptUp(), n.began.IsZero():
 		return nil
 	}
 	return secondsSince(n.began)

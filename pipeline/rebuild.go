@@ -14,6 +14,7 @@ import (
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // none: in place
+	frozen  viewSet // those of the views that nothing keeps up meanwhile: they don't run by this definition yet
 	run     *run
 	err     error     // why the swap failed, until it is made; nil: it did not
 	retryAt time.Time // after a swap that failed
@@ -33,6 +34,11 @@ func (b *rebuild) of(some []*replicator.View) *rebuild {
 			part.views = append(part.views, v)
 		case len(b.shadows) > 0 && (slices.Contains(some, v) || slices.Contains(some, b.shadows[i])):
 			part.views, part.shadows = append(part.views, v), append(part.shadows, b.shadows[i])
+		}
+	}
+	for _, v := range part.views {
+		if slices.Contains(b.frozen, v) {
+			part.frozen = append(part.frozen, v)
 		}
 	}
 	return part
@@ -179,6 +185,11 @@ func (r *rebuilder) forgetShadows(ctx context.Context, views viewSet) error {
 func (r *rebuilder) launch(b *rebuild, views viewSet, from []replicator.Checkpoint) (err error) {
 	if b.run, err = r.composition.newRun(views, from); err != nil {
 		return err
+	}
+	for _, v := range b.views {
+		if len(b.shadows) > 0 && r.runOf(v.Name) == nil && !r.stopped.isPaused(v) {
+			b.frozen = append(b.frozen, v)
+		}
 	}
 	r.rebuilds.add(b)
 	r.composition.launch(b.run)

@@ -25,14 +25,14 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 			}
 		}
 		if b := p.rebuildOf(v.Name); b != nil {
-			b.describe(&st)
+			b.describe(v, &st)
 			filling = time.Time{} // what it holds is kept up, or is what an earlier fill came to
 		}
 		if at, paused := p.stopped.pausedAt(v); paused {
-			st.State, st.Applied = replicator.StatePaused, at
+			st.State, st.Applied, st.Frozen = replicator.StatePaused, at, false
 		}
 		if st.ReadLag == nil {
-			st.ReadLag = p.shown.lag(v, st.State)
+			st.ReadLag = p.shown.lag(&st)
 		}
 		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // it lacks what was committed before, too
 			st.LagSeconds = secondsSince(filling)
@@ -97,8 +97,9 @@ func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {
 	}
 }
 
-// describe says of a view that it is being rebuilt, and how far that is.
-func (b *rebuild) describe(st *replicator.ViewStatus) {
+// describe says of a view that it is being rebuilt, and how far that is. st tells how it is without that.
+func (b *rebuild) describe(v *replicator.View, st *replicator.ViewStatus) {
+	stands := st.State == replicator.StateFailed || st.State == replicator.StateRetrying
 	st.State, st.Error = replicator.StateRebuilding, "" // why the live view doesn't run is being mended
 	_, err := b.run.trouble()
 	switch {
@@ -109,5 +110,6 @@ func (b *rebuild) describe(st *replicator.ViewStatus) {
 	case err != nil:
 		st.Error = err.Error()
 	}
+	st.Frozen = st.State == replicator.StateRebuilding && (stands || slices.Contains(b.frozen, v))
 	fillProgress(b.run.progress.current(), st)
 }

@@ -77,3 +77,33 @@ func TestARebuildToAnotherDefinitionThanTheFilesDoesNotRunTheView(t *testing.T) 
 		p.stopped(t)
 	})
 }
+
+// TestWhatShowsAnEarlierDefinitionUntilItIsRebuiltIsNotKeptUp, and its status says so, with a lag that grows.
+func TestWhatShowsAnEarlierDefinitionUntilItIsRebuiltIsNotKeptUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		sink, store := changing(t, f)
+		next := newPipeline(f, sink, store, "a", "b")
+		next.Views[0].Fingerprint, next.Views[0].OnChange, next.Rate = "2", "rebuild", 10
+		p := start(next)
+		time.Sleep(4 * time.Second)
+		a, b := p.Status(nil)[0], p.Status(nil)[1]
+		if a.State != replicator.StateRebuilding || !a.Frozen || a.KeptUp() || b.Frozen || !b.KeptUp() {
+			t.Errorf("while it is rebuilt: %+v and %+v", a, b)
+		}
+		lagged(t, a, 4*time.Second)
+		p.rebuilt(t)
+		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		for range 300 { // through the swap, too
+			if st := p.Status(nil)[0]; st.Frozen {
+				t.Fatalf("while one of its definition stands in for it: %+v", st)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		p.rebuilt(t)
+		p.stopped(t)
+	})
+}

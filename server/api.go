@@ -305,17 +305,20 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	answer(w, code, a)
 }
 
-// notReady says why a view does not serve its readers; "" if it does. While a view is rebuilt the old one is kept up.
+// notReady says why a view does not serve its readers; "" if it does. While a view is rebuilt the old one is kept up,
+// unless its status says that it is frozen.
 func notReady(v replicator.ViewStatus) string {
 	switch {
 	case v.State == replicator.StateMember: // that one says how it is
 		return ""
-	case v.State != replicator.StateRunning && v.State != replicator.StateRebuilding && v.Error != "":
-		return v.State + ": " + v.Error
-	case v.State != replicator.StateRunning && v.State != replicator.StateRebuilding:
-		return v.State
-	case v.LagSeconds == nil:
+	case v.KeptUp() && v.LagSeconds == nil:
 		return "its lag is not known"
+	case v.KeptUp():
+		return ""
+	case v.Error != "":
+		return v.State + ": " + v.Error
+	case v.Frozen:
+		return v.State + ": what it shows is not kept up until that is done"
 	}
-	return ""
+	return v.State
 }

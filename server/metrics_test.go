@@ -112,6 +112,8 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 	a, b, c := viewOf("v", replicator.StateRunning, lag(2)), viewOf("v", replicator.StateFilling, lag(9)), viewOf("w",
 		replicator.StateRunning, nil)
 	a.Source, b.Source = "a", "b"
+	d, e := viewOf("kept", replicator.StateRebuilding, lag(0)), viewOf("frozen", replicator.StateRebuilding, lag(60))
+	e.Frozen = true
 	a.Verified = &replicator.Verification{Time: time.Unix(200, 5e8)}
 	b.Verified = &replicator.Verification{Time: time.Unix(100, 5e8)}
 	a.DeadLetters, b.DeadLetters, b.Progress, a.Checkpoint = 4, 4, .25, 3
@@ -120,11 +122,12 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 		return []SourceStats{{Events: 1, Bytes: 10, PositionAge: lag(5), Retention: lag(100)},
 			{Events: 2, Bytes: 20, Retention: lag(50)}}
 	})
-	text := scrape(t, &program{views: []replicator.ViewStatus{a, b, c}}, m)
+	text := scrape(t, &program{views: []replicator.ViewStatus{a, b, c, d, e}}, m)
 	for _, want := range []string{
 		`replicator_view_lag_seconds{view="v"} 9`, `replicator_dead_letters{view="v"} 4`, `replicator_rebuild_progress_ratio{view="v"} 0.25`,
 		`replicator_rebuild_progress_ratio{view="w"} 1`, `replicator_checkpoint_age_seconds{view="v"} 3`,
 		`replicator_view_running{view="v"} 0`,
+		`replicator_view_running{view="kept"} 1`, `replicator_view_running{view="frozen"} 0`,
 		`replicator_view_running{view="w"} 1`, `replicator_source_events_total 3`, `replicator_source_bytes_total 30`,
 		`replicator_verify_last_completed_timestamp_seconds{view="v"} 100.5`, `replicator_source_position_age_seconds 5`,
 		`replicator_binlog_retention_seconds 50`,

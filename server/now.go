@@ -46,7 +46,7 @@ func newNowCollector() *nowCollector {
 		letters:      desc("dead_letters", "Dead letters of the view.", "view"),
 		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
 		checkpoint:   desc("checkpoint_age_seconds", "Time since the view's progress was saved, or since the start if it was not since then.", "view"),
-		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed.", "view"),
+		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed, or while what it shows waits for a rebuild.", "view"),
 		behind:       desc("view_behind_records", "Records of a Kafka partition that the view does not include yet; of those that the process has, and of those that no member has.", "view", "source"),
 		verified:     desc("verify_last_completed_timestamp_seconds", "When [verify] last compared the whole view, Unix time; absent before the first time.", "view"),
 		sourceAge:    desc("source_position_age_seconds", "Time since the commit of what was last read from the source."),
@@ -94,7 +94,7 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			gauge(c.progress, v.Progress, v.View)
 			gauge(c.checkpoint, v.Checkpoint, v.View)
 			running := 0.0
-			if v.State == replicator.StateRunning || v.State == replicator.StateRebuilding {
+			if v.KeptUp() {
 				running = 1
 			}
 			gauge(c.running, running, v.View)
@@ -170,8 +170,8 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 		m.Progress = min(m.Progress, v.Progress)
 		m.Checkpoint = max(m.Checkpoint, v.Checkpoint)
 		m.Verified = earlier(m.Verified, v.Verified)
-		if m.State == replicator.StateRunning || m.State == replicator.StateRebuilding {
-			m.State = v.State
+		if m.KeptUp() {
+			m.State, m.Frozen = v.State, v.Frozen
 		}
 	}
 	return views

@@ -178,7 +178,7 @@ func (o *overview) summary() string {
 	rate, dead, kept := 0.0, 0, 0
 	counted := map[string]bool{} // a view of several shards has its letters in each
 	for _, v := range o.views {
-		if v.State == replicator.StateRunning || v.State == replicator.StateRebuilding {
+		if v.KeptUp() {
 			kept++
 		}
 		if v.LagSeconds != nil && (lag == nil || *v.LagSeconds > *lag) {

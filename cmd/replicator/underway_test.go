@@ -20,6 +20,12 @@ func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
 		status := l.must("status", "--json")
 		return as(strings.Contains(status, `"rebuilding"`) && strings.Contains(status, `"filled_rows"`), status)
 	})
+	code, ready := l.get("/readyz")
+	_, metrics := l.get("/metrics")
+	if code != 503 || !strings.Contains(ready, "not kept up") ||
+		!strings.Contains(metrics, `replicator_view_running{view="users"} 0`) {
+		t.Errorf("while it shows the earlier definition: %d %s", code, ready)
+	}
 	l.configure(source, program, mainSink, changed, slow)
 	if text := l.must("plan"); !strings.Contains(text, "a rebuild of it is under way, and goes on") {
 		t.Errorf("planned:\n%s", text)
