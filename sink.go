@@ -110,11 +110,11 @@ type Refresher interface {
 
 // Parted is a Sink of several parts, of which each remembers its own share of a view, and may lose it by itself.
 type Parted interface {
-	// ForgetLost forgets a view in the parts that do not hold it, by the definition that it has now, for every one of the
-	// sources that some part holds it for. The others hold what they did.
+	// ForgetLost forgets a view in the parts that do not hold it, by the definition that it has now, for every one of
+	// the sources that some part holds it for. The others hold what they did.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
-	// Lacking says, by view, which of the parts that a view lives in do not hold it for the source, as messages name them
-	// ("shard a"). It says nothing of one that all parts of the sink hold, or none.
+	// Lacking says, by view, which of the parts that a view lives in do not hold it for the source, as messages name
+	// them ("shard a"). It says nothing of one that all parts of the sink hold, or none.
 	Lacking(ctx context.Context, source string) (map[string]string, error)
 }

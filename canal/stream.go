@@ -24,7 +24,7 @@ type stream struct {
 	history  *history
 	handler  replicator.Handler
 	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
-	proved   func(*watched) bool                           // of a table, that its columns are what they were; nil: they are
+	proved   func(*watched) bool                           // that a table's columns are what they were; nil: they are
 	sources  sources
 	begun    func(context.Context) error // asked when a file of MySQL's was begun
 	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading found them out

@@ -142,7 +142,8 @@ func problems() []problemCase {
 				view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`) +
 				strings.Replace(view(`sink = "two"`, `kind = "document"`, `fields = ["a"]`, `index = "v"`),
 					"[views.v]", "[views.w]", 1), `the view v is kept in the same place`},
-		{"the program's own table", index + `table = "replicator_state"`, `replicator_state is a table of the program's own`},
+		{"the program's own table", index + `table = "replicator_state"`,
+			`replicator_state is a table of the program's own`},
 		{"view in its own source", index + `table = "app.cell"`, `is the source table [tables.cell]`},
 		{"shard_on of no column", index + `shard_on = "b"`, `"b" is not a column of the view; did you mean`},
 		{"shard_on of a sum", view(`sink = "main"`, `kind = "counter"`, `group = "a"`,

@@ -42,8 +42,8 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 	return c, m
 }
 
-// rebuilding reports whether a rebuild of a view to the definition that it has now is under way, beside what it shows. A
-// shadow with a checkpoint and without a mark was swapped in.
+// rebuilding reports whether a rebuild of a view to the definition that it has now is under way, beside what it shows.
+// A shadow with a checkpoint and without a mark was swapped in.
 func (r *remembered) rebuilding(v *replicator.View) bool {
 	c, m := r.of(v.Name + replicator.ShadowSuffix)
 	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
@@ -255,8 +255,8 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 			"view", v.Name)
 		return nil, nil
 	}
-	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more%s, but its checkpoint says that "+
-		"it was kept there; to fill it anew, %s, or set on_lost = \"rebuild\": %w", p.cfg.Name, where,
+	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more%s, but its checkpoint says "+
+		"that it was kept there; to fill it anew, %s, or set on_lost = \"rebuild\": %w", p.cfg.Name, where,
 		p.cfg.anew(viewSet{v}), err))
 }
 

@@ -185,8 +185,8 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	for name := range q { // a misspelt view would stand for all of them
 		if !slices.Contains([]string{"gtid", "pos", "view", "timeout", "source"}, name) {
-			fail(w, http.StatusBadRequest, fmt.Errorf("%s: there is no such parameter; there are gtid, pos, view, timeout "+
-				"and source", strconv.Quote(name)))
+			fail(w, http.StatusBadRequest, fmt.Errorf("%q: there is no such parameter; there are gtid, pos, view, "+
+				"timeout and source", name))
 			return
 		}
 	}

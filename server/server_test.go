@@ -197,42 +197,6 @@ func TestStatusIsAnObjectWithAListOfViews(t *testing.T) {
 	}
 }
 
-func TestReadyTellsTheTruthForEachView(t *testing.T) {
-	failed := viewOf("f", replicator.StateFailed, nil)
-	failed.Error = "no table x"
-	for name, c := range map[string]struct {
-		view  replicator.ViewStatus
-		ready bool
-		want  string
-	}{
-		"running":    {viewOf("v", replicator.StateRunning, lag(0)), true, `"reasons":[]`},
-		"rebuilding": {viewOf("v", replicator.StateRebuilding, lag(0)), true, `"reasons":[]`},
-		"frozen": {replicator.ViewStatus{State: replicator.StateRebuilding, Frozen: true}, false,
-			`"rebuilding: what it shows is not kept up until that is done"`},
-		"lag unknown":    {viewOf("v", replicator.StateRunning, nil), false, "its lag is not known"},
-		"failed":         {failed, false, `{"view":"f","sink":"main","reason":"failed: no table x"}`},
-		"paused":         {viewOf("v", replicator.StatePaused, lag(0)), false, `"reason":"paused"`},
-		"starting":       {viewOf("v", replicator.StateStarting, nil), false, "starting"},
-		"filling at all": {viewOf("v", replicator.StateFilling, lag(0)), false, "filling"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, _ := serve(t, "127.0.0.1:0", "",
-				&program{views: []replicator.ViewStatus{viewOf("ok", replicator.StateRunning, lag(0)), c.view}}, nil)
-			code, _, text := ask(t, s, "GET", "/readyz", "", nil)
-			if (code == 200) != c.ready || code != 200 && code != 503 || !strings.Contains(text, c.want) {
-				t.Errorf("%d %s", code, text)
-			}
-			if code, _, _ := ask(t, s, "GET", "/healthz", "", nil); code != 200 {
-				t.Errorf("health is %d", code)
-			}
-		})
-	}
-	s, _ := serve(t, "127.0.0.1:0", "", &program{err: errors.New("store is gone")}, nil)
-	if code, _, text := ask(t, s, "GET", "/readyz", "", nil); code != 503 || !strings.Contains(text, "store is gone") {
-		t.Errorf("%d %s", code, text)
-	}
-}
-
 func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 	p := &program{}
 	s, c := serve(t, "127.0.0.1:0", "", p, nil)
@@ -249,7 +213,8 @@ func TestWaitAnswersWhenIncludedAndWhenNot(t *testing.T) {
 	if code, _, text := ask(t, s, "GET", "/api/v1/wait?gtid=a&timeout=2.5", "", nil); code != 200 {
 		t.Errorf("seconds without a unit: %d %s", code, text)
 	}
-	for query, want := range map[string]string{"": "gtid=SET or pos=FILE:POS", "?gtid=a&pos=b": "either", "?veiw=v": "veiw",
+	for query, want := range map[string]string{"": "either gtid=SET or pos=FILE:POS", "?gtid=a&pos=b": "either",
+		"?gtid=a&veiw=v":    "veiw",
 		"?gtid=a&timeout=x": "timeout: expected", "?gtid=a&timeout=-1s": "timeout", "?gtid=a&timeout=1000h": "timeout"} {
 		if code, _, text := ask(t, s, "GET", "/api/v1/wait"+query, "", nil); code != 400 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", query, code, text)

@@ -74,7 +74,7 @@ func keyValue(typ, text string) (any, error) {
 		}
 		return b, nil
 	case "date", "datetime", "timestamp", "time", "decimal":
-		// A server would answer with an error of its own where it is to compare the column with what is none of its kind.
+		// A server answers with an error of its own where it is to compare the column with what is none of its kind.
 		if !strings.ContainsFunc(text, isDigit) || strings.Trim(text, "0123456789-+:. ") != "" {
 			return nil, fmt.Errorf("%q is no %s", text, kind)
 		}

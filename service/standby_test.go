@@ -91,8 +91,8 @@ func TestAStoreThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 		"a run that is to end": {untilCaughtUp: true}} {
 		t.Run(name, func(t *testing.T) {
 			log := &logged{}
-			r := Runner{Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))}, UntilCaughtUp: c.untilCaughtUp,
-				Metrics: server.NewMetrics(), front: NewFront(), storeAt: placeOf(cfg)}
+			r := Runner{Setup: Setup{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))},
+				UntilCaughtUp: c.untilCaughtUp, Metrics: server.NewMetrics(), front: NewFront(), storeAt: placeOf(cfg)}
 			if c.lost {
 				gone := make(chan struct{})
 				close(gone)

@@ -154,8 +154,8 @@ func (s *scope) start(r *ref) (any, error) {
 	return s.document(r, v)
 }
 
-// keyValue is a value of the cell's key. Keys hold a DECIMAL as the text of its digits: the row has it as the number that
-// it is.
+// keyValue is a value of the cell's key. Keys hold a DECIMAL as the text of its digits: the row has it as the number
+// that it is.
 func (s *scope) keyValue(r root) any {
 	v := s.key[r.at]
 	if text, ok := v.(string); ok && s.row != nil && text != "" && (text[0] == '-' || text[0]-'0' <= 9) {

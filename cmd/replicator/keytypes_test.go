@@ -406,7 +406,9 @@ func TestADecimalKeyIsANumberInViews(t *testing.T) {
 		l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
 		l.exec("CREATE TABLE o (price DECIMAL(9,2), id INT, PRIMARY KEY (price, id))",
 			"INSERT INTO o VALUES (1.5, 1), (1.55, 2), (10, 3), (0, 4)")
-		l.configure(source, strings.Split(program, "[tables.cell]")[0], "[tables.o]\nkey = [\"price\", \"id\"]\n", mainSink, `
+		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, `
+[tables.o]
+key = ["price", "id"]
 [sinks.cache]
 type = "redis"
 url = "${REDIS}"
@@ -438,7 +440,8 @@ fields = ["price"]
 		l.exec("INSERT INTO o VALUES (2.5, 5), (0.5, 6)", "DELETE FROM o WHERE id = 2")
 		for _, when := range []string{"followed", "filled"} {
 			l.caughtUp()
-			l.expectLike("SELECT at, price FROM sums ORDER BY at", "SELECT price, price FROM o WHERE price > 0 ORDER BY price")
+			l.expectLike("SELECT at, price FROM sums ORDER BY at",
+				"SELECT price, price FROM o WHERE price > 0 ORDER BY price")
 			l.expectLike("SELECT price, id, same, twice FROM twice ORDER BY id",
 				"SELECT price, id, price, 2 * price FROM o WHERE price > 1 ORDER BY id")
 			if got := rdb.Get(t.Context(), "o:1:1.50").Val(); got != `{"price":1.50}` {

@@ -158,8 +158,8 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 	form := stored[len(c.keeper.salt):]
 	if 2*len(form) > packet {
 		if n := quotedSize(form); n > packet {
-			c.err = fmt.Errorf("%d bytes, as a statement has them, are too much for the server's max_allowed_packet, %d",
-				n, packet)
+			c.err = fmt.Errorf("%d bytes, as a statement has them, are too much for the server's max_allowed_packet, "+
+				"%d", n, packet)
 			return stored
 		}
 	}

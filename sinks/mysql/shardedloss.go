@@ -13,8 +13,8 @@ import (
 
 var _ replicator.Parted = (*Sharded)(nil)
 
-// ForgetLost implements replicator.Parted. A counter that is forgotten begins with an empty table, which is no loss only
-// where it was lost. One without a ShardOn has one place, and leaves no mark where that was before.
+// ForgetLost implements replicator.Parted. A counter that is forgotten begins with an empty table, which is no loss
+// only where it was lost. One without a ShardOn has one place, and leaves no mark where that was before.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)
@@ -64,7 +64,8 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 	for view, fingerprint := range s.definitions {
 		var with, without []string // shards that hold it, and that don't
 		for shard, marks := range by {
-			if slices.ContainsFunc(marks, func(m replicator.Mark) bool { return m.View == view && holds(m, fingerprint) }) {
+			held := func(m replicator.Mark) bool { return m.View == view && holds(m, fingerprint) }
+			if slices.ContainsFunc(marks, held) {
 				with = append(with, s.names[shard])
 			} else {
 				without = append(without, s.names[shard])
@@ -73,7 +74,8 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 		switch {
 		case !s.spread[view] && (len(without) == 0 || without[0] != s.names[0]), len(without) == 0:
 		case !s.spread[view] && len(with) > 0:
-			lacking[view] = fmt.Sprintf("shard %s (which is the first now; it was kept in shard %s)", s.names[0], with[0])
+			lacking[view] = fmt.Sprintf("shard %s (which is the first now; it was kept in shard %s)", s.names[0],
+				with[0])
 		case !s.spread[view]:
 			lacking[view] = "shard " + s.names[0]
 		case len(with) > 0 && len(without) == 1:
