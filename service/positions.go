@@ -166,7 +166,8 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 			return fmt.Errorf("%w; `replicator checkpoint forget %s` does not need to open it", err, v.Name)
 		}
 		next := at.Anew()
-		next.Repair = intact
+		unfilled := at.Filling() && !at.Repair // it lacks some, as an earlier reset may have found
+		next.Repair = intact && (p.Config.Source.Start == "snapshot" || !unfilled)
 		if err := target.Mark(ctx, next); err != nil {
 			return err
 		}

@@ -282,3 +282,20 @@ func TestAFillAfterAResetClearsLetters(t *testing.T) {
 		l.expect(emails, "b@x.org b")
 	})
 }
+
+// What was lost is filled, whatever start says, however often somebody resets the view before it runs.
+func TestResetsOfALostViewFillItWhateverStartSays(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		l := newLab(t, s)
+		l.put("a", 1, `{"email": "a@x.org"}`)
+		l.configure(source, program, mainSink, emailView)
+		l.must("run", "--until-caught-up")
+		l.configure(source, "start = \"latest\"\n", program, mainSink, emailView)
+		l.exec("DELETE FROM replicator_views", "DELETE FROM replicator_state", "DELETE FROM index_users_email")
+		for range 2 {
+			l.must("checkpoint", "reset", "--yes")
+		}
+		l.must("run", "--until-caught-up")
+		l.expect(emails, "a@x.org a")
+	})
+}
