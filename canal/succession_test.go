@@ -15,7 +15,6 @@ import (
 // leads the reader there: what the first holds would never be read.
 func TestAFileOfAnotherLogIsNotReadOn(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		t.Parallel() // each waits for its own server
 		w := &world{bench: newBench(t, servertest.Own(t, kind, "--max-allowed-packet=64M")), gtid: true}
 		w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1),
 			"ALTER TABLE app.cell MODIFY body LONGBLOB")
