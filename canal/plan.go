@@ -195,12 +195,17 @@ func (p *plan) assign(s *schema) error {
 		}
 		p.extras, p.names = append(p.extras, i), append(p.names, name)
 	}
-	for n, i := range p.key { // the cell's key has its digits as a text
+	p.addDecimals()
+	return nil
+}
+
+// addDecimals adds the DECIMAL columns of the key to those that rows carry: the key has their digits as a text.
+func (p *plan) addDecimals() {
+	for n, i := range p.key {
 		if p.columns[i].Kind == binlog.KindDecimal && !slices.Contains(p.extras, i) {
 			p.extras, p.names = append(p.extras, i), append(p.names, p.t.Key[n])
 		}
 	}
-	return nil
 }
 
 // has reports whether the row has a column of that name.

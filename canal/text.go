@@ -200,11 +200,7 @@ func newSelection(t *watched) (*selection, error) {
 	if err != nil {
 		return nil, err
 	}
-	for n, i := range x.key { // the cell's key has its digits as a text
-		if x.columns[i].kind == binlog.KindDecimal && !slices.Contains(x.extras, i) {
-			x.extras, x.names = append(x.extras, i), append(slices.Clip(x.names), t.Key[n])
-		}
-	}
+	x.addDecimals()
 	for n, i := range x.offset {
 		if p := x.columns[i].place(); p.raw {
 			x.columns, x.offset[n] = append(x.columns, p), len(x.columns)
@@ -263,6 +259,15 @@ func (x *selection) from() string {
 
 // positioned reports whether a row's version is its place in the binlog.
 func (x *selection) positioned() bool { return x.version < 0 || x.single }
+
+// addDecimals adds the DECIMAL columns of the key to those that rows carry, as a plan does.
+func (x *selection) addDecimals() {
+	for n, i := range x.key {
+		if x.columns[i].kind == binlog.KindDecimal && !slices.Contains(x.extras, i) {
+			x.extras, x.names = append(x.extras, i), append(slices.Clip(x.names), x.t.Key[n])
+		}
+	}
+}
 
 // row makes the row of a result's values. order is the place that it is known to be at or after.
 func (x *selection) row(ctx context.Context, values [][]byte, order int64, now time.Time) (*replicator.Row, error) {

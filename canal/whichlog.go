@@ -187,8 +187,8 @@ func (r *Reader) follows(ctx context.Context, l leaving) error {
 		return err
 	}
 	defer conn.Close()
-	res := &resolver{source: r.source, db: conn, server: r.server}
-	if res.files, err = logFiles(ctx, conn); err != nil {
+	res, err := newResolver(ctx, r.source, conn, r.server)
+	if err != nil {
 		return err
 	}
 	d, err := res.atPlace(ctx, l.placed)
