@@ -94,6 +94,9 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	}
 	moved := at != s.marked.Position
 	idle := applied == s.markedRun && !s.progress.filledMore() && !s.notes.changed()
+	if !moved && idle { // what was marked was saved, or this session would have ended
+		s.shown.allSaved(s.views)
+	}
 	switch {
 	case u == saveNothing, u == saveNow && !moved && idle:
 		return nil
@@ -165,6 +168,6 @@ func (s *saver) saveCheckpoints(
 		return fmt.Errorf("saving the checkpoint: %w", err)
 	}
 	s.saved = at
-	s.shown.saved(s.views)
+	s.shown.allSaved(s.views)
 	return nil
 }

@@ -75,8 +75,8 @@ func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.I
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
 // shown is up to when views showed everything as their last session ended: while there is no other one, or it has heard
-// nothing yet, their lag is counted from there. It also knows when their checkpoints were saved, which outlives their
-// runs. Guarded by its mutex.
+// nothing yet, their lag is counted from there. It also knows when all of their progress was saved, which outlives
+// their runs. Guarded by its mutex.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
@@ -138,8 +138,8 @@ func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	return secondsSince(n.began)
 }
 
-// saved notes that the checkpoints of views were saved now.
-func (n *shown) saved(views viewSet) {
+// allSaved notes that the checkpoints of views are saved, and that there is no more of their progress to save now.
+func (n *shown) allSaved(views viewSet) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, v := range views {
@@ -147,7 +147,7 @@ func (n *shown) saved(views viewSet) {
 	}
 }
 
-// checkpointAge is how many seconds ago the checkpoint of a view was saved. Where none was since the start that is at
+// checkpointAge is how many seconds ago all progress of a view was saved. Where it was not since the start that is at
 // least what has passed since then: else a view that never comes up would look as if it had just been saved.
 func (n *shown) checkpointAge(v *replicator.View) float64 {
 	n.mu.Lock()

@@ -158,6 +158,30 @@ func TestAnOutageShowsWhileNothingIsWritten(t *testing.T) {
 	})
 }
 
+// TestTheCheckpointOfAnIdleSourceGrowsNoOlder: nothing would be repeated after a restart. It does while what there is to
+// save can't be.
+func TestTheCheckpointOfAnIdleSourceGrowsNoOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
+		f.commit(rows(3)...)
+		p := start(newPipeline(f, sink, newMemoryStore(), "a"))
+		p.caughtUp(t, f)
+		time.Sleep(time.Hour)
+		if age := p.Status(nil)[0].Checkpoint; age > 1 {
+			t.Errorf("after an hour without a change the checkpoint is %v s old", age)
+		}
+		sink.down.Store(true)
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 7, version: 2, body: "y"}})
+		time.Sleep(time.Hour)
+		if age := p.Status(nil)[0].Checkpoint; age < 3500 || age > 3700 {
+			t.Errorf("after an hour without the sink the checkpoint is %v s old", age)
+		}
+		sink.down.Store(false)
+		p.caughtUp(t, f)
+		p.stopped(t)
+	})
+}
+
 // TestAViewThatIsBeingFilledLags since its fill began, whatever the tail does: it lacks what was committed before.
 func TestAViewThatIsBeingFilledLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ func newNowCollector() *nowCollector {
 		lag:          desc("view_lag_seconds", "How long ago the view showed all that was committed; it grows in an outage; absent while unknown.", "view"),
 		letters:      desc("dead_letters", "Dead letters of the view.", "view"),
 		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
-		checkpoint:   desc("checkpoint_age_seconds", "Time since the view's progress was saved, or since the start if it was not since then.", "view"),
+		checkpoint:   desc("checkpoint_age_seconds", "Time since all of the view's progress was saved, or since the start if it was not since then.", "view"),
 		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed, or while what it shows waits for a rebuild.", "view"),
 		behind:       desc("view_behind_records", "Records of a Kafka partition that the view does not include yet; of those that the process has, and of those that no member has.", "view", "source"),
 		verified:     desc("verify_last_completed_timestamp_seconds", "When [verify] last compared the whole view, Unix time; absent before the first time.", "view"),
