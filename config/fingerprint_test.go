@@ -47,6 +47,49 @@ func TestFingerprintsOfConfigurationsNeverChange(t *testing.T) {
 	}
 }
 
+// A DSN beside a changelog is what `verify` and `explain` look at, and they advise it. What the views hold comes from the
+// changelog alone.
+func TestADSNBesideAChangelogChangesNoFingerprint(t *testing.T) {
+	fingerprint := func(dsn string) string {
+		file := filepath.Join(t.TempDir(), "replicator.toml")
+		text := `
+[source]
+type = "kafka"
+brokers = ["127.0.0.1:9092"]
+topics = ["cells"]
+group = "views"
+` + dsn + `
+[tables.cell]
+key = "id"
+body = "body"
+[sinks.cache]
+type = "redis"
+url = "redis://127.0.0.1:6379/0"
+[views.users]
+from = "cell"
+sink = "cache"
+kind = "hash"
+key = "user:{id}"
+fields = ["name"]
+`
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(file, someServers, sinks.Types())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shards := c.Source.Shards; len(shards) > 0 && c.ShardTables(shards[0])[0].Database != "app" {
+			t.Errorf("the table is looked for in %q", c.ShardTables(shards[0])[0].Database)
+		}
+		return view.Fingerprint(c.Views[0], c.Tables)
+	}
+	without, beside := fingerprint(""), fingerprint(`dsn = "u:p@tcp(127.0.0.1:3306)/app"`)
+	if without != beside {
+		t.Errorf("the fingerprint is %s, and %s with a DSN beside the changelog", without, beside)
+	}
+}
+
 // configurations are the files of the repository, and one that has every setting of every kind.
 func configurations(t *testing.T) []string {
 	t.Helper()

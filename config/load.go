@@ -245,7 +245,8 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 				break
 			}
 		}
-		if shards := l.config.Source.Shards; len(shards) > 0 {
+		// A changelog may be of any database: a DSN beside it, to look at, is no part of what its rows are.
+		if shards := l.config.Source.Shards; len(shards) > 0 && l.config.Source.Kafka == nil {
 			t.Database = shards[0].Database
 		}
 	}
