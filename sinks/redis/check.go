@@ -105,10 +105,13 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 		add("mode", replicator.Fail, "the server's mode is "+info["redis_mode"],
 			"set cluster = true for a cluster, and for nothing else")
 	}
-	policy := info["maxmemory_policy"]
-	if limit := info["maxmemory"]; limit == "0" || policy == "noeviction" {
+	switch policy := info["maxmemory_policy"]; {
+	case info["maxmemory"] == "0", policy == "noeviction" && !isFull(info):
 		add("maxmemory", replicator.OK, "nothing is evicted", "")
-	} else {
+	case policy == "noeviction":
+		add("maxmemory", replicator.Fail, "used_memory is "+info["used_memory"]+" of "+info["maxmemory"]+
+			" bytes: it takes no writes", "CONFIG SET maxmemory to more, or remove what is not needed there")
+	default:
 		add("maxmemory", replicator.Warn, "maxmemory_policy is "+policy+": entries and what is remembered of them vanish "+
 			"when memory is short", "CONFIG SET maxmemory-policy noeviction")
 	}
@@ -119,6 +122,13 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 		add("persistence", replicator.Warn, "no append-only file, no snapshot since it was started, no replica: a restart "+
 			"would empty it, and the views would have to be filled anew", "CONFIG SET appendonly yes")
 	}
+}
+
+// isFull reports whether the server uses all the memory that it may.
+func isFull(info map[string]string) bool {
+	used, err := strconv.ParseInt(info["used_memory"], 10, 64)
+	limit, err2 := strconv.ParseInt(info["maxmemory"], 10, 64)
+	return err == nil && err2 == nil && used >= limit
 }
 
 // tooOld reports whether a version comes before 6.2, which brought SET … GET and HRANDFIELD.

@@ -134,6 +134,19 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		f.cli(t, "CONFIG", "SET", "maxmemory", "0")
 		apply(t, f.target, put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "s"}))
 	})
+	t.Run("what a full server holds is looked at", func(t *testing.T) {
+		f := open(t, v)
+		op := put(cellOf(t, "cell", "users", "x"), 1, replicator.Entry{Key: "s"})
+		apply(t, f.target, op)
+		f.cli(t, "CONFIG", "SET", "maxmemory", "1")
+		defer f.cli(t, "CONFIG", "SET", "maxmemory", "0")
+		if differences, err := f.open(t, v).Compare(t.Context(), []replicator.Op{op}); err != nil || len(differences) > 0 {
+			t.Errorf("Compare says %v, %v", differences, err)
+		}
+		if level := findings(t, Config{URLs: []string{f.server.DSN("0")}}, v)["maxmemory"]; level != replicator.Fail {
+			t.Errorf("of its memory check says %s", level)
+		}
+	})
 	t.Run("a command is not permitted", func(t *testing.T) {
 		f := open(t, v)
 		f.cli(t, "ACL", "SETUSER", "default", "-sadd")

@@ -223,8 +223,14 @@ func (m storedMark) encode() string {
 // register gives each view the generation that it is known by, or a new one if it isn't known by this definition. It
 // returns how far each is, and the servers' names.
 func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, string, error) {
-	if err := s.rdb.SAdd(ctx, sourcesKey, source).Err(); err != nil {
-		return nil, "", classify(err, "registering the source")
+	// Nothing is written where all is known: `explain` and `verify` look also at a server that takes no writes, for it is
+	// full or a replica.
+	if known, err := s.rdb.SIsMember(ctx, sourcesKey, source).Result(); err != nil {
+		return nil, "", classify(err, "looking for the source")
+	} else if !known {
+		if err := s.rdb.SAdd(ctx, sourcesKey, source).Err(); err != nil {
+			return nil, "", classify(err, "registering the source")
+		}
 	}
 	marked := make([]replicator.Standing, len(keepers))
 	servers, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) (begin []newMark, err error) {

@@ -27,7 +27,7 @@ var commandsOf = map[byte][][]string{
 var ownCommands = [][]string{
 	{"GET"}, {"MGET"}, {"SET", "v"}, {"MSET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
 	{"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"EXISTS"}, {"HGETALL"}, {"HEXISTS", "f"}, {"HRANDFIELD"},
-	{"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SSCAN", "0"},
+	{"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SISMEMBER", "m"}, {"SSCAN", "0"},
 }
 
 // permissions asks the server what the user may do, without doing it.
