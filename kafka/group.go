@@ -54,6 +54,9 @@ type Group struct {
 // rebalance is how long members may take to give up what they are to hand on.
 const rebalance = time.Minute
 
+// newsTime is how often a member asks what partitions its topics have.
+const newsTime = 30 * time.Second
+
 // Join joins a group. The error is Fatal where its members are none of this configuration.
 func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	g := &Group{cluster: c, cfg: cfg}
@@ -63,7 +66,7 @@ func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	options := append(slices.Clip(c.options),
 		kgo.ConsumerGroup(cfg.Group), kgo.ConsumeTopics(cfg.Topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.RebalanceTimeout(rebalance),
-		kgo.DisableAutoCommit(), kgo.ClientID(g.clientID()),
+		kgo.DisableAutoCommit(), kgo.ClientID(g.clientID()), kgo.MetadataMaxAge(newsTime),
 		kgo.OnPartitionsAssigned(told(cfg.Assigned)), kgo.OnPartitionsRevoked(told(cfg.Revoked)),
 		kgo.OnPartitionsLost(told(cfg.Lost)),
 	)
@@ -95,7 +98,8 @@ func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string]
 // Leave gives up all partitions, as Revoked sees to, and leaves the group.
 func (g *Group) Leave() { g.client.Close() }
 
-// Refresh has the member look for partitions that were added to the topics, which it does by itself every five minutes.
+// Refresh has the member look for partitions that were added to the topics, which it does by itself every newsTime. It
+// is the group's leader who has to see them.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
 // ours begins the client ids of members.

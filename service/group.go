@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"replicator"
@@ -42,10 +43,14 @@ func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 	return err
 }
 
-// eachGroup waits until the views of each sink include, with every partition, what a fence names.
+// eachGroup waits until the views of each sink include, with every partition, what a fence names. All groups are asked
+// at a time: where one takes all the time that there is, the others know how far theirs is.
 func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
-	var errs []error
-	for _, c := range s.consumers {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	errs := make([]error, len(s.consumers))
+	var waits sync.WaitGroup
+	for i, c := range s.consumers {
 		var wanted []string
 		for _, v := range c.views {
 			if len(views) == 0 || slices.Contains(views, v.Name) {
@@ -55,11 +60,15 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 		if len(wanted) == 0 {
 			continue
 		}
-		err := c.wait(ctx, wanted, fence)
-		if errors.Is(err, canal.ErrFence) {
-			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
-		}
-		errs = append(errs, err)
+		waits.Go(func() {
+			if errs[i] = c.wait(ctx, wanted, fence); errors.Is(errs[i], canal.ErrFence) {
+				end() // it is none for the others either
+			}
+		})
+	}
+	waits.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return errors.Is(err, canal.ErrFence) }); i >= 0 {
+		return fmt.Errorf("%w: %w", server.ErrInvalid, errs[i])
 	}
 	return errors.Join(errs...)
 }
