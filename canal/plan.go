@@ -29,6 +29,7 @@ type plan struct {
 	version int // -1: the order is the version
 	body    int // -1: the table has none
 	rowEnd  int // -1: the table has none
+	oldTime int // the first time in the older format; -1: there is none
 	extras  []int
 	names   []string
 
@@ -74,7 +75,7 @@ func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (
 		}
 		c, err := binlog.NewColumn(&m, i, known, charsets)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w. %s", err, wayOut)
 		}
 		p.columns = append(p.columns, c)
 	}
@@ -122,6 +123,7 @@ func (s *schema) declaredAt(m *binlog.TableMap, i int) *declaredColumn {
 // assign finds the role columns by name.
 func (p *plan) assign(s *schema) error {
 	p.wanted = make([]bool, len(p.columns))
+	p.oldTime = slices.IndexFunc(p.columns, func(c binlog.Column) bool { return c.IsOldTime() })
 	if p.rowEnd = rowEndOf(s, p.columns); p.rowEnd >= 0 {
 		p.wanted[p.rowEnd] = true
 	}

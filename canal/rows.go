@@ -163,6 +163,9 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		s.raw = 0
 		place = compressed(place.base+place.offset, size, int64(len(data)))
 	}
+	if err := p.measure(data); err != nil {
+		return err
+	}
 	return s.images(ctx, p, shape.change, data, place)
 }
 

@@ -215,6 +215,9 @@ func (c *declaredColumn) complete() {
 	switch c.dataType {
 	case "enum", "set":
 		c.Members = parseMembers(c.fullType)
+	case "time", "datetime", "timestamp": // where there are no digits, there is no number
+		_, _ = fmt.Sscanf(full, c.dataType+"(%d)", &c.Digits)
+		c.Hires = c.Digits > 0 && strings.Contains(full, "/* mariadb-5.3 */")
 	case "uuid":
 		c.Special = binlog.KindUUID
 	case "inet4":

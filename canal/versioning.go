@@ -35,7 +35,7 @@ func (s *schema) readVersioning(ctx context.Context, tx *sql.Tx, t *replicator.T
 	if err == nil && kind == "SYSTEM VERSIONED" {
 		for _, name := range []string{impliedRowStart, impliedRowEnd} {
 			c := declaredColumn{dataType: "timestamp", fullType: "timestamp(6)"}
-			c.Name = name
+			c.Name, c.Digits, c.Hires = name, 6, true // nothing tells their format, and they are always so
 			s.columns = append(s.columns, c)
 		}
 		s.rowEnd = impliedRowEnd

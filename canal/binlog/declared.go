@@ -6,5 +6,7 @@ type Declared struct {
 	Charset  string // "" for what is no text
 	Unsigned bool
 	Members  []string // of ENUM and SET
+	Digits   int      // of a time: after the point
+	Hires    bool     // a time with such digits, in the format of MariaDB 5.3
 	Special  Kind     // a type that the binlog shows as BINARY: KindUUID, KindInet4, KindInet6; else 0
 }

@@ -11,6 +11,14 @@ type Clock struct {
 	year, month, day, hour, minute, second, micro int
 }
 
+// timeText is a date's or time's text in the server's form.
+func (c *Column) timeText(data []byte) (any, error) {
+	if c.Kind == KindDatetimeOld && !c.Clock(data).possible() {
+		return nil, ErrOldTime
+	}
+	return string(c.appendTime(nil, data)), nil
+}
+
 // appendTime appends a date's or time's text in the server's form.
 func (c *Column) appendTime(b, data []byte) []byte {
 	t := c.Clock(data)
@@ -25,6 +33,9 @@ func (c *Column) appendTime(b, data []byte) []byte {
 
 // Clock decodes a date or time column.
 func (c *Column) Clock(data []byte) Clock {
+	if c.fraction > 0 && c.IsOldTime() {
+		return c.hiresClock(data)
+	}
 	switch c.Kind {
 	case KindDate:
 		n := int(LittleEndian(data))

@@ -99,6 +99,9 @@ func NewColumn(m *TableMap, i int, declared *Declared, charsets Charsets) (Colum
 	if err := c.measure(t, meta); err != nil {
 		return c, err
 	}
+	if err := c.measureOld(declared); err != nil {
+		return c, err
+	}
 	if c.Width == 0 && (c.Prefix < 1 || c.Prefix > 4) || c.Width > 65 || c.fraction > 30 {
 		return c, fmt.Errorf("column %s: type %d with metadata %d", c.Name, t, m.metas[i])
 	}
@@ -335,7 +338,7 @@ func (c *Column) Value(data []byte) (any, error) {
 	case KindUUID, KindInet4, KindInet6:
 		return mariaSpecial(c.Kind, data)
 	}
-	return string(c.appendTime(nil, data)), nil
+	return c.timeText(data)
 }
 
 // Stored is a text's or binary's bytes as the application wrote them.

@@ -1,0 +1,24 @@
+package canal
+
+import (
+	"fmt"
+
+	"replicator/canal/binlog"
+)
+
+// measure reads an event's images to their end before any is handed on, if their length is not certain: see
+// binlog.Column.IsOldTime.
+func (p *plan) measure(data []byte) error {
+	if p.oldTime < 0 {
+		return nil
+	}
+	for img := (image{}); len(data) > 0; {
+		n, err := p.split(data, &img)
+		if err != nil {
+			return p.t.fatal(fmt.Errorf("table %s: row image: %w. Column %s: %w. %s", p.t.Name, err,
+				p.columns[p.oldTime].Name, binlog.ErrOldTime, wayOut))
+		}
+		data = data[n:]
+	}
+	return nil
+}
