@@ -17,11 +17,7 @@ const versionsRead = 4
 // key is listed: the server's DISTINCT would take "a" and "A" for equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
 	limit int) ([]replicator.Cell, string, error) {
-	w := r.tables.byName[table]
-	if w == nil {
-		return nil, "", replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
-	}
-	x, err := newSelection(w)
+	x, err := r.selection(table)
 	if err != nil {
 		return nil, "", err
 	}
@@ -63,11 +59,7 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 // Siblings implements replicator.Reader. Like Cells it lists each spelling of a key.
 func (r *Reader) Siblings(ctx context.Context, table string,
 	keys []replicator.Key) (cells []replicator.Cell, err error) {
-	w := r.tables.byName[table]
-	if w == nil {
-		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
-	}
-	x, err := newSelection(w)
+	x, err := r.selection(table)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, col
 	err := conn.QueryRowContext(ctx, "SELECT COUNT(*), COALESCE(SUM("+in+"), 0) FROM ("+end(up)+" UNION ALL "+end(down)+
 		") AS ends", args...).Scan(&looked, &wanted)
 	if err != nil {
-		return 0, err
+		return 0, x.t.classify(err)
 	}
 	if looked > 0 {
 		if rows, err = x.t.rows(ctx, conn); err != nil {

@@ -103,11 +103,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 		byTable[l.cells[i].Table] = append(byTable[l.cells[i].Table], i)
 	}
 	for name, wanted := range byTable {
-		w := r.tables.byName[name]
-		if w == nil {
-			return replicator.Fatal(fmt.Errorf("table %s isn't configured", name))
-		}
-		x, err := newSelection(w)
+		x, err := r.selection(name)
 		if err != nil {
 			return err
 		}
@@ -178,7 +174,7 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 	f func(n int, values [][]byte) error) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return err
+		return x.t.classify(err)
 	}
 	var n int
 	raw := make([]sql.RawBytes, len(x.columns))
@@ -207,7 +203,7 @@ var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
-		return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
+		return "", nil, x.t.fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
 	}
 	// The sink may have it of before the configuration had another key: the table has no such row.
 	if len(key) != len(x.key) {

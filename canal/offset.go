@@ -116,7 +116,7 @@ func anyTime(text string) (err error) {
 func (x *selection) fromCondition(text string) (string, []any, error) {
 	columns, values, err := x.named(text)
 	if err != nil {
-		return "", nil, replicator.Fatal(err)
+		return "", nil, x.t.fatal(err)
 	}
 	compared := func(n int) (name, placeholder string, value any) {
 		c := columns[n]

@@ -22,17 +22,13 @@ import (
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
-	w := r.tables.byName[table]
-	if w == nil {
-		return chunk, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
-	}
-	x, err := newSelection(w)
+	x, err := r.selection(table)
 	if err != nil {
 		return chunk, err
 	}
 	if !x.ordered() {
-		return chunk, replicator.Fatal(fmt.Errorf("table %s: nothing tells the rows of %s.%s apart that a scan could go by; give it a primary key",
-			table, w.Database, w.Table.Table))
+		return chunk, x.t.fatal(fmt.Errorf("table %s: nothing tells the rows of %s.%s apart that a scan could go by; "+
+			"give it a primary key", table, x.t.Database, x.t.Table.Table))
 	}
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -51,7 +47,7 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if strings.HasPrefix(after, walkPlace) { // the index is gone
 		after = ""
 	}
-	err = untilFree(ctx, w.rowsFor(limit), func(rows int) (err error) {
+	err = untilFree(ctx, x.t.rowsFor(limit), func(rows int) (err error) {
 		limit.Rows = rows
 		chunk, err = r.scanChunk(ctx, conn, x, columns, after, limit)
 		return err

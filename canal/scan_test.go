@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,6 +78,50 @@ func TestAScanRefusesRowsThatItCanNotTellApart(t *testing.T) {
 			_, err := b.open(src, b.latest(src)).Scan(testContext(t), "x", nil, "", replicator.ScanLimit{Rows: 2})
 			if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "primary key") {
 				t.Errorf("%s: %v", ddl, err)
+			}
+		}
+	})
+}
+
+// A table that can't be read stops the views that read it, whoever asks for its rows, and no others.
+func TestWhatIsWrongWithATableConcernsItsViewsAlone(t *testing.T) {
+	views := []*replicator.View{{Name: "of x", From: []replicator.Feed{{Table: "x"}}},
+		{Name: "of another", From: []replicator.Feed{{Table: "y"}}}}
+	cell := replicator.Cell{Table: "x"}
+	cell.Key, _ = replicator.MakeKey(int64(1))
+	scan := func(ctx context.Context, r *Reader) error {
+		_, err := r.Scan(ctx, "x", nil, "", replicator.ScanLimit{Rows: 2})
+		return err
+	}
+	look := func(ctx context.Context, r *Reader) error {
+		_, _, err := r.Newest(ctx, []replicator.Cell{cell}, 0)
+		return err
+	}
+	list := func(ctx context.Context, r *Reader) error {
+		_, _, err := r.Cells(ctx, "x", nil, "", 2)
+		return err
+	}
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		for name, c := range map[string]struct {
+			ddl   string
+			later string // once it is open
+			reads func(context.Context, *Reader) error
+		}{
+			"no order":                   {"CREATE TABLE x (k INT)", "DO 0", scan},
+			"a key that is NULL":         {"CREATE TABLE x (i INT PRIMARY KEY, k INT)", "INSERT INTO x VALUES (1, NULL)", scan},
+			"it is gone":                 {"CREATE TABLE x (k INT PRIMARY KEY)", "DROP TABLE x", scan},
+			"it is gone, in a look":      {"CREATE TABLE x (k INT PRIMARY KEY)", "DROP TABLE x", look},
+			"its key is gone, in a list": {"CREATE TABLE x (k INT, i INT)", "ALTER TABLE x DROP COLUMN k", list},
+		} {
+			b.exec("DROP TABLE IF EXISTS x", c.ddl)
+			src := b.source(replicator.Table{Name: "x", Key: []string{"k"}})
+			r := b.open(src, b.latest(src))
+			b.exec(c.later)
+			err := c.reads(testContext(t), r)
+			groups, others := replicator.Troubled(views, err)
+			if !replicator.IsFatal(err) || len(groups) != 1 || len(others) != 1 || groups[0][0] != views[0] {
+				t.Errorf("%s: %v concerns %d groups of views, and not %d others", name, err, len(groups), len(others))
 			}
 		}
 	})

@@ -46,11 +46,7 @@ func (r *Reader) MixesSpellings(table string) bool {
 // Spellings implements replicator.Reader. Nearly always one query per many keys says that there are none.
 func (r *Reader) Spellings(ctx context.Context, table string,
 	keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
-	w := r.tables.byName[table]
-	if w == nil {
-		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
-	}
-	x, err := newSelection(w)
+	x, err := r.selection(table)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +118,7 @@ func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys
 	once := func(int) error {
 		rows, err := db.QueryContext(ctx, query+f.lock, args...)
 		if err != nil {
-			return err
+			return x.t.classify(err)
 		}
 		return x.eachSpelling(rows, func(key replicator.Key, one bool) {
 			if one {
@@ -146,7 +142,7 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 	for _, key := range keys {
 		values, err := key.Values()
 		if err != nil {
-			return "", nil, replicator.Fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
+			return "", nil, x.t.fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
 		}
 		if len(values) != len(x.key) { // see cellCondition
 			continue

@@ -214,6 +214,19 @@ func newSelection(t *watched) (*selection, error) {
 	return x, nil
 }
 
+// selection is how rows of a table of the configuration are selected now.
+func (r *Reader) selection(table string) (*selection, error) {
+	w := r.tables.byName[table]
+	if w == nil {
+		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
+	}
+	x, err := newSelection(w)
+	if err != nil {
+		return nil, w.fatal(err)
+	}
+	return x, nil
+}
+
 // offsetColumns are the columns that a scan follows: the configured ones, and the primary key where those don't tell
 // rows apart. It is what the index on them holds anyway.
 func offsetColumns(t *watched, s *schema) []string {
@@ -323,8 +336,7 @@ func (x *selection) row(ctx context.Context, values [][]byte, order int64, now t
 }
 
 func (x *selection) unusable(err error) error {
-	return replicator.Fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source", x.t.Name,
-		err))
+	return x.t.fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source", x.t.Name, err))
 }
 
 // version converts a version column's text: see plan.versionOf.

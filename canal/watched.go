@@ -28,6 +28,15 @@ func (t *watched) fatal(err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
+// classify is classify for the error of a query of the table: what a person must mend there is no matter of the views of
+// other tables.
+func (t *watched) classify(err error) error {
+	if err = classify(err); replicator.IsFatal(err) {
+		return t.fatal(err)
+	}
+	return err
+}
+
 // ofReaders marks an error with one of Columns as that of the views that need it.
 func (t *watched) ofReaders(column string, err error) error {
 	if views := t.Readers[column]; len(views) > 0 {
