@@ -49,6 +49,14 @@ type storedMark struct {
 	Starts      []int64                   `json:"starts,omitempty"`
 }
 
+// Fewest is the lower of two numbers of partitions, of which 0 is none.
+func Fewest(a, b int) int {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // MarkKey is the key of a view's marks.
 func MarkKey(view, source string) []byte { return mustMarshal(markKey{view, source}) }
 

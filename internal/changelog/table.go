@@ -20,8 +20,9 @@ import (
 type Table struct {
 	db *bolt.DB // its file has no name any more
 
-	mu   sync.Mutex
-	next map[int32]int64 // by partition: where reading goes on
+	mu     sync.Mutex
+	next   map[int32]int64 // by partition: where reading goes on
+	spread int             // the fewest partitions that a mark said; 0: there was none
 }
 
 // Entry is what a Table knows of a cell.
@@ -75,7 +76,17 @@ func (t *Table) Next(partition int32) int64 {
 	return t.next[partition]
 }
 
-// Add notes records in the order of their partitions: those of one source, whatever the others say. Marks are left out.
+// Spread is over how many partitions cells are spread, as the marks say that were added, of whatever source; 0 if there
+// was none. Partitions are only ever added to a topic, so the fewest are those that it began with. held reports whether
+// anything was added.
+func (t *Table) Spread() (partitions int, held bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spread, len(t.next) > 0
+}
+
+// Add notes records in the order of their partitions: those of one source, whatever the others say. Of marks it notes
+// what Spread tells.
 // The error wraps ErrNotOurs for a record that has another form, and names its place.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	err := t.db.Update(func(tx *bolt.Tx) error {
@@ -113,6 +124,12 @@ func (t *Table) Add(source string, records []*kgo.Record) error {
 	defer t.mu.Unlock()
 	for _, r := range records {
 		t.next[r.Partition] = max(t.next[r.Partition], r.Offset+1)
+		if !IsMark(r) {
+			continue
+		}
+		if _, _, m, err := DecodeMark(r); err == nil && m != nil {
+			t.spread = Fewest(t.spread, m.Partitions)
+		}
 	}
 	return nil
 }

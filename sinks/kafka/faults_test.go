@@ -284,16 +284,7 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 1 || marks[0].Position != at.Position {
 		t.Fatalf("%+v, %v", marks, err)
 	}
-	if _, err := c.admin.DeleteTopic(t.Context(), topic); err != nil {
-		t.Fatal(err)
-	}
-	for gone := false; !gone; {
-		d, err := s.describe(t.Context(), v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gone = d.id == ""
-	}
+	c.remove(t, topic)
 	if made, err := c.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": text("compact")},
 		topic); err != nil || made.Err != nil {
 		t.Fatal(err, made.Err)

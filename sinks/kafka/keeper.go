@@ -101,13 +101,21 @@ func (k *keeper) look(ctx context.Context) error {
 	return k.follow(ctx)
 }
 
-// follow reads on what another publisher has committed meanwhile. Like allMarks it waits a moment for what ends the
-// transactions that stand there now.
+// follow reads on what another publisher has committed meanwhile.
 func (k *keeper) follow(ctx context.Context) error {
 	if !k.looks {
 		return nil
 	}
+	return k.catchUp(ctx)
+}
+
+// catchUp reads what is committed. Like allMarks it waits a moment for what ends the transactions that stand there now.
+func (k *keeper) catchUp(ctx context.Context) error {
 	written, err := k.sink.ends(ctx, k.topic.name)
+	if err != nil {
+		return err
+	}
+	starts, err := k.sink.starts(ctx, k.topic.name)
 	if err != nil {
 		return err
 	}
@@ -121,7 +129,10 @@ func (k *keeper) follow(ctx context.Context) error {
 		}
 		settled, to := true, map[int32]int64{}
 		for p, o := range committed[k.topic.name] {
-			settled, to[p] = settled && o.Offset >= written[k.topic.name][p], o.Offset
+			settled = settled && o.Offset >= written[k.topic.name][p]
+			if o.Offset > starts[p] { // else all of it was removed, and nothing would come
+				to[p] = o.Offset
+			}
 		}
 		if settled || time.Now().After(late) {
 			return k.restore(ctx, to)

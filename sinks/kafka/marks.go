@@ -98,8 +98,12 @@ func (k *keeper) register(ctx context.Context) error {
 			return nil
 		}
 	}
+	spread, err := k.spread(ctx, marks)
+	if err != nil {
+		return err
+	}
 	k.mark = &changelog.Mark{View: k.view.Name, Source: k.source, Fingerprint: k.view.Fingerprint, Topic: k.topic.id,
-		Partitions: k.topic.partitions, Standing: replicator.Standing{Fill: map[string]replicator.Progress{}}}
+		Partitions: spread, Standing: replicator.Standing{Fill: map[string]replicator.Progress{}}}
 	ends, err := k.sink.ends(ctx, k.topic.name)
 	if err != nil {
 		return err
@@ -113,6 +117,34 @@ func (k *keeper) register(ctx context.Context) error {
 		k.mark.Starts = append(k.mark.Starts, starts[int32(p)])
 	}
 	return nil
+}
+
+// spread is over how many partitions the topic's cells are spread: those that it had when it was first kept, for as long
+// as it is the same (its id), whatever becomes of views and marks. A cell that went to a partition that was added would
+// have two records that are newest. Marks of whatever view and source say the number: those in the topic of marks, and,
+// where none of them is of this topic, those that stand in its partitions.
+func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error) {
+	n := 0
+	for _, m := range marks {
+		if m.mark != nil && m.mark.Topic == k.topic.id {
+			n = changelog.Fewest(n, m.mark.Partitions)
+		}
+	}
+	if n > 0 {
+		return n, nil
+	}
+	if err := k.catchUp(ctx); err != nil {
+		return 0, err
+	}
+	switch n, held := k.table.Spread(); {
+	case n > 0:
+		return n, nil
+	case held:
+		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: topic %s holds records and no mark that "+
+			"says over how many partitions they are spread: name another topic, and the view is filled into that",
+			k.sink.cfg.Name, k.view.Name, k.topic.name)), k.view.Name)
+	}
+	return k.topic.partitions, nil
 }
 
 // writeMark writes the mark into every partition and, with the places where it stands there, into the topic of marks:
