@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -33,6 +34,10 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 	}
 	var asked look
 	if !read(w, r, &asked) {
+		return
+	}
+	if asked.Cells == nil {
+		fail(w, http.StatusBadRequest, errors.New(`say which cells: {"cells": [{"table": "…", "key": "…"}]}`))
 		return
 	}
 	cells := make([]replicator.Cell, len(asked.Cells))

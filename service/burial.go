@@ -17,26 +17,57 @@ import (
 // cell, so that its letters and what it applies meanwhile stay in one order. Where nothing runs the letter is saved as
 // it is.
 
-// Look implements server.Looker.
+// Look implements server.Looker. What makes no sense is refused before a pipeline has it: that would end the session,
+// which other views share.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
 		if l.source.Name() == source && l.Keeps(view) {
+			if err := mayBeLookedAt(s.Config.View(view), cells); err != nil {
+				return fmt.Errorf("%w: %w", server.ErrInvalid, err)
+			}
 			return l.lookAt(ctx, view, cells)
 		}
 	}
 	return fmt.Errorf("view %q with source %q: %w to this process", view, source, server.ErrUnknown)
 }
 
-// lookAt has the pipeline look at cells, if need be by its next session.
+// mayBeLookedAt is an error for cells that have no key, or don't feed the view.
+func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
+	for _, c := range cells {
+		if _, err := c.Key.Values(); err != nil {
+			return fmt.Errorf("a cell of table %q: its key can't be decoded: %w", c.Table, err)
+		}
+		if !view.Feeds(c) {
+			return fmt.Errorf("view %s is not made from table %q, column %q", view.Name, c.Table, c.Column)
+		}
+	}
+	return nil
+}
+
+// lookAt has the pipeline look at cells, if need be by its next session. One that is paused has none until somebody
+// resumes it.
 func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	for {
+		if err := l.notPaused(view); err != nil {
+			return err
+		}
 		err := l.Look(ctx, view, cells)
 		if !errors.Is(err, replicator.ErrNotServing) || pause.For(ctx, 100*time.Millisecond) != nil {
 			return err
 		}
 	}
+}
+
+// notPaused is an error while a view is paused.
+func (l line) notPaused(view string) error {
+	for _, v := range l.Status(nil) {
+		if v.View == view && v.State == replicator.StatePaused {
+			return fmt.Errorf("%w: view %s: %w", server.ErrBusy, view, replicator.ErrPaused)
+		}
+	}
+	return nil
 }
 
 // lookTime is how long a look may take, with the end of a session and the beginning of the next.

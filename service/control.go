@@ -126,8 +126,13 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 		return 0, 0, err
 	}
 	for g := range cells {
-		if !slices.ContainsFunc(s.lines.all(), func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) }) {
+		lines := s.lines.all()
+		i := slices.IndexFunc(lines, func(l line) bool { return l.source.Name() == g.source && l.Keeps(g.view) })
+		if i < 0 {
 			return 0, 0, s.notHere(g.view, g.source)
+		}
+		if err := lines[i].notPaused(g.view); err != nil {
+			return 0, 0, err
 		}
 	}
 	for _, l := range s.lines.all() {

@@ -197,6 +197,52 @@ func TestARetryRenewsTheSessionsOfAllItsViews(t *testing.T) {
 	asked(t, "main", f, "renew emails phones", "look emails a", "look phones a")
 }
 
+// A cell that makes no sense would end the session that looks at it, and so hold up the view and its siblings.
+func TestALookThatMakesNoSenseReachesNoPipeline(t *testing.T) {
+	l, f := keeping("main", "", "emails")
+	s := serving(t, configured(t, cellViews), l)
+	key, err := replicator.MakeKey("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cell replicator.Cell
+		says string
+	}{
+		"no key":         {replicator.Cell{Table: "cell", Column: "users", Key: "1"}, "unknown kind"},
+		"no such table":  {replicator.Cell{Table: "nope", Column: "users", Key: key}, "view emails is not made from"},
+		"another column": {replicator.Cell{Table: "cell", Column: "nope", Key: key}, "view emails is not made from"},
+	} {
+		good := replicator.Cell{Table: "cell", Column: "users", Key: key}
+		err := s.Look(t.Context(), "emails", "", []replicator.Cell{good, c.cell})
+		if !errors.Is(err, server.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	asked(t, "main", f)
+}
+
+// A view that is paused has nobody to look at its cells until somebody resumes it: to wait for that helps nobody.
+func TestWhatIsPausedIsNotLookedAt(t *testing.T) {
+	l, main := keeping("main", "", "emails", "phones")
+	m, cache := keeping("cache", "", "profile")
+	cache.views[0].State = replicator.StatePaused
+	s := serving(t, configured(t, cellViews), l, m)
+	bury(t, s, "", [2]string{"emails", "a"}, [2]string{"profile", "a"})
+	_, _, retried := s.Retry(t.Context(), server.Selection{All: true})
+	for what, err := range map[string]error{"retry": retried, "look": s.Look(t.Context(), "profile", "", nil)} {
+		if !errors.Is(err, server.ErrBusy) || !errors.Is(err, replicator.ErrPaused) ||
+			!strings.Contains(err.Error(), "view profile") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	asked(t, "main", main)
+	asked(t, "cache", cache)
+	if tried, _, err := s.Retry(t.Context(), server.Selection{View: "emails"}); err != nil || tried != 1 {
+		t.Errorf("of the others: %d tried, %v", tried, err)
+	}
+}
+
 func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
 	l, f := keeping("main", "", "emails", "phones")
 	s := serving(t, configured(t, cellViews), l)
