@@ -146,8 +146,11 @@ func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 }
 
 // refused: only the process that runs can do what was asked.
-func (s *standby) refused() error {
-	return fmt.Errorf("%w: %s; ask that one", server.ErrStandby, s.reason())
+func (s *standby) refused() error { return standingBy(s.reason()) }
+
+// standingBy is why a process can't do what only the one that runs can.
+func standingBy(reason string) error {
+	return fmt.Errorf("%w: %s; ask that one", server.ErrStandby, reason)
 }
 
 // Wait implements server.Controller. Once this process has taken over, the front asks what runs then.

@@ -35,7 +35,7 @@ func (v Verification) Run(ctx context.Context, names []string) (results []verify
 	defer func() { failed = errors.Join(failed, in.close()) }()
 	for _, name := range names {
 		total, err := v.shards(ctx, in, v.Config.View(name))
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, server.ErrStandby) { // the others would say the same
 			return nil, err
 		}
 		if err != nil {
@@ -78,27 +78,34 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 		return result, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
+	fence, err := v.fence(ctx, o)
+	if err != nil {
+		return result, err
+	}
 	return verify.Run(ctx, verify.Options{
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
-		Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: v.fence(ctx, o), Shard: numberOf(v.Config, shard),
+		Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: fence, Shard: numberOf(v.Config, shard),
 		Bury:     func(ctx context.Context, letters []replicator.DeadLetter) error { return v.bury(ctx, o, letters) },
 		Buried:   v.buried(view.Name),
 		Progress: func(at verify.Progress) { v.Progress(view.Name, at) },
 	})
 }
 
-// fence waits for the running process, if there is one.
-func (v Verification) fence(ctx context.Context, o *inspection) func(context.Context) error {
+// fence waits for the running process, if there is one. Where the one that answers here stands by, nobody here can say
+// how far that is: the error wraps server.ErrStandby.
+func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Context) error, error) {
 	c := Client(v.Config)
 	running, err := c.Status(ctx)
 	i := slices.IndexFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
 	switch {
 	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // it may be there for a rebuild of another view
-		return nil
+		return nil, nil
+	case err == nil && running[i].State == replicator.StateStandby:
+		return nil, standingBy(running[i].Error)
 	case err == nil && running[i].State == replicator.StatePaused:
 		return func(context.Context) error {
 			return fmt.Errorf("it differs from the source, and can't catch up: %w", replicator.ErrPaused)
-		}
+		}, nil
 	}
 	return func(ctx context.Context) error {
 		at, err := o.source.Latest(ctx, nil)
@@ -107,5 +114,5 @@ func (v Verification) fence(ctx context.Context, o *inspection) func(context.Con
 		}
 		pos, _ := Place(at)
 		return c.Wait(ctx, server.Fence{At: pos, Source: o.source.Name()}, []string{o.view.Name}, fenceTime)
-	}
+	}, nil
 }

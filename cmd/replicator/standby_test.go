@@ -190,6 +190,26 @@ func TestAStandbyTakesOver(t *testing.T) {
 	}
 }
 
+// How far the views are, which a comparison has to wait for, nobody on a standby's machine can say.
+func TestAStandbyRefusesAVerification(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(sharedStore)
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.running()
+	l.caughtUp()
+	waiting := l.beside()
+	waiting.running()
+	waiting.standsBy()
+	l.exec("DELETE FROM users")
+	for _, args := range [][]string{{"verify"}, {"verify", "--repair", "users"}} {
+		began := time.Now()
+		r := waiting.run(args...)
+		if took := time.Since(began); r.code != 1 || strings.Count(r.errors, "ask that one") != 1 || took > 20*time.Second {
+			t.Errorf("%v on a standby's machine, after %s: %+v", args, took, r)
+		}
+	}
+}
+
 func TestAStandbyEndsAndRereadsItsFileAtOnce(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(sharedStore)
