@@ -25,15 +25,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c := &checker{}
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
-		if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoDBAccessDenied {
-			account := "the dsn's user"
-			if named := deniedTo.FindStringSubmatch(my.Message); named != nil {
-				account = named[1]
-			}
-			c.fail("grants", describe(err), sourceGrant+account)
-			return c.findings
-		}
-		c.fail("connection", describe(err), "check the DSN, that the server runs, and the account's password")
+		c.unconnected(err)
 		return c.findings
 	}
 	defer conn.Close()
@@ -65,6 +57,25 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	}
 	c.merged(ctx, conn, s.cfg.Tables)
 	return c.findings
+}
+
+// unconnected says what to do about a connection that was not to be had.
+func (c *checker) unconnected(err error) {
+	my := &mysqlError{}
+	errors.As(err, &my)
+	switch my.Number {
+	case errnoDBAccessDenied:
+		account := "the dsn's user"
+		if named := deniedTo.FindStringSubmatch(my.Message); named != nil {
+			account = named[1]
+		}
+		c.fail("grants", describe(err), sourceGrant+account)
+	case errnoTooManyConns:
+		c.fail("connection", describe(err),
+			"raise max_connections there, or see in SHOW PROCESSLIST whose connections they are")
+	default:
+		c.fail("connection", describe(err), "check the DSN, that the server runs, and the account's password")
+	}
 }
 
 // durability looks whether a server that dies may have transactions in its binlog that its tables lack.

@@ -51,6 +51,7 @@ const (
 	errnoNotAllowed       = 1130
 	errnoPluginNotLoaded  = 1524
 	errnoMustChangePasswd = 1820
+	errnoTooManyConns     = 1040
 )
 
 // classify marks errors that trying again won't mend as Fatal.

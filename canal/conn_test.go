@@ -118,6 +118,17 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	})
 }
 
+func TestCheckSaysThatTheServerIsFull(t *testing.T) {
+	b := newBench(t, servertest.Own(t, servers.MySQL))
+	b.exec("CREATE USER 'one'@'%' IDENTIFIED BY 'x'", "SET GLOBAL max_connections = 1")
+	src := b.configured(Config{DSN: strings.Replace(b.server.DSN(b.database), "root", "one:x", 1)})
+	found := src.Check(testContext(t)) // root has the one place
+	b.exec("SET GLOBAL max_connections = 100")
+	if len(found) != 1 || !strings.Contains(found[0].Fix, "max_connections") {
+		t.Errorf("check says %v", found)
+	}
+}
+
 func TestTLSIsUsedForBothConnections(t *testing.T) {
 	s := servertest.MySQL(t)
 	b := newBench(t, s)

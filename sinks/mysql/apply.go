@@ -69,7 +69,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	})
 	for some := range slices.Chunk(items, maxList) {
 		if err := t.applyOrSplit(ctx, batch, some, quickly); err != nil {
-			return replicator.Applied{}, t.explain(err)
+			return replicator.Applied{}, t.explain(ctx, err)
 		}
 	}
 	t.marks.Applied()
@@ -243,17 +243,19 @@ func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items [
 }
 
 // explain says where an error happened, and what it means.
-func (t *Target) explain(err error) error {
+func (t *Target) explain(ctx context.Context, err error) error {
 	var at *viewError
 	if errors.As(err, &at) && at.view != allViews {
 		v := t.views[at.view]
+		database, _ := split(settingsOf(v).Table, t.sink.database)
 		said := classify(at.err, fmt.Sprintf("view %s, table %s", v.Name, settingsOf(v).Table))
+		said = t.sink.granting(ctx, said, at.err, database)
 		if ofTable(at.err) {
 			return replicator.OfView(said, v.Name)
 		}
 		return said
 	}
-	return classify(err, "applying a batch")
+	return t.sink.granting(ctx, classify(err, "applying a batch"), err, t.sink.database)
 }
 
 // applyOnce applies items in one transaction.

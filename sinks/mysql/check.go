@@ -18,8 +18,8 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	what := "sink " + s.name
 	srv, err := s.ask(ctx)
 	if err != nil {
-		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(),
-			Fix: "see that the server runs, and that the dsn's user, password, database and parameters are right"}}
+		return []replicator.Finding{failed(what, err,
+			"see that the server runs, and that the dsn's user, password, database and parameters are right")}
 	}
 	// A server that is read-only says so before it looks whether the table is there.
 	if _, err := s.db.ExecContext(ctx, "DELETE FROM "+viewsTable+" WHERE FALSE"); errors.Is(err, driver.ErrBadConn) {
@@ -53,6 +53,15 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	return found
 }
 
+// failed is the finding of an error, with its own cure if it has one.
+func failed(what string, err error, otherwise string) replicator.Finding {
+	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: otherwise}
+	if known := (curable{}); errors.As(err, &known) {
+		f.Detail, f.Fix = known.error.Error(), known.cure
+	}
+	return f
+}
+
 // checkOwn looks for the sink's own tables, or for the right to create them.
 func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "there"}
@@ -62,25 +71,24 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 		f.Level, f.Detail = replicator.Fail, err.Error()
 	case len(existing) == 4:
 		if err := s.probeOwn(ctx); err != nil {
-			f.Level, f.Detail = replicator.Fail, err.Error()
-			f.Fix = s.grant(ctx, "SELECT, INSERT, UPDATE, DELETE")
+			f = failed(f.What, err, "")
 		}
 	case s.mayCreate(ctx):
 		f.Detail = "not all there yet; the next start creates them"
 	default:
 		f.Level, f.Detail = replicator.Fail, "they are missing and the user may not create them"
-		f.Fix = s.grant(ctx, "CREATE, SELECT, INSERT, UPDATE, DELETE")
+		f.Fix = s.grant(ctx, s.database, "CREATE, SELECT, INSERT, UPDATE, DELETE")
 	}
 	return f
 }
 
-// grant is the statement that gives the dsn's user rights on the database.
-func (s *Sink) grant(ctx context.Context, rights string) string {
+// grant is the statement that gives the dsn's user rights on a database.
+func (s *Sink) grant(ctx context.Context, database, rights string) string {
 	account := "the dsn's user"
 	if current, err := texts(ctx, s.db, "SELECT CURRENT_USER()"); err == nil && len(current) == 1 {
 		account = sqlname.Account(current[0])
 	}
-	return "GRANT " + rights + " ON " + sqlname.Quote(s.database) + ".* TO " + account
+	return "GRANT " + rights + " ON " + sqlname.Quote(database) + ".* TO " + account
 }
 
 // mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give
@@ -147,13 +155,10 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	k, err := s.keep(ctx, v, from)
 	if err != nil {
-		f.Level, f.Detail = replicator.Fail, err.Error()
-		f.Fix = "alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing"
-		switch {
-		case errors.As(err, new(ofSource)):
+		f = failed(f.What, err,
+			"alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing")
+		if errors.As(err, new(ofSource)) {
 			f.Fix = "see what is said of the source"
-		case is(err, 1044, 1142, 1143):
-			f.Fix = s.grant(ctx, "SELECT, INSERT, UPDATE, DELETE")
 		}
 		return f
 	}

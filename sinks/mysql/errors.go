@@ -122,7 +122,7 @@ func classify(err error, doing string) error {
 			doing, err)
 	}
 	if errors.Is(err, driver.ErrBadConn) { // what RejectReadOnly makes of the server's refusal, on new connections, too
-		return fmt.Errorf("%s: %s: %w", doing, takesNoWrites, err)
+		return fmt.Errorf("%s: %s", doing, takesNoWrites) // it has answered: no connection was lost
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {
@@ -138,6 +138,9 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%w: another session holds the lock: SHOW ENGINE INNODB STATUS and SHOW PROCESSLIST at the "+
 			"sink's server show whose it is", text)
 	}
+	if e.Number == 1040 {
+		return curable{text, "raise max_connections there, or see in SHOW PROCESSLIST whose connections they are"}
+	}
 	if is(err, 1217, 1451) {
 		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it "+
 			"ON DELETE CASCADE or SET NULL", text)
@@ -149,6 +152,23 @@ func classify(err error, doing string) error {
 		return replicator.Fatal(text)
 	}
 	return text
+}
+
+// curable is an error that a person can mend, and how.
+type curable struct {
+	error
+	cure string
+}
+
+func (e curable) Error() string { return e.error.Error() + ": " + e.cure }
+func (e curable) Unwrap() error { return e.error }
+
+// granting names the GRANT in what classify said of err, where the user lacks a right that views need in a database.
+func (s *Sink) granting(ctx context.Context, said, err error, database string) error {
+	if is(err, 1044, 1142, 1143) {
+		return curable{said, s.grant(ctx, database, "SELECT, INSERT, UPDATE, DELETE")}
+	}
+	return said
 }
 
 // ownTable reports whether the server's message "Table 'database.name' doesn't exist" is about a table of the sink's

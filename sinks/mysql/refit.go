@@ -249,7 +249,7 @@ func (f *refit) alter(ctx context.Context, s *Sink) error {
 func (f *refit) refused(ctx context.Context, s *Sink, err error, statement string) error {
 	switch {
 	case is(err, 1142, 1044): // for a shadow, the right has been tried out
-		return replicator.Fatal(fmt.Errorf("%w: %s", classify(err, statement), s.grant(ctx, "ALTER")))
+		return replicator.Fatal(fmt.Errorf("%w: %s", classify(err, statement), s.grant(ctx, s.database, "ALTER")))
 	case ofTable(err) && !is(err, errLockWait):
 		return replicator.Fatal(classify(err, statement))
 	}

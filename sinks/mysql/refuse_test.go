@@ -125,8 +125,15 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 		sink := newSink(t, limited)
 		defer sink.Close()
 		_, err := sink.Open(t.Context(), "", suiteViews[:1])
-		if err == nil || !replicator.IsFatal(err) || !strings.Contains(err.Error(), "DELETE") {
+		grant := "GRANT SELECT, INSERT, UPDATE, DELETE ON `" + schemaOf(t, dsn) + "`.* TO '" + user + "'@'%'"
+		if err == nil || !replicator.IsFatal(err) || !strings.HasSuffix(err.Error(), grant) {
 			t.Errorf("Open says %v", err)
+		}
+		found := sink.Check(t.Context(), suiteViews[:1])
+		for _, f := range found[len(found)-2:] { // the own tables, and the view
+			if f.Level != replicator.Fail || f.Fix != grant || strings.Contains(f.Detail, grant) {
+				t.Errorf("check says %+v", f)
+			}
 		}
 		wrong, err := mysql.New(mysql.Config{Name: "main", DSN: user + ":wrong@tcp(" + s.Addr() + ")/" +
 			schemaOf(t, dsn), Tables: tables})
@@ -137,6 +144,32 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 		if _, err = wrong.Open(t.Context(), "", suiteViews[:1]); !replicator.IsFatal(err) ||
 			strings.Contains(err.Error(), "wrong@") {
 			t.Errorf("Open says %v", err)
+		}
+	})
+}
+
+// A right that is taken away later than the views are opened is missed by what is written.
+func TestApplyNamesTheGrantThatIsMissing(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, namesTable)
+		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
+		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
+		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
+		own := newSink(t, dsn)
+		defer own.Close()
+		openTarget(t, own, view("row", "names", "email")) // makes the sink's own tables
+		for table, rights := range map[string]string{"names": "ALL", "replicator_views": "ALL", "replicator_locks": "ALL",
+			"replicator_dead": "ALL", "replicator_state": "SELECT, UPDATE, DELETE"} {
+			exec(t, db, "GRANT "+rights+" ON "+schemaOf(t, dsn)+"."+table+" TO "+user+"@'%'")
+		}
+		sink := newSink(t, user+":geheim@tcp("+s.Addr()+")/"+schemaOf(t, dsn))
+		defer sink.Close()
+		_, err := openTarget(t, sink, view("row", "names", "email")).Apply(t.Context(),
+			[]replicator.Op{userOp(1, 1, 1, "x")})
+		grant := "GRANT SELECT, INSERT, UPDATE, DELETE ON `" + schemaOf(t, dsn) + "`.* TO '" + user + "'@'%'"
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "replicator_state") ||
+			!strings.HasSuffix(err.Error(), grant) {
+			t.Errorf("Apply says %v", err)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 			defer sink.Close()
 			views := []*replicator.View{view("row", "names", "email")}
 			if _, err := sink.Open(t.Context(), "", views); err == nil || replicator.IsFatal(err) ||
-				!strings.Contains(err.Error(), "read_only") {
+				!strings.Contains(err.Error(), "read_only") || strings.Contains(err.Error(), "bad connection") {
 				t.Errorf("Open says %v", err)
 			}
 			found := sink.Check(t.Context(), views)
@@ -81,6 +81,25 @@ func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 				t.Errorf("check says %v", found)
 			}
 		})
+	}
+}
+
+func TestCheckSaysThatTheServerIsFull(t *testing.T) {
+	db, dsn := database(t, servertest.Own(t, servers.MySQL))
+	c, err := driver.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "CREATE USER plain IDENTIFIED BY 'x'")
+	exec(t, db, "GRANT ALL ON "+c.DBName+".* TO plain")
+	exec(t, db, "SET GLOBAL max_connections = 1") // the administrator has it
+	c.User, c.Passwd = "plain", "x"
+	sink := newSink(t, c.FormatDSN())
+	defer sink.Close()
+	found := sink.Check(t.Context(), nil)
+	exec(t, db, "SET GLOBAL max_connections = 100")
+	if len(found) != 1 || found[0].Level != replicator.Fail || !strings.Contains(found[0].Fix, "max_connections") {
+		t.Errorf("check says %v", found)
 	}
 }
 

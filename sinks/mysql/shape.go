@@ -215,21 +215,22 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 
 // probe runs each kind of statement that the view needs on no row, so that a missing grant is found before it matters.
 func (s *Sink) probe(ctx context.Context, k *keeper) error {
-	return s.tryOut(ctx, k.table, k.managed()[0].quoted, "the view needs")
+	database, _ := split(settingsOf(k.view).Table, s.database)
+	return s.tryOut(ctx, database, k.table, k.managed()[0].quoted, "the view needs")
 }
 
 // probeOwn does the same with the sink's own tables.
 func (s *Sink) probeOwn(ctx context.Context) error {
 	columns := map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", deadTable: "view"}
 	for table, column := range columns {
-		if err := s.tryOut(ctx, sqlname.Quote(table), column, "the sink needs"); err != nil {
+		if err := s.tryOut(ctx, s.database, sqlname.Quote(table), column, "the sink needs"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Sink) tryOut(ctx context.Context, table, q, whose string) error {
+func (s *Sink) tryOut(ctx context.Context, database, table, q, whose string) error {
 	for _, st := range []string{
 		"SELECT " + q + " FROM " + table + " WHERE FALSE",
 		"DELETE FROM " + table + " WHERE FALSE",
@@ -237,7 +238,8 @@ func (s *Sink) tryOut(ctx context.Context, table, q, whose string) error {
 		"UPDATE " + table + " SET " + q + " = " + q + " WHERE FALSE",
 	} {
 		if _, err := s.db.ExecContext(ctx, st); err != nil && !is(err, 1364) {
-			return classify(err, "trying out what "+whose+" on table "+table+" (SELECT, INSERT, UPDATE, DELETE)")
+			said := classify(err, "trying out what "+whose+" on table "+table+" (SELECT, INSERT, UPDATE, DELETE)")
+			return s.granting(ctx, said, err, database)
 		}
 	}
 	return nil
