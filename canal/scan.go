@@ -210,7 +210,7 @@ func (x *selection) afterCondition(last []*string) (string, []any) {
 
 // offsetArgument is argument for the server's text of a value.
 func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
-	if c.raw {
+	if c.raw && c.kind == binlog.KindText {
 		return "CONVERT(? USING " + c.Charset + ") COLLATE " + c.collation, []byte(text)
 	}
 	if c.kind == binlog.KindBytes {

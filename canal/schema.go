@@ -215,6 +215,10 @@ func (c *declaredColumn) complete() {
 	switch c.dataType {
 	case "enum", "set":
 		c.Members = parseMembers(c.fullType)
+	case "double":
+		var all int
+		_, err := fmt.Sscanf(full, "double(%d,%d)", &all, &c.Digits)
+		c.Rounded = err == nil
 	case "time", "datetime", "timestamp": // where there are no digits, there is no number
 		_, _ = fmt.Sscanf(full, c.dataType+"(%d)", &c.Digits)
 		c.Hires = c.Digits > 0 && strings.Contains(full, "/* mariadb-5.3 */")

@@ -20,7 +20,7 @@ import (
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
-	raw  bool // selected as its bytes: see place
+	raw  bool // selected as what is stored: see place
 }
 
 // kindsOf are the kinds of declared types. What isn't here is text, or binary if it has no character set.
@@ -46,12 +46,12 @@ func newSelected(c *declaredColumn) selected {
 }
 
 // lossy reports whether the server may send one text for several values: a '?' for each code that it has no character
-// for, and one character for codes that mean the same.
+// for, and one character for codes that mean the same; and a DOUBLE(M,D) without the digits that its rounding left.
 func (c *selected) lossy() bool {
-	return c.kind == binlog.KindText && binlog.NeedsTable(c.Charset)
+	return c.Rounded || c.kind == binlog.KindText && binlog.NeedsTable(c.Charset)
 }
 
-// place is the column as a scan's place needs it: as its bytes if its text may be another value's, too.
+// place is the column as a scan's place needs it: as what is stored if its text may be another value's, too.
 func (c selected) place() selected {
 	c.raw = c.lossy()
 	return c
@@ -59,6 +59,9 @@ func (c selected) place() selected {
 
 // expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
 func (c *selected) expression() string {
+	if c.raw && c.Rounded {
+		return sqlname.Quote(c.Name) + " + 0e0"
+	}
 	if c.raw {
 		return "CAST(" + sqlname.Quote(c.Name) + " AS BINARY)"
 	}

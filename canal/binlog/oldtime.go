@@ -27,7 +27,7 @@ func (c *Column) IsOldTime() bool {
 // more, is taken to have had none.
 func (c *Column) measureOld(declared *Declared) error {
 	switch {
-	case !c.IsOldTime() || declared == nil || declared.Digits == 0:
+	case !c.IsOldTime() || declared == nil || declared.Rounded || declared.Digits == 0:
 		return nil
 	case !declared.Hires:
 		return fmt.Errorf("column %s: %w", c.Name, ErrOldTime)

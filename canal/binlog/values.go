@@ -23,7 +23,8 @@ import (
 //	column                          value
 //	TINYINT … BIGINT, YEAR, BIT     int64; uint64 above the largest int64
 //	DECIMAL                         Number: the server's digits, without ZEROFILL's zeroes
-//	FLOAT, DOUBLE                   float64: the shortest decimal that is that FLOAT, the DOUBLE itself
+//	FLOAT, DOUBLE                   float64: the shortest decimal that is that FLOAT, the DOUBLE itself; DOUBLE(M,D)
+//	                                rounded to D digits
 //	DATE, DATETIME, TIMESTAMP, TIME string in the server's form, fractions to the column's digits, TIMESTAMP in UTC
 //	CHAR, VARCHAR, TEXT, ENUM, SET  string in UTF-8
 //	BINARY, VARBINARY, BLOB,        []byte, BINARY padded to its length
@@ -36,6 +37,7 @@ const (
 	KindInt Kind = iota + 1
 	KindFloat
 	KindDouble
+	KindRounded // DOUBLE(M,D), in the binlog
 	KindDecimal
 	KindBit
 	KindYear
@@ -175,6 +177,10 @@ func (c *Column) measure(t byte, meta int) error {
 // describe fills in what decides about values but not about their length.
 func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Charsets) {
 	switch c.Kind {
+	case KindDouble:
+		if declared != nil && declared.Rounded {
+			c.Kind, c.fraction = KindRounded, declared.Digits
+		}
 	case KindInt:
 		switch {
 		case m.signs:
@@ -314,6 +320,8 @@ func (c *Column) Value(data []byte) (any, error) {
 		return Widen(math.Float32frombits(binary.LittleEndian.Uint32(data))), nil
 	case KindDouble:
 		return math.Float64frombits(binary.LittleEndian.Uint64(data)), nil
+	case KindRounded:
+		return rounded(math.Float64frombits(binary.LittleEndian.Uint64(data)), c.fraction)
 	case KindDecimal:
 		return replicator.Number(appendDecimal(nil, data, c.precision, c.fraction)), nil
 	case KindText:
@@ -366,6 +374,12 @@ func Signed(n uint64, width int) int64 {
 func Widen(f float32) float64 {
 	v, _ := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
 	return v
+}
+
+// rounded is a DOUBLE(M,D) as the server shows it, with as many digits after the point. What it stores has others: its
+// own rounding makes -0.09999999999999998 of -0.10.
+func rounded(f float64, digits int) (float64, error) {
+	return strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
 }
 
 // Padded copies b, with zero bytes up to n.
