@@ -272,6 +272,7 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 		c.fail(what, "nothing tells its rows apart that a scan could go by", "add a primary key")
 		return
 	}
+	c.leftOut(srv, x)
 	var offset []string
 	for _, i := range x.offset {
 		offset = append(offset, x.columns[i].Name)

@@ -1,6 +1,11 @@
 package canal
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"replicator/canal/gtid"
+)
 
 // ofPart is the plan for images that lack columns, as bits say; same says that a row's two images have the same. It is
 // an error unless the server does so by itself.
@@ -18,8 +23,8 @@ func (p *plan) ofPart(present []byte, same bool) (part *plan, err error) {
 }
 
 // lacking is the plan for images that have only some of the columns, as the bits say; nil where that is not what the
-// server does by itself. MariaDB (11.8) leaves generated columns out where a row is updated or deleted. Of a column that
-// the table has no more it is not known whether it was generated; nobody wants it.
+// server does by itself: see server.leavesOut. Of a column that the table has no more it is not known whether it was
+// generated; nobody wants it.
 func (p *plan) lacking(present []byte) (*plan, error) {
 	if known := p.partial[string(present)]; known != nil {
 		return known, nil
@@ -35,8 +40,8 @@ func (p *plan) lacking(present []byte) (*plan, error) {
 			return nil, nil
 		}
 		if p.wanted[i] {
-			return nil, fmt.Errorf("the server leaves the generated column %s out of the binlog where rows are updated or deleted: "+
-				"say its expression in the view instead", c.Name)
+			return nil, p.t.ofReaders(c.Name, fmt.Errorf("the server leaves the generated column %s out of the binlog "+
+				"where rows are updated or deleted: say its expression in the view instead", c.Name))
 		}
 	}
 	if err := part.assign(s); err != nil {
@@ -47,4 +52,32 @@ func (p *plan) lacking(present []byte) (*plan, error) {
 	}
 	p.partial[string(present)] = part
 	return part, nil
+}
+
+// leavesOut reports whether the server leaves generated columns out of the binlog where a row is updated, deleted or
+// replaced, whatever binlog_row_image and binlog_row_metadata say, STORED ones and those in keys, too. MariaDB 11.8
+// does, in every engine; 10.11 and MySQL don't. Of the versions between these two it is not known.
+func (s server) leavesOut() bool {
+	major, _ := s.release()
+	return s.flavor == gtid.MariaDB && major >= 11
+}
+
+// leftOut warns of generated columns that are read and will be missing.
+func (c *checker) leftOut(srv server, x *selection) {
+	if !srv.leavesOut() {
+		return
+	}
+	t := x.t
+	read := slices.Concat(t.roles(), x.names)
+	for _, column := range x.shape.columns {
+		if !column.generated || !containsFold(read, column.Name) {
+			continue
+		}
+		who, fix := t.neededBy(column.Name), "say its expression in the view instead"
+		if containsFold(t.roles(), column.Name) {
+			who, fix = "which has a role", "make it a column that is written"
+		}
+		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (11.8 at the latest) leaves it out of the "+
+			"binlog where rows are updated or deleted, and the views that need it stop there", column.Name, who), fix)
+	}
 }

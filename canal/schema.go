@@ -25,7 +25,7 @@ type declaredColumn struct {
 	fullType  string // int(10) unsigned, …
 	collation string // "" for what is no text
 	nullable  bool
-	generated bool
+	generated bool // from other columns of its row
 }
 
 // schema is a watched table as information_schema has it now.
@@ -147,8 +147,12 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 		if err := rows.Scan(&c.Name, &c.dataType, &c.fullType, &c.Charset, &c.collation, &c.nullable, &expression); err != nil {
 			return err
 		}
-		if c.generated = expression != ""; expression == rowEndExpression {
+		switch expression {
+		case "", rowStartExpression:
+		case rowEndExpression:
 			s.rowEnd = c.Name
+		default:
+			c.generated = true
 		}
 		c.complete()
 		s.columns = append(s.columns, c)

@@ -129,7 +129,7 @@ func named(ctx context.Context, db querier, query string, args ...any) ([]map[st
 // status is the present end of the binlog.
 func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
 	query := "SHOW MASTER STATUS"
-	if s.flavor == gtid.MySQL && !oldMySQL(s.version) {
+	if s.flavor == gtid.MySQL && !s.oldMySQL() {
 		query = "SHOW BINARY LOG STATUS"
 	}
 	rows, err := named(ctx, db, query)
@@ -156,10 +156,15 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 func (s server) looseStatus(gtids string) bool { return s.flavor == gtid.MySQL && gtids != "" }
 
 // oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.
-func oldMySQL(version string) bool {
-	var major, minor int
-	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor)
+func (s server) oldMySQL() bool {
+	major, minor := s.release()
 	return major < 8 || major == 8 && minor < 2
+}
+
+// release is what the version begins with.
+func (s server) release() (major, minor int) {
+	_, _ = fmt.Sscanf(s.version, "%d.%d", &major, &minor)
+	return major, minor
 }
 
 // compact removes the newlines of a GTID set as MySQL prints it.

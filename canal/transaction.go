@@ -374,7 +374,7 @@ func (s *stream) columnsLost(st statement) error {
 	if slices.Contains(st.replaced, strings.ToLower(column)) {
 		what = "was replaced by another one of its name"
 	}
-	if len(t.Readers[column]) > 0 {
+	if len(t.readers(column)) > 0 {
 		what += " (" + t.neededBy(column) + ")"
 	}
 	return s.unlogged(t.ofReaders(column, fmt.Errorf("table %s: column %s %s: %w", st.table, column, what,

@@ -19,9 +19,10 @@ import (
 // columns, they are row_start and row_end, behind all others, and information_schema.columns lacks them.
 
 const (
-	rowEndExpression = "ROW END" // of the column in information_schema
-	impliedRowStart  = "row_start"
-	impliedRowEnd    = "row_end"
+	rowStartExpression = "ROW START" // of the columns in information_schema
+	rowEndExpression   = "ROW END"
+	impliedRowStart    = "row_start"
+	impliedRowEnd      = "row_end"
 )
 
 // readVersioning finds out whether the table is system-versioned by columns that nobody declared.

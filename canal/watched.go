@@ -28,8 +28,8 @@ func (t *watched) fatal(err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
-// classify is classify for the error of a query of the table: what a person must mend there is no matter of the views of
-// other tables.
+// classify is the function classify for the error of a query of the table: what a person must mend there is no matter of
+// the views of other tables.
 func (t *watched) classify(err error) error {
 	if err = classify(err); replicator.IsFatal(err) {
 		return t.fatal(err)
@@ -37,9 +37,29 @@ func (t *watched) classify(err error) error {
 	return err
 }
 
-// ofReaders marks an error with one of Columns as that of the views that need it.
+// roles are the columns that have one.
+func (t *watched) roles() []string {
+	roles := slices.Concat(t.Key, []string{t.Column, t.Version, t.Body})
+	return slices.DeleteFunc(roles, func(column string) bool { return column == "" })
+}
+
+// readers are the views that need a column, in any case of its letters; none where all that read the table do.
+func (t *watched) readers(column string) (views []string) {
+	if containsFold(t.roles(), column) {
+		return nil
+	}
+	for name, some := range t.Readers {
+		if name == "*" || strings.EqualFold(name, column) {
+			views = append(views, some...)
+		}
+	}
+	slices.Sort(views)
+	return slices.Compact(views)
+}
+
+// ofReaders marks an error with a column as that of the views that need it.
 func (t *watched) ofReaders(column string, err error) error {
-	if views := t.Readers[column]; len(views) > 0 {
+	if views := t.readers(column); len(views) > 0 {
 		return replicator.OfView(err, views...)
 	}
 	return err
@@ -47,18 +67,18 @@ func (t *watched) ofReaders(column string, err error) error {
 
 // reads is the first of some columns, given in lower case, that a role has or a view needs; "" if there is none.
 func (t *watched) reads(names []string) string {
-	for _, column := range slices.Concat(t.Key, []string{t.Column, t.Version, t.Body}, t.Columns) {
-		if column != "" && slices.Contains(names, strings.ToLower(column)) {
+	for _, column := range slices.Concat(t.roles(), t.Columns) {
+		if slices.Contains(names, strings.ToLower(column)) {
 			return column
 		}
 	}
 	return ""
 }
 
-// neededBy says which views need one of Columns.
+// neededBy says which views need a column.
 func (t *watched) neededBy(column string) string {
 	const most = 3
-	switch views := t.Readers[column]; {
+	switch views := t.readers(column); {
 	case len(views) == 0:
 		return "field"
 	case len(views) > most:

@@ -155,11 +155,12 @@ func readBy(t *replicator.Table, views []*replicator.View) (err error) {
 	}
 	t.Readers = map[string][]string{}
 	for _, v := range views {
-		needed, _, err := view.Columns([]*replicator.View{v}, *t)
+		needed, optional, err := view.Columns([]*replicator.View{v}, *t)
 		if err != nil {
 			return err
 		}
-		for _, name := range needed {
+		optional = slices.DeleteFunc(optional, func(name string) bool { return !slices.Contains(t.Optional, name) })
+		for _, name := range slices.Concat(needed, optional) {
 			t.Readers[name] = append(t.Readers[name], v.Name)
 		}
 	}
