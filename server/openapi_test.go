@@ -170,6 +170,7 @@ func TestAnswersAreAsTheDocumentOfTheAPISays(t *testing.T) {
 		{s, "POST", "/api/v1/views/{view}/pause", "/api/v1/views/v/pause", "", nil, 202},
 		{s, "POST", "/api/v1/views/{view}/resume", "/api/v1/views/v/resume", "", ErrUnknown, 404},
 		{s, "GET", "/api/v1/deadletters", "/api/v1/deadletters?view=orders_by_status", "", nil, 200},
+		{s, "GET", "/api/v1/deadletters", "/api/v1/deadletters?view=nobody", "", ErrUnknown, 404},
 		{s, "GET", "/api/v1/deadletters/{id}", "/api/v1/deadletters/letter-v", "", nil, 200},
 		{s, "GET", "/api/v1/deadletters/{id}", "/api/v1/deadletters/other", "", nil, 404},
 		{s, "POST", "/api/v1/deadletters/retry", "/api/v1/deadletters/retry", `{"group": "g"}`, nil, 200},

@@ -115,6 +115,9 @@ func (s *Service) notHere(view, source string) error {
 // begin anew before, because what made a letter dead is often mended in the target's table, which a sink reads when it
 // opens.
 func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
+	if err := s.mayHaveLetters(ctx, which.View); err != nil {
+		return 0, 0, err
+	}
 	type group struct{ source, view string }
 	cells := map[group][]replicator.Cell{}
 	chosen := map[string]bool{}
@@ -177,6 +180,9 @@ func (s *Service) renew(ctx context.Context, l line, views []string) error {
 
 // Drop implements server.Controller.
 func (s *Service) Drop(ctx context.Context, which server.Selection) (int, error) {
+	if err := s.mayHaveLetters(ctx, which.View); err != nil {
+		return 0, err
+	}
 	return drop(ctx, s.store, which)
 }
 

@@ -248,8 +248,8 @@ func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
 	s := serving(t, configured(t, cellViews), l)
 	ids := bury(t, s, "",
 		[2]string{"emails", "a"}, [2]string{"emails", "b"}, [2]string{"phones", "a"}, [2]string{"gone", "a"})
-	if _, _, err := s.Retry(t.Context(), server.Selection{IDs: []string{ids[0], "nobody"}}); err == nil ||
-		!strings.Contains(err.Error(), `no dead letter "nobody"`) {
+	if _, _, err := s.Retry(t.Context(), server.Selection{IDs: []string{ids[0], "nobody"}}); !errors.Is(err,
+		server.ErrUnknown) || !strings.Contains(err.Error(), `dead letter "nobody"`) {
 		t.Errorf("an id that there is none of: %v", err)
 	}
 	if _, err := s.Drop(t.Context(), server.Selection{IDs: []string{"nobody", ids[0]}}); err == nil {
@@ -259,6 +259,18 @@ func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
 	if _, _, err := s.Retry(t.Context(), server.Selection{View: "gone"}); err == nil ||
 		!strings.Contains(err.Error(), "not in the configuration") {
 		t.Errorf("of a view that was removed: %v", err)
+	}
+	ofNoView := server.Selection{View: "nobody"}
+	_, _, retried := s.Retry(t.Context(), ofNoView)
+	_, dropped := s.Drop(t.Context(), ofNoView)
+	_, listed := s.LetterGroups(t.Context(), "nobody")
+	for what, err := range map[string]error{"retry": retried, "drop": dropped, "list": listed} {
+		if !errors.Is(err, server.ErrUnknown) {
+			t.Errorf("%s of a view that there never was: %v", what, err)
+		}
+	}
+	if groups, err := s.LetterGroups(t.Context(), "gone"); err != nil || len(groups) != 1 {
+		t.Errorf("of a view that was removed: %v, %v", groups, err)
 	}
 	for _, c := range []struct {
 		which   server.Selection

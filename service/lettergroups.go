@@ -59,6 +59,9 @@ func GroupLetters(letters iter.Seq2[replicator.DeadLetter, error]) ([]server.Let
 
 // LetterGroups implements server.Letters.
 func (s *Service) LetterGroups(ctx context.Context, view string) ([]server.LetterGroup, error) {
+	if err := s.mayHaveLetters(ctx, view); err != nil {
+		return nil, err
+	}
 	return GroupLetters(s.store.List(ctx, view))
 }
 

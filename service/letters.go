@@ -12,14 +12,26 @@ import (
 	"replicator/server"
 )
 
-// Missing is an error for ids that there is no dead letter of.
+// Missing is an error for ids that there is no dead letter of; it wraps server.ErrUnknown.
 func Missing(ids []string, found map[string]bool) error {
 	for _, id := range ids {
 		if !found[id] {
-			return fmt.Errorf("there is no dead letter %q; `replicator deadletters list` shows them", id)
+			return fmt.Errorf("dead letter %q: %w; `replicator deadletters list` shows them", id, server.ErrUnknown)
 		}
 	}
 	return nil
+}
+
+// mayHaveLetters is an error for a view that is not configured and has no dead letters of a time when it was.
+func (s *Service) mayHaveLetters(ctx context.Context, view string) error {
+	if view == "" || s.Config.View(view) != nil {
+		return nil
+	}
+	counts, err := s.store.Count(ctx)
+	if err == nil && counts[view] == 0 {
+		err = fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
+	}
+	return err
 }
 
 func drop(ctx context.Context, store replicator.Store, which server.Selection) (int, error) {
