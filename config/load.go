@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"replicator"
 	"replicator/internal/nearest"
@@ -192,6 +193,10 @@ func (l *loader) http(s *Section) {
 	h := &l.config.HTTP
 	h.Listen = s.text("listen", defaultListen, `"`+defaultListen+`"`)
 	h.Token = s.Secret("token", `"${REPLICATOR_TOKEN}"`)
+	if key := s.given("token"); h.Token != "" && !sendable(h.Token.Reveal()) {
+		s.Problem(key, "is no token that a client can send in a header: write one line of up to %d bytes, without blanks "+
+			"around it, such as `openssl rand -hex 32` prints", longestToken)
+	}
 	s.done()
 	if h.Listen == "" {
 		return
@@ -208,6 +213,14 @@ func (l *loader) http(s *Section) {
 	if !loopback(host) && h.Token == "" && empty {
 		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a token: say token_file = \"…\", or listen on 127.0.0.1", h.Listen)
 	}
+}
+
+// longestToken is what a request has room for beside its other headers (server.mostHeader).
+const longestToken = 4096
+
+// sendable reports whether a token can stand in the Authorization header of a request.
+func sendable(token string) bool {
+	return len(token) <= longestToken && token == strings.TrimSpace(token) && !strings.ContainsFunc(token, unicode.IsControl)
 }
 
 // loopback reports whether only this machine can reach the host.

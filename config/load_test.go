@@ -421,3 +421,22 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestATokenThatNoClientCanSendIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		token string
+		good  bool
+	}{
+		"one line":      {"s3cret\n", true},
+		"blanks":        {"  \n", false},
+		"a blank":       {"s3cret \n", false},
+		"several lines": {"one\ntwo\n", false},
+		"too long":      {strings.Repeat("x", 100_000), false},
+	} {
+		_, err := read(base+"[http]\ntoken_file = \"token\"", nil, map[string]string{"/etc/replicator/token": c.token})
+		if (err == nil) != c.good || err != nil && (!strings.Contains(err.Error(), "http.token_file: is no token") ||
+			strings.Contains(err.Error(), "one\ntwo")) {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+}

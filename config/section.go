@@ -147,6 +147,14 @@ func (s *Section) SecretFile(key string) Secret {
 	return Secret(content)
 }
 
+// given is where a secret stands: KEY, or KEY_file.
+func (s *Section) given(key string) string {
+	if s.Has(key + "_file") {
+		return key + "_file"
+	}
+	return key
+}
+
 // Given reports whether a secret stands there, by itself or as a file.
 func (s *Section) Given(key string) bool { return s.Has(key) || s.Has(key+"_file") }
 
