@@ -286,6 +286,10 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if s.ending.Load() {
+		answer(w, http.StatusServiceUnavailable, readyAnswer{Reasons: []NotReady{{Reason: "stopping"}}})
+		return
+	}
 	views, err := s.controller.Status(r.Context())
 	if err != nil {
 		answer(w, http.StatusServiceUnavailable, readyAnswer{Reasons: []NotReady{{Reason: err.Error()}}})

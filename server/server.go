@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"replicator"
@@ -108,6 +109,7 @@ type Server struct {
 	done     chan struct{}           // closed once served is set
 	served   error
 	waiting  chan struct{}
+	ending   atomic.Bool // the program drains
 }
 
 // Listen binds an address (HOST:PORT) and serves on it until Close. With an empty token, requests that change something
@@ -143,6 +145,9 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 
 // Addr is the address that is listened on, HOST:PORT.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Stopping says that the program drains and will end: from now on it is not ready.
+func (s *Server) Stopping() { s.ending.Store(true) }
 
 var errStopping = errors.New("the program is stopping")
 

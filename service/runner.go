@@ -98,6 +98,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	if err != nil {
 		return nil, err
 	}
+	defer context.AfterFunc(stop, r.stopping())()
 	stop, stopNow := context.WithCancel(stop)
 	defer stopNow()
 	r.Log.Info("running", "views", len(cfg.Views), "sinks", len(s.sinks), "http", cfg.HTTP.Listen)
@@ -159,6 +160,17 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		r.Log.Info("stopped: all that was in flight is applied and saved")
 	}
 	return next, err
+}
+
+// stopping tells that the program was told to end, and why it has not yet.
+func (r *Runner) stopping() func() {
+	serving := r.server // a later one is another run's
+	return func() {
+		r.Log.Info("stopping: what is in flight is applied and saved first; a second signal ends at once")
+		if serving != nil {
+			serving.Stopping()
+		}
+	}
 }
 
 // listen serves HTTP as configured. A server that is as it should be goes on, and one whose successor can't listen, too:

@@ -83,6 +83,13 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 		return as(s.LagSeconds != nil && *s.LagSeconds > 0, "the change is on its way")
 	})
 	p.signal(syscall.SIGTERM)
+	eventually(t, func() error {
+		code, text := l.answer("/readyz")
+		return as(code == 503 && strings.Contains(text, "stopping"), "not ready: "+text)
+	})
+	if !strings.Contains(p.Log(), "a second signal ends at once") {
+		t.Errorf("the log does not say that it stops:\n%s", p.Log())
+	}
 	eventually(t, func() error { // until the first is understood, the second may be taken for it
 		p.signal(syscall.SIGTERM)
 		return as(p.Ended(), "the program has ended")
