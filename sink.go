@@ -48,9 +48,9 @@ type Target interface {
 	// what the ops' Values hold.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
-	// Versions returns the version that each cell stands at, the lowest over the target's views that it feeds; NoVersion
-	// where one of them has none. A delete of a lower version changes nothing.
-	Versions(ctx context.Context, cells []Cell) ([]int64, error)
+	// Versions returns the versions that each cell stands at in the target's views that it feeds; NoVersion counts for one
+	// that has none. A delete of a version that is lower than all changes nothing.
+	Versions(ctx context.Context, cells []Cell) ([]Span, error)
 
 	// Mark saves for every view of the target how far it has come, all that it stands for having been applied. What is
 	// then marked is Standing.Raise of the mark that was there: a mark never falls. If that one is Standing.Below what
@@ -79,6 +79,9 @@ type Target interface {
 	// Held pages through the cells that a view holds entries of. Of an entity with several cells any one will do.
 	Held(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
+
+// Span is the lowest and the highest of some versions.
+type Span struct{ Lowest, Highest int64 }
 
 // Applied is the outcome of Apply. Ops that are in neither list were applied whole.
 type Applied struct {

@@ -129,10 +129,10 @@ func (t *discardTarget) Apply(context.Context, []replicator.Op) (replicator.Appl
 }
 
 // Versions implements replicator.Target.
-func (t *discardTarget) Versions(_ context.Context, cells []replicator.Cell) ([]int64, error) {
-	versions := make([]int64, len(cells))
+func (t *discardTarget) Versions(_ context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
+	versions := make([]replicator.Span, len(cells))
 	for i := range versions {
-		versions[i] = replicator.NoVersion
+		versions[i] = replicator.Span{Lowest: replicator.NoVersion, Highest: replicator.NoVersion}
 	}
 	return versions, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,9 +120,17 @@ func gone(id, asOf int64) *kgo.Record {
 }
 
 func mark(order int64) *kgo.Record {
-	at := replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}
-	return changelog.EncodeMark(&changelog.Mark{View: "log", Partitions: 2,
-		Standing: replicator.Standing{Position: at}, Time: time.Now()})
+	return marked(replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}})
+}
+
+// filling is the mark of a publisher that has begun to fill the topic.
+func filling(order int64) *kgo.Record {
+	return marked(replicator.Standing{Fill: map[string]replicator.Progress{},
+		Position: replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}})
+}
+
+func marked(at replicator.Standing) *kgo.Record {
+	return changelog.EncodeMark(&changelog.Mark{View: "log", Partitions: 2, Standing: at, Time: time.Now()})
 }
 
 // covers takes "N" for what is included at the origin's order N.
@@ -292,9 +301,26 @@ func TestALookSaysWhatTheTopicHasAsOfTheLastMark(t *testing.T) {
 	if err != nil || asOf != 40 || len(rows) != 1 || string(rows[0].Body) != `{"a":4}` {
 		t.Errorf("of what stands after the mark: rows %v as of %d: %v", rows, asOf, err)
 	}
-	absent, err := s.Absent(t.Context(), cells)
-	if err != nil || len(absent) != 1 || absent[0] != cell(4) {
-		t.Errorf("absent are %v: %v", absent, err)
+}
+
+// A topic that was made anew tells of what is left since then, and nothing of a version that was deleted meanwhile.
+func TestATopicLacksCellsAndVersionsThatItWasNeverTold(t *testing.T) {
+	p := publish(t, 1, nil)
+	s := p.source(0)
+	p.write(0, filling(30), put(1, 2, 11, 0, `{}`), gone(2, 20), put(3, 4, 40, 0, `{}`))
+	cells := []replicator.Cell{cell(1), cell(2), cell(3), cell(4), cell(5)}
+	same := []int64{2, replicator.NoVersion, 4}
+	if lacking, err := s.Lacks(t.Context(), cells[:3], same); err != nil || len(lacking) != 0 {
+		t.Errorf("what it has it lacks: %v, %v", lacking, err)
+	}
+	known := []int64{3, replicator.NoVersion, 3, 7, replicator.NoVersion}
+	if _, err := s.Lacks(t.Context(), cells, known); err == nil || !strings.Contains(err.Error(), "is filling the topic") {
+		t.Errorf("what is yet to come is taken for lacking: %v", err)
+	}
+	p.write(0, mark(50))
+	lacking, err := s.Lacks(t.Context(), cells, known)
+	if err != nil || !slices.Equal(lacking, []replicator.Cell{cell(1), cell(4), cell(5)}) {
+		t.Errorf("it lacks %v: %v", lacking, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -88,26 +89,32 @@ func (l *lookup) found(c *replicator.Change) {
 	}
 }
 
-// Absent implements replicator.Changelog.
-func (s *Source) Absent(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
+// Lacks implements replicator.Changelog. While a publisher fills the topic, rows are yet to come that the origin has: it
+// is not known then what there is no record of.
+func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []int64) ([]replicator.Cell, error) {
 	if len(cells) == 0 {
 		return nil, nil
 	}
-	there := map[replicator.Cell]bool{}
+	told := map[replicator.Cell]int64{}
 	for _, c := range cells {
-		there[c] = false
+		told[c] = untold
 	}
+	filling := map[string]bool{} // by shard of the origin
 	err := s.each(ctx, func(in *kgo.Record) error {
 		if changelog.IsMark(in) {
-			return nil
+			_, source, mark, err := changelog.DecodeMark(in)
+			if err == nil && mark != nil {
+				filling[source] = mark.Standing.Filling()
+			}
+			return err
 		}
 		record, err := changelog.Decode(in)
 		if errors.Is(err, changelog.ErrNotOurs) {
 			return nil
 		}
 		if err == nil {
-			if _, asked := there[record.Cell]; asked {
-				there[record.Cell] = true
+			if _, asked := told[record.Cell]; asked {
+				told[record.Cell] = record.State.Version
 			}
 		}
 		return err
@@ -115,8 +122,21 @@ func (s *Source) Absent(ctx context.Context, cells []replicator.Cell) ([]replica
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(cells), func(c replicator.Cell) bool { return there[c] }), nil
+	var lacking []replicator.Cell
+	for i, c := range cells {
+		if told[c] < versions[i] || told[c] == untold {
+			lacking = append(lacking, c)
+		}
+	}
+	if len(lacking) > 0 && slices.Contains(slices.Collect(maps.Values(filling)), true) {
+		return nil, fmt.Errorf("%s: the publisher is filling the topic, so what is not in it may be yet to come: it is "+
+			"looked at again", s.Name())
+	}
+	return lacking, nil
 }
+
+// untold is no version: that of a cell without a record.
+const untold = replicator.NoVersion - 1
 
 // each gives do every record of the partition, up to its present end.
 func (s *Source) each(ctx context.Context, do func(*kgo.Record) error) error {

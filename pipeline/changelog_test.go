@@ -98,6 +98,26 @@ func (l *fakeLog) goBack(transactions int) {
 	l.next = max(0, l.next-transactions)
 }
 
+// lose takes all records away, of which a publisher then knows nothing: it fills the log with what the origin has now.
+func (l *fakeLog) lose() {
+	l.remove(func(replicator.Change) bool { return true })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.origin.mu.Lock()
+	defer l.origin.mu.Unlock()
+	clear(l.states)
+	l.next = len(l.origin.log)
+	for r := range l.origin.rows {
+		row := l.origin.row(r, int64(l.next*1000))
+		l.append(replicator.Change{Kind: replicator.Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row})
+	}
+	if n := len(l.upTo); n > 0 {
+		l.upTo[n-1] = l.next
+	}
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
 // compact leaves the last record of each cell.
 func (l *fakeLog) compact() { l.remove(func(replicator.Change) bool { return false }) }
 
@@ -158,12 +178,21 @@ func (l *fakeLog) newest(c replicator.Cell) (row *replicator.Row, known bool) {
 	return row, known
 }
 
-func (l *fakeLog) Absent(_ context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
+func (l *fakeLog) Lacks(_ context.Context, cells []replicator.Cell, versions []int64) (
+	lacking []replicator.Cell, err error,
+) {
 	l.asked.Add(1)
-	return slices.DeleteFunc(slices.Clone(cells), func(c replicator.Cell) bool {
-		_, known := l.newest(c)
-		return known
-	}), nil
+	for i, c := range cells {
+		row, known := l.newest(c)
+		version := replicator.NoVersion
+		if row != nil {
+			version = row.Version
+		}
+		if !known || version < versions[i] {
+			lacking = append(lacking, c)
+		}
+	}
+	return lacking, nil
 }
 
 func (l *fakeLog) Holds(replicator.Cell) bool { return true }
@@ -341,6 +370,42 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 				}
 				slow.settle()
 				p.rebuilt(t)
+				p.caughtUp(t, f)
+				p.stopped(t)
+				holds(t, f, sink, "a")
+				holds(t, f, sink, "b")
+			})
+		})
+	}
+}
+
+// A log that is lost, and filled anew by its publisher, tells nothing of versions that were deleted meanwhile: puts of
+// older ones are all that comes.
+func TestARebuildFromALogThatWasLostGoesBackToWhatIsLeft(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 16))
+				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+				f.single = seed%4 == 3
+				log := newFakeLog(f)
+				f.commit(fakeChange{replicator.Insert, fakeRow{9, 1, "left"}},
+					fakeChange{replicator.Insert, fakeRow{9, 2, "gone"}})
+				history(f, r, 20)
+				log.publish()
+				p := start(newPipeline(log, sink, store, "a", "b"))
+				p.caughtUp(t, f)
+				f.commit(fakeChange{replicator.Delete, fakeRow{9, 2, "gone"}})
+				history(f, r, 10)
+				log.lose()
+				for _, view := range []string{"a", "b"} {
+					if err := p.Rebuild(t.Context(), []string{view}, pipeline.InPlace, ""); err != nil {
+						t.Fatal(err)
+					}
+					p.rebuilt(t)
+				}
+				history(f, r, 5)
+				log.publish()
 				p.caughtUp(t, f)
 				p.stopped(t)
 				holds(t, f, sink, "a")

@@ -79,12 +79,14 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	return slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !log.Holds(c) })
 }
 
-// absentAtOnce is of how many cells a Changelog is asked at once. Each time it may read the whole log: asked page by
+// lacksAtOnce is of how many cells a Changelog is asked at once. Each time it may read the whole log: asked page by
 // page, the sweep after a fill would take as many passes as the target has pages.
-const absentAtOnce = 100_000
+const lacksAtOnce = 100_000
 
 // outdated pages through the cells that the fill did not confirm. What a Changelog tells has its own Orders whenever it
-// is read: of all that the target knows it is asked what it has nothing of.
+// is read: of all that the target knows it is asked what it does not have. That is a cell that it tells nothing of, and
+// one of which some view knows a higher version: from a log that was lost, where a put of what remains is no reason to
+// go back. The look is.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {
@@ -97,11 +99,19 @@ func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 		if known, next, err = s.target.Outdated(ctx, math.MaxInt64, next, limit); err != nil {
 			return nil, "", err
 		}
-		if cells = append(cells, known...); next == "" || len(cells) >= absentAtOnce {
+		if cells = append(cells, known...); next == "" || len(cells) >= lacksAtOnce {
 			break
 		}
 	}
-	cells, err = log.Absent(ctx, cells)
+	known, err := s.target.Versions(ctx, cells)
+	if err != nil {
+		return nil, "", err
+	}
+	versions := make([]int64, len(known))
+	for i, span := range known {
+		versions[i] = span.Highest
+	}
+	cells, err = log.Lacks(ctx, cells, versions)
 	return cells, next, err
 }
 

@@ -236,7 +236,7 @@ func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cel
 	}
 	looks := map[replicator.Cell]*pending{}
 	for i, p := range asked {
-		if p.deleted >= versions[i] {
+		if p.deleted >= versions[i].Lowest {
 			looks[p.cell] = p
 		}
 	}

@@ -127,7 +127,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 		}
 	}
 	var differences []replicator.Difference
-	var versions []int64
+	var versions []replicator.Span
 	if o.target != nil {
 		if differences, err = o.target.Compare(ctx, ops); err != nil {
 			return nil, err
@@ -151,8 +151,8 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 				e.Row = replicator.AppendJSON(nil, row["body"])
 			}
 		}
-		if versions != nil && versions[i] != replicator.NoVersion {
-			e.Applied = &versions[i]
+		if versions != nil && versions[i].Lowest != replicator.NoVersion {
+			e.Applied = &versions[i].Lowest // of one view
 		}
 		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
 			return r != nil && r.Cell.Table == e.Table && r.Cell.Column == e.Column
@@ -266,6 +266,9 @@ func (e *Explanation) reason() {
 			"(`replicator verify --repair`)"
 	case e.Version != nil && *e.Applied < *e.Version:
 		e.Why = "the view is behind: an older version was applied last (`replicator status` tells the lag)"
+	case e.Version != nil && *e.Applied > *e.Version:
+		e.Why = "the sink has applied a newer version than the source has: its delete is not applied yet (`replicator " +
+			"status` tells the lag), or was not seen (`replicator rebuild`, or `replicator verify --repair`)"
 	default:
 		e.Why = "the sink has applied this version, but holds something else: it was changed by hand " +
 			"(`replicator verify --repair`)"

@@ -66,7 +66,7 @@ func (s *partitioned) routes(ctx context.Context, cells []replicator.Cell) ([]in
 				return nil, err
 			}
 			for i, place := range of {
-				if versions[i] != replicator.NoVersion {
+				if versions[i].Highest != replicator.NoVersion {
 					routes[place], found[place] = at, true
 				}
 			}
@@ -143,8 +143,8 @@ func (s *partitioned) Apply(ctx context.Context, ops []replicator.Op) (all repli
 }
 
 // Versions implements replicator.Target.
-func (s *partitioned) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
-	versions := make([]int64, len(cells))
+func (s *partitioned) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
+	versions := make([]replicator.Span, len(cells))
 	err := s.each(ctx, cells, func(t replicator.Target, places []int) error {
 		some, err := t.Versions(ctx, pick(cells, places))
 		for i, v := range some {

@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"replicator/internal/servers/servertest"
 )
 
@@ -201,4 +204,46 @@ func TestShardsShareATopic(t *testing.T) {
 	l.expect("SELECT email FROM users ORDER BY 1", "ada3@x.org", "cyd@x.org")
 	l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada3@x.org", "cyd@x.org")
 	l.expect("SELECT * FROM names ORDER BY 1", "ada 1", "cyd 1")
+}
+
+// A topic that was lost is filled with what the source has by then: members go back to that, too.
+func TestMembersGoBackWithATopicThatWasLost(t *testing.T) {
+	l := newTopicLab(t)
+	l.publish(1)
+	l.publish(2)
+	m := l.member("on_lost = \"rebuild\"\ndsn = \"${DSN}\"")
+	m.must("run", "--until-caught-up")
+	l.right(2)
+	l.loseTopic()
+	l.exec("DELETE FROM cell WHERE ref_key = 2")
+	if out := m.must("explain", "users", keyText("a")); !strings.Contains(out, "a newer version than the source has") {
+		t.Error(out)
+	}
+	l.must("checkpoint", "reset", "cells", "--yes")
+	l.must("run", "--until-caught-up")
+	m.must("run", "--until-caught-up")
+	l.right(1)
+	l.publish(3)
+	m.must("run", "--until-caught-up")
+	l.right(3)
+}
+
+// loseTopic deletes the topic, and waits until the brokers know that.
+func (l *topicLab) loseTopic() {
+	l.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.env["BROKER"]))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	if _, err := admin.DeleteTopic(l.t.Context(), l.env["TOPIC"]); err != nil {
+		l.t.Fatal(err)
+	}
+	eventually(l.t, func() error {
+		if topics, err := admin.ListTopics(l.t.Context(), l.env["TOPIC"]); err != nil || topics.Has(l.env["TOPIC"]) {
+			return errors.New("the topic is still there")
+		}
+		return nil
+	})
 }

@@ -34,7 +34,7 @@ var (
 )
 
 // Versions implements replicator.Target.
-func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions := judge.NewVersions(len(cells))
 	var documents []*document
 	var of []int
@@ -63,7 +63,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 		}
 		return nil
 	})
-	return versions.Lowest(), err
+	return versions.Spans(), err
 }
 
 // errReplaced: another replicator swapped in a rebuilt view since the target was opened.

@@ -184,7 +184,7 @@ func TestAStateIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestTheLowestVersionOfTheViewsThatACellFeeds(t *testing.T) {
+func TestTheVersionsOfTheViewsThatACellFeeds(t *testing.T) {
 	v := NewVersions(4)
 	v.Add(0, 7)
 	v.Add(0, 5)
@@ -194,7 +194,9 @@ func TestTheLowestVersionOfTheViewsThatACellFeeds(t *testing.T) {
 	elsewhere := NewVersions(4)
 	elsewhere.Add(0, 6)
 	v.Join(elsewhere)
-	if got := v.Lowest(); !slices.Equal(got, []int64{5, replicator.NoVersion, replicator.NoVersion, math.MaxInt64}) {
+	want := []replicator.Span{{Lowest: 5, Highest: 7}, {Lowest: replicator.NoVersion, Highest: 5},
+		{Lowest: replicator.NoVersion, Highest: replicator.NoVersion}, {Lowest: math.MaxInt64, Highest: math.MaxInt64}}
+	if got := v.Spans(); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
 }

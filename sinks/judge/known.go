@@ -54,11 +54,11 @@ func ReadState(r *wire.Reader) replicator.State {
 	return replicator.State{Version: int64(version - 1), Order: int64(order), AsOf: int64(asOf)}
 }
 
-// Versions are those that cells stand at: of each cell the lowest over the views that it feeds. See Target.Versions.
-type Versions []int64
+// Versions are those that cells stand at in the views that they feed. See Target.Versions.
+type Versions []replicator.Span
 
-// notAsked is no version: that of a cell of which no view was asked yet.
-const notAsked = replicator.NoVersion - 1
+// notAsked is of a cell of which no view was asked yet.
+var notAsked = replicator.Span{Lowest: math.MaxInt64, Highest: math.MinInt64}
 
 // NewVersions begins with n cells of which no view was asked yet.
 func NewVersions(n int) Versions {
@@ -71,25 +71,21 @@ func NewVersions(n int) Versions {
 
 // Add notes the version of a cell in one more view.
 func (v Versions) Add(cell int, version int64) {
-	if v[cell] == notAsked || version < v[cell] {
-		v[cell] = version
-	}
+	v[cell] = replicator.Span{Lowest: min(v[cell].Lowest, version), Highest: max(v[cell].Highest, version)}
 }
 
 // Join notes the versions of the same cells in views elsewhere, of which some may not have been asked about some cells.
 func (v Versions) Join(elsewhere Versions) {
-	for i, version := range elsewhere {
-		if version != notAsked {
-			v.Add(i, version)
-		}
+	for i, s := range elsewhere {
+		v[i] = replicator.Span{Lowest: min(v[i].Lowest, s.Lowest), Highest: max(v[i].Highest, s.Highest)}
 	}
 }
 
-// Lowest returns them, NoVersion for a cell that no view was asked about.
-func (v Versions) Lowest() []int64 {
+// Spans returns them, NoVersion for a cell that no view was asked about.
+func (v Versions) Spans() []replicator.Span {
 	for i := range v {
 		if v[i] == notAsked {
-			v[i] = replicator.NoVersion
+			v[i] = replicator.Span{Lowest: replicator.NoVersion, Highest: replicator.NoVersion}
 		}
 	}
 	return v

@@ -194,8 +194,8 @@ func (r *reopening) Apply(ctx context.Context, ops []replicator.Op) (replicator.
 	return again(ctx, r, func(t replicator.Target) (replicator.Applied, error) { return t.Apply(ctx, ops) })
 }
 
-func (r *reopening) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
-	return again(ctx, r, func(t replicator.Target) ([]int64, error) { return t.Versions(ctx, cells) })
+func (r *reopening) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
+	return again(ctx, r, func(t replicator.Target) ([]replicator.Span, error) { return t.Versions(ctx, cells) })
 }
 
 func (r *reopening) Mark(ctx context.Context, at replicator.Standing) error {

@@ -71,7 +71,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 }
 
 // Versions implements replicator.Target.
-func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions := judge.NewVersions(len(cells))
 	for i, v := range t.views {
 		var keys [][]byte
@@ -87,7 +87,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 			return nil, err
 		}
 	}
-	return versions.Lowest(), nil
+	return versions.Spans(), nil
 }
 
 // lookUp is Get with what is known.

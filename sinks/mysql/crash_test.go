@@ -32,10 +32,10 @@ func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 
 		if err != nil {
 			t.Fatal(err)
 		}
-		lowest = min(lowest, versions[0])
+		lowest = min(lowest, versions[0].Lowest)
 		want := ""
-		if versions[0] != replicator.NoVersion {
-			want = fmt.Sprint("version ", versions[0])
+		if versions[0].Lowest != replicator.NoVersion {
+			want = fmt.Sprint("version ", versions[0].Lowest)
 		}
 		for _, table := range []string{"r", "i"} {
 			var got sql.NullString

@@ -185,8 +185,8 @@ func (p patient) Close() error {
 	return nil
 }
 
-func (p patientTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
-	return again(func() ([]int64, error) { return p.Target.Versions(ctx, cells) })
+func (p patientTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
+	return again(func() ([]replicator.Span, error) { return p.Target.Versions(ctx, cells) })
 }
 
 func (p patientTarget) Mark(ctx context.Context, at replicator.Standing) error {

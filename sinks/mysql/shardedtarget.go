@@ -65,7 +65,7 @@ func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
 }
 
 // Versions implements replicator.Target. A view whose key leads to one shard has no states in the others.
-func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	by := make([]judge.Versions, len(t.shards))
 	err := t.each(func(shard int, target *Target) (err error) {
 		by[shard], err = target.versions(ctx, cells, func(c replicator.Cell, k *keeper) bool {
@@ -84,7 +84,7 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	for _, some := range by {
 		versions.Join(some)
 	}
-	return versions.Lowest(), nil
+	return versions.Spans(), nil
 }
 
 // Mark implements replicator.Target. All that the standing says has been applied in all shards.

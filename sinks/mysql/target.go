@@ -37,9 +37,9 @@ var _ replicator.Target = (*Target)(nil)
 type salt = []byte
 
 // Versions implements replicator.Target.
-func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions, err := t.versions(ctx, cells, func(replicator.Cell, *keeper) bool { return true })
-	return versions.Lowest(), err
+	return versions.Spans(), err
 }
 
 // versions are those that the cells stand at in the views that count.

@@ -132,7 +132,7 @@ func wrongType(key, found string) error {
 }
 
 // Versions implements replicator.Target.
-func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	keys := make([]string, len(cells))
 	for i, c := range cells {
 		keys[i] = recordKey(t.source, c.Key.String())
@@ -149,5 +149,5 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]int64
 			}
 		}
 	}
-	return versions.Lowest(), nil
+	return versions.Spans(), nil
 }

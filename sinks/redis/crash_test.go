@@ -88,7 +88,7 @@ func (t stubbornTarget) Apply(ctx context.Context, ops []replicator.Op) (a repli
 	return a, err
 }
 
-func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (v []int64, err error) {
+func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (v []replicator.Span, err error) {
 	err = again(func() error { v, err = t.Target.Versions(ctx, cells); return err })
 	return v, err
 }

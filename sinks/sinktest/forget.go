@@ -86,8 +86,8 @@ func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	}
 	for i, c := range f.cells {
 		feeds := func(v *replicator.View) bool { return slices.Contains(anew, v.Name) && v.Feeds(c) }
-		if slices.ContainsFunc(views, feeds) && versions[i] != replicator.NoVersion {
-			f.t.Fatalf("%s: %s has version %d", what, c, versions[i])
+		if slices.ContainsFunc(views, feeds) && versions[i].Lowest != replicator.NoVersion {
+			f.t.Fatalf("%s: %s has version %d", what, c, versions[i].Lowest)
 		}
 	}
 	for _, v := range views {

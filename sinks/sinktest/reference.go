@@ -131,7 +131,7 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 }
 
 // Versions implements replicator.Target.
-func (t *memoryTarget) Versions(_ context.Context, cells []replicator.Cell) ([]int64, error) {
+func (t *memoryTarget) Versions(_ context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	versions := judge.NewVersions(len(cells))
@@ -143,7 +143,7 @@ func (t *memoryTarget) Versions(_ context.Context, cells []replicator.Cell) ([]i
 			}
 		}
 	}
-	return versions.Lowest(), nil
+	return versions.Spans(), nil
 }
 
 // Mark implements replicator.Target.

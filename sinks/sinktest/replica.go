@@ -94,7 +94,7 @@ func (r *replica) prepare(ctx context.Context) error {
 	}
 	for i, p := range r.pending {
 		switch {
-		case p.deleted != replicator.NoVersion && p.deleted >= versions[i]:
+		case p.deleted != replicator.NoVersion && p.deleted >= versions[i].Lowest:
 			asOf := r.h.claim(p.last)
 			b.add(r.h.reset(p.cell, p.cell.newest(), asOf), read{claim: asOf, seen: r.h.source.now})
 		case p.put != nil:
