@@ -152,7 +152,8 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 	case t.Offset > log.next:
 		return lost("it ends at offset %d, and %d were read: the brokers lost what they had acknowledged", log.next, t.Offset)
 	case t.Offset < log.first:
-		return lost("it begins at offset %d, and only %d were read", log.first, t.Offset)
+		return lost("it begins at offset %d, and only %d were read: what is left makes no view any more, so have the "+
+			"publisher's view kept in another topic first", log.first, t.Offset)
 	case t.Offset > 0 && t.Time > 0 && t.Offset < log.next && age > topic.Tombstones:
 		return lost("it was read last %s ago, and says of cells that are gone only for %s (delete.retention.ms)",
 			age.Round(time.Minute), topic.Tombstones)
