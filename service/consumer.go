@@ -284,7 +284,7 @@ func readsTables(cfg *config.Config, what string) error {
 		return nil
 	}
 	return InvalidError{fmt.Errorf("%s: %s reads the tables in MySQL or MariaDB, and can't be asked of a source in Kafka; "+
-		"`replicator rebuild` puts right whatever a view holds", cfg.File, what)}
+		"ask it of the configuration that publishes the changelog", cfg.File, what)}
 }
 
 // asksTables refuses what compares with the tables themselves, where they can't be reached.

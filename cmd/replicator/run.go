@@ -20,10 +20,11 @@ func runCommand(o *options) *cobra.Command {
 		Long: `Runs all pipelines. Views without a checkpoint are filled first, while the tail goes on. A view that
 can't run fails alone, as status shows, and the others go on; with --until-caught-up the exit status
 is then 1, once the others have caught up. The first SIGINT or SIGTERM drains what is in flight and
-saves. A second one stops at once: nothing is lost, and the next run repeats a little. SIGHUP
-reloads the configuration: new views are filled, removed ones stop, and a file that can't be used
-changes nothing. A view whose definition changed is rebuilt or refused, alone, as at a start
-(replicator plan says beforehand). Requests to the program wait a moment longer meanwhile.
+saves. A second one stops at once, as killed by that signal (130 or 143 in a shell): nothing is
+lost, and the next run repeats a little. SIGHUP reloads the configuration: new views are filled,
+removed ones stop, and a file that can't be used changes nothing. A view whose definition changed is
+rebuilt or refused, alone, as at a start (replicator plan says beforehand). Requests to the program
+wait a moment longer meanwhile.
 
 With [checkpoint] store = "mysql" several processes may run on one store: one does the work, the
 others stand by, as status and /readyz say, and take over within seconds when it ends. With
