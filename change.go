@@ -25,8 +25,8 @@ type Table struct {
 	// with others, which may be the ones to have them.
 	Optional []string
 
-	// Readers are, by each of Columns, the views that need it: where the table lacks it, it is they that can't be read; and
-	// by each of Optional those that take it where it is there. A column without is the whole table's.
+	// Readers are, by each of Columns, the views that need it: where the table lacks it, it is they that can't be read;
+	// and by each of Optional those that take it where it is there. A column without is the whole table's.
 	Readers map[string][]string
 }
 

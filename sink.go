@@ -48,8 +48,8 @@ type Target interface {
 	// what the ops' Values hold.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
-	// Versions returns the versions that each cell stands at in the target's views that it feeds; NoVersion counts for one
-	// that has none. A delete of a version that is lower than all changes nothing.
+	// Versions returns the versions that each cell stands at in the target's views that it feeds; NoVersion counts for
+	// one that has none. A delete of a version that is lower than all changes nothing.
 	Versions(ctx context.Context, cells []Cell) ([]Span, error)
 
 	// Mark saves for every view of the target how far it has come, all that it stands for having been applied. What is

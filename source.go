@@ -43,9 +43,9 @@ type Changelog interface {
 	Source
 
 	// Lacks returns those of the cells of which the log, as it is now, tells neither the version at their place nor a
-	// higher one. That a cell is gone it need not tell for ever. And of a log that was lost and written anew it tells what
-	// is left since then: a version that was deleted meanwhile it never knew. It fails as long as the log itself is being
-	// filled, if there are such cells.
+	// higher one. That a cell is gone it need not tell for ever. And of a log that was lost and written anew it tells
+	// what is left since then: a version that was deleted meanwhile it never knew. It fails as long as the log itself
+	// is being filled, if there are such cells.
 	Lacks(ctx context.Context, cells []Cell, versions []int64) ([]Cell, error)
 
 	// Holds reports whether this is the log that tells of the cell, if any does: other logs of the same origin tell of

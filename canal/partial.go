@@ -77,7 +77,8 @@ func (c *checker) leftOut(srv server, x *selection) {
 		if containsFold(t.roles(), column.Name) {
 			who, fix = "which has a role", "make it a column that is written"
 		}
-		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (11.8 at the latest) leaves it out of the "+
-			"binlog where rows are updated or deleted, and the views that need it stop there", column.Name, who), fix)
+		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (11.8 at the latest) leaves it "+
+			"out of the binlog where rows are updated or deleted, and the views that need it stop there",
+			column.Name, who), fix)
 	}
 }

@@ -26,21 +26,25 @@ func TestAGeneratedColumnThatIsLeftOutConcernsTheViewsThatNeedIt(t *testing.T) {
 			concerned []string
 			warned    []string
 		}{
-			{"nobody needs one", replicator.Table{Key: id, Columns: []string{"v"}, Readers: map[string][]string{"v": {"a"}}},
+			{"nobody needs one", replicator.Table{Key: id, Columns: []string{"v"},
+				Readers: map[string][]string{"v": {"a"}}},
 				nil, nil},
 			{"some do", replicator.Table{Key: id, Columns: []string{"v", "Twice"},
 				Readers: map[string][]string{"v": {"a", "b"}, "Twice": {"b", "c"}}},
 				[]string{"b", "c"}, []string{"twice, needed by b, c"}},
 			{"one takes what is there", replicator.Table{Key: id, Columns: []string{"v"}, Optional: []string{"twice"},
-				Readers: map[string][]string{"v": {"a", "b"}, "twice": {"b"}}}, []string{"b"}, []string{"twice, needed by b"}},
+				Readers: map[string][]string{"v": {"a", "b"}, "twice": {"b"}}}, []string{"b"},
+				[]string{"twice, needed by b"}},
 			{"one needs all", replicator.Table{Key: id, Columns: []string{"*"},
 				Readers: map[string][]string{"*": {"a"}, "v": {"b"}}}, []string{"a"},
 				[]string{"twice, needed by a", "thrice, needed by a"}},
 			{"it has a role", replicator.Table{Key: id, Version: "thrice", Columns: []string{"v"},
-				Readers: map[string][]string{"v": {"a"}}}, []string{"a", "b", "c"}, []string{"thrice, which has a role"}},
+				Readers: map[string][]string{"v": {"a"}}}, []string{"a", "b", "c"},
+				[]string{"thrice, which has a role"}},
 		} {
 			b := newBench(t, s)
-			b.exec("CREATE TABLE g (twice INT AS (v * 2) VIRTUAL, id INT PRIMARY KEY, thrice INT AS (v * 3) STORED, v INT)",
+			b.exec("CREATE TABLE g (twice INT AS (v * 2) VIRTUAL, id INT PRIMARY KEY, thrice INT AS (v * 3) STORED, "+
+				"v INT)",
 				"INSERT INTO g (id, v) VALUES (1, 1)")
 			c.table.Name = "g"
 			src := b.source(c.table)

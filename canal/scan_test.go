@@ -46,7 +46,8 @@ func TestAScanComesPastEveryRow(t *testing.T) {
 				[]string{"(1, 'a')", "(2, 'A')", "(3, 'a ')", "(4, 'b')", "(5, 'B  ')"}},
 			{"binary that ends in zeroes", "CREATE TABLE x (k VARBINARY(4) PRIMARY KEY)", replicator.Table{Key: []string{"k"}},
 				[]string{"('')", "(0x00)", "(0x0000)", "(0x61)", "(0x6100)", "(0xff)"}},
-			{"a DOUBLE of which not all digits are shown", "CREATE TABLE x (c DOUBLE(10,2) PRIMARY KEY, k INT UNIQUE NOT NULL)",
+			{"a DOUBLE of which not all digits are shown",
+				"CREATE TABLE x (c DOUBLE(10,2) PRIMARY KEY, k INT UNIQUE NOT NULL)",
 				replicator.Table{Key: []string{"k"}},
 				[]string{"(-0.10, 1)", "(-0.07, 2)", "(0, 3)", "(0.07, 4)", "(0.10, 5)", "(-99999999.99, 6)"}},
 			{"a TIMESTAMP", "CREATE TABLE x (c TIMESTAMP(6) NOT NULL, k INT, PRIMARY KEY (c, k))",
@@ -111,8 +112,9 @@ func TestWhatIsWrongWithATableConcernsItsViewsAlone(t *testing.T) {
 			later string // once it is open
 			reads func(context.Context, *Reader) error
 		}{
-			"no order":                   {"CREATE TABLE x (k INT)", "DO 0", scan},
-			"a key that is NULL":         {"CREATE TABLE x (i INT PRIMARY KEY, k INT)", "INSERT INTO x VALUES (1, NULL)", scan},
+			"no order": {"CREATE TABLE x (k INT)", "DO 0", scan},
+			"a key that is NULL": {"CREATE TABLE x (i INT PRIMARY KEY, k INT)", "INSERT INTO x VALUES (1, NULL)",
+				scan},
 			"it is gone":                 {"CREATE TABLE x (k INT PRIMARY KEY)", "DROP TABLE x", scan},
 			"it is gone, in a look":      {"CREATE TABLE x (k INT PRIMARY KEY)", "DROP TABLE x", look},
 			"its key is gone, in a list": {"CREATE TABLE x (k INT, i INT)", "ALTER TABLE x DROP COLUMN k", list},

@@ -28,8 +28,8 @@ func (t *watched) fatal(err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
-// classify is the function classify for the error of a query of the table: what a person must mend there is no matter of
-// the views of other tables.
+// classify is the function classify for the error of a query of the table: what a person must mend there is no matter
+// of the views of other tables.
 func (t *watched) classify(err error) error {
 	if err = classify(err); replicator.IsFatal(err) {
 		return t.fatal(err)

@@ -47,8 +47,8 @@ func TestFingerprintsOfConfigurationsNeverChange(t *testing.T) {
 	}
 }
 
-// A DSN beside a changelog is what `verify` and `explain` look at, and they advise it. What the views hold comes from the
-// changelog alone.
+// A DSN beside a changelog is what `verify` and `explain` look at, and they advise it. What the views hold comes from
+// the changelog alone.
 func TestADSNBesideAChangelogChangesNoFingerprint(t *testing.T) {
 	fingerprint := func(dsn string) string {
 		file := filepath.Join(t.TempDir(), "replicator.toml")

@@ -194,8 +194,8 @@ func (l *loader) http(s *Section) {
 	h.Listen = s.text("listen", defaultListen, `"`+defaultListen+`"`)
 	h.Token = s.Secret("token", `"${REPLICATOR_TOKEN}"`)
 	if key := s.given("token"); h.Token != "" && !sendable(h.Token.Reveal()) {
-		s.Problem(key, "is no token that a client can send in a header: write one line of up to %d bytes, without blanks "+
-			"around it, such as `openssl rand -hex 32` prints", longestToken)
+		s.Problem(key, "is no token that a client can send in a header: write one line of up to %d bytes, without "+
+			"blanks around it, such as `openssl rand -hex 32` prints", longestToken)
 	}
 	s.done()
 	if h.Listen == "" {
@@ -220,7 +220,8 @@ const longestToken = 4096
 
 // sendable reports whether a token can stand in the Authorization header of a request.
 func sendable(token string) bool {
-	return len(token) <= longestToken && token == strings.TrimSpace(token) && !strings.ContainsFunc(token, unicode.IsControl)
+	return len(token) <= longestToken && token == strings.TrimSpace(token) &&
+		!strings.ContainsFunc(token, unicode.IsControl)
 }
 
 // loopback reports whether only this machine can reach the host.

@@ -120,7 +120,8 @@ func gone(id, asOf int64) *kgo.Record {
 }
 
 func mark(order int64) *kgo.Record {
-	return marked(replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}})
+	at := replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}
+	return marked(replicator.Standing{Position: at})
 }
 
 // filling is the mark of a publisher that has begun to fill the topic.
@@ -314,7 +315,8 @@ func TestATopicLacksCellsAndVersionsThatItWasNeverTold(t *testing.T) {
 		t.Errorf("what it has it lacks: %v, %v", lacking, err)
 	}
 	known := []int64{3, replicator.NoVersion, 3, 7, replicator.NoVersion}
-	if _, err := s.Lacks(t.Context(), cells, known); err == nil || !strings.Contains(err.Error(), "is filling the topic") {
+	_, err := s.Lacks(t.Context(), cells, known)
+	if err == nil || !strings.Contains(err.Error(), "is filling the topic") {
 		t.Errorf("what is yet to come is taken for lacking: %v", err)
 	}
 	p.write(0, mark(50))

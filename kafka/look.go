@@ -89,8 +89,8 @@ func (l *lookup) found(c *replicator.Change) {
 	}
 }
 
-// Lacks implements replicator.Changelog. While a publisher fills the topic, rows are yet to come that the origin has: it
-// is not known then what there is no record of.
+// Lacks implements replicator.Changelog. While a publisher fills the topic, rows are yet to come that the origin has:
+// it is not known then what there is no record of.
 func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []int64) ([]replicator.Cell, error) {
 	if len(cells) == 0 {
 		return nil, nil
@@ -129,8 +129,8 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 		}
 	}
 	if len(lacking) > 0 && slices.Contains(slices.Collect(maps.Values(filling)), true) {
-		return nil, fmt.Errorf("%s: the publisher is filling the topic, so what is not in it may be yet to come: it is "+
-			"looked at again", s.Name())
+		return nil, fmt.Errorf("%s: the publisher is filling the topic, so what is not in it may be yet to come: "+
+			"it is looked at again", s.Name())
 	}
 	return lacking, nil
 }

@@ -109,7 +109,8 @@ func (l *fakeLog) lose() {
 	l.next = len(l.origin.log)
 	for r := range l.origin.rows {
 		row := l.origin.row(r, int64(l.next*1000))
-		l.append(replicator.Change{Kind: replicator.Insert, Cell: row.Cell, Version: row.Version, Order: row.Order, Row: row})
+		l.append(replicator.Change{Kind: replicator.Insert, Cell: row.Cell, Version: row.Version, Order: row.Order,
+			Row: row})
 	}
 	if n := len(l.upTo); n > 0 {
 		l.upTo[n-1] = l.next

@@ -158,8 +158,8 @@ func TestAnOutageShowsWhileNothingIsWritten(t *testing.T) {
 	})
 }
 
-// TestTheCheckpointOfAnIdleSourceGrowsNoOlder: nothing would be repeated after a restart. It does while what there is to
-// save can't be.
+// TestTheCheckpointOfAnIdleSourceGrowsNoOlder: nothing would be repeated after a restart. It does while what there is
+// to save can't be.
 func TestTheCheckpointOfAnIdleSourceGrowsNoOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}

@@ -48,7 +48,8 @@ func TestAProgramThatDrainsIsNotReady(t *testing.T) {
 	s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{
 		viewOf("ok", replicator.StateRunning, lag(0))}}, nil)
 	s.Stopping()
-	if code, _, text := ask(t, s, "GET", "/readyz", "", nil); code != 503 || !strings.Contains(text, `"reason":"stopping"`) {
+	code, _, text := ask(t, s, "GET", "/readyz", "", nil)
+	if code != 503 || !strings.Contains(text, `"reason":"stopping"`) {
 		t.Errorf("%d %s", code, text)
 	}
 }

@@ -267,8 +267,9 @@ func (e *Explanation) reason() {
 	case e.Version != nil && *e.Applied < *e.Version:
 		e.Why = "the view is behind: an older version was applied last (`replicator status` tells the lag)"
 	case e.Version != nil && *e.Applied > *e.Version:
-		e.Why = "the sink has applied a newer version than the source has: its delete is not applied yet (`replicator " +
-			"status` tells the lag), or was not seen (`replicator rebuild`, or `replicator verify --repair`)"
+		e.Why = "the sink has applied a newer version than the source has: its delete is not applied yet " +
+			"(`replicator status` tells the lag), or was not seen (`replicator rebuild`, or " +
+			"`replicator verify --repair`)"
 	default:
 		e.Why = "the sink has applied this version, but holds something else: it was changed by hand " +
 			"(`replicator verify --repair`)"

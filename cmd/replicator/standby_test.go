@@ -204,7 +204,8 @@ func TestAStandbyRefusesAVerification(t *testing.T) {
 	for _, args := range [][]string{{"verify"}, {"verify", "--repair", "users"}} {
 		began := time.Now()
 		r := waiting.run(args...)
-		if took := time.Since(began); r.code != 1 || strings.Count(r.errors, "ask that one") != 1 || took > 20*time.Second {
+		took := time.Since(began)
+		if r.code != 1 || strings.Count(r.errors, "ask that one") != 1 || took > 20*time.Second {
 			t.Errorf("%v on a standby's machine, after %s: %+v", args, took, r)
 		}
 	}

@@ -14,7 +14,8 @@ func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 	const why = "nothing tells the rows of"
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
-		l.exec("CREATE TABLE good (id INT PRIMARY KEY, name VARCHAR(20), amt INT)", "INSERT INTO good VALUES (1, 'a', 1)",
+		l.exec("CREATE TABLE good (id INT PRIMARY KEY, name VARCHAR(20), amt INT)",
+			"INSERT INTO good VALUES (1, 'a', 1)",
 			"CREATE TABLE bad (id INT, name VARCHAR(20), amt INT, UNIQUE (id))", "INSERT INTO bad VALUES (1, 'a', 1)")
 		l.configure(source, program, mainSink, viewsOfTables("bad", "good")) // tables are scanned by their names
 		fails := func(args ...string) {
@@ -39,7 +40,9 @@ func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 		eventually(t, func() error { return as(len(l.rows("SELECT id FROM v_good")) == 1, "v_good is rebuilt") })
 		l.exec("INSERT INTO v_good VALUES (8, 'stray', 8)")
 		fails("rebuild", "--in-place", "v_good", "v_bad")
-		eventually(t, func() error { return as(len(l.rows("SELECT id FROM v_good")) == 1, "v_good is rebuilt in place") })
+		eventually(t, func() error {
+			return as(len(l.rows("SELECT id FROM v_good")) == 1, "v_good is rebuilt in place")
+		})
 		l.exec("INSERT INTO good VALUES (2, 'b', 2)")
 		l.caughtUp("v_good")
 		filled()

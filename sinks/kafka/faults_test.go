@@ -169,7 +169,8 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 	cells := []replicator.Cell{cellOf(t, 1), cellOf(t, 2)}
 	for version := int64(6); version < 9; version++ {
 		apply(t, publisher, put(t, 1, version, 10*version), put(t, 2, version, 10*version))
-		if got, err := look.Versions(t.Context(), cells); err != nil || got[0].Lowest != version || got[1].Lowest != version {
+		got, err := look.Versions(t.Context(), cells)
+		if err != nil || got[0].Lowest != version || got[1].Lowest != version {
 			t.Fatalf("it sees %v, %v; want %d", got, err, version)
 		}
 		if cells, _, err := look.(interface {

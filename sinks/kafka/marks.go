@@ -119,10 +119,10 @@ func (k *keeper) register(ctx context.Context) error {
 	return nil
 }
 
-// spread is over how many partitions the topic's cells are spread: those that it had when it was first kept, for as long
-// as it is the same (its id), whatever becomes of views and marks. A cell that went to a partition that was added would
-// have two records that are newest. Marks of whatever view and source say the number: those in the topic of marks, and,
-// where none of them is of this topic, those that stand in its partitions.
+// spread is over how many partitions the topic's cells are spread: those that it had when it was first kept, for as
+// long as it is the same (its id), whatever becomes of views and marks. A cell that went to a partition that was added
+// would have two records that are newest. Marks of whatever view and source say the number: those in the topic of
+// marks, and, where none of them is of this topic, those that stand in its partitions.
 func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error) {
 	n := 0
 	for _, m := range marks {
@@ -140,8 +140,9 @@ func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error)
 	case n > 0:
 		return n, nil
 	case held:
-		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: topic %s holds records and no mark that "+
-			"says over how many partitions they are spread: name another topic, and the view is filled into that",
+		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: topic %s holds records and no "+
+			"mark that says over how many partitions they are spread: name another topic, and the view is "+
+			"filled into that",
 			k.sink.cfg.Name, k.view.Name, k.topic.name)), k.view.Name)
 	}
 	return k.topic.partitions, nil

@@ -158,8 +158,8 @@ func TestApplyNamesTheGrantThatIsMissing(t *testing.T) {
 		own := newSink(t, dsn)
 		defer own.Close()
 		openTarget(t, own, view("row", "names", "email")) // makes the sink's own tables
-		for table, rights := range map[string]string{"names": "ALL", "replicator_views": "ALL", "replicator_locks": "ALL",
-			"replicator_dead": "ALL", "replicator_state": "SELECT, UPDATE, DELETE"} {
+		for table, rights := range map[string]string{"names": "ALL", "replicator_views": "ALL",
+			"replicator_locks": "ALL", "replicator_dead": "ALL", "replicator_state": "SELECT, UPDATE, DELETE"} {
 			exec(t, db, "GRANT "+rights+" ON "+schemaOf(t, dsn)+"."+table+" TO "+user+"@'%'")
 		}
 		sink := newSink(t, user+":geheim@tcp("+s.Addr()+")/"+schemaOf(t, dsn))

@@ -63,7 +63,8 @@ func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) err
 	doing = "view " + view + ": " + doing
 	if is(err, 1142, 1044) {
 		return replicator.Fatal(fmt.Errorf("%w; a rebuild beside the view needs more rights than keeping it: %s; "+
-			"or `replicator rebuild --in-place %s`", classify(err, doing), s.grant(ctx, s.database, "CREATE, ALTER, DROP, INSERT"), view))
+			"or `replicator rebuild --in-place %s`", classify(err, doing),
+			s.grant(ctx, s.database, "CREATE, ALTER, DROP, INSERT"), view))
 	}
 	return classify(err, doing)
 }

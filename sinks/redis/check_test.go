@@ -140,7 +140,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		apply(t, f.target, op)
 		f.cli(t, "CONFIG", "SET", "maxmemory", "1")
 		defer f.cli(t, "CONFIG", "SET", "maxmemory", "0")
-		if differences, err := f.open(t, v).Compare(t.Context(), []replicator.Op{op}); err != nil || len(differences) > 0 {
+		differences, err := f.open(t, v).Compare(t.Context(), []replicator.Op{op})
+		if err != nil || len(differences) > 0 {
 			t.Errorf("Compare says %v, %v", differences, err)
 		}
 		if level := findings(t, Config{URLs: []string{f.server.DSN("0")}}, v)["maxmemory"]; level != replicator.Fail {

@@ -223,8 +223,8 @@ func (m storedMark) encode() string {
 // register gives each view the generation that it is known by, or a new one if it isn't known by this definition. It
 // returns how far each is, and the servers' names.
 func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, string, error) {
-	// Nothing is written where all is known: `explain` and `verify` look also at a server that takes no writes, for it is
-	// full or a replica.
+	// Nothing is written where all is known: `explain` and `verify` look also at a server that takes no writes, for it
+	// is full or a replica.
 	if known, err := s.rdb.SIsMember(ctx, sourcesKey, source).Result(); err != nil {
 		return nil, "", classify(err, "looking for the source")
 	} else if !known {
