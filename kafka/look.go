@@ -16,10 +16,12 @@ import (
 // Newest implements replicator.Reader. A record says what its cell is as of its own place; that everything up to a
 // later place is included only a publisher's mark tells. So cells are looked at together whose records stand before the
 // last mark, and else by themselves, each as of its record's place. Of an origin of several shards, whose places are no
-// one order, each cell is.
+// one order, each cell is. While a publisher fills the topic, what there is no record of may be yet to come, as of the
+// place at which its scan read it, and a mark may stand behind that by now. Such a cell is told as of the first place of
+// all: nothing that comes is older, and a view that knows the cell already takes no notice.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
-		rows: make([]*replicator.Row, len(cells)), marks: nil, bytes: bytes}
+		rows: make([]*replicator.Row, len(cells)), filling: map[string]bool{}, bytes: bytes}
 	for i, c := range cells {
 		found.wanted[c] = i
 	}
@@ -31,9 +33,12 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 		return nil, 0, fmt.Errorf("%s: the publisher has not marked yet how far it has come", r.source.Name())
 	}
 	alone := func(i int) bool {
-		return found.states[i].Order > low || found.rows[i] != nil && len(found.marks) > 1
+		return found.states[i].Order > low || found.rows[i] != nil && len(found.marks) > 1 || found.mayCome(i)
 	}
-	if alone(0) {
+	switch {
+	case found.mayCome(0):
+		return found.rows[:1], firstPlace, nil
+	case alone(0):
 		return found.rows[:1], found.states[0].Order, nil
 	}
 	n := 1
@@ -52,6 +57,20 @@ type lookup struct {
 	size   int64
 	bytes  int64 // of rows that there is room for; 0: of all
 	marks  marks
+
+	filling map[string]bool // whether the publisher fills the topic, by shard of the origin
+}
+
+// firstPlace is at or before every Order of an origin's.
+const firstPlace = 1
+
+// mayCome reports whether nothing is known of a cell only because the publisher has not come to it yet.
+func (l *lookup) mayCome(i int) bool {
+	return l.states[i] == replicator.State{} && anyOf(l.filling)
+}
+
+func anyOf(filling map[string]bool) bool {
+	return slices.Contains(slices.Collect(maps.Values(filling)), true)
 }
 
 func (l *lookup) enter(in *kgo.Record) error {
@@ -59,6 +78,7 @@ func (l *lookup) enter(in *kgo.Record) error {
 		_, source, mark, err := changelog.DecodeMark(in)
 		if err == nil && mark != nil {
 			l.marks = l.marks.with(source, mark.Standing.Position)
+			l.filling[source] = mark.Standing.Filling()
 		}
 		return err
 	}
@@ -128,7 +148,7 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 			lacking = append(lacking, c)
 		}
 	}
-	if len(lacking) > 0 && slices.Contains(slices.Collect(maps.Values(filling)), true) {
+	if len(lacking) > 0 && anyOf(filling) {
 		return nil, fmt.Errorf("%s: the publisher is filling the topic, so what is not in it may be yet to come: "+
 			"it is looked at again", s.Name())
 	}
