@@ -2,6 +2,7 @@ package mysql_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"replicator"
@@ -45,5 +46,29 @@ func TestTheTableOfTheDeadIsMadeWhereItIsMissing(t *testing.T) {
 		if err != nil || len(d) != 1 || d[0].Kind != replicator.Dead {
 			t.Errorf("%+v, %v", d, err)
 		}
+	})
+}
+
+// `explain` and `verify` open views in sinks that are read-only.
+func TestOpeningAKnownViewWritesNothing(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, namesTable)
+		own := newSink(t, dsn)
+		defer own.Close()
+		before := view("row", "names", "email")
+		before.Fingerprint = "before"
+		openTarget(t, own, before)
+		openTarget(t, own, view("row", "names", "email")) // the one before is no more
+		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
+		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
+		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
+		for table, rights := range map[string]string{"names": "SELECT, INSERT, UPDATE, DELETE", // which are asked for
+			"replicator_views": "SELECT", "replicator_locks": "SELECT", "replicator_dead": "SELECT",
+			"replicator_state": "SELECT"} {
+			exec(t, db, "GRANT "+rights+" ON "+schemaOf(t, dsn)+"."+table+" TO "+user+"@'%'")
+		}
+		sink := newSink(t, user+":geheim@tcp("+s.Addr()+")/"+schemaOf(t, dsn))
+		defer sink.Close()
+		openTarget(t, sink, view("row", "names", "email"))
 	})
 }
