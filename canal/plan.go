@@ -392,14 +392,16 @@ func (p *plan) versionOf(img *image, order int64) (int64, error) {
 		return 0, errVersion(c.Name, "is NULL")
 	}
 	switch c.Kind {
-	case binlog.KindInt, binlog.KindBit, binlog.KindYear:
+	case binlog.KindBit:
+		return checkVersion(c.Name, binlog.BigEndian(raw), false)
+	case binlog.KindYear:
+		return binlog.Year(raw), nil
+	case binlog.KindInt:
 		n := binlog.LittleEndian(raw)
-		if c.Kind == binlog.KindBit {
-			n = binlog.BigEndian(raw)
-		} else if !c.Unsigned {
+		if !c.Unsigned {
 			n = uint64(binlog.Signed(n, c.Width))
 		}
-		return checkVersion(c.Name, n, c.Kind == binlog.KindInt && !c.Unsigned)
+		return checkVersion(c.Name, n, !c.Unsigned)
 	}
 	n, ok := c.Clock(raw).Micros()
 	if !ok {

@@ -298,6 +298,14 @@ func unpack(data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// Year is the value of a YEAR: the binlog has the years since 1900, and 0 for the year 0000.
+func Year(data []byte) int64 {
+	if data[0] == 0 {
+		return 0
+	}
+	return 1900 + int64(data[0])
+}
+
 // Value decodes one value, given without its length. It owns what it returns.
 func (c *Column) Value(data []byte) (any, error) {
 	if c.Problem != nil {
@@ -312,10 +320,7 @@ func (c *Column) Value(data []byte) (any, error) {
 	case KindBit:
 		return Unsigned(BigEndian(data)), nil
 	case KindYear:
-		if data[0] == 0 {
-			return int64(0), nil
-		}
-		return int64(data[0]) + 1900, nil
+		return Year(data), nil
 	case KindFloat:
 		return Widen(math.Float32frombits(binary.LittleEndian.Uint32(data))), nil
 	case KindDouble:
