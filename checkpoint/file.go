@@ -113,10 +113,31 @@ func (f *File) write(all map[place]replicator.Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
+	if err := f.holds(); err != nil {
+		return err
+	}
 	if err := replaceFile(filepath.Join(f.dir, checkpointsName), append(data, '\n')); err != nil {
-		return fmt.Errorf("checkpoint: saving checkpoints: %w", err)
+		return fmt.Errorf("checkpoint: %w", err)
 	}
 	f.checkpoints = all
+	return nil
+}
+
+// holds says whether the directory is still the one that was locked. Where somebody removed it, or put another in its
+// place, another process may hold the lock of that one, and letters go to a file that nobody finds any more.
+func (f *File) holds() error {
+	held, err := f.lock.Stat()
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	switch there, err := os.Stat(filepath.Join(f.dir, lockName)); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(held, there):
+		return fmt.Errorf("checkpoint: the state directory %s, or the lock in it, was removed or replaced since this "+
+			"program took it: put it back, or restart the program, which lets every view go on from its mark in its sink",
+			f.dir)
+	case err != nil:
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	return nil
 }
 

@@ -26,6 +26,37 @@ func TestDirectoryAndFilesAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
+// Letters would go to a file that has no name any more, and another process could take the directory's lock.
+func TestADirectoryThatIsRemovedUnderTheProgramIsNotWrittenToAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s, err := OpenFile(dir)
+	check(t, err)
+	save := func() error { return s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}) }
+	check(t, save())
+	away := dir + ".away" // as a file system of the network may be, for a while
+	check(t, os.Rename(dir, away))
+	if save() == nil {
+		t.Error("it is saved to nowhere")
+	}
+	check(t, os.Rename(away, dir))
+	check(t, save())
+	for _, change := range []func() error{
+		func() error { return os.RemoveAll(dir) },
+		func() error { return os.Mkdir(dir, 0o700) },
+		func() error { return os.WriteFile(filepath.Join(dir, lockName), nil, 0o600) },
+	} {
+		check(t, change())
+		if err := save(); err == nil || !strings.Contains(err.Error(), "put it back, or restart the program") {
+			t.Errorf("it says %v", err)
+		}
+	}
+	check(t, s.Close())
+	s, err = OpenFile(dir)
+	check(t, err)
+	check(t, save())
+	check(t, s.Close())
+}
+
 func TestDamagedCheckpointsAreAnErrorNeverAnEmptyStore(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenFile(dir)
