@@ -33,7 +33,7 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing
 		return c.Standing,
 			fmt.Errorf("view %s: another definition of it is kept there now: %w", c.View, replicator.ErrSinkLost)
 	case !known:
-		return c.Standing, fmt.Errorf("view %s: its mark is gone, or its table was dropped or emptied: %w", c.View,
+		return c.Standing, fmt.Errorf("view %s: its mark is gone, or what holds it was dropped or emptied: %w", c.View,
 			replicator.ErrSinkLost)
 	}
 	at := c.Standing

@@ -24,6 +24,7 @@ type failure struct {
 type reason struct {
 	Type   string  `json:"type"`
 	Reason string  `json:"reason"`
+	Index  string  `json:"index"` // that it is about; "" if it is about none
 	Cause  *reason `json:"caused_by"`
 }
 
@@ -144,8 +145,8 @@ func refused(status int, answer []byte) error {
 func (f *failure) classify() error {
 	switch {
 	case f.isClosed():
-		return replicator.Fatal(
-			fmt.Errorf("%w; the index is closed: open it with `POST /INDEX/_open`, or rebuild the view", f))
+		return replicator.Fatal(fmt.Errorf("%w; the index is closed: open it with `POST /%s/_open`, or rebuild the view",
+			f, cmp.Or(f.Index, "INDEX")))
 	case f.lacksPipeline():
 		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: "+
 			"make it, or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
