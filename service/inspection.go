@@ -234,7 +234,8 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 }
 
 // mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, a
-// counter that it does not know, and what lives in several shards in those that do not know it.
+// counter that it does not know, and what lives in several shards in those that do not know it. Of documents it would
+// put an empty index behind the alias of one that was deleted, and who reads would find nothing instead of an error.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {
@@ -244,6 +245,8 @@ func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 		return fmt.Errorf("view %s: %w: it was never filled, or a shard of its sink lost it", v.Name, verify.ErrUnverifiable)
 	case i < 0 && v.Kind == "counter":
 		return fmt.Errorf("view %s: %w: it was never filled", v.Name, verify.ErrUnverifiable)
+	case i < 0 && v.Kind == "document":
+		return fmt.Errorf("view %s: %w: it was never filled, or its index was deleted", v.Name, verify.ErrUnverifiable)
 	}
 	return nil
 }

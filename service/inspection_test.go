@@ -69,6 +69,7 @@ func TestVerifyOpensNothingThatOpeningWouldBeginAnew(t *testing.T) {
 		{"a row that was never filled", replicator.View{Name: "v", Kind: "row", Fingerprint: "1"}, nil, false},
 		{"a row that some shard does not know",
 			replicator.View{Name: "v", Kind: "row", Fingerprint: "1", Settings: spread{}}, marks[:1], true},
+		{"documents whose index is gone", replicator.View{Name: "v", Kind: "document", Fingerprint: "1"}, nil, true},
 		{"a counter that was never filled", replicator.View{Name: "v", Kind: "counter", Fingerprint: "1"}, marks[:1], true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
