@@ -447,6 +447,25 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 	}
 }
 
+// Records are as old as their cells, and a fill may be stopped where it has read old ones alone.
+func TestAFillFromAnOldTopicGoesOnWhereItWasStopped(t *testing.T) {
+	p := publish(t, 1, nil)
+	var old []*kgo.Record
+	for id := range int64(1500) { // more than are taken at a time
+		r := put(id, 1, 1+id, 0, `{}`)
+		r.Timestamp = time.Now().Add(-72 * time.Hour) // delete.retention.ms is 24 hours
+		old = append(old, r)
+	}
+	p.write(0, old...)
+	s := p.source(0)
+	r, _ := p.read(s, p.oldest(s))
+	again, err := s.Open(t.Context(), []replicator.Position{r.Position(1400)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
 func TestAGroupOfAnotherConfigurationIsNotJoined(t *testing.T) {
 	p := publish(t, 2, nil)
 	given := make(chan []kafka.Partition, 10)

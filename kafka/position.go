@@ -24,8 +24,8 @@ type token struct {
 	// Partitions are those that the publisher spreads cells over, as its marks say; 0: none was read yet.
 	Partitions int32 `json:"partitions,omitempty"`
 
-	// Time is when all that stands before the offset was all that there was, or was written, in Unix seconds; 0: not
-	// known.
+	// Time is when all that stands before the offset was all that there was, or the record before it was written, or
+	// reading began at the first record, whichever was last, in Unix seconds; 0: not known.
 	Time int64 `json:"time,omitempty"`
 }
 

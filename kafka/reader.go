@@ -27,6 +27,10 @@ type Reader struct {
 	history []moment // in the order of their offsets; the first is where Position was asked for last
 	latest  int64    // the end of the partition when it was asked for last
 	asked   time.Time
+
+	// complete is when all was read last, or when reading began at the first record: no deleted cell that was read since
+	// then has lost its tombstone within delete.retention.ms of it. Zero: not known.
+	complete time.Time
 }
 
 // moment is what is known of an offset: the publisher's marks before it, and when the record before it was written.
@@ -46,11 +50,13 @@ func newReader(s *Source, client *kgo.Client, topic Topic, start token, tables [
 	if start.Partitions > 0 {
 		s.partitions.Store(start.Partitions)
 	}
-	first := moment{offset: start.Offset, marks: start.Marks}
-	if start.Time != 0 {
-		first.at = time.Unix(start.Time, 0)
+	switch {
+	case start.Time != 0:
+		r.complete = time.Unix(start.Time, 0)
+	case start.Offset == 0:
+		r.complete = time.Now()
 	}
-	r.history = []moment{first}
+	r.history = []moment{{offset: start.Offset, marks: start.Marks, at: r.complete}}
 	return r
 }
 
@@ -161,7 +167,8 @@ func (r *Reader) enter(m moment) {
 }
 
 // Position implements replicator.Reader. At the end of the partition it knows that this was all at the time when the
-// end was asked for.
+// end was asked for. Before it, records may be older than the reading of them: who fills a view from an old topic has
+// read the last of them just now.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,8 +180,11 @@ func (r *Reader) Position(order int64) replicator.Position {
 	}
 	r.history = slices.Delete(r.history, 0, passed)
 	m := r.history[0]
-	if at := r.asked; order >= r.latest && !at.IsZero() {
-		m.at = at
+	if order >= r.latest && !r.asked.IsZero() {
+		r.complete, m.at = r.asked, r.asked
+	}
+	if m.at.Before(r.complete) {
+		m.at = r.complete
 	}
 	return r.source.token(r.topic, order, m.marks, m.at).position()
 }
