@@ -58,7 +58,7 @@ func New(c Config) *Pipeline {
 	cfg := &p.Config
 	p.shared = &shared{
 		cfg: cfg, planner: &planner{cfg: cfg, definitions: &definitions{cfg: cfg}},
-		stopped: newStopped(), shown: newShown(c.LastShown), news: newLetterNews(cfg),
+		stopped: newStopped(c.Paused), shown: newShown(c.LastShown), news: newLetterNews(cfg),
 	}
 	return p
 }
@@ -107,12 +107,15 @@ const (
 
 // Rebuild begins to make views again from offset zero, all in one scan, while the tail goes on; Status tells the rest.
 // It is resumed after a crash. A sink without shadows is rebuilt in place. An error wraps ErrRebuilding or ErrPaused
-// where one of the views is being rebuilt or paused.
+// where one of the views is being rebuilt or paused, ErrNotServing where the pipeline can't start yet.
 //
 // from is where the scan of each table begins: a Chunk's Next, "" for offset zero. Only a rebuild in place can begin
 // later: what stands before is kept as it is, as far as the source confirms it.
 func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	return p.ask(ctx, func(ctx context.Context, s *supervisor) error {
+		if err := p.stopped.cantStart(); err != nil {
+			return fmt.Errorf("sink %s: %w: it can't start yet: %w", p.Name, replicator.ErrNotServing, err)
+		}
 		return s.rebuilder.begin(ctx, names, mode, from)
 	})
 }
@@ -128,6 +131,9 @@ func (p *Pipeline) Pause(ctx context.Context, name string) error {
 		out, err := s.composition.takeOut(ctx, []*replicator.View{v})
 		if err == nil {
 			p.stopped.pause(out)
+		}
+		if slices.Contains(s.unread, v) && s.runOf(name) == nil && s.rebuildOf(name) == nil {
+			p.stopped.pauseUnread(name)
 		}
 		return err
 	})

@@ -10,13 +10,17 @@ import (
 // it, anybody may read it.
 type stopped struct {
 	mu       sync.Mutex
-	paused   map[string]replicator.Checkpoint // where they go on
+	paused   map[string]replicator.Checkpoint // where they go on; the zero value: that is not known yet
 	failed   map[string]error
-	starting error // why the pipeline has not started yet
+	starting error // why the pipeline can't start yet
 }
 
-func newStopped() *stopped {
-	return &stopped{paused: map[string]replicator.Checkpoint{}, failed: map[string]error{}}
+func newStopped(paused []string) *stopped {
+	s := &stopped{paused: map[string]replicator.Checkpoint{}, failed: map[string]error{}}
+	for _, view := range paused {
+		s.pauseUnread(view)
+	}
+	return s
 }
 
 // pause says that views were taken out of their runs, at their checkpoints.
@@ -28,7 +32,17 @@ func (s *stopped) pause(at []replicator.Checkpoint) {
 	}
 }
 
-// resume says that a view is paused no more, and returns where it goes on; nothing if it was not paused.
+// pauseUnread says that a view is paused of which it is not known yet where it goes on.
+func (s *stopped) pauseUnread(view string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, paused := s.paused[view]; !paused {
+		s.paused[view] = replicator.Checkpoint{}
+	}
+}
+
+// resume says that a view is paused no more, and returns where it goes on; nothing if it was not paused, or that is not
+// known yet.
 func (s *stopped) resume(view string) []replicator.Checkpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,6 +51,9 @@ func (s *stopped) resume(view string) []replicator.Checkpoint {
 		return nil
 	}
 	delete(s.paused, view)
+	if c.View == "" {
+		return nil
+	}
 	return []replicator.Checkpoint{c}
 }
 
@@ -73,11 +90,18 @@ func (s *stopped) setFailed(view string, err error) {
 	}
 }
 
-// setStarting says why the pipeline has not started yet; nil: it has.
+// setStarting says why the pipeline can't start yet; nil: it has started.
 func (s *stopped) setStarting(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.starting = err
+}
+
+// cantStart is why the pipeline can't start yet; nil: it has started.
+func (s *stopped) cantStart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.starting
 }
 
 // reason is why a view doesn't run; nil if nothing is wrong with it.

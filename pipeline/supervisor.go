@@ -17,7 +17,7 @@ type supervisor struct {
 	swapper     *swapper
 	due         *due
 
-	unread   []*replicator.View // whose marks can't be read: where they go on is not known yet
+	unread   []*replicator.View // whose marks can't be read, at first all: where they go on is not known yet
 	unreadAt time.Time          // when that is tried again
 }
 
@@ -26,7 +26,7 @@ func newSupervisor(s *shared) *supervisor {
 	b := &rebuilder{shared: s, composition: c}
 	return &supervisor{
 		shared: s, composition: c, rebuilder: b, swapper: &swapper{shared: s, composition: c},
-		due: &due{shared: s, rebuilder: b},
+		due: &due{shared: s, rebuilder: b}, unread: slices.Clone(s.cfg.Views),
 	}
 }
 
@@ -34,7 +34,7 @@ func newSupervisor(s *shared) *supervisor {
 func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 	s.shown.start()
 	defer s.news.tellAll()
-	first, err := s.start(ctx, stop)
+	first, err := s.start(ctx, stop, asks)
 	if err != nil || first == nil {
 		return err
 	}
@@ -64,7 +64,8 @@ func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 }
 
 // start plans where each view goes on, trying until the sink and the source answer. It returns nil once stop is done.
-func (s *supervisor) start(ctx, stop context.Context) (*plan, error) {
+// What is asked between two tries does not wait for the end of the outage.
+func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, error) {
 	wait, began := backoff{}, time.Time{} // of trouble
 	for {
 		first, err := s.planner.plan(ctx, s.cfg.Views)
@@ -84,12 +85,29 @@ func (s *supervisor) start(ctx, stop context.Context) (*plan, error) {
 		s.stopped.setStarting(err)
 		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "retry_in", delay.Round(time.Millisecond),
 			"error", err)
-		select {
-		case <-time.After(delay):
-		case <-stop.Done():
-			return nil, nil
-		case <-ctx.Done():
+		s.answer(ctx, stop, asks, delay)
+		switch {
+		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		case stop.Err() != nil:
+			return nil, nil
+		}
+	}
+}
+
+// answer does what is asked, for a time or until stop or ctx is done.
+func (s *supervisor) answer(ctx, stop context.Context, asks <-chan ask, during time.Duration) {
+	over := time.After(during)
+	for {
+		select {
+		case ask := <-asks:
+			ask.answer <- ask.do(ctx, s)
+		case <-over:
+			return
+		case <-stop.Done():
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -98,21 +116,16 @@ func (s *supervisor) start(ctx, stop context.Context) (*plan, error) {
 func (s *supervisor) carryOut(next *plan) error {
 	for _, v := range next.views {
 		s.stopped.setFailed(v.Name, next.failed[v.Name])
+		goesOn := func(c replicator.Checkpoint) bool { return c.View == v.Name }
+		if !slices.ContainsFunc(next.at, goesOn) && !slices.Contains(next.unread, v) {
+			s.stopped.resume(v.Name) // there is no place to hold it at: it failed, or is made anew
+		}
 	}
 	if s.unread = next.unread; len(s.unread) > 0 {
 		s.unreadAt = time.Now().Add(retryPause)
 	}
 	s.due.add(next.changed...)
-	var paused, at []replicator.Checkpoint
-	for _, c := range next.at {
-		if slices.Contains(s.cfg.Paused, c.View) {
-			paused = append(paused, c)
-		} else {
-			at = append(at, c)
-		}
-	}
-	s.stopped.pause(paused)
-	return s.composition.launchGrouped(at)
+	return s.composition.launchGrouped(slices.DeleteFunc(next.at, s.stopped.move))
 }
 
 // tend does what has become due: views whose marks can be read now, rebuilds that are to begin or can be swapped in,

@@ -188,7 +188,12 @@ func (s *Service) Drop(ctx context.Context, which server.Selection) (int, error)
 
 // Rebuild implements server.Rebuilder: view is one, or several with commas between them.
 func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
-	views := strings.Split(view, ",")
+	return s.rebuild(ctx, strings.Split(view, ","), how, line.Rebuild)
+}
+
+// rebuild has each pipeline that keeps some of the views begin to rebuild them.
+func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuild,
+	begin func(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error) error {
 	for _, name := range views {
 		if s.Config.View(name) == nil {
 			return fmt.Errorf("view %q: %w in this configuration", name, server.ErrUnknown)
@@ -210,7 +215,7 @@ func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) 
 		if len(names) == 0 {
 			continue
 		}
-		err := l.Rebuild(ctx, names, mode, from)
+		err := begin(l, ctx, names, mode, from)
 		if errors.Is(err, replicator.ErrRebuilding) || errors.Is(err, replicator.ErrPaused) {
 			return fmt.Errorf("%w: %w", server.ErrBusy, err)
 		}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"replicator"
 	"replicator/canal"
+	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -282,4 +284,31 @@ func TestDeadLettersAreSelectedOrNothingIsDone(t *testing.T) {
 			t.Errorf("%+v: %d dropped, %v", c.which, n, err)
 		}
 	}
+}
+
+// startingEngine can't start before it was asked a few times.
+type startingEngine struct {
+	*fakeEngine
+	before int
+}
+
+func (e *startingEngine) Rebuild(ctx context.Context, views []string, mode pipeline.RebuildMode, from string) error {
+	if e.before--; e.before >= 0 {
+		return fmt.Errorf("%w: the sink is down", replicator.ErrNotServing)
+	}
+	return e.fakeEngine.Rebuild(ctx, views, mode, from)
+}
+
+// A rebuild that nobody else runs for is not given up for an outage that is soon over, and each pipeline begins it once.
+func TestARebuildOfAProgramThatStartsAwaitsThatItCan(t *testing.T) {
+	l, main := keeping("main", "", "emails")
+	m, cache := keeping("cache", "", "profile")
+	m.engine = &startingEngine{cache, 2}
+	err := serving(t, configured(t, cellViews), l, m).beginRebuild(t.Context(), []string{"emails", "profile"},
+		server.Rebuild{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked(t, "main", main, "rebuild emails by swap ")
+	asked(t, "cache", cache, "rebuild profile by swap ")
 }

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/pause"
+	"replicator/pipeline"
 	"replicator/server"
 )
 
@@ -97,11 +98,21 @@ func sinksOf(cfg *config.Config, names []string) *config.Config {
 func (s *Service) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
-	err := s.Rebuild(patient, strings.Join(names, ","), how)
+	err := s.rebuild(patient, names, how, onceStarted)
 	if patient.Err() == nil || ctx.Err() != nil {
 		return err
 	}
 	return s.whatIsWrong(ctx, names, err)
+}
+
+// onceStarted begins a rebuild as soon as its pipeline can start.
+func onceStarted(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error {
+	for {
+		err := l.Rebuild(ctx, names, mode, from)
+		if !errors.Is(err, replicator.ErrNotServing) || pause.For(ctx, 100*time.Millisecond) != nil {
+			return err
+		}
+	}
 }
 
 // whatIsWrong is the error of one of the views, for which something took too long; err if there is none.

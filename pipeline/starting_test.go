@@ -1,0 +1,80 @@
+package pipeline_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/pipeline"
+	"replicator/sinks/sinktest"
+)
+
+// TestAPauseInAnOutageAtTheStartIsTakenAtOnce, and holds once the views run; so does that of a configuration before.
+func TestAPauseInAnOutageAtTheStartIsTakenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
+		f.commit(rows(3)...)
+		sink.down.Store(true)
+		c := newPipeline(f, sink, newMemoryStore(), "a", "b", "c", "d").Config
+		c.Paused = []string{"c", "d"}
+		p := start(pipeline.New(c))
+		time.Sleep(time.Minute)
+		asked := time.Now()
+		for _, err := range []error{
+			p.Pause(t.Context(), "a"), p.Pause(t.Context(), "a"), p.Pause(t.Context(), "b"),
+			p.Resume(t.Context(), "b"), p.Resume(t.Context(), "d"),
+		} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(asked); took > 0 {
+			t.Errorf("it took %s", took)
+		}
+		areIn(t, p, replicator.StatePaused, replicator.StateRetrying, replicator.StatePaused, replicator.StateRetrying)
+		sink.down.Store(false)
+		time.Sleep(time.Minute)
+		areIn(t, p, replicator.StatePaused, replicator.StateRunning, replicator.StatePaused, replicator.StateRunning)
+		for _, view := range []string{"a", "c"} {
+			if err := p.Resume(t.Context(), view); err != nil {
+				t.Error(err)
+			}
+		}
+		p.caughtUp(t, f)
+		holds(t, f, sink.Sink.(*sinktest.Reference), "a")
+		holds(t, f, sink.Sink.(*sinktest.Reference), "c")
+		p.stopped(t)
+	})
+}
+
+func areIn(t *testing.T, p *started, states ...string) {
+	t.Helper()
+	for i, st := range p.Status(nil) {
+		if st.State != states[i] {
+			t.Errorf("view %s is %s (%s), want %s", st.View, st.State, st.Error, states[i])
+		}
+	}
+}
+
+// TestARebuildInAnOutageAtTheStartIsToldWhatIsWrong, rather than left without an answer.
+func TestARebuildInAnOutageAtTheStartIsToldWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
+		sink.down.Store(true)
+		p := start(newPipeline(f, sink, newMemoryStore(), "a"))
+		time.Sleep(time.Minute)
+		asked := time.Now()
+		err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, "")
+		if !errors.Is(err, replicator.ErrNotServing) || !errors.Is(err, errDown) || time.Since(asked) > 0 {
+			t.Errorf("after %s: %v", time.Since(asked), err)
+		}
+		sink.down.Store(false)
+		p.caughtUp(t, f)
+		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+			t.Error(err)
+		}
+		p.stopped(t)
+	})
+}
