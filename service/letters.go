@@ -122,10 +122,16 @@ func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Select
 
 // catchUpOrSay returns once the views have caught up, or with why they can't, when that has lasted.
 func (s *Service) catchUpOrSay(ctx context.Context, views []string) error {
+	return doOrSay(ctx, views, s.Status, func(ctx context.Context) error { return s.CatchUp(ctx, views...) })
+}
+
+// doOrSay returns once what needs views to be kept up is done, or with why they are not, when that has lasted.
+func doOrSay(ctx context.Context, views []string, status func(context.Context) ([]replicator.ViewStatus, error),
+	do func(context.Context) error) error {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- s.CatchUp(wait, views...) }()
+	go func() { done <- do(wait) }()
 	var trouble time.Time
 	for {
 		select {
@@ -133,7 +139,7 @@ func (s *Service) catchUpOrSay(ctx context.Context, views []string) error {
 			return err
 		case <-time.After(200 * time.Millisecond):
 		}
-		now, err := s.Status(ctx)
+		now, err := status(ctx)
 		at := progressOf(now, views)
 		switch {
 		case err == nil && at.problem == "":
@@ -143,7 +149,10 @@ func (s *Service) catchUpOrSay(ctx context.Context, views []string) error {
 		case time.Since(trouble) > at.patience:
 			cancel()
 			<-done
-			return errors.Join(err, errors.New(at.problem))
+			if err == nil {
+				err = errors.New(at.problem)
+			}
+			return err
 		}
 	}
 }

@@ -113,6 +113,17 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 			return err
 		}
 		pos, _ := Place(at)
-		return c.Wait(ctx, server.Fence{At: pos, Source: o.source.Name()}, []string{o.view.Name}, fenceTime)
+		views := []string{o.view.Name}
+		return doOrSay(ctx, views, v.ofSource(o.source.Name()), func(ctx context.Context) error {
+			return c.Wait(ctx, server.Fence{At: pos, Source: o.source.Name()}, views, fenceTime)
+		})
 	}, nil
+}
+
+// ofSource is the status of the views in the running process, as one source feeds them: another one may be down.
+func (v Verification) ofSource(source string) func(context.Context) ([]replicator.ViewStatus, error) {
+	return func(ctx context.Context) ([]replicator.ViewStatus, error) {
+		views, err := Client(v.Config).Status(ctx)
+		return slices.DeleteFunc(views, func(s replicator.ViewStatus) bool { return s.Source != source }), err
+	}
 }

@@ -1,0 +1,48 @@
+package service
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator/internal/servers/servertest"
+)
+
+// A verification that finds a view behind which stands with an error says that one, rather than that a minute has gone.
+func TestAVerificationOfAViewThatCantCatchUpSaysWhatIsWrongWithIt(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Replicator", "1")
+		fmt.Fprint(w, `{"views": [{"view": "emails", "state": "failed", "error": "sink main: no space left"},
+			{"view": "emails", "source": "another", "state": "failed", "error": "another one's"}]}`)
+	})
+	mux.HandleFunc("/api/v1/wait", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	running := httptest.NewServer(mux)
+	defer running.Close()
+
+	source := servertest.MySQL(t)
+	cfg := configured(t, strings.NewReplacer("127.0.0.1:1)/app", source.Addr()+")/"+servertest.Database(t, source),
+		"nobody@", "root@", `listen = ""`, fmt.Sprintf("listen = %q", running.Listener.Addr())).Replace(cellViews))
+	v := Verification{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}}
+	in := v.inspector()
+	o, err := in.prepare(cfg.Source.Shards[0], cfg.View("emails"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fence, err := v.fence(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	if err := fence(t.Context()); err == nil || err.Error() != "view emails: sink main: no space left" ||
+		time.Since(asked) > fenceTime/2 {
+		t.Errorf("after %s: %v", time.Since(asked), err)
+	}
+	if err := in.close(); err != nil {
+		t.Error(err)
+	}
+}
