@@ -69,6 +69,23 @@ func OfView(err error, views ...string) error {
 	return viewError{views, err}
 }
 
+// sourceError is one that a source gave.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
+
+// OfSource marks err as one that a source gave, or that kept it from being asked, in what is otherwise about a sink: who
+// reads it is not to look for the fault there.
+func OfSource(err error) error {
+	if err == nil {
+		return nil
+	}
+	return sourceError{err}
+}
+
+// IsOfSource reports whether err was marked by OfSource.
+func IsOfSource(err error) bool { return errors.As(err, new(sourceError)) }
+
 // Troubled parts views by an error: into groups that it concerns, each by itself or with those that it shares the
 // trouble with, and the others. There are no groups where it concerns all of the views alike.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {

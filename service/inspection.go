@@ -91,13 +91,15 @@ func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *repl
 		return nil, err
 	}
 	known, err := o.open(ctx, in, shard, sink, []*replicator.View{view})
-	if err != nil && !errors.Is(err, verify.ErrUnverifiable) { // that names the view
-		err = reaching("view "+view.Name+": sink "+view.Sink, err)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return o, o.read(ctx, shard, known)
+	case replicator.IsOfSource(err):
+		return nil, reaching(sourceNamed(shard.Name), err)
+	case errors.Is(err, verify.ErrUnverifiable): // that names the view
 		return nil, errUnopened{err}
 	}
-	return o, o.read(ctx, shard, known)
+	return nil, errUnopened{reaching("view "+view.Name+": sink "+view.Sink, err)}
 }
 
 // errUnopened is why a view can't be looked at in its sink.
@@ -221,7 +223,7 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 		}
 		identities, err := source.Identities(ctx, tables)
 		if err != nil {
-			return nil, err
+			return nil, replicator.OfSource(err)
 		}
 		v.Fingerprint = replicator.DefinedOn(v, identities)
 		for _, m := range marks {

@@ -51,6 +51,19 @@ func TestVerifyOpensEachSinkOnceWhateverTheNumberOfViews(t *testing.T) {
 	}
 }
 
+// A sink is opened by what the source's tables are: that one of the two does not answer is not said of the other.
+func TestASourceThatIsDownIsNotTakenForTheSink(t *testing.T) {
+	in := (Setup{Config: configured(t, twoShards), Log: slog.New(slog.DiscardHandler), OpenSink: inMemory}).inspector()
+	_, err := in.inspect(t.Context(), in.Config.Source.Shards[0], in.Config.View("emails"))
+	if err == nil || !strings.HasPrefix(err.Error(), "source east: dial tcp 127.0.0.1:1: ") ||
+		!strings.Contains(err.Error(), "is it running") || errors.As(err, new(errUnopened)) {
+		t.Errorf("it says %v", err)
+	}
+	if err := in.close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // spread are the settings of a view in several databases.
 type spread struct{}
 

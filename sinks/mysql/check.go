@@ -137,7 +137,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 			if f.Detail += " is not there yet; the first start creates it"; err != nil {
 				f.Level, f.Detail = replicator.Fail, err.Error()
 				f.Fix = "correct the view's fields and types, or create the table: `replicator schema` prints its DDL"
-				if errors.As(err, new(ofSource)) {
+				if replicator.IsOfSource(err) {
 					f.Fix = "see what is said of the source"
 				}
 			}
@@ -157,7 +157,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	if err != nil {
 		f = failed(f.What, err,
 			"alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing")
-		if errors.As(err, new(ofSource)) {
+		if replicator.IsOfSource(err) {
 			f.Fix = "see what is said of the source"
 		}
 		return f
@@ -170,8 +170,3 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	return f
 }
-
-// ofSource is an error that the source gave: no right at the sink mends it.
-type ofSource struct{ error }
-
-func (e ofSource) Unwrap() error { return e.error }
