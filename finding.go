@@ -16,3 +16,11 @@ const (
 	Warn Level = "warn" // it works, but something that people rely on may not
 	Fail Level = "fail" // it does not work
 )
+
+// FixFor is what to do about err: fix, unless the source gave it, of which findings of its own tell.
+func FixFor(err error, fix string) string {
+	if IsOfSource(err) {
+		return "see what is said of the source"
+	}
+	return fix
+}

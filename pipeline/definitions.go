@@ -29,7 +29,7 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	now := make([]string, len(views))
 	identities, err := d.cfg.Source.Identities(ctx, replicator.TablesOf(views))
 	if err != nil {
-		return nil, fmt.Errorf("asking the source what its tables are: %w", err)
+		return nil, replicator.OfSource(fmt.Errorf("asking the source what its tables are: %w", err))
 	}
 	for i, v := range views {
 		now[i] = replicator.DefinedOn(v, identities)
@@ -93,7 +93,7 @@ func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View)
 		return nil, nil
 	}
 	if err = source.SameKeys(ctx, tables); !errors.Is(err, replicator.ErrOtherKeys) {
-		return nil, err
+		return nil, replicator.OfSource(err)
 	}
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it can't merge what it is made from: %w; "+
 		"give both columns one type, or make a view of each", v.ShownAs(), err)), v.Name), nil

@@ -183,8 +183,8 @@ func foresee(ctx context.Context, cfg *config.Config, name string, sink replicat
 			OnLost: cfg.Source.OnLost, Sources: sourcesOf(cfg)})
 		refused, err := p.Foresee(ctx, saved)
 		if err != nil {
-			return append(findings,
-				replicator.Finding{What: "sink " + name + ": marks", Level: replicator.Fail, Detail: err.Error()})
+			return append(findings, replicator.Finding{What: "sink " + name + ": marks", Level: replicator.Fail,
+				Detail: err.Error(), Fix: replicator.FixFor(err, "")})
 		}
 		for _, v := range p.Views {
 			if err := refused[v.Name]; err != nil {

@@ -32,7 +32,7 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 		}
 		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table, rowColumns(t))
 		if err != nil {
-			return nil, err
+			return nil, replicator.OfSource(err)
 		}
 		for n := range rows.Rows {
 			cell, row := sampledRow(t, rows, n)

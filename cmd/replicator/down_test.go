@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -74,5 +75,51 @@ fields = ["x"]
 	l.env["DSN"] = strings.Replace(l.env["DSN"], l.server.Addr(), redis.Addr(), 1)
 	for _, args := range [][]string{{"explain", "v", "1"}, {"tail"}} {
 		fails([]string{"source: ", "is it running"}, args...)
+	}
+}
+
+// TestASourceThatIsDownIsOneFault: what can't be known without it is not said to be the views', or the sinks'.
+func TestASourceThatIsDownIsOneFault(t *testing.T) {
+	t.Parallel()
+	l := newBareLab(t, servertest.MySQL(t))
+	l.env["SINK"], l.env["DSN"] = l.env["DSN"], l.dsn(servertest.FreeAddress(t), l.database)
+	l.env["ELASTIC"] = servertest.Elasticsearch(t)
+	l.configure(source, strings.Split(program, "[tables.cell]")[0], strings.Replace(mainSink, "DSN", "SINK", 1), `
+[tables.a]
+key = "id"
+[sinks.search]
+type = "elastic"
+addresses = ["${ELASTIC}"]
+[views.list]
+sink = "main"
+from = "a"
+kind = "index"
+fields = ["x"]
+create = true
+[views.there]
+sink = "main"
+from = "a"
+kind = "index"
+fields = ["x"]
+[views.documents]
+sink = "search"
+from = "a"
+kind = "document"
+index = "`+l.database+`"
+fields = ["x"]
+`)
+	l.exec("CREATE TABLE there (x VARCHAR(10), id INT, PRIMARY KEY (x, id), KEY (id))")
+	type finding struct{ What, Level, Detail, Fix string }
+	said := map[string]string{}
+	for _, f := range jsonLines[finding](t, l.run("check", "--json").out) {
+		if f.Level == "fail" {
+			said[f.What] = f.Fix
+		}
+	}
+	const see = "see what is said of the source"
+	want := map[string]string{"connection": "check the DSN, that the server runs, and the account's password",
+		"view list": see, "view there": see, "sink main: marks": see, "view documents: index": see, "sink search: marks": see}
+	if !maps.Equal(said, want) {
+		t.Errorf("it says\n%v\nnot\n%v", said, want)
 	}
 }

@@ -35,7 +35,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 }
 
 func failed(what string, err error, fix string) replicator.Finding {
-	return replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: fix}
+	return replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: replicator.FixFor(err, fix)}
 }
 
 // version asks a node; servers without GET / (a test distribution) say it too.

@@ -58,7 +58,8 @@ func (s *Sink) fieldMapping(ctx context.Context, v *replicator.View, f replicato
 		if _, asked := columns[feed.Table]; !asked {
 			all, err := s.config.Columns(ctx, "", feed.Table)
 			if err != nil {
-				return nil, fmt.Errorf("asking the source for the columns of table %s: %w", feed.Table, err)
+				return nil, replicator.OfSource(
+					fmt.Errorf("asking the source for the columns of table %s: %w", feed.Table, err))
 			}
 			columns[feed.Table] = all
 		}

@@ -55,7 +55,7 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 
 // failed is the finding of an error, with its own cure if it has one.
 func failed(what string, err error, otherwise string) replicator.Finding {
-	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: otherwise}
+	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: replicator.FixFor(err, otherwise)}
 	if known := (curable{}); errors.As(err, &known) {
 		f.Detail, f.Fix = known.error.Error(), known.cure
 	}
@@ -136,10 +136,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 			}
 			if f.Detail += " is not there yet; the first start creates it"; err != nil {
 				f.Level, f.Detail = replicator.Fail, err.Error()
-				f.Fix = "correct the view's fields and types, or create the table: `replicator schema` prints its DDL"
-				if replicator.IsOfSource(err) {
-					f.Fix = "see what is said of the source"
-				}
+				f.Fix = replicator.FixFor(err,
+					"correct the view's fields and types, or create the table: `replicator schema` prints its DDL")
 			}
 			return f
 		default:
@@ -155,12 +153,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	k, err := s.keep(ctx, v, from)
 	if err != nil {
-		f = failed(f.What, err,
+		return failed(f.What, err,
 			"alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing")
-		if replicator.IsOfSource(err) {
-			f.Fix = "see what is said of the source"
-		}
-		return f
 	}
 	if len(k.loose) > 0 {
 		c := k.loose[0]
