@@ -122,4 +122,10 @@ fields = ["x"]
 	if !maps.Equal(said, want) {
 		t.Errorf("it says\n%v\nnot\n%v", said, want)
 	}
+
+	r := l.run("schema") // whose types would be guesses
+	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, "sink main: view list: ") ||
+		!strings.Contains(r.errors, "source") || !strings.Contains(r.errors, "connection refused") {
+		t.Errorf("schema: %+v", r)
+	}
 }

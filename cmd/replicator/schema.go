@@ -43,6 +43,7 @@ func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		return err
 	}
 	cfg := setup.Config
+	var missing []missingTarget // printed once all is known: half of it is not to be run
 	for i := range cfg.Sinks {
 		sink, err := openSink(cfg, &cfg.Sinks[i], setup.Log)
 		if err != nil {
@@ -50,21 +51,26 @@ func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		}
 		if s, ok := sink.(schemer); ok {
 			statements, err := s.Schema(ctx, service.ViewsOf(cfg, cfg.Sinks[i].Name))
+			if replicator.IsOfSource(err) {
+				err = fmt.Errorf("%w: without the source the types would be guesses; `replicator check` says what is wrong "+
+					"with it", err)
+			}
 			if err != nil {
 				return errors.Join(fmt.Errorf("sink %s: %w", cfg.Sinks[i].Name, err), sink.Close())
 			}
 			for _, statement := range statements {
-				if asJSON {
-					err = printJSON(out, []missingTarget{{cfg.Sinks[i].Name, statement}})
-				} else {
-					_, err = fmt.Fprintf(out, "%s;\n\n", statement)
-				}
-				if err != nil {
-					return errors.Join(err, sink.Close())
-				}
+				missing = append(missing, missingTarget{cfg.Sinks[i].Name, statement})
 			}
 		}
 		if err := sink.Close(); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		return printJSON(out, missing)
+	}
+	for _, m := range missing {
+		if _, err := fmt.Fprintf(out, "%s;\n\n", m.DDL); err != nil {
 			return err
 		}
 	}

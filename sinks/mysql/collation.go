@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -135,30 +134,6 @@ type origins struct {
 
 func (s *Sink) origins(source string) *origins {
 	return &origins{ask: s.columns, of: source, known: map[string][]SourceColumn{}, sample: s.samples}
-}
-
-// orNone takes a source that can't be asked for one without columns.
-func (o *origins) orNone(log *slog.Logger) *origins {
-	ask := o.ask
-	if ask != nil {
-		o.ask = func(ctx context.Context, source, table string) ([]SourceColumn, error) {
-			columns, err := ask(ctx, source, table)
-			if err != nil {
-				log.Warn("the source can't be asked for the types of its columns", "table", table, "error", err)
-			}
-			return columns, nil
-		}
-	}
-	if sample := o.sample; sample != nil {
-		o.sample = func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error) {
-			found, err := sample(ctx, source, v)
-			if err != nil {
-				log.Warn("no bodies could be sampled at the source", "view", v.Name, "error", err)
-			}
-			return found, nil
-		}
-	}
-	return o
 }
 
 // samples are what was seen of the view's fields in the source's bodies; nil where the source can't be asked.

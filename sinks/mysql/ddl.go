@@ -12,10 +12,11 @@ import (
 )
 
 // Schema returns the DDL of the views' tables that are missing, a statement each, with a type for every column: the
-// configured one, else one for what the source holds. A comment points out a column of whose values nothing is known.
+// configured one, else one for what the source holds. A comment points out a column of whose values nothing is known; a
+// source that can't be asked is an error, for a table of guessed types would stay.
 func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
-	from := s.origins("").orNone(s.log)
+	from := s.origins("")
 	for _, v := range views {
 		sh, err := s.readShape(ctx, settingsOf(v).Table)
 		if err != nil {
