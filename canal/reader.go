@@ -98,7 +98,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	p := r.place
 	s := &stream{
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
-		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born,
+		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload, proved: r.proved,
 		xa: prepared{log: r.source.cfg.Logger}, follows: r.follows,
 	}
@@ -261,13 +261,13 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 		return replicator.Position{}, err
 	}
 	defer conn.Close()
-	file, pos, gtids, err := r.server.status(ctx, conn)
+	file, t, err := r.server.latest(ctx, conn)
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	return token{Server: r.server.identity, placed: placed{File: file.name, Pos: pos}, GTID: gtids,
-		Loose: r.server.looseStatus(gtids), Anonymous: !r.server.numbers(),
-		Epoch: r.place.epoch, Schema: r.shapes.all(orderOf(r.place.epoch, file.number, pos))}.position()
+	t.Server, t.Epoch = r.server.identity, r.place.epoch
+	t.Schema = r.shapes.all(orderOf(t.Epoch, file.number, t.Pos))
+	return t.position()
 }
 
 // ErrFence: what a person named can't be a place in this source's binlog.

@@ -19,6 +19,7 @@ type place struct {
 	event event // that ends there; unknown if nothing was read before it
 	epoch int
 	gtids *gtid.Set // all transactions before it, or with skip those applied; nil: not known
+	said  *gtid.Set // see ruling.said; nil: none
 	born  uint32
 	skip  bool
 	moved bool // it isn't where the position said
@@ -89,8 +90,8 @@ func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 // same is a place of this server's log.
 func (r *resolver) same(t token, d ruling) (place, error) {
 	file, err := parseFileName(t.File)
-	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, born: d.born, skip: t.Skip,
-		forked: t.Forked, anonymous: t.Anonymous}
+	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, said: d.said, born: d.born,
+		skip: t.Skip, forked: t.Forked, anonymous: t.Anonymous}
 	if t.Loose {
 		p.gtids = nil
 	}

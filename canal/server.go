@@ -126,7 +126,7 @@ func named(ctx context.Context, db querier, query string, args ...any) ([]map[st
 	return out, classify(err)
 }
 
-// status is the present end of the binlog.
+// status is the present end of the binlog; gtids are MySQL's that are committed.
 func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
 	query := "SHOW MASTER STATUS"
 	if s.flavor == gtid.MySQL && !s.oldMySQL() {
@@ -145,15 +145,30 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 	if file, err = parseFileName(rows[0]["file"]); err != nil {
 		return file, 0, "", err
 	}
-	gtids = compact(rows[0]["executed_gtid_set"])
-	if s.flavor == gtid.MariaDB {
-		gtids, _, err = gtidAt(ctx, db, file.name, pos)
-	}
-	return file, pos, gtids, err
+	return file, pos, compact(rows[0]["executed_gtid_set"]), nil
 }
 
-// looseStatus: see token.Loose.
-func (s server) looseStatus(gtids string) bool { return s.flavor == gtid.MySQL && gtids != "" }
+// latest is the present end of the binlog, with the transactions before it: see token.Loose.
+func (s server) latest(ctx context.Context, db querier) (file fileName, t token, err error) {
+	executed := gtid.New(s.flavor)
+	if s.flavor == gtid.MariaDB { // asked before the end is, as it must not be more than is before that
+		if executed, err = s.executed(ctx, db); err != nil {
+			return file, t, err
+		}
+	}
+	file, pos, gtids, err := s.status(ctx, db)
+	if err != nil {
+		return file, t, err
+	}
+	t = token{placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: gtids != "", Anonymous: !s.numbers()}
+	if s.flavor == gtid.MariaDB {
+		var known bool
+		if t.GTID, known, err = gtidAt(ctx, db, t.File, t.Pos); err == nil && !known {
+			t.GTID, t.Loose = executed.String(), !executed.Empty()
+		}
+	}
+	return file, t, err
+}
 
 // oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.
 func (s server) oldMySQL() bool {
@@ -170,7 +185,9 @@ func (s server) release() (major, minor int) {
 // compact removes the newlines of a GTID set as MySQL prints it.
 func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }
 
-// gtidAt is MariaDB's GTID set at a place; known is false if there is no such place.
+// gtidAt is MariaDB's GTID set at a place. To know it the server reads the file up to there, where it has no index
+// (binlog_gtid_index, from 11.4). It answers NULL, and known is false, not only if there is no such place: also if it is
+// beyond 4 GiB, or behind an event, of whatever table, that is larger than the session's max_allowed_packet.
 func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string, known bool, err error) {
 	var s sql.NullString
 	err = db.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&s)
@@ -209,9 +226,13 @@ func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 // gtidsBefore are the transactions before a file's first one.
 func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	if s.flavor == gtid.MariaDB {
-		text, _, err := gtidAt(ctx, db, file, 4)
-		if err != nil {
+		text, known, err := gtidAt(ctx, db, file, 4)
+		switch {
+		case err != nil:
 			return nil, err
+		case !known:
+			return nil, fmt.Errorf("the source does not tell which transactions are before binlog %s; was it purged "+
+				"meanwhile?", file)
 		}
 		return gtid.Parse(s.flavor, text)
 	}

@@ -226,9 +226,9 @@ func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 // Latest is the present end of the binlog.
 func (s *Source) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
-		file, pos, gtids, err := r.server.status(ctx, conn)
-		return token{placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: r.server.looseStatus(gtids),
-			Anonymous: !r.server.numbers(), Run: s.run}, err // nobody has read beyond the end
+		_, t, err := r.server.latest(ctx, conn)
+		t.Run = s.run // nobody has read beyond the end
+		return t, err
 	})
 }
 

@@ -43,6 +43,7 @@ type stream struct {
 	// such a file is read from its beginning, and nothing is delivered up to until.
 	until     int64
 	untilGTID *gtid.Set // collects the transactions before until, where they are not known
+	said      *gtid.Set // must be among them, as until is no place of the log that was read otherwise; nil: none
 	skip      *gtid.Set // transactions that were applied already, on another server; nil: none
 	guards    []*mariaGuard
 
@@ -343,8 +344,16 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 }
 
 func (s *stream) missedStart() error {
+	if s.said != nil {
+		return s.otherStart("no transaction ends there")
+	}
 	return replicator.Fatal(fmt.Errorf("%s:%d is not between two transactions; set the checkpoint to a position that is, or rebuild",
 		s.file.name, s.until))
+}
+
+// otherStart: the start is not of the log that was read.
+func (s *stream) otherStart(why string) error {
+	return errAnother(token{placed: placed{File: s.file.name, Pos: s.until}}, why)
 }
 
 // idle: nothing happens at the source, so everything is included up to here.
@@ -403,20 +412,24 @@ func (s *stream) reached() error {
 	switch {
 	case s.until == 0 || s.pos < s.until:
 	case s.pos == s.until:
-		s.started()
+		return s.started()
 	default:
 		return s.missedStart()
 	}
 	return nil
 }
 
-func (s *stream) started() {
+func (s *stream) started() error {
+	if s.said != nil && !s.untilGTID.Includes(s.said) {
+		return s.otherStart(otherBefore(s.untilGTID.String(), s.said.String()))
+	}
 	if s.untilGTID != nil && s.onStart != nil {
 		s.onStart(s.untilGTID.Clone())
 	}
 	s.history.know(s.here(gtidRun{}), s.untilGTID)
 	s.until, s.untilGTID = 0, nil
 	s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})
+	return nil
 }
 
 // silent reports whether the rows of the present transaction are not to be delivered.

@@ -52,7 +52,8 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's; nil if it has none
+	gtids *gtid.Set // the position's; nil if it has none, or they are said
+	said  *gtid.Set // those that only reading the file proves to be before the place; nil: none
 	born  uint32    // of the file, on the same server
 }
 
@@ -130,15 +131,26 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if r.server.flavor != gtid.MariaDB || t.Skip {
 		return nil
 	}
-	// MariaDB tells which GTIDs are before a place.
+	// MariaDB tells which GTIDs are before a place, but not before each: then the event that was read there tells as much.
 	text, known, err := gtidAt(ctx, r.db, t.File, t.Pos)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !known:
+		if t.asked() == 4 { // no event was compared
+			d.said, d.gtids = d.gtids, nil
+		}
+		return nil
 	}
-	if at, err := gtid.Parse(gtid.MariaDB, text); err != nil || !known || !at.Equal(d.gtids) {
-		d.kinship, d.why = another, fmt.Sprintf("the transactions before the place are %s, they were %s", text, t.GTID)
+	if at, err := gtid.Parse(gtid.MariaDB, text); err != nil || !at.Includes(d.gtids) ||
+		!t.Loose && !at.Equal(d.gtids) {
+		d.kinship, d.why = another, otherBefore(text, t.GTID)
 	}
 	return nil
+}
+
+func otherBefore(now, before string) string {
+	return fmt.Sprintf("the transactions before the place are %s, they were %s", now, before)
 }
 
 // stillSame checks that this server's log is still the one that is read, where the server says that nothing happened.
@@ -246,9 +258,7 @@ func (r *resolver) refusal(t token, d ruling) error {
 		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)",
 			replicator.ErrLost, t, d.why)
 	case another:
-		return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its binlogs were begun "+
-			"anew (RESET), or it was restored or set back. If the views lack nothing of what the log now holds before some FILE:POS, "+
-			"`replicator checkpoint set --pos FILE:POS` goes on from there", replicator.ErrLost, t, d.why))
+		return errAnother(t, d.why)
 	case behind:
 		return replicator.Fatal(fmt.Errorf("%w: the source is now %s, which lacks transactions that were read from %s: %s. Views may show "+
 			"them. Point the source at a server that has them", replicator.ErrLost, r.server.identity, t.Server, d.why))
@@ -256,4 +266,11 @@ func (r *resolver) refusal(t token, d ruling) error {
 	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s, the source is now %s, and no GTIDs prove that it holds the same "+
 		"changes: %s. Point the source at the old server, or fill the views anew (replicator checkpoint reset), or name the place "+
 		"that they stand at (replicator checkpoint set --pos FILE:POS)", t, t.Server, r.server.identity, d.why))
+}
+
+// errAnother: a place is not of the log that was read.
+func errAnother(at token, why string) error {
+	return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its binlogs were begun "+
+		"anew (RESET), or it was restored or set back. If the views lack nothing of what the log now holds before some FILE:POS, "+
+		"`replicator checkpoint set --pos FILE:POS` goes on from there", replicator.ErrLost, at, why))
 }

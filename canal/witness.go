@@ -26,6 +26,16 @@ type placed struct {
 	Event event `json:"event,omitzero"`
 }
 
+// asked is where the file is read to see what is at the place: where the event begins that ends there, or the file
+// itself (4) if that is not known, or beyond 4 GiB, where the protocol can't begin.
+func (p placed) asked() int64 {
+	from := p.Pos - int64(p.Event.Size)
+	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
+		return 4
+	}
+	return from
+}
+
 // event tells an event from others at its place: its checksum covers its time and what it says.
 type event struct {
 	Size uint32 `json:"size"`
@@ -46,12 +56,9 @@ func eventOf(h binlog.Header, raw []byte, checksum bool) event {
 var errNoEvent = errors.New("no event begins there")
 
 // witness reads from a binlog file what is at a place: no statement tells when a file was begun, nor an event's
-// checksum. An event is read only where the place knows its size; beyond 4 GiB the protocol can't begin at it.
+// checksum.
 func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, error) {
-	from := p.Pos - int64(p.Event.Size)
-	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
-		from = 4
-	}
+	from := p.asked()
 	w := &witness{placed: placed{File: p.File, Pos: p.Pos, Event: p.Event}, first: from == 4}
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 	defer cancel()
