@@ -14,6 +14,8 @@ import (
 	"replicator"
 	"replicator/canal/binlog"
 	"replicator/canal/gtid"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
 )
 
 const uuidA, uuidB = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -202,4 +204,24 @@ func TestPositionsShowTheirPlace(t *testing.T) {
 			t.Errorf("%s is a file name", name)
 		}
 	}
+}
+
+// Where the transactions before a start are yet to be found out, a position there keeps those that it came with: they
+// are enough for another server, which may be all that is left.
+func TestAPositionKeepsItsTransactionsUntilReadingFindsThemOut(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL, "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, 'a')")
+		src := b.source(cellTable())
+		from := b.latest(src)
+		r := b.open(src, from)
+		unread := r.Position(r.Start().Order)
+		was, _ := parseToken(from.Token)
+		if is, _ := parseToken(unread.Token); is.GTID != was.GTID || is.GTID == "" || is.Loose != was.Loose {
+			t.Errorf("%s became %s", from.Token, unread.Token)
+		}
+		if got := b.changes(src, unread, from); len(got) != 0 {
+			t.Errorf("read %v", shown(got))
+		}
+	})
 }

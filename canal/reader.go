@@ -29,7 +29,8 @@ type Reader struct {
 	history  *history
 	stream   *stream
 	shapes   shapes
-	skipEnd  int64 // the server's end when the reader was opened: no applied transaction comes after it
+	loose    string // the transactions that the start's position names, until reading finds out all; "": none
+	skipEnd  int64  // the server's end when the reader was opened: no applied transaction comes after it
 
 	before atomic.Pointer[gtid.Set] // the transactions before start, once they are known
 	looked atomic.Int64             // the size of the rows that Newest read last, on average; 0: not known
@@ -113,6 +114,9 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		known = before
 	default:
 		s.until, s.untilGTID = p.pos, gtid.New(r.server.flavor)
+		if !p.moved {
+			r.loose = t.GTID
+		}
 	}
 	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it was
 	// read.
@@ -205,6 +209,8 @@ func (r *Reader) Position(order int64) replicator.Position {
 		Schema: r.shapes.all(e.order)}
 	if gtids != nil {
 		t.GTID = gtids.String()
+	} else { // it is the start: another server may have to know it
+		t.GTID, t.Loose = r.loose, r.loose != ""
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
 	t.Read, t.Anonymous = r.readBeyond(e, gtids)

@@ -67,6 +67,8 @@ var behindSilence = []struct {
 }{
 	{"nothing", func(w *world) {
 		at := w.positions()
+		r := w.open(w.src, at["bare"])
+		at["opened"] = r.Position(r.Start().Order)
 		w.silent(at, true)
 		w.goesOn(at, theSame)
 	}},
