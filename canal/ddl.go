@@ -34,6 +34,7 @@ type statement struct {
 
 	// effectAlter: the names that columns lose, in lower case, and those of them under which others are now.
 	left, replaced []string
+	keeps          bool // effectAlter: the columns have the same order and types as before
 }
 
 // word is a token: a word, a quoted identifier or a punctuation mark. Literals are left out.
@@ -254,14 +255,15 @@ func (p *statementParser) drop() statement {
 		}
 	case kind.is("INDEX"):
 		if name := p.mentioned(); name != "" {
-			return statement{effect: effectAlter, table: name}
+			return keeping(name)
 		}
 	}
 	return statement{}
 }
 
 // create: a watched table is made (or replaced) only where it stands behind TABLE, and gets an index only where it
-// stands behind ON. That it is named elsewhere (a column, a SELECT, a foreign key) changes nothing of it.
+// stands behind ON. That it is named elsewhere (a column, a SELECT, a foreign key) changes nothing of it. Where a table
+// that is there is made again (IF NOT EXISTS), the servers log that, too.
 func (p *statementParser) create() statement {
 	i, replaces := 1, false
 	if p.at(1).is("OR") && p.at(2).is("REPLACE") {
@@ -275,11 +277,11 @@ func (p *statementParser) create() statement {
 			if name != "" && replaces {
 				return statement{effect: effectRows, table: name, what: "was replaced by a new table"}
 			}
-			return altering(name)
+			return keeping(name)
 		case w.is("INDEX"):
 			for ; i < len(p.words); i++ {
 				if p.words[i].is("ON") {
-					return altering(p.nameAt(i + 1))
+					return keeping(p.nameAt(i + 1))
 				}
 			}
 		default:
@@ -289,11 +291,12 @@ func (p *statementParser) create() statement {
 	return statement{}
 }
 
-func altering(table string) statement {
+// keeping is a statement that leaves the columns of a watched table as they were, if there were any.
+func keeping(table string) statement {
 	if table == "" {
 		return statement{}
 	}
-	return statement{effect: effectAlter, table: table}
+	return statement{effect: effectAlter, table: table, keeps: true}
 }
 
 // pastIfExists skips IF EXISTS and IF NOT EXISTS.
@@ -332,7 +335,7 @@ func (p *statementParser) alter() statement {
 	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
 		return statement{effect: effectRows, table: name, what: "may have lost rows to a unique key (ALTER IGNORE)"}
 	}
-	st := statement{effect: effectAlter, table: name}
+	st := statement{effect: effectAlter, table: name, keeps: p.keepsColumns(i + 1)}
 	st.left, st.replaced = p.columnsLost()
 	return st
 }

@@ -153,6 +153,51 @@ func TestColumnsThatLoseTheirNamesAreToldFromPartsThatAreNone(t *testing.T) {
 	}
 }
 
+func TestALTERsThatLeaveTheColumnsAloneAreToldFromThoseThatMayNot(t *testing.T) {
+	watched := func(_, table string) (string, bool) { return "cell", table == "cell" }
+	for keeps, queries := range map[bool][]string{
+		true: {
+			"ALTER TABLE cell ADD INDEX (a, b), DROP KEY c, ADD UNIQUE d (a), ADD CONSTRAINT e CHECK (a > 0), DROP FOREIGN KEY f",
+			"alter table `d`.`cell` engine=InnoDB row_format=dynamic comment 'MODIFY a INT, ADD b INT'",
+			"ALTER TABLE cell AUTO_INCREMENT = 7, ALGORITHM=INPLACE, LOCK=NONE",
+			"ALTER TABLE IF EXISTS cell ALTER COLUMN a SET DEFAULT (COALESCE(1, 2)), ALTER INDEX i INVISIBLE, RENAME INDEX i TO j;",
+			"ALTER TABLE cell DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+			"ALTER TABLE cell ADD PARTITION (PARTITION p VALUES LESS THAN (1), PARTITION q VALUES LESS THAN (2))",
+			"ALTER TABLE cell REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (1))",
+			"ALTER TABLE cell ADD VECTOR INDEX (a)",
+			"ALTER TABLE cell FORCE",
+			"CREATE UNIQUE INDEX i ON cell (a)",
+			"DROP INDEX i ON cell",
+			"CREATE TABLE IF NOT EXISTS cell (a INT)",
+			"SET STATEMENT lock_wait_timeout=1 FOR ALTER TABLE cell ADD KEY (a)",
+		},
+		false: {
+			"ALTER TABLE cell MODIFY a INT AFTER b",
+			"ALTER TABLE cell ADD INDEX (a), MODIFY COLUMN a INT FIRST",
+			"ALTER TABLE cell ENGINE=InnoDB, CHANGE a a BIGINT",
+			"ALTER TABLE cell ADD a INT",
+			"ALTER TABLE cell ADD COLUMN (a INT, b INT)",
+			"ALTER TABLE cell ADD (a INT)",
+			"ALTER TABLE cell ADD `index` INT",
+			"ALTER TABLE cell ADD vector INT",
+			"ALTER TABLE cell DROP a",
+			"ALTER TABLE cell RENAME COLUMN a TO b",
+			"ALTER TABLE cell CONVERT TO CHARACTER SET latin1",
+			"ALTER TABLE cell ADD SYSTEM VERSIONING",
+			"ALTER TABLE cell WHAT IS TO COME",
+			"ALTER TABLE cell `ENGINE`",
+			"ALTER TABLE cell ADD INDEX (a)" + strings.Repeat(", ADD INDEX (a)", maxWords),
+		},
+	} {
+		for _, query := range queries {
+			st := classifyStatement([]byte(query), "d", quoteStrings, watched)
+			if st.keeps != keeps || st.effect != effectAlter {
+				t.Errorf("%.99s: effect %d, the columns are left alone: %t", query, st.effect, st.keeps)
+			}
+		}
+	}
+}
+
 func FuzzStatement(f *testing.F) {
 	f.Add("ALTER TABLE `a``b` /*!50000 RENAME */ TO \"c\\\"\" -- x\n")
 	f.Fuzz(func(t *testing.T, query string) {

@@ -47,6 +47,9 @@ type token struct {
 	// Schema holds a digest of each watched table's columns, by which rows are read where the binlog doesn't name them:
 	// see shapes.
 	Schema map[string]string `json:"schema,omitempty"`
+
+	// Doubts are what would make Schema wrong, by table.
+	Doubts map[string]doubt `json:"doubts,omitempty"`
 }
 
 // read is a place, not always between two transactions, with the transactions that were read beyond the position, begun

@@ -79,19 +79,29 @@ func (r *Reader) checkSchemas(t token) error {
 		was, known := t.Schema[name]
 		if !known {
 			r.shapes.opened(name, nil, now, r.skipEnd)
+			r.shapes.doubted(name, doubt{From: r.place.order(), Until: r.skipEnd})
 			continue
 		}
 		if !r.server.names && was != now {
 			return errUnnamed(name, " since the checkpoint", "at "+t.String())
 		}
 		r.shapes.opened(name, &was, now, r.skipEnd)
+		if d, doubted := t.Doubts[name]; doubted {
+			r.shapes.doubted(name, d.in(r.place, r.skipEnd))
+		}
 	}
 	return nil
 }
 
-// proved reports whether a table is now what it was where reading stands.
+// proved reports whether a table is now what it was where reading stands, as far as is known. Rows without names are
+// then read by that.
 func (r *Reader) proved(w *watched) bool {
-	return r.shapes.at(w.Name, r.stream.here(gtidRun{}).order) == w.schema.Load().digest()
+	at := r.stream.here(gtidRun{}).order
+	if r.shapes.at(w.Name, at) != w.schema.Load().digest() {
+		return false
+	}
+	r.shapes.readBy(w.Name, at)
+	return true
 }
 
 // newStream decides where the server is asked to begin, and what is dropped from there on.
@@ -155,7 +165,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	s.history = r.history
 	r.stream = s
 	if !p.moved {
-		t.Epoch, t.Born, t.Schema = p.epoch, p.born, r.shapes.all(order)
+		t.Epoch, t.Born = p.epoch, p.born
+		t.Schema, t.Doubts = r.shapes.all(order)
 		if t.Run != r.source.run {
 			t.Run, t.Read = r.source.run, t.Read.withUnsure(p.unsure, p.gtids)
 		}
@@ -205,8 +216,8 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, gtids := r.history.upTo(order)
-	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run,
-		Schema: r.shapes.all(e.order)}
+	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run}
+	t.Schema, t.Doubts = r.shapes.all(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
 	} else { // it is the start: another server may have to know it
@@ -272,7 +283,7 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 		return replicator.Position{}, err
 	}
 	t.Server, t.Epoch = r.server.identity, r.place.epoch
-	t.Schema = r.shapes.all(orderOf(t.Epoch, file.number, t.Pos))
+	t.Schema, t.Doubts = r.shapes.all(orderOf(t.Epoch, file.number, t.Pos))
 	return t.position()
 }
 
@@ -311,7 +322,8 @@ func (r *Reader) Close() error {
 }
 
 // reload reads a table's shape again, after an ALTER.
-func (r *Reader) reload(ctx context.Context, name string) error {
+func (r *Reader) reload(ctx context.Context, by statement) error {
+	name := by.table
 	w := r.tables.byName[name]
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -325,7 +337,7 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	if err != nil {
 		return classify(err)
 	}
-	if err := r.reshaped(ctx, conn, w, shape.digest()); err != nil {
+	if err := r.reshaped(ctx, conn, by, shape.digest()); err != nil {
 		return err
 	}
 	if err := replicator.RedefinedTable(name, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {
@@ -338,21 +350,30 @@ func (r *Reader) reload(ctx context.Context, name string) error {
 	return nil
 }
 
-// reshaped notes what an ALTER made of a table's columns, if it made anything of them.
-func (r *Reader) reshaped(ctx context.Context, db querier, w *watched, now string) error {
+// reshaped notes what an ALTER made of a table's columns, if it may have made anything of them.
+func (r *Reader) reshaped(ctx context.Context, db querier, by statement, now string) error {
 	at := r.stream.here(gtidRun{}).order
-	was := w.schema.Load().digest()
-	if now == was && now == r.shapes.at(w.Name, at) {
+	was := r.tables.byName[by.table].schema.Load().digest()
+	same := now == was && now == r.shapes.at(by.table, at)
+	switch {
+	case !by.keeps && r.shapes.misread(by.table, at):
+		return errUnnamed(by.table, "", "before it")
+	case same && by.keeps:
 		return nil
-	}
-	if !r.server.names && now != was {
-		return errUnnamed(w.Name, "", "before and after")
+	case now != was && !r.server.names:
+		return errUnnamed(by.table, "", "before and after")
 	}
 	file, pos, _, err := r.server.status(ctx, db)
 	if err != nil {
 		return err
 	}
-	r.shapes.altered(w.Name, at, now, orderOf(r.place.epoch, file.number, pos))
+	end := orderOf(r.place.epoch, file.number, pos)
+	if !same {
+		r.shapes.altered(by.table, at, now, end)
+	}
+	if !by.keeps {
+		r.shapes.doubted(by.table, doubt{From: at, Until: end})
+	}
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 
@@ -162,7 +161,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	var firstToken token
 	var all []place
 	epoch := 0
-	schemas := make([]map[string]string, 0, len(at))
+	tokens := make([]token, 0, len(at))
 	for i, p := range at {
 		if slices.ContainsFunc(at[:i], func(other replicator.Position) bool { return other.Token == p.Token }) {
 			continue
@@ -176,12 +175,12 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 			return first, firstToken, err
 		}
 		epoch = max(epoch, resolved.epoch)
-		all, schemas = append(all, resolved), append(schemas, t.Schema)
+		all, tokens = append(all, resolved), append(tokens, t)
 		if i == 0 || before(resolved, first) {
 			first, firstToken = resolved, t
 		}
 	}
-	firstToken.Schema = joinedSchemas(firstToken.Schema, schemas)
+	firstToken.joinShapes(tokens)
 	for _, p := range all {
 		first.haveRead(p)
 		if len(all) > 1 {
@@ -206,21 +205,21 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// joinedSchemas are the digests of the earliest position, with those of tables that only others' readers read.
-func joinedSchemas(first map[string]string, others []map[string]string) map[string]string {
-	all := maps.Clone(first)
-	for _, other := range others {
-		for table, digest := range other {
-			if _, known := all[table]; known {
+// joinShapes adds to the earliest position the digests, and their doubts, of tables that only others' readers read.
+func (t *token) joinShapes(others []token) {
+	schema, doubts := map[string]string{}, map[string]doubt{}
+	for _, other := range append([]token{*t}, others...) {
+		for table, digest := range other.Schema {
+			if _, known := schema[table]; known {
 				continue
 			}
-			if all == nil {
-				all = map[string]string{}
+			schema[table] = digest
+			if d, doubted := other.Doubts[table]; doubted {
+				doubts[table] = d
 			}
-			all[table] = digest
 		}
 	}
-	return all
+	t.Schema, t.Doubts = schema, doubts
 }
 
 // asRead is a place as one that was read up to.

@@ -143,3 +143,107 @@ func TestWithoutNamesAnALTERIsAMatterOfItsTableAlone(t *testing.T) {
 		}
 	})
 }
+
+// there opens a reader where another one stood behind its n-th change, and whatever it read after that.
+func (b *bench) there(src *Source, x *reading, n int) *Reader {
+	b.t.Helper()
+	changes := x.all()
+	if len(changes) < n {
+		b.t.Fatalf("%d changes were read, want %d", len(changes), n)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, order := range x.commits {
+		if order > changes[n-1].Order {
+			return b.open(src, x.reader.Position(order))
+		}
+	}
+	b.t.Fatalf("no transaction ends behind change %d", n)
+	return nil
+}
+
+// The reader is behind: at the first ALTER the table already is again what it was. The rows in between have its columns
+// in another order, and nothing in the binlog says so.
+func TestRowsWithoutNamesBetweenAnALTERAndOneThatUndoesItAreRefused(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		b, src, latest := pairBench(t, kind, false)
+		b.exec("INSERT INTO x VALUES (1, 10, 20)")
+		p := b.marked(src, latest)
+		b.exec("ALTER TABLE x MODIFY a INT AFTER b", "INSERT INTO x VALUES (2, 20, 10)", "INSERT INTO x VALUES (3, 20, 10)",
+			"ALTER TABLE x ADD INDEX (a)", "ALTER TABLE x MODIFY a INT AFTER id", "INSERT INTO x VALUES (4, 10, 20)")
+		x := b.read(b.open(src, p))
+		wantUnnamed(t, x.failure())
+		again := b.read(b.there(src, x, 1))
+		wantUnnamed(t, again.failure())
+		// All rows in between were applied, and then the program was started again.
+		wantUnnamed(t, b.read(b.there(src, again, 1)).failure())
+		b.metadata(true)
+		wantUnnamed(t, b.read(b.open(src, p)).failure())
+	})
+}
+
+// A place that nothing was read at says nothing of the tables there.
+func TestRowsWithoutNamesBeforeAnALTERAreRefusedWhereTheTableWasNotLookedAtBefore(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		b, src, latest := pairBench(t, kind, false)
+		b.exec("INSERT INTO x VALUES (1, 10, 20)", "ALTER TABLE x MODIFY a INT AFTER b", "INSERT INTO x VALUES (2, 20, 10)")
+		x := b.read(b.open(src, latest))
+		wantUnnamed(t, x.failure())
+		wantUnnamed(t, b.read(b.there(src, x, 1)).failure())
+	})
+}
+
+// ALTERs stop nothing where they leave the columns alone, where there are no rows in between, and where the table was
+// looked at in between.
+func TestALTERsThatCannotHaveMisledAnyoneStopNoReading(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		const row = "INSERT INTO x VALUES (NULL, 10, 20)"
+		for name, alters := range map[string][]string{
+			"indexes": {row, "ALTER TABLE x ADD INDEX i (a), COMMENT 'x'", row, "CREATE INDEX j ON x (b)", row, "DROP INDEX i ON x", row,
+				"ALTER TABLE x DROP KEY j", row},
+			"one":     {row, "ALTER TABLE x MODIFY a INT NOT NULL", row, "ALTER TABLE x ENGINE = InnoDB", row},
+			"no rows": {row, "ALTER TABLE x MODIFY a INT AFTER b", "ALTER TABLE x MODIFY a INT AFTER id", row},
+			"it is made if it isn't there": {row, "CREATE TABLE IF NOT EXISTS x (id INT)", row,
+				"CREATE TABLE IF NOT EXISTS x (id INT)", row, "ALTER TABLE x MODIFY a INT NOT NULL", row},
+		} {
+			b, src, latest := pairBench(t, kind, false)
+			b.exec("ALTER TABLE x MODIFY id INT AUTO_INCREMENT", row)
+			p := b.marked(src, latest)
+			rows := 0
+			for _, q := range alters {
+				if b.exec(q); q == row {
+					rows++
+				}
+			}
+			x := b.read(b.open(src, p))
+			if got := x.upTo(b.latest(src)); len(got) != rows || !strings.HasSuffix(showChange(got[rows-1]), " a=10 b=20") {
+				t.Errorf("%s: %d changes, want %d", name, len(got), rows)
+			}
+			b.exec("ALTER TABLE x MODIFY a INT NULL", row)
+			if got := x.upTo(b.latest(src)); len(got) != rows+1 {
+				t.Errorf("%s, and an ALTER that reading is not behind: %d changes, want %d", name, len(got), rows+1)
+			}
+			x.end()
+		}
+	})
+}
+
+// Rows that name their columns are never in doubt, also not behind a restart.
+func TestALTERsStopNoReadingOfRowsWithNames(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		b, src, latest := pairBench(t, kind, true)
+		b.exec("INSERT INTO x VALUES (1, 10, 20)")
+		p := b.marked(src, latest)
+		b.exec("ALTER TABLE x MODIFY a INT AFTER b", "INSERT INTO x VALUES (2, 20, 10)",
+			"ALTER TABLE x MODIFY a INT AFTER id", "INSERT INTO x VALUES (3, 10, 20)")
+		x := b.read(b.open(src, p))
+		x.upTo(b.latest(src))
+		x.end()
+		again := b.read(b.there(src, x, 1))
+		got := again.upTo(b.latest(src))
+		again.end()
+		if len(got) != 1 || len(x.all()) != 2 || !strings.HasSuffix(showChange(x.all()[0]), " a=10 b=20") {
+			t.Errorf("%d and then %d changes, want 2 and 1", len(x.all()), len(got))
+		}
+	})
+}

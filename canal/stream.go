@@ -23,7 +23,7 @@ type stream struct {
 	tables   tables
 	history  *history
 	handler  replicator.Handler
-	reload   func(ctx context.Context, table string) error // reads a table's shape again after an ALTER
+	reload   func(ctx context.Context, by statement) error // reads a table's shape again after an ALTER
 	proved   func(*watched) bool                           // that a table's columns are what they were; nil: they are
 	sources  sources
 	begun    func(context.Context) error // asked when a file of MySQL's was begun

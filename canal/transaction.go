@@ -305,7 +305,7 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text 
 			if err := s.columnsLost(st); err != nil {
 				return false, err
 			}
-			if err := s.altered(ctx, st.table); err != nil {
+			if err := s.altered(ctx, st); err != nil {
 				return false, err
 			}
 		}
@@ -355,7 +355,7 @@ func (s *stream) swapped(ctx context.Context, table string) error {
 		replicator.ErrUnlogged), table); err != nil {
 		return err
 	}
-	return s.altered(ctx, table)
+	return s.altered(ctx, statement{effect: effectSwap, table: table})
 }
 
 // columnsLost: a column of a watched table that is read loses its name. Another one may get it in the same ALTER or in
@@ -382,13 +382,13 @@ func (s *stream) columnsLost(st statement) error {
 }
 
 // altered: a watched table's columns or keys may be others now.
-func (s *stream) altered(ctx context.Context, name string) error {
+func (s *stream) altered(ctx context.Context, by statement) error {
 	clear(s.plans)
 	clear(s.maps)
 	if s.reload == nil {
 		return nil
 	}
-	return s.reload(ctx, name)
+	return s.reload(ctx, by)
 }
 
 // mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number;
