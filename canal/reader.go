@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,48 +49,59 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 		set, err := r.source.codes.Of(ctx, r.server.version, charset, r.connect)
 		return set, classify(err)
 	}
-	if r.tables, err = r.source.loadTables(ctx, db, r.server, tables); err != nil {
+	r.tables, err = r.source.loadTables(ctx, db, r.server, tables)
+	if err != nil && !replicator.IsFatal(err) {
 		return err
 	}
+	refused := []error{err}
 	file, pos, _, err := r.server.status(ctx, db)
 	if err != nil {
 		return err
 	}
 	r.skipEnd = orderOf(r.place.epoch, file.number, pos)
-	if err := r.checkSchemas(t); err != nil {
-		return err
-	}
-	for _, w := range r.tables.byName {
-		if err := w.check(r.server.flavor); err != nil {
-			return w.fatal(err)
-		}
-		w.names = newColumnNames(&w.Table, w.schema.Load(), r.connect)
-		if err := w.names.check(ctx); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(r.tables.byName)) {
+		err := r.prepareTable(ctx, t, r.tables.byName[name])
+		if err != nil && !replicator.IsOfViews(err) {
 			return err
 		}
+		refused = append(refused, err)
+	}
+	// Each of them would end a session of its own, and hold up the views of the others.
+	if err := errors.Join(refused...); err != nil {
+		return err
 	}
 	return r.newStream(ctx, db, t)
 }
 
-// checkSchemas: where the binlog doesn't name columns, rows are read by the columns that a table has now. That these
-// are the ones it had at the position is proved by their digest. Where the server names columns now, those that it
-// wrote before may come all the same: see stream.tableMap.
-func (r *Reader) checkSchemas(t token) error {
-	for name, w := range r.tables.byName {
-		now := w.schema.Load().digest()
-		was, known := t.Schema[name]
-		if !known {
-			r.shapes.opened(name, nil, now, r.skipEnd)
-			r.shapes.doubted(name, doubt{From: r.place.order(), Until: r.skipEnd})
-			continue
-		}
-		if !r.server.names && was != now {
-			return errUnnamed(name, " since the checkpoint", "at "+t.String())
-		}
-		r.shapes.opened(name, &was, now, r.skipEnd)
-		if d, doubted := t.Doubts[name]; doubted {
-			r.shapes.doubted(name, d.in(r.place, r.skipEnd))
-		}
+// prepareTable checks that a table can be read.
+func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
+	if err := r.checkSchema(t, w); err != nil {
+		return err
+	}
+	if err := w.check(r.server.flavor); err != nil {
+		return w.fatal(err)
+	}
+	w.names = newColumnNames(&w.Table, w.schema.Load(), r.connect)
+	return w.names.check(ctx)
+}
+
+// checkSchema: where the binlog doesn't name columns, rows are read by the columns that a table has now. That these are
+// the ones it had at the position is proved by their digest. Where the server names columns now, those that it wrote
+// before may come all the same: see stream.tableMap.
+func (r *Reader) checkSchema(t token, w *watched) error {
+	now := w.schema.Load().digest()
+	was, known := t.Schema[w.Name]
+	if !known {
+		r.shapes.opened(w.Name, nil, now, r.skipEnd)
+		r.shapes.doubted(w.Name, doubt{From: r.place.order(), Until: r.skipEnd})
+		return nil
+	}
+	if !r.server.names && was != now {
+		return errUnnamed(w.Name, " since the checkpoint", "at "+t.String())
+	}
+	r.shapes.opened(w.Name, &was, now, r.skipEnd)
+	if d, doubted := t.Doubts[w.Name]; doubted {
+		r.shapes.doubted(w.Name, d.in(r.place, r.skipEnd))
 	}
 	return nil
 }

@@ -144,6 +144,31 @@ func TestWithoutNamesAnALTERIsAMatterOfItsTableAlone(t *testing.T) {
 	})
 }
 
+// All that is wrong with tables is told at once: each session that one of them ended would hold up the views of the
+// others.
+func TestAllTablesThatMustStopAreToldAtOnce(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		b, _, _ := pairBench(t, kind, false)
+		b.exec("CREATE TABLE y LIKE x", "CREATE TABLE gone LIKE x", "CREATE TABLE lost LIKE x", "CREATE TABLE well LIKE x",
+			"CREATE TABLE bad (id INT PRIMARY KEY, a TEXT)", "CREATE TABLE worse LIKE bad")
+		var views []*replicator.View
+		var tables []replicator.Table
+		for _, name := range []string{"x", "y", "gone", "lost", "well", "bad", "worse"} {
+			views = append(views, &replicator.View{Name: name, From: []replicator.Feed{{Table: name}}})
+			tables = append(tables, replicator.Table{Name: name, Key: []string{"id"}, Columns: []string{"a"}})
+		}
+		tables[5].Version, tables[6].Version = "a", "a" // a text is none
+		before := b.source(tables[:5]...)
+		p := b.marked(before, b.latest(before))
+		b.exec("DROP TABLE gone, lost", "ALTER TABLE x MODIFY a INT AFTER b", "ALTER TABLE y MODIFY a INT AFTER b")
+		_, err := b.source(tables...).Open(testContext(t), []replicator.Position{p})
+		groups, others := replicator.Troubled(views, err)
+		if !replicator.IsFatal(err) || len(groups) != 6 || len(others) != 1 || others[0].Name != "well" {
+			t.Errorf("%d views stop, and %d others don't: %v", len(groups), len(others), err)
+		}
+	})
+}
+
 // there opens a reader where another one stood behind its n-th change, and whatever it read after that.
 func (b *bench) there(src *Source, x *reading, n int) *Reader {
 	b.t.Helper()

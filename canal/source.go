@@ -356,21 +356,26 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 }
 
 // loadTables reads the shapes of the named tables (all, if none is named), which are then watched. What becomes of the
-// others is no matter of those who read these.
+// others is no matter of those who read these. It is Fatal if there are tables without one: all of them are told.
 func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{},
 		fold: func(s string) string { return s }}
 	if srv.fold {
 		t.fold = strings.ToLower
 	}
+	var refused []error
 	for _, table := range s.cfg.Tables {
 		if len(names) > 0 && !slices.Contains(names, table.Name) {
 			continue
 		}
 		w := &watched{Table: table}
 		shape, err := readSchema(ctx, db, &w.Table)
+		if err = replicator.OfTable(table.Name, classify(err)); replicator.IsFatal(err) {
+			refused = append(refused, err)
+			continue
+		}
 		if err != nil {
-			return t, replicator.OfTable(table.Name, classify(err))
+			return t, err
 		}
 		w.schema.Store(shape)
 		database, name := t.fold(table.Database), t.fold(table.Table)
@@ -380,5 +385,5 @@ func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names 
 		t.byPlace[database][name] = w
 		t.byName[table.Name] = w
 	}
-	return t, nil
+	return t, errors.Join(refused...)
 }

@@ -147,12 +147,12 @@ func (c *composition) part(ctx context.Context) error {
 		if err := c.end(ctx, r); err != nil {
 			return err
 		}
-		_, reason := r.trouble()
 		stood := r.progress.checkpoints()
 		var parted []*run
 		for _, views := range groups {
+			// Why, the run has logged, once for all of them.
 			c.cfg.Log.Warn("views part from the others of their sink", "sink", c.cfg.Name,
-				"views", viewSet(views).names(), "reason", reason)
+				"views", viewSet(views).names())
 			next, err := c.newRun(views, checkpointsOf(views, stood))
 			if err != nil {
 				return err

@@ -10,11 +10,10 @@ import (
 
 // What follows on sessions that end one after another, by what ended them.
 func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
-	a, b := &replicator.View{Name: "a"}, &replicator.View{Name: "b"}
-	views := []*replicator.View{a, b}
+	views := []*replicator.View{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	down := errors.New("the disk is full")
 	ofA := replicator.OfView(down, "a")
-	fatalOfA := replicator.OfView(replicator.Fatal(down), "a")
+	fatalOfA, fatalOfB := replicator.OfView(replicator.Fatal(down), "a"), replicator.OfView(replicator.Fatal(down), "b")
 	short, long := time.Second, 2*time.Minute
 	type failed struct {
 		err    error
@@ -34,6 +33,8 @@ func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 		"twice of one, of all in between": {[]failed{{ofA, short}, {down, short}, {ofA, short}},
 			replicator.StateRetrying, 0},
 		"a fatal error of one": {[]failed{{fatalOfA, short}}, replicator.StateRetrying, 2},
+		"fatal errors of two": {[]failed{{errors.Join(fatalOfA, fatalOfB), short}},
+			replicator.StateRetrying, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var retries retries
