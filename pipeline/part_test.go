@@ -288,6 +288,24 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 	}
 }
 
+// Until views part, those that are well say whose trouble it is, and not what it is: it isn't theirs.
+func TestAViewThatIsWellDoesNotShowTheErrorOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
+		sink.opens = only(errBadTable, "b", "d")
+		p := start(newPipeline(f, sink, store, "a", "b", "c", "d"))
+		synctest.Wait()
+		for _, st := range p.Status(nil) {
+			well := st.View == "a" || st.View == "c"
+			if st.State != replicator.StateRetrying || well == strings.Contains(st.Error, errBadTable.Error()) ||
+				well != strings.Contains(st.Error, "view b and 1 more") {
+				t.Errorf("view %s is %s (%s)", st.View, st.State, st.Error)
+			}
+		}
+		p.stopped(t)
+	})
+}
+
 // Where a mark can't be read what the sink holds of its view is not known: nothing of it is filled anew, and the others
 // go on.
 func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -70,7 +71,7 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	}
 	st.State, st.Applied = state, now.Position
 	if err != nil {
-		st.Error = err.Error()
+		st.Error = r.explain(r.views[i], err)
 	}
 	if s := r.current(); s != nil {
 		if lag, known := s.lag(); known {
@@ -83,6 +84,21 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never go back
 	}
 	return filling
+}
+
+// explain says to a view of the run why it does not run at the moment: the trouble of others is no more than named, for
+// nothing of it is to be mended in this view.
+func (r *run) explain(v *replicator.View, err error) string {
+	groups, others := replicator.Troubled(r.views, err)
+	if groups == nil || !slices.Contains(others, v) {
+		return err.Error()
+	}
+	troubled := slices.Concat(groups...)
+	whose := "view " + troubled[0].ShownAs()
+	if more := len(troubled) - 1; more > 0 {
+		whose += fmt.Sprintf(" and %d more", more)
+	}
+	return "interrupted by an error of " + whose + ", and goes on soon"
 }
 
 // fillProgress fills in how far a fill is.
