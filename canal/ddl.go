@@ -37,27 +37,11 @@ type statement struct {
 	keeps          bool // effectAlter: the columns have the same order and types as before
 }
 
-// word is a token: a word, a quoted identifier or a punctuation mark. Literals are left out.
-type word struct {
-	text   string
-	quoted bool
-}
-
-func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.text, keyword) }
-
-// quotes says what double quotes enclose.
-type quotes int
-
-const (
-	quoteStrings     quotes = iota
-	quoteIdentifiers        // sql_mode=ANSI_QUOTES
-)
-
 // classifyStatement tells what a statement does. watched finds a watched table by database and name, and by database
 // alone if the name is "".
-func classifyStatement(query []byte, database string, q quotes,
+func classifyStatement(query []byte, database string, mode sqlMode,
 	watched func(database, table string) (string, bool)) statement {
-	p := statementParser{words: tokenize(query, q), database: database, watched: watched}
+	p := statementParser{words: tokenize(query, mode), database: database, watched: watched}
 	return p.classify()
 }
 
@@ -406,87 +390,4 @@ func (p *statementParser) altered(i int) string {
 		}
 	}
 	return ""
-}
-
-// maxWords bounds what is looked at of a statement: table names stand near its beginning, and a statement in text may
-// hold megabytes of values.
-const maxWords = 100_000
-
-// tokenize splits a statement into words. Comments and literals are left out, but for what MySQL and MariaDB execute of
-// comments (/*!50100 … */, /*M! … */).
-func tokenize(query []byte, q quotes) []word {
-	var words []word
-	s := string(query)
-	for i := 0; i < len(s) && len(words) < maxWords; {
-		c := s[i]
-		switch {
-		case c == '`' || c == '"' || c == '\'':
-			text, n := quoted(s[i:])
-			if c == '`' || c == '"' && q == quoteIdentifiers {
-				words = append(words, word{text, true})
-			}
-			i += n
-		case c == '#' || strings.HasPrefix(s[i:], "-- ") || strings.HasPrefix(s[i:], "--\n"):
-			i += line(s[i:])
-		case strings.HasPrefix(s[i:], "/*!") || strings.HasPrefix(s[i:], "/*M!"):
-			i += strings.IndexByte(s[i:], '!') + 1
-			for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-				i++
-			}
-		case strings.HasPrefix(s[i:], "/*"):
-			n := strings.Index(s[i+2:], "*/")
-			if n < 0 {
-				return words
-			}
-			i += n + 4
-		case strings.HasPrefix(s[i:], "*/"):
-			i += 2
-		case isWord(c):
-			n := 1
-			for i+n < len(s) && isWord(s[i+n]) {
-				n++
-			}
-			words = append(words, word{text: s[i : i+n]})
-			i += n
-		case c == '.' || c == ',' || c == '(' || c == ')' || c == ';':
-			words = append(words, word{text: s[i : i+1]})
-			i++
-		default:
-			i++
-		}
-	}
-	return words
-}
-
-func isWord(c byte) bool {
-	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
-}
-
-func line(s string) int {
-	if n := strings.IndexByte(s, '\n'); n >= 0 {
-		return n + 1
-	}
-	return len(s)
-}
-
-// quoted reads a quoted word and returns it with the bytes that it took. A doubled quote stands for itself; a backslash
-// escapes in strings.
-func quoted(s string) (text string, n int) {
-	q := s[0]
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && q != '`' && i+1 < len(s):
-			i++
-			b.WriteByte(s[i])
-		case s[i] != q:
-			b.WriteByte(s[i])
-		case i+1 < len(s) && s[i+1] == q:
-			i++
-			b.WriteByte(q)
-		default:
-			return b.String(), i + 1
-		}
-	}
-	return b.String(), len(s)
 }

@@ -97,18 +97,42 @@ func TestStatementsAreClassified(t *testing.T) {
 		{"CREATE USER x IDENTIFIED BY 'INSERT'", effectNone},
 		{"GRANT INSERT ON d.cell TO x", effectNone},
 		{"ANALYZE TABLE cell", effectNone},
+		{"--\tit's maintenance\ntruncate table cell", effectRows},
+		{"--\x01it's\r\n--\x7fit's\n--\u00a0it's\n--\ntruncate table cell --", effectRows},
+		{"TRUNCATE\u00a0TABLE\u00a0cell", effectRows},
+		{"ALTER TABLE other ADD a INT DEFAULT (1--'1'), RENAME TO cell", effectRows},
 		{"# cell\nINVENTED SYNTAX cell FROM THE FUTURE", effectNone},
 		{"'", effectNone},
 		{"/*", effectNone},
 		{"", effectNone},
 	}
 	for _, c := range cases {
-		if got := classifyStatement([]byte(c.query), "d", quoteStrings, watched); got.effect != c.want {
+		if got := classifyStatement([]byte(c.query), "d", 0, watched); got.effect != c.want {
 			t.Errorf("%s: effect %d, want %d", c.query, got.effect, c.want)
 		}
 	}
-	if got := classifyStatement([]byte(`DELETE FROM "cell"`), "d", quoteIdentifiers, watched); got.effect != effectRows {
-		t.Errorf("with ANSI_QUOTES: effect %d", got.effect)
+}
+
+func TestStatementsAreReadByTheirSQLMode(t *testing.T) {
+	watched := func(_, table string) (string, bool) { return "cell", table == "cell" }
+	for _, c := range []struct {
+		mode  sqlMode
+		query string
+		want  effect
+	}{
+		{0, `DELETE FROM "cell"`, effectNone},
+		{ansiQuotes, `DELETE FROM "cell"`, effectRows},
+		{0, `ALTER TABLE other COMMENT 'c:\', RENAME TO cell`, effectNone},
+		{0, `ALTER TABLE other COMMENT 'it\'s', RENAME TO cell`, effectRows},
+		{noBackslashEscapes, `ALTER TABLE other COMMENT 'c:\', RENAME TO cell`, effectRows},
+		{noBackslashEscapes, `ALTER TABLE other COMMENT "c:\", RENAME TO cell`, effectRows},
+		{ansiQuotes, `ALTER TABLE other COMMENT 'it\'s', RENAME TO cell`, effectRows},
+		{ansiQuotes, `ALTER TABLE other DROP "a\", RENAME TO cell`, effectRows},
+		{ansiQuotes | noBackslashEscapes, `ALTER TABLE other DROP "a\", COMMENT 'c:\', RENAME TO "cell"`, effectRows},
+	} {
+		if got := classifyStatement([]byte(c.query), "d", c.mode, watched); got.effect != c.want {
+			t.Errorf("sql_mode %#x: %s: effect %d, want %d", c.mode, c.query, got.effect, c.want)
+		}
 	}
 }
 
@@ -129,7 +153,7 @@ func TestColumnsThatGetAnothersNameAreReplaced(t *testing.T) {
 		"alter table cell rename column body to x, rename column a to b":                                  "",
 		"ALTER TABLE cell DROP PARTITION p, ALTER COLUMN a DROP DEFAULT, ADD CHECK (a = 'DROP b, ADD b')": "",
 	} {
-		got := strings.Join(classifyStatement([]byte(query), "d", quoteStrings, watched).replaced, " ")
+		got := strings.Join(classifyStatement([]byte(query), "d", 0, watched).replaced, " ")
 		if got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
@@ -146,7 +170,7 @@ func TestColumnsThatLoseTheirNamesAreToldFromPartsThatAreNone(t *testing.T) {
 		"ALTER TABLE cell DROP INDEX a, DROP KEY b, DROP PRIMARY KEY, DROP CHECK c, DROP CONSTRAINT d": "",
 		"ALTER TABLE cell RENAME INDEX a TO b, DROP FOREIGN KEY c, DROP SYSTEM VERSIONING":             "",
 	} {
-		st := classifyStatement([]byte(query), "d", quoteStrings, watched)
+		st := classifyStatement([]byte(query), "d", 0, watched)
 		if got := strings.Join(st.left, " "); got != want || st.effect != effectAlter {
 			t.Errorf("%s: effect %d, %q, want %q", query, st.effect, got, want)
 		}
@@ -190,7 +214,7 @@ func TestALTERsThatLeaveTheColumnsAloneAreToldFromThoseThatMayNot(t *testing.T) 
 		},
 	} {
 		for _, query := range queries {
-			st := classifyStatement([]byte(query), "d", quoteStrings, watched)
+			st := classifyStatement([]byte(query), "d", 0, watched)
 			if st.keeps != keeps || st.effect != effectAlter {
 				t.Errorf("%.99s: effect %d, the columns are left alone: %t", query, st.effect, st.keeps)
 			}
@@ -199,9 +223,11 @@ func TestALTERsThatLeaveTheColumnsAloneAreToldFromThoseThatMayNot(t *testing.T) 
 }
 
 func FuzzStatement(f *testing.F) {
-	f.Add("ALTER TABLE `a``b` /*!50000 RENAME */ TO \"c\\\"\" -- x\n")
-	f.Fuzz(func(t *testing.T, query string) {
-		classifyStatement([]byte(query), "d", quoteIdentifiers,
+	f.Add("ALTER TABLE `a``b` /*!50000 RENAME */ TO \"c\\\"\" -- x\n", uint64(ansiQuotes))
+	f.Add("--\tit's\nTRUNCATE\u00a0cell --", uint64(0))
+	f.Add(`ALTER TABLE cell COMMENT 'c:\', DROP v`, uint64(noBackslashEscapes))
+	f.Fuzz(func(t *testing.T, query string, mode uint64) {
+		classifyStatement([]byte(query), "d", sqlMode(mode),
 			func(database, table string) (string, bool) { return "x", table == "cell" })
 	})
 }

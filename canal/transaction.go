@@ -2,7 +2,6 @@ package canal
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,7 +209,7 @@ func (s *stream) query(ctx context.Context, h binlog.Header, body []byte) (ended
 	if err := c.Err("statement"); err != nil {
 		return false, err
 	}
-	return s.statement(ctx, h, database, text, quotesOf(vars))
+	return s.statement(ctx, h, database, text, vars)
 }
 
 func (s *stream) compressedQuery(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
@@ -219,7 +218,7 @@ func (s *stream) compressedQuery(ctx context.Context, h binlog.Header, body []by
 	if c.Bad || err != nil {
 		return false, errors.New("a compressed statement is damaged")
 	}
-	return s.statement(ctx, h, database, text, quotesOf(vars))
+	return s.statement(ctx, h, database, text, vars)
 }
 
 // loadQuery is LOAD DATA in a session that logs statements: a query with where the file's name stands in it.
@@ -230,36 +229,22 @@ func (s *stream) loadQuery(ctx context.Context, h binlog.Header, body []byte) (e
 	c.Take(2)
 	varsLen := int(c.Uint(2))
 	c.Take(binlog.ExecuteLoadExtra)
-	c.Take(varsLen)
+	vars := c.Take(varsLen)
 	database := c.Take(nameLen)
 	c.Take(1)
 	text := c.Rest()
 	if err := c.Err("statement"); err != nil {
 		return false, err
 	}
-	return s.statement(ctx, h, database, text, quoteStrings)
+	return s.statement(ctx, h, database, text, vars)
 }
 
-// quotesOf looks for sql_mode, the second of a statement's status variables.
-func quotesOf(vars []byte) quotes {
-	const (
-		flagsCode, modeCode = 0, 1
-		ansiQuotes          = 4
-	)
-	if len(vars) >= 5 && vars[0] == flagsCode {
-		vars = vars[5:]
-	}
-	if len(vars) >= 9 && vars[0] == modeCode && binary.LittleEndian.Uint64(vars[1:])&ansiQuotes != 0 {
-		return quoteIdentifiers
-	}
-	return quoteStrings
-}
-
-func (s *stream) statement(ctx context.Context, h binlog.Header, database, text []byte,
-	q quotes) (ended bool, err error) {
+func (s *stream) statement(ctx context.Context, h binlog.Header, database, text, vars []byte) (ended bool, err error) {
 	st, ok := transactionControl(text)
 	if !ok {
-		st = classifyStatement(text, string(database), q, s.tables.mentions)
+		if st, err = s.classify(ctx, string(database), text, vars); err != nil {
+			return false, err
+		}
 	}
 	switch st.effect {
 	case effectBegin:

@@ -92,6 +92,20 @@ func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	return nil
 }
 
+// Decode converts the text of a statement, whose character set is a collation's. One of an unknown collation remains as
+// it is, and so does ASCII: that swe7 has letters in the place of brackets and backquotes means nothing to how the
+// servers take statements apart.
+func (c Charsets) Decode(ctx context.Context, collation uint64, statement []byte) ([]byte, error) {
+	set, known := c.byID(collation)
+	if !known || isASCII(statement) {
+		return statement, nil
+	}
+	if err := c.learn(ctx, set); err != nil {
+		return nil, err
+	}
+	return set.Bytes(statement), nil
+}
+
 // text converts b, copying it.
 func (c *charset) text(b []byte) string { return string(c.Bytes(b)) }
 
