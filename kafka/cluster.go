@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -20,6 +21,7 @@ type Cluster struct {
 	options []kgo.Opt
 	client  *kgo.Client
 	admin   *kadm.Client
+	asking  sync.WaitGroup // what nobody waits for any more, too
 }
 
 // Connect makes a cluster of the options that every connection is opened with: brokers, TLS, SASL. It opens none.
@@ -32,7 +34,32 @@ func Connect(options ...kgo.Opt) (*Cluster, error) {
 }
 
 // Close closes the connections. Sources and groups are closed before.
-func (c *Cluster) Close() { c.client.Close() }
+func (c *Cluster) Close() {
+	c.client.Close()
+	c.asking.Wait()
+}
+
+// answer is what the cluster says to a question about topics or groups; an error once ctx is done. The client itself
+// looks at no context while it opens a connection, and goes on with that for 20 s where a broker is silent.
+func answer[T any](ctx context.Context, c *Cluster,
+	ask func(ctx context.Context, of ...string) (T, error), of ...string) (T, error) {
+	type said struct {
+		what T
+		err  error
+	}
+	answers := make(chan said, 1)
+	c.asking.Go(func() {
+		what, err := ask(ctx, of...)
+		answers <- said{what, err}
+	})
+	select {
+	case a := <-answers:
+		return a.what, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
 
 // Topic is what a cluster says of a topic.
 type Topic struct {
@@ -48,7 +75,7 @@ type Topic struct {
 // Topic asks what a topic is. The error is Fatal where there is none.
 func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	t := Topic{Name: name}
-	details, err := c.admin.ListTopics(ctx, name)
+	details, err := answer(ctx, c, c.admin.ListTopics, name)
 	if err != nil {
 		return t, fmt.Errorf("topic %s: %w", name, err)
 	}
@@ -61,7 +88,7 @@ func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 		return t, fmt.Errorf("topic %s: %w", name, d.Err)
 	}
 	t.ID, t.Partitions = d.ID.String(), len(d.Partitions)
-	configs, err := c.admin.DescribeTopicConfigs(ctx, name)
+	configs, err := answer(ctx, c, c.admin.DescribeTopicConfigs, name)
 	if err == nil {
 		_, err = configs.On(name, nil)
 	}
@@ -89,7 +116,7 @@ type ends struct{ first, next int64 }
 
 // ends asks for those of a partition.
 func (c *Cluster) ends(ctx context.Context, topic string, partition int32) (e ends, err error) {
-	first, err := c.admin.ListStartOffsets(ctx, topic)
+	first, err := answer(ctx, c, c.admin.ListStartOffsets, topic)
 	if err == nil {
 		e.first, err = offsetOf(first, topic, partition)
 	}
@@ -101,7 +128,7 @@ func (c *Cluster) ends(ctx context.Context, topic string, partition int32) (e en
 
 // end is the offset behind the last record of a partition that is committed.
 func (c *Cluster) end(ctx context.Context, topic string, partition int32) (int64, error) {
-	next, err := c.admin.ListCommittedOffsets(ctx, topic)
+	next, err := answer(ctx, c, c.admin.ListCommittedOffsets, topic)
 	if err != nil {
 		return 0, fmt.Errorf("topic %s: asking for its end: %w", topic, err)
 	}

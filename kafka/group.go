@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"replicator"
+	"replicator/internal/kafkaclient"
 	"replicator/internal/pause"
 )
 
@@ -48,18 +49,25 @@ type GroupConfig struct {
 type Group struct {
 	cluster *Cluster
 	cfg     GroupConfig
-	client  *kgo.Client
+	client  *kafkaclient.Client
+	turn    chan struct{} // holds one while an offset is committed
 }
 
 // rebalance is how long members may take to give up what they are to hand on.
 const rebalance = time.Minute
+
+// A member waits no longer for brokers that are silent: to be told of an offset, and of its leaving.
+const (
+	commitTime = 2 * time.Second
+	leaveTime  = 5 * time.Second
+)
 
 // newsTime is how often a member asks what partitions its topics have.
 const newsTime = 30 * time.Second
 
 // Join joins a group. The error is Fatal where its members are none of this configuration.
 func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
-	g := &Group{cluster: c, cfg: cfg}
+	g := &Group{cluster: c, cfg: cfg, turn: make(chan struct{}, 1)}
 	if err := g.check(ctx); err != nil {
 		return nil, err
 	}
@@ -74,7 +82,7 @@ func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
 		options = append(options, kgo.SessionTimeout(cfg.Session), kgo.HeartbeatInterval(cfg.Session/5))
 	}
 	var err error
-	if g.client, err = kgo.NewClient(options...); err != nil {
+	if g.client, err = kafkaclient.New(options...); err != nil {
 		return nil, fmt.Errorf("kafka: group %s: %w", cfg.Group, err)
 	}
 	g.client.PauseFetchTopics(cfg.Topics...) // each pipeline reads by itself
@@ -96,7 +104,11 @@ func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string]
 }
 
 // Leave gives up all partitions, as Revoked sees to, and leaves the group.
-func (g *Group) Leave() { g.client.Close() }
+func (g *Group) Leave() {
+	g.client.CloseWithin(leaveTime)
+	g.turn <- struct{}{} // once a commit is over that nobody waits for any more
+	<-g.turn
+}
 
 // Refresh has the member look for partitions that were added to the topics, which it does by itself every newsTime. It
 // is the group's leader who has to see them.
@@ -105,12 +117,15 @@ func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 // ours begins the client ids of members.
 const ours = "replicator-"
 
-func (g *Group) clientID() string {
+func (g *Group) clientID() string { return ours + g.cfg.Identity + "-" + MemberName() }
+
+// MemberName is what this process is called in the groups that it is a member of.
+func MemberName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s%s-%s-%d", ours, g.cfg.Identity, host, os.Getpid())
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
 // check refuses a group whose members are of another configuration, or of another program.
@@ -147,7 +162,7 @@ func (c *Cluster) describe(ctx context.Context, group string) (kadm.DescribedGro
 }
 
 func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, error) {
-	described, err := c.admin.DescribeGroups(ctx, group)
+	described, err := answer(ctx, c, c.admin.DescribeGroups, group)
 	if err == nil {
 		err = described[group].Err
 	}
@@ -155,12 +170,37 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 }
 
 // Commit says in the group how far a partition is applied: for tools, and for members that wait for it. What counts is
-// in the sink's marks.
+// in the sink's marks. So it takes no longer than commitTime. Partitions take turns, as the client has them do, which
+// would let each of them wait for all before it.
 func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	t, err := parseToken(at.Token)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	select {
+	case g.turn <- struct{}{}:
+		committed := make(chan error, 1)
+		go func() { // it is not waited for where the client opens a connection: see answer
+			defer func() { <-g.turn }()
+			committed <- g.commit(ctx, p, t)
+		}()
+		select {
+		case err = <-committed:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("group %s: committing %s: %w", g.cfg.Group, place(p.Topic, p.Number, t.Offset), err)
+	}
+	return nil
+}
+
+func (g *Group) commit(ctx context.Context, p Partition, t token) (failed error) {
 	metadata := t.metadata()
 	set := func(r *kmsg.OffsetCommitRequest) error {
 		for i := range r.Topics {
@@ -170,16 +210,12 @@ func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position)
 		}
 		return nil
 	}
-	var failed error
 	g.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, set),
 		map[string]map[int32]kgo.EpochOffset{p.Topic: {p.Number: {Epoch: -1, Offset: t.Offset}}},
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
 			failed = err
 		})
-	if failed != nil {
-		return fmt.Errorf("group %s: committing %s: %w", g.cfg.Group, place(p.Topic, p.Number, t.Offset), failed)
-	}
-	return nil
+	return failed
 }
 
 // mostMetadata is how much a broker takes with a committed offset (offset.metadata.max.bytes).
@@ -236,11 +272,13 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 	if err != nil {
 		return s, err
 	}
-	committed, err := c.admin.FetchOffsets(ctx, group)
+	committed, err := answer(ctx, c, func(ctx context.Context, of ...string) (kadm.OffsetResponses, error) {
+		return c.admin.FetchOffsets(ctx, of[0])
+	}, group)
 	if err != nil {
 		return s, fmt.Errorf("group %s: asking for its offsets: %w", group, err)
 	}
-	ends, err := c.admin.ListCommittedOffsets(ctx, topics...)
+	ends, err := answer(ctx, c, c.admin.ListCommittedOffsets, topics...)
 	if err == nil {
 		err = ends.Error()
 	}
@@ -290,7 +328,7 @@ func memberName(clientID string) string {
 
 // Ends are places behind all that topics hold now, as fences, by partition.
 func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[Partition]string, error) {
-	ends, err := c.admin.ListCommittedOffsets(ctx, topics...)
+	ends, err := answer(ctx, c, c.admin.ListCommittedOffsets, topics...)
 	if err == nil {
 		err = ends.Error()
 	}

@@ -13,12 +13,13 @@ import (
 
 	"replicator"
 	"replicator/internal/changelog"
+	"replicator/internal/kafkaclient"
 )
 
 // Reader reads one partition for one pipeline.
 type Reader struct {
 	source *Source
-	client *kgo.Client
+	client *kafkaclient.Client
 	topic  Topic
 	start  token
 	tables map[string]replicator.Table // that are read, by name
@@ -40,7 +41,7 @@ type moment struct {
 	at     time.Time
 }
 
-func newReader(s *Source, client *kgo.Client, topic Topic, start token, tables []string) *Reader {
+func newReader(s *Source, client *kafkaclient.Client, topic Topic, start token, tables []string) *Reader {
 	r := &Reader{source: s, client: client, topic: topic, start: start, tables: map[string]replicator.Table{}}
 	for _, t := range s.cfg.Tables {
 		if len(tables) == 0 || slices.Contains(tables, t.Name) {

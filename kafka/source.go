@@ -13,6 +13,7 @@ import (
 
 	"replicator"
 	"replicator/internal/changelog"
+	"replicator/internal/kafkaclient"
 )
 
 // Config says which partition is read, and how.
@@ -162,7 +163,7 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 }
 
 // consume makes a client that reads a partition from an offset on.
-func (c *Cluster) consume(topic string, partition int32, from int64) (*kgo.Client, error) {
+func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclient.Client, error) {
 	options := append(slices.Clip(c.options),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -170,7 +171,7 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kgo.Clien
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // an offset that is out of range is an error, and no new beginning
 		kgo.FetchMaxWait(500*time.Millisecond),
 	)
-	client, err := kgo.NewClient(options...)
+	client, err := kafkaclient.New(options...)
 	if err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}

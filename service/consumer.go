@@ -101,8 +101,15 @@ func (c *consumer) run(ctx, stop context.Context) {
 	case <-ctx.Done():
 		c.each(func(a *assigned) { a.cancel() })
 	}
-	member.Leave() // which revokes what is assigned
-	c.each(func(a *assigned) { a.stop(); <-a.done })
+	c.drain() // before the group is left, for which there is not much time
+	member.Leave()
+	c.drain() // what was assigned meanwhile
+}
+
+// drain ends all pipelines, all at once, and waits for them.
+func (c *consumer) drain() {
+	c.each(func(a *assigned) { a.stop() })
+	c.each(func(a *assigned) { <-a.done })
 }
 
 // join joins the group, trying until that is possible; nil: stop is done.

@@ -146,28 +146,54 @@ func (c *consumer) includes(ctx context.Context, p kafka.Progress, views []strin
 	return p.Includes(fence, canal.Covers)
 }
 
+// askTime is how long groups may take to say how they are, as they do not where the brokers are silent: whoever asks for
+// the status, which other things fill, too, is not to wait for that.
+const askTime = 2 * time.Second
+
 // elsewhere are the partitions that other members of the groups keep, or nobody does, with what the groups know of
-// them. It completes the rows of this member's own.
+// them. It completes the rows of this member's own. All groups are asked at a time.
 func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
-	for _, c := range s.consumers {
-		status, err := c.cluster.Status(ctx, c.group, s.Config.Source.Kafka.Topics...)
-		c.mu.Lock()
-		if c.err != nil {
-			err = c.err
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	groups, errs := make([]kafka.GroupStatus, len(s.consumers)), make([]error, len(s.consumers))
+	var asking sync.WaitGroup
+	for i, c := range s.consumers {
+		asking.Go(func() { groups[i], errs[i] = c.ask(ctx) })
+	}
+	asking.Wait()
+	for i, c := range s.consumers {
+		if errs[i] != nil {
+			others = append(others, c.unknown(errs[i])...)
 		}
-		c.mu.Unlock()
-		if err != nil {
-			for _, v := range c.views {
-				others = append(others, replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
-					Definition: v.Fingerprint, State: stateOf(err), Error: err.Error()})
-			}
-			continue
-		}
-		for _, p := range status.Partitions {
+		for _, p := range groups[i].Partitions {
 			others = append(others, c.rows(p, own)...)
 		}
 	}
 	return others
+}
+
+// ask asks how the group is. It is an error, too, that this process is no member of it.
+func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
+	c.mu.Lock()
+	err := c.err
+	c.mu.Unlock()
+	if err != nil {
+		return kafka.GroupStatus{}, err
+	}
+	status, err := c.cluster.Status(ctx, c.group, c.Config.Source.Kafka.Topics...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("group %s: the brokers ([source] brokers) do not answer: %w", c.group, context.DeadlineExceeded)
+	}
+	return status, err
+}
+
+// unknown are rows of views whose group can't say which partitions there are.
+func (c *consumer) unknown(err error) (rows []replicator.ViewStatus) {
+	for _, v := range c.views {
+		rows = append(rows, replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
+			Definition: v.Fingerprint, State: stateOf(err), Error: err.Error()})
+	}
+	return rows
 }
 
 // rows are those of a partition that this member does not keep.

@@ -178,3 +178,68 @@ func TestMembersGoOnOnceTheBrokersAreBack(t *testing.T) {
 	l.waits(m, l.publish(map[int64]string{1: "ada 2", 3: "edsger"}))
 	l.equal("once they are back")
 }
+
+// Brokers that are silent refuse nothing: who asks them waits for as long as it likes.
+func TestMembersAnswerAndEndWhileTheBrokersAreSilent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a broker of its own")
+	}
+	broker := servertest.Own(t, servers.Kafka)
+	l := newTopicLabAt(t, broker.Addr())
+	a, b := l.member(), l.member()
+	l.waits(a, l.publish(map[int64]string{1: "ada", 2: "grace"}))
+	eventually(t, "both have partitions", func() bool {
+		own, _, nobodys := has(t, a)
+		return own == topicPartitions/2 && nobodys == 0
+	})
+	silence(t, broker)
+	looks := func(m *member) (own int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		all, err := m.Status(ctx)
+		if err != nil || ctx.Err() != nil {
+			t.Fatalf("the status took too long: %v", err)
+		}
+		said := false
+		for _, v := range all {
+			if v.Source != "" {
+				own++
+			}
+			said = said || v.State == replicator.StateRetrying && strings.Contains(v.Error, "group "+l.topic+".cache")
+		}
+		if !said {
+			t.Errorf("the status does not tell that the group is silent: %+v", all)
+		}
+		return own
+	}
+	ends := func(m *member) {
+		t.Helper()
+		m.stop()
+		select {
+		case err := <-m.done:
+			m.done <- err // for the lab
+		case <-time.After(15 * time.Second):
+			t.Error("a member that is to end waits for brokers that are silent")
+		}
+	}
+	if own := looks(a); own != topicPartitions/2 {
+		t.Errorf("the status tells of %d own partitions", own)
+	}
+	ends(a)
+	eventually(t, "the other gives its partitions up", func() bool { return looks(b) == 0 })
+	ends(b)
+}
+
+// silence suspends a broker for the rest of the test.
+func silence(t *testing.T, broker *servers.Server) {
+	t.Helper()
+	if err := broker.Suspend(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := broker.Resume(); err != nil {
+			t.Error(err)
+		}
+	})
+}

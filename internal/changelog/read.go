@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator/internal/kafkaclient"
 )
 
 // silence is after how long without anything new reading fails. The last record before an end is always there to be
@@ -75,13 +77,13 @@ func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, 
 	if len(left) == 0 {
 		return nil
 	}
-	client, err := kgo.NewClient(append(options[:len(options):len(options)],
+	client, err := kafkaclient.New(append(options[:len(options):len(options)],
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.KeepControlRecords(),
 		kgo.FetchIsolationLevel(isolation), kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		return err
 	}
-	defer client.CloseAllowingRebalance()
+	defer client.Close()
 	for len(left) > 0 {
 		quiet, cancel := context.WithTimeout(ctx, silence)
 		fetches := client.PollFetches(quiet)
