@@ -185,3 +185,18 @@ func TestPartitionsShowHowFarAViewIsBehind(t *testing.T) {
 		}
 	}
 }
+
+// A member gave a partition up, as in an outage of the brokers, and nobody has it now: its lag is the view's.
+func TestTheLagOfAPartitionThatNobodyHasIsTheViews(t *testing.T) {
+	of := func(source, state string, lag *float64) replicator.ViewStatus {
+		v := viewOf("v", state, lag)
+		v.Source = source
+		return v
+	}
+	text := scrape(t, &program{views: []replicator.ViewStatus{of("cells/0", replicator.StateRunning, lag(1)),
+		of("cells/1", replicator.StateMember, nil), of("cells/2", replicator.StateUnassigned, nil),
+		of("cells/3", replicator.StateUnassigned, lag(9))}}, NewMetrics())
+	if !strings.Contains(text, `replicator_view_lag_seconds{view="v"} 9`) {
+		t.Errorf("the lag is not shown:\n%s", text)
+	}
+}

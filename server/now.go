@@ -148,8 +148,8 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	var views []replicator.ViewStatus
 	at := map[string]int{}
 	for _, v := range all {
-		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned { // who has it says how it is
-			continue
+		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned && v.LagSeconds == nil {
+			continue // who has it, or gave it up, says how it is
 		}
 		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
 			v.Progress = 1

@@ -32,6 +32,7 @@ type consumer struct {
 	mu      sync.Mutex
 	member  *kafka.Group                  // nil: it has not joined
 	err     error                         // why it has not
+	heard   time.Time                     // when the group was asked last and answered, or the start
 	running map[kafka.Partition]*assigned // pipelines
 }
 
@@ -76,7 +77,7 @@ func (s *Service) consume(sink *config.Sink, opened replicator.Sink, views []*re
 	group := groupOf(s.Config, sink.Name)
 	s.consumers = append(s.consumers, &consumer{
 		Service: s, sink: sink, opened: opened, views: views, tables: tables, group: group,
-		log: s.Log.With("group", group), running: map[kafka.Partition]*assigned{},
+		log: s.Log.With("group", group), running: map[kafka.Partition]*assigned{}, heard: time.Now(),
 	})
 	return nil
 }
@@ -212,7 +213,9 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 		at: map[string]replicator.Position{}}, c.views, c.tables, log)
 	l.ended = stop.Done()
 	c.lines.add(l)
+	c.gone.forget(p.String(), c.views)
 	err := l.Run(ctx, stop)
+	c.gone.remember(p.String(), l.Shown())
 	c.lines.remove(l)
 	if err = errors.Join(err, store.Close()); err != nil && ctx.Err() == nil {
 		log.Error("a partition's pipeline ended", "error", err)

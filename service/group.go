@@ -146,8 +146,8 @@ func (c *consumer) includes(ctx context.Context, p kafka.Progress, views []strin
 	return p.Includes(fence, canal.Covers)
 }
 
-// askTime is how long groups may take to say how they are, as they do not where the brokers are silent: whoever asks for
-// the status, which other things fill, too, is not to wait for that.
+// askTime is how long groups may take to say how they are, as they do not where the brokers are silent: whoever asks
+// for the status, which other things fill, too, is not to wait for that.
 const askTime = 2 * time.Second
 
 // elsewhere are the partitions that other members of the groups keep, or nobody does, with what the groups know of
@@ -163,7 +163,7 @@ func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (o
 	asking.Wait()
 	for i, c := range s.consumers {
 		if errs[i] != nil {
-			others = append(others, c.unknown(errs[i])...)
+			others = append(others, c.unknown(errs[i], own)...)
 		}
 		for _, p := range groups[i].Partitions {
 			others = append(others, c.rows(p, own)...)
@@ -182,18 +182,48 @@ func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	}
 	status, err := c.cluster.Status(ctx, c.group, c.Config.Source.Kafka.Topics...)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("group %s: the brokers ([source] brokers) do not answer: %w", c.group, context.DeadlineExceeded)
+		err = fmt.Errorf("group %s: the brokers ([source] brokers) do not answer: %w", c.group,
+			context.DeadlineExceeded)
+	}
+	if err == nil {
+		c.mu.Lock()
+		c.heard = time.Now()
+		c.mu.Unlock()
 	}
 	return status, err
 }
 
-// unknown are rows of views whose group can't say which partitions there are.
-func (c *consumer) unknown(err error) (rows []replicator.ViewStatus) {
+// unknown are rows of views whose group can't say which partitions there are, with what this member knows by itself.
+// In an outage of the brokers it is given up by the group, sooner or later, and the lag is to grow on.
+func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []replicator.ViewStatus) {
 	for _, v := range c.views {
-		rows = append(rows, replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
-			Definition: v.Fingerprint, State: stateOf(err), Error: err.Error()})
+		row := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
+			Definition: v.Fingerprint, State: stateOf(err), Error: err.Error()}
+		lags := c.gone.lags(v.Name)
+		for _, st := range own {
+			if st.View != v.Name {
+				continue
+			}
+			row.Verified = st.Verified // the view's own, whatever the group says
+			if st.LagSeconds != nil {
+				lags = append(lags, *st.LagSeconds)
+			}
+		}
+		if len(lags) == 0 {
+			lags = []float64{c.silent().Seconds()}
+		}
+		most := slices.Max(lags)
+		row.LagSeconds = &most
+		rows = append(rows, row)
 	}
 	return rows
+}
+
+// silent is for how long nothing was heard of the group.
+func (c *consumer) silent() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.heard)
 }
 
 // rows are those of a partition that this member does not keep.
@@ -210,8 +240,12 @@ func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others [
 		st := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Source: p.Partition.String(), Kind: v.Kind,
 			Definition: v.Fingerprint, State: replicator.StateMember, Member: p.Member, Behind: &behind,
 			Position: fmt.Sprintf("%s:%d", p.Partition, p.Applied)}
-		if p.Member == "" {
-			st.State = replicator.StateUnassigned
+		switch p.Member {
+		case "":
+			st.State, st.LagSeconds = replicator.StateUnassigned, c.gone.lag(st.Source, v.Name)
+		case kafka.MemberName(): // the group has not noticed yet that it was given up, or it is being opened
+		default:
+			c.gone.forget(st.Source, []*replicator.View{v})
 		}
 		others = append(others, st)
 	}

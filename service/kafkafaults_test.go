@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,53 @@ func TestMembersAnswerAndEndWhileTheBrokersAreSilent(t *testing.T) {
 	ends(a)
 	eventually(t, "the other gives its partitions up", func() bool { return looks(b) == 0 })
 	ends(b)
+}
+
+func TestTheLagGrowsWhileTheBrokersAreSilentAlsoOfWhatTheMemberGaveUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a broker of its own")
+	}
+	broker := servertest.Own(t, servers.Kafka)
+	l := newTopicLabAt(t, broker.Addr())
+	m := l.member()
+	l.waits(m, l.publish(map[int64]string{1: "ada", 2: "grace"}))
+	silence(t, broker)
+	lags := func() (own int, least float64) {
+		all, err := m.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = math.Inf(1)
+		for _, v := range all {
+			if v.Source != "" {
+				own++
+			}
+			if v.LagSeconds == nil {
+				t.Fatalf("the lag is not known: %+v", v)
+			}
+			least = min(least, *v.LagSeconds)
+		}
+		return own, least
+	}
+	if own, _ := lags(); own != topicPartitions {
+		t.Fatalf("the member has %d partitions", own)
+	}
+	eventually(t, "the member gives its partitions up", func() bool { own, _ := lags(); return own == 0 })
+	_, before := lags()
+	if _, now := lags(); now <= before || before < 1 {
+		t.Errorf("the lag was %v s, and is %v s", before, now)
+	}
+	if err := broker.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the member has its partitions again", func() bool {
+		own, _, _ := has(t, m)
+		return own == topicPartitions
+	})
+	l.waits(m, l.publish(map[int64]string{1: "ada 2"}))
+	if _, least := lags(); least > 2 {
+		t.Errorf("the lag is %v s once the brokers are back", least)
+	}
 }
 
 // silence suspends a broker for the rest of the test.

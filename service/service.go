@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -28,6 +27,7 @@ type Service struct {
 	metrics *server.Metrics
 	sinks   []replicator.Sink
 	lines   lineup
+	gone    *gone
 	rounds  *verify.Rounds // nil: of tests
 
 	cluster   *kafka.Cluster // where the source is in Kafka; nil: it is not
@@ -111,7 +111,7 @@ func New(ctx context.Context, setup Setup, metrics *server.Metrics) (*Service, e
 
 // newOn makes the pipelines of a configuration that is defined, on a store that is open.
 func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Service, error) {
-	s := &Service{Setup: setup, metrics: metrics, store: store}
+	s := &Service{Setup: setup, metrics: metrics, store: store, gone: newGone(setup.before)}
 	if err := s.connect(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -178,7 +178,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 		Interval:  s.Config.Checkpoint.Interval,
 		Rate:      s.Config.Rebuild.Rate,
 		SavesIdle: s.Config.Checkpoint.Store != "mysql" || s.cluster != nil,
-		LastShown: s.before[from.Name()].shown,
+		LastShown: s.gone.of(from.Name()),
 		Paused:    s.before[from.Name()].paused,
 	})}
 }
@@ -265,17 +265,19 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 func (s *Service) handOn() map[string]handedOn {
 	all := map[string]handedOn{}
 	for _, l := range s.lines.all() {
+		s.gone.remember(l.source.Name(), l.Shown())
 		of := all[l.source.Name()]
-		if of.shown == nil {
-			of.shown = map[string]time.Time{}
-		}
-		maps.Copy(of.shown, l.Shown())
 		for _, v := range l.Status(nil) {
 			if v.State == replicator.StatePaused {
 				of.paused = append(of.paused, v.View)
 			}
 		}
 		all[l.source.Name()] = of
+	}
+	for _, source := range s.gone.sources() {
+		of := all[source]
+		of.shown = s.gone.of(source)
+		all[source] = of
 	}
 	return all
 }
