@@ -206,6 +206,45 @@ func TestShardsShareATopic(t *testing.T) {
 	l.expect("SELECT * FROM names ORDER BY 1", "ada 1", "cyd 1")
 }
 
+// Cells of a table, or of a column's value, that a publisher's view reads no more are gone from the topic, and so from
+// the members' views; and there again once it reads them.
+func TestWhatAPublisherReadsNoMoreIsGoneAtTheMembers(t *testing.T) {
+	for name, from := range map[string]string{"a table": `"fav"`, "a column": `["fav", "cell.others"]`} {
+		t.Run(name, func(t *testing.T) {
+			l := newTopicLab(t)
+			l.exec("CREATE TABLE fav (id INT PRIMARY KEY, label VARCHAR(20))", "INSERT INTO fav VALUES (1, 'f')")
+			publishes := func(from string) {
+				from = "on_change = \"rebuild\"\nfrom = " + from
+				l.configure(strings.Replace(changelogViews, `from = "cell"`, from, 1), "[tables.fav]\nkey = \"id\"\n")
+			}
+			publishes(`["cell", "fav"]`)
+			l.publish(1)
+			m := l.member("")
+			m.must("run", "--until-caught-up")
+			l.right(1)
+			publishes(from)
+			l.must("run", "--until-caught-up") // the source stands still meanwhile
+			for key, r := range lastRecords(t, l.env["BROKER"], l.env["TOPIC"]) {
+				if has := r.Row != nil; has != (r.Cell.Table == "fav") {
+					t.Errorf("the topic says that there is a row of %s: %v", key, has)
+				}
+			}
+			m.must("run", "--until-caught-up")
+			l.expect("SELECT * FROM users")
+			l.expect("SELECT * FROM index_users_email")
+			l.expect("SELECT * FROM names")
+			publishes(`["cell", "fav"]`)
+			l.exec("INSERT INTO fav VALUES (2, 'g')")
+			l.must("run", "--until-caught-up")
+			m.must("run", "--until-caught-up")
+			l.right(1)
+			l.publish(2)
+			m.must("run", "--until-caught-up")
+			l.right(2)
+		})
+	}
+}
+
 // A topic that was lost is filled with what the source has by then: members go back to that, too.
 func TestMembersGoBackWithATopicThatWasLost(t *testing.T) {
 	l := newTopicLab(t)

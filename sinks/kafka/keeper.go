@@ -308,10 +308,15 @@ type part struct {
 // known is what is known of a cell by its entry.
 func (k *keeper) known(e changelog.Entry) judge.Known {
 	known := judge.Known{State: e.State, Shown: e.Shown, Dead: e.Dead}
-	if int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition] {
+	if k.forgotten(e) {
 		known.State, known.Dead = replicator.Unseen, false
 	}
 	return known
+}
+
+// forgotten reports whether an entry is of another definition, or of a time of which nothing is known.
+func (k *keeper) forgotten(e changelog.Entry) bool {
+	return int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition]
 }
 
 // apply judges values, and writes those that count. A transaction takes several round trips, so who comes first writes
@@ -354,6 +359,11 @@ func (k *keeper) applyAll(ctx context.Context, all []*request) error {
 	if len(records) == 0 {
 		return nil
 	}
+	return k.write(ctx, records)
+}
+
+// write writes records of cells in one transaction.
+func (k *keeper) write(ctx context.Context, records []*kgo.Record) error {
 	if err := k.transact(ctx, records, nil); err != nil {
 		return err
 	}

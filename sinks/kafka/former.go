@@ -1,0 +1,73 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+	"replicator/internal/changelog"
+)
+
+var _ replicator.Relinquisher = (*Target)(nil)
+
+// Relinquish implements replicator.Relinquisher. Cells that feed a view no more, of a table or a column that it read by
+// an earlier definition, are written as gone. They can't be looked at: the source may not read their table any more.
+func (t *Target) Relinquish(ctx context.Context) error {
+	for _, k := range t.keepers {
+		if err := k.relinquish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *keeper) relinquish(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for after := []byte(nil); ; {
+		records, last, err := k.unfed(after)
+		if err == nil && len(records) > 0 {
+			err = k.write(ctx, records)
+		}
+		if err != nil || last == nil {
+			return err
+		}
+		after = last
+	}
+}
+
+// takenBack is how many cells are written as gone in one transaction, at most.
+const takenBack = 1000
+
+// unfed makes the records of cells that are gone because they don't feed the view, after a key, and says after which the
+// walk goes on; nil at the end. Such a record is what a look at the place of the one before it would come to, had the
+// view left the row out: readers take it for newer than that one, and what the source may tell of the cell later, if it
+// feeds the view again, for newer still.
+func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
+	passed := 0
+	var wrong error
+	err = k.table.Walk(after, func(key []byte, e changelog.Entry) bool {
+		if k.forgotten(e) && (e.Shown || e.Dead) {
+			var cell replicator.Cell
+			if cell, wrong = changelog.CellOf(key); wrong != nil {
+				return false
+			}
+			if !k.view.Feeds(cell) {
+				left := e.State
+				left.AsOf = left.Order
+				r := changelog.Encode(&changelog.Record{Cell: cell, State: left, Source: k.source})
+				r.Topic, r.Partition = k.topic.name, e.Partition
+				records = append(records, r)
+			}
+		}
+		if passed++; len(records) >= takenBack || passed >= visited {
+			last = bytes.Clone(key)
+			return false
+		}
+		return true
+	})
+	return records, last, errors.Join(err, wrong)
+}
