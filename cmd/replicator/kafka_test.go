@@ -142,6 +142,36 @@ func TestVerifyOfAChangelogFindsAndRepairsWhatTheBinlogNeverTold(t *testing.T) {
 	}
 }
 
+// A topic is one view's: another one, as the view is once it was renamed, gets it when the first one is forgotten.
+func TestATopicGoesToAnotherViewOnceItsOwnIsForgotten(t *testing.T) {
+	l := newBareLab(t, servertest.MySQL(t))
+	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
+	l.exec(cellTable)
+	l.configure(changelogViews)
+	l.put("a", 1, `{}`)
+	l.must("run", "--until-caught-up")
+	renamed := strings.Replace(changelogViews, "[views.cells]", "[views.rows]", 1)
+	l.configure(renamed)
+	for _, args := range [][]string{{"check"}, {"run", "--until-caught-up"}} {
+		r := l.run(args...)
+		if said := r.out + r.errors; r.code == 0 || !strings.Contains(said, "`replicator checkpoint forget cells`") {
+			t.Errorf("%v: exit status %d: %s", args, r.code, said)
+		}
+	}
+	l.configure(changelogViews)
+	l.must("checkpoint", "forget", "cells", "--yes")
+	l.configure(renamed)
+	l.exec("DELETE FROM cell")
+	l.put("b", 1, `{}`)
+	l.must("check")
+	l.must("run", "--until-caught-up")
+	for key, r := range lastRecords(t, l.env["BROKER"], l.env["TOPIC"]) {
+		if has := r.Row != nil; has != strings.Contains(key, "AAAAYg==") {
+			t.Errorf("the topic says that there is a row of %s: %v", key, has)
+		}
+	}
+}
+
 // lastRecords are the last committed record of every key.
 func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Record {
 	t.Helper()

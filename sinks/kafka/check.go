@@ -44,6 +44,9 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View) []r
 		}
 		findings = append(findings, f)
 	}
+	if err := s.checkMarks(ctx, t, v); err != nil {
+		findings = append(findings, replicator.Finding{What: what, Level: err.level, Detail: err.Error(), Fix: err.fix})
+	}
 	if n := len(s.cfg.Sources); n > 1 { // a record's key is the cell's: compaction would keep one of two
 		findings = append(findings, replicator.Finding{What: what, Level: replicator.Warn,
 			Detail: fmt.Sprintf("%d sources share topic %s, so an entity must live in one of them alone", n, t.name),

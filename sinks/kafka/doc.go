@@ -20,6 +20,8 @@
 //
 // # Marks
 //
+// A topic is one view's, of one or several sources: what is marked for another view is refused (alone).
+//
 // A mark stands in every partition of the topic, behind the data it stands for, and in the topic TOPIC.marks with the
 // offsets where those stand. A partition that ends before them, or begins behind where it began, or a topic with
 // another id, has lost data.

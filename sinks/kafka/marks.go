@@ -78,6 +78,9 @@ func (k *keeper) register(ctx context.Context) error {
 		return err
 	}
 	k.marksRead = end
+	if err := k.alone(marks); err != nil {
+		return err
+	}
 	m := marks[place{k.source, k.view.Name}]
 	if m.err != nil {
 		return replicator.OfView(fmt.Errorf("sink %s: %w; `replicator rebuild %s` begins anew", k.sink.cfg.Name, m.err,
@@ -208,6 +211,9 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 		return nil, err
 	}
 	k.marksRead = read
+	if err := k.alone(marks); err != nil { // it was opened at the same time
+		return nil, err
+	}
 	m, changed := marks[place{k.source, k.view.Name}]
 	switch {
 	case !changed:

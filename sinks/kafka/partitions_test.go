@@ -59,7 +59,10 @@ func TestATopicKeepsTheNumberOfPartitionsThatItBeganWith(t *testing.T) {
 		"the definition is changed": func(_ testing.TB, _ *Sink, v *replicator.View) {
 			v.Fingerprint = "2"
 		},
-		"the view is named anew": func(_ testing.TB, _ *Sink, v *replicator.View) {
+		"the view is named anew": func(t testing.TB, s *Sink, v *replicator.View) {
+			if err := s.Forget(t.Context(), v.Name); err != nil {
+				t.Fatal(err)
+			}
 			v.Settings, v.Name = settingsOf(v), "others"
 		},
 		"its mark is forgotten": func(t testing.TB, s *Sink, v *replicator.View) {
