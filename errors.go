@@ -7,7 +7,7 @@ import (
 
 // ErrLost: a position can't be read on from, because the source purged its log, began another one, or lacks some of
 // what was read.
-var ErrLost = errors.New("the source no longer has the binlog at the checkpoint")
+var ErrLost = errors.New("the source no longer has its log at the checkpoint")
 
 // ErrSinkLost: a sink holds less than was applied to it: it was emptied, restored from a backup, or failed over.
 var ErrSinkLost = errors.New("the sink lost what was applied to it")

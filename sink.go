@@ -35,6 +35,10 @@ type Mark struct {
 	Fingerprint string
 	Standing
 	Err error // why it can't be read: what the sink holds of the view is not known then; nil if it can be
+
+	// Lost is why the sink holds less than the mark said, an error that wraps ErrSinkLost: the mark is then as one that
+	// was never set. nil: it holds all of it, or shows a loss by a mark that fell back, or is gone.
+	Lost error
 }
 
 // Target is an open group of views of one sink: those of one run, for one session. Its methods may be called from

@@ -106,9 +106,9 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 // failed says what an error of a fetch means.
 func (r *Reader) failed(err error) error {
 	if errors.Is(err, kerr.OffsetOutOfRange) {
-		return fmt.Errorf("%s: what was to be read next is gone: %w: %w", r.source.Name(), replicator.ErrLost, err)
+		return fmt.Errorf("what was to be read next is gone: %w: %w", replicator.ErrLost, err)
 	}
-	return fmt.Errorf("%s: %w", r.source.Name(), err)
+	return err
 }
 
 // record delivers what a record says, and returns when the row that it tells of was committed at the origin.

@@ -32,6 +32,8 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing
 	case m != nil && !same:
 		return c.Standing,
 			fmt.Errorf("view %s: another definition of it is kept there now: %w", c.View, replicator.ErrSinkLost)
+	case !known && m != nil && m.Lost != nil:
+		return c.Standing, fmt.Errorf("view %s: %w", c.View, m.Lost)
 	case !known:
 		return c.Standing, fmt.Errorf("view %s: its mark is gone, or what holds it was dropped or emptied: %w", c.View,
 			replicator.ErrSinkLost)

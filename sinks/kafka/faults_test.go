@@ -293,9 +293,7 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 	if _, err := s.await(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
-	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 0 {
-		t.Errorf("%+v, %v", marks, err)
-	}
+	s.lacks(t, "topic "+topic+" was made anew")
 	if err := target.Mark(t.Context(), at); err == nil {
 		t.Error("the loss is not noticed")
 	}
@@ -311,9 +309,7 @@ func TestATopicThatLostItsBeginningHasLostItsView(t *testing.T) {
 	topic := settingsOf(v).Topic
 	s, target := c.marked(t, v, at)
 	c.cut(topic, 1)
-	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 0 {
-		t.Errorf("%+v, %v", marks, err)
-	}
+	s.lacks(t, "partition 0 of topic "+topic+" begins at offset 1")
 	at.Position.Order++
 	if err := target.Mark(t.Context(), at); !errors.Is(err, replicator.ErrSinkLost) ||
 		!strings.Contains(err.Error(), "begins at offset 1") {
@@ -328,6 +324,32 @@ func TestATopicThatLostItsBeginningHasLostItsView(t *testing.T) {
 	}
 	if marks, err := s.Marks(t.Context(), ""); err != nil || len(marks) != 1 {
 		t.Errorf("filled anew, it is known by %+v, %v", marks, err)
+	}
+}
+
+// lacks fails the test unless the one view's mark tells what was lost, and nothing of where it stood.
+func (s *Sink) lacks(t testing.TB, what string) {
+	t.Helper()
+	marks, err := s.Marks(t.Context(), "")
+	if err != nil || len(marks) != 1 {
+		t.Fatalf("%+v, %v", marks, err)
+	}
+	m := marks[0]
+	if !errors.Is(m.Lost, replicator.ErrSinkLost) || !strings.Contains(m.Lost.Error(), what) ||
+		!m.Position.IsZero() || !m.Filling() {
+		t.Errorf("the mark is %+v", m)
+	}
+}
+
+func TestATransactionThatIsGivenUpSaysWhyInOneLine(t *testing.T) {
+	c, v := newCluster(t), favorites()
+	_, target := c.marked(t, v, replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}})
+	ctx, giveUp := context.WithCancelCause(t.Context())
+	giveUp(errors.New("no broker answers"))
+	_, err := target.Apply(ctx, []replicator.Op{put(t, 2, 20, 20)})
+	if err == nil || !strings.Contains(err.Error(), "no broker answers") || strings.Contains(err.Error(), "\n") ||
+		strings.Contains(err.Error(), "sink ") { // which the pipeline names
+		t.Errorf("it says %v", err)
 	}
 }
 

@@ -170,10 +170,11 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		if m.err == nil {
 			if lost, err := s.lost(ctx, topic, m.mark); err != nil {
 				return nil, err
-			} else if lost != nil {
+			} else if lost != nil && !replicator.SameDefinition(m.mark.Fingerprint, v.Fingerprint) {
 				continue
+			} else if mark.Fingerprint, mark.Standing = m.mark.Fingerprint, m.mark.Standing; lost != nil {
+				mark.Lost, mark.Standing = lost, replicator.Standing{Fill: map[string]replicator.Progress{}}
 			}
-			mark.Fingerprint, mark.Standing = m.mark.Fingerprint, m.mark.Standing
 		}
 		marks = append(marks, mark)
 	}

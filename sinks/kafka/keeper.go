@@ -125,7 +125,7 @@ func (k *keeper) catchUp(ctx context.Context) error {
 			err = committed.Error()
 		}
 		if err != nil {
-			return fmt.Errorf("sink %s: asking for the end of topic %s: %w", k.sink.cfg.Name, k.topic.name, err)
+			return fmt.Errorf("asking for the end of topic %s: %w", k.topic.name, err)
 		}
 		settled, to := true, map[int32]int64{}
 		for p, o := range committed[k.topic.name] {
@@ -171,7 +171,7 @@ func (k *keeper) takeOver(ctx context.Context) error {
 		kgo.ProducerBatchMaxBytes(int32(min(k.topic.largest, 100<<20))), kgo.ProducerLinger(0),
 		kgo.MaxBufferedRecords(100_000))...)
 	if err != nil {
-		return fmt.Errorf("sink %s: %w", k.sink.cfg.Name, err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.sink.takeover)
 	defer cancel()
@@ -197,11 +197,11 @@ func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 		return k.table.Add(k.source, records)
 	})
 	if errors.Is(err, changelog.ErrNotOurs) {
-		return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: %w; name a topic that nothing else is written to",
-			k.sink.cfg.Name, k.view.Name, err)), k.view.Name)
+		return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %w; name a topic that nothing else is "+
+			"written to", k.view.Name, err)), k.view.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("sink %s: view %s: %w", k.sink.cfg.Name, k.view.Name, err)
+		return fmt.Errorf("view %s: %w", k.view.Name, err)
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (k *keeper) discard() error {
 
 func (k *keeper) usable() error {
 	if k.broken != nil {
-		return fmt.Errorf("sink %s: view %s was given up: %w", k.sink.cfg.Name, k.view.Name, k.broken)
+		return fmt.Errorf("view %s was given up: %w", k.view.Name, k.broken)
 	}
 	return nil
 }
@@ -240,7 +240,8 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	if err := k.usable(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout, errors.New("the cluster does not take a transaction"))
+	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout,
+		fmt.Errorf("the cluster took no transaction for %v: do its brokers answer?", transactionTimeout))
 	defer cancel()
 	defer func() {
 		if err != nil {
@@ -257,8 +258,11 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	if err == nil {
 		err = k.producer.EndTransaction(ctx, kgo.TryCommit)
 	}
+	if err != nil && ctx.Err() != nil { // what the client says then is no more than that
+		err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+	}
 	if err != nil {
-		return k.explain(errors.Join(err, ctx.Err()))
+		return k.explain(err)
 	}
 	return nil
 }
@@ -280,8 +284,8 @@ func isFenced(err error) bool {
 // explain says what an error of the producer means.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
-		return replicator.Fatal(fmt.Errorf("sink %s: view %s: another process publishes to topic %s: end one of the two; "+
-			"or the cluster gave up a transaction that took over %v (%w)", k.sink.cfg.Name, k.view.Name, k.topic.name,
+		return replicator.Fatal(fmt.Errorf("view %s: another process publishes to topic %s: end one of the two; "+
+			"or the cluster gave up a transaction that took over %v (%w)", k.view.Name, k.topic.name,
 			transactionTimeout, err))
 	}
 	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) ||
@@ -293,7 +297,7 @@ func (k *keeper) explain(err error) error {
 			"message.timestamp.after.max.ms (an hour if nobody set it) or message.timestamp.before.max.ms: set the clocks "+
 			"right", err)
 	}
-	return fmt.Errorf("sink %s: view %s: writing to topic %s: %w", k.sink.cfg.Name, k.view.Name, k.topic.name, err)
+	return fmt.Errorf("view %s: writing to topic %s: %w", k.view.Name, k.topic.name, err)
 }
 
 // part is one value of a batch.

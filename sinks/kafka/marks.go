@@ -66,7 +66,7 @@ func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 		return nil
 	})
 	if err != nil {
-		return nil, 0, 0, fmt.Errorf("sink %s: marks: %w", s.cfg.Name, err)
+		return nil, 0, 0, fmt.Errorf("marks: %w", err)
 	}
 	return marks, next, end, nil
 }
@@ -83,8 +83,8 @@ func (k *keeper) register(ctx context.Context) error {
 	}
 	m := marks[place{k.source, k.view.Name}]
 	if m.err != nil {
-		return replicator.OfView(fmt.Errorf("sink %s: %w; `replicator rebuild %s` begins anew", k.sink.cfg.Name, m.err,
-			k.view.Name), k.view.Name)
+		return replicator.OfView(fmt.Errorf("%w; `replicator rebuild %s` begins anew", m.err, k.view.Name),
+			k.view.Name)
 	}
 	if m.mark != nil && m.mark.Fingerprint == k.view.Fingerprint {
 		lost, err := k.sink.lost(ctx, k.topic, m.mark)
@@ -93,7 +93,7 @@ func (k *keeper) register(ctx context.Context) error {
 		}
 		if lost == nil && m.mark.Partitions > k.topic.partitions {
 			return replicator.OfView(replicator.Fatal(fmt.Errorf(
-				"sink %s: view %s: topic %s has %d partitions, and had %d", k.sink.cfg.Name, k.view.Name, k.topic.name,
+				"view %s: topic %s has %d partitions, and had %d", k.view.Name, k.topic.name,
 				k.topic.partitions, m.mark.Partitions)), k.view.Name)
 		}
 		if lost == nil {
@@ -143,10 +143,10 @@ func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error)
 	case n > 0:
 		return n, nil
 	case held:
-		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: topic %s holds records and no "+
+		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: topic %s holds records and no "+
 			"mark that says over how many partitions they are spread: name another topic, and the view is "+
 			"filled into that",
-			k.sink.cfg.Name, k.view.Name, k.topic.name)), k.view.Name)
+			k.view.Name, k.topic.name)), k.view.Name)
 	}
 	return k.topic.partitions, nil
 }
@@ -191,8 +191,8 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	}
 	end := ends[k.topic.marks.name][0]
 	if n := len(ends[k.topic.name]); n > k.topic.partitions {
-		return nil, fmt.Errorf("sink %s: view %s: topic %s has %d partitions, and had %d: it is opened anew", k.sink.cfg.Name,
-			k.view.Name, k.topic.name, n, k.topic.partitions)
+		return nil, fmt.Errorf("view %s: topic %s has %d partitions, and had %d: it is opened anew", k.view.Name,
+			k.topic.name, n, k.topic.partitions)
 	}
 	starts, err := k.sink.starts(ctx, k.topic.name)
 	if err != nil {
@@ -234,7 +234,7 @@ func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 		return err
 	}
 	if k.looks {
-		return fmt.Errorf("sink %s: view %s is only looked at: it can't be marked", k.sink.cfg.Name, k.view.Name)
+		return fmt.Errorf("view %s is only looked at: it can't be marked", k.view.Name)
 	}
 	if sameStanding(at, k.mark.Standing) {
 		return nil

@@ -35,7 +35,7 @@ func (s *Sink) describe(ctx context.Context, v *replicator.View) (*topic, error)
 	name := settingsOf(v).Topic
 	topics, err := s.admin.ListTopics(ctx, name, name+changelog.MarksSuffix)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: asking for topic %s: %w", s.cfg.Name, name, err)
+		return nil, fmt.Errorf("asking for topic %s: %w", name, err)
 	}
 	data, err := s.oneTopic(ctx, topics[name], name)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 		return t, nil
 	}
 	if d.Err != nil {
-		return nil, fmt.Errorf("sink %s: asking for topic %s: %w", s.cfg.Name, name, d.Err)
+		return nil, fmt.Errorf("asking for topic %s: %w", name, d.Err)
 	}
 	t.id, t.partitions = d.ID.String(), len(d.Partitions)
 	for i, p := range d.Partitions.Sorted() {
@@ -70,14 +70,14 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 	}
 	configs, err := s.admin.DescribeTopicConfigs(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: asking for the settings of topic %s: %w", s.cfg.Name, name, err)
+		return nil, fmt.Errorf("asking for the settings of topic %s: %w", name, err)
 	}
 	for _, c := range configs {
 		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // it was removed since
 			return &topic{name: name}, nil
 		}
 		if c.Err != nil {
-			return nil, fmt.Errorf("sink %s: asking for the settings of topic %s: %w", s.cfg.Name, name, c.Err)
+			return nil, fmt.Errorf("asking for the settings of topic %s: %w", name, c.Err)
 		}
 		for _, setting := range c.Configs {
 			switch value := setting.MaybeValue(); setting.Key {
@@ -119,7 +119,7 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
 // usable says why a view can't be kept in a topic; nil if it can.
 func (s *Sink) usable(v *replicator.View, t *topic) error {
 	refuse := func(format string, args ...any) error {
-		return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: %s", s.cfg.Name, v.Name,
+		return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %s", v.Name,
 			fmt.Sprintf(format, args...))), v.Name)
 	}
 	switch {
@@ -180,10 +180,10 @@ func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 		case err == nil || errors.Is(err, kerr.TopicAlreadyExists):
 		case errors.Is(err, kerr.InvalidReplicationFactor), errors.Is(err, kerr.TopicAuthorizationFailed),
 			errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.PolicyViolation):
-			return replicator.OfView(replicator.Fatal(fmt.Errorf("sink %s: view %s: making topic %s: %w %s", s.cfg.Name,
-				v.Name, name, err, made.ErrMessage)), v.Name)
+			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: making topic %s: %w %s", v.Name, name, err,
+				made.ErrMessage)), v.Name)
 		default:
-			return fmt.Errorf("sink %s: making topic %s: %w", s.cfg.Name, name, err)
+			return fmt.Errorf("making topic %s: %w", name, err)
 		}
 	}
 	return nil
@@ -210,7 +210,7 @@ func (s *Sink) offsets(listed kadm.ListedOffsets, err error, what string, topics
 		err = listed.Error()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: asking for the %s of topic %s: %w", s.cfg.Name, what,
+		return nil, fmt.Errorf("asking for the %s of topic %s: %w", what,
 			strings.Join(topics, ", "), err)
 	}
 	offsets := map[string]map[int32]int64{}
