@@ -64,6 +64,25 @@ func TestThreeRightsAreEnough(t *testing.T) {
 	})
 }
 
+// TestAGrantMendsTheNextOpen: a session has the rights on its database that there were when it began.
+func TestAGrantMendsTheNextOpen(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(cellDDL)
+		dsn, user := b.account("", ""), "'r"+b.database+"'@'%'"
+		b.exec("REVOKE SELECT ON *.* FROM "+user, "GRANT INSERT ON "+b.database+".* TO "+user)
+		src := b.configured(Config{DSN: dsn, Tables: []replicator.Table{cellTable()}})
+		from := b.latest(src)
+		if _, err := src.Open(testContext(t), []replicator.Position{from}); !replicator.IsFatal(err) ||
+			!strings.Contains(err.Error(), "lacks SELECT") {
+			t.Errorf("without SELECT: %v", err)
+		}
+		b.latest(src) // leaves a connection behind that was made before the GRANT
+		b.exec("GRANT SELECT ON " + b.database + ".* TO " + user)
+		b.open(src, from)
+	})
+}
+
 func TestADumpThatIsRefusedIsAnErrorForAPerson(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

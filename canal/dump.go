@@ -14,6 +14,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
 
+	"replicator/internal/link"
 	"replicator/internal/socket"
 	"replicator/internal/uuid"
 )
@@ -106,12 +107,11 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 		return nil
 	}
 	// A connection of the pool that is new shows it where the address leads now: see package link.
-	s.db.SetMaxIdleConns(0)
+	link.Renew(s.db)
 	conn, failed := s.db.Conn(ctx)
 	if failed == nil {
 		failed = conn.Close()
 	}
-	s.db.SetMaxIdleConns(idleConns)
 	return errors.Join(err, failed)
 }
 

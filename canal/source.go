@@ -99,9 +99,6 @@ type Stats struct {
 	Rows          int64 // changes delivered
 }
 
-// idleConns is how many connections stand by.
-const idleConns = 4
-
 // New makes a source. It opens no connection.
 func New(cfg Config) (*Source, error) {
 	my, err := sqlConfig(cfg.DSN)
@@ -129,7 +126,7 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{cfg: cfg, access: &access{mysql: my, db: db}, run: rand.Text()}
 	s.db.SetMaxOpenConns(16)
-	s.db.SetMaxIdleConns(idleConns)
+	s.db.SetMaxIdleConns(4)
 	s.db.SetConnMaxLifetime(10 * time.Minute)
 	first := cfg.ServerID
 	if first == 0 {
@@ -332,6 +329,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
 	}
+	link.Renew(s.db) // what failed last may have been mended by a GRANT since
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
 		return nil, err

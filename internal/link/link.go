@@ -19,6 +19,10 @@
 // to another server. Each session therefore holds a user lock (GET_LOCK) with a name that nobody can guess. The server
 // says which session holds it, and that one is ours and can be ended without any special right. Where a server has no
 // such locks (a Galera cluster that forbids them) the session's timeouts have to do.
+//
+// And a session keeps what it was given as it began: the rights that GRANT gives on its database and on all of the
+// server, and global settings. So a connection that is refused something for want of a right makes the pool give up all
+// that were made until then, and who begins anew does not use earlier ones (Renew).
 package link
 
 import (
@@ -108,6 +112,7 @@ type connector struct {
 	setup      []string
 	asks       time.Duration // see Options
 	generation atomic.Int64  // counts losses and moves: connections of an earlier one are not used again
+	renewals   atomic.Int64  // counts Renew and refusals: likewise, but the server knows that their sessions end
 
 	mu     sync.Mutex
 	lost   []string // the user locks of sessions that may live on at the server
@@ -120,7 +125,7 @@ const mostLost = 64
 
 // Connect implements driver.Connector.
 func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	c := &conn{connector: k, generation: k.generation.Load()}
+	c := &conn{connector: k, generation: k.generation.Load(), renewals: k.renewals.Load()}
 	var below *watched
 	made, err := k.Connector.Connect(context.WithValue(ctx, dialed{}, &below))
 	if err != nil {
@@ -224,6 +229,7 @@ type conn struct {
 	session
 	connector  *connector
 	generation int64
+	renewals   int64
 	marker     string // the name of the user lock that its session holds; "": none
 	server     string // which one it is; "": not known
 }
@@ -331,7 +337,7 @@ func onlyUnanswered(err error) error {
 
 // ResetSession implements driver.SessionResetter: it is called before a connection of the pool is used again.
 func (c *conn) ResetSession(ctx context.Context) error {
-	if c.generation != c.connector.generation.Load() {
+	if c.generation != c.connector.generation.Load() || c.renewals != c.connector.renewals.Load() {
 		return driver.ErrBadConn
 	}
 	return c.session.ResetSession(ctx)

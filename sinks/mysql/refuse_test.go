@@ -148,6 +148,28 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 	})
 }
 
+// TestAGrantMendsTheNextOpen: a session has the rights on its database that there were when it began.
+func TestAGrantMendsTheNextOpen(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, namesTable)
+		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
+		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
+		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
+		exec(t, db, "GRANT SELECT, UPDATE, DELETE, CREATE ON "+schemaOf(t, dsn)+".* TO "+user+"@'%'")
+		sink := newSink(t, user+":geheim@tcp("+s.Addr()+")/"+schemaOf(t, dsn))
+		defer sink.Close()
+		names := view("row", "names", "email")
+		if _, err := sink.Open(t.Context(), "", []*replicator.View{names}); !replicator.IsFatal(err) {
+			t.Fatalf("without INSERT: %v", err)
+		}
+		sink.Check(t.Context(), nil) // leaves connections behind that were made before the GRANT
+		exec(t, db, "GRANT INSERT ON "+schemaOf(t, dsn)+".* TO "+user+"@'%'")
+		if _, err := openTarget(t, sink, names).Apply(t.Context(), []replicator.Op{userOp(1, 1, 1, "x")}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A right that is taken away later than the views are opened is missed by what is written.
 func TestApplyNamesTheGrantThatIsMissing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

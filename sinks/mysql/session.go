@@ -64,12 +64,9 @@ func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 		return nil, fmt.Errorf("its dsn can't be used: %w", err)
 	}
 	db.SetMaxOpenConns(32)
-	db.SetMaxIdleConns(idleConns)
+	db.SetMaxIdleConns(8)
 	return db, nil
 }
-
-// idleConns is how many connections stand by.
-const idleConns = 8
 
 // server is what differs between servers.
 type server struct {
@@ -107,9 +104,10 @@ func (s *Sink) ask(ctx context.Context) (*server, error) {
 	return s.askNow(ctx)
 }
 
-// askAnew asks the server what it is now. A session has the max_allowed_packet that was set when it began: those that
-// began under another one are ended.
+// askAnew asks the server what it is now. A session keeps the max_allowed_packet and the rights that there were when it
+// began: those that began earlier are not used again.
 func (s *Sink) askAnew(ctx context.Context) (*server, error) {
+	link.Renew(s.db)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.askNow(ctx)
@@ -117,14 +115,9 @@ func (s *Sink) askAnew(ctx context.Context) (*server, error) {
 
 func (s *Sink) askNow(ctx context.Context) (*server, error) {
 	var srv server
-	var session int
-	row := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@GLOBAL.max_allowed_packet, @@SESSION.max_allowed_packet")
-	if err := row.Scan(&srv.version, &srv.packet, &session); err != nil {
+	row := s.db.QueryRowContext(ctx, "SELECT VERSION(), @@GLOBAL.max_allowed_packet")
+	if err := row.Scan(&srv.version, &srv.packet); err != nil {
 		return nil, classify(err, "connecting")
-	}
-	if session != srv.packet || s.server != nil && s.server.packet != srv.packet {
-		s.db.SetMaxIdleConns(0)
-		s.db.SetMaxIdleConns(idleConns)
 	}
 	srv.mariaDB = strings.Contains(srv.version, "MariaDB")
 	if !srv.mariaDB && (strings.HasPrefix(srv.version, "5.") || olderThanAlias(srv.version)) {
