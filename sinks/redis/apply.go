@@ -64,7 +64,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		again, err := t.sink.write(ctx, b, write)
 		if err != nil {
-			return replicator.Applied{}, err
+			return replicator.Applied{}, t.blame(ctx, err, write)
 		}
 		t.memory.learn(b, write, again)
 		todo = slices.AppendSeq(unsure, maps.Keys(again))

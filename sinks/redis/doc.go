@@ -65,8 +65,9 @@
 // cluster · posts.go what they left behind · slot.go which keys share a slot · others.go what other sources show ·
 // memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations · walk.go
 // pages of cells · former.go what earlier definitions put there · predecessor.go what views showed that ended ·
-// compare.go what keys really hold · stray.go what came from no cell · value.go texts of values · check.go,
-// permission.go findings · errors.go what failed, said without values.
+// compare.go what keys really hold · stray.go what came from no cell · value.go texts of values · check.go
+// findings · permission.go what the user may not do, and which view lacks it · errors.go what failed, said without
+// values.
 //
 // lib.lua stands before apply.lua and push.lua, which change users' keys; swap.lua replaces a record, marks.lua a mark.
 //

@@ -43,6 +43,14 @@ var plainErrors = map[string]struct {
 	"UNBLOCKED":   {false, "the server became a replica"},
 }
 
+// plainError is one of plainErrors, by its word.
+type plainError string
+
+func (e plainError) Error() string { return string(e) + ": " + plainErrors[string(e)].hint }
+
+// noPermission is what the server says where the user lacks a permission.
+const noPermission = plainError("NOPERM")
+
 // quoted is what an error may quote of what was sent: it must not reach a log.
 var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 
@@ -96,9 +104,9 @@ func classify(err error, doing string) error {
 	word, known := word(text)
 	switch {
 	case known && plainErrors[word].fatal:
-		return replicator.Fatal(fmt.Errorf("%s: %s: %s", doing, word, plainErrors[word].hint))
+		return replicator.Fatal(fmt.Errorf("%s: %w", doing, plainError(word)))
 	case known:
-		return fmt.Errorf("%s: %s: %s", doing, word, plainErrors[word].hint)
+		return fmt.Errorf("%s: %w", doing, plainError(word))
 	case strings.Contains(text, "AUTH") && strings.Contains(text, "called without any password"):
 		return replicator.Fatal(fmt.Errorf("%s: a password is configured, but the server has none for this user: "+
 			"remove password of the sink", doing))

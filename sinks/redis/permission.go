@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/internal/keytemplate"
 )
 
 // commandsOf are what the scripts of a kind run on users' keys.
@@ -42,7 +45,9 @@ type permissions struct {
 type denied struct {
 	user     string
 	commands []string // that are not permitted
-	keys     []string // that are not accessible: one is made up for a view, which a narrow pattern may rightly leave out
+	keys     []string // that are not accessible, as said of them
+	guessed  bool     // they are made up, and a narrow pattern may rightly leave them out
+	pattern  string   // that permits all keys of the view; "": it is not known
 	unknown  []string // commands that the server does not have, as said of them
 	silence  error    // why the server did not answer some questions
 }
@@ -85,23 +90,72 @@ func (p permissions) own(ctx context.Context) denied {
 	for _, c := range ownCommands {
 		commands = append(commands, withKey(c, sourcesKey))
 	}
-	d := p.try(ctx, commands)
-	d.commands, d.keys = append(d.commands, d.keys...), nil
-	return d
-}
-
-// view is what of a view's commands the user may not do.
-func (p permissions) view(ctx context.Context, k *keeper) denied {
-	literal, _, _ := strings.Cut(k.view.Key, "{")
-	var commands [][]any
-	for _, c := range append(slices.Clone(commandsOf[k.kind]), []string{"TYPE"}) {
-		commands = append(commands, withKey(c, literal+"check"))
-	}
 	return p.try(ctx, commands)
 }
 
+// view is what of a view's commands the user may not do. The key is made up, unless the view has only one.
+func (p permissions) view(ctx context.Context, k *keeper) denied {
+	begins, many := k.begins()
+	if many {
+		d := p.tryView(ctx, k, begins+"check")
+		d.guessed = true
+		return d
+	}
+	return p.tryView(ctx, k, begins)
+}
+
+// viewAt is what of a view's commands the user may not do where the view writes some of its keys. For these it asks as
+// a call of the script names them, all at once.
+func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denied {
+	d := p.tryView(ctx, k, keys[0])
+	d.keys = nil
+	var calls [][]any
+	for some := range slices.Chunk(keys, callArgs) {
+		call := []any{"EVALSHA", "0", len(some)}
+		for _, key := range some {
+			call = append(call, key)
+		}
+		calls = append(calls, call)
+	}
+	if called := p.try(ctx, calls); len(called.keys) > 0 {
+		d.keys = []string{"the user has no permissions to access some of its keys"} // which may hold values of rows
+	}
+	return d
+}
+
+func (p permissions) tryView(ctx context.Context, k *keeper, key string) denied {
+	var commands [][]any
+	for _, c := range append(slices.Clone(commandsOf[k.kind]), []string{"TYPE"}) {
+		commands = append(commands, withKey(c, key))
+	}
+	d := p.try(ctx, commands)
+	begins, many := k.begins()
+	if d.pattern = literally.Replace(begins); many && begins != "" {
+		d.pattern += "*"
+	}
+	return d
+}
+
+// literally writes text so that a pattern means it as it stands.
+var literally = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+
+// begins is what all keys of the view begin with. It is the only one unless they are many.
+func (k *keeper) begins() (text string, many bool) {
+	parts, tail, err := keytemplate.Parse(k.view.Key)
+	switch {
+	case err != nil:
+		return "", true
+	case len(parts) > 0:
+		return parts[0].Text, true
+	}
+	return tail, false
+}
+
+// try asks for all commands in one round trip.
 func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	d := denied{user: p.user, silence: p.silence}
+	pipe := p.sink.rdb.Pipeline()
+	var asked []*redis.Cmd
 	for _, c := range commands {
 		if name := fmt.Sprint(c[0]); p.unknown[name] {
 			if said := "the server has no command " + name; !slices.Contains(d.unknown, said) {
@@ -109,10 +163,13 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 			}
 			continue
 		}
-		if p.user == "" {
-			continue
+		if p.user != "" {
+			asked = append(asked, pipe.Do(ctx, append([]any{"ACL", "DRYRUN", p.user}, c...)...))
 		}
-		answer, err := p.sink.rdb.Do(ctx, append([]any{"ACL", "DRYRUN", p.user}, c...)...).Text()
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for _, cmd := range asked {
+		answer, err := cmd.Text()
 		switch {
 		case err != nil:
 			d.silence = err
@@ -126,9 +183,9 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	return d
 }
 
-// refusal is the error of what can't be done without the commands that are denied; nil if none is.
+// refusal is the error of what can't be done without what is denied; nil if that is nothing, or perhaps nothing.
 func (d denied) refusal() error {
-	if len(d.unknown)+len(d.commands) == 0 {
+	if d.level() != replicator.Fail {
 		return nil
 	}
 	return replicator.Fatal(fmt.Errorf("%s; %s", d.detail(), d.fix()))
@@ -139,20 +196,26 @@ func (d denied) detail() string {
 }
 
 func (d denied) fix() string {
-	const patterns = " ~" + prefix + "* ~PATTERN, where PATTERN is that of the views' keys"
-	switch {
-	case len(d.unknown) > 0:
+	if len(d.unknown) > 0 {
 		return "take its rename-command out of the server's configuration"
-	case len(d.commands) == 0:
-		return "ACL SETUSER " + d.user + patterns + "; unless those that it may access are all that the views have"
 	}
-	return "ACL SETUSER " + d.user + " +@read +@write +@scripting +@keyspace +info" + patterns
+	line := "ACL SETUSER " + d.user
+	if len(d.commands) > 0 {
+		line += " +@read +@write +@scripting +@keyspace +info"
+	}
+	if len(d.keys) > 0 { // beside the pattern of all keys the server takes no other
+		line += " ~" + prefix + "* ~" + cmp.Or(d.pattern, "PATTERN, where PATTERN is that of the views' keys")
+	}
+	if len(d.keys) > 0 && d.guessed {
+		line += "; unless those that it may access are all that the views have"
+	}
+	return line
 }
 
 // level is how bad that is.
 func (d denied) level() replicator.Level {
 	switch {
-	case len(d.unknown)+len(d.commands) > 0:
+	case len(d.unknown)+len(d.commands) > 0, len(d.keys) > 0 && !d.guessed:
 		return replicator.Fail
 	case len(d.keys) > 0:
 		return replicator.Warn
@@ -162,6 +225,43 @@ func (d denied) level() replicator.Level {
 
 // mayNotAsk reports whether the server would have said more, but not to this user.
 func (d denied) mayNotAsk() bool { return redis.HasErrorPrefix(d.silence, "NOPERM") }
+
+// blame says of what was written in vain whose permission is missing, where one is: a call of the script writes what
+// all views show of an entity, and the server refuses all of it. It returns err where it does not find out.
+func (t *Target) blame(ctx context.Context, err error, written []*entity) error {
+	if !errors.Is(err, noPermission) {
+		return err
+	}
+	may := t.sink.asksPermissions(ctx)
+	if own := may.own(ctx).refusal(); own != nil {
+		return own
+	}
+	keys := map[viewID][]string{}
+	note := func(k viewKey) {
+		keys[k.id] = append(keys[k.id], k.key)
+		if other := beside(k.kind, k.key); other != "" {
+			keys[k.id] = append(keys[k.id], other)
+		}
+	}
+	for _, e := range written {
+		for i := range e.plan.changes {
+			note(e.plan.changes[i].viewKey)
+		}
+		for _, p := range e.plan.record.pending {
+			note(p.viewKey)
+		}
+	}
+	var refused []error
+	for _, k := range t.keepers {
+		if len(keys[k.id]) == 0 {
+			continue
+		}
+		if lacks := may.viewAt(ctx, k, keys[k.id]).refusal(); lacks != nil {
+			refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, lacks), k.view.Name))
+		}
+	}
+	return cmp.Or(errors.Join(refused...), err)
+}
 
 func withKey(command []string, key string) []any {
 	args := []any{command[0], key}

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -77,19 +78,31 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	if err := s.swapRecords(ctx, b, decided, again); err != nil {
 		return nil, err
 	}
-	for _, empty := range []bool{false, true} {
-		if err := s.pushAll(ctx, b, entities, empty, again); err != nil {
-			return nil, err
-		}
+	own := func(p *pending) bool { return b.keeps(p.id) }
+	if err := s.pushAll(ctx, b, entities, own, again); err != nil {
+		return nil, err
 	}
-	var done []*entity
+	done := func(pending) bool { return true }
+	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
+	if errors.Is(err, noPermission) { // that another view lacks: it stays pending, and that view says so by itself
+		done, err = func(p pending) bool { return own(&p) }, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var finished []*entity
 	for _, e := range entities {
-		if !again[e] && len(e.plan.record.pending) > 0 {
-			e.plan.record.pending = nil
-			done = append(done, e)
+		if r := e.plan.record; !again[e] && slices.ContainsFunc(r.pending, done) {
+			r.pending = slices.DeleteFunc(r.pending, done)
+			finished = append(finished, e)
 		}
 	}
-	return again, s.swapRecords(ctx, b, done, again)
+	return again, s.swapRecords(ctx, b, finished, again)
+}
+
+// keeps reports whether a view is one of those that the batch is for.
+func (b *batch) keeps(id viewID) bool {
+	return slices.ContainsFunc(b.keepers, func(k *keeper) bool { return k.id == id })
 }
 
 // again makes an entity be read and decided once more.
@@ -126,9 +139,20 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 	return nil
 }
 
-// pushAll tells keys what the records say: those where something is added, or those where everything goes.
+// pushAll tells keys what the records say of some changes: first those where something is added, then those where
+// everything goes.
 func (s *Sink) pushAll(
-	ctx context.Context, b *batch, entities []*entity, empty bool, again map[*entity]bool,
+	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
+) error {
+	adds := func(p *pending) bool { return some(p) && !p.empty() }
+	if err := s.pushSome(ctx, b, entities, adds, again); err != nil {
+		return err
+	}
+	return s.pushSome(ctx, b, entities, func(p *pending) bool { return some(p) && p.empty() }, again)
+}
+
+func (s *Sink) pushSome(
+	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
 ) error {
 	type push struct {
 		entity *entity
@@ -143,7 +167,7 @@ func (s *Sink) pushAll(
 		r := e.plan.record
 		for i := range r.pending {
 			p := &r.pending[i]
-			if p.empty() != empty {
+			if !some(p) {
 				continue
 			}
 			calls, pushes = append(calls, e.push(p, r.revision, b.others)), append(pushes, push{e, p.viewKey})
