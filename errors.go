@@ -74,8 +74,8 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// OfSource marks err as one that a source gave, or that kept it from being asked, in what is otherwise about a sink: who
-// reads it is not to look for the fault there.
+// OfSource marks err as one that a source gave, or that kept it from being asked, in what is otherwise about a sink:
+// who reads it is not to look for the fault there.
 func OfSource(err error) error {
 	if err == nil {
 		return nil

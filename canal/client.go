@@ -9,9 +9,9 @@ import (
 	"replicator/canal/binlog"
 )
 
-// clientOf reads a statement's status variables: what its client's sql_mode and the collation of its character_set_client
-// were; 0 where that is not told. The servers write them in an order of their own, with these near the beginning. What
-// comes behind differs from server to server, and is not read.
+// clientOf reads a statement's status variables: what its client's sql_mode and the collation of its
+// character_set_client were; 0 where that is not told. The servers write them in an order of their own, with these near
+// the beginning. What comes behind differs from server to server, and is not read.
 func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	const (
 		flagsCode         = 0
@@ -41,8 +41,8 @@ func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 }
 
 // classify tells what a statement does. The servers log it in the bytes of its client, and most of what they write
-// themselves (DROP TABLE) in the client's character set, too. But the definition that they log for CREATE TABLE … SELECT
-// and … LIKE, and LOAD DATA, are UTF-8 whatever the client's is: what may be that counts as well.
+// themselves (DROP TABLE) in the client's character set, too. But the definition that they log for CREATE TABLE …
+// SELECT and … LIKE, and LOAD DATA, are UTF-8 whatever the client's is: what may be that counts as well.
 func (s *stream) classify(ctx context.Context, database string, text, vars []byte) (statement, error) {
 	mode, collation := clientOf(vars)
 	decoded, err := s.charsets.Decode(ctx, collation, text)

@@ -88,7 +88,8 @@ func TestStatementsAreReadAsTheirClientsWroteThem(t *testing.T) {
 				var tables []replicator.Table
 				for _, name := range []string{"öl", "plain"} {
 					b.exec("CREATE TABLE " + name + " (id INT PRIMARY KEY, v INT, u INT, größe INT)")
-					tables = append(tables, replicator.Table{Name: name, Key: []string{"id"}, Columns: []string{"v", "größe"}})
+					tables = append(tables, replicator.Table{
+						Name: name, Key: []string{"id"}, Columns: []string{"v", "größe"}})
 				}
 				src := b.source(tables...)
 				x := b.read(b.open(src, b.latest(src)))

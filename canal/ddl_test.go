@@ -181,10 +181,12 @@ func TestALTERsThatLeaveTheColumnsAloneAreToldFromThoseThatMayNot(t *testing.T) 
 	watched := func(_, table string) (string, bool) { return "cell", table == "cell" }
 	for keeps, queries := range map[bool][]string{
 		true: {
-			"ALTER TABLE cell ADD INDEX (a, b), DROP KEY c, ADD UNIQUE d (a), ADD CONSTRAINT e CHECK (a > 0), DROP FOREIGN KEY f",
+			"ALTER TABLE cell ADD INDEX (a, b), DROP KEY c, ADD UNIQUE d (a), ADD CONSTRAINT e CHECK (a > 0), " +
+				"DROP FOREIGN KEY f",
 			"alter table `d`.`cell` engine=InnoDB row_format=dynamic comment 'MODIFY a INT, ADD b INT'",
 			"ALTER TABLE cell AUTO_INCREMENT = 7, ALGORITHM=INPLACE, LOCK=NONE",
-			"ALTER TABLE IF EXISTS cell ALTER COLUMN a SET DEFAULT (COALESCE(1, 2)), ALTER INDEX i INVISIBLE, RENAME INDEX i TO j;",
+			"ALTER TABLE IF EXISTS cell ALTER COLUMN a SET DEFAULT (COALESCE(1, 2)), ALTER INDEX i INVISIBLE, " +
+				"RENAME INDEX i TO j;",
 			"ALTER TABLE cell DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
 			"ALTER TABLE cell ADD PARTITION (PARTITION p VALUES LESS THAN (1), PARTITION q VALUES LESS THAN (2))",
 			"ALTER TABLE cell REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (1))",

@@ -16,10 +16,10 @@ type token struct {
 	GTID  string `json:"gtid,omitempty"` // all transactions before this place; "" where the server has none
 	Epoch int    `json:"epoch,omitempty"`
 
-	// Loose: GTID may lack some of the transactions before this place. MySQL's status shows the end of the binlog, and the
-	// transactions that are committed; those between are in the binlog already. MariaDB does not tell those before every
-	// place (see gtidAt), and then these are those that it had just before. It is enough for another server, which then
-	// gives some of them again; on this one the set is found out by reading the file.
+	// Loose: GTID may lack some of the transactions before this place. MySQL's status shows the end of the binlog, and
+	// the transactions that are committed; those between are in the binlog already. MariaDB does not tell those before
+	// every place (see gtidAt), and then these are those that it had just before. It is enough for another server,
+	// which then gives some of them again; on this one the set is found out by reading the file.
 	Loose bool `json:"loose,omitempty"`
 
 	// Forked: on MariaDB, a transaction before this place has no higher number than one of another server before it,

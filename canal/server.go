@@ -186,8 +186,8 @@ func (s server) release() (major, minor int) {
 func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }
 
 // gtidAt is MariaDB's GTID set at a place. To know it the server reads the file up to there, where it has no index
-// (binlog_gtid_index, from 11.4). It answers NULL, and known is false, not only if there is no such place: also if it is
-// beyond 4 GiB, or behind an event, of whatever table, that is larger than the session's max_allowed_packet.
+// (binlog_gtid_index, from 11.4). It answers NULL, and known is false, not only if there is no such place: also if it
+// is beyond 4 GiB, or behind an event, of whatever table, that is larger than the session's max_allowed_packet.
 func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string, known bool, err error) {
 	var s sql.NullString
 	err = db.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&s)

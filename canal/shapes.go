@@ -17,8 +17,8 @@ import (
 //
 // Where an ALTER seems to have made nothing of the columns, and reading is behind, a later one may have undone it: the
 // rows in between are then read by columns that they don't have. That shows when the later one is met, and ends reading
-// there (doubt). Nearly all such ALTERs are alone, and reading goes on behind them. Positions have the doubts, so that a
-// restart between the two forgets nothing.
+// there (doubt). Nearly all such ALTERs are alone, and reading goes on behind them. Positions have the doubts, so that
+// a restart between the two forgets nothing.
 type shapes struct {
 	mu     sync.Mutex
 	of     map[string][]shapeFrom // by table, in the order of the log

@@ -149,7 +149,8 @@ func TestWithoutNamesAnALTERIsAMatterOfItsTableAlone(t *testing.T) {
 func TestAllTablesThatMustStopAreToldAtOnce(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b, _, _ := pairBench(t, kind, false)
-		b.exec("CREATE TABLE y LIKE x", "CREATE TABLE gone LIKE x", "CREATE TABLE lost LIKE x", "CREATE TABLE well LIKE x",
+		b.exec("CREATE TABLE y LIKE x", "CREATE TABLE gone LIKE x", "CREATE TABLE lost LIKE x",
+			"CREATE TABLE well LIKE x",
 			"CREATE TABLE bad (id INT PRIMARY KEY, a TEXT)", "CREATE TABLE worse LIKE bad")
 		var views []*replicator.View
 		var tables []replicator.Table
@@ -194,7 +195,8 @@ func TestRowsWithoutNamesBetweenAnALTERAndOneThatUndoesItAreRefused(t *testing.T
 		b, src, latest := pairBench(t, kind, false)
 		b.exec("INSERT INTO x VALUES (1, 10, 20)")
 		p := b.marked(src, latest)
-		b.exec("ALTER TABLE x MODIFY a INT AFTER b", "INSERT INTO x VALUES (2, 20, 10)", "INSERT INTO x VALUES (3, 20, 10)",
+		b.exec("ALTER TABLE x MODIFY a INT AFTER b", "INSERT INTO x VALUES (2, 20, 10)",
+			"INSERT INTO x VALUES (3, 20, 10)",
 			"ALTER TABLE x ADD INDEX (a)", "ALTER TABLE x MODIFY a INT AFTER id", "INSERT INTO x VALUES (4, 10, 20)")
 		x := b.read(b.open(src, p))
 		wantUnnamed(t, x.failure())
@@ -211,7 +213,8 @@ func TestRowsWithoutNamesBetweenAnALTERAndOneThatUndoesItAreRefused(t *testing.T
 func TestRowsWithoutNamesBeforeAnALTERAreRefusedWhereTheTableWasNotLookedAtBefore(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b, src, latest := pairBench(t, kind, false)
-		b.exec("INSERT INTO x VALUES (1, 10, 20)", "ALTER TABLE x MODIFY a INT AFTER b", "INSERT INTO x VALUES (2, 20, 10)")
+		b.exec("INSERT INTO x VALUES (1, 10, 20)", "ALTER TABLE x MODIFY a INT AFTER b",
+			"INSERT INTO x VALUES (2, 20, 10)")
 		x := b.read(b.open(src, latest))
 		wantUnnamed(t, x.failure())
 		wantUnnamed(t, b.read(b.there(src, x, 1)).failure())
@@ -224,7 +227,8 @@ func TestALTERsThatCannotHaveMisledAnyoneStopNoReading(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		const row = "INSERT INTO x VALUES (NULL, 10, 20)"
 		for name, alters := range map[string][]string{
-			"indexes": {row, "ALTER TABLE x ADD INDEX i (a), COMMENT 'x'", row, "CREATE INDEX j ON x (b)", row, "DROP INDEX i ON x", row,
+			"indexes": {row, "ALTER TABLE x ADD INDEX i (a), COMMENT 'x'", row, "CREATE INDEX j ON x (b)", row,
+				"DROP INDEX i ON x", row,
 				"ALTER TABLE x DROP KEY j", row},
 			"one":     {row, "ALTER TABLE x MODIFY a INT NOT NULL", row, "ALTER TABLE x ENGINE = InnoDB", row},
 			"no rows": {row, "ALTER TABLE x MODIFY a INT AFTER b", "ALTER TABLE x MODIFY a INT AFTER id", row},
@@ -241,7 +245,8 @@ func TestALTERsThatCannotHaveMisledAnyoneStopNoReading(t *testing.T) {
 				}
 			}
 			x := b.read(b.open(src, p))
-			if got := x.upTo(b.latest(src)); len(got) != rows || !strings.HasSuffix(showChange(got[rows-1]), " a=10 b=20") {
+			if got := x.upTo(b.latest(src)); len(got) != rows ||
+				!strings.HasSuffix(showChange(got[rows-1]), " a=10 b=20") {
 				t.Errorf("%s: %d changes, want %d", name, len(got), rows)
 			}
 			b.exec("ALTER TABLE x MODIFY a INT NULL", row)

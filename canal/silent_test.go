@@ -42,7 +42,8 @@ func TestALogIsKnownBehindAnEventThatTheServerRefusesToRead(t *testing.T) {
 		servers.MariaDB118: {"--binlog-gtid-index=OFF"}} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			w := &world{bench: newBench(t, servertest.Own(t, kind, append(args, "--max-allowed-packet=1M")...)), gtid: true}
+			w := &world{bench: newBench(t, servertest.Own(t, kind, append(args, "--max-allowed-packet=1M")...)),
+				gtid: true}
 			w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1),
 				"ALTER TABLE app.cell MODIFY body LONGBLOB")
 			w.src = w.source(appTable())
@@ -113,7 +114,8 @@ var behindSilence = []struct {
 				case <-stop:
 					return
 				default:
-					_, _ = w.db.Exec(fmt.Sprintf("INSERT INTO app.cell(row_key, column_name, ref_key) VALUES ('m', 'c', %d)", n))
+					_, _ = w.db.Exec(fmt.Sprintf(
+						"INSERT INTO app.cell(row_key, column_name, ref_key) VALUES ('m', 'c', %d)", n))
 				}
 			}
 		}()

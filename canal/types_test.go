@@ -236,8 +236,9 @@ func TestTailAndScanGiveTheSameVersions(t *testing.T) {
 	cases := []typeCase{
 		{"TINYINT", []string{"0", "127"}}, {"TINYINT UNSIGNED", []string{"255"}}, {"SMALLINT", []string{"32767"}},
 		{"SMALLINT UNSIGNED", []string{"65535"}}, {"MEDIUMINT", []string{"8388607"}},
-		{"MEDIUMINT UNSIGNED", []string{"16777215"}}, {"INT(9) ZEROFILL", []string{"7"}}, {"INT", []string{"2147483647"}},
-		{"INT UNSIGNED", []string{"4294967295"}}, {"BIGINT", []string{"9223372036854775807"}},
+		{"MEDIUMINT UNSIGNED", []string{"16777215"}}, {"INT(9) ZEROFILL", []string{"7"}},
+		{"INT", []string{"2147483647"}}, {"INT UNSIGNED", []string{"4294967295"}},
+		{"BIGINT", []string{"9223372036854775807"}},
 		{"BIGINT UNSIGNED", []string{"9223372036854775807"}}, {"BIT(1)", []string{"b'1'"}},
 		{"BIT(63)", []string{"9223372036854775807"}}, {"YEAR", []string{"0", "1901", "1999", "2027", "2028", "2155"}},
 		{"DATETIME", []string{"'2026-11-26 01:02:03'"}}, {"DATETIME(4)", []string{"'2026-11-26 01:02:03.4567'"}},
@@ -273,7 +274,8 @@ func TestTailAndScanGiveTheSameVersions(t *testing.T) {
 		}
 		for i, table := range tables {
 			for _, c := range changes {
-				if at, ok := scanned[c.Cell]; c.Cell.Table == table.Name && (!ok || at != c.Version || c.Row.Err != nil) {
+				at, ok := scanned[c.Cell]
+				if c.Cell.Table == table.Name && (!ok || at != c.Version || c.Row.Err != nil) {
 					t.Errorf("%s: version %d in the tail (%v), %d in the scan", cases[i].ddl, c.Version, c.Row.Err, at)
 				}
 			}

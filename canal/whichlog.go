@@ -131,7 +131,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if r.server.flavor != gtid.MariaDB || t.Skip {
 		return nil
 	}
-	// MariaDB tells which GTIDs are before a place, but not before each: then the event that was read there tells as much.
+	// MariaDB tells which GTIDs are before a place, but not before each: then the event that was read there tells as
+	// much.
 	text, known, err := gtidAt(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
@@ -270,7 +271,8 @@ func (r *resolver) refusal(t token, d ruling) error {
 
 // errAnother: a place is not of the log that was read.
 func errAnother(at token, why string) error {
-	return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its binlogs were begun "+
-		"anew (RESET), or it was restored or set back. If the views lack nothing of what the log now holds before some FILE:POS, "+
-		"`replicator checkpoint set --pos FILE:POS` goes on from there", replicator.ErrLost, at, why))
+	return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its "+
+		"binlogs were begun anew (RESET), or it was restored or set back. If the views lack nothing of what the log "+
+		"now holds before some FILE:POS, `replicator checkpoint set --pos FILE:POS` goes on from there", replicator.ErrLost,
+		at, why))
 }

@@ -80,8 +80,8 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// noBreakSpace is white space to the servers in the character sets of one byte, as latin1. In UTF-8 it is a letter, which
-// no name is known to have.
+// noBreakSpace is white space to the servers in the character sets of one byte, as latin1. In UTF-8 it is a letter,
+// which no name is known to have.
 const noBreakSpace = "\u00a0"
 
 // endsDashes reports whether two dashes before s begin a comment: white space, a control character or the end is behind

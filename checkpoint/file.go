@@ -133,8 +133,8 @@ func (f *File) holds() error {
 	switch there, err := os.Stat(filepath.Join(f.dir, lockName)); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(held, there):
 		return fmt.Errorf("checkpoint: the state directory %s, or the lock in it, was removed or replaced since this "+
-			"program took it: put it back, or restart the program, which lets every view go on from its mark in its sink",
-			f.dir)
+			"program took it: put it back, or restart the program, which lets every view go on from its mark in its "+
+			"sink", f.dir)
 	case err != nil:
 		return fmt.Errorf("checkpoint: %w", err)
 	}

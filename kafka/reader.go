@@ -29,8 +29,8 @@ type Reader struct {
 	latest  int64    // the end of the partition when it was asked for last
 	asked   time.Time
 
-	// complete is when all was read last, or when reading began at the first record: no deleted cell that was read since
-	// then has lost its tombstone within delete.retention.ms of it. Zero: not known.
+	// complete is when all was read last, or when reading began at the first record: no deleted cell that was read
+	// since then has lost its tombstone within delete.retention.ms of it. Zero: not known.
 	complete time.Time
 }
 

@@ -299,7 +299,8 @@ func (e *startingEngine) Rebuild(ctx context.Context, views []string, mode pipel
 	return e.fakeEngine.Rebuild(ctx, views, mode, from)
 }
 
-// A rebuild that nobody else runs for is not given up for an outage that is soon over, and each pipeline begins it once.
+// A rebuild that nobody else runs for is not given up for an outage that is soon over, and each pipeline begins it
+// once.
 func TestARebuildOfAProgramThatStartsAwaitsThatItCan(t *testing.T) {
 	l, main := keeping("main", "", "emails")
 	m, cache := keeping("cache", "", "profile")

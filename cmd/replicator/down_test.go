@@ -118,7 +118,8 @@ fields = ["x"]
 	}
 	const see = "see what is said of the source"
 	want := map[string]string{"connection": "check the DSN, that the server runs, and the account's password",
-		"view list": see, "view there": see, "sink main: marks": see, "view documents: index": see, "sink search: marks": see}
+		"view list": see, "view there": see, "sink main: marks": see, "view documents: index": see,
+		"sink search: marks": see}
 	if !maps.Equal(said, want) {
 		t.Errorf("it says\n%v\nnot\n%v", said, want)
 	}

@@ -52,8 +52,8 @@ func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		if s, ok := sink.(schemer); ok {
 			statements, err := s.Schema(ctx, service.ViewsOf(cfg, cfg.Sinks[i].Name))
 			if replicator.IsOfSource(err) {
-				err = fmt.Errorf("%w: without the source the types would be guesses; `replicator check` says what is wrong "+
-					"with it", err)
+				err = fmt.Errorf("%w: without the source the types would be guesses; `replicator check` says what is "+
+					"wrong with it", err)
 			}
 			if err != nil {
 				return errors.Join(fmt.Errorf("sink %s: %w", cfg.Sinks[i].Name, err), sink.Close())

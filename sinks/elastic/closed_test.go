@@ -78,7 +78,8 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 	_, opening := p.sink.Open(t.Context(), "", p.views)
 	for doing, err := range map[string]error{"Apply": applying, "Versions": asking,
 		"Mark": target.Mark(t.Context(), at), "Open": opening} {
-		if !replicator.IsFatal(err) || errors.Is(err, replicator.ErrSinkLost) || !strings.Contains(err.Error(), "POST /"+indexOf(closed)+"-r1/_open") {
+		if !replicator.IsFatal(err) || errors.Is(err, replicator.ErrSinkLost) ||
+			!strings.Contains(err.Error(), "POST /"+indexOf(closed)+"-r1/_open") {
 			t.Errorf("%s says %v", doing, err)
 		}
 		sinktest.Refuses(t, err, p.views, closed.Name)

@@ -145,8 +145,8 @@ func refused(status int, answer []byte) error {
 func (f *failure) classify() error {
 	switch {
 	case f.isClosed():
-		return replicator.Fatal(fmt.Errorf("%w; the index is closed: open it with `POST /%s/_open`, or rebuild the view",
-			f, cmp.Or(f.Index, "INDEX")))
+		return replicator.Fatal(fmt.Errorf("%w; the index is closed: open it with `POST /%s/_open`, or rebuild the "+
+			"view", f, cmp.Or(f.Index, "INDEX")))
 	case f.lacksPipeline():
 		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: "+
 			"make it, or set index.default_pipeline and index.final_pipeline to \"_none\"", f))

@@ -42,10 +42,10 @@ func (k *keeper) relinquish(ctx context.Context) error {
 // takenBack is how many cells are written as gone in one transaction, at most.
 const takenBack = 1000
 
-// unfed makes the records of cells that are gone because they don't feed the view, after a key, and says after which the
-// walk goes on; nil at the end. Such a record is what a look at the place of the one before it would come to, had the
-// view left the row out: readers take it for newer than that one, and what the source may tell of the cell later, if it
-// feeds the view again, for newer still.
+// unfed makes the records of cells that are gone because they don't feed the view, after a key, and says after which
+// the walk goes on; nil at the end. Such a record is what a look at the place of the one before it would come to, had
+// the view left the row out: readers take it for newer than that one, and what the source may tell of the cell later,
+// if it feeds the view again, for newer still.
 func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
 	passed := 0
 	var wrong error

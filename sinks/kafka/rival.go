@@ -26,8 +26,9 @@ func (t *topic) rival(marks map[place]found, of place) *fault {
 	return &fault{
 		error: fmt.Errorf("topic %s is kept for view %s, and members can't tell two views' marks apart", t.name, other),
 		level: replicator.Fail,
-		fix: fmt.Sprintf("name a topic of its own for each view; or, if nothing publishes %[1]s any more (it was renamed, "+
-			"say), free the topic: `replicator checkpoint forget %[1]s`, by a configuration that has %[1]s", other),
+		fix: fmt.Sprintf("name a topic of its own for each view; or, if nothing publishes %[1]s any more (it was "+
+			"renamed, say), free the topic: `replicator checkpoint forget %[1]s`, by a configuration that has %[1]s",
+			other),
 	}
 }
 

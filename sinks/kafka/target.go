@@ -262,8 +262,8 @@ func (k *keeper) pages(
 // visited is how many entries a page passes at most: a walk of a large table that finds little is cut, too.
 const visited = 10_000
 
-// page gives the wanted cells after a key, and the key after which the walk goes on; nil at the end. Cells that feed the
-// view no more are none of its own: see Relinquish.
+// page gives the wanted cells after a key, and the key after which the walk goes on; nil at the end. Cells that feed
+// the view no more are none of its own: see Relinquish.
 func (k *keeper) page(
 	ctx context.Context, walk walk, after []byte, limit int, wanted func(judge.Known) bool,
 ) (cells []replicator.Cell, last []byte, err error) {

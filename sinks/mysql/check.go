@@ -55,7 +55,8 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 
 // failed is the finding of an error, with its own cure if it has one.
 func failed(what string, err error, otherwise string) replicator.Finding {
-	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: replicator.FixFor(err, otherwise)}
+	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(),
+		Fix: replicator.FixFor(err, otherwise)}
 	if known := (curable{}); errors.As(err, &known) {
 		f.Detail, f.Fix = known.error.Error(), known.cure
 	}

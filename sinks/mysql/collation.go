@@ -154,7 +154,8 @@ func (o *origins) column(ctx context.Context, t replicator.Table, path string) (
 	if _, asked := o.known[t.Name]; !asked {
 		columns, err := o.ask(ctx, o.of, t.Name)
 		if err != nil {
-			return nil, replicator.OfSource(fmt.Errorf("asking the source for the columns of table %s: %w", t.Name, err))
+			return nil, replicator.OfSource(
+				fmt.Errorf("asking the source for the columns of table %s: %w", t.Name, err))
 		}
 		o.known[t.Name] = columns
 	}

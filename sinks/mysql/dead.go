@@ -91,8 +91,8 @@ func (w *writer) dead(statement, between string, cells []deadCell, around ...str
 	return nil
 }
 
-// forgetDead removes what the table of the dead says of views that are no more. Where that is nothing it writes nothing:
-// views are opened to be looked at, too, on a server that is read-only.
+// forgetDead removes what the table of the dead says of views that are no more. Where that is nothing it writes
+// nothing: views are opened to be looked at, too, on a server that is read-only.
 func (s *Sink) forgetDead(ctx context.Context, retired map[uint32]bool) error {
 	if len(retired) == 0 {
 		return nil

@@ -142,8 +142,8 @@ func classify(err error, doing string) error {
 		return curable{text, "raise max_connections there, or see in SHOW PROCESSLIST whose connections they are"}
 	}
 	if is(err, 1045, 1698) {
-		return replicator.Fatal(curable{text, "correct user and password in the sink's dsn, and have the file read again " +
-			"(SIGHUP), or mend the account"})
+		return replicator.Fatal(curable{text, "correct user and password in the sink's dsn, and have the file read " +
+			"again (SIGHUP), or mend the account"})
 	}
 	if is(err, 1217, 1451) {
 		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it "+

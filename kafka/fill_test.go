@@ -1,0 +1,57 @@
+package kafka_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"replicator"
+)
+
+// Its scan may have read a row before the place of a mark that stands in the topic already. A look must not say that
+// the row is gone as of that mark: it would count for newer than the row.
+func TestALookTakesNothingForGoneThatThePublisherIsYetToFill(t *testing.T) {
+	p := publish(t, 1, nil)
+	s := p.source(0)
+	r, err := s.Open(t.Context(), []replicator.Position{p.oldest(s)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p.write(0, put(1, 1, 10, 0, `{"a":1}`), gone(3, 20), filling(30))
+	cells := []replicator.Cell{cell(2), cell(1), cell(3), cell(4)}
+	for _, c := range []struct {
+		from, rows int
+		asOf       int64
+	}{{0, 1, 1}, {1, 2, 30}, {3, 1, 1}} {
+		rows, asOf, err := r.Newest(t.Context(), cells[c.from:], 0)
+		if err != nil || asOf != c.asOf || len(rows) != c.rows {
+			t.Errorf("from the cell %d on: rows %v as of %d: %v", c.from, rows, asOf, err)
+		}
+	}
+	p.write(0, put(2, 1, 29, 0, `{"a":2}`), mark(40))
+	rows, asOf, err := r.Newest(t.Context(), cells, 0)
+	if err != nil || asOf != 40 || len(rows) != 4 || rows[0] == nil || rows[3] != nil {
+		t.Errorf("once it is filled: rows %v as of %d: %v", rows, asOf, err)
+	}
+}
+
+// Records are as old as their cells, and a fill may be stopped where it has read old ones alone.
+func TestAFillFromAnOldTopicGoesOnWhereItWasStopped(t *testing.T) {
+	p := publish(t, 1, nil)
+	var old []*kgo.Record
+	for id := range int64(1500) { // more than are taken at a time
+		r := put(id, 1, 1+id, 0, `{}`)
+		r.Timestamp = time.Now().Add(-72 * time.Hour) // delete.retention.ms is 24 hours
+		old = append(old, r)
+	}
+	p.write(0, old...)
+	s := p.source(0)
+	r, _ := p.read(s, p.oldest(s))
+	again, err := s.Open(t.Context(), []replicator.Position{r.Position(1400)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
