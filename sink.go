@@ -115,6 +115,12 @@ type Refresher interface {
 	Refresh(ctx context.Context) error
 }
 
+// Sourced is a Sink that knows which sources have fed its views.
+type Sourced interface {
+	// Sources are the names of all that the sink may hold views for, in any order: Marks says which.
+	Sources(ctx context.Context) ([]string, error)
+}
+
 // Parted is a Sink of several parts, of which each remembers its own share of a view, and may lose it by itself.
 type Parted interface {
 	// ForgetLost forgets a view in the parts that do not hold it, by the definition that it has now, for every one of

@@ -88,9 +88,12 @@ type Opening struct {
 	Sink    *Sink
 	Views   []*replicator.View // all views of the sink
 	Tables  []replicator.Table // of the source
-	Sources []string           // the names of all sources that feed the views
+	Sources []string           // the names of all sources that feed the views; none if these are partitions of topics
 	InPlace bool               // each source feeds a part of each view, so that none can be rebuilt beside it
 	Log     *slog.Logger
+
+	// Feeds reports whether a source of that name feeds the views; one that does not may have done so before.
+	Feeds func(source string) bool
 
 	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named.
 	Columns func(ctx context.Context, source, table string) ([]Column, error)

@@ -60,6 +60,15 @@ func place(topic string, partition int32, offset int64) string {
 // name is a source's name.
 func name(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
 
+// TopicOf is the topic of which a source of that name is a partition; "" if it is none.
+func TopicOf(source string) string {
+	topic, _, is := strings.Cut(source, "/")
+	if !is {
+		return ""
+	}
+	return topic
+}
+
 func (t token) position() replicator.Position {
 	text, err := json.Marshal(t)
 	if err != nil {

@@ -16,9 +16,8 @@ type Config struct {
 	Views   []*replicator.View
 	Compile func(views []*replicator.View) (replicator.Evaluator, error)
 
-	// Sources are the names of all sources that the configuration has; none where they are not known by it, as the
-	// partitions of a topic.
-	Sources []string
+	// Feeds reports whether a source of that name is one that the configuration has. nil: all are.
+	Feeds func(source string) bool
 
 	// SourceOf is the source as views that run together need it: rows carry the columns that these read, so that one which
 	// a table lacks is no error for others. It is not closed, its Name is the Source's. nil: it is Source.

@@ -38,6 +38,9 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 	if err := p.planner.definitions.update(ctx, p.Views, known); err != nil {
 		return nil, err
 	}
+	if err := p.planner.askFormer(ctx, p.Views, known); err != nil {
+		return nil, err
+	}
 	plan, asked := map[string]Planned{}, map[string]error{}
 	for _, v := range p.Views {
 		others, err := sameKeys(ctx, p.Source, v)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,8 @@ type remembered struct {
 
 	succeeded []string // views that the sink has forgotten because others took their place
 
+	former map[string][]replicator.Mark // by source, of those that are configured no more; nil: the sink was not asked
+
 	lacking map[string]string // by view, where in the sink it is missing, if parts of it hold it
 }
 
@@ -47,6 +51,26 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 func (r *remembered) rebuilding(v *replicator.View) bool {
 	c, m := r.of(v.Name + replicator.ShadowSuffix)
 	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
+}
+
+// keptFrom is a source that is configured no more, and that a view was kept from: the sink has a mark of that, unless it
+// was not asked, and either the view has the definition still, or the store knows the source, too. Another program may
+// have a view of that name, by another definition.
+func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (source string, is bool) {
+	for _, source := range slices.Sorted(maps.Keys(r.former)) {
+		for _, m := range r.former[source] {
+			if m.View == v.Name && (m.Err != nil || replicator.SameDefinition(m.Fingerprint, v.Fingerprint)) {
+				return source, true
+			}
+		}
+	}
+	for _, c := range r.saved {
+		held := func(m replicator.Mark) bool { return m.View == v.Name }
+		if c.View == v.Name && !feeds(c.Source) && (r.former == nil || slices.ContainsFunc(r.former[c.Source], held)) {
+			return c.Source, true
+		}
+	}
+	return "", false
 }
 
 // positions are all that are remembered.
@@ -130,6 +154,9 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	if err := p.definitions.update(ctx, views, known); err != nil {
 		return nil, err
 	}
+	if err := p.askFormer(ctx, views, known); err != nil {
+		return nil, err
+	}
 	next := &plan{views: views, failed: map[string]error{}}
 	var added, unfilled, reset []*replicator.View
 	for _, v := range views {
@@ -199,6 +226,11 @@ func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.C
 	return at, err
 }
 
+// marked reports whether a mark says how far a view is: one that was opened and never marked has none that does.
+func marked(m *replicator.Mark) bool {
+	return m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
+}
+
 // resumeAt is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged
 // if it has to be rebuilt.
 func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
@@ -210,7 +242,6 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		return nil, nil
 	}
 	same := func(fingerprint string) bool { return replicator.SameDefinition(fingerprint, v.Fingerprint) }
-	marked := m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
 	sameSaved, sameMark := c == nil || same(c.Fingerprint), m == nil || same(m.Fingerprint)
 	changed := !sameSaved || !sameMark
 	atMark := func() *replicator.Checkpoint {
@@ -219,7 +250,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		}
 	}
 	switch {
-	case changed && sameMark && marked:
+	case changed && sameMark && marked(m):
 		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save that.
 		return atMark(), nil
 	case changed && v.OnChange == "rebuild" && m != nil && p.cfg.swaps():
@@ -234,7 +265,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 			"none does, %w", p.cfg.Name, replicator.Redefined(v, m.Fingerprint, v.Fingerprint))
 	case !sameMark:
 		return nil, replicator.Redefined(v, m.Fingerprint, v.Fingerprint)
-	case c == nil && !marked:
+	case c == nil && !marked(m):
 		return nil, p.displaced(v, known)
 	case c == nil:
 		return atMark(), nil
@@ -260,29 +291,58 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		p.cfg.anew(viewSet{v}), err))
 }
 
-// displaced is the error of a view that has to be filled from a source of another name than it had: what the source of
-// before put into the sink would stay beside that, and what is counted would be counted twice. The sink alone can't
-// tell: another process may keep the same views of another shard. It is the store that says that this one read it.
-func (p *planner) displaced(v *replicator.View, known *remembered) error {
-	if len(p.cfg.Sources) == 0 {
+// askFormer asks the sink what it holds from sources that are configured no more, if a view is to begin that reads a
+// log. What another member of the group applied, this one's store need not know; and what was forgotten there counts no
+// more, whatever the store says.
+func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known *remembered) error {
+	sink, ok := p.cfg.Sink.(replicator.Sourced)
+	begins := func(v *replicator.View) bool { c, m := known.of(v.Name); return c == nil && !marked(m) }
+	if !ok || p.cfg.Feeds == nil || p.cfg.changelog() == nil || !slices.ContainsFunc(views, begins) {
 		return nil
 	}
-	i := slices.IndexFunc(known.saved, func(c replicator.Checkpoint) bool {
-		return c.View == v.Name && !slices.Contains(p.cfg.Sources, c.Source)
-	})
-	if i < 0 {
-		return nil
+	sources, err := sink.Sources(ctx)
+	known.former = map[string][]replicator.Mark{}
+	for _, source := range sources {
+		if err == nil && !p.cfg.Feeds(source) {
+			known.former[source], err = p.cfg.Sink.Marks(ctx, source)
+		}
 	}
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was kept from %s, which the configuration "+
-		"has no more: filled from %s beside that, sums count twice and what is gone stays; name the source as before, "+
-		"or stop the program, `replicator checkpoint forget %[1]s`, and start: it is filled anew",
-		v.ShownAs(), sourceNamed(known.saved[i].Source), sourceNamed(known.source))), v.Name)
+	if err != nil {
+		return fmt.Errorf("sink %s: reading which sources its views were kept from: %w", p.cfg.Name, err)
+	}
+	return nil
 }
 
-// sourceNamed is how a source is called in the configuration.
+// displaced is the error of a view that has to be filled from a source of another name than it had: what the source of
+// before put into the sink would stay beside that, and what is counted would be counted twice. Of a server the sink
+// alone can't tell: another process may keep the same views of another shard. It is the store that says that this one
+// read it. Who keeps a view of topics reads all that feed it.
+func (p *planner) displaced(v *replicator.View, known *remembered) error {
+	if p.cfg.Feeds == nil {
+		return nil
+	}
+	from, is := known.keptFrom(v, p.cfg.Feeds)
+	if !is {
+		return nil
+	}
+	remedy := "name the source as before, or stop the program, `replicator checkpoint forget %s`, and start: it is " +
+		"filled anew"
+	if p.cfg.changelog() != nil {
+		remedy = "name the topic as before, or stop all members, `replicator checkpoint forget %s` at each, and start: " +
+			"it is filled anew; if others keep a view of this name from there, give one of the two another name"
+	}
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was kept from %s, which the configuration "+
+		"has no more: filled from %s beside that, sums count twice and what is gone stays; "+remedy,
+		v.ShownAs(), sourceNamed(from), sourceNamed(known.source), v.ShownAs())), v.Name)
+}
+
+// sourceNamed is how a source is called in the configuration. Only a partition's name has a slash.
 func sourceNamed(name string) string {
-	if name == "" {
+	switch {
+	case name == "":
 		return "[source] dsn"
+	case strings.Contains(name, "/"):
+		return "partition " + name
 	}
 	return "shard " + name + " of the source"
 }

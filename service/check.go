@@ -180,7 +180,7 @@ func foresee(ctx context.Context, cfg *config.Config, name string, sink replicat
 	for _, source := range sources {
 		views := clones(ViewsOf(cfg, name))
 		p := pipeline.New(pipeline.Config{Name: name, Source: source, Sink: sink, Views: views,
-			OnLost: cfg.Source.OnLost, Sources: sourcesOf(cfg)})
+			OnLost: cfg.Source.OnLost, Feeds: Feeds(cfg)})
 		refused, err := p.Foresee(ctx, saved)
 		if err != nil {
 			return append(findings, replicator.Finding{What: "sink " + name + ": marks", Level: replicator.Fail,

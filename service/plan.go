@@ -129,7 +129,7 @@ func (p *planner) addSink(ctx context.Context, source *canal.Source, tables []re
 	defer func() { err = errors.Join(err, sink.Close()) }()
 	e := pipeline.New(pipeline.Config{
 		Name: name, Source: source, Sink: sink, Views: clones(views),
-		OnLost: p.Config.Source.OnLost, Sources: sourcesOf(p.Config),
+		OnLost: p.Config.Source.OnLost, Feeds: Feeds(p.Config),
 	})
 	planned, err := e.Plan(ctx, p.saved)
 	all := make([]PlannedView, len(views))

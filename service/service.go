@@ -166,7 +166,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 		sourceOf = func(vs []*replicator.View) (replicator.Source, error) { return narrowed(mysql, tables, vs) }
 	}
 	return line{sink: sink, source: from, views: own, engine: pipeline.New(pipeline.Config{
-		Name: sink, Source: from, Sink: opened, Views: own, Store: store, Sources: sourcesOf(s.Config),
+		Name: sink, Source: from, Sink: opened, Views: own, Store: store, Feeds: Feeds(s.Config),
 		Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
 		SourceOf: sourceOf,
 		StartAt:  s.Config.Source.Start,

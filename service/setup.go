@@ -12,6 +12,7 @@ import (
 	"replicator/codec"
 	"replicator/config"
 	"replicator/internal/mysqldsn"
+	"replicator/kafka"
 	"replicator/view"
 )
 
@@ -112,12 +113,14 @@ func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
 	return views
 }
 
-// sourcesOf are the names of the sources that are read themselves; none if a topic is read.
-func sourcesOf(cfg *config.Config) []string {
-	if cfg.Source.Kafka != nil {
-		return nil
+// Feeds reports whether a source of that name feeds the views: a shard that is read itself, or a partition, there may be
+// any number of them, of a topic that is.
+func Feeds(cfg *config.Config) func(source string) bool {
+	if from := cfg.Source.Kafka; from != nil {
+		return func(source string) bool { return slices.Contains(from.Topics, kafka.TopicOf(source)) }
 	}
-	return cfg.Source.ShardNames()
+	names := cfg.Source.ShardNames()
+	return func(source string) bool { return slices.Contains(names, source) }
 }
 
 // clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.

@@ -24,7 +24,7 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 		return usageError{fmt.Errorf("%s: %w", cfg.File, err)}
 	}
 	o := config.Opening{
-		Views: views, Tables: cfg.Tables, Log: log, Columns: sourceColumns(cfg, log),
+		Views: views, Tables: cfg.Tables, Log: log, Columns: sourceColumns(cfg, log), Feeds: service.Feeds(cfg),
 		InPlace: cfg.Source.Kafka != nil || sourceShard(cfg, "").Name != "",
 		Samples: func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error) {
 			return service.Samples(ctx, cfg, sourceShard(cfg, source), v)
@@ -42,7 +42,9 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 		o.Samples = nil
 		o.Columns = func(context.Context, string, string) ([]config.Column, error) { return nil, nil }
 	}
-	o.Sources = cfg.Source.ShardNames()
+	if cfg.Source.Kafka == nil { // else they are the origin's, and feed nothing themselves
+		o.Sources = cfg.Source.ShardNames()
+	}
 	return sink.Open(o)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +67,10 @@ type Sink struct {
 	retired retired
 }
 
-var _ replicator.Sink = (*Sink)(nil)
+var (
+	_ replicator.Sink    = (*Sink)(nil)
+	_ replicator.Sourced = (*Sink)(nil)
+)
 
 // New makes a sink. It connects to nothing yet; what is wrong with the configuration's files is an error.
 func New(c Config) (*Sink, error) {
@@ -178,8 +182,34 @@ func (s *Sink) own(ctx context.Context, v *replicator.View) ([]*generation, erro
 }
 
 // Marks implements replicator.Sink.
-func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
-	all, marks, err := s.ours(ctx)
+func (s *Sink) Marks(ctx context.Context, source string) (marks []replicator.Mark, err error) {
+	unreadable, err := s.eachRegistry(ctx, func(g *generation, r registry, err error) {
+		mark := replicator.Mark{View: g.view, Fingerprint: g.fingerprint}
+		m, ok := r[source]
+		if mark.Standing = m.Standing(); err != nil {
+			mark.Err = fmt.Errorf("index %s: %w", g.index, err)
+		}
+		if ok || err != nil {
+			marks = append(marks, mark)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(unreadable, marks...), nil
+}
+
+// Sources implements replicator.Sourced. Of marks that can't be read the sources are not known.
+func (s *Sink) Sources(ctx context.Context) (sources []string, err error) {
+	known := registry{}
+	_, err = s.eachRegistry(ctx, func(_ *generation, r registry, _ error) { maps.Copy(known, r) })
+	return slices.Collect(maps.Keys(known)), err
+}
+
+// eachRegistry gives do what the registry of each view says, or why it can't be read. Of the views that it returns not
+// even the indexes can be.
+func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, error)) ([]replicator.Mark, error) {
+	all, unreadable, err := s.ours(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -201,16 +231,9 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		} else if f != nil && f.ofCluster() {
 			return nil, fmt.Errorf("reading marks: %w", err)
 		}
-		mark := replicator.Mark{View: of[i].view, Fingerprint: of[i].fingerprint}
-		m, ok := r[source]
-		if mark.Standing = m.Standing(); err != nil {
-			mark.Err = fmt.Errorf("index %s: %w", of[i].index, err)
-		}
-		if ok || err != nil {
-			marks = append(marks, mark)
-		}
+		do(of[i], r, err)
 	}
-	return marks, nil
+	return unreadable, nil
 }
 
 // Forget implements replicator.Sink. States live in the documents, so the view's next Open makes a new index; what is

@@ -203,6 +203,15 @@ func (s *Sink) Succeeded(ctx context.Context, source string) ([]string, error) {
 	return views, classify(err, "table "+viewsTable)
 }
 
+// Sources implements replicator.Sourced.
+func (s *Sink) Sources(ctx context.Context) ([]string, error) {
+	sources, err := texts(ctx, s.db, "SELECT DISTINCT source FROM "+viewsTable+" WHERE name IS NOT NULL")
+	if is(err, noTable, noDatabase) {
+		return nil, nil
+	}
+	return sources, classify(err, "table "+viewsTable)
+}
+
 // Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id:
 // states that mention the old one say nothing of it any more.
 func (s *Sink) Forget(ctx context.Context, view string) error {

@@ -32,6 +32,7 @@ type Sharded struct {
 var (
 	_ replicator.Sink       = (*Sharded)(nil)
 	_ replicator.Succession = (*Sharded)(nil)
+	_ replicator.Sourced    = (*Sharded)(nil)
 )
 
 // NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are
@@ -202,6 +203,9 @@ func (s *Sharded) Succeeded(ctx context.Context, source string) ([]string, error
 	})
 	return slices.Concat(by...), err
 }
+
+// Sources implements replicator.Sourced. A view that lives in one shard lives in the first.
+func (s *Sharded) Sources(ctx context.Context) ([]string, error) { return s.shards[0].Sources(ctx) }
 
 // lowest lowers a mark to where the other shards stand. It reports whether all of them know the view by the same
 // definition.

@@ -32,7 +32,10 @@ type Config struct {
 
 	Timeout time.Duration // after how long without an answer a connection is lost; 0: the constant Timeout
 
-	Sources []string // all that feed the sink, if there are several
+	Sources []string // all that feed the sink, if there are several that an entity may move between
+
+	// Feeds reports whether a source of that name feeds the sink, or did so before; nil: Sources are those that do.
+	Feeds func(source string) bool
 
 	Names  config.Names // finds what somebody else put into a view; nil: it is not looked for
 	Logger *slog.Logger // nil: none

@@ -79,6 +79,11 @@ func (s stubborn) Marks(ctx context.Context, source string) (m []replicator.Mark
 	return m, err
 }
 
+func (s stubborn) Sources(ctx context.Context) (all []string, err error) {
+	err = again(func() error { all, err = s.Sink.Sources(ctx); return err })
+	return all, err
+}
+
 func (s stubborn) Forget(ctx context.Context, view string) error {
 	return again(func() error { return s.Sink.Forget(ctx, view) })
 }

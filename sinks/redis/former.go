@@ -19,6 +19,7 @@ import (
 var (
 	_ replicator.Relinquisher = (*Target)(nil)
 	_ replicator.Succession   = (*Sink)(nil)
+	_ replicator.Sourced      = (*Sink)(nil)
 )
 
 // Relinquish implements replicator.Relinquisher.

@@ -27,6 +27,7 @@ type storedMark struct {
 	Generation  uint64 `json:"generation"` // of the states that count
 	Forgotten   bool   `json:"forgotten,omitempty"`
 	Succeeded   bool   `json:"succeeded,omitempty"` // forgotten because another view took its place
+	Vacated     bool   `json:"vacated,omitempty"`   // forgotten, and what the source put there was taken back
 	Former      bool   `json:"former,omitempty"`    // there were earlier generations
 	replicator.StoredStanding
 }
@@ -279,13 +280,19 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, nil
 }
 
+// Sources implements replicator.Sourced. Once it has fed a view, a source stays one of them.
+func (s *Sink) Sources(ctx context.Context) ([]string, error) {
+	sources, err := s.rdb.SMembers(ctx, sourcesKey).Result()
+	return sources, classify(err, "reading the sources")
+}
+
 // Forget implements replicator.Sink. Of the marks only the generation stays, which the next one has to be above: by
 // then the clock may be another machine's. The states count in no later generation, while what the cells contributed
 // stays known, so that the next fill can take it back.
 func (s *Sink) Forget(ctx context.Context, view string) error {
-	sources, err := s.rdb.SMembers(ctx, sourcesKey).Result()
+	sources, err := s.Sources(ctx)
 	if err != nil {
-		return classify(err, "reading the sources")
+		return err
 	}
 	for _, source := range sources {
 		if err := s.forget(ctx, source, view, storedMark{}); err != nil {

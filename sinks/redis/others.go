@@ -17,7 +17,9 @@ import (
 // trip. If one does, the entity is decided again, with these records, and the script makes sure that they are still the
 // same. In a cluster what stands beside the key says who contributes to it, under the names of the sources.
 //
-// Only sources that feed the sink now count: what one put that is none any more holds up nobody's deletes.
+// Only sources that feed the sink now count: what one put that is none any more holds up nobody's deletes. A partition
+// of a topic does not look for others, for its entities stay there; only what other topics put before is taken back by
+// what all partitions claim.
 //
 // A hash or JSON object whose values the records do not hold (see keeper.merges) is left as it is: if the source that a
 // key has left wrote a last change of it behind the other one's, that is what is shown.
@@ -106,25 +108,39 @@ func (t viewKey) claimedBy(cells []cellClaims) bool {
 // vacate takes back what sources put into the views that feed the sink no more, where the view was forgotten since:
 // what it held is then to be made anew by those that do. What one of these claims stays, as when an entity moves to it.
 func (t *Target) vacate(ctx context.Context) error {
-	if !slices.Contains(t.sink.sources, t.source) {
+	if !t.sink.feeds(t.source) {
 		return nil
 	}
-	sources, err := t.sink.rdb.SMembers(ctx, sourcesKey).Result()
-	if err != nil {
-		return classify(err, "reading the sources")
-	}
-	for _, source := range sources {
-		if slices.Contains(t.sink.sources, source) {
-			continue
-		}
-		marks, err := t.sink.readMarks(ctx, source)
+	for {
+		sources, err := t.sink.Sources(ctx)
 		if err != nil {
 			return err
 		}
-		gone := t.reclaiming(source, t.sink.sources)
-		gone.views = t.views
+		err = t.vacateOf(ctx, sources)
+		if err == nil {
+			return nil
+		}
+		if now, failed := t.sink.Sources(ctx); failed != nil || len(now) == len(sources) { // none goes
+			return err
+		}
+	}
+}
+
+// vacateOf is vacate where these are all sources that ever fed a view.
+func (t *Target) vacateOf(ctx context.Context, sources []string) error {
+	sink := t.sink.among(sources)
+	for _, source := range sources {
+		if sink.feeds(source) {
+			continue
+		}
+		marks, err := sink.readMarks(ctx, source)
+		if err != nil {
+			return err
+		}
+		gone := t.reclaiming(source, sink.sources)
+		gone.sink, gone.views = sink, t.views
 		for _, k := range t.keepers {
-			if m := marks[k.view.Name]; m != nil && m.forgotten() {
+			if m := marks[k.view.Name]; m != nil && m.forgotten() && !m.marks[0].Vacated {
 				former := *k
 				former.index, former.generation = len(gone.keepers), m.generation()
 				former.dead = deadKey(source, k.view.Name)
@@ -142,11 +158,33 @@ func (t *Target) vacate(ctx context.Context) error {
 			}
 			return values, nil
 		})
+		for _, k := range gone.keepers {
+			if err == nil { // whoever is filled next need not look through all records again
+				stub := marks[k.view.Name].marks[0]
+				stub.Vacated = true
+				err = sink.forget(ctx, source, k.view.Name, stub)
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("taking back what source %q put there, which is none any more: %w", source, err)
 		}
 	}
 	return nil
+}
+
+// among is the sink as one of several sources that claim the same things. The partitions of topics are not known
+// beforehand: they are those of the registered sources that feed the sink, and the script sees to it that there are no
+// more by then.
+func (s *Sink) among(registered []string) *Sink {
+	if len(s.sources) > 0 {
+		return s
+	}
+	among := *s
+	among.sources = slices.DeleteFunc(slices.Clone(registered), func(source string) bool { return !s.feeds(source) })
+	guard := fmt.Sprintf("if #redis.call('SMEMBERS', '%s') ~= %d then return redis.error_reply('ERR another source has "+
+		"begun to feed the views') end\n", sourcesKey, len(registered))
+	among.apply = newScript(guard + library + fellows(among.sources) + applySource)
+	return &among
 }
 
 // othersOf are those of the sources that a sink is fed by that an entity may move to from one of them. A partition of a

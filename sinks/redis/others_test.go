@@ -323,3 +323,53 @@ func TestWhatASourceThatIsNoMorePutIntoAForgottenViewGoes(t *testing.T) {
 		m.shows("after the fill", want)
 	})
 }
+
+// The partitions of a topic are not known beforehand: some may begin while another one takes back what the topic before
+// put there, and none loses what it put.
+func TestWhatATopicThatWasReplacedPutThereGoesWhilePartitionsBegin(t *testing.T) {
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
+		c.Feeds = func(source string) bool { return strings.HasPrefix(source, "new/") }
+		m := newMoving(t, rdb, c, movable())
+		m.open("new/0")
+		m.open("new/1")
+		put := func(source, key string, n int64, body string) {
+			m.apply(source, m.op("users", key, n, body+"b@x here"), m.op("profile", key, n, "- there"))
+		}
+		put("new/0", "a", 5, "")
+		put("new/1", "b", 5, "long")
+		want := m.shown()
+		for i, key := range []string{"a", "b"} {
+			m.apply(fmt.Sprint("new/", i), m.op("users", key, 6, ""), m.op("profile", key, 6, ""))
+		}
+
+		m = newMoving(t, rdb, c, movable())
+		m.open("old/0")
+		for _, key := range []string{"a", "b", "gone"} {
+			put("old/0", key, 5, map[string]string{"b": "long"}[key])
+		}
+		for _, v := range m.views {
+			if err := m.sink.Forget(t.Context(), v.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.open("new/0")
+		put("new/0", "a", 7, "")
+		began := false
+		first := m.targets["new/0"].(*Target)
+		feeds := first.sink.feeds
+		first.sink.feeds = func(source string) bool { // asked once the sources are known
+			if source == "old/0" && !began {
+				began = true
+				m.open("new/1")
+				put("new/1", "b", 7, "long")
+			}
+			return feeds(source)
+		}
+		for range 2 { // the second finds nothing to do
+			if err := first.Relinquish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			m.shows("after the fill", want)
+		}
+	})
+}

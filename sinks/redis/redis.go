@@ -25,7 +25,8 @@ type Sink struct {
 	rdb     redis.UniversalClient
 	links   *links
 	names   config.Names // nil: strays are not looked for
-	sources []string     // that feed it
+	sources []string     // that feed it, and that an entity may move between
+	feeds   func(source string) bool
 
 	apply, swapMarks, swapRecord, push script
 }
@@ -39,11 +40,14 @@ func New(c Config) (*Sink, error) {
 		return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 	}
 	s := &Sink{name: c.Name, user: c.Username, cluster: c.Cluster, log: c.Logger, rdb: rdb, links: links,
-		names: c.Names, sources: c.Sources,
+		names: c.Names, sources: c.Sources, feeds: c.Feeds,
 		apply: newScript(library + fellows(c.Sources) + applySource), swapMarks: newScript(marksSource),
 		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
 	if s.cluster {
 		s.tags = markTags()
+	}
+	if s.feeds == nil {
+		s.feeds = func(source string) bool { return slices.Contains(s.sources, source) }
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

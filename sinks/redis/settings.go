@@ -173,7 +173,8 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	at := o.Sink.Settings.(Connection)
 	c := Config{Name: o.Sink.Name, Cluster: at.Cluster, Sentinel: at.Sentinel,
 		Username: at.Login.Username, Password: at.Login.Password.Reveal(),
-		TLS: at.Login.TLS, Timeout: o.Sink.Timeout, Logger: o.Log, Sources: o.Sources}
+		TLS: at.Login.TLS, Timeout: o.Sink.Timeout, Logger: o.Log, Sources: o.Sources,
+		Feeds: o.Feeds}
 	for _, u := range at.URLs {
 		c.URLs = append(c.URLs, u.Reveal())
 	}

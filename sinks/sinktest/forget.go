@@ -59,6 +59,7 @@ func testForget(f *fixture) {
 	fill("before anything was applied", 50, f.s.Views, all...)
 	forgets := f.s.New(f.t)
 	defer forgets.Close()
+	f.fed(forgets)
 	for _, v := range f.s.Views {
 		if err := forgets.Forget(f.t.Context(), v.Name); err != nil {
 			f.t.Fatalf("Forget: %v", err)
@@ -75,6 +76,19 @@ func testForget(f *fixture) {
 	delete(shown, 1)
 	fill("one defined anew", 200, append([]*replicator.View{&defined}, f.s.Views[1:]...), all[0])
 	fill("and as before", 300, f.s.Views, all[0])
+}
+
+// fed checks that a sink which knows its sources has the fixture's among them.
+func (f *fixture) fed(sink replicator.Sink) {
+	f.t.Helper()
+	sourced, ok := sink.(replicator.Sourced)
+	if !ok {
+		return
+	}
+	sources, err := sourced.Sources(f.t.Context())
+	if err != nil || !slices.Contains(sources, f.source) {
+		f.t.Fatalf("Sources: %q without %q (%v)", sources, f.source, err)
+	}
 }
 
 // knows checks that what an open target knows is nothing of these views, and where they stand of the others.

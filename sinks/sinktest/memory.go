@@ -16,6 +16,7 @@ import (
 
 var (
 	_ replicator.Shadower = (*Reference)(nil)
+	_ replicator.Sourced  = (*Reference)(nil)
 	_ replicator.Tidier   = (*memoryTarget)(nil)
 )
 
@@ -195,6 +196,16 @@ func (r *Reference) Snapshot() (restore func()) {
 		defer r.mu.Unlock()
 		r.cells, r.held, r.marks = maps.Clone(cells), maps.Clone(held), maps.Clone(marks)
 	}
+}
+
+// Sources implements replicator.Sourced.
+func (r *Reference) Sources(context.Context) (sources []string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.marks {
+		sources = append(sources, k.source)
+	}
+	return sources, nil
 }
 
 // Empty removes all that the sink holds.

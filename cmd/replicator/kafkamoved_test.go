@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+
+	clients "replicator/internal/lab"
+)
+
+// movedViews are views of every sink that keep something of each source beside what others put.
+const movedViews = `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+[sinks.search]
+type = "elastic"
+addresses = ["${ELASTIC}"]
+[views.cached]
+from = "cell.users"
+sink = "cache"
+kind = "counter"
+key = "n:{username}"
+[views.hash]
+from = "cell.users"
+sink = "cache"
+kind = "hash"
+key = "u:{row_key}"
+fields = ["email"]
+[views.set]
+from = "cell.users"
+sink = "cache"
+kind = "index"
+key = "e:{email}"
+[views.documents]
+from = "cell.users"
+sink = "search"
+kind = "document"
+index = "${INDEX}"
+fields = ["email"]
+`
+
+var movedNames = []string{"index_users_email", "users", "names", "cached", "hash", "set", "documents"}
+
+// movedLab is a publisher whose topic is replaced, and members that keep views of it in every sink.
+type movedLab struct {
+	*topicLab
+	rdb *goredis.Client
+}
+
+func newMovedLab(t *testing.T) *movedLab {
+	t.Helper()
+	l := &movedLab{topicLab: newTopicLab(t)}
+	var redis *servers.Server
+	redis, l.rdb = ownRedis(t)
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.env["ELASTIC"], l.env["INDEX"], l.env["GROUP"] = servertest.Elasticsearch(t), servertest.Name(), l.env["TOPIC"]
+	return l
+}
+
+// reads gives a member its configuration, by which it reads topics.
+func (l *movedLab) reads(m *lab, topics ...string) {
+	l.t.Helper()
+	from := strings.NewReplacer(`["${TOPIC}"]`, `["`+strings.Join(topics, `", "`)+`"]`, "${TOPIC}", "${GROUP}")
+	m.configure(from.Replace(topicSource), `dsn = "${DSN}"`, program, mainSink, emailView, usersView, nameCount, movedViews)
+}
+
+// moves gives the publisher another topic, with another number of partitions, and fills that.
+func (l *movedLab) moves() {
+	l.t.Helper()
+	l.env["TOPIC"] = servertest.Name()
+	l.configure(strings.Replace(changelogViews, "partitions = 3", "partitions = 2\non_change = \"rebuild\"", 1))
+	l.must("run", "--until-caught-up")
+}
+
+// refused fails the test unless a member says of every view that it was kept from another source.
+func (l *movedLab) refused(m *lab, from string) {
+	l.t.Helper()
+	r := m.run("run", "--until-caught-up")
+	for _, view := range movedNames {
+		if says := "view " + view + ": it was kept from " + from; r.code != exitFailed || !strings.Contains(r.errors, says) {
+			l.t.Errorf("exit status %d, without %q\n%s", r.code, says, r.errors)
+		}
+	}
+}
+
+// shows fails the test unless every view is made of the cells of a version whose keys are named, and of no more.
+func (l *movedLab) shows(m *lab, when string, version int64, keys string) {
+	l.t.Helper()
+	var want []string
+	count := map[string]int{}
+	for i, key := range userKeys {
+		if strings.Contains(keys, key) {
+			want = append(want, fmt.Sprintf("%s%d@x.org %s", key, version, strings.ToUpper(keyText(key))))
+			count[fmt.Sprintf("n%d", i%3)]++
+		}
+	}
+	l.expect("SELECT email, HEX(row_key) FROM index_users_email ORDER BY 1", want...)
+	l.expect("SELECT email, HEX(id) FROM users ORDER BY 1", want...)
+	for name, n := range count {
+		l.expect("SELECT cnt FROM names WHERE username = '"+name+"'", fmt.Sprint(n))
+		if got := l.rdb.Get(l.t.Context(), "n:"+name).Val(); got != fmt.Sprint(n) {
+			l.t.Errorf("%s: %s counts %q in Redis, and not %d", when, name, got, n)
+		}
+	}
+	for _, of := range []string{"u:*", "e:*"} {
+		if got := l.rdb.Keys(l.t.Context(), of).Val(); len(got) != len(keys) {
+			l.t.Errorf("%s: %s are %q, and not %d", when, of, got, len(keys))
+		}
+	}
+	documents, err := clients.Elastic{URL: l.env["ELASTIC"]}.Documents(l.t.Context(), l.env["INDEX"])
+	if err != nil || len(documents) != len(keys) {
+		l.t.Errorf("%s: the documents are %v (%v), and not %d", when, documents, err, len(keys))
+	}
+	m.must(append([]string{"verify"}, movedNames...)...)
+}
+
+// forgets is the remedy, at one of the members.
+func (l *movedLab) forgets(m *lab) {
+	l.t.Helper()
+	m.must(append([]string{"checkpoint", "forget", "--yes"}, movedNames...)...)
+}
+
+// Each partition is a source of its own: what those of a topic that was replaced put into the views would stay beside
+// what the new one's put there.
+func TestMembersOfATopicThatWasReplacedCountNothingTwice(t *testing.T) {
+	l := newMovedLab(t)
+	first := l.env["TOPIC"]
+	l.publish(1)
+	a, b := l.member(""), l.member("")
+	l.reads(a, first)
+	a.must("run", "--until-caught-up")
+	l.shows(a, "filled", 1, "abcdefghijkl")
+
+	l.exec("DELETE FROM cell WHERE row_key IN (0x" + keyText("a") + ", 0x" + keyText("e") + ")")
+	l.moves()
+	for _, m := range []*lab{a, b} { // what b has saved tells nothing of the former topic, the sinks do
+		l.reads(m, l.env["TOPIC"])
+		l.refused(m, "partition "+first+"/")
+	}
+	l.forgets(b) // what a has saved of the former topic stays
+	a.must("run", "--until-caught-up")
+	l.shows(a, "forgotten", 1, "bcdfghijkl")
+	l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("b"))
+	l.must("run", "--until-caught-up")
+	b.must("run", "--until-caught-up")
+	l.shows(b, "and kept up", 1, "cdfghijkl")
+}
+
+// The server's own run is another source, too.
+func TestMembersThatTakeOverViewsOfARunCountNothingTwice(t *testing.T) {
+	l := newMovedLab(t)
+	l.publish(1)
+	m := l.member("")
+	m.configure(source, program, mainSink, emailView, usersView, nameCount, movedViews)
+	m.must("run", "--until-caught-up")
+	l.shows(m, "filled by a run", 1, "abcdefghijkl")
+	l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
+	l.must("run", "--until-caught-up")
+	l.reads(m, l.env["TOPIC"])
+	l.refused(m, "[source] dsn")
+	l.forgets(m)
+	m.must("run", "--until-caught-up")
+	l.shows(m, "forgotten", 1, "bcdefghijkl")
+}
