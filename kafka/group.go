@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -172,11 +173,12 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 // Commit says in the group how far a partition is applied: for tools, and for members that wait for it. What counts is
 // in the sink's marks. So it takes no longer than commitTime. Partitions take turns, as the client has them do, which
 // would let each of them wait for all before it.
-func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
-	t, err := parseToken(at.Token)
+func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Standing) error {
+	read, err := parseToken(at.Position.Token)
 	if err != nil {
 		return err
 	}
+	t := applied{token: read, Filling: at.Filling()}
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
 	select {
@@ -200,7 +202,7 @@ func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position)
 	return nil
 }
 
-func (g *Group) commit(ctx context.Context, p Partition, t token) (failed error) {
+func (g *Group) commit(ctx context.Context, p Partition, t applied) (failed error) {
 	metadata := t.metadata()
 	set := func(r *kmsg.OffsetCommitRequest) error {
 		for i := range r.Topics {
@@ -221,12 +223,19 @@ func (g *Group) commit(ctx context.Context, p Partition, t token) (failed error)
 // mostMetadata is how much a broker takes with a committed offset (offset.metadata.max.bytes).
 const mostMetadata = 4096
 
-// metadata is the token, as it is committed with the offset; without the marks where these are too long.
-func (t token) metadata() string {
-	text := t.position().Token
+// applied is what is committed with an offset: the token, and whether a fill is still to end, which has more to do once
+// it has read all.
+type applied struct {
+	token
+	Filling bool `json:"filling,omitempty"`
+}
+
+// metadata is the form in which it is committed; without the marks where these are too long.
+func (t applied) metadata() string {
+	text := jsonOf(t)
 	if len(text) > mostMetadata {
 		t.Marks = nil
-		text = t.position().Token
+		text = jsonOf(t)
 	}
 	return text
 }
@@ -237,7 +246,7 @@ type Progress struct {
 	Member  string // who has it; "": nobody has
 	Applied int64  // as committed
 	End     int64
-	token   token
+	applied applied
 }
 
 // Lag is how many records are not applied yet.
@@ -245,10 +254,10 @@ func (p Progress) Lag() int64 { return max(p.End-p.Applied, 0) }
 
 // Includes reports whether all that a fence names was applied, as the group was told.
 func (p Progress) Includes(fence string, covers Covers) (bool, error) {
-	if p.token.Topic == "" {
+	if p.applied.Topic == "" || p.applied.Filling {
 		return false, nil
 	}
-	return p.token.includes(fence, covers)
+	return p.applied.includes(fence, covers)
 }
 
 // Member is one of a group.
@@ -306,7 +315,7 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 			p.Member = has[p.Partition]
 			if at, ok := committed.Lookup(topic, n); ok {
 				p.Applied = at.At
-				p.token, _ = parseToken(at.Metadata) // without one the group was told of no marks
+				_ = json.Unmarshal([]byte(at.Metadata), &p.applied) // without one the group was told of no marks
 			}
 			s.Partitions = append(s.Partitions, p)
 		}

@@ -70,11 +70,15 @@ func TopicOf(source string) string {
 }
 
 func (t token) position() replicator.Position {
-	text, err := json.Marshal(t)
+	return replicator.Position{Order: t.Offset, Token: jsonOf(t)}
+}
+
+func jsonOf(token any) string {
+	text, err := json.Marshal(token)
 	if err != nil {
 		panic("kafka: a token is made of texts and numbers: " + err.Error())
 	}
-	return replicator.Position{Order: t.Offset, Token: string(text)}
+	return string(text)
 }
 
 func parseToken(text string) (t token, err error) {

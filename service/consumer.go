@@ -210,7 +210,7 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 	from := partition{c.cluster.Source(kafka.Config{Topic: p.Topic, Partition: p.Number, Tables: c.tables,
 		Covers: canal.Covers})}
 	l := c.line(c.sink.Name, c.opened, from, &committing{Store: store, consumer: c, partition: p,
-		at: map[string]replicator.Position{}}, c.views, c.tables, log)
+		at: map[string]replicator.Standing{}}, c.views, c.tables, log)
 	l.ended = stop.Done()
 	c.lines.add(l)
 	c.gone.forget(p.String(), c.views)
@@ -237,7 +237,7 @@ type committing struct {
 	partition kafka.Partition
 
 	mu sync.Mutex
-	at map[string]replicator.Position // by view
+	at map[string]replicator.Standing // by view
 }
 
 // Save implements replicator.Store. What the group is told is for people and for members that wait: where it can't be
@@ -247,26 +247,34 @@ func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoi
 		return err
 	}
 	s.mu.Lock()
-	var lowest replicator.Position
 	for _, c := range checkpoints {
-		s.at[c.View] = c.Position
+		s.at[c.View] = c.Standing
 	}
-	for _, at := range s.at {
-		if lowest.IsZero() || at.Order < lowest.Order {
-			lowest = at
-		}
-	}
+	lowest := lowestOf(s.at)
 	s.mu.Unlock()
 	s.consumer.mu.Lock()
 	member := s.consumer.member
 	s.consumer.mu.Unlock()
-	if member == nil || lowest.IsZero() {
+	if member == nil || lowest.Position.IsZero() {
 		return nil
 	}
 	if err := member.Commit(ctx, s.partition, lowest); err != nil {
 		s.consumer.log.Debug("the group was not told how far a partition is", "source", s.partition.String(), "error", err)
 	}
 	return nil
+}
+
+// lowestOf is what views that stand differently all have: the lowest place, and no end of a fill that one of them lacks.
+func lowestOf(views map[string]replicator.Standing) (lowest replicator.Standing) {
+	for _, at := range views {
+		if lowest.Position.IsZero() || at.Position.Order < lowest.Position.Order {
+			lowest.Position = at.Position
+		}
+		if at.Filling() {
+			lowest.Fill = at.Fill
+		}
+	}
+	return lowest
 }
 
 // partition is a partition as a pipeline's source.
