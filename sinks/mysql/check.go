@@ -131,16 +131,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 			f.Level, f.Detail = replicator.Fail, err.Error()
 			return f
 		case sh == nil:
-			statement, err := s.design(ctx, v, from)
-			if err == nil {
-				err = s.uncreatable(ctx, v, statement)
-			}
-			if f.Detail += " is not there yet; the first start creates it"; err != nil {
-				f.Level, f.Detail = replicator.Fail, err.Error()
-				f.Fix = replicator.FixFor(err,
-					"correct the view's fields and types, or create the table: `replicator schema` prints its DDL")
-			}
-			return f
+			return s.checkCreation(ctx, f, v, from)
 		default:
 			if statement, err := s.rebuilt(ctx, v, sh, from); err == nil && statement != "" {
 				f.Detail += " was created for another definition of the view; a rebuild alters it: " + statement
@@ -162,6 +153,33 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s, %s, takes values for one "+
 			"that the view tells apart: where two such groups meet in one row, the view fails", f.Detail, c.name, c.collation)
 		f.Fix = k.alter + ", and then `replicator verify --repair " + v.Name + "`"
+	}
+	return f
+}
+
+// checkCreation completes what is found of a view whose table is missing.
+func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *replicator.View,
+	from *origins) replicator.Finding {
+	statement, err := s.design(ctx, v, from)
+	if err == nil {
+		err = s.uncreatable(ctx, v, statement)
+	}
+	if err != nil {
+		f.Level, f.Detail = replicator.Fail, err.Error()
+		f.Fix = replicator.FixFor(err,
+			"correct the view's fields and types, or create the table: `replicator schema` prints its DDL")
+		return f
+	}
+	switch gone, err := s.gone(ctx, v); {
+	case err != nil:
+		f.Level, f.Detail = replicator.Fail, err.Error()
+	case gone != "":
+		f.Level = replicator.Warn
+		f.Detail += " was dropped, and what the view held with it: the next start stops the view, if on_lost does not have " +
+			"it filled anew"
+		f.Fix = "`replicator checkpoint reset " + v.Name + "` has it filled anew, too"
+	default:
+		f.Detail += " is not there yet; the first start creates it"
 	}
 	return f
 }

@@ -18,25 +18,34 @@ import (
 // are gone were deleted by hand, which a verification finds and repairs.
 
 // refuseGone forgets a view that was marked and whose table is gone: it begins anew then, as one does that a sink lost.
-// The error is nil if the view was never marked, or the table is there and the user may not see it.
 func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
+	name, err := s.gone(ctx, v)
+	if err != nil || name == "" {
+		return err
+	}
+	return s.refuseLost(ctx, v, name, "was dropped")
+}
+
+// gone is the table of a view that was marked, if that is gone; "" if the view was never marked, or the table is there
+// and the user may not see it.
+func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err error) {
 	database, table := split(settingsOf(v).Table, s.database)
-	name := (&shape{database: database, table: table}).quoted()
-	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
+	name = (&shape{database: database, table: table}).quoted()
+	_, err = s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
 	if !is(err, noTable, noDatabase) {
 		var refused *mysql.MySQLError
 		if errors.As(err, &refused) {
-			return nil
+			return "", nil
 		}
-		return classify(err, "looking for table "+name)
+		return "", classify(err, "looking for table "+name)
 	}
 	var marked int
 	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+viewsTable+" WHERE name = ? AND mark_token <> ''",
 		v.Name).Scan(&marked)
-	if err != nil || marked == 0 {
-		return classify(err, "table "+viewsTable)
+	if is(err, noTable, noDatabase) || err == nil && marked == 0 {
+		return "", nil
 	}
-	return s.refuseLost(ctx, v, name, "was dropped")
+	return name, classify(err, "table "+viewsTable)
 }
 
 // refuseLost forgets a view, and says what became of its table.

@@ -355,3 +355,25 @@ func TestARebuildIntoATableOfSomebodyElseSaysWhatToAlter(t *testing.T) {
 		openTarget(t, sink, shadow)
 	})
 }
+
+// TestCheckTellsATableThatWasDroppedFromOneThatIsNotThereYet: the first is made anew, too, but what it held is lost.
+func TestCheckTellsATableThatWasDroppedFromOneThatIsNotThereYet(t *testing.T) {
+	db, dsn := database(t, servertest.Shared(t, servers.MySQL))
+	sink := newSink(t, dsn)
+	defer sink.Close()
+	v := creating("row", "1", rowKey("id"), map[string]string{"x": "INT"}, "x")
+	found := func(when string, level replicator.Level, says string) {
+		t.Helper()
+		if f := finding(t, sink, v); f.Level != level || !strings.Contains(f.Detail, says) {
+			t.Errorf("%s: check says %+v", when, f)
+		}
+	}
+	found("before the first start", replicator.OK, "table v is not there yet; the first start creates it")
+	at := replicator.Standing{Position: replicator.Position{Order: 5, Token: "x"}}
+	if err := openTarget(t, sink, v).Mark(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	found("kept", replicator.OK, "table v")
+	exec(t, db, "DROP TABLE v")
+	found("dropped", replicator.Warn, "table v was dropped, and what the view held with it")
+}
