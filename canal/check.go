@@ -48,8 +48,16 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	if srv.flavor == gtid.MySQL && !srv.gtid() {
 		c.warn("gtid_mode", "OFF", "turn on gtid_mode, or a move to another server means a rebuild")
 	}
+	if f, err := srv.unloggedReplica(ctx, conn); err != nil {
+		c.fail(f.What, describe(err), "")
+	} else if f.Level != replicator.OK {
+		c.findings = append(c.findings, f)
+	}
 	c.durability(ctx, conn)
 	c.retention(ctx, conn, srv)
+	if err := srv.leftOut(ctx, conn, s.cfg.Tables); err != nil {
+		c.fail("binlog filters", describe(err), "")
+	}
 	for _, t := range s.cfg.Tables {
 		c.table(ctx, conn, srv, t)
 		c.spellings(ctx, conn, srv, t, s.db.Conn)

@@ -136,7 +136,10 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		}
 		known = before
 	default:
-		s.until, s.untilGTID = p.pos, gtid.New(r.server.flavor)
+		s.until = p.pos
+		if s.untilGTID, err = r.server.unlogged(ctx, db, gtid.New(r.server.flavor)); err != nil {
+			return err
+		}
 		if !p.moved {
 			r.loose = t.GTID
 		}

@@ -121,7 +121,7 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	var failed error
 	// The last file that begins with no more than what was applied.
 	i := sort.Search(len(r.files), func(i int) bool {
-		before, err := r.server.gtidsBefore(ctx, r.db, r.files[i].name)
+		before, err := r.server.gtidsOfFilesBefore(ctx, r.db, r.files[i].name)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			return true
@@ -135,6 +135,13 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 		return place{}, r.refusal(t,
 			ruling{kinship: purged, why: fmt.Sprintf("%s, the oldest file left, begins with transactions that "+
 				"were not read yet", r.files[0].name)})
+	}
+	d, err := r.allLogged(ctx, gtids)
+	if err == nil {
+		err = r.refusal(t, d)
+	}
+	if err != nil {
+		return place{}, err
 	}
 	p := place{file: r.files[i].fileName, pos: 4, epoch: t.Epoch, gtids: gtids, skip: true, moved: true}
 	first, err := r.source.witness(ctx, r.server, placed{File: p.file.name, Pos: p.pos})

@@ -126,26 +126,35 @@ func named(ctx context.Context, db querier, query string, args ...any) ([]map[st
 	return out, classify(err)
 }
 
-// status is the present end of the binlog; gtids are MySQL's that are committed.
-func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
+// binlogStatus is what the server says of its binlog: where it ends, and what is left out.
+func (s server) binlogStatus(ctx context.Context, db querier) (map[string]string, error) {
 	query := "SHOW MASTER STATUS"
 	if s.flavor == gtid.MySQL && !s.oldMySQL() {
 		query = "SHOW BINARY LOG STATUS"
 	}
 	rows, err := named(ctx, db, query)
+	if err == nil && len(rows) == 0 {
+		err = errNoBinlog
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rows[0], nil
+}
+
+// status is the present end of the binlog; gtids are MySQL's that are committed.
+func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
+	row, err := s.binlogStatus(ctx, db)
 	if err != nil {
 		return file, 0, "", err
 	}
-	if len(rows) == 0 {
-		return file, 0, "", replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin"))
-	}
-	if _, err = fmt.Sscan(rows[0]["position"], &pos); err != nil {
+	if _, err = fmt.Sscan(row["position"], &pos); err != nil {
 		return file, 0, "", fmt.Errorf("binlog status: %w", err)
 	}
-	if file, err = parseFileName(rows[0]["file"]); err != nil {
+	if file, err = parseFileName(row["file"]); err != nil {
 		return file, 0, "", err
 	}
-	return file, pos, compact(rows[0]["executed_gtid_set"]), nil
+	return file, pos, compact(row["executed_gtid_set"]), nil
 }
 
 // latest is the present end of the binlog, with the transactions before it: see token.Loose.
@@ -223,8 +232,37 @@ func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 	return files, nil
 }
 
-// gtidsBefore are the transactions before a file's first one.
+// gtidsBefore are the transactions before a file's first one, with those that are in no file.
 func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
+	before, err := s.gtidsOfFilesBefore(ctx, db, file)
+	if err != nil {
+		return nil, err
+	}
+	unlogged, err := s.unlogged(ctx, db, gtid.New(s.flavor))
+	if err == nil {
+		before.Join(unlogged)
+	}
+	return before, err
+}
+
+// unlogged are the transactions that the server has, that none of its binlogs has, and that are not among some others:
+// their binlogs were purged, or there never were any. A backup that is restored brings such ones (SET GLOBAL
+// gtid_purged), and a replica without log_bin or log_replica_updates gets them from its source. MySQL alone tells of
+// them: what a file says of the transactions before it (Previous_gtids) leaves them out.
+func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gtid.Set, error) {
+	if s.flavor != gtid.MySQL {
+		return gtid.New(s.flavor), nil
+	}
+	var text string
+	err := db.QueryRowContext(ctx, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, ?)", others.String()).Scan(&text)
+	if err != nil {
+		return nil, classify(err)
+	}
+	return gtid.Parse(s.flavor, compact(text))
+}
+
+// gtidsOfFilesBefore are those that stood in the files before one.
+func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	if s.flavor == gtid.MariaDB {
 		text, known, err := gtidAt(ctx, db, file, 4)
 		switch {

@@ -51,6 +51,7 @@ type access struct {
 	ids    replicaIDs
 	births births
 	torn   torn
+	silent silence
 	codes  binlog.CodeTables
 }
 
@@ -335,8 +336,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 		return nil, err
 	}
 	defer conn.Close()
-	if !srv.logBin {
-		return nil, replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin"))
+	if err := s.logs(ctx, conn, srv); err != nil {
+		return nil, err
 	}
 	res, err := newResolver(ctx, s, conn, srv)
 	if err != nil {
@@ -355,12 +356,13 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 
 // loadTables reads the shapes of the named tables (all, if none is named), which are then watched. What becomes of the
 // others is no matter of those who read these. It is Fatal if there are tables without one: all of them are told.
-func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names []string) (tables, error) {
+func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{},
 		fold: func(s string) string { return s }}
 	if srv.fold {
 		t.fold = strings.ToLower
 	}
+	var read []replicator.Table
 	var refused []error
 	for _, table := range s.cfg.Tables {
 		if len(names) > 0 && !slices.Contains(names, table.Name) {
@@ -382,6 +384,7 @@ func (s *Source) loadTables(ctx context.Context, db beginner, srv server, names 
 		}
 		t.byPlace[database][name] = w
 		t.byName[table.Name] = w
+		read = append(read, w.Table)
 	}
-	return t, errors.Join(refused...)
+	return t, errors.Join(append(refused, srv.leftOut(ctx, db, read))...)
 }

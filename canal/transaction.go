@@ -166,7 +166,7 @@ func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if err != nil {
 		return s.broken(errors.New("the list of previous GTIDs is damaged"))
 	}
-	s.untilGTID = set
+	s.untilGTID.Join(set)
 	return nil
 }
 

@@ -32,6 +32,7 @@ import (
 //	the server was                          it is      and so
 //	restarted, rotated                      theSame    reading goes on at the place
 //	purged of the file                      purged     lost
+//	silent for a while                      unlogged   lost, where that shows: see silence, server.unlogged
 //	reset, restored from a backup, set back another    lost
 //	replaced by a replica with all          heir       reading goes on behind what was applied, in a new epoch
 //	replaced by a replica without the tail  behind     lost
@@ -42,6 +43,7 @@ type kinship int
 const (
 	theSame kinship = iota + 1
 	purged
+	unlogged
 	another
 	heir
 	behind
@@ -73,6 +75,14 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 			}
 			return read, err
 		}
+	}
+	at, err := parseFileName(t.File)
+	if err != nil {
+		return d, err
+	}
+	if at.number < r.source.silent.over(r.server.identity, r.files[len(r.files)-1].number) {
+		return ruling{kinship: unlogged, why: "since then the source was seen to log nothing of what changes (log_bin, or " +
+			"log_replica_updates, was OFF)"}, nil
 	}
 	if t.GTID == "" {
 		return d, nil
@@ -128,7 +138,14 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 		d.kinship, d.why = another, fmt.Sprintf("its transactions are %s, those before the place were %s", executed, t.GTID)
 		return nil
 	}
-	if r.server.flavor != gtid.MariaDB || t.Skip {
+	if r.server.flavor == gtid.MySQL {
+		logged, err := r.allLogged(ctx, d.gtids)
+		if err == nil && logged.kinship != theSame {
+			d.kinship, d.why = logged.kinship, logged.why
+		}
+		return err
+	}
+	if t.Skip {
 		return nil
 	}
 	// MariaDB tells which GTIDs are before a place, but not before each: then the event that was read there tells as
@@ -148,6 +165,16 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 		d.kinship, d.why = another, otherBefore(text, t.GTID)
 	}
 	return nil
+}
+
+// allLogged looks whether the server's binlogs hold all that it has beside some transactions.
+func (r *resolver) allLogged(ctx context.Context, read *gtid.Set) (ruling, error) {
+	lacking, err := r.server.unlogged(ctx, r.db, read)
+	if err != nil || lacking.Empty() {
+		return ruling{kinship: theSame}, err
+	}
+	return ruling{kinship: unlogged, why: fmt.Sprintf("%s, which were not read, are in none of the source's binlogs "+
+		"(gtid_purged): they came with a backup, or while it ran without log_bin or log_replica_updates", lacking)}, nil
 }
 
 func otherBefore(now, before string) string {
@@ -177,6 +204,9 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	res := &resolver{source: r.source, db: conn, server: r.server, files: []logFile{{file, pos}}}
 	at := s.here(gtidRun{}).placed()
 	d, err := res.atPlace(ctx, at)
+	if read := r.history.handedOut(); err == nil && d.kinship == theSame && read != nil {
+		d, err = res.allLogged(ctx, read)
+	}
 	if err != nil {
 		return err
 	}
@@ -258,6 +288,9 @@ func (r *resolver) refusal(t token, d ruling) error {
 	case purged:
 		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)",
 			replicator.ErrLost, t, d.why)
+	case unlogged:
+		return fmt.Errorf("%w: it is at %s, and %s. If the views lack nothing of that, `replicator checkpoint set --pos "+
+			"FILE:POS` goes on", replicator.ErrLost, t, d.why)
 	case another:
 		return errAnother(t, d.why)
 	case behind:

@@ -238,6 +238,35 @@ var changes = []struct {
 	mysql bool
 	test  func(w *world)
 }{
+	{"given transactions that are in no binlog", true, func(w *world) {
+		if !w.gtid {
+			w.t.Skip("without GTIDs nothing tells")
+		}
+		gives := func(n int) {
+			w.exec(fmt.Sprintf("SET GLOBAL gtid_purged = '+77777777-7777-7777-7777-777777777777:%d'", n))
+		}
+		at := w.positions()
+		x := w.follows()
+		gives(1)
+		if err := x.reader.stillSame(testContext(w.t)); !errors.Is(err, replicator.ErrLost) {
+			w.t.Errorf("while nothing is written to the log, the reader is told: %v", err)
+		}
+		x.end()
+		w.expect("afterwards", at, unlogged)
+		w.restart()
+		w.expect("restarted", at, unlogged)
+		named, err := w.src.At(testContext(w.t), fmt.Sprintf("%s:4", w.file()), nil) // a person says that the views lack nothing
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		after := w.positions()
+		after["named"], after["read again"] = named, w.follows().reader.Position(0)
+		w.restart()
+		w.exec("FLUSH BINARY LOGS")
+		w.expect("from then on", after, theSame)
+		gives(2)
+		w.expect("once more", map[string]replicator.Position{"kept up": after["kept up"]}, unlogged)
+	}},
 	{"restarted", false, func(w *world) {
 		at := w.positions()
 		w.restart()
