@@ -39,6 +39,7 @@ type saver struct {
 	target replicator.Target
 	lanes  *lanes
 	reach  *reach
+	before int64  // changes applied before the session
 	goesOn func() // told each interval that the session does what it is there for
 
 	mu        sync.Mutex
@@ -73,10 +74,16 @@ func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFu
 			return err
 		}
 		s.meter.tick()
-		if s.reach.heard.Load() {
+		if s.serves() {
 			s.goesOn()
 		}
 	}
+}
+
+// serves reports whether the session does what it is there for: the source was heard, and of what it tells something is
+// applied, if anything is to be. A sink that can be opened may still let every write wait until its time is up.
+func (s *saver) serves() bool {
+	return s.reach.heard.Load() && (s.meter.total() > s.before || s.lanes.since().IsZero())
 }
 
 // advance moves the run's applied position to the low water, and writes it down as urgency says. It is the only place

@@ -2,9 +2,11 @@ package pipeline_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,6 +121,67 @@ func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 			t.Errorf("told %d times that it is over:\n%s", n, text.String())
 		}
 	})
+}
+
+// TestASinkThatOpensAndLetsEveryWriteWaitShowsItsTrouble between two attempts, too: each of them lasts until the sink's
+// time is up, and what ends them is told for a moment alone.
+func TestASinkThatOpensAndLetsEveryWriteWaitShowsItsTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), &slowlyDownSink{Sink: sinktest.NewReference()}
+		p := start(newPipeline(f, sink, newMemoryStore(), "a"))
+		p.caughtUp(t, f)
+		time.Sleep(2 * time.Second)
+		if st := p.Status(nil)[0]; st.State != replicator.StateRunning || st.Error != "" {
+			t.Fatalf("before: %+v", st)
+		}
+		sink.down.Store(true)
+		f.commit(rows(1)...)
+		time.Sleep(sinkTime + time.Second)
+		for range 100 {
+			time.Sleep(time.Second)
+			if st := p.Status(nil)[0]; st.State != replicator.StateRetrying || !strings.Contains(st.Error, errDown.Error()) {
+				t.Fatalf("meanwhile: %+v", st)
+			}
+		}
+		sink.down.Store(false)
+		p.caughtUp(t, f)
+		time.Sleep(2 * time.Second)
+		if st := p.Status(nil)[0]; st.State != replicator.StateRunning || st.Error != "" {
+			t.Errorf("afterwards: %+v", st)
+		}
+		p.stopped(t)
+	})
+}
+
+// sinkTime is how long a slowlyDownSink takes to say that it is down.
+const sinkTime = 30 * time.Second
+
+// slowlyDownSink is one that lets writes wait while it is down, and nothing else.
+type slowlyDownSink struct {
+	replicator.Sink
+	down atomic.Bool
+}
+
+func (s *slowlyDownSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t, err := s.Sink.Open(ctx, source, views)
+	return slowlyDownTarget{t, s}, err
+}
+
+type slowlyDownTarget struct {
+	replicator.Target
+	sink *slowlyDownSink
+}
+
+func (t slowlyDownTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	if !t.sink.down.Load() {
+		return t.Target.Apply(ctx, ops)
+	}
+	select {
+	case <-time.After(sinkTime):
+		return replicator.Applied{}, errDown
+	case <-ctx.Done():
+		return replicator.Applied{}, ctx.Err()
+	}
 }
 
 // TestALinkToTheSourceThatBreaksAgainAndAgainDelays, and no more: what each session applied before it broke is the next

@@ -26,6 +26,7 @@ type run struct {
 	state   string
 	err     error
 	since   time.Time            // when what now keeps sessions from going on began; zero: nothing does
+	reason  error                // what that is
 	parting [][]*replicator.View // what is to be made of the run: groups that run by themselves; nil: it stays together
 }
 
@@ -209,7 +210,7 @@ func (c *Config) stopsFor(loss error, views viewSet) error {
 func (r *run) setTrouble(state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state, r.err = state, err
+	r.state, r.err, r.reason = state, err, err
 	if r.since.IsZero() {
 		r.since = time.Now()
 	}
@@ -219,7 +220,7 @@ func (r *run) setTrouble(state string, err error) {
 func (r *run) goesOn() {
 	r.mu.Lock()
 	since := r.since
-	r.since = time.Time{}
+	r.since, r.reason = time.Time{}, nil
 	r.mu.Unlock()
 	r.cfg.logRecovery(since, r.views)
 }
@@ -235,6 +236,16 @@ func (r *run) isWell() bool {
 func (r *run) trouble() (state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.state, r.err
+}
+
+// shownTrouble is trouble for people to see: what ended a session still keeps the next one, until that goes on.
+func (r *run) shownTrouble() (state string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil && r.reason != nil {
+		return replicator.StateRetrying, r.reason
+	}
 	return r.state, r.err
 }
 

@@ -81,7 +81,8 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 		group: r.group, reader: reader, intake: s.intake, reach: s.reach, window: window, sweeper: sweeper,
 	}
 	s.letters = &letters{group: r.group, reader: reader, target: target, intake: s.intake}
-	s.saver = &saver{group: r.group, reader: reader, target: target, lanes: s.lanes, reach: s.reach, goesOn: r.goesOn}
+	s.saver = &saver{group: r.group, reader: reader, target: target, lanes: s.lanes, reach: s.reach,
+		before: r.meter.total(), goesOn: r.goesOn}
 	writer := &writer{
 		spare: make(chan *opBatch, r.cfg.Lanes),
 		group: r.group, reader: reader, target: target, budget: budget, letters: s.letters, lanes: s.lanes,

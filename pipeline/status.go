@@ -65,7 +65,7 @@ func stateBy(err error) string {
 func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	now := r.progress.current()
 	fillProgress(now, st)
-	state, err := r.trouble()
+	state, err := r.shownTrouble()
 	if state == replicator.StateRunning && now.Filling() {
 		state = replicator.StateFilling
 	}
