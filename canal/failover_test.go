@@ -92,6 +92,38 @@ func TestWhatAReplicaNeverGotIsRemembered(t *testing.T) {
 	}
 }
 
+// TestPlannedFailoversThereAndBackAreFollowed: each server writes while it is the primary, and the other one has all of
+// it before it takes over.
+func TestPlannedFailoversThereAndBackAreFollowed(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		primary, replica := pair(t, kind)
+		primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		src := primary.source(appTable())
+		at := primary.latest(src)
+		for n := range 4 {
+			src = primary.source(appTable())
+			x := primary.read(primary.open(src, at))
+			primary.exec(fmt.Sprintf(appCell, 2*n), fmt.Sprintf(appCell, 2*n+1))
+			if got, want := bodies(x.upTo(primary.latest(src))), fmt.Sprintf("%d %d", 2*n, 2*n+1); got != want {
+				t.Errorf("after %d failovers read %q, want %q", n, got, want)
+			}
+			x.end()
+			at = x.reader.Position(x.last())
+			if tok, _ := parseToken(at.Token); tok.Forked {
+				t.Errorf("after %d failovers two transactions have one number: %s", n, at.Token)
+			}
+			replica.follow(primary)
+			if kind.IsMariaDB() { // a primary's own writes are none that it replicated
+				var pos string
+				replica.scan(replica.db.QueryRow("SELECT @@gtid_current_pos"), &pos)
+				primary.exec("SET GLOBAL gtid_slave_pos = '" + pos + "'")
+			}
+			primary.replicaOf(replica)
+			primary, replica = replica, primary
+		}
+	})
+}
+
 // TestATransactionWithoutAGTIDIsNoProofOfAFailover: the GTIDs before it are on the other server, and it is not. One
 // with a later GTID has it, too.
 func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {

@@ -27,6 +27,7 @@ type history struct {
 	names []sid
 	ids   map[sid]int32
 
+	highest   *gtid.Set   // MariaDB: of each domain the highest number that was read, and who wrote it
 	forked    atomic.Bool // see token.Forked
 	anonymous bool        // see token.Anonymous: of what was handed out last
 }
@@ -59,7 +60,12 @@ type gtidRun struct {
 }
 
 func newHistory(f gtid.Flavor, start end, base *gtid.Set) *history {
-	return &history{at: start, base: base, gtids: base != nil, maria: f == gtid.MariaDB, ids: map[sid]int32{}}
+	h := &history{at: start, base: base, gtids: base != nil, maria: f == gtid.MariaDB, ids: map[sid]int32{},
+		highest: gtid.New(f)}
+	if base != nil {
+		h.highest = base.Clone()
+	}
+	return h
 }
 
 // id gives the number of a source of transactions.
@@ -81,7 +87,7 @@ func (h *history) know(at end, base *gtid.Set) {
 	defer h.mu.Unlock()
 	h.at = at
 	if base != nil {
-		h.base, h.gtids = base, true
+		h.base, h.gtids, h.highest = base, true, base.Clone()
 	}
 }
 
@@ -95,11 +101,27 @@ func (h *history) add(e end) {
 	if e.order <= h.at.order {
 		return
 	}
+	h.judge(e.last)
 	if len(h.ends) >= maxHistory {
 		h.merge()
 	}
 	h.ends = append(h.ends, e)
 	h.anonymous = e.anonymous || h.anonymous && e.last.last == 0
+}
+
+// judge looks whether a MariaDB transaction has no higher number than one of another server before it: see token.Forked.
+// It is judged when it is read, because of ends that are merged later only the last one remains.
+func (h *history) judge(r gtidRun) {
+	if !h.maria || r.last == 0 {
+		return
+	}
+	s := h.names[r.sid]
+	switch have := h.highest.Runs[s.name]; {
+	case len(have) == 0 || have[0].Last < r.last:
+		h.highest.AddMaria(s.name, s.server, r.last)
+	case h.highest.Servers[s.name] != s.server:
+		h.forked.Store(true)
+	}
 }
 
 // handOut notes that rows of a transaction that has not ended are handed out.
@@ -128,6 +150,7 @@ func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 		at = e
 	}
 	if h.open.order > at.order {
+		h.judge(h.open.last)
 		h.applyTo(further, h.open.last)
 		at = h.open
 	}
@@ -268,9 +291,6 @@ func (h *history) applyTo(set *gtid.Set, r gtidRun) {
 	if h.maria {
 		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as
 		// it may without gtid_strict_mode.
-		if have := set.Runs[s.name]; len(have) == 1 && r.first <= have[0].Last && set.Servers[s.name] != s.server {
-			h.forked.Store(true)
-		}
 		set.AddMaria(s.name, s.server, r.last)
 		return
 	}

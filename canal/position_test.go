@@ -65,12 +65,77 @@ func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
 	for order := int64(1); order <= 20000; order++ {
 		s, seq := sid{fmt.Sprint(rng.IntN(3)), fmt.Sprint(rng.IntN(2))}, 1+rng.Int64N(1000)
 		model.AddMaria(s.name, s.server, seq)
-		h.add(end{order: order, last: gtidRun{h.id(s), 1, seq}})
+		h.add(end{order: order, last: gtidRun{h.id(s), seq, seq}})
 		if rng.IntN(5000) == 0 || order == 20000 {
 			if _, set := h.upTo(order); set.String() != model.String() {
 				t.Fatalf("at %d: %s, want %s", order, set, model)
 			}
 		}
+	}
+}
+
+// Each failover has another server write on in a domain: that is no fork. One is a transaction without a higher number
+// than another server's before it, also where its end, or that one's, is merged with others.
+func TestAForkIsToldFromAChangeOfAuthor(t *testing.T) {
+	type written struct {
+		server string
+		seq    int64
+	}
+	for _, c := range []struct {
+		name   string
+		runs   []written
+		forked bool
+	}{
+		{name: "one author", runs: []written{{"1", 6}, {"1", 7}}},
+		{name: "there and back", runs: []written{{"2", 6}, {"2", 7}, {"1", 8}, {"2", 9}}},
+		{name: "an author's number falls", runs: []written{{"1", 6}, {"1", 3}, {"2", 7}}},
+		{name: "the base's number", runs: []written{{"2", 5}}, forked: true},
+		{name: "a number that was read", runs: []written{{"1", 6}, {"1", 7}, {"2", 7}}, forked: true},
+		{name: "below one that was read", runs: []written{{"1", 6}, {"1", 3}, {"2", 4}}, forked: true},
+	} {
+		for merged := range 4 { // of the ends that are merged, this many stand before the runs
+			base, err := gtid.Parse(gtid.MariaDB, "0-1-5,3-1-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := newHistory(gtid.MariaDB, end{}, base)
+			order := int64(0)
+			add := func(run gtidRun) {
+				order++
+				h.add(end{order: order, last: run})
+			}
+			for range merged {
+				add(gtidRun{})
+			}
+			for _, r := range c.runs {
+				add(gtidRun{h.id(sid{"0", r.server}), r.seq, r.seq})
+			}
+			for order < 2*maxHistory {
+				add(gtidRun{h.id(sid{"3", "1"}), order, order})
+			}
+			_, set := h.upTo(order)
+			last := c.runs[len(c.runs)-1]
+			if got := fmt.Sprintf("0-%s-%d,3-1-%d", last.server, last.seq, order-1); set.String() != got {
+				t.Errorf("%s, %d before: %s, want %s", c.name, merged, set, got)
+			}
+			if h.forked.Load() != c.forked {
+				t.Errorf("%s, %d before: forked is %t", c.name, merged, h.forked.Load())
+			}
+		}
+	}
+}
+
+// Rows of a transaction that has not ended may be in a sink, too.
+func TestATransactionThatWasReadInPartMayBeAFork(t *testing.T) {
+	base, err := gtid.Parse(gtid.MariaDB, "0-1-5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHistory(gtid.MariaDB, end{}, base)
+	h.add(end{order: 1, last: gtidRun{h.id(sid{"0", "1"}), 6, 6}})
+	h.handOut(end{order: 2, last: gtidRun{h.id(sid{"0", "2"}), 6, 6}})
+	if _, further, _ := h.read(); further.String() != "0-2-6" || !h.forked.Load() {
+		t.Errorf("read %s, forked: %t", further, h.forked.Load())
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
 		}
 	}
 	return s.begin(h, transaction{
-		sid: from.sid, run: gtidRun{from.id, 1, seq},
+		sid: from.sid, run: gtidRun{from.id, seq, seq},
 		standalone: flags&binlog.MariaStandaloneFlag != 0,
 		xa:         flags&binlog.MariaXAPreparedFlag != 0,
 	})
