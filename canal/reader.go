@@ -213,12 +213,8 @@ func (r *Reader) sameMode(ctx context.Context) error {
 // come to no more than that.
 func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error) {
 	if r.place.pos > 4 {
-		text, known, err := gtidAt(ctx, db, r.place.file.name, r.place.pos)
-		if err != nil {
-			return nil, err
-		}
-		if known {
-			return gtid.Parse(gtid.MariaDB, text)
+		if before, known, err := r.server.remembered(ctx, db, r.place.file.name, r.place.pos); err != nil || known {
+			return before, err
 		}
 	}
 	return r.server.gtidsBefore(ctx, db, r.place.file.name)

@@ -72,6 +72,13 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 		p.older, err = r.transactions(t.Read.Older, err)
 		p.unsure, err = r.transactions(t.Read.Unsure, err)
 	}
+	if err == nil && d.executed != nil {
+		for _, set := range []*gtid.Set{p.beyond, p.older, p.unsure} {
+			if set != nil {
+				set.Keep(d.executed)
+			}
+		}
+	}
 	if err == nil && t.Run != r.source.run && r.server.gtid() {
 		p.unsure, err = r.server.executed(ctx, r.db)
 	}

@@ -203,6 +203,25 @@ func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string
 	return compact(s.String), s.Valid, classify(err)
 }
 
+// remembered is gtidAt without the domains that were deleted since: FLUSH BINARY LOGS DELETE_DOMAIN_ID leaves files
+// that list them, but nothing else knows them.
+func (s server) remembered(ctx context.Context, db querier, file string, pos int64) (*gtid.Set, bool, error) {
+	text, known, err := gtidAt(ctx, db, file, pos)
+	if err != nil || !known {
+		return nil, false, err
+	}
+	set, err := gtid.Parse(gtid.MariaDB, text)
+	if err != nil {
+		return nil, false, err
+	}
+	executed, err := s.executed(ctx, db)
+	if err != nil {
+		return nil, false, err
+	}
+	set.Keep(executed)
+	return set, true, nil
+}
+
 // logFile is a binlog file that the server still has.
 type logFile struct {
 	fileName
@@ -264,15 +283,12 @@ func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gt
 // gtidsOfFilesBefore are those that stood in the files before one.
 func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	if s.flavor == gtid.MariaDB {
-		text, known, err := gtidAt(ctx, db, file, 4)
-		switch {
-		case err != nil:
-			return nil, err
-		case !known:
-			return nil, fmt.Errorf("the source does not tell which transactions are before binlog %s; was it purged "+
-				"meanwhile?", file)
+		set, known, err := s.remembered(ctx, db, file, 4)
+		if err == nil && !known {
+			err = fmt.Errorf("the source does not tell which transactions are before binlog %s; was it purged meanwhile?",
+				file)
 		}
-		return gtid.Parse(s.flavor, text)
+		return set, err
 	}
 	rows, err := named(ctx, db, "SHOW BINLOG EVENTS IN '"+strings.ReplaceAll(file, "'", "''")+"' LIMIT 3")
 	if err != nil {

@@ -57,6 +57,8 @@ type ruling struct {
 	gtids *gtid.Set // the position's; nil if it has none, or they are said
 	said  *gtid.Set // those that only reading the file proves to be before the place; nil: none
 	born  uint32    // of the file, on the same server
+
+	executed *gtid.Set // MariaDB's own, whose log it is for certain: of domains without any nothing counts; else nil
 }
 
 // which decides which log this server has. An error says that it could not be asked.
@@ -124,11 +126,17 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree compares a position's GTIDs with those of the same server, whose files agree.
+// agree compares a position's GTIDs with those of the same server, whose files agree. MariaDB forgets a domain that
+// FLUSH BINARY LOGS DELETE_DOMAIN_ID names, whose transactions are all purged: where the event that was read is at the
+// place, the log is the one that had it, and it counts no more.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	executed, err := r.server.executed(ctx, r.db)
 	if err != nil {
 		return err
+	}
+	if r.server.flavor == gtid.MariaDB && t.asked() != 4 {
+		d.executed = executed
+		d.gtids.Keep(executed)
 	}
 	if !executed.Includes(d.gtids) {
 		if !t.Event.unknown() {
@@ -150,7 +158,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	}
 	// MariaDB tells which GTIDs are before a place, but not before each: then the event that was read there tells as
 	// much.
-	text, known, err := gtidAt(ctx, r.db, t.File, t.Pos)
+	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
 		return err
@@ -160,9 +168,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 		}
 		return nil
 	}
-	if at, err := gtid.Parse(gtid.MariaDB, text); err != nil || !at.Includes(d.gtids) ||
-		!t.Loose && !at.Equal(d.gtids) {
-		d.kinship, d.why = another, otherBefore(text, t.GTID)
+	if !at.Includes(d.gtids) || !t.Loose && !at.Equal(d.gtids) {
+		d.kinship, d.why = another, otherBefore(at.String(), d.gtids.String())
 	}
 	return nil
 }

@@ -168,6 +168,16 @@ func (s *Set) AddMaria(domain, server string, seq int64) {
 	s.Servers[domain] = server
 }
 
+// Keep drops the sources (MariaDB: domains) of which other has nothing.
+func (s *Set) Keep(other *Set) {
+	for sid := range s.Runs {
+		if len(other.Runs[sid]) == 0 {
+			delete(s.Runs, sid)
+			delete(s.Servers, sid)
+		}
+	}
+}
+
 // Contains reports whether the set holds transaction n of a source (MariaDB: of a domain).
 func (s *Set) Contains(sid string, n int64) bool {
 	runs := s.Runs[sid]
