@@ -124,6 +124,55 @@ func TestPlannedFailoversThereAndBackAreFollowed(t *testing.T) {
 	})
 }
 
+// TestAnHeirWhoseBinlogBeganLaterHasLostTheLog: a replica that got its data by a copy (RESET MASTER, gtid_slave_pos) has
+// all that was read, and the log of none of it.
+func TestAnHeirWhoseBinlogBeganLaterHasLostTheLog(t *testing.T) {
+	for _, kind := range []servers.Kind{servers.MariaDB1011, servers.MariaDB118} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel() // each waits for its own servers
+			primary, replica := pair(t, kind)
+			primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+			src := primary.source(appTable())
+			x := primary.read(primary.open(src, primary.latest(src)))
+			primary.exec(fmt.Sprintf(appCell, 1))
+			x.upTo(primary.latest(src))
+			x.end()
+			primary.exec(fmt.Sprintf(appCell, 2), fmt.Sprintf(appCell, 3))
+			replica.follow(primary)
+			var copied string
+			replica.scan(replica.db.QueryRow("SELECT @@gtid_slave_pos"), &copied)
+			replica.exec("RESET MASTER", "SET GLOBAL gtid_slave_pos = '"+copied+"'")
+			replica.replicaOf(primary)
+			primary.exec(fmt.Sprintf(appCell, 4))
+			replica.follow(primary)
+			replica.exec(fmt.Sprintf(appCell, 5))
+
+			r := replica.read(replica.open(replica.source(appTable()), x.reader.Position(x.last())))
+			if err := r.failure(); !replicator.IsFatal(err) || !errors.Is(err, replicator.ErrLost) ||
+				!strings.Contains(err.Error(), "begun later") {
+				t.Errorf("where the log between is not there: %v", err)
+			}
+			if got := r.all(); len(got) > 0 {
+				t.Errorf("read %s", shown(got))
+			}
+		})
+	}
+}
+
+// TestAReplicaThatLogsNothingOfWhatItReplicatesIsRefused: it has the data, and a binlog of its own writes alone.
+func TestAReplicaThatLogsNothingOfWhatItReplicatesIsRefused(t *testing.T) {
+	primary, replica := pairOf(t, servers.MariaDB1011)
+	primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+	src := primary.source(appTable())
+	at := primary.latest(src)
+	replica.follow(primary)
+	_, err := replica.source(appTable()).Open(testContext(t), []replicator.Position{at})
+	if !replicator.IsFatal(err) || errors.Is(err, replicator.ErrLost) ||
+		!strings.Contains(fmt.Sprint(err), "log_slave_updates=ON") {
+		t.Errorf("of a server whose binlog is empty: %v", err)
+	}
+}
+
 // TestATransactionWithoutAGTIDIsNoProofOfAFailover: the GTIDs before it are on the other server, and it is not. One
 // with a later GTID has it, too.
 func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {

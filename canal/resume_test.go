@@ -60,16 +60,14 @@ func (b *bench) scan(row interface{ Scan(...any) error }, into ...any) {
 
 // pair starts a primary and its replica, both with database app.
 func pair(t *testing.T, kind servers.Kind) (primary, replica *bench) {
-	var args []string
 	if kind.IsMariaDB() {
-		args = []string{"--log-slave-updates"}
+		return pairOf(t, kind, "--log-slave-updates")
 	}
-	connect := func(s *servers.Server) *bench {
-		b := newBench(t, s)
-		return b
-	}
-	first, second := servertest.Own(t, kind, args...), servertest.Own(t, kind, args...)
-	primary, replica = connect(first), connect(second)
+	return pairOf(t, kind)
+}
+
+func pairOf(t *testing.T, kind servers.Kind, args ...string) (primary, replica *bench) {
+	primary, replica = newBench(t, servertest.Own(t, kind, args...)), newBench(t, servertest.Own(t, kind, args...))
 	for _, b := range []*bench{primary, replica} {
 		// Their own databases were made with transactions of their own; what follows begins with none.
 		if b.isMaria() {

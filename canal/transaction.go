@@ -379,7 +379,9 @@ func (s *stream) altered(ctx context.Context, by statement) error {
 // mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number;
 // that the server has it says nothing of who wrote it, so that very transaction must be met, or the file's list must
 // name it. Where another one has its number, earlier ones of the same author say that this server's history parted from
-// the one that was read: a replica was promoted that lacked the tail. Without any it is a stranger's.
+// the one that was read: a replica was promoted that lacked the tail. Where a later one of the same author comes first,
+// its binlog was begun later than what it has, as that of a replica made from a backup (gtid_slave_pos), and what is
+// between is lost as after a purge. Else it may be a stranger's, from which nobody wants to fill views unasked.
 type mariaGuard struct {
 	want   map[string]gtid.Run // domain → first: 0 until met; last: the number
 	from   map[string]string
@@ -416,13 +418,19 @@ func (g *mariaGuard) see(x sid, seq int64) error {
 		delete(g.want, x.name)
 		return nil
 	}
-	err := fmt.Errorf("this server's history is another one: it has %s-%s-%d where %s-%s-%d was read; point the source at a server "+
-		"that has it, or rebuild", x.name, x.server, seq, x.name, g.from[x.name], w.Last)
-	switch {
-	case g.what != nil:
-		err = fmt.Errorf("%w: %w", g.what, err)
-	case g.parted[x.name]:
-		err = fmt.Errorf("%w: %w", replicator.ErrLost, err)
+	met := fmt.Sprintf("it has %s-%s-%d where %s-%s-%d was read", x.name, x.server, seq, x.name, g.from[x.name], w.Last)
+	what := g.what
+	if what == nil && (author || g.parted[x.name]) {
+		what = replicator.ErrLost
 	}
-	return replicator.Fatal(err)
+	switch {
+	case author && !g.parted[x.name]:
+		return replicator.Fatal(fmt.Errorf("%w: this server's binlog was begun later: %s, and nothing between. Point the "+
+			"source at a server whose binlog has that", what, met))
+	case what != nil:
+		return replicator.Fatal(fmt.Errorf("%w: this server's history is another one: %s. Point the source at a server "+
+			"that has it", what, met))
+	}
+	return replicator.Fatal(fmt.Errorf("this server's history is another one: %s, and nothing tells that it is that "+
+		"server's heir. Point the source at one that has it, or fill the views anew (replicator checkpoint reset VIEW…)", met))
 }

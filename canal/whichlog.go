@@ -271,6 +271,8 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	switch {
 	case err != nil:
 		return ruling{}, err
+	case executed.Empty() && r.server.flavor == gtid.MariaDB:
+		return no("its binlog holds none. A replica's has those that it replicates only with log_slave_updates=ON")
 	case executed.Intersect(gtids).Empty():
 		return no(fmt.Sprintf("none of its transactions are those that were applied: it has %s", executed))
 	case !executed.Includes(gtids):
