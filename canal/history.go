@@ -27,7 +27,8 @@ type history struct {
 	names []sid
 	ids   map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: of each domain the highest number that was read, and who wrote it
+	highest   *gtid.Set   // MariaDB: of each domain the highest number that was read, and who wrote it; but for peak
+	peak      gtidRun     // the highest of the domain that was read last; empty where that is in highest
 	forked    atomic.Bool // see token.Forked
 	anonymous bool        // see token.Anonymous: of what was handed out last
 }
@@ -87,7 +88,7 @@ func (h *history) know(at end, base *gtid.Set) {
 	defer h.mu.Unlock()
 	h.at = at
 	if base != nil {
-		h.base, h.gtids, h.highest = base, true, base.Clone()
+		h.base, h.gtids, h.highest, h.peak = base, true, base.Clone(), gtidRun{}
 	}
 }
 
@@ -110,15 +111,25 @@ func (h *history) add(e end) {
 }
 
 // judge looks whether a MariaDB transaction has no higher number than one of another server before it: see token.Forked.
-// It is judged when it is read, because of ends that are merged later only the last one remains.
+// It is judged when it is read, because of ends that are merged later only the last one remains. Most come from the
+// writer of the one before, and are judged without looking into a map.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
 	}
+	if h.peak.last != 0 {
+		if h.peak.sid == r.sid && h.peak.last < r.last {
+			h.peak.last = r.last
+			return
+		}
+		s := h.names[h.peak.sid]
+		h.highest.AddMaria(s.name, s.server, h.peak.last)
+		h.peak = gtidRun{}
+	}
 	s := h.names[r.sid]
 	switch have := h.highest.Runs[s.name]; {
 	case len(have) == 0 || have[0].Last < r.last:
-		h.highest.AddMaria(s.name, s.server, r.last)
+		h.peak = r
 	case h.highest.Servers[s.name] != s.server:
 		h.forked.Store(true)
 	}
