@@ -82,6 +82,9 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 // replicates reports whether the server has a source of its own. Where the account may not ask it is taken for none.
 func (s server) replicates(ctx context.Context, db querier) (bool, error) {
 	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need a right of its own
+		if galera, err := variable(ctx, db, "wsrep_on"); err != nil || strings.EqualFold(galera, "ON") {
+			return err == nil, err // the other nodes' writes are logged as those of a replica are
+		}
 		rows, err := named(ctx, db, "SHOW GLOBAL STATUS LIKE 'Slaves\\_running'")
 		return err == nil && len(rows) == 1 && rows[0]["value"] != "0", err
 	}
