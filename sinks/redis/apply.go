@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"replicator"
@@ -126,8 +127,15 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 	return nil
 }
 
-// wrongType is why a claim can't be held.
-func wrongType(key, found string) error {
+// sumBeyond stands before a member of a ranking where the scripts say what is against a change: else that is a type.
+const sumBeyond = "="
+
+// refused is why a claim can't be held, by what the scripts say.
+func refused(key, found string) error {
+	if member, is := strings.CutPrefix(found, sumBeyond); is {
+		return fmt.Errorf("with it the sum of member %q in %q is beyond what a score, a double, can be (±1.8e308): "+
+			"correct or delete rows that it is made of, then retry", member, key)
+	}
 	return fmt.Errorf("the key %q holds a %s that something else put there: delete or rename it, then retry", key, found)
 }
 

@@ -14,13 +14,14 @@
 -- How a change is made: 0 and a key of another type is left alone, 1 and that is an error; or the key is looked at
 -- beforehand: 2 and one of another type is left alone, 3 and that is an error. Only sets and hashes tell by themselves
 -- that a key is of another type, and nothing is done then. What must succeed and is not looked at is one hash at most,
--- and sets, which stand in front of all else and can be put back. 4 is added where something is taken away that another
--- source may show of the entity: see decided. What it was decided on is a change of kind o: the key of another source's
--- record, and its nonce.
+-- and sets and rankings, which stand in front of all else and can be put back. 4 is added where something is taken away
+-- that another source may show of the entity: see decided. What it was decided on is a change of kind o: the key of
+-- another source's record, and its nonce.
 --
 -- Returns what was not applied, three values each: the entity's number, and 0 and the record that stands there if it is
--- not the one that was read, or the number of a change and the type that its key has, or -1 and '' if records of other
--- sources are not those that it was decided on.
+-- not the one that was read, or the number of a change and the type that its key has (or '=' and the member of a
+-- ranking whose sum it would take beyond the doubles), or -1 and '' if records of other sources are not those that it
+-- was decided on.
 local KEYS, call, try, sub, type, unpack = KEYS, redis.call, redis.pcall, string.sub, type, unpack
 local args = cmsgpack.unpack(ARGV[1])
 local nonces = args[1]
@@ -96,19 +97,21 @@ local function fits(shape, k)
   return all
 end
 
--- make makes a change; an error is returned if it is that the key is of another type, and nothing was done then.
+-- make makes a change; an error is returned if it is that the key is of another type, and nothing was done then; and
+-- what change returns behind that.
 local function make(c, k)
   c.did = nil
-  local shown, answer = c.how < 2 or c.shown, nil
+  local shown, answer, beyond = c.how < 2 or c.shown, nil, nil
   if c.name then
     if not shown then return end
     c.args[2] = KEYS[k + c.at]
     answer = try(unpack(c.args, 1, c.last))
     c.did = answer
   else
-    answer = c.make(KEYS[k + c.at], KEYS[k + c.at + 1], c.args, 1, c.n, shown)
+    answer, beyond = c.make(KEYS[k + c.at], KEYS[k + c.at + 1], c.args, 1, c.n, shown)
   end
   if type(answer) == 'table' then return answer end
+  return nil, beyond
 end
 
 -- decided reports whether an entity was decided on the records that other sources have of it now. Most have none. A
@@ -138,8 +141,8 @@ local function leave(n)
 end
 
 -- revert takes back what an entity's changes are remembered to have done, and its members of sets, when one of them
--- failed: it is all done again later, and would count twice; or it is not, as the row has changed meanwhile. What
--- hashes and texts show is written whole by then.
+-- failed or was refused: it is all done again later, and would count twice; or it is not, as the row has changed
+-- meanwhile. What hashes and texts show is written whole by then.
 local function revert()
   for j = at, 1, -1 do
     local c = shape[j]
@@ -161,15 +164,12 @@ local function run(k)
   for i = 1, #shape do
     local c = shape[i]
     at, done = i, 0
-    local err = make(c, k)
-    if err then
-      if c.how > 1 or not isOtherType(err) then error(err) end
-      if c.how == 1 then
-        local key = KEYS[k + c.at]
-        refuse(i, call('TYPE', key).ok)
-        leave(i - 1)
-        return false
-      end
+    local err, beyond = make(c, k)
+    if err and (c.how > 1 or not isOtherType(err)) then error(err) end
+    if (err or beyond) and c.how % 2 == 1 then
+      refuse(i, err and call('TYPE', KEYS[k + c.at]).ok or '=' .. beyond)
+      revert()
+      return false
     end
   end
   return true

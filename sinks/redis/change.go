@@ -7,8 +7,8 @@ import (
 	"replicator"
 )
 
-// changes are what moves mean for the keys, given the record that is to be. Sets stand first, as the script needs it,
-// unless views meet at a key: it is then the first one's.
+// changes are what moves mean for the keys, given the record that is to be. Sets and rankings stand first, as the
+// script needs it, unless views meet at a key: it is then the first one's.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
@@ -35,7 +35,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 		}
 	}
 	if meet = views > 1 && sameKey(all); !meet {
-		slices.SortStableFunc(all, setsFirst)
+		slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.place(), b.place()) })
 	}
 	return append(all, e.decidedOn()...), meet, nil
 }
@@ -73,15 +73,16 @@ func sameKey(all []change) bool {
 	return false
 }
 
-// setsFirst compares changes by whether they are of sets.
-func setsFirst(a, b change) int {
+// place is where a change stands among those of an entity: what can be put back stands in front of what can be refused
+// only once it is tried.
+func (ch *change) place() int {
 	switch {
-	case a.isSet() == b.isSet():
+	case ch.isSet():
 		return 0
-	case a.isSet():
-		return -1
+	case ch.kind == kindRanking:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // changer makes the changes of one view.

@@ -123,6 +123,9 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 			}
 			if k.kind == kindRanking {
 				c.member = e.Member
+				if err := isScore(c.amount); err != nil {
+					return nil, err
+				}
 			} else if c.amount == "0" {
 				continue
 			}

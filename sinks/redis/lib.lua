@@ -150,10 +150,25 @@ local function negated(s)
   return '-' .. s
 end
 
+-- score shows a ranking's sum, and reports whether it is infinite to a double. ZADD refuses the digits of what is, and
+-- of what is 0 to a double and not 0, but takes the infinite by its name.
+local function score(key, sum, member)
+  local answer = redis.pcall('ZADD', key, sum, member)
+  if type(answer) ~= 'table' then return false end
+  local nearest = tonumber(sum)
+  local infinite = nearest == math.huge or nearest == -math.huge
+  if not infinite and nearest ~= 0 then error(answer) end
+  redis.call('ZADD', key, infinite and (nearest > 0 and '+inf' or '-inf') or '0', member)
+  return infinite
+end
+
 -- ranking: the score is the double nearest to the exact sum. A member stays as long as somebody claims it, whatever its
 -- sum: 0 is a score. So claims are counted beside the sum ('2 -1.5'): + before an amount is one more, - one that is
--- taken back, = shows again what is remembered.
+-- taken back, = shows again what is remembered. Returns nothing, and the member whose sum an addition took beyond the
+-- doubles, if there is one. All is done then, and it is for the caller to take it back: what is taken away can't be
+-- refused, so a sum may be beyond them, and is shown as infinite until others of its amounts go.
 change.z = function(key, beside, args, from, upto, shown)
+  local beyond
   for i = from, upto, 2 do
     local member, what, amount = args[i], string.sub(args[i + 1], 1, 1), string.sub(args[i + 1], 2)
     local n, sum = string.match(redis.call('HGET', beside, member) or '0 0', '^(%d+) (.*)$')
@@ -164,11 +179,18 @@ change.z = function(key, beside, args, from, upto, shown)
       if shown then redis.call('ZREM', key, member) end
       redis.call('HDEL', beside, member)
     else
-      if shown then redis.call('ZADD', key, sum, member) end
+      local infinite = shown and score(key, sum, member)
       redis.call('HSET', beside, member, string.format('%.0f ', n) .. sum)
+      if infinite and what == '+' then
+        beyond = beyond or {}
+        beyond[member] = true
+      elseif beyond and not infinite then
+        beyond[member] = nil
+      end
     end
     done = i + 2 - from
   end
+  return nil, beyond and next(beyond)
 end
 
 -- undo takes back the first n arguments of a change: it adds what was taken away, and takes away what was added.

@@ -3,22 +3,27 @@ package redis
 import (
 	"context"
 	"slices"
+	"strings"
 )
 
 // A key of another type than the view's is somebody else's, and is left alone: unless the entity showed something
 // there, as its record says. Then it is the view's, and was overwritten by hand.
 
-// wrongKey is a key of another type that something was to be shown at.
+// wrongKey is a key of another type that something was to be shown at, or a ranking whose sum would be beyond doubles.
 type wrongKey struct {
 	entity *entity
 	at     viewKey
-	found  string // the type that it has
+	found  string // the type that it has, or what else the script says
 }
 
 // settle removes those keys that are the view's own, once, and notes of the others that nothing can be shown there. The
 // entities are to be decided anew.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
+		if strings.HasPrefix(w.found, sumBeyond) {
+			w.entity.block(w.at, w.found)
+			continue
+		}
 		own, err := w.entity.showedAt(w.at)
 		if other := beside(w.at.kind, w.at.key); err == nil && !own && other != "" {
 			var n int64 // of what is remembered of others there

@@ -17,7 +17,7 @@ type entity struct {
 	known   bool               // what the record holds: it was read, a script told it, or it is assumed
 	assumed bool               // it was neither read nor told
 	stored  string             // that; "" if there is none
-	blocked map[viewKey]string // keys that hold another type, and which
+	blocked map[viewKey]string // keys that can't show it, and what the script says of them
 	freed   []viewKey          // those that did, and were removed: what is shown of the entity is written anew
 	shared  bool               // another source has a record of it, too
 	others  []other            // those, as they are decided on
@@ -215,7 +215,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
-// block notes that a key holds another type.
+// block notes that a key can't show the entity.
 func (e *entity) block(k viewKey, found string) {
 	if e.blocked == nil {
 		e.blocked = map[viewKey]string{}
@@ -223,14 +223,14 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks says why claims can't be held: one is to a key that holds another type.
+// blocks says why claims can't be held: one is to a key that can't show it.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil
 	}
 	for _, c := range claims {
 		if found, is := e.blocked[viewKey{k.id, c.kind, c.key}]; is {
-			return wrongType(c.key, found)
+			return refused(c.key, found)
 		}
 	}
 	return nil

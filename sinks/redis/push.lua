@@ -8,7 +8,8 @@
 --       is taken away that they could show), their names, then what is contributed: as the kind takes it, but amounts
 --       in full
 --
--- Returns the type of the key if it is another and that is an error, else ''.
+-- Returns the type of the key if it is another and that is an error; '=' and a member of a ranking whose sum it would
+-- take beyond the doubles, if that is one; else ''.
 local OWN = 6 + #'replicator:entity:' + 1 -- where the source's name begins in who: behind a view's id and that
 local key, posts, gone = KEYS[1], KEYS[2], KEYS[3]
 local who, revision, kind = ARGV[1], ARGV[2], ARGV[3]
@@ -47,10 +48,11 @@ if keys[kind] == 2 then
   kept = cmsgpack.pack(now)
   from = 1
 end
-local ran, err = pcall(change[kind], key, KEYS[4], args, from, #args, free)
-if err then
-  if not ran and keys[kind] == 2 then undo(kind, key, KEYS[4], args, from, done, free) end
-  error(err)
+local ran, err, beyond = pcall(change[kind], key, KEYS[4], args, from, #args, free)
+if err or beyond and ARGV[4] == '1' then
+  if (not ran or beyond) and keys[kind] == 2 then undo(kind, key, KEYS[4], args, from, done, free) end
+  if err then error(err) end
+  return '=' .. beyond
 end
 if ARGV[5] == '1' then
   redis.call('HDEL', posts, who)

@@ -108,6 +108,23 @@ func canonical(s string) (string, error) {
 	return whole, nil
 }
 
+// shortScore is a length up to which a decimal without an exponent is neither beyond the doubles nor 0 to one alone.
+const shortScore = 300
+
+// isScore says why an amount is no score by itself: as a double it is infinite, or 0 and is not.
+func isScore(amount string) error {
+	if len(amount) <= shortScore {
+		return nil
+	}
+	switch score, err := strconv.ParseFloat(amount, 64); {
+	case err != nil:
+		return errors.New("the amount is beyond what a score, a double, can be (±1.8e308): correct it")
+	case score == 0:
+		return errors.New("the amount is nearer to 0 than a score, a double, can be (5e-324): correct it")
+	}
+	return nil
+}
+
 // negated is the number with its sign turned.
 func negated(s string) string {
 	if s == "0" {
