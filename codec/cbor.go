@@ -12,8 +12,8 @@ import (
 )
 
 // decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) and decimal fractions
-// (tag 4) are exact; other tags say how to understand a value (a date, a UUID) and are passed over: the value itself is
-// kept. undefined is null.
+// (tag 4) are exact. Tags of references are refused. Other tags say how to understand a value (a date, a UUID) and are
+// passed over: the value itself is kept. undefined is null.
 func decodeCBOR(body []byte) (any, error) { return decodeAll(body, cborValue) }
 
 // indefinite is the length of what goes on to a break.
@@ -204,6 +204,11 @@ func (r *reader) openDict(depth int) (any, error) {
 
 // tagged reads the value that a tag belongs to.
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
+	switch tag {
+	case 25, 256, 28, 29: // passed over, the number of a text or of a shared value would be taken for a value
+		return nil, fmt.Errorf("reference tag %d is not supported: write bodies without references to texts and "+
+			"shared values", tag)
+	}
 	v, err := cborValue(r, depth+1)
 	if err == nil && tag == 4 {
 		return decimalFraction(v)
