@@ -439,3 +439,27 @@ func TestScanAndTailConvergeWhileRowsAreLeftOut(t *testing.T) {
 		}
 	})
 }
+
+// MariaDB takes the first second of 1970 for a TIMESTAMP, but for its beginning, which is the zero date.
+func TestTheFirstSecondOf1970IsAVersionInTailAndScan(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		if !kind.IsMariaDB() {
+			return
+		}
+		b := newBench(t, servertest.Shared(t, kind))
+		b.exec("CREATE TABLE x (id INT PRIMARY KEY, k INT NOT NULL, v TIMESTAMP(3) NULL)")
+		table := replicator.Table{Name: "x", Key: []string{"k"}, Version: "v", Columns: []string{"*"}}
+		src := b.source(table)
+		from := b.latest(src)
+		for id, v := range []string{"1970-01-01 00:00:00.5", "1970-01-01 00:00:01", "0000-00-00 00:00:00"} {
+			b.session("SET sql_mode = 'STRICT_ALL_TABLES'", "SET time_zone = '+00:00'",
+				fmt.Sprintf("INSERT INTO x VALUES (%d, %d, '%s')", id, id, v))
+		}
+		b.sameInTailAndScan(src, from, []replicator.Table{table})
+		for i, c := range b.changes(src, from) {
+			if want := []int64{500_000, 1_000_000, 0}[i]; c.Row.Version != want || (c.Row.Err != nil) != (want == 0) {
+				t.Errorf("row %d has the version %d (%v), want %d", i, c.Row.Version, c.Row.Err, want)
+			}
+		}
+	})
+}

@@ -104,10 +104,11 @@ func fractionUnit(n int) int {
 	return 1
 }
 
-// utc is the date and time of a TIMESTAMP; second 0 is the zero date.
+// utc is the date and time of a TIMESTAMP. The beginning of second 0 is the zero date; the rest of that second is a time
+// that MariaDB takes.
 func utc(seconds int64, micro int) Clock {
-	if seconds == 0 {
-		return Clock{micro: micro}
+	if seconds == 0 && micro == 0 {
+		return Clock{}
 	}
 	t := time.Unix(seconds, 0).UTC()
 	return Clock{year: t.Year(), month: int(t.Month()), day: t.Day(), hour: t.Hour(), minute: t.Minute(),

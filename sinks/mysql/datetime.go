@@ -151,7 +151,9 @@ func (c *column) dateTime(v any) (any, error) {
 	if t.Year() < 0 || t.Year() > 9999 {
 		return nil, c.misfit("the year")
 	}
-	if c.typ == "timestamp" && (t.Unix() <= 0 || t.Unix() > math.MaxUint32) { // some servers stop at 2038: they tell
+	// MySQL begins a second later, and some servers stop at 2038: they tell. The beginning itself is the zero date.
+	first := t.Unix() == 0 && m.fraction == ""
+	if c.typ == "timestamp" && (first || t.Unix() < 0 || t.Unix() > math.MaxUint32) {
 		return nil, c.misfit("a time before 1970 or after 2106")
 	}
 	out := t.Format("2006-01-02 15:04:05")
