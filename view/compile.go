@@ -66,7 +66,7 @@ func (f *feed) at(key string, err error) error { return &KeyError{View: f.name, 
 
 // compileFeed compiles a view for the cells of b's table.
 func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
-	f := &feed{view: place, name: v.Name}
+	f := &feed{view: place, name: v.ShownAs()}
 	b.merged = slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table != b.table.Name })
 	c := &leafCompiler{binder: b, ids: map[string]int{}}
 	var err error
@@ -89,7 +89,7 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("view %s: %w", v.Name, err)
+		return nil, fmt.Errorf("view %s: %w", f.name, err)
 	}
 	f.loops = c.loops
 	return f, nil

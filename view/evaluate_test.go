@@ -282,6 +282,24 @@ func TestABadBodyIsAnErrorOfTheViewsThatNeedIt(t *testing.T) {
 	}
 }
 
+// What is wrong stands in a dead letter's reason, which stays when the shadow has taken the view's place.
+func TestWhatIsWrongInAShadowNamesTheViewThatItStandsInFor(t *testing.T) {
+	e := mustCompile(t, &replicator.View{Name: "v" + replicator.ShadowSuffix, Shadows: "v", Kind: "index",
+		From: from("cell", "users"), Fields: fields("tags")})
+	cell := userCell(t)
+	broken := userRow(cell, "{}")
+	broken.Err = errors.New("its version is negative")
+	for what, row := range map[string]*replicator.Row{
+		"a list": userRow(cell, `{"tags":[1]}`), "a body": userRow(cell, "{"), "a row": broken,
+	} {
+		for _, v := range e.Evaluate(cell, row) {
+			if v.Err == nil || !strings.HasPrefix(v.Err.Error(), "view v: ") {
+				t.Errorf("%s: %v", what, v.Err)
+			}
+		}
+	}
+}
+
 func TestListsThatCombineToTooManyEntriesAreAnError(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 100) + "1]"
 	e := mustCompile(t, userView(replicator.View{Kind: "index", Fields: fields("a[]", "b[]")}))
