@@ -151,12 +151,14 @@ func TestCBOR(t *testing.T) {
 		{name: "length that lies", body: strings.Repeat("9affffffff", 100), err: "the body is cut short, at offset 500"},
 		{name: "greatest length", body: "5bffffffffffffffff", err: "the body is cut short, at offset 9"},
 		{name: "trailing", body: "0000", err: "something follows the end of the body, at offset 1"},
-		{name: "text references", body: "d90100 82 6161 d81900", err: "reference tag 256 is not supported: " +
-			"write bodies without references to texts and shared values, at offset 3"},
+		{name: "text references", body: "d90100 82 63616161 d81900", err: "reference tag 25 is not supported: " +
+			"write bodies without references to texts and shared values, at offset 10"},
+		{name: "no text is referred to", body: "d90100 81 6161", want: []any{"a"}},
 		{name: "text reference", body: "82 63616161 d81900", err: "reference tag 25 is not supported: " +
 			"write bodies without references to texts and shared values, at offset 7"},
-		{name: "shared value", body: "82 d81c 8101 d81d00", err: "reference tag 28 is not supported: " +
-			"write bodies without references to texts and shared values, at offset 3"},
+		{name: "shared value", body: "82 d81c 8101 d81d00", err: "reference tag 29 is not supported: " +
+			"write bodies without references to texts and shared values, at offset 7"},
+		{name: "no value is shared", body: "d81c 81 d81c 8101", want: []any{[]any{int64(1)}}},
 		{name: "shared value's reference", body: "82 8101 d81d00", err: "reference tag 29 is not supported: " +
 			"write bodies without references to texts and shared values, at offset 5"},
 		{name: "reference as a name", body: "a1 d81900 01", err: "reference tag 25 is not supported: " +

@@ -205,7 +205,7 @@ func (r *reader) openDict(depth int) (any, error) {
 // tagged reads the value that a tag belongs to.
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	switch tag {
-	case 25, 256, 28, 29: // passed over, the number of a text or of a shared value would be taken for a value
+	case 25, 29: // passed over, the number of a text or of a shared value would be taken for a value
 		return nil, fmt.Errorf("reference tag %d is not supported: write bodies without references to texts and "+
 			"shared values", tag)
 	}
