@@ -26,6 +26,7 @@ type client struct {
 	elastic *elastictransport.Client
 	http    *http.Transport
 	limit   time.Duration // how long a request may take in all
+	held    time.Duration // how long the cluster may hold a request back (see hold)
 
 	states pace // how many documents' states are read at once
 }
@@ -87,7 +88,7 @@ func newClient(c Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{elastic: e, http: h, limit: 2 * c.Timeout}, nil
+	return &client{elastic: e, http: h, limit: 2 * c.Timeout, held: min(c.Timeout/3, 10*time.Second)}, nil
 }
 
 var errNotElasticsearch = errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
@@ -148,7 +149,7 @@ var errTooMuch = errors.New("the answer holds too much at once")
 func (c *client) receive(ctx context.Context, request esapi.Request, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	res, err := request.Do(ctx, c.elastic)
+	res, err := c.hold(request).Do(ctx, c.elastic)
 	if errors.Is(err, errNotElasticsearch) {
 		return nil, replicator.Fatal(err)
 	}
@@ -171,6 +172,47 @@ func (c *client) receive(ctx context.Context, request esapi.Request, most int64)
 		return nil, refused(res.StatusCode, answer)
 	}
 	return answer, nil
+}
+
+// hold is the request, which says how long the cluster may hold it back before it answers what hinders it: a write
+// whose index lacks copies (index.write.wait_for_active_shards) for timeout, by itself a minute; what needs a master
+// while there is none for master_timeout, and what all nodes are to know for timeout after that, by themselves 30 s
+// each. By then the client would have given up, and the trouble of one index would look like a cluster that can't be
+// reached.
+func (c *client) hold(request esapi.Request) esapi.Request {
+	switch r := request.(type) {
+	case esapi.BulkRequest:
+		r.Timeout = c.held
+		return r
+	case esapi.DeleteRequest:
+		r.Timeout = c.held
+		return r
+	case esapi.IndicesCreateRequest:
+		r.MasterTimeout, r.Timeout = c.held, c.held
+		return r
+	case esapi.IndicesDeleteRequest:
+		r.MasterTimeout, r.Timeout = c.held, c.held
+		return r
+	case esapi.IndicesPutMappingRequest:
+		r.MasterTimeout, r.Timeout = c.held, c.held
+		return r
+	case esapi.IndicesUpdateAliasesRequest:
+		r.MasterTimeout, r.Timeout = c.held, c.held
+		return r
+	case esapi.IndicesSimulateTemplateRequest:
+		r.MasterTimeout = c.held
+		return r
+	case esapi.IndicesGetRequest:
+		r.MasterTimeout = c.held
+		return r
+	case esapi.IndicesGetSettingsRequest:
+		r.MasterTimeout = c.held
+		return r
+	case esapi.ClusterHealthRequest:
+		r.MasterTimeout = c.held
+		return r
+	}
+	return request
 }
 
 // lost is the error of a request without an answer. Where one connection went silent all others are as dead, and each

@@ -89,6 +89,9 @@ var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|r
 	`circuit_breaking|no_shard_available_action|invalid_alias_name|cluster_manager|validation|settings|` +
 	`mapper_parsing_in_mapping)_?`)
 
+// ofRequest is the request that could not be made, which is shown with the document: index {[INDEX][ID], source[…]}.
+var ofRequest = regexp.MustCompile(`(?s)\.? *Timeout: \[.*`)
+
 // specific says what is wrong, where the reason has one of the forms that tell it best.
 func specific(typ, text string) string {
 	if typ == "routing_missing_exception" {
@@ -117,7 +120,7 @@ func specific(typ, text string) string {
 // harmless is what may be shown of a reason.
 func harmless(typ, text string) string {
 	if aboutServer.MatchString(typ) {
-		return text
+		return ofRequest.ReplaceAllString(text, "")
 	}
 	if m := ofField.FindStringSubmatch(text); m != nil {
 		if m[2] != "" {
@@ -154,6 +157,9 @@ func (f *failure) classify() error {
 		m := ofBlock.FindStringSubmatch(f.Reason)
 		return fmt.Errorf("%w; somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",
 			f, m[1], strings.ReplaceAll(m[2], "-", "_"))
+	case f.lacksShards():
+		return fmt.Errorf("%w; copies of the index's shard are missing: `GET _cluster/allocation/explain` says why, "+
+			"and index.write.wait_for_active_shards how many it wants", f)
 	case f.isBlock():
 		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see "+
 			"`GET _cluster/settings` and the index's blocks", f)
@@ -172,10 +178,14 @@ var ofBlock = regexp.MustCompile(
 
 func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 
-// isTemporary reports whether an item may succeed if it is sent again.
+// isTemporary reports whether an item may succeed if it is sent again soon. For the copies that an index lacks
+// Elasticsearch has waited by itself, and a block stays until somebody takes it away, or the disk has room.
 func (f *failure) isTemporary() bool {
-	return f.isBlock() || f.Status == http.StatusTooManyRequests || f.Status >= 500
+	return (f.Status == http.StatusTooManyRequests || f.Status >= 500) && !f.isBlock() && !f.lacksShards()
 }
+
+// lacksShards reports whether an index has too few copies of a shard to be written.
+func (f *failure) lacksShards() bool { return f.Type == "unavailable_shards_exception" }
 
 // ofNodes are types of errors that pass: of a node that is busy, or does not answer.
 var ofNodes = regexp.MustCompile(
@@ -236,7 +246,7 @@ func ofView(v *replicator.View, err error) error {
 // that Elasticsearch sets where a disk is full.
 func (f *failure) ofCluster() bool {
 	switch {
-	case f.Type == "unavailable_shards_exception", f.Type == "no_shard_available_action_exception",
+	case f.lacksShards(), f.Type == "no_shard_available_action_exception",
 		f.isBlock() && strings.HasPrefix(f.Reason, "index ["):
 		return false
 	}

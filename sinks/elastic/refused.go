@@ -28,7 +28,7 @@ func (d *document) refuse() (wait time.Duration, err error) {
 		return 0, nil
 	case f.isGone():
 		return 0, gone(d.index)
-	case f.isTemporary() && d.tries < maxTries && !f.isBlock():
+	case f.isTemporary() && d.tries < maxTries:
 		d.tries++
 		delay := firstDelay << d.tries
 		return delay/2 + rand.N(delay/2), nil
