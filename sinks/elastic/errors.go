@@ -153,16 +153,11 @@ func (f *failure) classify() error {
 	case f.lacksPipeline():
 		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: "+
 			"make it, or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
-	case ofBlock.MatchString(f.Reason):
-		m := ofBlock.FindStringSubmatch(f.Reason)
-		return fmt.Errorf("%w; somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",
-			f, m[1], strings.ReplaceAll(m[2], "-", "_"))
 	case f.lacksShards():
 		return fmt.Errorf("%w; copies of the index's shard are missing: `GET _cluster/allocation/explain` says why, "+
 			"and index.write.wait_for_active_shards how many it wants", f)
 	case f.isBlock():
-		return fmt.Errorf("%w; writes are blocked: usually the disk is nearly full (flood stage); free some, or see "+
-			"`GET _cluster/settings` and the index's blocks", f)
+		return fmt.Errorf("%w; %s", f, f.unblocking())
 	case f.Status == http.StatusUnauthorized:
 		return replicator.Fatal(fmt.Errorf("%w; check the sink's username and password, or api_key", f))
 	case f.Status == http.StatusForbidden:
@@ -172,9 +167,33 @@ func (f *failure) classify() error {
 	return f
 }
 
-// ofBlock is a block that was set on an index by a request, and not by Elasticsearch.
-var ofBlock = regexp.MustCompile(
-	`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)
+// Blocks that were set by a request, and not by Elasticsearch: on an index, and on all that the cluster has.
+var (
+	ofBlock = regexp.MustCompile(
+		`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)
+	ofClusterBlock = regexp.MustCompile(`^blocked by: \[[A-Z_]+/\d+/cluster (read-only(?: / allow delete)?) \(api\)`)
+)
+
+// unblocking is what to do about a block.
+func (f *failure) unblocking() string {
+	setting := strings.NewReplacer(" / ", "_", "-", "_", " ", "_")
+	if m := ofBlock.FindStringSubmatch(f.Reason); m != nil {
+		return fmt.Sprintf("somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",
+			m[1], setting.Replace(m[2]))
+	}
+	if m := ofClusterBlock.FindStringSubmatch(f.Reason); m != nil {
+		none := fmt.Sprintf("{\"cluster.blocks.%s\": null}", setting.Replace(m[1]))
+		return fmt.Sprintf("somebody blocked the whole cluster: "+
+			"`PUT /_cluster/settings {\"persistent\": %s, \"transient\": %[1]s}` ends that", none)
+	}
+	switch {
+	case strings.Contains(f.Reason, "flood-stage"), strings.Contains(f.Reason, "index read-only / allow delete"):
+		return "usually the disk is nearly full (flood stage): free some, or see the index's blocks"
+	case strings.Contains(f.Reason, "/no master"), strings.Contains(f.Reason, "state not recovered"):
+		return "the cluster has no master, or has only just begun: see its nodes' logs if that stays so"
+	}
+	return "see `GET _cluster/settings` and the index's blocks"
+}
 
 func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 
@@ -242,13 +261,14 @@ func ofView(v *replicator.View, err error) error {
 }
 
 // ofCluster reports whether the cluster fails by it, whatever is asked for: nobody may log in, a node is busy, there is
-// no master. What an index lacks is a shard. A block on an index has the status of its kind: 429 is that of the blocks
-// that Elasticsearch sets where a disk is full.
+// no master, somebody blocked all of it. What an index lacks is a shard. A block on an index, whose reason names it,
+// has the status of its kind: 429 is that of the blocks that Elasticsearch sets where a disk is full.
 func (f *failure) ofCluster() bool {
 	switch {
-	case f.lacksShards(), f.Type == "no_shard_available_action_exception",
-		f.isBlock() && strings.HasPrefix(f.Reason, "index ["):
+	case f.lacksShards(), f.Type == "no_shard_available_action_exception":
 		return false
+	case f.isBlock():
+		return !strings.HasPrefix(f.Reason, "index [")
 	}
 	return f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests || f.Status >= 500
 }

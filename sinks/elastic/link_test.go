@@ -171,7 +171,7 @@ func TestErrorsOfRequestsAreClassified(t *testing.T) {
 	}{
 		"who it is is not known": {refuse(401, "security_exception"), true, "username and password"},
 		"it may not":             {refuse(403, "security_exception"), true, "privileges manage, read and write"},
-		"the disk is full":       {refuse(403, "cluster_block_exception"), false, "disk"},
+		"it is blocked":          {refuse(403, "cluster_block_exception"), false, "blocks"},
 		"no master":              {refuse(503, "master_not_discovered_exception"), false, "503"},
 		"too busy":               {refuse(429, "es_rejected_execution_exception"), false, "429"},
 		"a proxy's page": {func(w http.ResponseWriter,

@@ -1,0 +1,45 @@
+package elastic
+
+import (
+	"fmt"
+
+	"strings"
+	"testing"
+
+	"replicator"
+)
+
+// What to do about a block follows from whose it is: a full disk's, somebody's, or that of a cluster without a master.
+// One of the whole cluster is no single view's trouble.
+func TestABlockSaysWhoseItIs(t *testing.T) {
+	const master = "no master, or has only just begun"
+	for _, c := range []struct {
+		status     int
+		reason     string
+		says, lone string // lone: what it doesn't say
+		ofCluster  bool
+	}{
+		{429, "index [v-r1] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, index has " +
+			"read-only-allow-delete block, see https://www.elastic.co/];", "disk is nearly full", "master", false},
+		{403, "index [v-r1] blocked by: [FORBIDDEN/12/index read-only / allow delete (api)];", "disk is nearly full",
+			"master", false},
+		{403, "index [v-r1] blocked by: [FORBIDDEN/8/index write (api)];",
+			"PUT /v-r1/_settings {\"index.blocks.write\": null}", "disk", false},
+		{403, "blocked by: [FORBIDDEN/6/cluster read-only (api)];", `"cluster.blocks.read_only": null`, "disk", true},
+		{403, "blocked by: [FORBIDDEN/13/cluster read-only / allow delete (api)];",
+			`"cluster.blocks.read_only_allow_delete": null`, "disk", true},
+		{503, "blocked by: [SERVICE_UNAVAILABLE/2/no master];", master, "disk", true},
+		{503, "blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];", master, "disk", true},
+		{503, "blocked by: [SERVICE_UNAVAILABLE/99/something new];", "GET _cluster/settings", "disk", true},
+	} {
+		answer := fmt.Sprintf(`{"error": {"type": "cluster_block_exception", "reason": %q}}`, c.reason)
+		err := refused(c.status, []byte(answer))
+		if replicator.IsFatal(err) || !strings.Contains(err.Error(), c.says) || strings.Contains(
+			strings.Replace(err.Error(), c.reason, "", 1), c.lone) {
+			t.Errorf("%s: it says %v", c.reason, err)
+		}
+		if own := replicator.IsOfViews(inView(&replicator.View{Name: "v"}, err)); own == c.ofCluster {
+			t.Errorf("%s: it is the view's own: %v", c.reason, own)
+		}
+	}
+}
