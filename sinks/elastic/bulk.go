@@ -300,8 +300,8 @@ func results(answer []byte, documents []*document) error {
 	}
 	for i, d := range documents {
 		item := items[i]
-		d.failure, d.written = nil, item.Status >= 200 && item.Status < 300
-		if d.written {
+		// One that the index's pipeline dropped has status 200, too, but no place in the index.
+		if d.failure, d.written = nil, isSuccess(item.Status) && item.Term > 0; d.written {
 			d.seq, d.term = item.Seq, item.Term
 			continue
 		}

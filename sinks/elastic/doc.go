@@ -47,10 +47,11 @@
 //
 // # Failure
 //
-// Temporary: no answer, 429, 5xx, a blocked index (full disk), which is its view's trouble alone. Fatal: 401, 403, an
-// alias that is somebody else's, a mapping that Elasticsearch refuses, a pipeline that there is not, a server that is
-// not Elasticsearch (OpenSearch sends no X-Elastic-Product). ErrSinkLost: the index, its write alias or its marks are
-// gone. A document's state that can't be read is none: the document is made anew.
+// Temporary: no answer, 429, 5xx, a blocked index (full disk) or one that lacks shards, which is its view's trouble
+// alone. Fatal: 401, 403, an alias that is somebody else's, a mapping that Elasticsearch refuses, a pipeline that there
+// is not or that drops documents, a server that is not Elasticsearch (OpenSearch sends no X-Elastic-Product).
+// ErrSinkLost: the index, its write alias or its marks are gone. A document's state that can't be read is none: the
+// document is made anew.
 //
 // # What is where
 //

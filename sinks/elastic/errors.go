@@ -153,6 +153,9 @@ func (f *failure) classify() error {
 	case f.lacksPipeline():
 		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: "+
 			"make it, or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
+	case isSuccess(f.Status):
+		return replicator.Fatal(fmt.Errorf("%w, and wrote nothing: a pipeline of the index (index.default_pipeline or "+
+			"index.final_pipeline) dropped the document: set both to \"_none\"", f))
 	case f.lacksShards():
 		return fmt.Errorf("%w; copies of the index's shard are missing: `GET _cluster/allocation/explain` says why, "+
 			"and index.write.wait_for_active_shards how many it wants", f)
@@ -220,6 +223,8 @@ func (f *failure) statusOfType() int {
 	}
 	return http.StatusBadRequest
 }
+
+func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
 // isClosed reports whether somebody closed the index.
 func (f *failure) isClosed() bool { return f.Type == "index_closed_exception" }

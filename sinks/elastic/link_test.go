@@ -209,7 +209,8 @@ func TestItemsThatThereWasNoRoomForAreSentAgain(t *testing.T) {
 	f.bulk = func(w http.ResponseWriter, body string) {
 		requests++
 		if requests == 1 {
-			fmt.Fprint(w, `{"items":[{"create":{"status":201}},{"create":{"status":429,"error":{"type":"es_rejected_execution_exception"}}}]}`)
+			fmt.Fprint(w, `{"items":[{"create":{"status":201,"_seq_no":1,"_primary_term":1}},`+
+				`{"create":{"status":429,"error":{"type":"es_rejected_execution_exception"}}}]}`)
 			return
 		}
 		if strings.Count(body, "\n") != 2 {
@@ -273,5 +274,26 @@ func TestAnUnreachableServerIsTemporary(t *testing.T) {
 	}
 	if f := sink.Check(t.Context(), nil); len(f) != 1 || f[0].Level != replicator.Fail || f[0].Fix == "" {
 		t.Errorf("check says %+v", f)
+	}
+}
+
+// An index's pipeline may drop a document: its item succeeds then, and has no place in the index. Nothing was written,
+// so the view stops, and no other.
+func TestADocumentThatAPipelineDropsIsNotTakenForWritten(t *testing.T) {
+	f := newFake(t)
+	f.bulk = func(w http.ResponseWriter, body string) {
+		action, _, _ := strings.Cut(body, ":")
+		fmt.Fprint(w, `{"items":[`+action+`:{"status":200}}]}`)
+	}
+	a, applying := f.target.Apply(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1, "a")})
+	if len(a.Rejected) > 0 {
+		t.Errorf("dead letters: %+v", a.Rejected)
+	}
+	_, opening := f.sink.Open(t.Context(), "", []*replicator.View{view("v", nil)}) // it marks the view
+	for doing, err := range map[string]error{"Apply": applying, "Open": opening} {
+		if !replicator.IsFatal(err) || !replicator.IsOfViews(err) ||
+			!strings.Contains(err.Error(), "index.default_pipeline") {
+			t.Errorf("%s says %v", doing, err)
+		}
 	}
 }
