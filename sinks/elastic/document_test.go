@@ -132,6 +132,18 @@ func TestReasonsShowNoValues(t *testing.T) {
 			"Elasticsearch answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"hunter2: mapper [x] cannot be changed from type [text] to [long]"}}`,
 			"Elasticsearch answers 400 illegal_argument_exception"},
+		{`{"error":{"type":"es_rejected_execution_exception","reason":"rejected execution of TimedRunnable{original=` +
+			`org.elasticsearch.action.ActionRunnable: BulkShardRequest [[v-r1][0]] containing [index {[v-r1][1], ` +
+			`source[{\"x\":\"hunter2\"}]}], creationTimeNanos=1} on ` +
+			`TaskExecutionTimeTrackingEsThreadPoolExecutor[name = node-1/write, queue capacity = 10000, ` +
+			`task execution EWMA = 2.2ms, org.elasticsearch.common.util.concurrent.` +
+			`TaskExecutionTimeTrackingEsThreadPoolExecutor@1f[Running, pool size = 1, queued tasks = 10000]]"}}`,
+			"Elasticsearch answers 400 es_rejected_execution_exception: " +
+				"the thread pool node-1/write takes no more (queue capacity 10000)"},
+		{`{"error":{"type":"es_rejected_execution_exception","reason":"rejected execution of primary operation [` +
+			`coordinating_and_primary_bytes=7, all_bytes=7, primary_operation_bytes=5, max_primary_bytes=9]"}}`,
+			"Elasticsearch answers 400 es_rejected_execution_exception: the memory for writes, " +
+				"indexing_pressure.memory.limit, has no room (operation_bytes=5, max_primary_bytes=9)"},
 		{`no JSON with hunter2`, "Elasticsearch answers 400 Bad Request"},
 		{`{"error":"text with hunter2"}`, "Elasticsearch answers 400 Bad Request"},
 	} {

@@ -85,7 +85,7 @@ const asItIs = `map the field as "flattened", or as "object" with "enabled": fal
 
 // aboutServer are types of errors whose reasons speak of the cluster, never of a document.
 var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|resource_already_exists|` +
-	`invalid_index_name|unavailable_shards|master_not_discovered|process_cluster_event_timeout|es_rejected_execution|` +
+	`invalid_index_name|unavailable_shards|master_not_discovered|process_cluster_event_timeout|` +
 	`circuit_breaking|no_shard_available_action|invalid_alias_name|cluster_manager|validation|settings|` +
 	`mapper_parsing_in_mapping)_?`)
 
@@ -119,6 +119,9 @@ func specific(typ, text string) string {
 
 // harmless is what may be shown of a reason.
 func harmless(typ, text string) string {
+	if typ == rejected {
+		return full(text)
+	}
 	if aboutServer.MatchString(typ) {
 		return ofRequest.ReplaceAllString(text, "")
 	}
@@ -129,6 +132,25 @@ func harmless(typ, text string) string {
 		return fmt.Sprintf("the value does not fit field [%s]", m[1])
 	}
 	return ofIndex.FindString(text)
+}
+
+const rejected = "es_rejected_execution_exception"
+
+var (
+	ofQueue    = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
+	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`) // what a request took, what all may take
+)
+
+// full is what has no room for a request, or an item of one. What else the reason holds is Java's: the task, which may
+// show the document.
+func full(text string) string {
+	if m := ofQueue.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("the thread pool %s takes no more (queue capacity %s)", m[1], m[2])
+	}
+	if m := ofPressure.FindString(text); m != "" {
+		return "the memory for writes, indexing_pressure.memory.limit, has no room (" + m + ")"
+	}
+	return ""
 }
 
 // refused is the error of an answer that is no success.
@@ -313,9 +335,6 @@ func isRejected(err error) bool {
 	f := asFailure(err)
 	return f != nil && f.Status == http.StatusTooManyRequests && !f.isBlock()
 }
-
-// ofPressure is what a request took and what all that are under way may take.
-var ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`)
 
 // isAbovePressure reports whether a request was rejected that by itself takes more than all may: it never succeeds.
 func isAbovePressure(err error) bool {

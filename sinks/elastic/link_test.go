@@ -225,6 +225,32 @@ func TestItemsThatThereWasNoRoomForAreSentAgain(t *testing.T) {
 	}
 }
 
+func TestAMarkThatThereWasNoRoomForIsSentAgain(t *testing.T) {
+	f := newFake(t)
+	requests := 0
+	f.bulk = func(w http.ResponseWriter, body string) {
+		requests++
+		if requests == 1 {
+			fmt.Fprint(w, `{"items":[{"create":{"status":429,"error":{"type":"es_rejected_execution_exception"}}}]}`)
+			return
+		}
+		succeed(w, body)
+	}
+	_, err := f.sink.Open(t.Context(), "", []*replicator.View{view("v", nil)})
+	if err != nil || requests != 2 {
+		t.Errorf("%d requests, %v", requests, err)
+	}
+	f.bulk = func(w http.ResponseWriter, _ string) {
+		requests++
+		fmt.Fprint(w, `{"items":[{"create":{"status":429,"error":{"type":"es_rejected_execution_exception"}}}]}`)
+	}
+	requests = 0
+	_, err = f.sink.Open(t.Context(), "", []*replicator.View{view("v", nil)})
+	if err == nil || replicator.IsFatal(err) || replicator.IsOfViews(err) || requests != 7 {
+		t.Errorf("%d requests, %v", requests, err)
+	}
+}
+
 func TestARequestThatIsTooLargeIsSplitAndADocumentThatIsRejected(t *testing.T) {
 	for name, refuse := range map[string]func(w http.ResponseWriter, size int){
 		"http.max_content_length": func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusRequestEntityTooLarge) },

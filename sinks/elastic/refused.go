@@ -18,6 +18,12 @@ const (
 	firstDelay = 50 * time.Millisecond
 )
 
+// backoff is how long to wait before an item is sent for the nth time again.
+func backoff(n int) time.Duration {
+	delay := firstDelay << n
+	return delay/2 + rand.N(delay/2)
+}
+
 // refuse decides what follows from a write that failed: another look at the document, another try after a while, or a
 // value that can't be stored. Everything else is an error.
 func (d *document) refuse() (wait time.Duration, err error) {
@@ -30,8 +36,7 @@ func (d *document) refuse() (wait time.Duration, err error) {
 		return 0, gone(d.index)
 	case f.isTemporary() && d.tries < maxTries:
 		d.tries++
-		delay := firstDelay << d.tries
-		return delay/2 + rand.N(delay/2), nil
+		return backoff(d.tries), nil
 	case f.isClosed(), f.lacksPipeline(): // no fault of the document
 	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
 		return 0, d.blame(f)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/pause"
 	"replicator/sinks/judge"
 )
 
@@ -74,6 +75,7 @@ var errAgain = errors.New("others write the same marks all the time")
 // update changes the marks of all kept views, each on the condition that nobody changed them in between. The change may
 // be made several times, on what it made already, too.
 func (t *Target) update(ctx context.Context, change func(view int, r registry) error) ([]registry, error) {
+	tries := 0
 	for range maxRounds {
 		documents, registries, err := t.registries(ctx)
 		if err != nil {
@@ -97,19 +99,27 @@ func (t *Target) update(ctx context.Context, change func(view int, r registry) e
 		if err := t.sink.client.write(ctx, changed); err != nil {
 			return nil, err
 		}
-		raced := false
+		raced, busy := false, false
 		for n, d := range changed {
 			switch {
 			case d.written:
 			case d.failure.Status == http.StatusConflict:
 				raced = true
+			case d.failure.isTemporary() && tries < maxTries:
+				busy = true
 			case d.failure.isGone():
 				return nil, gone(d.index)
 			default:
 				return nil, inView(of[n], d.failure.classify())
 			}
 		}
-		if !raced {
+		switch {
+		case busy:
+			tries++
+			if err := pause.For(ctx, backoff(tries)); err != nil {
+				return nil, err
+			}
+		case !raced:
 			return registries, nil
 		}
 	}
