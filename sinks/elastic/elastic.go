@@ -163,7 +163,7 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	}
 	for _, v := range s.config.Views {
 		some, err := s.own(ctx, v)
-		if err = inView(v, err); replicator.IsOfViews(err) {
+		if err = ofView(v, err); replicator.IsOfViews(err) { // who reads marks says which view's they are
 			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
 		} else if err != nil {
 			return nil, nil, err
@@ -241,7 +241,7 @@ func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, 
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	all, unreadable, err := s.ours(ctx)
 	if i := slices.IndexFunc(unreadable, func(m replicator.Mark) bool { return m.View == view }); i >= 0 {
-		err = unreadable[i].Err
+		err = fmt.Errorf("forgetting view %s: %w", view, unreadable[i].Err)
 	}
 	if err != nil {
 		return err
