@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +20,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	what := "sink " + s.name
 	version, err := s.version(ctx)
 	if err != nil {
-		fix := "start Elasticsearch, or check addresses, ca_cert and who the sink logs in as"
-		return []replicator.Finding{failed(what, err, fix)}
+		return []replicator.Finding{failed(what, err, entering(err))}
 	}
 	findings := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "Elasticsearch " + version}}
 	if !strings.HasPrefix(version, "8.") && !strings.HasPrefix(version, "9.") {
@@ -36,6 +36,20 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 
 func failed(what string, err error, fix string) replicator.Finding {
 	return replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: replicator.FixFor(err, fix)}
+}
+
+// entering is what lets the sink in where its first request failed.
+func entering(err error) string {
+	var unproven *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &unproven):
+		return "correct ca_cert, or server_name: the server's certificate is not what they demand"
+	case hasStatus(err, http.StatusUnauthorized):
+		return "correct username and password, or api_key"
+	case hasStatus(err, http.StatusForbidden):
+		return "grant the cluster privilege monitor"
+	}
+	return "start Elasticsearch, or check addresses"
 }
 
 // version asks a node; servers without GET / (a test distribution) say it too.

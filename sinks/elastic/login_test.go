@@ -68,14 +68,15 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 		config elastic.Config
 		fails  string // "": it works; else what the error says
 		fatal  bool
+		fix    string // what check advises
 	}{
-		"user and password": {basic, elastic.Config{Username: "replicator", Password: "geheim"}, "", false},
-		"an API key":        {key, elastic.Config{APIKey: "dGhlLWlkOnRoZS1rZXk="}, "", false},
+		"user and password": {basic, elastic.Config{Username: "replicator", Password: "geheim"}, "", false, ""},
+		"an API key":        {key, elastic.Config{APIKey: "dGhlLWlkOnRoZS1rZXk="}, "", false, ""},
 		"a wrong password": {basic, elastic.Config{Username: "replicator", Password: "geraten"},
-			"check the sink's username and password", true},
-		"no login": {key, elastic.Config{}, "api_key", true},
+			"check the sink's username and password", true, "correct username"},
+		"no login": {key, elastic.Config{}, "api_key", true, "correct username"},
 		"an unknown authority": {basic, elastic.Config{Username: "replicator", Password: "geheim",
-			TLS: config.TLS{CACert: "none"}}, "certificate", false},
+			TLS: config.TLS{CACert: "none"}}, "certificate", false, "correct ca_cert"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard(t, c.word)
@@ -108,6 +109,9 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 					t.Errorf("%d documents are there, %d requests came compressed", got, g.packed.Load())
 				}
 				return
+			}
+			if f := sink.Check(t.Context(), nil); len(f) != 1 || !strings.Contains(f[0].Fix, c.fix) {
+				t.Errorf("check says %+v", f)
 			}
 			if err == nil {
 				err = errors.New("nothing")
