@@ -43,9 +43,9 @@ func sinkFaults() map[string]fault {
 		"locked": {about: "an application locks the rows of a target", fits: into("main"), begin: locked},
 		"deadlocks": {about: "an application locks single rows of the targets in any order", fits: into("main"),
 			begin: deadlocks},
-		"search red": {about: "an index has no shard", fits: into("search"),
+		"search copies": {about: "an index lacks a copy of its shard, and takes no writes", fits: into("search"),
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
-				return w.withoutNode(ctx, w.index(f))
+				return w.lacksCopies(ctx, w.index(f))
 			}},
 		"search read-only": {about: "an index takes no writes, as where the disk is full", fits: into("search"),
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
@@ -293,23 +293,20 @@ func (w *world) index(f Fault) string {
 	return views[int(f.Arg)%len(views)].index(w.at.prefix)
 }
 
-// withoutNode makes an index red: what was closed and is opened again finds no node that may have it.
-func (w *world) withoutNode(ctx context.Context, index string) (heal, error) {
-	allow := func(ctx context.Context, node string) error {
+// lacksCopies has an index wait for a copy of its shard that no node may have, before it takes a write.
+func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
+	set := func(ctx context.Context, copies, needed string) error {
 		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings?expand_wildcards=all",
-			`{"index.routing.allocation.require._name": `+node+`}`)
+			`{"index.number_of_replicas": `+copies+`, "index.write.wait_for_active_shards": `+needed+`}`)
 		return err
 	}
-	if err := allow(ctx, `"nobody"`); err != nil { // it is not made yet, or the server is down
-		w.say("red: %v", err)
+	if err := set(ctx, "1", `"2"`); err != nil { // it is not made yet, or the server is down
+		w.say("copies: %v", err)
 		return nil, errSkipped
 	}
-	for _, step := range []string{"_close", "_open?wait_for_active_shards=0"} {
-		if _, err := w.request(ctx, http.MethodPost, "/"+index+"/"+step, ""); err != nil {
-			w.say("red: %v", err)
-		}
-	}
-	return func(ctx context.Context) error { return w.insist(ctx, func() error { return allow(ctx, "null") }) }, nil
+	return func(ctx context.Context) error {
+		return w.insist(ctx, func() error { return set(ctx, "0", "null") })
+	}, nil
 }
 
 // blocked makes an index read-only.
