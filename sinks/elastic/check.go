@@ -166,7 +166,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	if _, err := s.keep(v, ""); err != nil {
 		return []replicator.Finding{failed(f.What, err, "correct the view's definition")}
 	}
-	if err := s.ownsAlias(ctx, alias); err != nil {
+	found, err := s.behind(ctx, alias)
+	if err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
 	}
 	all, err := s.generations(ctx, alias)
@@ -187,6 +188,13 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 		return []replicator.Finding{f}
 	}
 	var findings []replicator.Finding
+	if wrong := amiss(alias, found); wrong != "" {
+		findings = append(findings, replicator.Finding{What: "view " + v.Name + ": alias", Level: replicator.Warn,
+			Detail: fmt.Sprintf("readers of the alias %s see what they should not, as documents of cells that are gone and %s: %s",
+				alias, registryID, wrong),
+			Fix: "keep scripts and templates from it; the program sets it right at a start, and within some ten seconds of " +
+				"changes while it runs"})
+	}
 	for _, g := range all {
 		one := replicator.Finding{What: f.What, Level: replicator.OK}
 		one.Detail = fmt.Sprintf("%s is filled to take the alias %s", g.index, alias)

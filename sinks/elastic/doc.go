@@ -58,10 +58,10 @@
 // elastic.go Config, New, Open, Marks, Forget · settings.go what the configuration says · target.go an open target ·
 // apply.go a batch · refused.go what follows from a write that failed · document.go a document's form · bulk.go reading
 // and writing many documents · pace.go how many at once · memory.go what was written lately · compare.go what is really
-// held · walk.go walks · stray.go what came from no cell · registry.go marks · index.go generations and aliases ·
-// design.go what an index is created with · mapping.go how fields are mapped · retired.go indexes that are not needed
-// any more · shadow.go rebuilds · check.go findings · client.go requests · answers.go, scan.go what answers and
-// documents say · errors.go what failed, said without values.
+// held · walk.go walks · stray.go what came from no cell · registry.go marks · index.go generations · alias.go what an
+// alias shows · design.go what an index is created with · mapping.go how fields are mapped · retired.go indexes that are
+// not needed any more · shadow.go rebuilds · check.go findings · client.go requests · answers.go, scan.go what answers
+// and documents say · errors.go what failed, said without values.
 //
 // What every sink decides alike is in package judge.
 package elastic

@@ -99,6 +99,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 			k.place = i
 			err = s.openGeneration(ctx, k)
 		}
+		if err == nil {
+			err = s.mendAlias(ctx, k)
+		}
 		if err != nil {
 			refused = append(refused, inView(v, err))
 		}

@@ -152,7 +152,7 @@ func newest(all []*generation) []*generation {
 
 // openGeneration finds the generation that a view goes on in, or makes one.
 func (s *Sink) openGeneration(ctx context.Context, k *keeper) error {
-	if err := s.ownsAlias(ctx, k.alias); err != nil {
+	if _, err := s.behind(ctx, k.alias); err != nil {
 		return err
 	}
 	for range 5 {
@@ -185,30 +185,6 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper) error {
 		return nil
 	}
 	return errors.New("other replicators with other definitions of the view make indexes for it at the same time")
-}
-
-// ownsAlias reports what hinders the alias: an index of that name, or one that is not ours behind it.
-func (s *Sink) ownsAlias(ctx context.Context, alias string) error {
-	found, err := s.describe(ctx, alias)
-	if err != nil {
-		return fmt.Errorf("looking for index %s: %w", alias, err)
-	}
-	return strange(alias, found)
-}
-
-// strange says of what was found under an alias' name that it is not for this program.
-func strange(alias string, found map[string]indexInfo) error {
-	for name, info := range found {
-		switch {
-		case name == alias:
-			return replicator.Fatal(fmt.Errorf("%s is an index, and the view needs an alias of that name: remove it with "+
-				"`DELETE /%s` if nothing else uses it, or give the view another index = \"…\"", alias, alias))
-		case info.Mappings.Meta.Replicator.View == "":
-			return replicator.Fatal(fmt.Errorf("the alias %s leads to index %s, which is not this program's: remove the alias "+
-				"with `DELETE /%s/_alias/%s`, or give the view another index = \"…\"", alias, name, name, alias))
-		}
-	}
-	return nil
 }
 
 // nextNumber is that of the next index behind an alias. Somebody else's index may have the name that ours would have.

@@ -193,7 +193,8 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// aliasInterval is how often somebody's having removed or moved an alias is looked for: one small request a view.
+// aliasInterval is how often somebody's having removed, moved or changed an alias is looked for: one small request a
+// view.
 const aliasInterval = 10 * time.Second
 
 // showFilled lets aliases show the views that have been filled since they were opened, or whose alias is gone: readers
@@ -204,19 +205,15 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 		t.looked = time.Now()
 	}
 	for i, k := range t.kept {
-		if look && k.generation.shown && k.view.Shadows == "" {
-			found, err := t.sink.describe(ctx, k.alias)
-			if err != nil {
-				return inView(k.view, fmt.Errorf("looking for its alias: %w", err))
-			}
-			if err := strange(k.alias, found); err != nil {
+		if k.view.Shadows != "" {
+			continue
+		}
+		if look {
+			if err := t.sink.mendAlias(ctx, k); err != nil {
 				return inView(k.view, err)
 			}
-			if _, k.generation.shown = found[k.generation.index]; len(found) == 0 {
-				t.sink.log.Warn("the alias is gone: it is made again", "sink", t.sink.name, "view", k.view.Name, "alias", k.alias)
-			}
 		}
-		if !k.generation.shown && k.view.Shadows == "" && t.isFilled(registries[i]) {
+		if !k.generation.shown && t.isFilled(registries[i]) {
 			if err := t.takeOver(ctx, k); err != nil {
 				return inView(k.view, err)
 			}
