@@ -22,38 +22,70 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 	if err != nil {
 		return nil, err
 	}
-	refused, err := s.simulate(ctx, g, design)
+	made, refused, err := s.simulate(ctx, g, design)
 	if refused && settingsOf(v).Mapping == "" && withoutUnsigned(design) {
-		refused, err = s.simulate(ctx, g, design)
+		made, refused, err = s.simulate(ctx, g, design)
 	}
 	if refused {
 		return nil, misdesigned(v, err)
 	}
-	return design, err
+	if err != nil {
+		return nil, err
+	}
+	template, err := s.template(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	own := made.sourceField()
+	source, _ := design["mappings"].(object)["_source"].(object)
+	if enabled := fmt.Sprint(source["enabled"]) == "true"; enabled {
+		own.Enabled = &enabled // a simulation is silent of what is by default, though it counts more than a template
+	}
+	return design, template.sourceField().with(own).keeping(v)
 }
 
-// simulate asks what the cluster would make of an index; refused: it would make none.
-func (s *Sink) simulate(ctx context.Context, g *generation, design object) (refused bool, err error) {
+// simulation is what the cluster would make of an index.
+type simulation struct {
+	Template indexInfo `json:"template"`
+}
+
+// ofSource is what is looked at of a simulation.
+var ofSource = []string{"template.mappings._source", "template.settings.index.mapping.source"}
+
+// template asks what the cluster's own templates have for an index. Those of the old kind (_template), and what a user
+// may not ask, are learned once the index is created.
+func (s *Sink) template(ctx context.Context, g *generation) (indexInfo, error) {
+	var made simulation
+	err := s.client.call(ctx, esapi.IndicesSimulateIndexTemplateRequest{Name: g.index, FilterPath: ofSource}, &made)
+	if err != nil && asFailure(err) == nil {
+		return indexInfo{}, fmt.Errorf("looking at the templates for it: %w", err)
+	}
+	return made.Template, nil
+}
+
+// simulate asks what the cluster would make of an index by the design alone; refused: it would make none.
+func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made indexInfo, refused bool, err error) {
+	var simulated simulation
 	template := object{
 		"index_patterns": []string{g.index},
-		"template":       object{"settings": simulated(design["settings"].(object)), "mappings": design["mappings"]},
+		"template":       object{"settings": simulable(design["settings"].(object)), "mappings": design["mappings"]},
 	}
-	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template)}, nil)
+	err = s.client.call(ctx, esapi.IndicesSimulateTemplateRequest{Body: body(template), FilterPath: ofSource}, &simulated)
 	switch f := asFailure(err); {
 	case err != nil && f == nil:
-		return false, fmt.Errorf("looking at its mapping and settings: %w", err)
+		return made, false, fmt.Errorf("looking at its mapping and settings: %w", err)
 	case f != nil && f.Status == http.StatusBadRequest:
-		return true, err
+		return made, true, err
 	}
-	return false, nil
+	return simulated.Template, false, nil
 }
 
-// simulated are settings without what Elasticsearch takes for wrong only there: the index that it simulates has one
+// simulable are settings without what Elasticsearch takes for wrong only there: the index that it simulates has one
 // shard, whatever the settings say, and so no partition of them.
-func simulated(settings object) object {
+func simulable(settings object) object {
 	some := maps.Clone(settings)
 	if index, ok := some["index"].(object); ok {
-		some["index"] = simulated(index)
+		some["index"] = simulable(index)
 	}
 	delete(some, "routing_partition_size")
 	delete(some, "index.routing_partition_size")

@@ -219,7 +219,7 @@ func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, 
 	var documents []*document
 	var of []*generation
 	for _, g := range newest(all) {
-		if !g.forgotten && g.write != "" {
+		if !g.forgotten && g.write != "" && g.source.keeps(stateField) {
 			documents = append(documents, registryOf(g))
 			of = append(of, g)
 		}

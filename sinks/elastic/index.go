@@ -26,10 +26,11 @@ type generation struct {
 	number      int
 	view        string
 	fingerprint string
-	forgotten   bool // what it holds is shown, but not gone on with
-	shown       bool // the alias shows it
-	flagsDead   bool // its mapping finds documents with a dead letter
-	routed      bool // its mapping demands a routing of each document
+	forgotten   bool        // what it holds is shown, but not gone on with
+	shown       bool        // the alias shows it
+	flagsDead   bool        // its mapping finds documents with a dead letter
+	routed      bool        // its mapping demands a routing of each document
+	source      sourceField // what its mapping says of _source
 
 	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
 	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It
@@ -42,7 +43,8 @@ func (g *generation) alias() string { return generationName.FindStringSubmatch(g
 
 // holds reports whether the generation can be gone on with for the view.
 func (g *generation) holds(v *replicator.View) bool {
-	return !g.forgotten && g.write != "" && g.view == v.Name && g.fingerprint == v.Fingerprint
+	return !g.forgotten && g.write != "" && g.view == v.Name && g.fingerprint == v.Fingerprint &&
+		g.source.keeping(v) == nil
 }
 
 // meta is what the index's mapping says of it: how it is known as ours.
@@ -73,20 +75,30 @@ type indexInfo struct {
 		Routing struct {
 			Required bool `json:"required"`
 		} `json:"_routing"`
+		Source     sourceField `json:"_source"`
 		Properties struct {
 			State struct {
 				Properties map[string]json.RawMessage `json:"properties"`
 			} `json:"_replicator"`
 		} `json:"properties"`
 	} `json:"mappings"`
+	Settings struct {
+		Index struct {
+			Mapping struct {
+				Source struct {
+					Mode string `json:"mode"`
+				} `json:"source"`
+			} `json:"mapping"`
+		} `json:"index"`
+	} `json:"settings"`
 }
 
 // describe asks what the indexes are that a name, an alias or a pattern leads to.
 func (s *Sink) describe(ctx context.Context, name string) (found map[string]indexInfo, err error) {
 	err = s.client.call(ctx, esapi.IndicesGetRequest{
-		Index: []string{name}, Features: "aliases,mappings", ExpandWildcards: "all",
-		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings._routing",
-			"*.mappings.properties." + stateField},
+		Index: []string{name}, Features: "aliases,mappings,settings", ExpandWildcards: "all",
+		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings._routing", "*.mappings._source",
+			"*.mappings.properties." + stateField, "*.settings.index.mapping.source"},
 	}, &found)
 	if isMissing(err) {
 		return nil, nil
@@ -126,7 +138,8 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 			continue
 		}
 		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten,
-			routed: info.Mappings.Routing.Required, flagsDead: info.Mappings.Properties.State.Properties["dead"] != nil}
+			routed: info.Mappings.Routing.Required, source: info.sourceField(),
+			flagsDead: info.Mappings.Properties.State.Properties["dead"] != nil}
 		_, g.shown = info.Aliases[m[1]]
 		for a := range info.Aliases {
 			if strings.HasPrefix(a, name+writeSuffix) {
@@ -229,6 +242,9 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	made, err := s.describe(ctx, g.index) // a template may have a part in its mapping
 	if err != nil {
 		return fmt.Errorf("looking at index %s: %w", g.index, err)
+	}
+	if err := made[g.index].sourceField().keeping(k.view); err != nil {
+		return errors.Join(err, s.remove(ctx, g.index)) // it never gets another _source
 	}
 	g.routed = made[g.index].Mappings.Routing.Required
 	k.generation = g
