@@ -1,6 +1,7 @@
 package elastic_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -133,4 +134,19 @@ func TestAnIndexThatOmitsTheStateIsReplaced(t *testing.T) {
 			p.works()
 		})
 	}
+}
+
+// That a view's mark is gone is the view's own loss.
+func TestAMarkThatIsGoneIsTheViewsOwnLoss(t *testing.T) {
+	p := newPair(t)
+	target := p.open(p.views...)
+	if err := target.Mark(t.Context(), at(1)); err != nil {
+		t.Fatal(err)
+	}
+	p.do("DELETE", "/"+indexOf(p.other)+"-r1/_doc/replicator:marks", "")
+	err := target.Mark(t.Context(), at(2))
+	if !errors.Is(err, replicator.ErrSinkLost) {
+		t.Errorf("Mark says %v", err)
+	}
+	sinktest.Refuses(t, err, p.views, p.other.Name)
 }

@@ -176,7 +176,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 		registries, err := t.update(ctx, func(view int, r registry) error {
 			m, ok := r[t.source]
 			if !ok {
-				return marking.Gone(view)
+				return replicator.OfView(marking.Gone(view), t.views[view].Name)
 			}
 			raised, err := marking.Raise(view, m.Standing())
 			r[t.source] = raised.Stored()
