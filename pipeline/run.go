@@ -242,11 +242,12 @@ func (r *run) trouble() (state string, err error) {
 // shownTrouble is trouble for people to see: what ended a session still keeps the next one, until that goes on.
 func (r *run) shownTrouble() (state string, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil && r.reason != nil {
-		return replicator.StateRetrying, r.reason
+	s, reason, state, err := r.session, r.reason, r.state, r.err
+	r.mu.Unlock()
+	if err == nil && reason != nil && (s == nil || !s.saver.serves()) {
+		return replicator.StateRetrying, reason
 	}
-	return r.state, r.err
+	return state, err
 }
 
 // redefined reports whether the run failed because a table has become something else.

@@ -87,9 +87,9 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 		code, text := l.answer("/readyz")
 		return as(code == 503 && strings.Contains(text, "stopping"), "not ready: "+text)
 	})
-	if !strings.Contains(p.Log(), "a second signal ends at once") {
-		t.Errorf("the log does not say that it stops:\n%s", p.Log())
-	}
+	eventually(t, func() error { // what it logs comes through a pipe
+		return as(strings.Contains(p.Log(), "a second signal ends at once"), "the log says that it stops: "+p.Log())
+	})
 	eventually(t, func() error { // until the first is understood, the second may be taken for it
 		p.signal(syscall.SIGTERM)
 		return as(p.Ended(), "the program has ended")
