@@ -162,6 +162,9 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 	c.topic(topic, 2)
 	_, publisher := c.open(t, v)
 	apply(t, publisher, put(t, 1, 5, 50))
+	if _, err := s.await(t.Context(), v); err != nil { // its client goes by what it was told up to 100 ms ago
+		t.Fatal(err)
+	}
 	look, err := s.Look(t.Context(), "", []*replicator.View{v})
 	if err != nil {
 		t.Fatal(err)
