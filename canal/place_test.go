@@ -4,6 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"replicator"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
 )
 
 // By its form alone nobody knows which server a text was meant for.
@@ -21,4 +25,35 @@ func TestWhatIsNoPlaceIsToldBothFormsOfGTIDs(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+}
+
+// Where a log has just been begun no transaction is before its end, nor, on MariaDB, any GTID: reading begins all the
+// same.
+func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}
+		w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		w.src = w.source(appTable())
+		w.write(2)
+		w.reset()
+		bare := w.latest(w.src)
+		x := w.read(w.open(w.src, bare))
+		x.upTo(bare)
+		filled := x.reader.Position(x.last())
+		if ok, err := x.reader.Includes(testContext(t), filled, strings.Fields(Describe(bare.Token))[0]); !ok || err != nil {
+			t.Errorf("the start includes itself: %t, %v", ok, err)
+		}
+		w.write(1)
+		if got := x.upTo(w.latest(w.src)); len(got) != 1 {
+			t.Errorf("read %v", shown(got))
+		}
+		x.end()
+		at := map[string]replicator.Position{"bare": bare, "filled": filled}
+		w.expect("after a transaction", at, theSame)
+		for name, p := range at {
+			if got := w.changes(w.src, p); len(got) != 1 {
+				t.Errorf("from %s: %v", name, shown(got))
+			}
+		}
+	})
 }

@@ -117,9 +117,9 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 			return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, t.Database) })
 		}
 		if len(do) > 0 && !in(do) || len(do) == 0 && in(ignored) {
-			refused = append(refused, replicator.OfTable(t.Name, replicator.Fatal(fmt.Errorf("table %s: the source leaves "+
-				"its database %s out of the binlog (binlog_do_db, binlog_ignore_db): have it logged, and start the server "+
-				"anew", t.Name, t.Database))))
+			err := replicator.Fatal(fmt.Errorf("table %s: the source leaves its database %s out of the binlog "+
+				"(binlog_do_db, binlog_ignore_db): have it logged, and start the server anew", t.Name, t.Database))
+			refused = append(refused, replicator.OfTable(t.Name, err))
 		}
 	}
 	return errors.Join(refused...)

@@ -45,7 +45,8 @@ func TestASourceThatWasSeenToLogNothingIsLost(t *testing.T) {
 				s = in(t, kind, dir, s.Port, args...)
 			}
 			restart("--skip-log-bin")
-			if _, err := src.Open(testContext(t), at); !replicator.IsFatal(err) || !strings.Contains(err.Error(), "log_bin") {
+			_, err := src.Open(testContext(t), at)
+			if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "log_bin") {
 				t.Errorf("without a binlog: %v", err)
 			}
 			b.exec(fmt.Sprintf(appCell, 2))
@@ -78,7 +79,8 @@ func TestAReplicaThatLogsNothingOfWhatItGetsIsRefused(t *testing.T) {
 		{servers.MariaDB118, nil, "log_slave_updates"},
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
-			primary, replica := newBench(t, servertest.Own(t, c.kind)), newBench(t, servertest.Own(t, c.kind, c.args...))
+			primary := newBench(t, servertest.Own(t, c.kind))
+			replica := newBench(t, servertest.Own(t, c.kind, c.args...))
 			src := replica.source(appTable())
 			for _, b := range []*bench{primary, replica} {
 				b.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
@@ -108,7 +110,8 @@ func TestAReplicaThatLogsNothingOfWhatItGetsIsRefused(t *testing.T) {
 			refused := func(when string) {
 				t.Helper()
 				level(when, replicator.Fail)
-				if _, err := src.Open(testContext(t), at); !replicator.IsFatal(err) || !strings.Contains(err.Error(), c.says) {
+				_, err := src.Open(testContext(t), at)
+				if !replicator.IsFatal(err) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%s: %v", when, err)
 				}
 			}
@@ -146,8 +149,8 @@ func TestADatabaseThatIsLeftOutOfTheBinlogIsRefused(t *testing.T) {
 		src := b.source(left, kept)
 		at := []replicator.Position{b.latest(src)}
 		_, err := src.Open(testContext(t), at)
-		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "table "+left.Name+": the source leaves its database app out") ||
-			strings.Contains(err.Error(), "kept") {
+		says := "table " + left.Name + ": the source leaves its database app out"
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "kept") {
 			t.Errorf("%v: %v", args, err)
 		}
 		r, err := src.Open(testContext(t), at, "kept")
@@ -157,5 +160,34 @@ func TestADatabaseThatIsLeftOutOfTheBinlogIsRefused(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A replica that was made of a backup has transactions that its binlog lacks. MySQL's own replicas refuse it, too
+// (error 1236): those that were not read would be passed over.
+func TestAReplicaWhoseBinlogLacksWhatWasNotReadIsRefused(t *testing.T) {
+	primary, replica := pair(t, servers.MySQL)
+	primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+	src := primary.source(appTable())
+	x := primary.read(primary.open(src, primary.latest(src)))
+	primary.exec(fmt.Sprintf(appCell, 1))
+	x.upTo(primary.latest(src))
+	behind := x.reader.Position(x.last())
+	primary.exec(fmt.Sprintf(appCell, 2))
+	x.upTo(primary.latest(src))
+	x.end()
+	with := x.reader.Position(x.last())
+	replica.follow(primary)
+	var has string
+	replica.scan(replica.db.QueryRow("SELECT @@gtid_executed"), &has)
+	replica.exec("RESET BINARY LOGS AND GTIDS", "SET GLOBAL gtid_purged = '"+has+"'", fmt.Sprintf(appCell, 3))
+	moved := replica.source(appTable())
+	moved.run = src.run
+	_, err := moved.Open(testContext(t), []replicator.Position{behind})
+	if !errors.Is(err, replicator.ErrLost) || !strings.Contains(err.Error(), "gtid_purged") {
+		t.Errorf("from before what its binlog lacks: %v", err)
+	}
+	if s := bodies(replica.changes(moved, with)); s != "3" {
+		t.Errorf("from behind that: %q", s)
 	}
 }

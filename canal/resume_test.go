@@ -188,35 +188,6 @@ func TestReadingMovesToAReplica(t *testing.T) {
 	})
 }
 
-// A replica that was made of a backup has transactions that its binlog lacks. MySQL's own replicas refuse it, too
-// (error 1236): those that were not read would be passed over.
-func TestAReplicaWhoseBinlogLacksWhatWasNotReadIsRefused(t *testing.T) {
-	primary, replica := pair(t, servers.MySQL)
-	primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
-	src := primary.source(appTable())
-	x := primary.read(primary.open(src, primary.latest(src)))
-	primary.exec(fmt.Sprintf(appCell, 1))
-	x.upTo(primary.latest(src))
-	behind := x.reader.Position(x.last())
-	primary.exec(fmt.Sprintf(appCell, 2))
-	x.upTo(primary.latest(src))
-	x.end()
-	with := x.reader.Position(x.last())
-	replica.follow(primary)
-	var has string
-	replica.scan(replica.db.QueryRow("SELECT @@gtid_executed"), &has)
-	replica.exec("RESET BINARY LOGS AND GTIDS", "SET GLOBAL gtid_purged = '"+has+"'", fmt.Sprintf(appCell, 3))
-	moved := replica.source(appTable())
-	moved.run = src.run
-	_, err := moved.Open(testContext(t), []replicator.Position{behind})
-	if !errors.Is(err, replicator.ErrLost) || !strings.Contains(err.Error(), "gtid_purged") {
-		t.Errorf("from before what its binlog lacks: %v", err)
-	}
-	if s := bodies(replica.changes(moved, with)); s != "3" {
-		t.Errorf("from behind that: %q", s)
-	}
-}
-
 func TestOnlyTheSameBinlogIsReadOn(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b, other := newBench(t, servertest.Own(t, kind)), newBench(t, servertest.Own(t, kind))

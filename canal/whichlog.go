@@ -83,8 +83,8 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 		return d, err
 	}
 	if at.number < r.source.silent.over(r.server.identity, r.files[len(r.files)-1].number) {
-		return ruling{kinship: unlogged, why: "since then the source was seen to log nothing of what changes (log_bin, or " +
-			"log_replica_updates, was OFF)"}, nil
+		return ruling{kinship: unlogged, why: "since then the source was seen to log nothing of what changes " +
+			"(log_bin, or log_replica_updates, was OFF)"}, nil
 	}
 	if t.GTID == "" {
 		return d, nil
@@ -298,8 +298,8 @@ func (r *resolver) refusal(t token, d ruling) error {
 		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)",
 			replicator.ErrLost, t, d.why)
 	case unlogged:
-		return fmt.Errorf("%w: it is at %s, and %s. If the views lack nothing of that, `replicator checkpoint set --pos "+
-			"FILE:POS` goes on", replicator.ErrLost, t, d.why)
+		return fmt.Errorf("%w: it is at %s, and %s. If the views lack nothing of that, `replicator checkpoint set "+
+			"--pos FILE:POS` goes on", replicator.ErrLost, t, d.why)
 	case another:
 		return errAnother(t, d.why)
 	case behind:

@@ -255,7 +255,7 @@ var changes = []struct {
 		w.expect("afterwards", at, unlogged)
 		w.restart()
 		w.expect("restarted", at, unlogged)
-		named, err := w.src.At(testContext(w.t), fmt.Sprintf("%s:4", w.file()), nil) // a person says that the views lack nothing
+		named, err := w.src.At(testContext(w.t), w.file()+":4", nil) // a person says that the views lack nothing
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -450,37 +450,6 @@ func (w *world) file() string {
 		w.t.Fatal(err)
 	}
 	return tok.File
-}
-
-// Where a log has just been begun no transaction is before its end, nor, on MariaDB, any GTID: reading begins all the
-// same.
-func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}
-		w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
-		w.src = w.source(appTable())
-		w.write(2)
-		w.reset()
-		bare := w.latest(w.src)
-		x := w.read(w.open(w.src, bare))
-		x.upTo(bare)
-		filled := x.reader.Position(x.last())
-		if ok, err := x.reader.Includes(testContext(t), filled, strings.Fields(Describe(bare.Token))[0]); !ok || err != nil {
-			t.Errorf("the start includes itself: %t, %v", ok, err)
-		}
-		w.write(1)
-		if got := x.upTo(w.latest(w.src)); len(got) != 1 {
-			t.Errorf("read %v", shown(got))
-		}
-		x.end()
-		at := map[string]replicator.Position{"bare": bare, "filled": filled}
-		w.expect("after a transaction", at, theSame)
-		for name, p := range at {
-			if got := w.changes(w.src, p); len(got) != 1 {
-				t.Errorf("from %s: %v", name, shown(got))
-			}
-		}
-	})
 }
 
 // A reader that ends within a transaction tells that it has read a part of it. On the same server reading goes on from
