@@ -67,12 +67,16 @@ func (c *column) convert(v any) (any, error) {
 }
 
 // appendCompared appends a value that is compared with the column. A DECIMAL and a bare text would be compared as
-// DOUBLEs.
+// DOUBLEs. MySQL 9.7 compares a TIME(3) and '09:30:00' as texts, which differ from '09:30:00.000', where the column is one
+// of several and there is one tuple to compare with: (at, room) IN (('09:30:00', 2)).
 func (c *column) appendCompared(b []byte, value func(b []byte) []byte) []byte {
-	if c.typ != "decimal" {
-		return value(b)
+	switch {
+	case c.typ == "decimal":
+		return fmt.Appendf(value(append(b, "CAST("...)), " AS DECIMAL(%d,%d))", c.precision, c.scale)
+	case c.typ == "time" && c.fraction > 0:
+		return fmt.Appendf(value(append(b, "CAST("...)), " AS TIME(%d))", c.fraction)
 	}
-	return fmt.Appendf(value(append(b, "CAST("...)), " AS DECIMAL(%d,%d))", c.precision, c.scale)
+	return value(b)
 }
 
 // mark is the placeholder for a value that is compared with the column.
