@@ -33,9 +33,15 @@ func SameDefinition(a, b string) bool {
 	return definition == other && (!known || !otherKnown || on == otherOn)
 }
 
+// InFile is the file's part of a fingerprint: that of a view for all of its sources, whose tables may differ.
+func InFile(fingerprint string) string {
+	definition, _, _ := strings.Cut(fingerprint, ".")
+	return definition
+}
+
 // DefinedOn is the fingerprint of a view with what its tables are; without, where one of them is not known.
 func DefinedOn(v *View, identities map[string]string) string {
-	fingerprint, _, _ := strings.Cut(v.Fingerprint, ".")
+	fingerprint := InFile(v.Fingerprint)
 	var on strings.Builder
 	for _, table := range TablesOf([]*View{v}) {
 		identity := identities[table]

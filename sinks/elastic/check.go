@@ -178,7 +178,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	if err != nil {
 		return []replicator.Finding{failed(f.What, err, "")}
 	}
-	if !slices.ContainsFunc(all, func(g *generation) bool { return g.holds(v) }) {
+	if !slices.ContainsFunc(all, func(g *generation) bool { return g.belongs(v) }) {
 		if _, err := s.design(ctx, v, &generation{index: fmt.Sprintf("%s-r%d", alias, next)}); err != nil {
 			return []replicator.Finding{failed(f.What, err, "correct the view's fields, or its mapping_file and settings_file")}
 		}

@@ -97,7 +97,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		k, err := s.keep(v, source)
 		if err == nil {
 			k.place = i
-			err = s.openGeneration(ctx, k)
+			err = s.openGeneration(ctx, k, source)
 		}
 		if err == nil {
 			err = s.mendAlias(ctx, k)
@@ -187,8 +187,8 @@ func (s *Sink) own(ctx context.Context, v *replicator.View) ([]*generation, erro
 // Marks implements replicator.Sink.
 func (s *Sink) Marks(ctx context.Context, source string) (marks []replicator.Mark, err error) {
 	unreadable, err := s.eachRegistry(ctx, func(g *generation, r registry, err error) {
-		mark := replicator.Mark{View: g.view, Fingerprint: g.fingerprint}
 		m, ok := r[source]
+		mark := replicator.Mark{View: g.view, Fingerprint: m.fingerprint(g)}
 		if mark.Standing = m.Standing(); err != nil {
 			mark.Err = fmt.Errorf("index %s: %w", g.index, err)
 		}

@@ -41,10 +41,31 @@ type generation struct {
 // alias is the name that the index goes by.
 func (g *generation) alias() string { return generationName.FindStringSubmatch(g.index)[1] }
 
-// holds reports whether the generation can be gone on with for the view.
+// holds reports whether the generation is of the view as it is defined for the source that made it.
 func (g *generation) holds(v *replicator.View) bool {
-	return !g.forgotten && g.write != "" && g.view == v.Name && g.fingerprint == v.Fingerprint &&
-		g.source.keeping(v) == nil
+	return g.belongs(v) && g.fingerprint == v.Fingerprint
+}
+
+// belongs reports whether the generation is of the view as the file defines it. Several sources fill one, whose tables
+// may differ, and so the fingerprints: of each source's part the registry says by which it was begun.
+func (g *generation) belongs(v *replicator.View) bool {
+	return !g.forgotten && g.write != "" && g.view == v.Name && g.source.keeping(v) == nil &&
+		replicator.InFile(g.fingerprint) == replicator.InFile(v.Fingerprint)
+}
+
+// takes reports whether the view can be gone on with for a source in the generation: its part was begun by the same
+// definition, or is not there yet. Where its tables are others than when it was begun, all sources begin
+// anew in the next one: an id may be another cell's now.
+func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
+	if source == "" || !g.belongs(v) {
+		return g.holds(v), nil
+	}
+	r, err := s.registry(ctx, g)
+	if err != nil {
+		return false, err
+	}
+	own, known := r[source]
+	return !known || own.fingerprint(g) == v.Fingerprint, nil
 }
 
 // meta is what the index's mapping says of it: how it is known as ours.
@@ -163,8 +184,8 @@ func newest(all []*generation) []*generation {
 	return slices.SortedFunc(maps.Values(last), func(a, b *generation) int { return cmp.Compare(a.view, b.view) })
 }
 
-// openGeneration finds the generation that a view goes on in, or makes one.
-func (s *Sink) openGeneration(ctx context.Context, k *keeper) error {
+// openGeneration finds the generation that a view goes on in for a source, or makes one.
+func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) error {
 	if _, err := s.behind(ctx, k.alias); err != nil {
 		return err
 	}
@@ -176,16 +197,16 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper) error {
 		shown := slices.ContainsFunc(all, func(g *generation) bool { return g.shown })
 		isShadow := k.view.Shadows != ""
 		own := slices.DeleteFunc(slices.Clone(all), func(g *generation) bool { return g.isShadow() != isShadow })
-		if n := len(own); n > 0 && own[n-1].holds(k.view) {
-			k.generation = own[n-1]
-			if err := s.addDeadFlag(ctx, k.generation); err != nil {
+		if n := len(own); n > 0 {
+			goesOn, err := s.takes(ctx, own[n-1], k.view, source)
+			if err != nil {
 				return err
 			}
-			s.retireSuperseded(own[:n-1])
-			if shown || isShadow {
-				return nil
+			if goesOn {
+				k.generation = own[n-1]
+				s.retireSuperseded(own[:n-1])
+				return s.goOn(ctx, k, shown || isShadow)
 			}
-			return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that had it
 		}
 		err = s.create(ctx, k, shown || isShadow)
 		if existsAlready(err) {
@@ -198,6 +219,14 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper) error {
 		return nil
 	}
 	return errors.New("other replicators with other definitions of the view make indexes for it at the same time")
+}
+
+// goOn makes a generation that is there fit to be gone on with.
+func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
+	if err := s.addDeadFlag(ctx, k.generation); err != nil || shown {
+		return err
+	}
+	return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that had it
 }
 
 // nextNumber is that of the next index behind an alias. Somebody else's index may have the name that ours would have.

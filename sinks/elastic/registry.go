@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,16 @@ import (
 const registryID = "replicator:marks"
 
 // registry is what that document says: the view's mark for each source.
-type registry map[string]replicator.StoredStanding
+type registry map[string]registered
+
+// registered is a source's part of a view.
+type registered struct {
+	replicator.StoredStanding
+	Fingerprint string `json:"fingerprint,omitempty"` // where it is another than the index's: see generation.belongs
+}
+
+// fingerprint is by which definition a source's part of the generation was begun.
+func (r registered) fingerprint(of *generation) string { return cmp.Or(r.Fingerprint, of.fingerprint) }
 
 func registryOf(g *generation) *document {
 	return &document{index: g.write, id: registryID, routing: g.registryRouting()}
@@ -60,6 +70,25 @@ func parseRegistry(d *document) (registry, error) {
 		return registry{}, nil
 	}
 	return doc.State.Cells.Marks, nil
+}
+
+// registry reads the marks of a generation. One that another source's pipeline is just making has no shard for a moment.
+func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
+	for tries := 1; ; tries++ {
+		d := registryOf(g)
+		if err := s.client.readEach(ctx, []*document{d}); err != nil {
+			return nil, fmt.Errorf("reading marks: %w", err)
+		}
+		if d.failure != nil && d.failure.isGone() {
+			return nil, gone(d.index)
+		}
+		if d.failure == nil || !d.failure.isTemporary() || tries > maxTries {
+			return parseRegistry(d)
+		}
+		if err := pause.For(ctx, backoff(tries)); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // render makes the document, which no alias shows and of which nothing is indexed.
@@ -155,7 +184,10 @@ func (t *Target) register(ctx context.Context) error {
 	_, err := t.update(ctx, func(view int, r registry) error {
 		m, ok := r[t.source]
 		if !ok {
-			m = replicator.StoredStanding{Phase: replicator.PhaseFilling}
+			m.Phase = replicator.PhaseFilling
+			if v := t.views[view]; v.Fingerprint != t.kept[view].generation.fingerprint {
+				m.Fingerprint = v.Fingerprint
+			}
 			r[t.source] = m
 		}
 		at[view] = m.Standing()
@@ -179,7 +211,8 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 				return replicator.OfView(marking.Gone(view), t.views[view].Name)
 			}
 			raised, err := marking.Raise(view, m.Standing())
-			r[t.source] = raised.Stored()
+			m.StoredStanding = raised.Stored()
+			r[t.source] = m
 			return err
 		})
 		if err != nil {
@@ -212,6 +245,12 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 			if err := t.sink.mendAlias(ctx, k); err != nil {
 				return inView(k.view, err)
 			}
+			// Another source's part goes on in the new generation, which is shown once this one's is there, too.
+			if replaced, err := t.leftBehind(ctx, k); err != nil {
+				return inView(k.view, err)
+			} else if replaced {
+				return errReplaced
+			}
 		}
 		if !k.generation.shown && t.isFilled(registries[i]) {
 			if err := t.takeOver(ctx, k); err != nil {
@@ -220,6 +259,14 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 		}
 	}
 	return nil
+}
+
+// leftBehind reports whether another source has begun the view anew.
+func (t *Target) leftBehind(ctx context.Context, k *keeper) (bool, error) {
+	if t.source == "" {
+		return false, nil
+	}
+	return t.isReplaced(ctx, k)
 }
 
 // isFilled reports whether a view is filled from every source.

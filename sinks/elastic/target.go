@@ -66,8 +66,8 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// errReplaced: another replicator swapped in a rebuilt view since the target was opened.
-var errReplaced = errors.New("a rebuilt view was swapped in since the views were opened: they are opened anew")
+// errReplaced: another replicator, or another source's pipeline, made a newer generation since the target was opened.
+var errReplaced = errors.New("a view was rebuilt or begun anew since the views were opened: they are opened anew")
 
 // replaced is err, or what really happened where an index is missed whose place another generation of the view has
 // taken: nothing is lost then.
@@ -76,15 +76,24 @@ func (t *Target) replaced(ctx context.Context, err error) error {
 		return err
 	}
 	for _, k := range t.kept {
-		all, asked := t.sink.generations(ctx, k.alias)
+		replaced, asked := t.isReplaced(ctx, k)
 		if asked != nil {
 			return inView(k.view, asked)
 		}
-		if slices.ContainsFunc(all, func(g *generation) bool { return g.holds(k.view) && g.number > k.generation.number }) {
+		if replaced {
 			return errReplaced
 		}
 	}
 	return err
+}
+
+// isReplaced reports whether there is a newer generation of a view: a rebuild was swapped in, or another source, whose
+// tables are others now, has begun the view anew.
+func (t *Target) isReplaced(ctx context.Context, k *keeper) (bool, error) {
+	all, err := t.sink.generations(ctx, k.alias)
+	return slices.ContainsFunc(all, func(g *generation) bool {
+		return g.belongs(k.view) && g.number > k.generation.number
+	}), err
 }
 
 // Refresh makes readers see all that was applied: Elasticsearch lets searches see it only after a while

@@ -254,6 +254,41 @@ func TestCounterBeginsWithAnEmptyTable(t *testing.T) {
 	})
 }
 
+// Its sums don't tell which are of its cells, so a shard whose table is another than before begins the counter anew for
+// all; one that has no part in it yet joins, whatever its table is.
+func TestASourceWhoseTableChangedBeginsACounterAnewForAll(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		open := func(source, tables string) replicator.Target {
+			t.Helper()
+			v := counter("c")
+			v.Fingerprint += tables
+			target, err := sink.Open(t.Context(), source, []*replicator.View{v})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return target
+		}
+		applyAll(t, open("a", ".x"), amountOp(1, 1, "Kyiv", int64(5)))
+		b := open("b", ".y")
+		applyAll(t, b, amountOp(1, 1, "Kyiv", int64(1)))
+		applyAll(t, open("a", ".x"), amountOp(2, 1, "Oslo", int64(3)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "6", "Oslo": "3"})
+
+		a := open("a", ".z")
+		expectSums(t, db, "c", map[string]string{})
+		if _, err := b.Apply(t.Context(), []replicator.Op{amountOp(3, 1, "Kyiv", int64(100))}); err == nil ||
+			replicator.IsFatal(err) {
+			t.Errorf("the other source goes on applying: %v", err)
+		}
+		applyAll(t, open("b", ".y"), amountOp(1, 1, "Kyiv", int64(1)))
+		applyAll(t, a, amountOp(1, 1, "Kyiv", int64(5)))
+		expectSums(t, db, "c", map[string]string{"Kyiv": "6"})
+	})
+}
+
 func TestCounterThatWasChangedByHandIsFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT UNSIGNED NOT NULL)")

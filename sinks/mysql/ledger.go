@@ -56,31 +56,28 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 // unless nobody ever did.
 //
 // Several sources may fill one table: the first that registers a definition empties it, and takes the others' older
-// registrations with it; the others join.
+// registrations with it; the others join, whatever their own tables are. One whose tables are others than when it joined
+// begins anew for all: the table does not tell which sums are of its cells.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
 		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch ORDER BY id"); err != nil { // locks them
 			return err
 		}
-		var own, fellows, known int
-		row := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(name = ? AND fingerprint = ? AND source = ?), 0), "+
-			"COALESCE(SUM(name = ? AND fingerprint = ? AND source <> ?), 0), COUNT(*) FROM "+viewsTable+
+		var own, older, fellows, known int
+		row := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(name = ? AND source = ? AND fingerprint = ?), 0), "+
+			"COALESCE(SUM(name = ? AND source = ? AND fingerprint <> ?), 0), "+
+			"COALESCE(SUM(name = ? AND source <> ? AND SUBSTRING_INDEX(fingerprint, '.', 1) = ?), 0), COUNT(*) FROM "+viewsTable+
 			" WHERE name = ? OR target = ?",
-			k.view.Name, k.view.Fingerprint, source, k.view.Name, k.view.Fingerprint, source,
-			k.view.Name, settingsOf(k.view).Table)
-		if err := row.Scan(&own, &fellows, &known); err != nil {
+			k.view.Name, source, k.view.Fingerprint, k.view.Name, source, k.view.Fingerprint,
+			k.view.Name, source, replicator.InFile(k.view.Fingerprint), k.view.Name, settingsOf(k.view).Table)
+		if err := row.Scan(&own, &older, &fellows, &known); err != nil {
 			return err
 		}
 		switch {
 		case own > 0:
 			return nil // another replicator was quicker
-		case fellows > 0:
-			_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? AND source = ?", k.view.Name,
-				source)
-			if err != nil {
-				return err
-			}
+		case older == 0 && fellows > 0:
 			return s.insertView(ctx, tx, source, k)
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", k.view.Name); err != nil {

@@ -39,6 +39,7 @@ func contract(t *testing.T, s *Subject) {
 		{"another process finds everything", testReopen},
 		{"a view that was forgotten or defined anew is filled anew", testForget},
 		{"sources do not meet", testSources},
+		{"sources whose tables differ fill one view", testSourcesOfUnlikeTables},
 		{"a source's looks and late deletes leave what others put", testLooksOfOtherSources},
 		{"readers see what was applied after a refresh", testRefresh},
 		{"shadows take the live views' place with their states and marks", testShadow},
