@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -78,15 +79,18 @@ func (s *scanner) openBody() error {
 		kind = "string"
 	case c == '-' || '0' <= c && c <= '9':
 		kind = "number"
-	case c == 't' || c == 'f':
+	case s.begins("true"), s.begins("false"):
 		kind = "boolean"
-	case c == 'n':
+	case s.begins("null"):
 		kind = "null"
 	default:
 		return s.fail("the body is not JSON")
 	}
 	return s.fail("the body is a JSON " + kind + ", want an object")
 }
+
+// begins reports whether the text goes on with a word.
+func (s *scanner) begins(word string) bool { return bytes.HasPrefix(s.data[s.pos:], []byte(word)) }
 
 // end accepts nothing but white space.
 func (s *scanner) end() error {

@@ -67,6 +67,7 @@ func TestBadBodiesAreErrorsThatNameAPlaceAndNoContent(t *testing.T) {
 		{"boolean", `true`, "json: the body is a JSON boolean, want an object, at offset 0"},
 		{"null", `null`, "json: the body is a JSON null, want an object, at offset 0"},
 		{"not json", `secret`, "json: the body is not JSON, at offset 0"},
+		{"no word of JSON's", `not json`, "json: the body is not JSON, at offset 0"},
 		{"open", `{`, "json: the document is cut short, at offset 1"},
 		{"cut after name", `{"secret"`, "json: expected a colon after a member's name, at offset 9"},
 		{"cut after colon", `{"a":`, "json: the document is cut short, at offset 5"},
