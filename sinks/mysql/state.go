@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"replicator"
 	"replicator/internal/wire"
@@ -92,13 +93,17 @@ func (c cellState) seen(i int) bool {
 	return false
 }
 
-var errState = errors.New("the stored state is damaged")
+var errState = errors.New("the stored state is damaged: drop the table " + stateTable + " and have the sink's views filled " +
+	"anew (`replicator checkpoint reset`)")
 
 // parseState reads the stored form. What is kept points into it.
 func parseState(stored string) (cellState, error) {
 	r := wire.NewReader(stored)
-	if r.Byte() != stateFormat {
-		return nil, fmt.Errorf("%w, or of a newer version of this program", errState)
+	if format := r.Byte(); format > stateFormat {
+		return nil, fmt.Errorf("the stored state has format %d, which a newer version of this program wrote; this one knows "+
+			"format %d: use the newer version", format, stateFormat)
+	} else if format != stateFormat {
+		return nil, errState
 	}
 	var c cellState
 	for r.More() {
@@ -132,6 +137,16 @@ const (
 	maxEntity = 2048
 	maxCell   = 768
 )
+
+// described is the cell whose state stands at an entity and a cell, as errors name it.
+func described(entity, cell []byte) string {
+	e := wire.NewReader(string(entity))
+	c, err := parseCell(e.Text(), string(entity), string(cell))
+	if err != nil {
+		return fmt.Sprintf("a cell %x of an entity %x", cell, entity)
+	}
+	return fmt.Sprintf("cell %s of entity %s", strings.Trim(c.Table+"."+c.Column, "."), c.Key)
+}
 
 // parseCell is the inverse of entityID and cellID.
 func parseCell(source, entity, cell string) (replicator.Cell, error) {

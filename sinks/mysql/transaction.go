@@ -211,7 +211,7 @@ func scanStates(rows *sql.Rows, f func(entity, cell []byte, state cellState, sto
 		stored := string(raw)
 		state, err := parseState(stored)
 		if err != nil {
-			return fmt.Errorf("table %s: %w", stateTable, err)
+			return replicator.Fatal(fmt.Errorf("table %s: %s: %w", stateTable, described(entity, cell), err))
 		}
 		if err := f(entity, cell, state, stored); err != nil {
 			return err

@@ -140,8 +140,11 @@ func (b *batch) gather(source string) {
 // decide plans what the batch does to the entity.
 func (e *entity) decide(b *batch) error {
 	r, err := b.parseRecord(e.stored)
+	if errors.Is(err, errDamaged) {
+		err = errors.Join(err, errors.New(beginAnew))
+	}
 	if err != nil {
-		return replicator.Fatal(errors.Join(err, errors.New(beginAnew)))
+		return replicator.Fatal(err)
 	}
 	e.plan, b.moves = plan{record: r}, b.moves[:0]
 	for _, op := range e.ops {

@@ -77,8 +77,11 @@ func (a *arena) parseRecord(s string) (*record, error) {
 	if len(s) <= nonceSize {
 		return nil, errDamaged
 	}
-	if s[nonceSize] != recordFormat {
-		return nil, fmt.Errorf("%w, or was written by a newer version of this program", errDamaged)
+	if format := s[nonceSize]; format > recordFormat {
+		return nil, fmt.Errorf("its record has format %d, which a newer version of this program wrote; this one knows format %d: "+
+			"use the newer version", format, recordFormat)
+	} else if format != recordFormat {
+		return nil, errDamaged
 	}
 	in := wire.NewReader(s[nonceSize+1:])
 	r.nonce, r.revision = s[:nonceSize], in.Uvarint()

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -114,7 +115,8 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 		t.Errorf("it is read as %+v (%v)", got, err)
 	}
 	newer := strings.Replace(stored, "nonce-12\x01", "nonce-12\x02", 1)
-	if _, err := parseRecord(newer); err == nil || !strings.Contains(err.Error(), "newer version") {
+	if _, err := parseRecord(newer); errors.Is(err, errDamaged) || err == nil ||
+		!strings.Contains(err.Error(), "use the newer version") {
 		t.Errorf("of a newer format: %v", err)
 	}
 }
