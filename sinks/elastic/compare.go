@@ -45,12 +45,12 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, State: known.State, Err: why}
 }
 
-// compare returns where a document is not what its changes make, all of its cells being among them; or else which of
-// them are dead.
+// compare returns where a document is not what its changes make, all of the source's cells being among them, and what
+// it says that other sources' cells give, which their own verify compares; or else which of the changes are dead.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()
-	var wanted contents
+	wanted, own := b.target.others(k, stands), false
 	for i := range d.changes {
 		c := &d.changes[i]
 		w, known := &c.slot, stands.known(c.slot.name)
@@ -58,7 +58,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}
-		wanted = wanted.with(w)
+		wanted, own = wanted.with(w), own || w.Shown
 	}
 	k.sort(wanted)
 	text := k.render(nil, wanted)
@@ -71,10 +71,11 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		return nil, err
 	}
 	first := &d.changes[0]
-	right := slices.EqualFunc(want, held, bytes.Equal) && b.target.remembers(stands, k.parse(text))
+	right := slices.EqualFunc(want, held, bytes.Equal) && b.target.remembers(stands, k.parse(text)) &&
+		!b.target.lingers(k, stands, wanted)
 	if i := slices.IndexFunc(d.changes, func(c change) bool {
 		return stands.known(c.slot.name).Beyond(b.ops[c.op])
-	}); i >= 0 && want != nil {
+	}); i >= 0 && own {
 		first, right = &d.changes[i], false
 	}
 	kind := judge.Difference(want != nil, held != nil, right)
@@ -92,6 +93,33 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		}
 	}
 	return []replicator.Difference{wrong}, nil
+}
+
+// others are those cells of a document that other sources have: an entity may have moved to one of them, and then the
+// document is right although this source has nothing to show.
+func (t *Target) others(k *keeper, stands contents) (others contents) {
+	if !k.merged { // whatever else is there, the next op replaces it
+		return nil
+	}
+	for _, s := range stands {
+		if from, _, ok := t.sink.cell(s); ok && from != t.source {
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
+// lingers reports whether a document remembers a contribution of this source's where none is wanted, beside those of
+// other sources: it may show the same, but would go on showing it when those go.
+func (t *Target) lingers(k *keeper, stands, wanted contents) bool {
+	return k.merged && slices.ContainsFunc(stands, func(s *slot) bool {
+		from, _, ok := t.sink.cell(s)
+		if !ok || from != t.source || !s.Shown {
+			return false
+		}
+		w := wanted.find(s.name)
+		return w != nil && !w.Shown
+	})
 }
 
 // remembers reports whether a document knows the cells that it shows, and what each contributes: else it would stay as

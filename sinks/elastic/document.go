@@ -74,6 +74,9 @@ type slot struct {
 	fields [][]byte // JSON texts in the order of the view's fields, nil where one is missing
 }
 
+// gone reports whether the cell's source has no row of it, as far as the document knows.
+func (s *slot) gone() bool { return s.State.Version == replicator.NoVersion }
+
 // field is what the cell gives to a field, the view's i-th; nil if nothing.
 func (s *slot) field(i int) []byte {
 	if !s.Shown || s.fields == nil {

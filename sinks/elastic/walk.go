@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/elastic/go-elasticsearch/v8/esapi"
@@ -40,27 +41,32 @@ func (t *Target) Outdated(
 		return nil, "", err
 	}
 	all := object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
-	cells, next, err := t.walk(ctx, p.View, all, after, limit, func(k judge.Known) bool { return k.Outdated(before) })
+	cells, next, err := t.walk(ctx, p.View, all, after, limit, func(s *slot, _ contents) bool {
+		return s.Outdated(before)
+	})
 	if err == nil && next == "" && p.View+1 < len(t.kept) {
 		next = judge.Cursor(page{View: p.View + 1})
 	}
 	return cells, next, err
 }
 
-// Held implements replicator.Target. A document that somebody else put there has no cell: see Strays.
+// Held implements replicator.Target. A document that somebody else put there has no cell: see Strays. Where another
+// source has the entity that left this one, what the document still knows of that is left out.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.walk(ctx, view, filter(), after, limit, func(judge.Known) bool { return true })
+	return t.walk(ctx, view, filter(), after, limit, func(s *slot, all contents) bool {
+		return !s.gone() || !slices.ContainsFunc(t.others(t.kept[view], all), func(o *slot) bool { return !o.gone() })
+	})
 }
 
 // Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.walk(ctx, view, having("dead"), after, limit, func(k judge.Known) bool { return k.Dead })
+	return t.walk(ctx, view, having("dead"), after, limit, func(s *slot, _ contents) bool { return s.Dead })
 }
 
 // walk pages through the documents that a query finds, and returns those cells of theirs that are wanted. Of merged
 // ones it is not told what each cell contributes: a cell that does has a version.
 func (t *Target) walk(
-	ctx context.Context, view int, query object, after string, limit int, wanted func(judge.Known) bool,
+	ctx context.Context, view int, query object, after string, limit int, wanted func(s *slot, all contents) bool,
 ) ([]replicator.Cell, string, error) {
 	found, next, err := t.hits(ctx, view, query, after, limit)
 	if err != nil {
@@ -71,7 +77,7 @@ func (t *Target) walk(
 		all := t.kept[view].parse(h.Source)
 		t.kept[view].sort(all)
 		for _, s := range all {
-			if from, c, ok := t.sink.cell(s); ok && from == t.source && wanted(s.Known) {
+			if from, c, ok := t.sink.cell(s); ok && from == t.source && wanted(s, all) {
 				cells = append(cells, c)
 			}
 		}

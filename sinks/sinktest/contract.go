@@ -41,6 +41,7 @@ func contract(t *testing.T, s *Subject) {
 		{"sources do not meet", testSources},
 		{"sources whose tables differ fill one view", testSourcesOfUnlikeTables},
 		{"a source's looks and late deletes leave what others put", testLooksOfOtherSources},
+		{"what moved between sources is compared as one of them has it", testMoved},
 		{"readers see what was applied after a refresh", testRefresh},
 		{"shadows take the live views' place with their states and marks", testShadow},
 		{"a swap that is cut short is made or not, and is completed", testCutSwap},
@@ -403,65 +404,6 @@ func testReopen(f *fixture) {
 	if m, ok := f.mark(f.s.Views[0].Name); !ok || m.Position.Order < 60 {
 		f.t.Fatalf("the mark is %+v after it was opened again", m)
 	}
-}
-
-func testSources(f *fixture) {
-	c := f.cells[0]
-	f.apply(f.put(c, 5, 50, f.body()))
-	other := open(f.t, f.s, "other", f.s.Views)
-	versions, err := other.Versions(f.t.Context(), []replicator.Cell{c})
-	if err != nil || versions[0].Highest != replicator.NoVersion {
-		f.t.Fatalf("another source's cell stands at %v (%v)", versions, err)
-	}
-}
-
-// A sweep or a verification may look at what another source put: it knows no row of it, and takes nothing away. Nor
-// does the delete of what has moved to another source, which may come late, cell by cell.
-func testLooksOfOtherSources(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // it names no cells but those that its own source put
-		f.t.Skip("the target tells of no cell of another source")
-	}
-	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
-	apply := func(target replicator.Target, op replicator.Op) {
-		f.t.Helper()
-		if _, err := target.Apply(f.t.Context(), []replicator.Op{op}); err != nil {
-			f.t.Fatalf("Apply: %v", err)
-		}
-	}
-	c, b := f.cells[0], f.body()
-	apply(one, f.put(c, 5, 50, b))
-	for i, rewrite := range []bool{true, false, true} {
-		look := f.reset(c, replicator.NoVersion, 60+int64(i), nil)
-		look.Rewrite = rewrite
-		apply(other, look)
-		f.shows("after another source looked at a cell", map[replicator.Cell]body{c: b})
-	}
-	apply(one, f.reset(c, replicator.NoVersion, 70, nil))
-	f.shows("after its own source looked at a cell", nil)
-
-	var cells []replicator.Cell // of one entity
-	for _, feed := range f.s.feeds() {
-		if cell := (replicator.Cell{Table: feed.Table, Column: feed.Column, Key: c.Key}); feed.Table == c.Table &&
-			!slices.Contains(cells, cell) {
-			cells = append(cells, cell)
-		}
-	}
-	moved := map[replicator.Cell]body{}
-	for _, cell := range cells {
-		moved[cell] = f.body()
-		apply(one, f.put(cell, 5, 80, f.body()))
-	}
-	for _, cell := range cells {
-		apply(other, f.put(cell, 1, 80, moved[cell]))
-	}
-	for _, cell := range cells {
-		apply(one, f.reset(cell, replicator.NoVersion, 90, nil))
-	}
-	f.shows("after the source that an entity has left deleted it", moved)
-	for _, cell := range cells {
-		apply(other, f.reset(cell, replicator.NoVersion, 90, nil))
-	}
-	f.shows("after the source that has it now deleted it", nil)
 }
 
 // Both writers take a new cell for unseen, if the sink lets them; then the older one wins now and then.

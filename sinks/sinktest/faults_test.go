@@ -30,7 +30,7 @@ func with(of func(*memoryTarget) faulty) func(*Reference) broken {
 
 // Each step of the contract finds the faults that it is there for, and none in a sink without.
 func TestStepsFindFaults(t *testing.T) {
-	for _, f := range slices.Concat(walkFaults(), compareFaults(), strayFaults(), forgetFaults(), swapFaults()) {
+	for _, f := range slices.Concat(walkFaults(), compareFaults(), movedFaults(), strayFaults(), forgetFaults(), swapFaults()) {
 		t.Run(f.name, func(t *testing.T) {
 			s := subject(NewReference())
 			if said := fails(t, s, f.step); said != "" {
@@ -129,6 +129,31 @@ func compareFaults() []fault {
 			known := func(op replicator.Op) bool { return op.Rewrite && op.AsOf != 0 && op.Version == 5 }
 			return faulty{memoryTarget: t, apply: func(ops []replicator.Op) []replicator.Op {
 				return slices.DeleteFunc(ops, known)
+			}}
+		})},
+	}
+}
+
+// movedFaults are those of telling of what moved to another source.
+func movedFaults() []fault {
+	return []fault{
+		{testMoved, "what no source has any more is told of by none", kindFault(replicator.Extra, "")},
+		{testMoved, "what another source has is told of, and too much", with(func(t *memoryTarget) faulty {
+			return faulty{memoryTarget: t, held: func(cells []replicator.Cell, next string) ([]replicator.Cell, string) {
+				for p := range t.sink.cells {
+					if p.source == t.source {
+						cells = append(cells, p.cell)
+					}
+				}
+				return cells, next
+			}, compare: func(ops []replicator.Op, all differences) differences {
+				for i, op := range ops {
+					theirs := place{"other", t.views[op.Values[0].View].Name, op.Cell}
+					if op.Version == replicator.NoVersion && t.source == "one" && len(t.sink.held[theirs]) > 0 {
+						all = append(all, replicator.Difference{Op: i, View: op.Values[0].View, Kind: replicator.Extra})
+					}
+				}
+				return all
 			}}
 		})},
 	}
