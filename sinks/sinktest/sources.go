@@ -2,9 +2,157 @@ package sinktest
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"replicator"
 )
+
+func testSources(f *fixture) {
+	c := f.cells[0]
+	f.apply(f.put(c, 5, 50, f.body()))
+	other := open(f.t, f.s, "other", f.s.Views)
+	versions, err := other.Versions(f.t.Context(), []replicator.Cell{c})
+	if err != nil || versions[0].Highest != replicator.NoVersion {
+		f.t.Fatalf("another source's cell stands at %v (%v)", versions, err)
+	}
+}
+
+// A sweep or a verification may look at what another source put: it knows no row of it, and takes nothing away. Nor
+// does the delete of what has moved to another source, which may come late, cell by cell.
+func testLooksOfOtherSources(f *fixture) {
+	if _, ok := f.target.(replicator.Tidier); !ok { // it names no cells but those that its own source put
+		f.t.Skip("the target tells of no cell of another source")
+	}
+	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
+	apply := func(target replicator.Target, op replicator.Op) {
+		f.t.Helper()
+		if _, err := target.Apply(f.t.Context(), []replicator.Op{op}); err != nil {
+			f.t.Fatalf("Apply: %v", err)
+		}
+	}
+	c, b := f.cells[0], f.body()
+	apply(one, f.put(c, 5, 50, b))
+	for i, rewrite := range []bool{true, false, true} {
+		look := f.reset(c, replicator.NoVersion, 60+int64(i), nil)
+		look.Rewrite = rewrite
+		apply(other, look)
+		f.shows("after another source looked at a cell", map[replicator.Cell]body{c: b})
+	}
+	apply(one, f.reset(c, replicator.NoVersion, 70, nil))
+	f.shows("after its own source looked at a cell", nil)
+
+	var cells []replicator.Cell // of one entity
+	for _, feed := range f.s.feeds() {
+		if cell := (replicator.Cell{Table: feed.Table, Column: feed.Column, Key: c.Key}); feed.Table == c.Table &&
+			!slices.Contains(cells, cell) {
+			cells = append(cells, cell)
+		}
+	}
+	moved := map[replicator.Cell]body{}
+	for _, cell := range cells {
+		moved[cell] = f.body()
+		apply(one, f.put(cell, 5, 80, f.body()))
+	}
+	for _, cell := range cells {
+		apply(other, f.put(cell, 1, 80, moved[cell]))
+	}
+	for _, cell := range cells {
+		apply(one, f.reset(cell, replicator.NoVersion, 90, nil))
+	}
+	f.shows("after the source that an entity has left deleted it", moved)
+	for _, cell := range cells {
+		apply(other, f.reset(cell, replicator.NoVersion, 90, nil))
+	}
+	f.shows("after the source that has it now deleted it", nil)
+}
+
+// side is a source's target, and what the source has of the entities.
+type side struct {
+	target replicator.Target
+	bodies map[int]body
+}
+
+// testMoved verifies each of two sources after an entity moved from one to the other: that the one has it no more is no
+// difference; and whatever neither has, or the one that has it has otherwise, is found by one of them and mended.
+func testMoved(f *fixture) {
+	if _, ok := f.target.(replicator.Tidier); !ok { // what is there is its source's alone
+		f.t.Skip("the target tells of no cell of another source")
+	}
+	const moved, stayed, there = 0, 1, 2
+	f.spread(3)
+	b := f.fresh(5)
+	one := side{open(f.t, f.s, "one", f.s.Views), map[int]body{stayed: b[stayed]}}
+	other := side{open(f.t, f.s, "other", f.s.Views), map[int]body{moved: b[3], there: b[there]}}
+	f.target = one.target
+	f.apply(f.puts(5, 50, map[int]body{moved: b[moved], stayed: b[stayed]})...)
+	f.target = other.target
+	f.apply(f.puts(5, 50, other.bodies)...)
+	f.target = one.target
+	f.apply(f.looks(5, 60, map[int]body{moved: nil})...)
+	shown := map[int]body{moved: b[3], stayed: b[stayed], there: b[there]}
+	f.showsOf("after an entity moved to another source", shown)
+	f.verifies("after an entity moved to another source", nil, one, other)
+	other.bodies = map[int]body{moved: b[4]}
+	f.verifies("after the other source changed it and deleted one, unnoticed", f.everywhere(
+		map[int]replicator.DifferenceKind{moved: replicator.Stale, there: replicator.Extra}), one, other)
+	one.bodies, other.bodies = map[int]body{stayed: b[moved]}, nil
+	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
+		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
+
+	f.target = one.target // what neither has both put there: each takes back its own
+	f.apply(f.puts(6, 70, map[int]body{moved: b[3]})...)
+	for _, s := range []side{one, other} {
+		for view, ops := range f.verified(s) {
+			if v := f.s.Views[view].Name; f.differences(ops)[at{v, moved}] == "" {
+				f.t.Fatalf("a source that put in view %s what it has no more finds no difference", v)
+			}
+			f.apply(ops...)
+		}
+	}
+	f.showsOf("after both sources were verified and repaired", one.bodies)
+	f.verifies("after both sources were repaired", nil, one, other)
+	f.target = one.target
+	f.apply(f.looks(5, 99, map[int]body{stayed: nil})...)
+}
+
+// verified are the looks of one source's verify of each view: at what the source has, and at what the view is said to
+// hold of it.
+func (f *fixture) verified(s side) [][]replicator.Op {
+	f.t.Helper()
+	f.target = s.target
+	looks := make([][]replicator.Op, len(f.s.Views))
+	for i, v := range f.s.Views {
+		bodies := map[int]body{}
+		maps.Copy(bodies, s.bodies)
+		for _, c := range f.cellsOf("Held", 3, f.held(i)) {
+			if entity := f.entity(c.Key); entity >= 0 {
+				bodies[entity] = s.bodies[entity]
+			}
+		}
+		for _, op := range f.looks(9, 90, bodies) {
+			if op.Rewrite = true; v.Feeds(op.Cell) {
+				op.Values = slices.DeleteFunc(op.Values, func(value replicator.Value) bool { return value.View != i })
+				looks[i] = append(looks[i], op)
+			}
+		}
+	}
+	return looks
+}
+
+// verifies compares what the sides' verifies find together with what they should.
+func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, sides ...side) {
+	f.t.Helper()
+	found := map[at]replicator.DifferenceKind{}
+	for _, s := range sides {
+		for _, ops := range f.verified(s) {
+			maps.Copy(found, f.differences(ops))
+		}
+	}
+	if !maps.Equal(found, want) {
+		f.t.Fatalf("%s: the differences are %v, and not %v", when, found, want)
+	}
+}
 
 // Shards' tables may differ in a collation, so that a view's fingerprint does in its tables' part: one at MySQL and one
 // at MariaDB, or while an ALTER goes through them one by one. What the sources share, as a counter's sums or an index of
