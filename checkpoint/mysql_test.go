@@ -24,8 +24,15 @@ func killLocked(t *testing.T, s *MySQL, db *sql.DB) {
 	if _, err := db.Exec(fmt.Sprintf("KILL %d", id)); err != nil {
 		t.Fatal(err)
 	}
+	awaitFree(t, s, db)
+}
+
+// awaitFree waits until nobody holds the store's lock: it is freed when the connection's thread ends, which is a while
+// after the client closed it.
+func awaitFree(t *testing.T, s *MySQL, db *sql.DB) {
+	t.Helper()
 	var free sql.NullInt64
-	for free.Int64 != 1 { // the lock is freed when the connection's thread ends
+	for free.Int64 != 1 {
 		check(t, db.QueryRow("SELECT IS_FREE_LOCK(?)", s.tables.lock).Scan(&free))
 	}
 }
@@ -65,6 +72,7 @@ func TestLostConnectionFailsTheNextSaveAndTheOneAfterTakesTheLockAgain(t *testin
 			t.Errorf("error is %v", err)
 		}
 		check(t, other.Close())
+		awaitFree(t, s, admin)
 		check(t, save())
 		equalCount(t, s, "v 1") // what the other one buried in between is known
 		check(t, s.Raise(ctx, "v", []replicator.Cell{letterOf("v", 1).Cell}))
