@@ -217,6 +217,12 @@ func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
 			[]string{"ACL", "SETUSER", "default", "+set", "+del"}},
 		{"what is remembered is of another type", []string{"RENAME", "replicator:sum:{last}", "aside"},
 			[]string{"RENAME", "aside", "replicator:sum:{last}"}},
+		{"a ranking's sum is no number", []string{"HSET", "replicator:sum:{last}", "x", "8"},
+			[]string{"HSET", "replicator:sum:{last}", "x", "2 8"}},
+		{"a ranking's amount is no number", []string{"HSET", "replicator:sum:{last}", "x", "2 eight and something else"},
+			[]string{"HSET", "replicator:sum:{last}", "x", "2 8"}},
+		{"a counter's sum is no number", []string{"SET", "replicator:sum:{c}", "eight"},
+			[]string{"SET", "replicator:sum:{c}", "8"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			f := open(t, counter, ranking, members, last)
@@ -244,8 +250,12 @@ func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
 			}
 			for _, o := range []replicator.Op{op("a", 2, 6), op("d", 2, 70)} {
 				for range 2 {
-					if _, err := f.target.Apply(t.Context(), []replicator.Op{o}); err == nil {
+					_, err := f.target.Apply(t.Context(), []replicator.Op{o})
+					if err == nil {
 						t.Fatal("it was applied")
+					}
+					if wrong := c.deny[0] != "ACL"; wrong && (!replicator.IsFatal(err) || !strings.Contains(err.Error(), "anew")) {
+						t.Errorf("of what is remembered it says %v", err)
 					}
 				}
 			}

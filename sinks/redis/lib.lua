@@ -10,11 +10,16 @@ local function split(s)
   return negative, s, ''
 end
 
+-- damaged ends a script where what is remembered is no number, as somebody else wrote it.
+local function damaged() error({ err = 'DAMAGED what is remembered is no sum' }) end
+
+-- add is a + b; a is what is remembered.
 local function add(a, b)
   if b == '0' then return a end
   if #a <= 15 and #b <= 15 and not string.find(a, '.', 1, true) and not string.find(b, '.', 1, true) then
-    return string.format('%.0f', tonumber(a) + tonumber(b))
+    return string.format('%.0f', (tonumber(a) or damaged()) + tonumber(b))
   end
+  if string.find(a, '[^%d.-]') then damaged() end
   local negative, whole, fraction = split(a)
   local otherNegative, otherWhole, otherFraction = split(b)
   local places = math.max(#fraction, #otherFraction)
@@ -172,7 +177,7 @@ change.z = function(key, beside, args, from, upto, shown)
   for i = from, upto, 2 do
     local member, what, amount = args[i], string.sub(args[i + 1], 1, 1), string.sub(args[i + 1], 2)
     local n, sum = string.match(redis.call('HGET', beside, member) or '0 0', '^(%d+) (.*)$')
-    n = tonumber(n)
+    n = tonumber(n) or damaged()
     if what == '+' then n, sum = n + 1, add(sum, amount) end
     if what == '-' then n, sum = n - 1, add(sum, negated(amount)) end
     if n <= 0 then
