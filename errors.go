@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -19,6 +20,9 @@ var ErrPartFellBack = errors.New("a part of the sink fell back by itself")
 // ErrUnlogged: rows of a table changed, and the log does not say which (TRUNCATE, DROP, a table that takes another's
 // place).
 var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
+
+// ErrEmptied is ErrUnlogged of tables that lost all of their rows and got none (TRUNCATE, DROP).
+var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 
 // ErrSwapped: another table was renamed into a watched one's place, as gh-ost and pt-online-schema-change do.
 var ErrSwapped = errors.New("another table was renamed into its place")

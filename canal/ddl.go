@@ -30,6 +30,7 @@ type statement struct {
 	effect  effect
 	table   string   // the watched table's name in the configuration
 	what    string   // what happened to it, as an error says it
+	empties bool     // effectRows: it, and whatever else the statement changes, has no rows from here on
 	swapped []string // effectSwap: the watched tables in whose places others are now, by their names in the configuration
 
 	// effectAlter: the names that columns lose, in lower case, and those of them under which others are now.
@@ -119,7 +120,7 @@ func (p *statementParser) classify() statement {
 	case "SET":
 		return p.prefixed()
 	case "TRUNCATE":
-		return p.changes(p.mentioned(), "was truncated")
+		return emptying(p.mentioned(), "was truncated")
 	case "DROP":
 		return p.drop()
 	case "RENAME":
@@ -205,6 +206,13 @@ func (p *statementParser) changes(table string, what string) statement {
 	return statement{effect: effectRows, table: table, what: what}
 }
 
+func emptying(table string, what string) statement {
+	if table == "" {
+		return statement{}
+	}
+	return statement{effect: effectRows, table: table, what: what, empties: true}
+}
+
 // mentioned is a watched table that the statement names, by "database.table" or "table" alone.
 func (p *statementParser) mentioned() string {
 	for i, w := range p.words {
@@ -227,7 +235,7 @@ func (p *statementParser) mentioned() string {
 func (p *statementParser) drop() statement {
 	switch kind := p.at(1); {
 	case kind.is("TABLE"), kind.is("TABLES"):
-		return p.changes(p.mentioned(), "was dropped")
+		return emptying(p.mentioned(), "was dropped")
 	case kind.is("DATABASE"), kind.is("SCHEMA"):
 		i := len(p.words) - 1
 		for i > 1 && p.words[i].is(";") {
@@ -235,7 +243,7 @@ func (p *statementParser) drop() statement {
 		}
 		database := p.words[i].text
 		if name, ok := p.watched(database, ""); ok {
-			return statement{effect: effectRows, table: name, what: "was dropped with its database"}
+			return emptying(name, "was dropped with its database")
 		}
 	case kind.is("INDEX"):
 		if name := p.mentioned(); name != "" {

@@ -274,8 +274,11 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 		return st.effect == effectRollback, nil
 	case effectRows:
 		if !s.silent() {
-			if err := s.unlogged(fmt.Errorf("table %s %s: %w", st.table, st.what,
-				replicator.ErrUnlogged), st.table); err != nil {
+			lost := replicator.ErrUnlogged
+			if st.empties {
+				lost = replicator.ErrEmptied
+			}
+			if err := s.unlogged(fmt.Errorf("table %s %s: %w", st.table, st.what, lost), st.table); err != nil {
 				return false, err
 			}
 		}

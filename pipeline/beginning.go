@@ -51,6 +51,9 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing
 	return at, nil
 }
 
+// isNew reports whether a view begins at a place of the log, without a fill and without having stood anywhere before.
+func isNew(c replicator.Checkpoint) bool { return c.Unmarked && !c.Filling() && c.Epoch == 0 }
+
 // lowestOf is where views begin that run together, given where each of them does. What the others have applied of it
 // already is repeated.
 func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicator.Standing {

@@ -86,6 +86,7 @@ func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	if !t.views.feeds(c.Cell) {
 		return nil
 	}
+	t.blank = false
 	t.window.touch(c)
 	return t.intake.add(ctx, c)
 }
@@ -96,12 +97,25 @@ func (t *tail) Commit(order int64, at time.Time) {
 	t.window.reached(order)
 }
 
+// unlogged is what the log does not tell (ErrUnlogged), with the place behind it.
+type unlogged struct {
+	error
+	behind string // FILE:POS
+}
+
+func (u unlogged) Unwrap() error { return u.error }
+
 // Unlogged implements replicator.Handler. Where another table was renamed into a watched one's place it goes on with
 // that one, if it is configured so, and notes that the views which read it have to be compared with the source: before
-// anything behind that place can be applied and saved, so that no crash forgets it. Everything else ends the session.
+// anything behind that place can be applied and saved, so that no crash forgets it. A table that is emptied empties
+// nothing of views that hold nothing: a log's first statement may be DROP TABLE IF EXISTS, as a dump's is. Everything
+// else ends the session.
 func (t *tail) Unlogged(table string, order int64, err error) error {
+	if t.blank && errors.Is(err, replicator.ErrEmptied) {
+		return nil
+	}
 	if t.cfg.OnSwap != SwapVerify || !errors.Is(err, replicator.ErrSwapped) {
-		return err
+		return unlogged{err, t.reader.Locate(order)}
 	}
 	of := t.views.reading(table)
 	t.notes.setSwapped(of, order)

@@ -40,6 +40,10 @@ type group struct {
 	progress  *progress
 	notes     *notes
 	meter     *meter
+
+	// blank: the views begin at a place of the log in this session, nothing was kept of them before, and no change came
+	// since, so that they hold nothing. Who opens the session sets it, and its reader's goroutine alone uses it then.
+	blank bool
 }
 
 // loop runs sessions until the run is stopped (nil) or ctx is done.
@@ -118,8 +122,10 @@ func (r *run) reposition(ctx context.Context) error {
 	var lost []string
 	var loss error
 	var unread []error
+	r.blank = true
 	for i, c := range stands {
 		_, m := known.of(c.View)
+		r.blank = r.blank && isNew(c) && (m == nil || m.Position.IsZero())
 		if m != nil && m.Err != nil {
 			unread = append(unread, r.cfg.unread(m))
 			continue
@@ -197,8 +203,8 @@ func (c *Config) stopsFor(loss error, views viewSet) error {
 		views = slices.Concat(groups...)
 	}
 	way := "fill the views anew: " + c.anew(views) + ", or set on_lost = \"rebuild\""
-	if errors.Is(loss, replicator.ErrUnlogged) {
-		set := "replicator checkpoint set --pos FILE:POS "
+	if at, ok := errors.AsType[unlogged](loss); ok {
+		set := "replicator checkpoint set --pos " + at.behind + " "
 		if c.Source.Name() != "" {
 			set += "--source " + c.Source.Name() + " "
 		}
