@@ -120,7 +120,7 @@ func (p *statementParser) classify() statement {
 	case "SET":
 		return p.prefixed()
 	case "TRUNCATE":
-		return emptying(p.mentioned(), "was truncated")
+		return p.empties(p.mentioned(), "was truncated")
 	case "DROP":
 		return p.drop()
 	case "RENAME":
@@ -206,11 +206,11 @@ func (p *statementParser) changes(table string, what string) statement {
 	return statement{effect: effectRows, table: table, what: what}
 }
 
-func emptying(table string, what string) statement {
-	if table == "" {
-		return statement{}
-	}
-	return statement{effect: effectRows, table: table, what: what, empties: true}
+// empties is as changes, of a statement behind which there are no rows.
+func (p *statementParser) empties(table string, what string) statement {
+	st := p.changes(table, what)
+	st.empties = table != ""
+	return st
 }
 
 // mentioned is a watched table that the statement names, by "database.table" or "table" alone.
@@ -235,7 +235,7 @@ func (p *statementParser) mentioned() string {
 func (p *statementParser) drop() statement {
 	switch kind := p.at(1); {
 	case kind.is("TABLE"), kind.is("TABLES"):
-		return emptying(p.mentioned(), "was dropped")
+		return p.empties(p.mentioned(), "was dropped")
 	case kind.is("DATABASE"), kind.is("SCHEMA"):
 		i := len(p.words) - 1
 		for i > 1 && p.words[i].is(";") {
@@ -243,7 +243,7 @@ func (p *statementParser) drop() statement {
 		}
 		database := p.words[i].text
 		if name, ok := p.watched(database, ""); ok {
-			return emptying(name, "was dropped with its database")
+			return p.empties(name, "was dropped with its database")
 		}
 	case kind.is("INDEX"):
 		if name := p.mentioned(); name != "" {

@@ -40,7 +40,8 @@ func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
 		x := w.read(w.open(w.src, bare))
 		x.upTo(bare)
 		filled := x.reader.Position(x.last())
-		if ok, err := x.reader.Includes(testContext(t), filled, strings.Fields(Describe(bare.Token))[0]); !ok || err != nil {
+		place := strings.Fields(Describe(bare.Token))[0]
+		if ok, err := x.reader.Includes(testContext(t), filled, place); !ok || err != nil {
 			t.Errorf("the start includes itself: %t, %v", ok, err)
 		}
 		w.write(1)

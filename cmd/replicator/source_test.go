@@ -76,8 +76,9 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 	})
 }
 
-// A dump or a migration begins with DROP TABLE IF EXISTS: views that begin at the log's beginning hold nothing then, and
-// lose nothing. Behind their first row it is a loss, and the way past it that the error names is the place behind it.
+// A dump or a migration begins with DROP TABLE IF EXISTS: views that begin at the log's beginning hold nothing then,
+// and lose nothing. Behind their first row it is a loss, and the way past it that the error names is the place behind
+// it.
 func TestALogThatBeginsWithADropIsReadFromItsBeginning(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		l := newBareLab(t, servertest.Own(t, kind))

@@ -54,8 +54,8 @@ func (g *generation) belongs(v *replicator.View) bool {
 }
 
 // takes reports whether the view can be gone on with for a source in the generation: its part was begun by the same
-// definition, or is not there yet. Where its tables are others than when it was begun, all sources begin
-// anew in the next one: an id may be another cell's now.
+// definition, or is not there yet. Where its tables are others than when it was begun, all sources begin anew in the
+// next one: an id may be another cell's now.
 func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
 	if source == "" || !g.belongs(v) {
 		return g.holds(v), nil

@@ -72,7 +72,8 @@ func parseRegistry(d *document) (registry, error) {
 	return doc.State.Cells.Marks, nil
 }
 
-// registry reads the marks of a generation. One that another source's pipeline is just making has no shard for a moment.
+// registry reads the marks of a generation. One that another source's pipeline is just making has no shard for a
+// moment.
 func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	for tries := 1; ; tries++ {
 		d := registryOf(g)

@@ -110,9 +110,11 @@ func TestTheStoredFormOfMarks(t *testing.T) {
 		`"west":{"order":4,"token":"u","phase":"filling","fill":{"cell":{"after":"x","rows":9,"total":10}},` +
 		`"fill_from":2,"repair":true,"fingerprint":"1.m2"}}},"hidden":true}}`
 	r := registry{
-		"": {StoredStanding: replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}, Epoch: 3}.Stored()},
-		"west": {Fingerprint: "1.m2", StoredStanding: replicator.Standing{Position: replicator.Position{Order: 4, Token: "u"},
-			FillFrom: 2, Repair: true, Fill: map[string]replicator.Progress{"cell": {After: "x", Rows: 9, Total: 10}}}.Stored()},
+		"": {StoredStanding: replicator.Standing{
+			Position: replicator.Position{Order: 5, Token: "t"}, Epoch: 3}.Stored()},
+		"west": {Fingerprint: "1.m2", StoredStanding: replicator.Standing{
+			Position: replicator.Position{Order: 4, Token: "u"}, FillFrom: 2, Repair: true,
+			Fill: map[string]replicator.Progress{"cell": {After: "x", Rows: 9, Total: 10}}}.Stored()},
 	}
 	text, err := r.render()
 	if err != nil || string(text) != want {

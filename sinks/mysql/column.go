@@ -67,8 +67,8 @@ func (c *column) convert(v any) (any, error) {
 }
 
 // appendCompared appends a value that is compared with the column. A DECIMAL and a bare text would be compared as
-// DOUBLEs. MySQL 9.7 compares a TIME(3) and '09:30:00' as texts, which differ from '09:30:00.000', where the column is one
-// of several and there is one tuple to compare with: (at, room) IN (('09:30:00', 2)).
+// DOUBLEs. MySQL 9.7 compares a TIME(3) that is 09:30:00.000 and '09:30:00' as texts, which differ, where the column is
+// one of several and there is one tuple to compare with: (at, room) IN (('09:30:00', 2)).
 func (c *column) appendCompared(b []byte, value func(b []byte) []byte) []byte {
 	switch {
 	case c.typ == "decimal":

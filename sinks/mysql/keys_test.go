@@ -77,9 +77,9 @@ func TestKeysOfSeveralColumnsOfEveryOrderAreRemovedAlone(t *testing.T) {
 				_, dsn := database(t, s, "CREATE TABLE r (u "+ddl+", o INT, email VARCHAR(50), PRIMARY KEY (u, o))")
 				sink := newSink(t, dsn)
 				defer sink.Close()
-				target := openTarget(t, sink, &replicator.View{Name: "r", Kind: "row", From: from("fav"), Fields: fields("email"),
-					Fingerprint: "1", Settings: mysql.Settings{Table: "r", KeyFrom: []replicator.Field{
-						{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}})
+				target := openTarget(t, sink, &replicator.View{Name: "r", Kind: "row", From: from("fav"),
+					Fields: fields("email"), Fingerprint: "1", Settings: mysql.Settings{Table: "r",
+						KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}})
 				put := []replicator.Value{{Entries: []replicator.Entry{{Fields: []any{"a@example.org"}}}}}
 				var written, gone []replicator.Op
 				for i, value := range values {
@@ -89,7 +89,8 @@ func TestKeysOfSeveralColumnsOfEveryOrderAreRemovedAlone(t *testing.T) {
 					}
 					c := replicator.Cell{Table: "fav", Key: key}
 					written = append(written, replicator.Op{Cell: c, Version: 1, Order: int64(i + 1), Values: put})
-					gone = append(gone, replicator.Op{Cell: c, Version: replicator.NoVersion, AsOf: 100, Values: []replicator.Value{{}}})
+					gone = append(gone, replicator.Op{Cell: c, Version: replicator.NoVersion, AsOf: 100,
+						Values: []replicator.Value{{}}})
 				}
 				for i, op := range slices.Concat(written, gone) {
 					if a, err := target.Apply(t.Context(), []replicator.Op{op}); err != nil || len(a.Rejected) > 0 {

@@ -56,8 +56,8 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 // unless nobody ever did.
 //
 // Several sources may fill one table: the first that registers a definition empties it, and takes the others' older
-// registrations with it; the others join, whatever their own tables are. One whose tables are others than when it joined
-// begins anew for all: the table does not tell which sums are of its cells.
+// registrations with it; the others join, whatever their own tables are. One whose tables are others than when it
+// joined begins anew for all: the table does not tell which sums are of its cells.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
@@ -67,8 +67,8 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		var own, older, fellows, known int
 		row := tx.QueryRowContext(ctx, "SELECT COALESCE(SUM(name = ? AND source = ? AND fingerprint = ?), 0), "+
 			"COALESCE(SUM(name = ? AND source = ? AND fingerprint <> ?), 0), "+
-			"COALESCE(SUM(name = ? AND source <> ? AND SUBSTRING_INDEX(fingerprint, '.', 1) = ?), 0), COUNT(*) FROM "+viewsTable+
-			" WHERE name = ? OR target = ?",
+			"COALESCE(SUM(name = ? AND source <> ? AND SUBSTRING_INDEX(fingerprint, '.', 1) = ?), 0), COUNT(*) "+
+			"FROM "+viewsTable+" WHERE name = ? OR target = ?",
 			k.view.Name, source, k.view.Fingerprint, k.view.Name, source, k.view.Fingerprint,
 			k.view.Name, source, replicator.InFile(k.view.Fingerprint), k.view.Name, settingsOf(k.view).Table)
 		if err := row.Scan(&own, &older, &fellows, &known); err != nil {

@@ -93,15 +93,15 @@ func (c cellState) seen(i int) bool {
 	return false
 }
 
-var errState = errors.New("the stored state is damaged: drop the table " + stateTable + " and have the sink's views filled " +
-	"anew (`replicator checkpoint reset`)")
+var errState = errors.New("the stored state is damaged: drop the table " + stateTable +
+	" and have the sink's views filled anew (`replicator checkpoint reset`)")
 
 // parseState reads the stored form. What is kept points into it.
 func parseState(stored string) (cellState, error) {
 	r := wire.NewReader(stored)
 	if format := r.Byte(); format > stateFormat {
-		return nil, fmt.Errorf("the stored state has format %d, which a newer version of this program wrote; this one knows "+
-			"format %d: use the newer version", format, stateFormat)
+		return nil, fmt.Errorf("the stored state has format %d, which a newer version of this program wrote; "+
+			"this one knows format %d: use the newer version", format, stateFormat)
 	} else if format != stateFormat {
 		return nil, errState
 	}

@@ -219,7 +219,8 @@ func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
 			[]string{"RENAME", "aside", "replicator:sum:{last}"}},
 		{"a ranking's sum is no number", []string{"HSET", "replicator:sum:{last}", "x", "8"},
 			[]string{"HSET", "replicator:sum:{last}", "x", "2 8"}},
-		{"a ranking's amount is no number", []string{"HSET", "replicator:sum:{last}", "x", "2 eight and something else"},
+		{"a ranking's amount is no number",
+			[]string{"HSET", "replicator:sum:{last}", "x", "2 eight and something else"},
 			[]string{"HSET", "replicator:sum:{last}", "x", "2 8"}},
 		{"a counter's sum is no number", []string{"SET", "replicator:sum:{c}", "eight"},
 			[]string{"SET", "replicator:sum:{c}", "8"}},
@@ -254,7 +255,8 @@ func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
 					if err == nil {
 						t.Fatal("it was applied")
 					}
-					if wrong := c.deny[0] != "ACL"; wrong && (!replicator.IsFatal(err) || !strings.Contains(err.Error(), "anew")) {
+					if wrong := c.deny[0] != "ACL"; wrong &&
+						(!replicator.IsFatal(err) || !strings.Contains(err.Error(), "anew")) {
 						t.Errorf("of what is remembered it says %v", err)
 					}
 				}

@@ -19,8 +19,8 @@ import (
 const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
 	"\", and fill the views anew (`replicator checkpoint reset` and a restart)"
 
-// plainErrors are the server's errors, and the scripts' own (DAMAGED: lib.lua), that quote nothing but what the sink itself
-// sent, with what a person can do where one must act. They are told by their first word.
+// plainErrors are the server's errors, and the scripts' own (DAMAGED: lib.lua), that quote nothing but what the sink
+// itself sent, with what a person can do where one must act. They are told by their first word.
 var plainErrors = map[string]struct {
 	fatal bool
 	hint  string
@@ -31,8 +31,8 @@ var plainErrors = map[string]struct {
 	"NOPROTO":   {true, "the server is too old"},
 	"WRONGTYPE": {true, "one of the keys that begin with \"" + prefix + "\" was overwritten by something else: " +
 		beginAnew},
-	"DAMAGED": {true, "a sum or a count of claims at one of the keys that begin with \"" + prefix + "\" is no number, as " +
-		"somebody wrote to it: " + beginAnew},
+	"DAMAGED": {true, "a sum or a count of claims at one of the keys that begin with \"" + prefix +
+		"\" is no number, as somebody wrote to it: " + beginAnew},
 	"OOM":         {false, "the server has used up maxmemory: give it more"},
 	"READONLY":    {false, "the server is a replica"},
 	"MISCONF":     {false, "the server can't save to its disk and takes no writes until it can"},

@@ -78,8 +78,8 @@ func (a *arena) parseRecord(s string) (*record, error) {
 		return nil, errDamaged
 	}
 	if format := s[nonceSize]; format > recordFormat {
-		return nil, fmt.Errorf("its record has format %d, which a newer version of this program wrote; this one knows format %d: "+
-			"use the newer version", format, recordFormat)
+		return nil, fmt.Errorf("its record has format %d, which a newer version of this program wrote; "+
+			"this one knows format %d: use the newer version", format, recordFormat)
 	} else if format != recordFormat {
 		return nil, errDamaged
 	}

@@ -30,7 +30,8 @@ func with(of func(*memoryTarget) faulty) func(*Reference) broken {
 
 // Each step of the contract finds the faults that it is there for, and none in a sink without.
 func TestStepsFindFaults(t *testing.T) {
-	for _, f := range slices.Concat(walkFaults(), compareFaults(), movedFaults(), strayFaults(), forgetFaults(), swapFaults()) {
+	for _, f := range slices.Concat(walkFaults(), compareFaults(), movedFaults(), strayFaults(), forgetFaults(),
+		swapFaults()) {
 		t.Run(f.name, func(t *testing.T) {
 			s := subject(NewReference())
 			if said := fails(t, s, f.step); said != "" {

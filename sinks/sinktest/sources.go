@@ -155,8 +155,8 @@ func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, s
 }
 
 // Shards' tables may differ in a collation, so that a view's fingerprint does in its tables' part: one at MySQL and one
-// at MariaDB, or while an ALTER goes through them one by one. What the sources share, as a counter's sums or an index of
-// documents, is of them all, and none begins it anew.
+// at MariaDB, or while an ALTER goes through them one by one. What the sources share, as a counter's sums or an index
+// of documents, is of them all, and none begins it anew.
 func testSourcesOfUnlikeTables(f *fixture) {
 	of := map[string][]*replicator.View{}
 	for source, tables := range map[string]string{"west": ".mMySQL-01", "east": ".mMaria-01"} {
@@ -183,7 +183,8 @@ func testSourcesOfUnlikeTables(f *fixture) {
 			}
 			for _, m := range marks {
 				if want := of[source][0].Fingerprint; m.Fingerprint != want {
-					f.t.Errorf("the mark of view %s for %s has fingerprint %s, %s, not %s", m.View, source, m.Fingerprint, when, want)
+					f.t.Errorf("the mark of view %s for %s has fingerprint %s, %s, not %s", m.View, source,
+						m.Fingerprint, when, want)
 				}
 			}
 		}
