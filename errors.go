@@ -17,15 +17,12 @@ var ErrSinkLost = errors.New("the sink lost what was applied to it")
 // that are of two times. To go back and read again what followed does not mend that: the views are filled anew.
 var ErrPartFellBack = errors.New("a part of the sink fell back by itself")
 
-// ErrUnlogged: rows of a table changed, and the log does not say which (TRUNCATE, DROP, a table that takes another's
-// place).
+// ErrUnlogged: rows of a table changed, and the log does not say which: a TRUNCATE, a statement logged as text, a table
+// that takes another's place, rows that can't be read.
 var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
 
 // ErrEmptied is ErrUnlogged of tables that lost all of their rows and got none (TRUNCATE, DROP).
 var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
-
-// ErrSwapped: another table was renamed into a watched one's place, as gh-ost and pt-online-schema-change do.
-var ErrSwapped = errors.New("another table was renamed into its place")
 
 // ErrNotServing: the view's pipeline has no session at the moment.
 var ErrNotServing = errors.New("the pipeline is not running at the moment")

@@ -142,8 +142,8 @@ type Handler interface {
 	// a watched row, and when the source is idle, too.
 	Commit(order int64, at time.Time)
 
-	// Unlogged is told that rows of a table changed at an order and that the log does not say which (ErrUnlogged): a
-	// TRUNCATE, a DROP, or another table that was renamed into the watched one's place (ErrSwapped as well). To return err
-	// ends reading. With nil reading goes on, with the rows of the table that bears the name from then on.
+	// Unlogged is told that rows of a table changed up to an order and that the log does not say which (ErrUnlogged): a
+	// TRUNCATE, a statement logged as text, another table that was renamed into the watched one's place, rows that can't be
+	// read. To return err ends reading. With nil reading goes on, with the rows of the table that has the name from then on.
 	Unlogged(table string, order int64, err error) error
 }

@@ -30,8 +30,19 @@ type Store interface {
 	// Forget removes the checkpoints of a view for every source.
 	Forget(ctx context.Context, view string) error
 
+	Layouts
 	DeadLetters
 	Close() error
+}
+
+// Layouts keeps what columns tables of a source had at places that positions name. A layout is found by its digest; it is
+// kept before a position is saved that names it. Those that were kept long ago may be forgotten.
+type Layouts interface {
+	// KeepLayouts keeps layouts, by their digests, durably.
+	KeepLayouts(ctx context.Context, layouts map[string]string) error
+
+	// Layout is what was kept by a digest; "" if that is nothing.
+	Layout(ctx context.Context, digest string) (string, error)
 }
 
 // DeadLetters keeps what could not be decoded or written, one for each (view, cell).

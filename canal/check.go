@@ -41,7 +41,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c.variable(ctx, conn, "binlog_row_image", "FULL", replicator.Fail,
 		"SET GLOBAL binlog_row_image = FULL, and in the configuration")
 	c.variable(ctx, conn, "binlog_row_metadata", "FULL", replicator.Warn,
-		"SET GLOBAL binlog_row_metadata = FULL, and in the configuration: else reading stops at the next ALTER TABLE of a watched table")
+		"SET GLOBAL binlog_row_metadata = FULL, and in the configuration, saves comparing views with the source after some ALTERs")
 	if v, err := variable(ctx, conn, "binlog_row_value_options"); err == nil && v != "" {
 		c.fail("binlog_row_value_options", v, "SET GLOBAL binlog_row_value_options = '', and in the configuration")
 	}

@@ -18,8 +18,7 @@ const (
 	effectXAPart          // XA END, XA PREPARE
 	effectXAEnd           // XA COMMIT, XA ROLLBACK
 	effectSave            // SAVEPOINT, RELEASE: nothing
-	effectRows            // it changes rows of a watched table without row events
-	effectSwap            // it puts other tables in the place of watched ones
+	effectRows            // it changes rows of watched tables without row events
 	effectAlter           // it may change a watched table's columns or keys
 )
 
@@ -28,21 +27,22 @@ const (
 // business unless it names a watched table. (Parsers of others reject each server's newest syntax, and then skip it.)
 type statement struct {
 	effect  effect
-	table   string   // the watched table's name in the configuration
-	what    string   // what happened to it, as an error says it
-	empties bool     // effectRows: it, and whatever else the statement changes, has no rows from here on
-	swapped []string // effectSwap: the watched tables in whose places others are now, by their names in the configuration
+	tables  []string // the watched tables' names in the configuration
+	what    string   // what happened to them, as an error says it
+	empties bool     // effectRows: they, and whatever else the statement changes, have no rows from here on
 
-	// effectAlter: the names that columns lose, in lower case, and those of them under which others are now.
-	left, replaced []string
-	keeps          bool // effectAlter: the columns have the same order and types as before
+	// What the statement does to the tables' columns.
+	columns alteration
+	left    []string // the names that columns lose, in lower case
+	got     []string // those that columns get
 }
 
-// classifyStatement tells what a statement does. watched finds a watched table by database and name, and by database
-// alone if the name is "".
+// classifyStatement tells what a statement does. watched finds a watched table by database and name, and all of a
+// database if the name is "".
 func classifyStatement(query []byte, database string, mode sqlMode,
-	watched func(database, table string) (string, bool)) statement {
-	p := statementParser{words: tokenize(query, mode), database: database, watched: watched}
+	watched func(database, table string) []string) statement {
+	p := statementParser{query: query, mode: mode, words: tokenize(query, mode, withoutLiterals), database: database,
+		watched: watched}
 	return p.classify()
 }
 
@@ -62,9 +62,11 @@ func transactionControl(query []byte) (statement, bool) {
 }
 
 type statementParser struct {
+	query    []byte
+	mode     sqlMode
 	words    []word
 	database string
-	watched  func(database, table string) (string, bool)
+	watched  func(database, table string) []string
 }
 
 func (p *statementParser) at(i int) word {
@@ -120,7 +122,7 @@ func (p *statementParser) classify() statement {
 	case "SET":
 		return p.prefixed()
 	case "TRUNCATE":
-		return p.empties(p.mentioned(), "was truncated")
+		return empties(p.mentioned(), "was truncated")
 	case "DROP":
 		return p.drop()
 	case "RENAME":
@@ -133,7 +135,7 @@ func (p *statementParser) classify() statement {
 		return statement{}
 	}
 	if p.has("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "MERGE", "IMPORT") {
-		return p.changes(p.target(), "was changed by a statement logged as text (binlog_format was not ROW in that session)")
+		return changing(p.target(), "was changed by a statement logged as text (binlog_format was not ROW in that session)")
 	}
 	return statement{}
 }
@@ -159,9 +161,9 @@ func (p *statementParser) prefixed() statement {
 	return statement{}
 }
 
-// target is a watched table that a statement changes the rows of. Where it stands is known of the plain forms; the
+// target are the watched tables that a statement changes the rows of. Where they stand is known of the plain forms; the
 // others are taken to change whatever they name.
-func (p *statementParser) target() string {
+func (p *statementParser) target() []string {
 	switch first := p.at(0); {
 	case first.is("INSERT"), first.is("REPLACE"):
 		i := 1
@@ -169,7 +171,7 @@ func (p *statementParser) target() string {
 			p.at(i).is("IGNORE") || p.at(i).is("INTO") {
 			i++
 		}
-		return p.nameAt(i)
+		return some(p.nameAt(i))
 	case first.is("UPDATE"):
 		return p.before("SET")
 	case first.is("DELETE"):
@@ -184,14 +186,30 @@ func (p *statementParser) nameAt(i int) string {
 	if p.at(i + 1).is(".") {
 		database, table = p.at(i).text, p.at(i+2)
 	}
-	if name, ok := p.watched(database, table.text); ok {
+	return p.find(database, table)
+}
+
+// find is the watched table that a word names; "" if it names none.
+func (p *statementParser) find(database string, table word) string {
+	if table.text == "" {
+		return ""
+	}
+	for _, name := range p.watched(database, table.text) {
 		return name
 	}
 	return ""
 }
 
-// before is a watched table that is named before a keyword.
-func (p *statementParser) before(keyword string) string {
+// some is a list of a name, if it is one.
+func some(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+// before are the watched tables that are named before a keyword.
+func (p *statementParser) before(keyword string) []string {
 	head := *p
 	if i := slices.IndexFunc(p.words, func(w word) bool { return w.is(keyword) }); i >= 0 {
 		head.words = p.words[:i]
@@ -199,56 +217,56 @@ func (p *statementParser) before(keyword string) string {
 	return head.mentioned()
 }
 
-func (p *statementParser) changes(table string, what string) statement {
-	if table == "" {
+// changing is a statement that changes rows of watched tables; none that changes none.
+func changing(tables []string, what string) statement {
+	if len(tables) == 0 {
 		return statement{}
 	}
-	return statement{effect: effectRows, table: table, what: what}
+	return statement{effect: effectRows, tables: tables, what: what}
 }
 
-// empties is as changes, of a statement behind which there are no rows.
-func (p *statementParser) empties(table string, what string) statement {
-	st := p.changes(table, what)
-	st.empties = table != ""
+// empties is as changing, of a statement behind which there are no rows.
+func empties(tables []string, what string) statement {
+	st := changing(tables, what)
+	st.empties = len(tables) > 0
 	return st
 }
 
-// mentioned is a watched table that the statement names, by "database.table" or "table" alone.
-func (p *statementParser) mentioned() string {
+// withoutColumns is a statement behind which nothing is known of the tables' columns.
+func (st statement) withoutColumns() statement {
+	st.columns.effect = columnsUnknown
+	return st
+}
+
+// mentioned are the watched tables that the statement names, by "database.table" or "table" alone.
+func (p *statementParser) mentioned() (tables []string) {
 	for i, w := range p.words {
-		if i >= 2 && p.words[i-1].is(".") {
-			if name, ok := p.watched(p.words[i-2].text, w.text); ok {
-				return name
-			}
+		database := p.database
+		switch {
+		case i >= 2 && p.words[i-1].is("."):
+			database = p.words[i-2].text
+		case p.at(i + 1).is("."):
 			continue
 		}
-		if p.at(i + 1).is(".") {
-			continue
-		}
-		if name, ok := p.watched(p.database, w.text); ok {
-			return name
+		if name := p.find(database, w); name != "" && !slices.Contains(tables, name) {
+			tables = append(tables, name)
 		}
 	}
-	return ""
+	return tables
 }
 
 func (p *statementParser) drop() statement {
 	switch kind := p.at(1); {
 	case kind.is("TABLE"), kind.is("TABLES"):
-		return p.empties(p.mentioned(), "was dropped")
+		return empties(p.mentioned(), "was dropped").withoutColumns()
 	case kind.is("DATABASE"), kind.is("SCHEMA"):
 		i := len(p.words) - 1
 		for i > 1 && p.words[i].is(";") {
 			i--
 		}
-		database := p.words[i].text
-		if name, ok := p.watched(database, ""); ok {
-			return p.empties(name, "was dropped with its database")
-		}
+		return empties(p.watched(p.words[i].text, ""), "was dropped with its database").withoutColumns()
 	case kind.is("INDEX"):
-		if name := p.mentioned(); name != "" {
-			return keeping(name)
-		}
+		return altering(p.mentioned(), alteration{})
 	}
 	return statement{}
 }
@@ -265,15 +283,21 @@ func (p *statementParser) create() statement {
 		switch w := p.words[i]; {
 		case w.is("UNIQUE"), w.is("FULLTEXT"), w.is("SPATIAL"), w.is("ONLINE"), w.is("OFFLINE"), w.is("VECTOR"), w.is("HASH"), w.is("RTREE"):
 		case w.is("TABLE"):
-			name := p.nameAt(p.pastIfExists(i + 1))
-			if name != "" && replaces {
-				return statement{effect: effectRows, table: name, what: "was replaced by a new table"}
+			name := some(p.nameAt(p.pastIfExists(i + 1)))
+			made := alteration{columnsAreMade, p.behindName(i + 1)}
+			switch {
+			case replaces:
+				st := changing(name, "was replaced by a new table")
+				st.columns = made
+				return st
+			case p.at(i + 1).is("IF"):
+				made = alteration{}
 			}
-			return keeping(name)
+			return altering(name, made)
 		case w.is("INDEX"):
 			for ; i < len(p.words); i++ {
 				if p.words[i].is("ON") {
-					return keeping(p.nameAt(i + 1))
+					return altering(some(p.nameAt(i+1)), alteration{})
 				}
 			}
 		default:
@@ -283,12 +307,27 @@ func (p *statementParser) create() statement {
 	return statement{}
 }
 
-// keeping is a statement that leaves the columns of a watched table as they were, if there were any.
-func keeping(table string) statement {
-	if table == "" {
+// altering is a statement that may change the columns or keys of watched tables; none that concerns none.
+func altering(tables []string, columns alteration) statement {
+	if len(tables) == 0 {
 		return statement{}
 	}
-	return statement{effect: effectAlter, table: table, keeps: true}
+	return statement{effect: effectAlter, tables: tables, columns: columns}
+}
+
+// behindName are the words behind the table that is named at i, with its strings.
+func (p *statementParser) behindName(i int) []word {
+	_, _, i = p.tableAt(p.pastIfExists(i))
+	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB
+		if p.at(i).is("WAIT") {
+			i++
+		}
+		i++
+	}
+	if i >= len(p.words) {
+		return nil
+	}
+	return tokenize(p.query[p.words[i].at:], p.mode, withLiterals)
 }
 
 // pastIfExists skips IF EXISTS and IF NOT EXISTS.
@@ -309,32 +348,33 @@ func (p *statementParser) alter() statement {
 		return statement{}
 	}
 	name := p.altered(i)
-	if name == "" {
+	if len(name) == 0 {
 		return statement{}
 	}
 	switch {
 	case p.phrase("EXCHANGE", "PARTITION"), p.phrase("CONVERT", "PARTITION"), p.phrase("CONVERT", "TABLE"):
-		return statement{effect: effectRows, table: name, what: "exchanged a partition with another table"}
+		return changing(name, "exchanged a partition with another table").withoutColumns()
 	case p.phrase("DROP", "PARTITION"), p.phrase("DROP", "SUBPARTITION"):
-		return statement{effect: effectRows, table: name, what: "lost a partition"}
+		return changing(name, "lost a partition")
 	case p.phrase("TRUNCATE", "PARTITION"):
-		return statement{effect: effectRows, table: name, what: "had a partition truncated"}
+		return changing(name, "had a partition truncated")
 	case p.phrase("IMPORT", "TABLESPACE"), p.phrase("DISCARD", "TABLESPACE"), p.phrase("IMPORT",
 		"PARTITION"), p.phrase("DISCARD", "PARTITION"):
-		return statement{effect: effectRows, table: name, what: "had its tablespace exchanged"}
+		return changing(name, "had its tablespace exchanged")
 	case p.renamesTable(i + 1):
-		return statement{effect: effectRows, table: name, what: renamed}
+		return changing(name, renamed).withoutColumns()
 	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
-		return statement{effect: effectRows, table: name, what: "may have lost rows to a unique key (ALTER IGNORE)"}
+		st := changing(name, "may have lost rows to a unique key (ALTER IGNORE)")
+		st.columns = alteration{columnsChange, p.behindName(i + 1)}
+		return st
 	}
-	st := statement{effect: effectAlter, table: name, keeps: p.keepsColumns(i + 1)}
-	st.left, st.replaced = p.columnsLost()
+	st := altering(name, alteration{columnsChange, p.behindName(i + 1)})
+	st.left, st.got = p.columnNames()
 	return st
 }
 
-// columnsLost are the names that columns lose in an ALTER TABLE, and those of them that others get in it.
-func (p *statementParser) columnsLost() (all, replaced []string) {
-	left, got := map[string]bool{}, map[string]bool{}
+// columnNames are the names that columns lose and get in an ALTER TABLE.
+func (p *statementParser) columnNames() (left, got []string) {
 	depth := 0
 	for i, w := range p.words {
 		next := i + 1
@@ -350,23 +390,16 @@ func (p *statementParser) columnsLost() (all, replaced []string) {
 			depth--
 		case depth > 0 || name.isPart():
 		case w.is("RENAME") && p.at(i+1).is("COLUMN") && p.at(next+1).is("TO") && name.fold() != p.at(next+2).fold():
-			left[name.fold()], got[p.at(next+2).fold()] = true, true
+			left, got = append(left, name.fold()), append(got, p.at(next+2).fold())
 		case w.is("CHANGE") && name.fold() != p.at(next+1).fold():
-			left[name.fold()], got[p.at(next+1).fold()] = true, true
+			left, got = append(left, name.fold()), append(got, p.at(next+1).fold())
 		case w.is("DROP"):
-			left[name.fold()] = true
+			left = append(left, name.fold())
 		case w.is("ADD"):
-			got[name.fold()] = true
+			got = append(got, name.fold())
 		}
 	}
-	for name := range left {
-		if all = append(all, name); got[name] {
-			replaced = append(replaced, name)
-		}
-	}
-	slices.Sort(all)
-	slices.Sort(replaced)
-	return all, replaced
+	return left, got
 }
 
 func (w word) fold() string { return strings.ToLower(w.text) }
@@ -379,8 +412,8 @@ func (w word) isPart() bool {
 	}, strings.ToUpper(w.text))
 }
 
-// altered is the watched table that an ALTER TABLE is about: the one that it names first, or one that takes part.
-func (p *statementParser) altered(i int) string {
+// altered are the watched tables that an ALTER TABLE is about: the one that it names first, and those that take part.
+func (p *statementParser) altered(i int) (tables []string) {
 	for ; i < len(p.words); i++ {
 		next := i + 1
 		switch {
@@ -393,9 +426,9 @@ func (p *statementParser) altered(i int) string {
 		default:
 			continue
 		}
-		if name := p.nameAt(next); name != "" {
-			return name
+		if name := p.nameAt(next); name != "" && !slices.Contains(tables, name) {
+			tables = append(tables, name)
 		}
 	}
-	return ""
+	return tables
 }

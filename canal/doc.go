@@ -4,10 +4,10 @@
 // # Promises
 //
 //   - Every committed change of a watched table is delivered, in the order of the binlog, with the row as it was then.
-//     What can't be delivered so (a TRUNCATE, a statement logged as text, a row without all its columns, …) is a Fatal
-//     error, or ErrUnlogged, that names the table and FILE:POS: nothing is skipped in silence. What is wrong with one
-//     table is marked as that table's (replicator.OfTable), and a reader of others does not meet it. A column that only
-//     some views need is a matter of theirs (replicator.OfView, Table.Readers).
+//     What can't be delivered so (a TRUNCATE, a statement logged as text, rows whose columns aren't known: layouts.go) is
+//     told as ErrUnlogged, or is a Fatal error. Both name the table and FILE:POS: nothing is skipped in silence. What is
+//     wrong with one table is marked as that table's (replicator.OfTable), and a reader of others does not meet it. A
+//     column that only some views need is a matter of theirs (replicator.OfView, Table.Readers).
 //   - A position is promoted only where a transaction ends. Traffic of other tables, rotations and heartbeats move it
 //     too.
 //   - An Order is the same on every replay of a binlog, and grows along it: see order.go.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -124,6 +125,9 @@ type recorder struct {
 	news    chan struct{} // a commit
 	arrived chan struct{} // a change
 	stop    error         // returned by Change if set
+	goesOn  bool          // where the log lacks something; it is then noted
+
+	unlogged []string // the tables of which something was lacking
 }
 
 func newRecorder() *recorder {
@@ -141,7 +145,22 @@ func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
 	return r.stop
 }
 
-func (*recorder) Unlogged(_ string, _ int64, err error) error { return err }
+func (r *recorder) Unlogged(table string, _ int64, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.goesOn {
+		return err
+	}
+	r.unlogged = append(r.unlogged, table)
+	return nil
+}
+
+// lacked are the tables of which the log lacked something.
+func (r *recorder) lacked() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.unlogged, " ")
+}
 
 func (r *recorder) Commit(order int64, _ time.Time) {
 	r.mu.Lock()
@@ -178,9 +197,18 @@ type reading struct {
 	err    error
 }
 
-func (b *bench) read(r *Reader) *reading {
+func (b *bench) read(r *Reader) *reading { return b.readInto(r, newRecorder()) }
+
+// readOn is read of a handler that goes on where the log lacks something.
+func (b *bench) readOn(r *Reader) *reading {
+	rec := newRecorder()
+	rec.goesOn = true
+	return b.readInto(r, rec)
+}
+
+func (b *bench) readInto(r *Reader, rec *recorder) *reading {
 	ctx, cancel := context.WithCancel(context.Background())
-	x := &reading{t: b.t, reader: r, recorder: newRecorder(), cancel: cancel, done: make(chan struct{})}
+	x := &reading{t: b.t, reader: r, recorder: rec, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(x.done)
 		x.err = r.Read(ctx, x.recorder)

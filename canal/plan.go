@@ -12,7 +12,6 @@ import (
 
 	"replicator"
 	"replicator/canal/binlog"
-	"replicator/canal/gtid"
 )
 
 // plan is how the rows behind one table map are read: which columns are wanted, and how wide the others are.
@@ -20,7 +19,7 @@ type plan struct {
 	t      *watched
 	raw    []byte // the table map's body that the plan was made from
 	single bool
-	named  bool // the table map names the columns
+	passed error // why the rows can't be read, and are passed over; nil: they can
 
 	columns []binlog.Column
 	wanted  []bool
@@ -48,32 +47,19 @@ type columnValue struct{ name, as string }
 // maxLookups bounds plan.lookups.
 const maxLookups = 1000
 
-// errColumns: the columns of a table map can't be told. It comes with what to do.
-var errColumns = errors.New("set binlog_row_metadata=FULL on the source, so that the binlog names its columns, and then " +
-	"`replicator checkpoint reset VIEW…` for those that read it")
-
-// newPlan makes the plan for a table map of a watched table.
-func newPlan(t *watched, body []byte, f gtid.Flavor, charsets binlog.Charsets) (*plan, error) {
-	m, err := binlog.ParseTableMap(body, f)
-	if err != nil {
-		return nil, err
-	}
+// newPlan makes the plan for a table map of a watched table, by the names that the map has, or else by the table's
+// layout. It is an unreadable error where a column is missing that is needed.
+func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets binlog.Charsets) (*plan, error) {
 	s := t.schema.Load()
-	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), named: m.Names != nil,
-		lookups: map[string]columnValue{}}
-	if m.Names == nil && len(s.columns) != len(m.Types) {
-		return nil, fmt.Errorf("the row has %d columns, the table now has %d: %w", len(m.Types), len(s.columns), errColumns)
-	}
+	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]columnValue{}}
 	for i := range m.Types {
-		now := s.declaredAt(&m, i)
-		if m.Names == nil && !now.fits(m.RealType(i)) {
-			return nil, fmt.Errorf("column %d of the row is not of the type that %s now has: %w", i+1, now.Name, errColumns)
-		}
 		var known *binlog.Declared
-		if now != nil {
+		if m.Names == nil {
+			known = &l.declared(i).Declared
+		} else if now := s.column(string(m.Names[i])); now != nil {
 			known = &now.Declared
 		}
-		c, err := binlog.NewColumn(&m, i, known, charsets)
+		c, err := binlog.NewColumn(m, i, known, charsets)
 		if err != nil {
 			return nil, fmt.Errorf("%w. %s", err, wayOut)
 		}
@@ -111,15 +97,6 @@ func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	return nil
 }
 
-// declaredAt is what information_schema says of a table map's column: by name, or else by place; nil if that is
-// nothing.
-func (s *schema) declaredAt(m *binlog.TableMap, i int) *declaredColumn {
-	if m.Names != nil {
-		return s.column(string(m.Names[i]))
-	}
-	return &s.columns[i]
-}
-
 // assign finds the role columns by name.
 func (p *plan) assign(s *schema) error {
 	p.wanted = make([]bool, len(p.columns))
@@ -137,8 +114,8 @@ func (p *plan) assign(s *schema) error {
 				return i, nil
 			}
 		}
-		return -1, fmt.Errorf("there is no column %s (%s); the table was altered, or the configuration is wrong. Restore the "+
-			"column or correct the configuration, then: %s", name, role, wayOut)
+		return -1, unreadable{why: fmt.Sprintf("there is no column %s (%s); the table was altered, or the configuration "+
+			"is wrong. Restore the column or correct the configuration", name, role)}
 	}
 	optional := func(role, name string) (int, error) {
 		if name == "" {

@@ -44,12 +44,11 @@ type token struct {
 	// position in a store, does not: whoever made it may have read on before he was killed.
 	Run string `json:"run,omitempty"`
 
-	// Schema holds a digest of each watched table's columns, by which rows are read where the binlog doesn't name them:
-	// see shapes.
-	Schema map[string]string `json:"schema,omitempty"`
+	// Layouts has the digest of the layout of each table that was read, "" where that was not known: see layouts. It is
+	// nil where nothing is known of any table.
+	Layouts map[string]string `json:"layouts,omitempty"`
 
-	// Doubts are what would make Schema wrong, by table.
-	Doubts map[string]doubt `json:"doubts,omitempty"`
+	others []token // the later positions that reading begins at this one for
 }
 
 // read is a place, not always between two transactions, with the transactions that were read beyond the position, begun

@@ -30,7 +30,7 @@ type Reader struct {
 	charsets binlog.Charsets
 	history  *history
 	stream   *stream
-	shapes   shapes
+	layouts  *layouts
 	loose    string // the transactions that the start's position names, until reading finds out all; "": none
 	skipEnd  int64  // the server's end when the reader was opened: no applied transaction comes after it
 
@@ -70,12 +70,21 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 	if err := errors.Join(refused...); err != nil {
 		return err
 	}
+	var unknown []*watched
+	for _, w := range r.tables.byName {
+		if r.layouts.unknown(w.Name) {
+			unknown = append(unknown, w)
+		}
+	}
+	if err := r.scoutLayouts(ctx, unknown); err != nil {
+		return err
+	}
 	return r.newStream(ctx, db, t)
 }
 
 // prepareTable checks that a table can be read.
 func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
-	if err := r.checkSchema(t, w); err != nil {
+	if err := r.openLayouts(ctx, t, w); err != nil {
 		return err
 	}
 	if err := w.check(r.server.flavor); err != nil {
@@ -85,36 +94,26 @@ func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
 	return w.names.check(ctx)
 }
 
-// checkSchema: where the binlog doesn't name columns, rows are read by the columns that a table has now. That these are
-// the ones it had at the position is proved by their digest. Where the server names columns now, those that it wrote
-// before may come all the same: see stream.tableMap.
-func (r *Reader) checkSchema(t token, w *watched) error {
-	now := w.schema.Load().digest()
-	was, known := t.Schema[w.Name]
-	if !known {
-		r.shapes.opened(w.Name, nil, now, r.skipEnd)
-		r.shapes.doubted(w.Name, doubt{From: r.place.order(), Until: r.skipEnd})
-		return nil
+// openLayouts finds out by which columns a table's rows are read where the log doesn't name them. Another server may have
+// had others at the same place.
+func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
+	now := w.schema.Load().layout()
+	if err := r.source.layouts.keep(ctx, now); err != nil {
+		return err
 	}
-	if !r.server.names && was != now {
-		return errUnnamed(w.Name, " since the checkpoint", "at "+t.String())
+	start := r.place.order()
+	certain := []layoutFrom{{w.end.order(r.place.epoch), now}}
+	if at, known := t.layoutOf(w.Name); known && !r.place.moved {
+		was, err := r.source.layouts.find(ctx, at.digest)
+		if err != nil {
+			return err
+		}
+		if order := max(at.order, start); was != nil && order <= certain[0].order {
+			certain = slices.Insert(certain, 0, layoutFrom{order, was})
+		}
 	}
-	r.shapes.opened(w.Name, &was, now, r.skipEnd)
-	if d, doubted := t.Doubts[w.Name]; doubted {
-		r.shapes.doubted(w.Name, d.in(r.place, r.skipEnd))
-	}
+	r.layouts.open(w.Name, start, certain)
 	return nil
-}
-
-// proved reports whether a table is now what it was where reading stands, as far as is known. Rows without names are
-// then read by that.
-func (r *Reader) proved(w *watched) bool {
-	at := r.stream.here(gtidRun{}).order
-	if r.shapes.at(w.Name, at) != w.schema.Load().digest() {
-		return false
-	}
-	r.shapes.readBy(w.Name, at)
-	return true
 }
 
 // newStream decides where the server is asked to begin, and what is dropped from there on.
@@ -123,7 +122,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	s := &stream{
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
-		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(), reload: r.reload, proved: r.proved,
+		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
+		layouts: r.layouts, reread: r.reread, keep: r.source.layouts.keep,
 		xa: prepared{log: r.source.cfg.Logger}, follows: r.follows,
 	}
 	known := p.gtids
@@ -182,7 +182,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	r.stream = s
 	if !p.moved {
 		t.Epoch, t.Born = p.epoch, p.born
-		t.Schema, t.Doubts = r.shapes.all(order)
+		t.Layouts = r.layouts.digests(order)
 		if t.Run != r.source.run {
 			t.Run, t.Read = r.source.run, t.Read.withUnsure(p.unsure, p.gtids)
 		}
@@ -229,7 +229,8 @@ func (r *Reader) Position(order int64) replicator.Position {
 	defer r.mu.Unlock()
 	e, gtids := r.history.upTo(order)
 	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run}
-	t.Schema, t.Doubts = r.shapes.all(e.order)
+	t.Layouts = r.layouts.digests(e.order)
+	r.layouts.forget(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
 	} else { // it is the start: another server may have to know it
@@ -290,12 +291,11 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 		return replicator.Position{}, err
 	}
 	defer conn.Close()
-	file, t, err := r.server.latest(ctx, conn)
+	t, err := r.server.latest(ctx, conn)
 	if err != nil {
 		return replicator.Position{}, err
 	}
 	t.Server, t.Epoch = r.server.identity, r.place.epoch
-	t.Schema, t.Doubts = r.shapes.all(orderOf(t.Epoch, file.number, t.Pos))
 	return t.position()
 }
 
@@ -333,60 +333,31 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// reload reads a table's shape again, after an ALTER.
-func (r *Reader) reload(ctx context.Context, by statement) error {
-	name := by.table
-	w := r.tables.byName[name]
+// reread reads a table's shape again, after a statement that may have changed it, or where rows don't fit it.
+func (r *Reader) reread(ctx context.Context, table string) error {
+	w := r.tables.byName[table]
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	shape, err := readSchema(ctx, conn, &w.Table)
+	shape, end, err := readSchemaAt(ctx, conn, r.server, &w.Table)
 	if errors.Is(err, errNoTable) { // dropped since: the binlog will say so
+		r.layouts.missing(table)
 		return nil
 	}
 	if err != nil {
 		return classify(err)
 	}
-	if err := r.reshaped(ctx, conn, by, shape.digest()); err != nil {
-		return err
-	}
-	if err := replicator.RedefinedTable(name, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {
+	if err := replicator.RedefinedTable(table, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {
 		return err
 	}
 	w.schema.Store(shape)
-	r.source.cfg.Logger.Info("a watched table was altered; its columns were read again. What the ALTER itself did to rows is not in the "+
-		"binlog: verify the views that use such columns", slog.String("source", r.source.cfg.Name),
-		slog.String("table", name))
-	return nil
-}
-
-// reshaped notes what an ALTER made of a table's columns, if it may have made anything of them.
-func (r *Reader) reshaped(ctx context.Context, db querier, by statement, now string) error {
-	at := r.stream.here(gtidRun{}).order
-	was := r.tables.byName[by.table].schema.Load().digest()
-	same := now == was && now == r.shapes.at(by.table, at)
-	switch {
-	case !by.keeps && r.shapes.misread(by.table, at):
-		return errUnnamed(by.table, "", "before it")
-	case same && by.keeps:
-		return nil
-	case now != was && !r.server.names:
-		return errUnnamed(by.table, "", "before and after")
-	}
-	file, pos, _, err := r.server.status(ctx, db)
-	if err != nil {
-		return err
-	}
-	end := orderOf(r.place.epoch, file.number, pos)
-	if !same {
-		r.shapes.altered(by.table, at, now, end)
-	}
-	if !by.keeps {
-		r.shapes.doubted(by.table, doubt{From: at, Until: end})
-	}
-	return nil
+	now := shape.layout()
+	r.layouts.await(table, now, end.order(r.place.epoch))
+	r.source.cfg.Logger.Info("a watched table was altered, and its columns were read again",
+		slog.String("source", r.source.cfg.Name), slog.String("table", table))
+	return r.source.layouts.keep(ctx, now)
 }
 
 // huge is the size of an event after which a collection is worth its time.

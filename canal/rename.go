@@ -5,6 +5,9 @@ import "slices"
 // renamed is what happened to a watched table whose name is given away and not taken by another.
 const renamed = "was renamed, or another table took its place"
 
+// swapped is what happened to a table whose name another one has now.
+const swapped = "was replaced by another table that was renamed into its place"
+
 // rename tells what a RENAME TABLE leaves behind once all its pairs are carried out, from left to right as the servers
 // do. A cut-over of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t) leaves the name with
 // another table; where a watched name is left without one, its rows are gone.
@@ -12,7 +15,7 @@ func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER
 	}
-	bears := map[string]string{} // a name now → the name then of the table that bears it; "": nobody
+	bears := map[string]string{} // a name now → the name then of the table that bears it; "": none does
 	var touched []string         // watched names, in the statement's order
 	then := func(name string) string {
 		if t, ok := bears[name]; ok {
@@ -24,7 +27,7 @@ func (p *statementParser) rename() statement {
 		from, watchesFrom, next := p.tableAt(i)
 		for !p.at(next).is("TO") { // MariaDB: WAIT n, NOWAIT
 			if next++; next >= len(p.words) {
-				return p.changes(p.mentioned(), renamed)
+				return changing(p.mentioned(), renamed).withoutColumns()
 			}
 		}
 		to, watchesTo, next := p.tableAt(next + 1)
@@ -39,17 +42,17 @@ func (p *statementParser) rename() statement {
 			break
 		}
 	}
-	st := statement{}
+	what := swapped
+	var others []string
 	for _, name := range touched {
-		switch then(name) {
-		case "":
-			return statement{effect: effectRows, table: name, what: renamed}
-		case name: // it came back to its place
-		default:
-			st.effect, st.swapped = effectSwap, append(st.swapped, name)
+		if then(name) == "" {
+			what = renamed
+		}
+		if then(name) != name { // else it came back to its place
+			others = append(others, name)
 		}
 	}
-	return st
+	return changing(others, what).withoutColumns()
 }
 
 // renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY. The table that is altered stands
@@ -78,7 +81,7 @@ func (p *statementParser) tableAt(i int) (name string, watches bool, next int) {
 	if p.at(i + 1).is(".") {
 		database, table, next = p.at(i).text, p.at(i+2), i+3
 	}
-	if name, ok := p.watched(database, table.text); ok {
+	if name := p.find(database, table); name != "" {
 		return name, true, next
 	}
 	return database + "." + table.text, false, next

@@ -194,7 +194,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 			first, firstToken = resolved, t
 		}
 	}
-	firstToken.joinShapes(tokens)
+	firstToken.others = tokens
 	for _, p := range all {
 		first.haveRead(p)
 		if len(all) > 1 {
@@ -217,23 +217,6 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 		}
 	}
 	return first, firstToken, nil
-}
-
-// joinShapes adds to the earliest position the digests, and their doubts, of tables that only others' readers read.
-func (t *token) joinShapes(others []token) {
-	schema, doubts := map[string]string{}, map[string]doubt{}
-	for _, other := range append([]token{*t}, others...) {
-		for table, digest := range other.Schema {
-			if _, known := schema[table]; known {
-				continue
-			}
-			schema[table] = digest
-			if d, doubted := other.Doubts[table]; doubted {
-				doubts[table] = d
-			}
-		}
-	}
-	t.Schema, t.Doubts = schema, doubts
 }
 
 // asRead is a place as one that was read up to.

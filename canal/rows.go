@@ -50,64 +50,32 @@ func (t tables) find(database, table []byte) *watched {
 	return t.byPlace[string(database)][string(table)]
 }
 
-// mentions is find for the statement parser: "" for the table asks for any of the database.
-func (t tables) mentions(database, table string) (string, bool) {
+// mentions is find for the statement parser: "" for the table asks for all of the database.
+func (t tables) mentions(database, table string) (names []string) {
 	in := t.byPlace[t.fold(database)]
 	if table == "" {
 		for _, w := range in {
-			return w.Name, true
+			names = append(names, w.Name)
 		}
-		return "", false
+		slices.Sort(names)
+		return names
 	}
-	if w, ok := in[t.fold(table)]; ok {
-		return w.Name, true
-	}
-	return "", false
+	return some(in[t.fold(table)].name())
 }
-
-// tableMap notes which table the rows that follow belong to.
-func (s *stream) tableMap(ctx context.Context, body []byte) error {
-	m, _, err := binlog.SplitTableMap(body)
-	if err != nil {
-		return err
-	}
-	t := s.tables.find(m.Database, m.Table)
-	if t == nil || s.silent() {
-		s.maps[m.ID] = nil
-		return nil
-	}
-	p := s.plans[m.ID]
-	if p == nil || p.t != t || !bytes.Equal(p.raw, body) {
-		if p, err = newPlan(t, body, s.flavor, s.charsets); err != nil {
-			return t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
-		}
-		if !p.named && s.proved != nil && !s.proved(t) {
-			return errUnnamed(t.Name, " since the checkpoint", "here")
-		}
-		if err := p.learn(ctx, s.charsets); err != nil {
-			return fmt.Errorf("table %s: %w", t.Name, err)
-		}
-		if len(s.plans) > maxPlans {
-			clear(s.plans)
-		}
-		s.plans[m.ID] = p
-	}
-	s.maps[m.ID] = p
-	return nil
-}
-
-// maxPlans bounds the plans kept: a table's id changes with every ALTER and every time the server opens it anew.
-const maxPlans = 1024
 
 // partialRows: an update that holds differences of JSON documents, not rows.
 func (s *stream) partialRows(body []byte) error {
 	c := binlog.Cursor{B: body}
 	id := c.Uint(6)
-	if p := s.maps[id]; p != nil && !s.silent() {
-		return p.t.fatal(fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
-			"on the source and in its sessions. %s", p.t.Name, wayOut))
+	p := s.maps[id]
+	switch {
+	case p == nil || s.silent():
+		return nil
+	case p.passed != nil:
+		return s.passOver(p)
 	}
-	return nil
+	return p.t.fatal(fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
+		"on the source and in its sessions. %s", p.t.Name, wayOut))
 }
 
 // rows delivers the rows of one event.
@@ -124,6 +92,9 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	}
 	if s.silent() {
 		return nil
+	}
+	if p.passed != nil {
+		return s.passOver(p)
 	}
 	if shape.extra {
 		c.Take(int(c.Uint(2)) - 2)

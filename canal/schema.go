@@ -2,9 +2,7 @@ package canal
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,6 +35,7 @@ type schema struct {
 	ordered []index    // the indexes whose entries hold their columns' whole values, in the values' order
 	mixed   bool       // a cell has several rows, which may spell one key in several ways
 	rowEnd  string     // of a system-versioned table: the column that says until when a row counted; see versioning.go
+	charset string     // of texts that are added without one; "" where the table has none
 }
 
 // index is an index as information_schema has it now.
@@ -82,15 +81,6 @@ func (s *schema) tellsApart(columns []string) bool {
 	})
 }
 
-// digest is what tells apart two shapes of a table whose columns the binlog doesn't name.
-func (s *schema) digest() string {
-	h := sha256.New()
-	for _, c := range s.columns {
-		fmt.Fprintf(h, "%s %s %s\n", c.Name, c.fullType, c.Charset)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
-}
-
 func containsFold(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }
@@ -111,21 +101,68 @@ type beginner interface {
 }
 
 // readSchema reads a table's shape. A table that doesn't exist, or that the account may not see, is a Fatal error.
-//
-// It is read in a transaction that has read from the table, so that no ALTER is completed meanwhile, and one that is
-// being completed is waited for. MySQL writes an ALTER to the binlog before information_schema shows what it did;
-// MariaDB's information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock
-// of any kind, and ours hold a user lock each (see package link).
 func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback() // it only read
+	return schemaIn(ctx, tx, t)
+}
+
+// readSchemaAt reads a table's shape, and the log's end while it is that. No statement that ends before that place made
+// anything else of the table: the servers write an ALTER to the log while they keep everybody else from the table, and
+// it is read in a transaction that keeps them from it.
+func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Table) (*schema, logEnd, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, logEnd{}, err
+	}
+	defer tx.Rollback() // it only read
+	s, err := schemaIn(ctx, tx, t)
+	if err != nil {
+		return nil, logEnd{}, err
+	}
+	var end logEnd
+	end.file, end.pos, _, err = srv.status(ctx, tx)
+	return s, end, err
+}
+
+// logEnd is where a server's binlog ended at some time.
+type logEnd struct {
+	file fileName
+	pos  int64
+}
+
+// order is the place in a reader's Orders.
+func (e logEnd) order(epoch int) int64 { return orderOf(epoch, e.file.number, e.pos) }
+
+// schemaIn reads a table's shape in a transaction.
+//
+// It is read in a transaction that has read from the table, so that no ALTER is completed meanwhile, and one that is
+// being completed is waited for. MySQL writes an ALTER to the binlog before information_schema shows what it did;
+// MariaDB's information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock
+// of any kind, and ours hold a user lock each (see package link).
+func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
+	s, err := columnsIn(ctx, tx, t)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.QueryContext(ctx, indexesQuery, t.Database, t.Table)
+	if err != nil {
+		return nil, err
+	}
+	err = s.readIndexes(rows)
+	s.mixed = s.mixesSpellings(t)
+	return s, err
+}
+
+// columnsIn is schemaIn without the indexes.
+func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name,
 		errNoTable, t.Database, t.Table))
 	var none int
-	err = tx.QueryRowContext(ctx,
+	err := tx.QueryRowContext(ctx,
 		"SELECT 1 FROM "+sqlname.Quote(t.Database)+"."+sqlname.Quote(t.Table)+" LIMIT 0").Scan(&none)
 	if my := (*mysqlError)(nil); errors.As(err, &my) {
 		switch my.Number {
@@ -164,15 +201,7 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	if len(s.columns) == 0 {
 		return nil, noTable
 	}
-	if err := s.readVersioning(ctx, tx, t); err != nil {
-		return nil, err
-	}
-	if rows, err = tx.QueryContext(ctx, indexesQuery, t.Database, t.Table); err != nil {
-		return nil, err
-	}
-	err = s.readIndexes(rows)
-	s.mixed = s.mixesSpellings(t)
-	return s, err
+	return s, s.readOptions(ctx, tx, t)
 }
 
 func (s *schema) readIndexes(rows *sql.Rows) error {
@@ -297,12 +326,6 @@ func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charse
 	return binlog.NewCharsets(f, found), nil
 }
 
-// fits reports whether a table map's type may be this column's, where names can't tell.
-func (c *declaredColumn) fits(t byte) bool {
-	types, known := binlogTypes[c.dataType]
-	return !known || slices.Contains(types, t)
-}
-
 // binlogTypes are the types that a declared type has in a binlog, old forms included.
 var binlogTypes = map[string][]byte{
 	"tinyint":    {mysql.MYSQL_TYPE_TINY},
@@ -334,4 +357,9 @@ var binlogTypes = map[string][]byte{
 	"enum":       {mysql.MYSQL_TYPE_ENUM},
 	"set":        {mysql.MYSQL_TYPE_SET},
 	"json":       {mysql.MYSQL_TYPE_JSON},
+	"uuid":       {mysql.MYSQL_TYPE_STRING},
+	"inet4":      {mysql.MYSQL_TYPE_STRING},
+	"inet6":      {mysql.MYSQL_TYPE_STRING},
+	"geometry":   {mysql.MYSQL_TYPE_GEOMETRY},
+	"point":      {mysql.MYSQL_TYPE_GEOMETRY},
 }

@@ -158,16 +158,16 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 }
 
 // latest is the present end of the binlog, with the transactions before it: see token.Loose.
-func (s server) latest(ctx context.Context, db querier) (file fileName, t token, err error) {
+func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	executed := gtid.New(s.flavor)
 	if s.flavor == gtid.MariaDB { // asked before the end is, as it must not be more than is before that
 		if executed, err = s.executed(ctx, db); err != nil {
-			return file, t, err
+			return t, err
 		}
 	}
 	file, pos, gtids, err := s.status(ctx, db)
 	if err != nil {
-		return file, t, err
+		return t, err
 	}
 	t = token{placed: placed{File: file.name, Pos: pos}, GTID: gtids, Loose: gtids != "", Anonymous: !s.numbers()}
 	if s.flavor == gtid.MariaDB {
@@ -176,7 +176,7 @@ func (s server) latest(ctx context.Context, db querier) (file fileName, t token,
 			t.GTID, t.Loose = executed.String(), !executed.Empty()
 		}
 	}
-	return file, t, err
+	return t, err
 }
 
 // oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.

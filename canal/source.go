@@ -32,6 +32,8 @@ type Config struct {
 	Heartbeat   time.Duration // how often the server says that nothing happened; 0: 30 s
 	ReadTimeout time.Duration // after how much silence the connection counts as dead; 0: three heartbeats
 	Logger      *slog.Logger  // nil: nothing is logged
+
+	Layouts replicator.Layouts // where the layouts of tables are kept that positions name; nil: in memory
 }
 
 const defaultHeartbeat = 30 * time.Second
@@ -53,6 +55,8 @@ type access struct {
 	torn   torn
 	silent silence
 	codes  binlog.CodeTables
+
+	layouts keptLayouts
 }
 
 // births remembers when a binlog file was begun: for how long it is kept is asked again and again.
@@ -126,6 +130,7 @@ func New(cfg Config) (*Source, error) {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
 	s := &Source{cfg: cfg, access: &access{mysql: my, db: db}, run: rand.Text()}
+	s.layouts.store = cfg.Layouts
 	s.db.SetMaxOpenConns(16)
 	s.db.SetMaxIdleConns(4)
 	s.db.SetConnMaxLifetime(10 * time.Minute)
@@ -224,7 +229,7 @@ func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 // Latest is the present end of the binlog.
 func (s *Source) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
-		_, t, err := r.server.latest(ctx, conn)
+		t, err := s.latest(ctx, conn, r.server)
 		t.Run = s.run // nobody has read beyond the end
 		return t, err
 	})
@@ -347,7 +352,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{source: s, server: srv, place: p}
+	r := &Reader{source: s, server: srv, place: p, layouts: newLayouts()}
 	if err := r.prepare(ctx, conn, t, tables); err != nil {
 		return nil, err
 	}
@@ -369,7 +374,7 @@ func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names
 			continue
 		}
 		w := &watched{Table: table}
-		shape, err := readSchema(ctx, db, &w.Table)
+		shape, end, err := readSchemaAt(ctx, db, srv, &w.Table)
 		if err = replicator.OfTable(table.Name, classify(err)); replicator.IsFatal(err) {
 			refused = append(refused, err)
 			continue
@@ -378,6 +383,7 @@ func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names
 			return t, err
 		}
 		w.schema.Store(shape)
+		w.end = end
 		database, name := t.fold(table.Database), t.fold(table.Table)
 		if t.byPlace[database] == nil {
 			t.byPlace[database] = map[string]*watched{}

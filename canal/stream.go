@@ -23,8 +23,9 @@ type stream struct {
 	tables   tables
 	history  *history
 	handler  replicator.Handler
-	reload   func(ctx context.Context, by statement) error // reads a table's shape again after an ALTER
-	proved   func(*watched) bool                           // that a table's columns are what they were; nil: they are
+	layouts  *layouts                                      // nil: the tables are what their schemas say, wherever that is
+	reread   func(ctx context.Context, table string) error // reads a table's shape again, as it is now
+	keep     func(context.Context, ...*layout) error       // keeps layouts, so that positions can name them
 	sources  sources
 	begun    func(context.Context) error // asked when a file of MySQL's was begun
 	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading found them out
@@ -229,8 +230,7 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 	case replication.ROTATE_EVENT:
 		return s.rotate(h, body)
 	case replication.HEARTBEAT_EVENT, replication.HEARTBEAT_LOG_EVENT_V2, replication.MARIADB_BINLOG_CHECKPOINT_EVENT:
-		s.idle()
-		return nil
+		return s.idle()
 	case replication.PREVIOUS_GTIDS_EVENT:
 		return s.previousGTIDs(ctx, body)
 	case replication.MARIADB_GTID_LIST_EVENT:
@@ -357,17 +357,21 @@ func (s *stream) otherStart(why string) error {
 }
 
 // idle: nothing happens at the source, so everything is included up to here.
-func (s *stream) idle() {
+func (s *stream) idle() error {
 	if s.tx.open || s.until > 0 {
-		return
+		return nil
 	}
-	s.mark(s.here(gtidRun{}), time.Time{})
+	return s.mark(s.here(gtidRun{}), time.Time{})
 }
 
 // mark promotes the position.
-func (s *stream) mark(e end, at time.Time) {
+func (s *stream) mark(e end, at time.Time) error {
+	if err := s.settled(e.order); err != nil {
+		return err
+	}
 	s.history.add(e)
 	s.handler.Commit(e.order, at)
+	return nil
 }
 
 // here is the place behind the event that was read last.
@@ -393,8 +397,7 @@ func (s *stream) endTransaction() error {
 	}
 	e := s.here(run)
 	e.anonymous = tx.anonymous
-	s.mark(e, tx.at)
-	return nil
+	return s.mark(e, tx.at)
 }
 
 func (s *stream) collect(tx transaction) {

@@ -152,11 +152,10 @@ func (s *stream) begin(h binlog.Header, tx transaction) error {
 // known.
 func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
-		s.idle() // a file was begun
-		if s.begun != nil {
-			return s.begun(ctx)
+		if err := s.idle(); err != nil || s.begun == nil { // a file was begun
+			return err
 		}
-		return nil
+		return s.begun(ctx)
 	}
 	var e replication.PreviousGTIDsEvent
 	if err := e.Decode(body); err != nil {
@@ -176,8 +175,7 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 		return nil
 	}
 	if s.untilGTID == nil {
-		s.idle()
-		return nil
+		return s.idle()
 	}
 	c := binlog.Cursor{B: body}
 	for range c.Uint(4) & (1<<28 - 1) {
@@ -272,30 +270,9 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 			return false, err
 		}
 		return st.effect == effectRollback, nil
-	case effectRows:
-		if !s.silent() {
-			lost := replicator.ErrUnlogged
-			if st.empties {
-				lost = replicator.ErrEmptied
-			}
-			if err := s.unlogged(fmt.Errorf("table %s %s: %w", st.table, st.what, lost), st.table); err != nil {
-				return false, err
-			}
-		}
-	case effectSwap:
-		for _, table := range st.swapped {
-			if err := s.swapped(ctx, table); err != nil {
-				return false, err
-			}
-		}
-	case effectAlter:
-		if !s.silent() {
-			if err := s.columnsLost(st); err != nil {
-				return false, err
-			}
-			if err := s.altered(ctx, st); err != nil {
-				return false, err
-			}
+	case effectRows, effectAlter:
+		if err := s.changed(ctx, st); err != nil {
+			return false, err
 		}
 	}
 	// On MySQL a statement that isn't inside BEGIN is a transaction of its own; on MariaDB the GTID says so.
@@ -318,65 +295,93 @@ func (s *stream) rolledBack() error {
 	}
 	var errs []error
 	for _, t := range s.rowed {
-		errs = append(errs, s.unlogged(fmt.Errorf("table %s was changed in a transaction that was rolled back, all of "+
-			"it or a part. The binlog has its rows, as where a transaction also makes or drops a temporary table or "+
+		errs = append(errs, s.unlogged(t.Name, fmt.Errorf("table %s was changed in a transaction that was rolled back, all "+
+			"of it or a part. The binlog has its rows, as where a transaction also makes or drops a temporary table or "+
 			"changes a table of an engine without transactions, and they were handed on before that was known: %w",
-			t.Name, replicator.ErrUnlogged), t.Name))
+			t.Name, replicator.ErrUnlogged)))
 	}
 	return errors.Join(errs...)
 }
 
 // unlogged tells the handler that changes of a table are missing; what it returns ends reading.
-func (s *stream) unlogged(err error, table string) error {
+func (s *stream) unlogged(table string, err error) error {
 	if !replicator.IsOfViews(err) {
 		err = replicator.OfTable(table, err)
 	}
 	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), err)
 }
 
-// swapped: another table bears a watched one's name from here on. Where the handler takes it, its columns are read.
-func (s *stream) swapped(ctx context.Context, table string) error {
+// changed: a statement changed rows of watched tables, or their columns, and no row events say how.
+func (s *stream) changed(ctx context.Context, st statement) error {
 	if s.silent() {
 		return nil
 	}
-	if err := s.unlogged(fmt.Errorf("table %s: %w: %w", table, replicator.ErrSwapped,
-		replicator.ErrUnlogged), table); err != nil {
-		return err
+	lost := replicator.ErrUnlogged
+	if st.empties {
+		lost = replicator.ErrEmptied
 	}
-	return s.altered(ctx, statement{effect: effectSwap, table: table})
+	for _, table := range st.tables {
+		if st.effect == effectRows {
+			if err := s.unlogged(table, fmt.Errorf("table %s %s: %w", table, st.what, lost)); err != nil {
+				return err
+			}
+		}
+		if st.effect == effectRows && st.columns.effect == columnsStay {
+			continue
+		}
+		if err := s.altered(ctx, st, table); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// columnsLost: a column of a watched table that is read loses its name. Another one may get it in the same ALTER or in
-// a later one: each row has another value there then, and no event says so. Where no row comes in between, nothing
-// would show it, so that the loss itself counts. A column that gets its name back can't be told from another one.
-func (s *stream) columnsLost(st statement) error {
-	if len(st.left) == 0 {
+// altered: a watched table's columns or keys may be others now.
+func (s *stream) altered(ctx context.Context, st statement, table string) error {
+	clear(s.plans)
+	clear(s.maps)
+	if s.layouts == nil {
 		return nil
 	}
-	t := s.tables.byName[st.table]
-	column := t.reads(st.left)
-	if column == "" {
-		return nil
+	after, reread := s.layouts.altered(table, s.here(gtidRun{}).order,
+		func(before *layout) *layout { return st.columns.behind(before, s.flavor) })
+	if err := s.keep(ctx, after); err != nil {
+		return err
 	}
+	if reread {
+		if err := s.reread(ctx, table); err != nil {
+			return err
+		}
+	}
+	return s.columnsChanged(st, table)
+}
+
+// columnsChanged: a column that is read loses its name, or comes with values that no event has. If the table has none of
+// that name now, whoever needs it learns so from reading the table. Else the column's values are others than before in
+// each row, and the log doesn't list them: those of a column that got the name in the same statement or in a later one,
+// or the default of one that is new.
+func (s *stream) columnsChanged(st statement, table string) error {
+	t := s.tables.byName[table]
 	what := "was dropped or renamed"
-	if slices.Contains(st.replaced, strings.ToLower(column)) {
+	column := t.reads(st.left)
+	switch {
+	case column == "":
+		if column = t.reads(st.got); column == "" {
+			return nil
+		}
+		what = "was added"
+	case slices.Contains(st.got, strings.ToLower(column)):
 		what = "was replaced by another one of its name"
 	}
 	if len(t.readers(column)) > 0 {
 		what += " (" + t.neededBy(column) + ")"
 	}
-	return s.unlogged(t.ofReaders(column, fmt.Errorf("table %s: column %s %s: %w", st.table, column, what,
-		replicator.ErrUnlogged)), st.table)
-}
-
-// altered: a watched table's columns or keys may be others now.
-func (s *stream) altered(ctx context.Context, by statement) error {
-	clear(s.plans)
-	clear(s.maps)
-	if s.reload == nil {
-		return nil
+	if t.schema.Load().column(column) == nil {
+		return t.fatal(t.ofReaders(column, fmt.Errorf("table %s: column %s %s, and the table has none of that name now. "+
+			"The views go on as soon as it has", table, column, what)))
 	}
-	return s.reload(ctx, by)
+	return s.unlogged(table, t.ofReaders(column, fmt.Errorf("table %s: column %s %s: %w", table, column, what,
+		replicator.ErrUnlogged)))
 }
 
 // mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number;

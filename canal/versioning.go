@@ -25,17 +25,16 @@ const (
 	impliedRowEnd      = "row_end"
 )
 
-// readVersioning finds out whether the table is system-versioned by columns that nobody declared.
-func (s *schema) readVersioning(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
-	if s.rowEnd != "" {
-		return nil
-	}
-	var kind string
-	err := tx.QueryRowContext(ctx, "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?",
-		t.Database, t.Table).Scan(&kind)
-	if err == nil && kind == "SYSTEM VERSIONED" {
+// readOptions reads the table's character set, and whether it is system-versioned by columns that nobody declared.
+func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
+	var kind, collation string
+	err := tx.QueryRowContext(ctx, "SELECT table_type, COALESCE(table_collation, '') FROM information_schema.tables "+
+		"WHERE table_schema = ? AND table_name = ?", t.Database, t.Table).Scan(&kind, &collation)
+	charset, _, _ := strings.Cut(collation, "_") // with which a collation's name begins
+	s.charset = charsetName(charset)
+	if err == nil && s.rowEnd == "" && kind == "SYSTEM VERSIONED" {
 		for _, name := range []string{impliedRowStart, impliedRowEnd} {
-			c := declaredColumn{dataType: "timestamp", fullType: "timestamp(6)"}
+			c := declaredColumn{dataType: "timestamp", fullType: "timestamp(6) /* mariadb-5.3 */"}
 			c.Name, c.Digits, c.Hires = name, 6, true // nothing tells their format, and they are always so
 			s.columns = append(s.columns, c)
 		}

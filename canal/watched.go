@@ -15,9 +15,18 @@ import (
 type watched struct {
 	replicator.Table
 	schema   atomic.Pointer[schema]
+	end      logEnd                      // where the log ended when the schema was read first
 	names    *columnNames                // nil: the column role's values are all different
 	rowSize  atomic.Int64                // of a scan's last chunk, on average; 0: not known
 	expected atomic.Pointer[expectation] // of the scan that was asked for last
+}
+
+// name is the table's name in the configuration; "" for none.
+func (t *watched) name() string {
+	if t == nil {
+		return ""
+	}
+	return t.Name
 }
 
 // fatal marks an error that a person must mend, and that concerns the views of the table: all, if it doesn't say which.

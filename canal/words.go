@@ -2,13 +2,18 @@ package canal
 
 import "strings"
 
-// word is a token: a word, a quoted identifier or a punctuation mark. Literals are left out.
+// word is a token: a word, a quoted identifier, a punctuation mark or a string.
 type word struct {
-	text   string
-	quoted bool
+	text    string
+	quoted  bool // an identifier in quotes, or a string
+	literal bool // a string
+	at      int  // where it begins in the statement
 }
 
 func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.text, keyword) }
+
+// isName reports whether the word can be the name of a column or a table.
+func (w word) isName() bool { return !w.literal && (w.quoted || w.text != "" && isWord(w.text[0])) }
 
 // sqlMode is what a session's sql_mode says of how its statements are read, by the servers' bits.
 type sqlMode uint64
@@ -28,9 +33,17 @@ func (m sqlMode) escapesIn(quote byte) bool { return !m.namesIn(quote) && m&noBa
 // hold megabytes of values.
 const maxWords = 100_000
 
-// tokenize splits a statement into words. Comments and literals are left out, but for what MySQL and MariaDB execute of
-// comments (/*!50100 … */, /*M! … */).
-func tokenize(query []byte, mode sqlMode) []word {
+// literals says what becomes of a statement's strings.
+type literals int
+
+const (
+	withoutLiterals literals = iota // a statement in text may hold megabytes of them
+	withLiterals
+)
+
+// tokenize splits a statement into words. Comments are left out, except for those that MySQL and MariaDB execute
+// (/*!50100 … */, /*M! … */). Both servers take the mark off a comment that they don't execute before they log it.
+func tokenize(query []byte, mode sqlMode, strs literals) []word {
 	var words []word
 	s := string(query)
 	for i := 0; i < len(s) && len(words) < maxWords; {
@@ -38,8 +51,8 @@ func tokenize(query []byte, mode sqlMode) []word {
 		switch {
 		case c == '`' || c == '"' || c == '\'':
 			text, n := quoted(s[i:], mode)
-			if mode.namesIn(c) {
-				words = append(words, word{text, true})
+			if isString := !mode.namesIn(c); !isString || strs == withLiterals {
+				words = append(words, word{text: text, quoted: true, literal: isString, at: i})
 			}
 			i += n
 		case c == '#' || strings.HasPrefix(s[i:], "--") && endsDashes(s[i+2:]):
@@ -64,10 +77,10 @@ func tokenize(query []byte, mode sqlMode) []word {
 			for i+n < len(s) && isWord(s[i+n]) && !strings.HasPrefix(s[i+n:], noBreakSpace) {
 				n++
 			}
-			words = append(words, word{text: s[i : i+n]})
+			words = append(words, word{text: s[i : i+n], at: i})
 			i += n
 		case c == '.' || c == ',' || c == '(' || c == ')' || c == ';':
-			words = append(words, word{text: s[i : i+1]})
+			words = append(words, word{text: s[i : i+1], at: i})
 			i++
 		default:
 			i++
@@ -105,7 +118,7 @@ func quoted(s string, mode sqlMode) (text string, n int) {
 		switch {
 		case s[i] == '\\' && mode.escapesIn(q) && i+1 < len(s):
 			i++
-			b.WriteByte(s[i])
+			b.WriteString(escaped(s[i]))
 		case s[i] != q:
 			b.WriteByte(s[i])
 		case i+1 < len(s) && s[i+1] == q:
@@ -116,4 +129,25 @@ func quoted(s string, mode sqlMode) (text string, n int) {
 		}
 	}
 	return b.String(), len(s)
+}
+
+// escaped is what a backslash and a character stand for in a string.
+func escaped(c byte) string {
+	switch c {
+	case '0':
+		return "\x00"
+	case 'b':
+		return "\b"
+	case 'n':
+		return "\n"
+	case 'r':
+		return "\r"
+	case 't':
+		return "\t"
+	case 'Z':
+		return "\x1a"
+	case '%', '_': // escaped for LIKE: the backslash stays
+		return "\\" + string(c)
+	}
+	return string(c)
 }

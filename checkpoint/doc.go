@@ -1,6 +1,6 @@
 // Package checkpoint keeps what a replicator must not forget: how far each view has come, and the dead letters.
 //
-// There are two stores, OpenFile (a directory) and OpenMySQL (two tables), with the same promises:
+// There are two stores, OpenFile (a directory) and OpenMySQL (three tables), with the same promises:
 //
 //   - What a call saved is durable when it returns. Save and Bury are all or nothing: after a crash either all that the
 //     call was given is there, or none of it counts as saved and the caller has not gone on.
@@ -20,7 +20,7 @@
 //
 // # Failure
 //
-// The file store replaces checkpoints.json as a whole (a temporary file, synced, renamed) and appends to
+// The file store replaces checkpoints.json and layouts.json as a whole (a temporary file, synced, renamed) and appends to
 // deadletters.jsonl. The end of that log may be torn by a crash: an incomplete last line was never acknowledged and is
 // dropped, anything else that is not well-formed is an error. If the disk is full the log is cut back to what it was
 // before.

@@ -22,12 +22,13 @@ const (
 	lockName        = "lock"
 	checkpointsName = "checkpoints.json"
 	lettersName     = "deadletters.jsonl"
+	layoutsName     = "layouts.json"
 
 	// format is the version of both files. One that is higher was written by a newer program.
 	format = 1
 )
 
-// File is a store in a directory: checkpoints.json, deadletters.jsonl and lock.
+// File is a store in a directory: checkpoints.json, deadletters.jsonl, layouts.json and lock.
 type File struct {
 	dir     string
 	lock    *os.File
@@ -35,6 +36,7 @@ type File struct {
 
 	mu          sync.Mutex                      // of what follows; the letters have a lock of their own
 	checkpoints map[place]replicator.Checkpoint // as they stand in checkpoints.json
+	layouts     []keptLayout                    // as they stand in layouts.json
 	closed      bool
 }
 
@@ -52,6 +54,9 @@ func OpenFile(dir string) (*File, error) {
 	}
 	f := &File{dir: dir, lock: lock}
 	if f.checkpoints, err = readCheckpoints(dir); err == nil {
+		f.layouts, err = readLayouts(dir)
+	}
+	if err == nil {
 		f.letters, err = openLetters(filepath.Join(dir, lettersName))
 	}
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 var _ replicator.Store = (*MySQL)(nil)
 
-// MySQL is a store in two tables of a MySQL or MariaDB database.
+// MySQL is a store in three tables of a MySQL or MariaDB database.
 type MySQL struct {
 	db     *sql.DB
 	tables tables
@@ -38,8 +38,8 @@ type MySQL struct {
 	closed bool
 }
 
-// OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints and PREFIX_dead_letters, which
-// are made if they are missing, and takes its lock.
+// OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints, PREFIX_dead_letters and
+// PREFIX_layouts, which are made if they are missing, and takes its lock.
 func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
 	return openMySQL(ctx, dsn, prefix, shortLease)
 }

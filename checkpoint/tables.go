@@ -15,12 +15,13 @@ import (
 
 // tables are the statements of the MySQL store.
 type tables struct {
-	checkpoints, letters string // quoted
-	lock                 string
+	checkpoints, letters, layouts string // quoted
+	lock                          string
 }
 
 func newTables(database, prefix string) tables {
-	return tables{checkpoints: sqlname.Quote(prefix + "_checkpoints"), letters: sqlname.Quote(prefix + "_dead_letters"), lock: lockNameOf(database, prefix)}
+	return tables{checkpoints: sqlname.Quote(prefix + "_checkpoints"), letters: sqlname.Quote(prefix + "_dead_letters"),
+		layouts: sqlname.Quote(prefix + "_layouts"), lock: lockNameOf(database, prefix)}
 }
 
 // queryer is a connection or a transaction.
@@ -45,6 +46,10 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			"  position TEXT CHARACTER SET utf8mb4 NOT NULL,\n  reason TEXT CHARACTER SET utf8mb4 NOT NULL,\n" +
 			"  buried_at DATETIME(6) NOT NULL,\n  raw LONGBLOB NULL,\n" +
 			"  PRIMARY KEY (place), UNIQUE KEY (id)\n) ENGINE=InnoDB",
+		"CREATE TABLE IF NOT EXISTS " + t.layouts + " (\n" +
+			"  place BIGINT NOT NULL AUTO_INCREMENT,\n  digest CHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,\n" +
+			"  layout LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,\n" +
+			"  PRIMARY KEY (place), UNIQUE KEY (digest)\n) ENGINE=InnoDB",
 	} {
 		_, err := db.ExecContext(ctx, ddl)
 		for isDeadlock(err) && ctx.Err() == nil { // with others that make the same table: members that start together

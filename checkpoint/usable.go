@@ -60,7 +60,7 @@ func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 	if code(err) != noSuchTable && code(err) != errTableExists {
 		return lacksRights("making", err)
 	}
-	for _, table := range []string{t.checkpoints, t.letters} {
+	for _, table := range []string{t.checkpoints, t.letters, t.layouts} {
 		for _, statement := range []string{
 			"DELETE FROM " + table + " WHERE FALSE",
 			"INSERT INTO " + table + " SELECT * FROM " + table + " WHERE FALSE",

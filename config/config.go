@@ -40,12 +40,12 @@ func (c *Config) Line(view, key string) int {
 
 // Source is what is replicated.
 type Source struct {
-	Shards   []Shard // at least one, in the order of the file; with Kafka the origin's, which may be left out
-	Kafka    *Topics // what is read is a changelog in Kafka; nil: the shards are read themselves
-	Start    string  // where a view without a checkpoint starts: snapshot, earliest or latest
-	OnLost   string  // what to do when the binlog was purged or a sink lost data: stop or rebuild
-	OnSwap   string  // what to do when another table is renamed into a watched one's place: verify, rebuild or stop
-	ServerID uint32  // the replica id shown to the source; 0: the program chooses one
+	Shards     []Shard // at least one, in the order of the file; with Kafka the origin's, which may be left out
+	Kafka      *Topics // what is read is a changelog in Kafka; nil: the shards are read themselves
+	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
+	OnLost     string  // what to do when the binlog was purged or a sink lost data: stop or rebuild
+	OnUnlogged string  // what to do when rows change and the binlog doesn't say which: repair, rebuild or stop
+	ServerID   uint32  // the replica id shown to the source; 0: the program chooses one
 }
 
 // ShardNames are the names of the shards, in the order of the file; of a dsn it is "".

@@ -152,7 +152,7 @@ func (l *loader) source(s *Section) {
 	}
 	src.Start = s.choice("start", "snapshot", "earliest", "latest")
 	src.OnLost = s.choice("on_lost", "stop", "rebuild")
-	src.OnSwap = s.choice("on_swap", "verify", "rebuild", "stop")
+	src.OnUnlogged = s.choice("on_unlogged", "repair", "rebuild", "stop")
 	src.ServerID = uint32(s.integer("server_id", 0, 1, 1<<32-1))
 	s.done()
 }

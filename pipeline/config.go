@@ -23,10 +23,10 @@ type Config struct {
 	// a table lacks is no error for others. It is not closed, its Name is the Source's. nil: it is Source.
 	SourceOf func(views []*replicator.View) (replicator.Source, error)
 
-	Store   replicator.Store
-	StartAt string // snapshot, earliest or latest: for a view without a checkpoint
-	OnLost  string // stop or rebuild
-	OnSwap  string // verify, rebuild or stop: where another table is renamed into a watched one's place; default verify
+	Store      replicator.Store
+	StartAt    string // snapshot, earliest or latest: for a view without a checkpoint
+	OnLost     string // stop or rebuild
+	OnUnlogged string // repair, rebuild or stop: where rows change and the log doesn't say which; default repair
 
 	Observer replicator.Observer
 	Log      *slog.Logger
@@ -50,8 +50,9 @@ type Config struct {
 	LastShown map[string]time.Time
 }
 
-// SwapVerify goes on with a table that was renamed into a watched one's place, and has the views that read it compared.
-const SwapVerify = "verify"
+// Repair goes on where rows changed and the log doesn't say which, and has the views that read them compared with the
+// source and repaired.
+const Repair = "repair"
 
 // setDefaults fills in what was left out.
 func (c *Config) setDefaults() {
@@ -65,7 +66,7 @@ func (c *Config) setDefaults() {
 	set(&c.Memory, 64<<20)
 	set(&c.MostDead, 1)
 	set(&c.Interval, time.Second)
-	set(&c.OnSwap, SwapVerify)
+	set(&c.OnUnlogged, Repair)
 	set(&c.Drain, 20*time.Second)
 }
 

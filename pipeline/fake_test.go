@@ -344,6 +344,10 @@ func (m *memoryStore) Save(_ context.Context, checkpoints []replicator.Checkpoin
 	return nil
 }
 
+func (*memoryStore) KeepLayouts(context.Context, map[string]string) error { return nil }
+
+func (*memoryStore) Layout(context.Context, string) (string, error) { return "", nil }
+
 func (m *memoryStore) Forget(_ context.Context, view string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

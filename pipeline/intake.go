@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"replicator"
@@ -105,22 +106,24 @@ type unlogged struct {
 
 func (u unlogged) Unwrap() error { return u.error }
 
-// Unlogged implements replicator.Handler. Where another table was renamed into a watched one's place it goes on with
-// that one, if it is configured so, and notes that the views which read it have to be compared with the source: before
-// anything behind that place can be applied and saved, so that no crash forgets it. A table that is emptied empties
-// nothing of views that hold nothing: a log's first statement may be DROP TABLE IF EXISTS, as a dump's is. Everything
-// else ends the session.
+// Unlogged implements replicator.Handler. It goes on, if it is configured so, and notes that the views which read the
+// table have to be compared with the source: before anything behind that place can be applied and saved, so that no
+// crash forgets it. A table that is emptied empties nothing of views that hold nothing: a log's first statement may be
+// DROP TABLE IF EXISTS, as a dump's is.
 func (t *tail) Unlogged(table string, order int64, err error) error {
 	if t.blank && errors.Is(err, replicator.ErrEmptied) {
 		return nil
 	}
-	if t.cfg.OnSwap != SwapVerify || !errors.Is(err, replicator.ErrSwapped) {
+	if t.cfg.OnUnlogged != Repair {
 		return unlogged{err, t.reader.Locate(order)}
 	}
 	of := t.views.reading(table)
+	if groups, _ := replicator.Troubled(of, err); groups != nil { // of some of them alone
+		of = slices.Concat(groups...)
+	}
 	t.notes.setSwapped(of, order)
-	t.cfg.Log.Warn("another table was renamed into a watched one's place: going on with it; "+
-		"its views are compared with it and repaired", "sink", t.cfg.Name, "source", t.cfg.Source.Name(),
-		"table", table, "position", t.reader.Locate(order), "views", of.names())
+	t.cfg.Log.Warn("rows changed and the binlog doesn't say which: going on, and comparing the views with the source",
+		"sink", t.cfg.Name, "source", t.cfg.Source.Name(), "table", table, "position", t.reader.Locate(order),
+		"views", of.names(), "reason", err)
 	return nil
 }

@@ -65,13 +65,13 @@ func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 	})
 }
 
-// With on_lost = "rebuild" such views are filled anew, and run with the others again.
+// With on_unlogged = "rebuild" such views are filled anew, and run with the others again.
 func TestATableThatCannotBeFollowedIsFilledAnewWhereTheConfigurationSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 5))
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		pipeline := newPipeline(f, sink, store, "a")
-		pipeline.Views, pipeline.OnLost = append(pipeline.Views, otherView("b")), "rebuild"
+		pipeline.Views, pipeline.OnUnlogged = append(pipeline.Views, otherView("b")), "rebuild"
 		history(f, r, 20)
 		p := start(pipeline)
 		p.caughtUp(t, f)

@@ -167,8 +167,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 		return err
 	}
 	onLost := r.cfg.OnLost
-	if errors.Is(err, replicator.ErrSwapped) {
-		onLost = r.cfg.OnSwap
+	if unlogged {
+		onLost = r.cfg.OnUnlogged
 	}
 	// A fill that begins behind this place reads all that the log doesn't tell here: that is what a rebuild in place is
 	// asked for. It has read nothing yet.
@@ -203,6 +203,9 @@ func (c *Config) stopsFor(loss error, views viewSet) error {
 		views = slices.Concat(groups...)
 	}
 	way := "fill the views anew: " + c.anew(views) + ", or set on_lost = \"rebuild\""
+	if errors.Is(loss, replicator.ErrUnlogged) {
+		way = "fill the views anew: " + c.anew(views) + ", or set on_unlogged = \"repair\""
+	}
 	if at, ok := errors.AsType[unlogged](loss); ok {
 		set := "replicator checkpoint set --pos " + at.behind + " "
 		if c.Source.Name() != "" {

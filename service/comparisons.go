@@ -10,8 +10,8 @@ import (
 	"replicator/verify"
 )
 
-// comparisons compares views with a table that was renamed into a watched one's place, and repairs what differs, while
-// they go on. What is still to be compared stands in the checkpoints: a restart goes on with it.
+// comparisons compares views with their source where rows changed and the log didn't say which, and repairs what differs,
+// while they go on. What is still to be compared is in the checkpoints: a restart goes on with it.
 type comparisons struct {
 	lines  []line
 	log    *slog.Logger
@@ -30,7 +30,7 @@ func (s *Service) comparisons() *comparisons {
 	}
 }
 
-// comparison is one view of one source, since the place where the table was replaced.
+// comparison is one view of one source, for what happened at a place.
 type comparison struct {
 	line int // its place among the lines
 	view string
@@ -78,7 +78,7 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 	case ctx.Err() != nil, errors.Is(err, verify.ErrNotNow):
 	case err != nil:
 		at.retryAt = time.Now().Add(compareAgain)
-		log.Error("comparing a view with the table that took another's place failed and will be retried",
+		log.Error("comparing a view with its source failed and will be retried",
 			"retry_in", compareAgain, "error", err)
 	default:
 		l.Compared(one.view, one.at)
@@ -87,7 +87,7 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 		if result.Missing+result.Stale+result.Extra > 0 {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "a view was compared with the table that took another's place", "checked", result.Checked,
+		log.Log(ctx, level, "a view was compared with its source", "checked", result.Checked,
 			"missing", result.Missing, "stale", result.Stale, "extra", result.Extra, "repaired", result.Repaired)
 	}
 }
@@ -95,7 +95,7 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 // compareAgain is how long it takes until a comparison that failed is tried again.
 const compareAgain = 10 * time.Second
 
-// compared waits until no view is left to be compared with a table that took another's place.
+// compared waits until no view is left to be compared with its source.
 func (s *Service) compared(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -104,7 +104,7 @@ func (s *Service) compared(ctx context.Context) error {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
-				return errors.New("stopped before every view was compared with the table that took another's place")
+				return errors.New("stopped before every view was compared with its source")
 			}
 		}
 	}

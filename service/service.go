@@ -148,7 +148,7 @@ func (s *Service) add(sink *config.Sink) error {
 		if shard.Name != "" {
 			log = log.With("source", shard.Name)
 		}
-		from, err := NewSource(shard, tables, log, s.serverID())
+		from, err := NewSource(shard, tables, s.store, log, s.serverID())
 		if err != nil {
 			return err
 		}
@@ -167,12 +167,12 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	}
 	return line{sink: sink, source: from, views: own, engine: pipeline.New(pipeline.Config{
 		Name: sink, Source: from, Sink: opened, Views: own, Store: store, Feeds: Feeds(s.Config),
-		Compile:  func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
-		SourceOf: sourceOf,
-		StartAt:  s.Config.Source.Start,
-		OnLost:   s.Config.Source.OnLost,
-		OnSwap:   s.Config.Source.OnSwap,
-		Observer: s.metrics, Log: log,
+		Compile:    func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
+		SourceOf:   sourceOf,
+		StartAt:    s.Config.Source.Start,
+		OnLost:     s.Config.Source.OnLost,
+		OnUnlogged: s.Config.Source.OnUnlogged,
+		Observer:   s.metrics, Log: log,
 		Memory:    s.Config.Limits.Memory,
 		MostDead:  s.Config.Limits.DeadLetters,
 		Interval:  s.Config.Checkpoint.Interval,

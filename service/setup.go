@@ -83,15 +83,17 @@ func (s Setup) sink(name string) (replicator.Sink, error) {
 
 // source makes the source of one shard, for looking at the given tables.
 func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Source, error) {
-	return NewSource(shard, tables, s.Log, 0)
+	return NewSource(shard, tables, nil, s.Log, 0)
 }
 
 // NewSource makes the source of one shard, which delivers the given tables. The DSN's readTimeout is how long the
 // binlog's connection may be silent, too; heartbeats come often enough for it. serverID is the replica id of its first
-// reader, further ones count up; 0: random.
-func NewSource(shard config.Shard, tables []replicator.Table, log *slog.Logger,
+// reader, further ones count up; 0: random. layouts keeps what its positions name; nil for a source that no position of
+// is saved.
+func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator.Layouts, log *slog.Logger,
 	serverID uint32) (*canal.Source, error) {
-	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, ServerID: serverID, Logger: log}
+	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, Layouts: layouts, ServerID: serverID,
+		Logger: log}
 	dsn, err := mysqldsn.Parse(c.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may quote it

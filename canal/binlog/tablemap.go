@@ -236,3 +236,56 @@ func (m *TableMap) isEnumOrSet(i int) bool {
 	t := m.RealType(i)
 	return t == mysql.MYSQL_TYPE_ENUM || t == mysql.MYSQL_TYPE_SET
 }
+
+// Meta is the metadata of column i: a length, a number of digits, by its type.
+func (m *TableMap) Meta(i int) int { return int(m.metas[i]) }
+
+// Unsigned reports whether column i is UNSIGNED. said is false where the server didn't write that.
+func (m *TableMap) Unsigned(i int) (unsigned, said bool) {
+	if !m.signs || !m.isNumber(i) {
+		return false, false
+	}
+	return m.unsigned[i], true
+}
+
+// Charset is the character set of column i. said is false where the server didn't write it, or it is not known.
+func (m *TableMap) Charset(i int, sets Charsets) (name string, said bool) {
+	if !m.charsets || m.collations[i] == 0 {
+		return "", false
+	}
+	name, said = sets.Collations[m.collations[i]]
+	return name, said
+}
+
+// HasDigits reports whether Meta is the number of a time's fractional digits.
+func (m *TableMap) HasDigits(i int) bool {
+	switch m.Types[i] {
+	case mysql.MYSQL_TYPE_TIME2, mysql.MYSQL_TYPE_DATETIME2, mysql.MYSQL_TYPE_TIMESTAMP2:
+		return true
+	}
+	return false
+}
+
+// IsPacked reports whether column i is one of MariaDB's COMPRESSED columns.
+func (m *TableMap) IsPacked(i int) bool {
+	return m.Types[i] == TypeBlobCompressed || m.Types[i] == TypeVarcharCompressed
+}
+
+// StringLength is how many bytes a CHAR or BINARY column has.
+func (m *TableMap) StringLength(i int) int {
+	_, length := splitString(int(m.metas[i]))
+	return length
+}
+
+// splitString takes the metadata of type STRING apart: the real type, and the length in bytes. A CHAR above 255 bytes
+// hides two bits of its length in the real type.
+func splitString(meta int) (t byte, length int) {
+	hi := meta >> 8
+	switch {
+	case hi == 0:
+		return mysql.MYSQL_TYPE_STRING, meta
+	case hi&0x30 != 0x30:
+		return byte(hi | 0x30), meta&0xff | (hi&0x30^0x30)<<4
+	}
+	return byte(hi), meta & 0xff
+}

@@ -83,14 +83,7 @@ func NewColumn(m *TableMap, i int, declared *Declared, charsets Charsets) (Colum
 	c := Column{}
 	t, meta := m.Types[i], int(m.metas[i])
 	if t == mysql.MYSQL_TYPE_STRING {
-		// CHAR(n) above 255 bytes hides two bits of its length in the real type.
-		if hi := meta >> 8; hi != 0 {
-			if hi&0x30 != 0x30 {
-				t, meta = byte(hi|0x30), meta&0xff|(hi&0x30^0x30)<<4
-			} else {
-				t, meta = byte(hi), meta&0xff
-			}
-		}
+		t, meta = splitString(meta)
 	}
 	if declared != nil {
 		c.Name = declared.Name

@@ -60,7 +60,7 @@ func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Contex
 	table string) ([]config.Column, error) {
 	return func(ctx context.Context, source, table string) ([]config.Column, error) {
 		shard := sourceShard(cfg, source)
-		from, err := service.NewSource(shard, cfg.ShardTables(shard), log, 0)
+		from, err := service.NewSource(shard, cfg.ShardTables(shard), nil, log, 0)
 		if err != nil {
 			return nil, err
 		}

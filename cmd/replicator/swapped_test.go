@@ -23,7 +23,7 @@ var cutOver = []string{
 }
 
 // compared is what the log says once every view of cellViews was compared.
-const compared = "a view was compared with the table that took another's place"
+const compared = "a view was compared with its source"
 
 func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -45,7 +45,7 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 		if l.status("users").State != "running" {
 			t.Errorf("status: %+v", l.status("users"))
 		}
-		if !strings.Contains(p.Log(), "another table was renamed into a watched one's place") {
+		if !strings.Contains(p.Log(), "was replaced by another table") {
 			t.Errorf("the log says nothing of the swap:\n%s", p.Log())
 		}
 		// A swap back, while nothing else is written, and a restart after it.
@@ -110,16 +110,16 @@ func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 	l.expect(emails, append(want, "n@x.org n", "z@x.org z")...)
 }
 
-func TestOnSwapSaysWhatBecomesOfTheViews(t *testing.T) {
+func TestOnUnloggedSaysWhatBecomesOfTheViews(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range []struct {
-			onSwap, onLost string
-			stops          bool
+			onUnlogged, onLost string
+			stops              bool
 		}{{"stop", "rebuild", true}, {"rebuild", "stop", false}} {
-			t.Run(c.onSwap, func(t *testing.T) {
+			t.Run(c.onUnlogged, func(t *testing.T) {
 				l := newLab(t, s)
 				l.configure(strings.Replace(cellViews, "[source]",
-					"[source]\non_swap = \""+c.onSwap+"\"\non_lost = \""+c.onLost+"\"", 1))
+					"[source]\non_unlogged = \""+c.onUnlogged+"\"\non_lost = \""+c.onLost+"\"", 1))
 				l.put("a", 1, `{"email": "a@x.org"}`)
 				l.put("b", 1, `{"email": "b@x.org"}`)
 				p := l.running()

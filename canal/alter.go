@@ -1,0 +1,439 @@
+package canal
+
+import (
+	"slices"
+	"strings"
+
+	"replicator/canal/gtid"
+)
+
+// alteration is an ALTER TABLE or a CREATE TABLE of a watched table, by its words. It says which layout the table has
+// behind it.
+//
+// The words are read here, because the parsers that exist reject what servers accept: of MySQL 9's and MariaDB's
+// syntax TiDB's doesn't know DEFAULT (expression), INVISIBLE, POINT, ENGINE_ATTRIBUTE, ONLINE, IF EXISTS behind TABLE,
+// WAIT, UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or newer collations. A layout needs only the names, types
+// and character sets of columns and their order. What is not understood makes the layout unknown; it is never guessed.
+type alteration struct {
+	effect alterEffect
+	words  []word // behind the table's name
+}
+
+// alterEffect is what a statement does to a table's columns.
+type alterEffect int
+
+const (
+	columnsStay    alterEffect = iota // an index is made or dropped, or the table is there already
+	columnsChange                     // ALTER TABLE
+	columnsAreMade                    // CREATE TABLE
+	columnsUnknown                    // the table is dropped, or another one has its name
+)
+
+// change is what an ALTER TABLE does to columns.
+type change struct {
+	old        string // the column that is dropped, renamed or changed; "": one is added
+	name       string // what it is called from then on; "": it is dropped
+	definition *layoutColumn
+	first      bool
+	after      string // the column that stands before it
+	ifExists   bool   // IF EXISTS, IF NOT EXISTS: otherwise nothing is done
+}
+
+// alterReader reads the parts of an ALTER TABLE.
+type alterReader struct {
+	flavor  gtid.Flavor
+	charset string // of texts that are added without one
+	changes []change
+	convert string // CONVERT TO CHARACTER SET
+}
+
+// behind is the layout of the table behind the statement; nil where that can't be told. before is nil where it was not
+// known before.
+func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
+	switch {
+	case a.effect == columnsStay:
+		return before
+	case a.effect == columnsAreMade:
+		return a.create(f)
+	case a.effect == columnsUnknown || before == nil || len(a.words) >= maxWords: // not all of them are here
+		return nil
+	}
+	r := &alterReader{flavor: f, charset: before.Charset}
+	parts := split(a.words)
+	for _, p := range parts { // a character set counts for the columns of the same statement
+		if !r.option(p) {
+			return nil
+		}
+	}
+	for _, p := range parts {
+		if !r.part(p) {
+			return nil
+		}
+	}
+	return r.apply(before)
+}
+
+// split takes a list apart at the commas that stand in no brackets.
+func split(words []word) (parts [][]word) {
+	depth, from := 0, 0
+	for i, w := range words {
+		switch {
+		case w.is("("):
+			depth++
+		case w.is(")"):
+			depth--
+		case depth == 0 && (w.is(",") || w.is(";")):
+			parts, from = append(parts, words[from:i]), i+1
+		}
+	}
+	return append(parts, words[from:])
+}
+
+// wordsAt are words, of which those that come next are asked for.
+type wordsAt []word
+
+func (p wordsAt) at(i int) word {
+	if i < len(p) {
+		return p[i]
+	}
+	return word{}
+}
+
+// skip passes keywords, if all of them come next.
+func (p *wordsAt) skip(keywords ...string) bool {
+	for i, k := range keywords {
+		if !p.at(i).is(k) {
+			return false
+		}
+	}
+	*p = (*p)[len(keywords):]
+	return true
+}
+
+// option reads the table's character set for columns to come. It reports false where that can't be told.
+func (r *alterReader) option(part wordsAt) bool {
+	if part.skip("CONVERT", "TO") {
+		charset, ok := part.charset("")
+		r.convert, r.charset = charset, charset
+		return ok
+	}
+	part.skip("DEFAULT")
+	if charset, ok := part.charset(r.charset); ok {
+		r.charset = charset
+	}
+	return true
+}
+
+// charset reads CHARACTER SET x or COLLATE x; otherwise is what a collation that fits several sets leaves. It reports
+// false where there is neither, and for DEFAULT, which stands for the database's.
+func (p wordsAt) charset(otherwise string) (name string, ok bool) {
+	set := p.skip("CHARACTER", "SET") || p.skip("CHARSET") || p.skip("CHAR", "SET")
+	if !set && !p.skip("COLLATE") {
+		return "", false
+	}
+	w := p.at(0)
+	name, _, _ = strings.Cut(w.text, "_") // a collation's name begins with its character set's
+	switch {
+	case w.text == "", w.is("DEFAULT"):
+		return "", false
+	case set:
+		name = w.text
+	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's short names
+		return otherwise, otherwise != ""
+	}
+	return charsetName(name), true
+}
+
+// part reads one part of an ALTER TABLE. It reports false for what it doesn't understand.
+func (r *alterReader) part(part wordsAt) bool {
+	first := part.at(0)
+	switch {
+	case len(part) == 0:
+		return true
+	case first.quoted:
+		return false
+	case first.is("ADD"), first.is("DROP"):
+		if isKeyAt(part, 1) {
+			return true
+		}
+		rest := part[1:]
+		rest.skip("COLUMN")
+		if first.is("DROP") {
+			return r.drop(rest)
+		}
+		return r.add(rest)
+	case first.is("MODIFY"), first.is("CHANGE"):
+		rest := part[1:]
+		rest.skip("COLUMN")
+		return r.change(rest, first.is("CHANGE"))
+	case first.is("RENAME"):
+		return r.rename(part[1:])
+	}
+	return keepsColumns[strings.ToUpper(first.text)]
+}
+
+// keepsColumns are the other words that a part begins with, all of which leave the columns' order and types alone.
+// Options that stand together without commas are all of the table. CONVERT is dealt with before.
+var keepsColumns = map[string]bool{
+	"ALTER":  true, // a column's default, or whether an index or a check counts
+	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
+	"LOCK": true, "FORCE": true, "STATS_PERSISTENT": true, "STATS_AUTO_RECALC": true, "STATS_SAMPLE_PAGES": true,
+	"COMPRESSION": true, "ENCRYPTION": true, "ENCRYPTED": true, "ENCRYPTION_KEY_ID": true, "PAGE_COMPRESSED": true,
+	"PAGE_COMPRESSION_LEVEL": true, "TABLESPACE": true, "CHECKSUM": true, "MAX_ROWS": true, "MIN_ROWS": true,
+	"AVG_ROW_LENGTH": true, "ENABLE": true, "DISABLE": true, "DEFAULT": true, "CHARACTER": true, "CHARSET": true,
+	"COLLATE": true, "CONVERT": true, "PARTITION": true, "REMOVE": true, "COALESCE": true, "REORGANIZE": true,
+	"REBUILD": true, "OPTIMIZE": true, "ANALYZE": true, "CHECK": true, "REPAIR": true,
+}
+
+// isKeyAt reports whether what is added or dropped is an index, a constraint or a partition. These words can't be
+// columns' names without quotes, but for VECTOR.
+func isKeyAt(part wordsAt, i int) bool {
+	w := part.at(i)
+	if w.is("VECTOR") {
+		return part.at(i+1).is("INDEX") || part.at(i+1).is("KEY")
+	}
+	return w.isPart() && !w.is("SYSTEM") && !w.is("PERIOD") && !w.is("DEFAULT") && !w.is("(")
+}
+
+// exists passes IF EXISTS or IF NOT EXISTS.
+func (p *wordsAt) exists() bool { return p.skip("IF", "EXISTS") || p.skip("IF", "NOT", "EXISTS") }
+
+func (r *alterReader) drop(p wordsAt) bool {
+	if p.at(0).is("SYSTEM") || p.at(0).is("PERIOD") { // VERSIONING: hidden columns come and go
+		return false
+	}
+	c := change{ifExists: p.exists(), old: p.at(0).text}
+	r.changes = append(r.changes, c)
+	return p.at(0).isName()
+}
+
+func (r *alterReader) add(p wordsAt) bool {
+	if p.at(0).is("SYSTEM") || p.at(0).is("PERIOD") {
+		return false
+	}
+	exists := p.exists()
+	list := [][]word{p}
+	if p.at(0).is("(") && p[len(p)-1].is(")") {
+		list = split(p[1 : len(p)-1])
+	}
+	for _, definition := range list {
+		if len(list) > 1 && isKeyAt(definition, 0) {
+			continue
+		}
+		c, ok := r.define(definition)
+		if !ok {
+			return false
+		}
+		c.ifExists = exists
+		r.changes = append(r.changes, c)
+	}
+	return true
+}
+
+func (r *alterReader) change(p wordsAt, renames bool) bool {
+	exists := p.exists()
+	old := p.at(0)
+	if renames {
+		p = p[min(1, len(p)):]
+	}
+	c, ok := r.define(p)
+	c.old, c.ifExists = old.text, exists
+	r.changes = append(r.changes, c)
+	return ok && old.isName()
+}
+
+func (r *alterReader) rename(p wordsAt) bool {
+	if p.at(0).is("INDEX") || p.at(0).is("KEY") || p.at(0).is("CONSTRAINT") {
+		return true
+	}
+	if !p.skip("COLUMN") {
+		return true // of the table, to the name that it has: classifyStatement knows the others
+	}
+	c := change{ifExists: p.exists(), old: p.at(0).text, name: p.at(2).text}
+	r.changes = append(r.changes, c)
+	return p.at(0).isName() && p.at(1).is("TO") && p.at(2).isName()
+}
+
+// define reads a column's definition, and its place at the end.
+func (r *alterReader) define(p wordsAt) (c change, ok bool) {
+	name := p.at(0)
+	if !name.isName() || p.at(1).is(".") {
+		return c, false
+	}
+	c.name = name.text
+	switch n := len(p); {
+	case n > 2 && p[n-1].is("FIRST"):
+		c.first, p = true, p[:n-1]
+	case n > 3 && p[n-2].is("AFTER") && p[n-1].isName():
+		c.after, p = p[n-1].text, p[:n-2]
+	}
+	reader := typeReader{words: p, i: 1}
+	t, national, ok := reader.read()
+	if !ok {
+		return c, false
+	}
+	charset := r.charset
+	if national {
+		charset = "utf8mb3"
+	}
+	if t.name == "json" && r.flavor == gtid.MariaDB { // another name of a text there
+		t.name, charset = "longtext", "utf8mb4"
+	}
+	if charset, ok = attributes(&t, p[reader.i:], charset); !ok {
+		return c, false
+	}
+	t.complete(charset)
+	column := layoutColumn{Name: c.name, Type: t.String()}
+	if t.isText() {
+		column.Charset = charset
+	}
+	c.definition = &column
+	return c, true
+}
+
+// attributes reads what stands behind a type, and returns the column's character set.
+func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
+	depth := 0
+	for ; len(p) > 0; p = p[1:] {
+		switch w := p.at(0); {
+		case w.is("("):
+			depth++
+		case w.is(")"):
+			depth--
+		case depth > 0 || w.quoted:
+		case w.is("CHARACTER"), w.is("CHARSET"), w.is("CHAR"), w.is("COLLATE"):
+			set, ok := p.charset(charset)
+			if !ok {
+				return "", false
+			}
+			charset = set
+		case w.is("ASCII"):
+			charset = "latin1"
+		case w.is("UNICODE"):
+			charset = "ucs2"
+		case w.is("BYTE"):
+			charset = "binary"
+		case w.is("SYSTEM"), w.is("ROW"): // of a versioned table: hidden, or not in every row
+			return "", false
+		default:
+			t.flag(w)
+		}
+	}
+	if t.isText() && charset == "" {
+		charset = unknownCharset
+	}
+	return charset, true
+}
+
+// apply makes the layout behind the changes, in the servers' order: what stays, in its place or without one, and then
+// what has a new place, as the statement lists it (mysql_prepare_alter_table in both servers).
+func (r *alterReader) apply(before *layout) *layout {
+	after := &layout{Charset: r.charset}
+	matched := make([]bool, len(r.changes))
+	for _, c := range before.Columns {
+		i := slices.IndexFunc(r.changes, func(x change) bool { return x.old != "" && strings.EqualFold(x.old, c.Name) })
+		if i < 0 {
+			after.Columns = append(after.Columns, c)
+			continue
+		}
+		matched[i] = true
+		switch x := r.changes[i]; {
+		case x.name == "" || x.first || x.after != "": // dropped, or moved
+		case x.definition == nil:
+			after.Columns = append(after.Columns, layoutColumn{x.name, c.Type, c.Charset})
+		default:
+			after.Columns = append(after.Columns, *x.definition)
+		}
+	}
+	for i, x := range r.changes {
+		if x.old != "" && !matched[i] || x.old == "" && before.find(x.name) >= 0 {
+			dropped := x.old == "" && slices.ContainsFunc(r.changes,
+				func(y change) bool { return y.name != x.name && strings.EqualFold(y.old, x.name) })
+			if x.ifExists && !dropped {
+				continue
+			}
+			if !dropped {
+				return nil
+			}
+		}
+		if x.definition == nil || x.old != "" && !x.first && x.after == "" {
+			continue
+		}
+		at := len(after.Columns)
+		switch {
+		case x.first:
+			at = 0
+		case x.after != "":
+			if at = after.find(x.after) + 1; at == 0 {
+				return nil
+			}
+		}
+		after.Columns = slices.Insert(after.Columns, at, *x.definition)
+	}
+	return r.converted(after)
+}
+
+// converted gives all texts another character set. A TEXT may be made a larger one for it: that can't be told.
+func (r *alterReader) converted(l *layout) *layout {
+	if r.convert == "" {
+		return l
+	}
+	for i := range l.Columns {
+		t, ok := declaredType(l.Columns[i].Type)
+		switch {
+		case !ok || !t.isText():
+		case strings.HasSuffix(t.name, "text") || r.convert == "binary":
+			return nil
+		default:
+			l.Columns[i].Charset = r.convert
+		}
+	}
+	return l
+}
+
+// create is the layout of a table that is made.
+func (a alteration) create(f gtid.Flavor) *layout {
+	p := wordsAt(a.words)
+	if !p.at(0).is("(") {
+		return nil // LIKE another, AS SELECT
+	}
+	end, depth := 0, 0
+	for ; end < len(p); end++ {
+		if p[end].is("(") {
+			depth++
+		}
+		if p[end].is(")") {
+			if depth--; depth == 0 {
+				break
+			}
+		}
+	}
+	if end == len(p) {
+		return nil
+	}
+	r := &alterReader{flavor: f}
+	for options := p[end+1:]; len(options) > 0; options = options[1:] {
+		switch w := options.at(0); {
+		case w.is("SELECT"), w.is("AS"), w.is("SYSTEM"), w.is("WITH"):
+			return nil
+		case w.is("PARTITION"):
+			options = options[len(options)-1:]
+		case !w.quoted && r.charset == "":
+			if !r.option(options) {
+				return nil
+			}
+		}
+	}
+	l := &layout{Charset: r.charset}
+	for _, item := range split(p[1:end]) {
+		if isKeyAt(item, 0) {
+			continue
+		}
+		c, ok := r.define(item)
+		if !ok {
+			return nil
+		}
+		l.Columns = append(l.Columns, *c.definition)
+	}
+	return l
+}

@@ -1,0 +1,132 @@
+package canal
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator/canal/binlog"
+)
+
+// layout is what a table's columns are at one place in the log: all that decoding a row takes that the log itself does
+// not say. layouts (layouts.go) keeps it along the log. It is never changed once it is made.
+type layout struct {
+	Charset string         `json:"charset,omitempty"` // of texts that are added without one
+	Columns []layoutColumn `json:"columns"`
+}
+
+// layoutColumn is one column of a layout.
+type layoutColumn struct {
+	Name    string `json:"name"`
+	Type    string `json:"type"`              // a columnType
+	Charset string `json:"charset,omitempty"` // of a text
+}
+
+// unknownCharset is the character set of a text that was added to a table whose own character set isn't known. Rows can
+// be read where the log names it.
+const unknownCharset = "?"
+
+// layout is what information_schema says of a table, as a layout.
+func (s *schema) layout() *layout {
+	l := &layout{Charset: s.charset}
+	for _, c := range s.columns {
+		of := layoutColumn{Name: c.Name, Type: c.fullType}
+		if t, ok := declaredType(c.fullType); ok {
+			of.Type = t.String()
+			if t.isText() {
+				of.Charset = charsetName(c.Charset)
+			}
+		}
+		l.Columns = append(l.Columns, of)
+	}
+	return l
+}
+
+// text is the layout as it is kept; parseLayout reads it.
+func (l *layout) text() string {
+	text, err := json.Marshal(l)
+	if err != nil { // it has only strings
+		panic(err)
+	}
+	return string(text)
+}
+
+func parseLayout(text string) (*layout, error) {
+	l := &layout{}
+	if err := json.Unmarshal([]byte(text), l); err != nil {
+		return nil, fmt.Errorf("a kept layout is damaged: %w", err)
+	}
+	return l, nil
+}
+
+// digest tells layouts apart. It is "" for a layout that isn't known.
+func (l *layout) digest() string {
+	if l == nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(l.text()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// same reports whether rows are read alike by two layouts.
+func (l *layout) same(other *layout) bool {
+	if l == nil || other == nil {
+		return l == other
+	}
+	return slices.EqualFunc(l.Columns, other.Columns, func(a, b layoutColumn) bool {
+		return strings.EqualFold(a.Name, b.Name) && a.Type == b.Type &&
+			(a.Charset == b.Charset || a.Charset == unknownCharset || b.Charset == unknownCharset)
+	})
+}
+
+// find is the place of a column; -1 if there is none of that name.
+func (l *layout) find(name string) int {
+	return slices.IndexFunc(l.Columns, func(c layoutColumn) bool { return strings.EqualFold(c.Name, name) })
+}
+
+// declared is what the layout says of column i, as information_schema would.
+func (l *layout) declared(i int) *declaredColumn {
+	c := l.Columns[i]
+	d := &declaredColumn{fullType: c.Type}
+	d.Name, d.Charset = c.Name, c.Charset
+	if t, ok := declaredType(c.Type); ok {
+		d.dataType = t.name
+	}
+	d.complete()
+	return d
+}
+
+// unreadable: rows can't be read by what is known of their table's columns. It says why.
+type unreadable struct {
+	why  string
+	mild bool // it may be that the types' lengths are not understood here
+}
+
+func (e unreadable) Error() string { return e.why }
+
+// fits is an unreadable error where rows behind a table map can't have the layout. It looks at all that the map says: the
+// number of columns, their types and lengths, and where the server writes them signs and character sets.
+func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
+	if len(m.Types) != len(l.Columns) {
+		return unreadable{why: fmt.Sprintf("the row has %d columns, the table has %d", len(m.Types), len(l.Columns))}
+	}
+	for i, c := range l.Columns {
+		t, ok := declaredType(c.Type)
+		if !ok {
+			continue // its values are not read
+		}
+		charset := c.Charset
+		if charset == unknownCharset {
+			charset = ""
+		}
+		types, known := binlogTypes[t.name]
+		other := known && !slices.Contains(types, m.RealType(i))
+		if other || !t.fits(m, i, charset, sets) {
+			return unreadable{fmt.Sprintf("column %d of the row is not of the type that %s has", i+1, c.Name), !other}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package checkpoint
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// mostLayouts is how many layouts are kept. The oldest go first; one that is in use is kept again by whoever uses it.
+const mostLayouts = 10_000
+
+// keptLayout is a layout in layouts.json.
+type keptLayout struct {
+	Digest string `json:"digest"`
+	Layout string `json:"layout"`
+}
+
+// layoutsDocument is layouts.json, in the order of keeping.
+type layoutsDocument struct {
+	Format  int          `json:"format"`
+	Layouts []keptLayout `json:"layouts"`
+}
+
+// readLayouts reads layouts.json. What can't be read counts as forgotten: it costs a comparison of the views with their
+// source, and no more.
+func readLayouts(dir string) ([]keptLayout, error) {
+	data, err := os.ReadFile(filepath.Join(dir, layoutsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	var d layoutsDocument
+	if err := json.Unmarshal(data, &d); err != nil || d.Format != format {
+		return nil, nil
+	}
+	return d.Layouts, nil
+}
+
+// KeepLayouts implements replicator.Layouts.
+func (f *File) KeepLayouts(_ context.Context, layouts map[string]string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	all := slices.Clone(f.layouts)
+	for _, digest := range slices.Sorted(maps.Keys(layouts)) {
+		if f.layout(digest) == "" {
+			all = append(all, keptLayout{digest, layouts[digest]})
+		}
+	}
+	if len(all) == len(f.layouts) {
+		return nil
+	}
+	all = all[max(len(all)-mostLayouts, 0):]
+	data, err := json.MarshalIndent(layoutsDocument{Format: format, Layouts: all}, "", "  ")
+	if err == nil {
+		err = f.holds()
+	}
+	if err == nil {
+		err = replaceFile(filepath.Join(f.dir, layoutsName), append(data, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: keeping layouts of tables: %w", err)
+	}
+	f.layouts = all
+	return nil
+}
+
+// Layout implements replicator.Layouts.
+func (f *File) Layout(_ context.Context, digest string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.layout(digest), nil
+}
+
+// layout is called with mu held.
+func (f *File) layout(digest string) string {
+	for _, l := range f.layouts {
+		if l.Digest == digest {
+			return l.Layout
+		}
+	}
+	return ""
+}
+
+// KeepLayouts implements replicator.Layouts.
+func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) error {
+	if len(layouts) == 0 {
+		return nil
+	}
+	return s.transact(ctx, "keeping layouts of tables", func(ctx context.Context, tx *sql.Tx) error {
+		added := int64(0)
+		for _, digest := range slices.Sorted(maps.Keys(layouts)) {
+			result, err := tx.ExecContext(ctx, "INSERT IGNORE INTO "+s.tables.layouts+" (digest, layout) VALUES (?, ?)", digest,
+				layouts[digest])
+			if err != nil {
+				return err
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			added += n
+		}
+		if added == 0 {
+			return nil
+		}
+		var n int
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+s.tables.layouts).Scan(&n); err != nil || n <= mostLayouts {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s ORDER BY place LIMIT %d", s.tables.layouts, n-mostLayouts))
+		return err
+	}, func() {})
+}
+
+// Layout implements replicator.Layouts.
+func (s *MySQL) Layout(ctx context.Context, digest string) (layout string, err error) {
+	err = s.do(ctx, "reading a table's layout", func(ctx context.Context, conn *sql.Conn) error {
+		err := conn.QueryRowContext(ctx, "SELECT layout FROM "+s.tables.layouts+" WHERE digest = ?", digest).Scan(&layout)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return layout, err
+}
