@@ -29,7 +29,12 @@ type fakeSource struct {
 	emptied int               // the transaction that empties the table "other" without saying which rows went; 0: none
 	cells   string            // what its cells and versions are; "": it doesn't say
 	behind  int               // how many transactions at the end of the log readers are not given yet
+	looks   int               // how often rows were read again since the last transaction
 }
+
+// tooManyLooks is how often no pipeline reads rows again while nothing changes. A loop of looks would else hang its test:
+// the clock of a bubble stands still while one of its goroutines works.
+const tooManyLooks = 10_000
 
 type fakeRow struct {
 	key, version int64
@@ -60,6 +65,7 @@ func (f *fakeSource) commit(changes ...fakeChange) {
 		}
 	}
 	f.log = append(f.log, changes)
+	f.looks = 0
 	close(f.moved)
 	f.moved = make(chan struct{})
 }
@@ -224,6 +230,9 @@ func (f *fakeSource) row(r fakeRow, order int64) *replicator.Row {
 func (r *fakeReader) Newest(_ context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.looks++; r.looks > tooManyLooks {
+		return nil, 0, fmt.Errorf("rows were read again %d times while nothing changed", r.looks)
+	}
 	asOf := int64(len(r.log)) * 1000
 	var rows []*replicator.Row
 	size := int64(0)

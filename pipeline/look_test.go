@@ -3,6 +3,9 @@ package pipeline_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,5 +56,43 @@ func TestALookEndsWithTheSessionThatItWasAskedOf(t *testing.T) {
 			t.Error(err)
 		}
 		p.stopped(t)
+	})
+}
+
+// A re-read knows all that was committed before it, deletes that the log has yet to tell included. What lies between the
+// delete that it was made for and the re-read is old: to show it would be a step back.
+func TestWhatWasGoneAtAReadOfTheSourceDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store := newFakeSource(), newMemoryStore()
+		sink := sinktest.NewReference()
+		p := start(newPipeline(f, sink, store, "a"))
+		left := fakeRow{key: 1, version: 1, body: "left"}
+		newest, between := fakeRow{key: 1, version: 3, body: "newest"}, fakeRow{key: 1, version: 2, body: "between"}
+		f.commit(fakeChange{replicator.Insert, left}, fakeChange{replicator.Insert, newest})
+		p.caughtUp(t, f)
+		shows := func(want string) {
+			t.Helper()
+			held := slices.Collect(maps.Keys(sink.Read(fakeView("a"))))
+			if len(held) != 1 || !strings.HasPrefix(held[0], want) {
+				t.Errorf("the view shows %q, want %q", held, want)
+			}
+		}
+		shows("newest")
+		f.set(func() { f.behind = 2 }) // the log comes late, re-reads don't
+		f.commit(fakeChange{replicator.Delete, newest})
+		f.commit(fakeChange{replicator.Insert, between})
+		f.commit(fakeChange{replicator.Delete, between})
+		time.Sleep(time.Second)
+		shows("left")
+		for range 2 { // the log tells one transaction more
+			f.commit()
+			time.Sleep(time.Second)
+			shows("left")
+		}
+		f.set(func() { f.behind = 0 })
+		f.commit()
+		p.caughtUp(t, f)
+		p.stopped(t)
+		shows("left")
 	})
 }
