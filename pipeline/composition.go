@@ -41,6 +41,10 @@ func (c *composition) newRun(views viewSet, from []replicator.Checkpoint) (*run,
 
 func (c *composition) launch(r *run) {
 	c.runs.add(r)
+	c.begin(r)
+}
+
+func (c *composition) begin(r *run) {
 	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs what ends a session; what ends the loop is ours
 }
 
@@ -78,28 +82,49 @@ func (c *composition) stop() {
 	c.running.Wait()
 }
 
-// end drains a run and waits until it has ended; it is then no longer one of the pipeline's.
+// end drains a run and waits until it has ended. It stays one of the pipeline's until others supersede it.
 func (c *composition) end(ctx context.Context, r *run) error {
 	r.stop()
 	select {
 	case <-r.done:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	c.runs.replace(r)
-	return nil
 }
 
-// follow makes of the rebuild that had a run one for each of the runs that take its place. Views that are in none of
-// them are rebuilt no more: what of their fill is to be done yet is in their checkpoints.
+// supersede launches runs in the place of one that has ended.
+func (c *composition) supersede(old *run, by ...*run) {
+	c.follow(old, by...)
+	c.runs.replace(old, by...)
+	for _, r := range by {
+		c.begin(r)
+	}
+}
+
+// goOn lets views run together in the place of a run that has ended, from their checkpoints; they may be none.
+func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint) error {
+	if len(views) == 0 {
+		c.supersede(old)
+		return nil
+	}
+	r, err := c.newRun(views, checkpointsOf(views, from))
+	if err == nil {
+		c.supersede(old, r)
+	}
+	return err
+}
+
+// follow makes of the rebuilds that had a run some for each of the runs that take its place. Views that are in none of
+// them are no longer rebuilt: what is left of their fill is in their checkpoints.
 func (c *composition) follow(old *run, by ...*run) {
 	for _, whole := range c.rebuilds.all() {
-		if whole.run != old {
+		if whole.run != old || whole.unsettled != nil {
 			continue
 		}
 		var parts []*rebuild
 		for _, r := range by {
-			if b := whole.of(r.views); len(b.views) > 0 {
+			if b := whole.within(r.views); len(b.views) > 0 {
 				b.run = r
 				parts = append(parts, b)
 			}
@@ -122,16 +147,9 @@ func (c *composition) takeOut(ctx context.Context, views []*replicator.View) ([]
 		}
 		stood := r.progress.checkpoints()
 		out = append(out, checkpointsOf(views, stood)...)
-		if len(rest) == 0 {
-			c.follow(r)
-			continue
-		}
-		left, err := c.newRun(rest, checkpointsOf(rest, stood))
-		if err != nil {
+		if err := c.goOn(r, rest, stood); err != nil {
 			return nil, err
 		}
-		c.follow(r, left)
-		c.launch(left)
 	}
 	return out, nil
 }
@@ -159,30 +177,29 @@ func (c *composition) part(ctx context.Context) error {
 			}
 			parted = append(parted, next)
 		}
-		c.follow(r, parted...)
-		for _, next := range parted {
-			c.launch(next)
-		}
+		c.supersede(r, parted...)
 	}
 	return nil
 }
 
-// joinable is the lag below which two runs are taken to stand at the same place. A session has to last as long: what
-// ended the one before has shown again by then.
+// joinable is the lag below which a run has caught up. A session must also last that long: by then the error that ended
+// the session before has shown again.
 const joinable = 2 * time.Second
 
-// join makes one of two runs that have caught up, if there are two.
-func (c *composition) join(ctx context.Context) error {
-	var ready []*run
-	for _, r := range c.runs.all() {
-		s := r.current()
-		if s == nil || r.progress.current().Filling() || r.views.areShadows() || time.Since(s.began) < joinable {
-			continue
-		}
-		if lag, known := s.lag(); known && lag < joinable {
-			ready = append(ready, r)
-		}
+// ready reports whether a run has caught up, so that it can join others.
+func (r *run) ready() bool {
+	s := r.current()
+	if s == nil || r.progress.current().Filling() || time.Since(s.began) < joinable {
+		return false
 	}
+	lag, known := s.lag()
+	return known && lag < joinable
+}
+
+// join makes one of two runs that have caught up, if there are two. Shadows join like other views: what runs together
+// is applied together, so a shadow that is swapped in after that agrees with the views beside it.
+func (c *composition) join(ctx context.Context) error {
+	ready := slices.DeleteFunc(c.runs.all(), func(r *run) bool { return !r.ready() })
 	if len(ready) < 2 {
 		return nil
 	}
@@ -195,13 +212,16 @@ func (c *composition) join(ctx context.Context) error {
 	if err := c.end(ctx, b); err != nil {
 		return err
 	}
-	var union []replicator.Checkpoint
-	stood := append(a.progress.checkpoints(), b.progress.checkpoints()...)
-	for _, v := range c.cfg.Views { // in the configuration's order
-		union = append(union, checkpointsOf([]*replicator.View{v}, stood)...)
+	union := c.cfg.inOrder(append(slices.Clone(a.views), b.views...))
+	c.cfg.Log.Info("views join", "sink", c.cfg.Name, "views", union.names())
+	next, err := c.newRun(union, checkpointsOf(union, append(a.progress.checkpoints(), b.progress.checkpoints()...)))
+	if err != nil {
+		return err
 	}
-	c.cfg.Log.Info("views join", "sink", c.cfg.Name, "views", append(a.views.names(), b.views.names()...))
-	return c.launchAt(union)
+	c.follow(b, next)
+	c.runs.replace(b)
+	c.supersede(a, next)
+	return nil
 }
 
 // near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together: what the

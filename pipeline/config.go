@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"replicator"
@@ -85,6 +86,18 @@ func (c *Config) view(name string) *replicator.View {
 		}
 	}
 	return nil
+}
+
+// inOrder returns views in the configuration's order, shadows last.
+func (c *Config) inOrder(views viewSet) viewSet {
+	place := func(v *replicator.View) int {
+		if i := slices.Index(c.Views, v); i >= 0 {
+			return i
+		}
+		return len(c.Views)
+	}
+	slices.SortStableFunc(views, func(a, b *replicator.View) int { return place(a) - place(b) })
+	return views
 }
 
 // sourceOf is the source as views that run together need it.

@@ -19,7 +19,7 @@
 //
 //   - The supervisor belongs to the goroutine of Pipeline.Run. With its parts it makes, ends, parts and joins runs
 //     (composition) and takes rebuilds through their life (due, rebuilder, swapper). What others ask of it (Pause,
-//     Rebuild, …) is queued.
+//     Rebuild, …) is queued. Shadows that have caught up join the run of the live views before they are swapped in.
 //   - What all goroutines of a pipeline share (runs, rebuilds, stopped, shown, …) has a mutex of its own.
 //   - A run is a set of views that share a reader; its goroutine opens one session after another until it is ended. Its
 //     progress outlives sessions.

@@ -16,7 +16,8 @@ type reach struct {
 	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
 	heard      atomic.Bool  // the source answered to reading its log: until then nothing is known to be caught up
 
-	latest   atomic.Int64 // where the source's log ended when that was asked last
+	first    atomic.Int64 // where the source's log ended when that was asked first
+	latest   atomic.Int64 // where it ended when that was asked last
 	asked    atomic.Int64 // when that was, in Unix nanoseconds; 0: not yet
 	caughtUp atomic.Int64 // when it was that committed was the end
 }
@@ -32,6 +33,9 @@ func (r *reach) commit(order int64, at time.Time) {
 
 // end says where the source's log ended when it was asked.
 func (r *reach) end(at replicator.Position, asked time.Time) {
+	if r.asked.Load() == 0 {
+		r.first.Store(at.Order)
+	}
 	if r.latest.Store(at.Order); at.Order <= r.committed.Load() {
 		r.caughtUp.Store(asked.UnixNano())
 	}
@@ -57,6 +61,12 @@ func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bo
 		return at, false, false // the source is ahead, and nothing that says when has arrived yet
 	}
 	return time.Unix(0, last), false, true
+}
+
+// passed reports whether all that was committed before the session began is applied. Views that stood apart before it
+// agree then.
+func (s *session) passed() bool {
+	return s.reach.asked.Load() != 0 && s.lanes.low() >= s.reach.first.Load()
 }
 
 // lag is how long ago the oldest change was committed that the views do not show yet; false if that is not known.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"replicator"
@@ -151,10 +152,9 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {
-		if !r.views.areShadows() {
-			r.notes.addSwaps(all)
-		}
+		r.notes.addSwaps(all)
 	}
+	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) }) // shadows are compared once swapped in
 	return all
 }
 

@@ -25,18 +25,32 @@ type rebuild struct {
 	settleAt  time.Time // when that is asked for again
 }
 
-// of is the part of a rebuild that is of some of its views, or of their shadows.
-func (b *rebuild) of(some []*replicator.View) *rebuild {
-	part := &rebuild{}
-	for i, v := range b.views {
-		switch {
-		case len(b.shadows) == 0 && slices.Contains(some, v):
-			part.views = append(part.views, v)
-		case len(b.shadows) > 0 && (slices.Contains(some, v) || slices.Contains(some, b.shadows[i])):
-			part.views, part.shadows = append(part.views, v), append(part.shadows, b.shadows[i])
+// within returns the part of a rebuild that views are enough for: their shadows, or in place they themselves.
+func (b *rebuild) within(some viewSet) *rebuild {
+	made := b.shadows
+	if len(made) == 0 {
+		made = b.views
+	}
+	var of []*replicator.View
+	for i, v := range made {
+		if slices.Contains(some, v) {
+			of = append(of, b.views[i])
 		}
 	}
-	for _, v := range part.views {
+	return b.of(of)
+}
+
+// of returns the part of a rebuild that makes some of its views.
+func (b *rebuild) of(some []*replicator.View) *rebuild {
+	part := &rebuild{err: b.err, retryAt: b.retryAt}
+	for i, v := range b.views {
+		if !slices.Contains(some, v) {
+			continue
+		}
+		part.views = append(part.views, v)
+		if len(b.shadows) > 0 {
+			part.shadows = append(part.shadows, b.shadows[i])
+		}
 		if slices.Contains(b.frozen, v) {
 			part.frozen = append(part.frozen, v)
 		}
@@ -153,7 +167,7 @@ func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 		r.rebuilds.replace(b)
 		return nil
 	}
-	if err := r.composition.end(ctx, b.run); err != nil {
+	if _, err := r.composition.takeOut(ctx, b.shadows); err != nil {
 		return err
 	}
 	r.rebuilds.replace(b)

@@ -241,6 +241,13 @@ func (r *run) isWell() bool {
 	return r.since.IsZero()
 }
 
+// inTroubleFor reports whether trouble has kept sessions from going on for that long.
+func (r *run) inTroubleFor(d time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.since.IsZero() && time.Since(r.since) >= d
+}
+
 // trouble is the run's state, and the error that ended its last session; nil while there is a session.
 func (r *run) trouble() (state string, err error) {
 	r.mu.Lock()

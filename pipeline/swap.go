@@ -46,41 +46,84 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	case slices.ContainsFunc(b.views, s.stopped.isPaused):
 		return false, nil // nothing is written to it, and a swap is more than that
 	}
-	session := b.run.current()
-	if session == nil || time.Now().Before(b.retryAt) {
-		return false, nil
+	lag, known := time.Duration(0), false
+	if session := b.run.current(); session != nil && session.passed() {
+		lag, known = session.lag()
 	}
-	if lag, known := session.lag(); !known || lag > joinable {
+	if !known || lag > joinable || time.Now().Before(b.retryAt) || s.joins(b) {
 		return false, nil
 	}
 	return s.swap(ctx, b)
 }
 
-// swap stops the live views, lets the shadows pass the place where those stopped, so that no reader sees a step back,
-// and puts the shadows in their place. It reports whether it did; where the sink fails the live views go on, and it
-// tries again later.
+// joins reports whether the shadows of a rebuild have yet to join views that they are to agree with. Not waited for are
+// views that readers can't expect to agree: they are being filled, or in trouble, or they lag and nothing else runs with
+// them.
+func (s *swapper) joins(b *rebuild) bool {
+	return slices.ContainsFunc(s.runs.all(), func(r *run) bool {
+		live := slices.DeleteFunc(slices.Clone(r.views), func(v *replicator.View) bool { return v.Shadows != "" })
+		if r == b.run || len(live) == 0 || r.progress.current().Filling() || r.inTroubleFor(retryPause) {
+			return false
+		}
+		others := live.without(b.views)
+		return r.ready() || r.isYoung() || len(others) < len(live) && len(others) > 0
+	})
+}
+
+// isYoung reports whether a run's session is too short to tell whether it has caught up.
+func (r *run) isYoung() bool {
+	s := r.current()
+	return s == nil || time.Since(s.began) < retryPause
+}
+
+// swap stops the run that has the shadows, which normally has the live views and all others beside them, and puts the
+// shadows in the place of the live views. All of them are at one place then, and go on from there together. It reports
+// whether it did; where the sink fails the live views go on, and it tries again later.
 func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
-	live, err := s.composition.takeOut(ctx, b.views)
+	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // they are in trouble, or lag
 	if err != nil {
 		return false, err
 	}
-	reached := s.pass(ctx, b.run, live)
 	if err := s.composition.end(ctx, b.run); err != nil {
 		return false, err
 	}
-	checkpoints := b.run.progress.checkpoints()
+	stood := b.run.progress.checkpoints()
+	shadows := checkpointsOf(b.shadows, stood)
+	rest := b.run.views.without(b.shadows)
+	reached := passed(shadows, apart)
 	if reached == nil {
 		reached = s.cfg.Sink.(replicator.Shadower).Swap(ctx, s.cfg.Source.Name(), b.views)
 	}
 	if reached == nil {
-		reached = s.swapped(ctx, b.views, checkpoints)
+		reached = s.takeOver(ctx, b.views)
 	}
 	if reached == nil {
-		return true, nil
+		from := append(checkpointsOf(rest.without(b.views), stood), ofViews(b.views, shadows)...)
+		return true, s.composition.goOn(b.run, s.cfg.inOrder(append(rest.without(b.views), b.views...)), from)
 	}
 	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(),
 		"error", reached)
-	return false, errors.Join(s.setBack(b, checkpoints, reached), s.composition.launchAt(live))
+	return false, errors.Join(s.setBack(b, shadows, reached), s.composition.goOn(b.run, rest, stood),
+		s.composition.launchAt(apart))
+}
+
+// passed fails where a view stood later in the log than its shadow: readers would see a step back.
+func passed(shadows, live []replicator.Checkpoint) error {
+	for _, c := range live {
+		if shadows[0].Position.Order < c.Position.Order {
+			return fmt.Errorf("the rebuilt view %s has not passed the place of the live one", c.View)
+		}
+	}
+	return nil
+}
+
+// ofViews are the checkpoints of views whose shadows stood at others.
+func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkpoint {
+	at := slices.Clone(shadows)
+	for i, v := range views {
+		at[i].View = v.Name
+	}
+	return at
 }
 
 // setBack lets a rebuild go on whose swap failed. Views that it failed for by themselves part from it, so that the
@@ -146,7 +189,7 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 			done, moved = append(done, b.views[i]), append(moved, c)
 		}
 	}
-	if err := s.swapped(ctx, done, moved); err != nil {
+	if err := s.settled(ctx, done, moved); err != nil {
 		s.cfg.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", s.cfg.Name,
 			"views", viewSet(done).names(), "error", err)
 		return false, nil
@@ -164,22 +207,19 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	return false, nil
 }
 
-// swapped ends the rebuild of views that have been swapped in, at the checkpoints of their shadows. Those that run
-// already, from where they stood before the swap, go on there: what they repeat is stale.
-func (s *swapper) swapped(ctx context.Context, views []*replicator.View, shadows []replicator.Checkpoint) error {
-	var at []replicator.Checkpoint
-	for i, v := range views {
-		if s.runOf(v.Name) == nil {
-			c := shadows[i]
-			c.View = v.Name
-			at = append(at, c)
-		}
+// settled ends the rebuild of views that turned out to have been swapped in. Those that run already, from where they
+// stood before the swap, go on there: what they repeat is stale.
+func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
+	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
+	if err := s.takeOver(ctx, views); err != nil {
+		return err
 	}
-	if len(at) > 0 { // else the runs save
-		if err := s.cfg.Store.Save(ctx, at); err != nil {
-			return fmt.Errorf("saving the checkpoints of rebuilt views: %w", err)
-		}
-	}
+	return s.composition.launchAt(slices.DeleteFunc(at, s.stopped.move))
+}
+
+// takeOver makes the dead letters of shadows those of their views. Where the views go on is saved by the session that
+// goes on with them; until then the sink's marks tell.
+func (s *swapper) takeOver(ctx context.Context, views viewSet) error {
 	for _, v := range views {
 		if err := inherit(ctx, s.cfg.Store, v); err != nil {
 			return err
@@ -187,36 +227,6 @@ func (s *swapper) swapped(ctx context.Context, views []*replicator.View, shadows
 	}
 	for _, v := range views {
 		s.stopped.setFailed(v.Name, nil)
-	}
-	var running []replicator.Checkpoint
-	for _, c := range at {
-		if !s.stopped.move(c) {
-			running = append(running, c)
-		}
-	}
-	return s.composition.launchAt(running)
-}
-
-// passTime is how long shadows may take to pass the place where the live views were stopped.
-const passTime = 30 * time.Second
-
-// pass waits until a run has applied everything up to where the live views stopped.
-func (s *swapper) pass(ctx context.Context, r *run, live []replicator.Checkpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, passTime)
-	defer cancel()
-	for _, c := range live {
-		for r.progress.current().Position.Order < c.Position.Order {
-			if session := r.current(); session != nil {
-				if err := session.saver.advance(ctx, saveNothing); err != nil {
-					return err
-				}
-			}
-			select {
-			case <-time.After(2 * time.Millisecond):
-			case <-ctx.Done():
-				return fmt.Errorf("the rebuilt views did not reach the live ones within %s", passTime)
-			}
-		}
 	}
 	return nil
 }

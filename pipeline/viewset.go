@@ -30,9 +30,6 @@ func (vs viewSet) words() string {
 	return strings.Join(names, " ")
 }
 
-// areShadows reports whether the views are shadows of others; all are, or none.
-func (vs viewSet) areShadows() bool { return vs[0].Shadows != "" }
-
 // feeds reports whether a cell is one that any of the views is made of.
 func (vs viewSet) feeds(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return v.Feeds(c) })

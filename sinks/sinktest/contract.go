@@ -44,6 +44,7 @@ func contract(t *testing.T, s *Subject) {
 		{"what moved between sources is compared as one of them has it", testMoved},
 		{"readers see what was applied after a refresh", testRefresh},
 		{"shadows take the live views' place with their states and marks", testShadow},
+		{"shadows run beside their views and agree with them", testShadowBeside},
 		{"a swap that is cut short is made or not, and is completed", testCutSwap},
 		{"two writers of new cells agree", testTwoWriters},
 	} {

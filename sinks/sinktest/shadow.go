@@ -157,6 +157,42 @@ func testShadow(f *fixture) {
 	b.without(rebuilt)
 }
 
+// testShadowBeside opens shadows together with their views: what is applied to both shows in each, and a swap changes
+// nothing of it.
+func testShadowBeside(f *fixture) {
+	b := f.shadowing(f.s.Views)
+	f.spread(4)
+	bodies := f.fresh(6)
+	f.apply(f.puts(5, 50, map[int]body{0: bodies[0], 1: bodies[1]})...)
+	b.marks(f.target, 60, 1)
+	b.applies(b.open(b.shadows), f.puts(5, 55, map[int]body{0: bodies[0], 1: bodies[1]}))
+	both := b.open(slices.Concat(b.views, b.shadows))
+	apply := func(ops []replicator.Op) {
+		for i := range ops {
+			for _, v := range ops[i].Values {
+				v.View += len(b.views)
+				ops[i].Values = append(ops[i].Values, v)
+			}
+		}
+		b.applies(both, ops)
+	}
+	shown := map[int]body{0: bodies[3], 1: nil, 2: bodies[2]}
+	apply(f.puts(6, 65, map[int]body{0: bodies[3], 2: bodies[2]}))
+	apply(f.looks(5, 66, map[int]body{1: nil}))
+	b.marks(both, 70, 1)
+	f.showsOf("while shadows run beside them", shown)
+	if err := b.builds.Swap(f.t.Context(), f.source, b.views); err != nil {
+		f.t.Fatalf("Swap: %v", err)
+	}
+	f.showsOf("after the swap", shown)
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	shown[3] = bodies[5]
+	f.apply(f.puts(7, 75, map[int]body{3: bodies[5]})...)
+	f.showsOf("after the views were opened anew", shown)
+	f.differ("after the swap", f.looks(7, 80, shown), nil)
+	b.stands(70, 1)
+}
+
 // only leaves to ops the values of the first n views.
 func only(n int, ops []replicator.Op) (left []replicator.Op) {
 	for _, op := range ops {

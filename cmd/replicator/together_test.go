@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"replicator/internal/servers/servertest"
+)
+
+// disagreeing counts, in one snapshot, the rows that the index doesn't lead to and the entries that lead to no row.
+const disagreeing = `SELECT (SELECT COUNT(*) FROM users LEFT JOIN index_users_email i ON row_key = id AND i.email = users.email
+	WHERE users.email IS NOT NULL AND row_key IS NULL) + (SELECT COUNT(*) FROM index_users_email i LEFT JOIN users ON id = row_key
+	AND users.email = i.email WHERE id IS NULL)`
+
+// A reader of one database never sees a row and its index disagree while one of the two is rebuilt again and again.
+func TestARebuiltIndexAndItsRowNeverDisagree(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, servertest.MySQL(t))
+	p := l.fillLab(2000)
+	ctx, end := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	others.Go(func() { writeEmails(ctx, t, l.db) })
+	var seen agreement
+	others.Go(func() { seen.watch(ctx, t, l.db) })
+	others.Go(func() { seen.time(ctx, t, l.db) })
+	for range 2 {
+		l.must("rebuild", "index_users_email")
+		l.must("rebuild", "users")
+		l.must("rebuild", "users", "index_users_email")
+	}
+	end()
+	others.Wait()
+	t.Logf("%d polls; the longest time from a commit until it was seen was %s", seen.polls, seen.longest)
+	if seen.disagreed > 0 || seen.polls < 10 {
+		t.Errorf("%d of %d polls saw index and row disagree, in up to %d entries", seen.disagreed, seen.polls, seen.most)
+	}
+	l.rebuilt(2000)
+	p.stop()
+}
+
+// writeEmails changes users' addresses some hundred times a second until ctx is done. The first user's says when.
+func writeEmails(ctx context.Context, t *testing.T, db *sql.DB) {
+	for i := 0; ctx.Err() == nil; i++ {
+		user, email := i*7919%2000, fmt.Sprintf("%d@y.org", i)
+		if i%2 == 0 {
+			user, email = 0, strconv.FormatInt(time.Now().UnixNano(), 10)
+		}
+		if _, err := db.ExecContext(ctx, "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES "+
+			"(UNHEX(LPAD(HEX(?), 32, '0')), 'users', ?, ?)", user, i+2, fmt.Sprintf(`{"username": "u", "email": %q}`, email),
+		); err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Millisecond) // the load, nothing that is waited for
+	}
+}
+
+// agreement is what readers saw.
+type agreement struct {
+	polls, disagreed, most int
+	longest                time.Duration
+}
+
+// watch compares the two views until ctx is done.
+func (a *agreement) watch(ctx context.Context, t *testing.T, db *sql.DB) {
+	for ctx.Err() == nil {
+		var n int
+		err := db.QueryRowContext(ctx, disagreeing).Scan(&n)
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if a.polls++; n > 0 {
+			a.disagreed, a.most = a.disagreed+1, max(a.most, n)
+		}
+	}
+}
+
+// time measures how long ago the newest change was committed that is shown, until ctx is done.
+func (a *agreement) time(ctx context.Context, t *testing.T, db *sql.DB) {
+	for ctx.Err() == nil {
+		var email string
+		err := db.QueryRowContext(ctx, "SELECT email FROM users WHERE id = UNHEX(REPEAT('0', 32))").Scan(&email)
+		now := time.Now()
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if at, err := strconv.ParseInt(email, 10, 64); err == nil && !strings.Contains(email, "@") {
+			a.longest = max(a.longest, now.Sub(time.Unix(0, at)))
+		}
+	}
+}
