@@ -16,6 +16,10 @@ type Checkpoint struct {
 	Read    Position `json:"read,omitzero"`
 	Letters bool     `json:"letters,omitempty"` // the store was told which cells the sink knows to be dead letters
 
+	// Shown is up to when the view showed all that was committed, as of the save; zero: not known. While the sink is down
+	// nothing else tells a new process how old the oldest change is that the view lacks.
+	Shown time.Time `json:"shown,omitzero"`
+
 	Unmarked bool `json:"-"` // it says where the view is to begin, and nothing of that has been marked in the sink yet
 }
 

@@ -101,6 +101,7 @@ var ctx = context.Background()
 
 func checkpointOf(view, source string, order int64) replicator.Checkpoint {
 	return replicator.Checkpoint{View: view, Source: source, Fingerprint: "f-" + view,
+		Shown:    time.Date(2026, 11, 28, 2, 3, 4, 567891234, time.UTC),
 		Standing: replicator.Standing{Position: replicator.Position{Order: order, Token: fmt.Sprintf("{\"gtid\":\"%d\"}", order)}}}
 }
 

@@ -31,6 +31,9 @@ const followedMark = 5 * time.Second
 // the lag, also while nothing is written. To ask is to mark once more what is marked, which writes nothing.
 const idleAsk = 5 * time.Second
 
+// idleSave is how old what the store knows of a session's views may be while nothing moves.
+const idleSave = 10 * time.Second
+
 // saver moves the position that a session has applied, and writes it down. Its mutex lets one caller at a time do that:
 // Reader.Position wants orders that never fall.
 type saver struct {
@@ -48,6 +51,7 @@ type saver struct {
 	markedAt  time.Time
 	askedAt   time.Time // when the sink was asked last whether it holds that
 	saved     replicator.Position
+	savedAt   time.Time
 	markedRun int64 // changes applied when it was marked
 }
 
@@ -105,18 +109,32 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 		s.shown.allSaved(s.views)
 	}
 	switch {
-	case u == saveNothing, u == saveNow && !moved && idle:
+	case u == saveNothing:
 		return nil
+	case u == saveNow && !moved && idle:
+		return s.saveIdle(ctx, at, s.cfg.Interval)
 	case u == saveDue && idle && (!moved || !s.progress.current().Filling()) && time.Since(s.markedAt) < s.idleMark():
 		if err := s.ask(ctx); err != nil || !s.cfg.SavesIdle || at == s.saved {
 			return err
 		}
 		return s.saveAhead(ctx, at)
 	case !moved && idle:
-		return s.ask(ctx)
+		if err := s.ask(ctx); err != nil {
+			return err
+		}
+		return s.saveIdle(ctx, at, idleSave)
 	}
 	s.markedRun = applied
 	return s.save(ctx)
+}
+
+// saveIdle saves once more what is saved, if that is older than a time: up to when the views showed everything moves on
+// while nothing else does.
+func (s *saver) saveIdle(ctx context.Context, at replicator.Position, after time.Duration) error {
+	if time.Since(s.savedAt) < after {
+		return nil
+	}
+	return s.saveAhead(ctx, at)
 }
 
 func (s *saver) idleMark() time.Duration {
@@ -171,10 +189,12 @@ func (s *saver) saveAhead(ctx context.Context, at replicator.Position) error {
 func (s *saver) saveCheckpoints(
 	ctx context.Context, checkpoints []replicator.Checkpoint, at replicator.Position,
 ) error {
+	shown, _, known := s.reach.shown(s.lanes.since)
+	s.shown.stamp(checkpoints, shown, known)
 	if err := s.cfg.Store.Save(ctx, checkpoints); err != nil {
 		return fmt.Errorf("saving the checkpoint: %w", err)
 	}
-	s.saved = at
+	s.saved, s.savedAt = at, time.Now()
 	s.shown.allSaved(s.views)
 	return nil
 }

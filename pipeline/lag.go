@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -85,8 +87,8 @@ func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.I
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
 // shown is up to when views showed everything as their last session ended: while there is no other one, or it has heard
-// nothing yet, their lag is counted from there. It also knows when all of their progress was saved, which outlives
-// their runs. Guarded by its mutex.
+// nothing yet, their lag is counted from there. The store keeps it for the next process. It also knows when all of their
+// progress was saved, which outlives their runs. Guarded by its mutex.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
@@ -123,6 +125,42 @@ func (n *shown) remember(s *session) {
 	defer n.mu.Unlock()
 	for _, v := range s.views {
 		n.at[v.Name] = at
+	}
+}
+
+// recall takes from the store up to when views showed everything in an earlier process. Of a partition of a topic that
+// says nothing: another member of the group may have gone on with it since.
+func (n *shown) recall(ctx context.Context, cfg *Config) error {
+	if cfg.changelog() != nil {
+		return nil
+	}
+	saved, err := cfg.Store.Checkpoints(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the checkpoints: %w", err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range saved {
+		at := c.Shown
+		if c.Filling() && c.Epoch != 0 { // it lacks what was committed before the fill began, too
+			at = time.UnixMicro(c.Epoch)
+		}
+		if _, known := n.at[c.View]; !known && c.Source == cfg.Source.Name() && !at.IsZero() {
+			n.at[c.View] = at
+		}
+	}
+	return nil
+}
+
+// stamp dates checkpoints that are to be saved, given up to when their session shows everything, if it knows.
+func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range checkpoints {
+		c := &checkpoints[i]
+		if c.Shown = n.at[c.View].UTC(); known {
+			c.Shown = at.UTC()
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -84,6 +85,54 @@ func TestTheLagOfAStartInAnOutage(t *testing.T) {
 				lagged(t, p.Status(nil)[0], 4*time.Minute)
 				p.stop()
 				<-p.done
+			})
+		})
+	}
+}
+
+// A view's lag is counted from the oldest change that it lacks, whichever process began when: what the sink can't tell
+// while it is down, the store knows.
+func TestTheLagOfAnOutageOutlivesProcesses(t *testing.T) {
+	for _, noticed := range []bool{true, false} { // the outage, by the process that ran when it began
+		t.Run(fmt.Sprintf("noticed: %t", noticed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
+				f.commit(rows(5)...)
+				crashing := func(p *started) {
+					p.crash()
+					<-p.done
+					p.stop()
+				}
+				p := start(newPipeline(f, sink, store, "a"))
+				p.caughtUp(t, f)
+				time.Sleep(time.Hour) // of no change, which is no lag
+				sink.down.Store(noticed)
+				f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 2, body: "y"}})
+				lacks := time.Now()
+				if noticed {
+					time.Sleep(time.Minute)
+				}
+				crashing(p)
+				sink.down.Store(true)
+				for range 5 {
+					p = start(newPipeline(f, sink, store, "a"))
+					time.Sleep(20 * time.Second)
+					st := p.Status(nil)[0]
+					if st.LagSeconds == nil {
+						t.Fatalf("the lag is not known: %+v", st)
+					}
+					late := time.Duration(*st.LagSeconds*float64(time.Second)) - time.Since(lacks)
+					if late < -time.Second || late > time.Second && noticed || late > 11*time.Second {
+						t.Errorf("the lag is %v s, and the change that the view lacks %s old", *st.LagSeconds, time.Since(lacks))
+					}
+					crashing(p)
+				}
+				sink.down.Store(false)
+				p = start(newPipeline(f, sink, store, "a"))
+				p.caughtUp(t, f)
+				time.Sleep(time.Second)
+				lagged(t, p.Status(nil)[0], 0)
+				p.stopped(t)
 			})
 		})
 	}

@@ -96,11 +96,22 @@ func (r *run) attempt(ctx context.Context) error {
 	err = s.serve(ctx, r.stopping)
 	r.shown.remember(s)
 	r.setSession(nil)
+	if ctx.Err() == nil && !errors.Is(err, errStopped) && !errors.Is(err, errRenewed) {
+		r.saveShown(ctx)
+	}
 	r.progress.readTo(s.reader.Position(r.progress.current().Position.Order))
 	if closeErr := s.close(); closeErr != nil && errors.Is(err, errStopped) {
 		r.cfg.Log.Warn("closing a session", "sink", r.cfg.Name, "error", closeErr)
 	}
 	return unproven(err)
+}
+
+// saveShown saves up to when the views show everything as trouble begins: a process that starts in it counts their lag
+// from there. Where the store fails, it is the trouble, or the next session meets that.
+func (r *run) saveShown(ctx context.Context) {
+	stands := r.progress.checkpoints()
+	r.shown.stamp(stands, time.Time{}, false)
+	_ = r.cfg.Store.Save(ctx, stands)
 }
 
 // unproven takes from an error of a session that the sink lost data: whether it did, and how much, its marks tell the

@@ -67,7 +67,11 @@ func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 // What is asked between two tries does not wait for the end of the outage.
 func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, error) {
 	wait, began := backoff{}, time.Time{} // of trouble
+	recalled := false
 	for {
+		if !recalled { // before the sink is asked: it may be down
+			recalled = s.shown.recall(ctx, s.cfg) == nil // else plan meets the same error
+		}
 		first, err := s.planner.plan(ctx, s.cfg.Views)
 		if err == nil {
 			s.cfg.logRecovery(began, s.cfg.Views)

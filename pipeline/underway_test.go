@@ -91,7 +91,7 @@ func TestWhatShowsAnEarlierDefinitionUntilItIsRebuiltIsNotKeptUp(t *testing.T) {
 		if a.State != replicator.StateRebuilding || !a.Frozen || a.KeptUp() || b.Frozen || !b.KeptUp() {
 			t.Errorf("while it is rebuilt: %+v and %+v", a, b)
 		}
-		lagged(t, a, 4*time.Second)
+		lagged(t, a, 8*time.Second) // since the process before was given the definition
 		p.rebuilt(t)
 		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
 			t.Fatal(err)
