@@ -65,6 +65,7 @@ func (v Verification) shards(ctx context.Context, in *inspector,
 		total.Extra += r.Extra
 		total.Dead += r.Dead
 		total.Repaired += r.Repaired
+		total.Newer += r.Newer
 		total.Differences = append(total.Differences, r.Differences...)
 	}
 	return total, nil

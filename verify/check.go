@@ -79,6 +79,9 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
+	if err == nil && v.Repair && len(suspects) > 0 { // they may be wrong, too, and are not counted for that
+		_, _, err = v.rewrite(ctx, suspects)
+	}
 	return err
 }
 

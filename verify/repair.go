@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"replicator"
+	"replicator/internal/pause"
 )
 
 // report counts differences, and repairs them if it was asked to. What a repair brings to light as dead is counted as
@@ -64,21 +66,20 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 // them, and what else is dead, to the uncounted.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
-	dead, older, err := v.mend(ctx, slices.Collect(maps.Keys(wrong)))
-	if err != nil {
-		return err
-	}
-	left, err := v.left(ctx, wrong, older)
+	dead, left, err := v.rewrite(ctx, wrong)
 	if err != nil {
 		return err
 	}
 	mended := 0
 	for c, s := range wrong {
+		newer, is := left[c]
 		if why := dead[c]; why != nil && s.difference.Kind == replicator.Missing {
 			delete(wrong, c)
 			uncounted[c] = why
-		} else if !left[c] {
+		} else if !is {
 			mended++
+		} else if newer {
+			v.result.Newer++
 		}
 	}
 	v.repaired(mended)
@@ -91,27 +92,54 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 	return nil
 }
 
-// left are those of the wrong cells that a repair did not help, as the target took what was written for older than what
-// it has. Mostly that is a newer change that the tail applied meanwhile, and the cell is right. Where somebody changed
-// what the sink knows of the cell itself, it stays wrong, which must not count as repaired.
-func (v *verifier) left(ctx context.Context, wrong map[replicator.Cell]suspect,
-	older map[replicator.Key]bool) (map[replicator.Cell]bool, error) {
-	left := map[replicator.Cell]bool{}
-	for c := range wrong {
-		left[c] = older[c.Key]
-	}
-	maps.DeleteFunc(left, func(_ replicator.Cell, is bool) bool { return !is })
-	for range 3 { // a change between the look at the source and that at the target differs once
-		if len(left) == 0 {
-			break
-		}
-		still, err := v.look(ctx, slices.Collect(maps.Keys(left)), func(context.Context) error { return nil })
+// rewriteTime is how long a repair tries again cells that change all the while.
+const rewriteTime = 30 * time.Second
+
+// rewrite writes what the source holds of cells until they are right. The target takes what is written for older than
+// what it has where the tail applied a change in between, which may have written nothing: such a cell is read again. It
+// stays wrong only if the target remembered something newer before the source was read, or if it changes for longer
+// than rewriteTime. Those are left; the first are said to be newer.
+func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
+	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
+) {
+	dead, left = map[replicator.Cell]error{}, map[replicator.Cell]bool{}
+	began, todo := time.Now(), maps.Clone(wrong)
+	for n := 1; ; n++ {
+		died, older, err := v.mend(ctx, slices.Collect(maps.Keys(todo)))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		maps.DeleteFunc(left, func(c replicator.Cell, _ bool) bool { _, is := still[c]; return !is })
+		maps.Copy(dead, died)
+		maps.DeleteFunc(todo, func(c replicator.Cell, _ suspect) bool { return !older[c.Key] })
+		if len(todo) == 0 {
+			return dead, left, nil
+		}
+		now, err := v.look(ctx, slices.Collect(maps.Keys(todo)), func(context.Context) error { return nil })
+		if err != nil {
+			return nil, nil, err
+		}
+		for c, was := range todo {
+			s, differs := now[c]
+			todo[c] = s
+			switch {
+			case !differs:
+				delete(todo, c)
+			case s.stands(was), time.Since(began) > rewriteTime:
+				left[c] = s.stands(was)
+				delete(todo, c)
+			}
+		}
+		if err := pause.For(ctx, min(time.Duration(n), 10)*5*time.Millisecond); err != nil {
+			return nil, nil, err
+		}
 	}
-	return left, nil
+}
+
+// stands reports whether the target applied nothing to a cell between two looks. A write that it takes for older raises
+// the as-of alone.
+func (s suspect) stands(was suspect) bool {
+	now, before := s.difference.State, was.difference.State
+	return now.Version == before.Version && now.Order == before.Order
 }
 
 // mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one

@@ -83,6 +83,8 @@ type Result struct {
 	Extra    int64  `json:"extra"`
 	Dead     int64  `json:"dead"`
 	Repaired int64  `json:"repaired"`
+	// of those that a repair did not help, cells of which the sink remembers something newer than the source has
+	Newer int64 `json:"newer,omitempty"`
 
 	Differences []Difference `json:"differences"` // the first thousand
 }

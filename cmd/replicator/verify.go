@@ -17,16 +17,21 @@ import (
 // differencesError: verify found differences that remain, or dead letters.
 type differencesError struct {
 	n, dead int64
+	newer   []string // views that a repair can't help: their sink remembers what is newer than the source
 	beyond  []string // views that were repaired, and differ still
 }
 
 func (e differencesError) Error() string {
 	var left []string
-	if len(e.beyond) > 0 {
+	switch {
+	case len(e.newer) > 0:
 		left = append(left, plural(int(e.n), "difference")+" left that the repair could not help, as what the sink "+
 			"remembers of these cells is newer than all that the source has: `replicator rebuild "+
-			strings.Join(e.beyond, " ")+"`")
-	} else if e.n > 0 {
+			strings.Join(e.newer, " ")+"`")
+	case len(e.beyond) > 0:
+		left = append(left, plural(int(e.n), "difference")+" left after the repair: repair once more, or "+
+			"`replicator rebuild "+strings.Join(e.beyond, " ")+"`")
+	case e.n > 0:
 		left = append(left, plural(int(e.n), "difference")+" left: repair with --repair, or `replicator rebuild`")
 	}
 	if e.dead > 0 {
@@ -85,6 +90,9 @@ func reportVerified(out io.Writer, results []verify.Result, failed error, repair
 		n := r.Remaining() - r.Dead
 		if remaining.n += n; n > 0 && repaired {
 			remaining.beyond = append(remaining.beyond, r.View)
+		}
+		if r.Newer > 0 {
+			remaining.newer = append(remaining.newer, r.View)
 		}
 		remaining.dead += r.Dead
 	}
