@@ -49,7 +49,7 @@ profile: ## measure where the program is busy, for the compiler: makes what `mak
 	go run ./bench profile cmd/replicator/guide.pgo
 
 .PHONY: servers
-servers: ## fetch the servers that tests need (once; about 330 MB)
+servers: ## fetch the servers that tests need (once; about 600 MB)
 	@$(SERVERS) fetch || [ "$$CI" != true ]
 
 # tests runs the tests of packages, with or without the race detector, so many at once. `make lint` is what vets them.
@@ -73,6 +73,16 @@ tested:
 	wait $$other || status=$$?; cat "$$beside"; \
 	$(if $(RACE),,echo "no C compiler: ran without the race detector";) \
 	$(SERVERS) count "$$count" || exit 1; exit $$status
+
+# The servers of each run of `make matrix`: they take the place of those that the tests name.
+MATRIX ?= mysql mysql-8.0,redis-8 mysql-5.7,valkey mariadb-10.11 mariadb-11.4,elasticsearch-9 mariadb-11.8
+comma := ,
+
+.PHONY: matrix
+matrix: ## run every test once on each kind of server: hours (Elasticsearch 9 needs Java 21)
+	@$(SERVERS) fetch $(subst $(comma), ,$(MATRIX)); failed=; for kinds in $(MATRIX); do \
+	  echo "== $$kinds"; REPLICATOR_TEST_INSTEAD=$$kinds $(MAKE) --no-print-directory test || failed="$$failed $$kinds"; \
+	done; [ -z "$$failed" ] || { echo "tests failed on$$failed"; exit 1; }
 
 .PHONY: demo
 demo: ## see it work: throwaway servers, a writer, live indexes

@@ -17,9 +17,9 @@ import (
 
 const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// fetchDebian makes an installation in dir of the kind's packages from its Debian suite.
-func fetchDebian(ctx context.Context, cache string, kind Kind, dir string, log *os.File, say func(string)) error {
-	sp := specs[kind]
+// fetchDebian makes an installation of the kind's packages from its Debian suite.
+func fetchDebian(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
+	sp, dir := in.spec, in.root
 	if err := fetchPackages(ctx, cache, sp, dir, log, say); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func fetchDebian(ctx context.Context, cache string, kind Kind, dir string, log *
 	if err := wrap(dir, append(slices.Clone(sp.server[:1]), sp.programs...)); err != nil {
 		return err
 	}
-	return complete(ctx, kind, dir, log, say)
+	return complete(ctx, in, log, say)
 }
 
 // fetchPackages unpacks the packages of sp, and the libraries they need, into dir.

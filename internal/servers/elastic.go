@@ -17,14 +17,19 @@ import (
 // Elasticsearch is in no Linux distribution. Its maker publishes a distribution for the integration tests of plugin
 // authors as a Maven artifact: launcher, server and HTTP, without the modules for scripts and aggregations and without
 // GET /. It is the stock server, run by its stock launcher, and so needs a Java on the machine.
-const (
-	elasticVersion = "8.19.8"
-	elasticGroup   = "org.elasticsearch.distribution.integ-test-zip"
-	// no checksum is published beside it
-	elasticSum = "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376"
+var (
+	elastic8Artifact = elasticArtifact("8.19.8", "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376")
+	elastic9Artifact = elasticArtifact("9.5.3", "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d")
 )
 
-const elasticRemedy = "It needs Java 17 or newer (openjdk-17-jre-headless) and, once, Maven or a machine with apt; " +
+// elasticArtifact is the distribution of a release. The repository publishes no checksum beside it.
+func elasticArtifact(version, sum string) mavenArtifact {
+	return mavenArtifact{group: "org.elasticsearch.distribution.integ-test-zip", name: "elasticsearch",
+		version: version, kind: "zip", sum: sum}
+}
+
+const elasticRemedy = "It needs Java (for Elasticsearch 8 release 17 or newer, for 9 release 21) and, once, Maven or " +
+	"a machine with apt; " +
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
 	" to a cache that was filled elsewhere; " +
 	"tests also take a server that runs already, in ELASTICSEARCH_URL"
@@ -43,24 +48,23 @@ fi
 exec bash "$r/elasticsearch/bin/elasticsearch" "$@"
 `
 
-// fetchElastic makes an installation in dir.
-func fetchElastic(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
-	if _, err := javaHome(ctx, cache, say); err != nil {
+// fetchElastic makes an installation.
+func fetchElastic(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
+	if _, err := javaHome(ctx, cache, in.spec.java, say); err != nil {
 		return err
 	}
-	artifact := mavenArtifact{group: elasticGroup, name: "elasticsearch", version: elasticVersion,
-		kind: "zip", sum: elasticSum}
-	say("fetching it from a Maven repository, 98 MB: 10 to 60 seconds, this once")
+	artifact, dir := in.spec.artifact, in.root
+	say("fetching it from a Maven repository, 100 to 135 MB: 10 to 60 seconds, this once")
 	zip, err := artifact.fetch(ctx, cache, dir, log, say)
 	if err != nil {
 		return err
 	}
-	if err := unzip(zip, filepath.Join(dir, "elasticsearch")); err != nil {
+	if err := unzip(zip, "elasticsearch-"+artifact.version+"/", filepath.Join(dir, "elasticsearch")); err != nil {
 		return err
 	}
 	err = errors.Join(os.Remove(zip), os.Mkdir(filepath.Join(dir, "bin"), 0o755),
 		os.WriteFile(filepath.Join(dir, "bin", "elasticsearch"), []byte(elasticWrapper), 0o755),
-		os.WriteFile(filepath.Join(dir, "version"), []byte(elasticVersion+"\n"), 0o644))
+		os.WriteFile(filepath.Join(dir, "version"), []byte(artifact.version+"\n"), 0o644))
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
@@ -73,7 +77,7 @@ func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	java, err := javaHome(ctx, cache, s.opts.Progress)
+	java, err := javaHome(ctx, cache, s.in.spec.java, s.opts.Progress)
 	if err != nil {
 		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
 	}

@@ -11,7 +11,12 @@ import (
 )
 
 func TestElasticsearchKeepsItsDataThroughAKillAndCanBeSuspended(t *testing.T) {
-	s := servertest.Own(t, servers.Elasticsearch)
+	for _, kind := range []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9} {
+		t.Run(string(kind), func(t *testing.T) { keepsItsData(t, servertest.Own(t, kind)) })
+	}
+}
+
+func keepsItsData(t *testing.T, s *servers.Server) {
 	defer http.DefaultClient.CloseIdleConnections()
 	ask := func(method, path, body string) string {
 		t.Helper()

@@ -73,10 +73,11 @@ func find(ctx context.Context, kind Kind, progress func(string)) (*installation,
 	if fetchErr == nil {
 		var root string
 		root, fetchErr = once(ctx, cache, string(kind), say, func(dir string, log *os.File) error {
+			in := &installation{kind: kind, spec: sp, root: dir}
 			if sp.fetch != nil {
-				return sp.fetch(ctx, cache, dir, log, say)
+				return sp.fetch(ctx, in, cache, log, say)
 			}
-			return fetchDebian(ctx, cache, kind, dir, log, say)
+			return fetchDebian(ctx, in, cache, log, say)
 		})
 		if fetchErr == nil {
 			return opened(kind, root)
@@ -126,18 +127,17 @@ func opened(kind Kind, root string) (*installation, error) {
 	return in, nil
 }
 
-// complete notes the version of the programs in dir and makes the data directory to copy: the last
+// complete notes the version of the programs and makes the data directory to copy: the last
 // steps of an installation, wherever the programs came from.
-func complete(ctx context.Context, kind Kind, dir string, log *os.File, say func(string)) error {
-	in := &installation{kind: kind, spec: specs[kind], root: dir}
+func complete(ctx context.Context, in *installation, log *os.File, say func(string)) error {
 	v, _, err := serverVersion(in.server())
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "version"), []byte(v.String()+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(in.root, "version"), []byte(v.String()+"\n"), 0o644); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	initialise := specs[kind].initialise
+	initialise := in.spec.initialise
 	if initialise == nil {
 		return nil
 	}
@@ -227,7 +227,7 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 			}
 		}
 	}
-	return complete(ctx, kind, dir, log, say)
+	return complete(ctx, &installation{kind: kind, spec: sp, root: dir}, log, say)
 }
 
 // Fetch makes sure that servers of the kind can be started, without starting one, and returns their
@@ -253,6 +253,9 @@ func Program(kind Kind, name string) (string, error) {
 	}
 	path := in.program(name)
 	if _, err := os.Stat(path); err != nil {
+		if clients := specs[kind].clients; clients != "" {
+			return Program(clients, name)
+		}
 		return "", fmt.Errorf("servers: %s comes without a program %s; it has %s", kind, name,
 			strings.Join(append(specs[kind].server[:1:1], specs[kind].programs...), ", "))
 	}

@@ -13,23 +13,20 @@ import (
 	"strings"
 )
 
-// java is the runtime fetched where a machine has none.
-var java = &spec{suite: "bookworm", packages: []string{"openjdk-17-jre-headless"}, size: "60 MB"}
+// javaSuites has the releases of Java that can be fetched where a machine has none, and the Debian suites with them.
+var javaSuites = map[int]string{17: "bookworm", 21: "trixie"}
 
-// minJava is the oldest release that runs what this package starts.
-const minJava = 17
-
-// javaHome is the home of a Java of this machine; it is fetched from Debian if there is none.
-func javaHome(ctx context.Context, cache string, say func(string)) (string, error) {
-	if home := installedJava(minJava); home != "" {
+// javaHome is the home of a Java of this machine, of a release or newer; it is fetched from Debian if there is none.
+func javaHome(ctx context.Context, cache string, release int, say func(string)) (string, error) {
+	if home := installedJava(release); home != "" {
 		return home, nil
 	}
-	root, err := once(ctx, cache, "java-17", say, func(dir string, log *os.File) error {
-		say("this machine has no Java 17 or newer")
-		return fetchJava(ctx, cache, dir, log, say)
+	root, err := once(ctx, cache, fmt.Sprintf("java-%d", release), say, func(dir string, log *os.File) error {
+		say(fmt.Sprintf("this machine has no Java %d or newer", release))
+		return fetchJava(ctx, cache, release, dir, log, say)
 	})
 	if err != nil {
-		return "", fmt.Errorf("servers: no Java of release %d or newer in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w", minJava, err)
+		return "", fmt.Errorf("servers: no Java of release %d or newer in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w", release, err)
 	}
 	return filepath.Join(root, "home"), nil
 }
@@ -78,14 +75,16 @@ func javaRelease(home string) int {
 
 // fetchJava puts a Java into dir, with dir/home leading to it. It runs with the machine's own C library: its launcher
 // starts further processes by their paths, which no wrapper would reach.
-func fetchJava(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
+func fetchJava(ctx context.Context, cache string, release int, dir string, log *os.File, say func(string)) error {
+	java := &spec{suite: javaSuites[release], packages: []string{fmt.Sprintf("openjdk-%d-jre-headless", release)},
+		size: "60 MB"}
 	if err := fetchPackages(ctx, cache, java, dir, log, say); err != nil {
 		return err
 	}
 	if err := relink(dir); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	homes, err := filepath.Glob(filepath.Join(dir, "usr/lib/jvm/java-17-openjdk-*"))
+	homes, err := filepath.Glob(filepath.Join(dir, fmt.Sprintf("usr/lib/jvm/java-%d-openjdk-*", release)))
 	if err != nil || len(homes) == 0 {
 		return errors.New("servers: the packages have no Java")
 	}

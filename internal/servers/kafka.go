@@ -38,9 +38,10 @@ exec "$KAFKA_JAVA/bin/java" $KAFKA_OPTIONS -Dorg.slf4j.simpleLogger.defaultLogLe
   -Dorg.slf4j.simpleLogger.showDateTime=true -cp "$r/libs/*" kafka.Kafka "$@"
 `
 
-// fetchKafka makes an installation in dir, with a formatted data directory to copy.
-func fetchKafka(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
-	if _, err := javaHome(ctx, cache, say); err != nil {
+// fetchKafka makes an installation, with a formatted data directory to copy.
+func fetchKafka(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
+	dir := in.root
+	if _, err := javaHome(ctx, cache, in.spec.java, say); err != nil {
 		return err
 	}
 	artifacts, err := kafkaArtifacts()
@@ -61,7 +62,7 @@ func fetchKafka(ctx context.Context, cache, dir string, log *os.File, say func(s
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	return initialiseKafka(ctx, &installation{kind: Kafka, root: dir}, filepath.Join(dir, "data"), nil, log.Name())
+	return initialiseKafka(ctx, in, in.template(), nil, log.Name())
 }
 
 // initialiseKafka formats a data directory, as Kafka's own tool does. Copies of it share a cluster's id, which no
@@ -71,7 +72,7 @@ func initialiseKafka(ctx context.Context, in *installation, data string, _ []str
 	if err != nil {
 		return err
 	}
-	java, err := javaHome(ctx, cache, orDiscard(nil))
+	java, err := javaHome(ctx, cache, in.spec.java, orDiscard(nil))
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	java, err := javaHome(ctx, cache, s.opts.Progress)
+	java, err := javaHome(ctx, cache, s.in.spec.java, s.opts.Progress)
 	if err != nil {
 		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -14,25 +15,30 @@ type Kind string
 // The kinds that can be started.
 const (
 	MySQL       Kind = "mysql"         // MySQL 9
+	MySQL80     Kind = "mysql-8.0"     // MySQL 8.0.15
+	MySQL57     Kind = "mysql-5.7"     // MySQL 5.7.22
 	MariaDB1011 Kind = "mariadb-10.11" // MariaDB 10.11
+	MariaDB114  Kind = "mariadb-11.4"  // MariaDB 11.4.5
 	MariaDB118  Kind = "mariadb-11.8"  // MariaDB 11.8
 	Redis7      Kind = "redis-7"       // Redis 7
 	Redis8      Kind = "redis-8"       // Redis 8
 	Valkey      Kind = "valkey"        // Valkey 9
 
-	Elasticsearch Kind = "elasticsearch-8" // Elasticsearch 8.19
-	Kafka         Kind = "kafka-4"         // Kafka 4.3
+	Elasticsearch  Kind = "elasticsearch-8" // Elasticsearch 8.19
+	Elasticsearch9 Kind = "elasticsearch-9" // Elasticsearch 9.5
+	Kafka          Kind = "kafka-4"         // Kafka 4.3
 )
 
 // spec is what the package knows about a kind; a new kind is a new row of specs.
 type spec struct {
-	suite    string   // the Debian suite that has it
-	packages []string // its packages there; libraries come along by themselves
+	suite    string   // the Debian suite that has it, or the libraries that it needs
+	packages []string // the packages there; the libraries that they need come along
 	size     string   // what a first fetch downloads, package list included, for the progress message
 
 	server   []string          // the server's program, the preferred name first
 	programs []string          // programs of the packages to keep besides the server
 	aliases  map[string]string // names of another kind's programs → the ones here
+	clients  Kind              // the kind whose clients serve, where this one comes without some; may be ""
 	mariadb  bool              // what `mysqld --version` of a fitting server in PATH must be
 	min      version           // the oldest release in PATH that will do,
 	below    version           // and the first that won't
@@ -52,8 +58,10 @@ type spec struct {
 
 	// The rest is for servers that Debian doesn't have; nil for the others.
 
-	// fetch makes an installation in dir.
-	fetch func(ctx context.Context, cache, dir string, log *os.File, say func(string)) error
+	artifact mavenArtifact // what the server comes in, if that is one file
+	java     int           // the oldest release of Java that runs it
+	// fetch makes the installation in its directory.
+	fetch func(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error
 	// prepare makes what the server reads in Dir besides its data, before each start, and gives its environment.
 	prepare func(ctx context.Context, s *Server) (env []string, err error)
 	// serving is the process that serves, where the program started is only its launcher: asked once it answers.
@@ -66,9 +74,10 @@ var (
 	mysqlShapes  = regexp.MustCompile(`^--(lower.case|innodb.(page|data|undo|checksum)|default.table.enc)`)
 	mariadbNames = map[string]string{"mysql": "mariadb", "mysqladmin": "mariadb-admin", "mysqlbinlog": "mariadb-binlog",
 		"mysqldump": "mariadb-dump"}
-	mysqlSockets  = []string{"mysql.sock", "mysql.sock.lock"}
-	mariadbServer = []string{"mariadb-server", "mariadb-server-core", "mariadb-client", "mariadb-client-core"}
-	mariadbTools  = []string{"mariadb", "mariadb-admin", "mariadb-binlog", "mariadb-dump"}
+	oldMySQLLibraries = []string{"libaio1", "libnuma1", "libstdc++6", "libcrypt1"}
+	mysqlSockets      = []string{"mysql.sock", "mysql.sock.lock"}
+	mariadbServer     = []string{"mariadb-server", "mariadb-server-core", "mariadb-client", "mariadb-client-core"}
+	mariadbTools      = []string{"mariadb", "mariadb-admin", "mariadb-binlog", "mariadb-dump"}
 )
 
 var specs = map[Kind]*spec{
@@ -79,12 +88,32 @@ var specs = map[Kind]*spec{
 		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets,
 	},
+	MySQL80: {
+		suite: "bookworm", packages: oldMySQLLibraries, size: "20 MB",
+		server: []string{"mysqld"}, clients: MySQL, artifact: mysql80Artifact,
+		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
+		leftovers: mysqlSockets, fetch: fetchOldMySQL, remedy: jarRemedy,
+	},
+	MySQL57: {
+		suite: "bookworm", packages: oldMySQLLibraries, size: "20 MB",
+		// MySQL 9's clients can't log in: they lack the authentication that 5.7 uses by default.
+		server: []string{"mysqld"}, clients: MariaDB1011, artifact: mysql57Artifact,
+		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
+		leftovers: mysqlSockets, fetch: fetchOldMySQL, remedy: jarRemedy,
+	},
 	MariaDB1011: {
 		suite: "bookworm", packages: mariadbServer, size: "36 MB",
 		server: []string{"mariadbd", "mysqld"}, programs: mariadbTools, aliases: mariadbNames, mariadb: true,
 		min: version{10, 11}, below: version{10, 12},
 		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets,
+	},
+	MariaDB114: {
+		suite: "bookworm", packages: []string{"libsystemd0", "libstdc++6", "libcrypt1"}, size: "20 MB",
+		server: []string{"mariadbd"}, programs: []string{"mariadb", "mariadb-dump"}, aliases: mariadbNames,
+		clients: MariaDB118, artifact: mariadb114Artifact, mariadb: true,
+		initialise: initialiseMariaDB, shapes: mysqlShapes, args: mariadbArgs, ping: pingSQL, dsn: sqlDSN,
+		leftovers: mysqlSockets, fetch: fetchMariaDB, remedy: jarRemedy,
 	},
 	MariaDB118: {
 		suite: "trixie", packages: mariadbServer, size: "38 MB",
@@ -115,20 +144,34 @@ var specs = map[Kind]*spec{
 	Elasticsearch: {
 		server: []string{"elasticsearch"},
 		args:   elasticArgs, ping: pingElastic, dsn: elasticURL, leftovers: []string{"tmp/pid"},
+		artifact: elastic8Artifact, java: 17,
+		fetch: fetchElastic, prepare: prepareElastic, serving: elasticPID, remedy: elasticRemedy,
+	},
+	Elasticsearch9: {
+		server: []string{"elasticsearch"},
+		args:   elasticArgs, ping: pingElastic, dsn: elasticURL, leftovers: []string{"tmp/pid"},
+		artifact: elastic9Artifact, java: 21,
 		fetch: fetchElastic, prepare: prepareElastic, serving: elasticPID, remedy: elasticRemedy,
 	},
 	Kafka: {
 		server: []string{"kafka"}, initialise: initialiseKafka,
 		args: kafkaArgs, ping: pingKafka, dsn: kafkaAddr, leftovers: []string{"data/.lock"},
-		fetch: fetchKafka, prepare: prepareKafka, remedy: kafkaRemedy,
+		java: 17, fetch: fetchKafka, prepare: prepareKafka, remedy: kafkaRemedy,
 	},
 }
 
 // Kinds lists every kind, sources first.
-func Kinds() []Kind { return append(SourceKinds(), Redis7, Redis8, Valkey, Elasticsearch, Kafka) }
+func Kinds() []Kind {
+	return append(AllSourceKinds(), Redis7, Redis8, Valkey, Elasticsearch, Elasticsearch9, Kafka)
+}
 
-// SourceKinds lists the kinds that have a binlog.
+// SourceKinds lists the kinds with a binlog that every test of a source runs on.
 func SourceKinds() []Kind { return []Kind{MySQL, MariaDB1011, MariaDB118} }
+
+// AllSourceKinds lists every kind with a binlog: those of SourceKinds, and those that `make matrix` adds.
+func AllSourceKinds() []Kind {
+	return []Kind{MySQL, MySQL80, MySQL57, MariaDB1011, MariaDB114, MariaDB118}
+}
 
 // ParseKind is the kind called name.
 func ParseKind(name string) (Kind, error) {
@@ -143,10 +186,13 @@ func ParseKind(name string) (Kind, error) {
 }
 
 // IsSQL tells whether servers of the kind speak MySQL's protocol.
-func (k Kind) IsSQL() bool { return k == MySQL || k.IsMariaDB() }
+func (k Kind) IsSQL() bool { return slices.Contains(AllSourceKinds(), k) }
 
 // IsMariaDB tells whether servers of the kind are MariaDB's.
-func (k Kind) IsMariaDB() bool { return k == MariaDB1011 || k == MariaDB118 }
+func (k Kind) IsMariaDB() bool { return k == MariaDB1011 || k == MariaDB114 || k == MariaDB118 }
+
+// IsOldMySQL tells whether servers of the kind are MySQL's of a release before 8.0.22.
+func (k Kind) IsOldMySQL() bool { return k == MySQL80 || k == MySQL57 }
 
 // version is a release as numbers, so that 10.11 sorts after 10.2.
 type version [3]int

@@ -190,15 +190,15 @@ func fileSum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// unzip unpacks an archive with one top folder into dir, without that folder.
-func unzip(archive, dir string) error {
+// unzip unpacks the files below a folder of an archive into dir; the folder is "" or ends in a slash.
+func unzip(archive, folder, dir string) error {
 	r, err := zip.OpenReader(archive)
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
 	defer r.Close()
 	for _, f := range r.File {
-		_, name, ok := strings.Cut(f.Name, "/")
+		name, ok := strings.CutPrefix(f.Name, folder)
 		if !ok || name == "" {
 			continue
 		}

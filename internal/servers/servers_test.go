@@ -98,7 +98,7 @@ func TestArgsWin(t *testing.T) {
 }
 
 func TestKillAndRestartKeepWhatWasCommitted(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
 		s := servertest.Own(t, kind)
 		name := servertest.Database(t, s)
 		db := open(t, s, name)
@@ -188,9 +188,9 @@ func TestRedisKindsAnswerAndKeepTheirData(t *testing.T) {
 }
 
 func TestClientProgramsRun(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		for _, name := range []string{"mysql", "mysqladmin", "mysqlbinlog", "mysqldump"} {
-			path, err := servers.Program(s.Kind, name)
+	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
+		for _, name := range []string{"mysqladmin", "mysqlbinlog", "mysqldump"} {
+			path, err := servers.Program(kind, name)
 			if err != nil {
 				t.Error(err)
 				continue
@@ -199,7 +199,17 @@ func TestClientProgramsRun(t *testing.T) {
 				t.Errorf("%s: %v: %s", name, err, out)
 			}
 		}
-		if _, err := servers.Program(s.Kind, "no-such-program"); err == nil ||
+		s := servertest.Shared(t, kind)
+		path, err := servers.Program(kind, "mysql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), path, "--no-defaults", "--host=127.0.0.1", "--user=root",
+			fmt.Sprintf("--port=%d", s.Port), "-e", "SELECT VERSION()").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), s.Version) {
+			t.Errorf("%s: %v: %s", path, err, out)
+		}
+		if _, err := servers.Program(kind, "no-such-program"); err == nil ||
 			!strings.Contains(err.Error(), "no-such-program") {
 			t.Errorf("a program that is not there: %v", err)
 		}

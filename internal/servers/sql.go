@@ -40,8 +40,10 @@ func baseArgs(in *installation, temporary string) []string {
 		add("--lc-messages-dir", "usr/share/mysql")
 		add("--character-sets-dir", "usr/share/mysql/charsets")
 		add("--plugin-dir", "usr/lib/mysql/plugin", "usr/lib64/mysql/plugin", "usr/lib/plugin")
-		// Every instance would want mysqlx's one port; LOAD DATA may read from anywhere.
-		args = append(args, "--mysqlx=OFF", "--secure-file-priv=")
+		args = append(args, "--secure-file-priv=") // LOAD DATA may read from anywhere
+		if in.kind != MySQL57 {
+			args = append(args, "--mysqlx=OFF") // every instance would want its one port
+		}
 	}
 	if os.Getuid() == 0 {
 		args = append(args, "--user=root") // refused otherwise
@@ -56,8 +58,11 @@ func sqlArgs(in *installation, s *Server) []string {
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.Port),
 		"--socket=../mysql.sock", // relative to the data directory: a path over 107 bytes is refused
 		"--server-id="+strconv.Itoa(s.Port),
-		"--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL", "--binlog-row-metadata=FULL",
+		"--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL",
 		"--performance-schema=OFF")
+	if s.Kind != MySQL57 { // which has no such metadata
+		args = append(args, "--binlog-row-metadata=FULL")
+	}
 	if s.opts.Small {
 		// Commits are handed to the kernel at once, and nothing waits for the disk: safe from a kill of the process.
 		return append(args, "--innodb-buffer-pool-size=32M", "--innodb-log-buffer-size=4M", "--innodb-use-native-aio=0",
@@ -69,11 +74,22 @@ func sqlArgs(in *installation, s *Server) []string {
 func mysqlArgs(in *installation, s *Server) []string {
 	args := append(sqlArgs(in, s), "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 	if s.opts.Small {
-		// Each thread of a kind that has several costs a start something, and those that write the redo log spin.
-		args = append(args, "--innodb-redo-log-capacity=8M", "--innodb-flush-method=nosync", "--innodb-log-writer-threads=OFF",
+		// Each thread of a kind that has several costs a start something.
+		args = append(args, smallRedoLog(s.Kind), "--innodb-flush-method=nosync",
 			"--innodb-read-io-threads=1", "--innodb-write-io-threads=1", "--innodb-purge-threads=1")
+		if !s.Kind.IsOldMySQL() {
+			args = append(args, "--innodb-log-writer-threads=OFF") // they spin
+		}
 	}
 	return args
+}
+
+// smallRedoLog is the option for a redo log of 8 MiB. Before MySQL 8.0.30 that is two files.
+func smallRedoLog(kind Kind) string {
+	if kind.IsOldMySQL() {
+		return "--innodb-log-file-size=4M"
+	}
+	return "--innodb-redo-log-capacity=8M"
 }
 
 func mariadbArgs(in *installation, s *Server) []string {
@@ -95,7 +111,7 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	}
 	// A small redo log makes a small copy; a server grows it to its own setting.
 	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data,
-		"--innodb-redo-log-capacity=8M")
+		smallRedoLog(in.kind))
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const lenderVariable = "REPLICATOR_TEST_LENDER"
 
 // lendable are the kinds whose tests keep to names of their own, and whose servers take many seconds of a processor
 // until they are warm.
-var lendable = []servers.Kind{servers.Elasticsearch, servers.Kafka}
+var lendable = []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9, servers.Kafka}
 
 // Lender has one server of a kind for all test binaries of a run. It starts one when a test first asks for it.
 type Lender struct {
@@ -121,6 +121,7 @@ func borrow(t testing.TB, kind servers.Kind) string {
 	if socket == "" {
 		return ""
 	}
+	kind = chosen(t, kind)
 	selected(t, kind)
 	got, err := askLender(socket, kind)
 	if err != nil {

@@ -12,6 +12,8 @@
 //   - A machine that cannot have a kind skips its tests, and says what is missing. With CI=true or
 //     REPLICATOR_REQUIRE_SERVERS=1 the test fails instead: a green run there has tested every kind.
 //   - ELASTICSEARCH_URL names a running Elasticsearch to use instead of starting one.
+//   - REPLICATOR_TEST_INSTEAD=mysql-5.7,elasticsearch-9 has tests run on these kinds in place of those that they name: a
+//     test that asks for a MySQL gets 5.7, and [Each] and [EachKind] run on 5.7 alone. `make matrix` uses it.
 //   - REPLICATOR_TEST_SERVERS=mysql,mariadb-10.11 limits the kinds, for a quick run; it is ignored where
 //     servers are required.
 //   - Which kind each test used is counted, printed by [Main], and appended to the file named by
@@ -43,7 +45,6 @@ import (
 
 // The environment variables that shape a run.
 const (
-	kindsVariable   = "REPLICATOR_TEST_SERVERS"
 	requireVariable = "REPLICATOR_REQUIRE_SERVERS"
 	countVariable   = "REPLICATOR_TEST_COUNT"
 	elasticVariable = "ELASTICSEARCH_URL"
@@ -130,6 +131,7 @@ func Shared(t testing.TB, kind servers.Kind) *servers.Server {
 	if !inMain.Load() {
 		t.Fatal("servertest: nobody would end a shared server: add func TestMain(m *testing.M) { servertest.Main(m) }")
 	}
+	kind = chosen(t, kind)
 	selected(t, kind)
 	sharesMu.Lock()
 	sh := shares[kind]
@@ -184,6 +186,7 @@ func Name() string {
 // Own starts a server for this test alone, with options of its program, and closes it at the end.
 func Own(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	t.Helper()
+	kind = chosen(t, kind)
 	selected(t, kind)
 	s, err := servers.Start(t.Context(), options(kind, args))
 	if err != nil {
@@ -211,14 +214,20 @@ func Each(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 // they take from outside the subtest.
 func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
-	EachKindOf(t, servers.SourceKinds(), test)
+	EachKindOf(t, sources(t), test)
 }
 
 // EachKindOf is EachKind for some kinds.
 func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	var tests sync.WaitGroup
+	var done []servers.Kind
 	for _, kind := range kinds {
+		kind = chosen(t, kind)
+		if slices.Contains(done, kind) {
+			continue // one that took the place of two
+		}
+		done = append(done, kind)
 		tests.Go(func() { runKind(t, kind, test) })
 	}
 	tests.Wait()
@@ -228,7 +237,7 @@ func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind
 // another.
 func EachKindInTurn(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
-	for _, kind := range servers.SourceKinds() {
+	for _, kind := range sources(t) {
 		runKind(t, kind, test)
 	}
 }
@@ -282,24 +291,6 @@ func options(kind servers.Kind, args []string) servers.Options {
 // required tells whether a missing server is a failure.
 func required() bool {
 	return os.Getenv("CI") == "true" || os.Getenv(requireVariable) == "1"
-}
-
-// selected skips the test if the run is limited to other kinds.
-func selected(t testing.TB, kind servers.Kind) {
-	t.Helper()
-	list := os.Getenv(kindsVariable)
-	if list == "" || required() {
-		return
-	}
-	names := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-	for _, name := range names {
-		if _, err := servers.ParseKind(name); err != nil {
-			t.Fatalf("servertest: %s: %v", kindsVariable, err)
-		}
-	}
-	if !slices.Contains(names, string(kind)) {
-		t.Skipf("servertest: %s=%s leaves out %s", kindsVariable, list, kind)
-	}
 }
 
 // Unavailable ends the test because of err: a skip only if the machine has no such server.

@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -102,6 +104,27 @@ func TestSelectedKindsLimitARunUnlessServersAreRequired(t *testing.T) {
 		if ran.Load() != (required == "1") {
 			t.Errorf("required=%s: a kind that is left out ran: %v", required, ran.Load())
 		}
+	}
+}
+
+func TestKindsThatStandInTakeThePlaceOfThoseOfTheirMake(t *testing.T) {
+	t.Setenv("REPLICATOR_TEST_INSTEAD", "mariadb-10.11,valkey")
+	var mu sync.Mutex
+	var ran []servers.Kind
+	note := func(_ *testing.T, kind servers.Kind) {
+		mu.Lock()
+		defer mu.Unlock()
+		ran = append(ran, kind)
+	}
+	t.Run("each", func(t *testing.T) { servertest.EachKind(t, note) })
+	t.Run("some", func(t *testing.T) {
+		servertest.EachKindOf(t, []servers.Kind{servers.MariaDB1011, servers.MariaDB118}, note)
+	})
+	if want := []servers.Kind{servers.MariaDB1011, servers.MariaDB1011}; !slices.Equal(ran, want) {
+		t.Errorf("the tests ran on %v, want %v", ran, want)
+	}
+	if s := servertest.Shared(t, servers.MariaDB118); s.Kind != servers.MariaDB1011 {
+		t.Errorf("a test that asks for another MariaDB gets %s", s.Kind)
 	}
 }
 

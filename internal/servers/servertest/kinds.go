@@ -1,0 +1,74 @@
+package servertest
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"replicator/internal/servers"
+)
+
+// The environment variables that choose the kinds of a run.
+const (
+	kindsVariable   = "REPLICATOR_TEST_SERVERS"
+	insteadVariable = "REPLICATOR_TEST_INSTEAD"
+)
+
+// standIns maps the kinds that tests name, if they want any server of a make, to the kinds that can take their place.
+var standIns = map[servers.Kind][]servers.Kind{
+	servers.MySQL:         {servers.MySQL80, servers.MySQL57},
+	servers.MariaDB1011:   {servers.MariaDB114, servers.MariaDB118},
+	servers.MariaDB118:    {servers.MariaDB114, servers.MariaDB1011},
+	servers.Redis7:        {servers.Redis8, servers.Valkey},
+	servers.Elasticsearch: {servers.Elasticsearch9},
+}
+
+// named reads a list of kinds from the environment.
+func named(t testing.TB, variable string) []servers.Kind {
+	t.Helper()
+	var kinds []servers.Kind
+	for name := range strings.FieldsFuncSeq(os.Getenv(variable), func(r rune) bool { return r == ',' || r == ' ' }) {
+		kind, err := servers.ParseKind(name)
+		if err != nil {
+			t.Fatalf("servertest: %s: %v", variable, err)
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+// chosen is the kind that a test gets which asks for kind: one of insteadVariable's of the same make, else kind.
+func chosen(t testing.TB, kind servers.Kind) servers.Kind {
+	t.Helper()
+	instead := named(t, insteadVariable)
+	if slices.Contains(instead, kind) {
+		return kind
+	}
+	for _, other := range instead {
+		if slices.Contains(standIns[kind], other) {
+			return other
+		}
+	}
+	return kind
+}
+
+// sources are the kinds of Each and EachKind: those of insteadVariable that have a binlog, else servers.SourceKinds.
+func sources(t testing.TB) []servers.Kind {
+	t.Helper()
+	kinds := slices.DeleteFunc(named(t, insteadVariable), func(k servers.Kind) bool { return !k.IsSQL() })
+	if len(kinds) > 0 {
+		return kinds
+	}
+	return servers.SourceKinds()
+}
+
+// selected skips the test if the run is limited to other kinds.
+func selected(t testing.TB, kind servers.Kind) {
+	t.Helper()
+	kinds := named(t, kindsVariable)
+	if len(kinds) == 0 || required() || slices.Contains(kinds, kind) {
+		return
+	}
+	t.Skipf("servertest: %s=%s leaves out %s", kindsVariable, os.Getenv(kindsVariable), kind)
+}
