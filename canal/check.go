@@ -45,9 +45,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	if v, err := variable(ctx, conn, "binlog_row_value_options"); err == nil && v != "" {
 		c.fail("binlog_row_value_options", v, "SET GLOBAL binlog_row_value_options = '', and in the configuration")
 	}
-	if srv.flavor == gtid.MySQL && !srv.gtid() {
-		c.warn("gtid_mode", "OFF", "turn on gtid_mode, or a move to another server means a rebuild")
-	}
+	c.unnumbered(ctx, conn, srv)
 	if f, err := srv.unloggedReplica(ctx, conn); err != nil {
 		c.fail(f.What, describe(err), "")
 	} else if f.Level != replicator.OK {
@@ -65,6 +63,29 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	}
 	c.merged(ctx, conn, s.cfg.Tables)
 	return c.findings
+}
+
+// unnumbered says what follows where transactions have no GTIDs, or not all of them: see fence.
+func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
+	if srv.flavor != gtid.MySQL || srv.gtidMode == "ON" {
+		return
+	}
+	level, detail, fix := replicator.Warn, srv.gtidMode, "set gtid_mode = ON, or a move to another server means a rebuild"
+	switch _, listed, err := commitLocks(ctx, db); {
+	case err != nil:
+		c.fail("performance_schema", describe(err), "")
+	case listed:
+	case !srv.locksForSelect():
+		level, fix = replicator.Fail, settleRemedy
+		detail += ", and performance_schema does not list commits: rows can't be read then with no more rights than SELECT"
+	case srv.isFrom(8, 0, 0):
+		fix = settleRemedy
+		detail += ", and performance_schema does not list commits: reads lock rows, and writes may wait for them"
+	default:
+		fix = settleRemedy
+		detail += ", and performance_schema does not list commits: reads lock rows, writes may wait for them, and fills are slow"
+	}
+	c.add(level, "gtid_mode", detail, fix)
 }
 
 // unconnected says what to do about a connection that was not to be had.

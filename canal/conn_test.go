@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -33,8 +34,8 @@ func (b *bench) account(options, params string) string {
 }
 
 func TestThreeRightsAreEnough(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		b := newBench(t, s)
+	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
+		b := newBench(t, servertest.Shared(t, kind))
 		b.exec(cellDDL)
 		src := b.configured(Config{DSN: b.account("", ""), Tables: []replicator.Table{cellTable()}, Heartbeat: time.Second})
 		from := b.latest(src)
@@ -59,6 +60,27 @@ func TestThreeRightsAreEnough(t *testing.T) {
 		for _, f := range src.Check(testContext(t)) {
 			if f.Level == replicator.Fail {
 				t.Errorf("check: %+v", f)
+			}
+		}
+	})
+}
+
+func TestFloatsHaveTheSameDigitsInTheTailAndInScans(t *testing.T) {
+	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
+		b := newBench(t, servertest.Shared(t, kind))
+		b.exec("CREATE TABLE f (id INT PRIMARY KEY, f FLOAT, g FLOAT(9,2), d DOUBLE, e DOUBLE(12,3))")
+		src := b.source(replicator.Table{Name: "f", Key: []string{"id"}, Columns: []string{"f", "g", "d", "e"}})
+		from := b.latest(src)
+		b.exec("INSERT INTO f VALUES (1, 16777216, 1234567.89, 0.1, 123456789.123), (2, 3.4e38, 0.1, 1e300, 0.5), " +
+			"(3, 1.17549e-38, -0.01, -5e-324, 0), (4, 0.1, 3355443.5, 9007199254740993, 1.0005), (5, NULL, 0, NULL, NULL)")
+		tail := b.changes(src, from)
+		chunk, err := b.open(src, b.latest(src)).Scan(testContext(t), "f", nil, "", replicator.ScanLimit{Rows: 9})
+		if err != nil || len(chunk.Rows) != len(tail) {
+			t.Fatalf("%d rows are scanned, %d were read: %v", len(chunk.Rows), len(tail), err)
+		}
+		for i, row := range chunk.Rows {
+			if !reflect.DeepEqual(row.Columns, tail[i].Row.Columns) {
+				t.Errorf("the tail has %v, the scan %v", tail[i].Row.Columns, row.Columns)
 			}
 		}
 	})

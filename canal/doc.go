@@ -11,9 +11,9 @@
 //   - A position is promoted only where a transaction ends. Traffic of other tables, rotations and heartbeats move it
 //     too.
 //   - An Order is the same on every replay of a binlog, and grows along it: see order.go.
-//   - The server is only read: SELECT, REPLICATION SLAVE and REPLICATION CLIENT are enough. No read waits for a lock,
-//     so none is ever part of a deadlock that fails a transaction of the application: see fence.go. Neither values nor
-//     the texts of statements reach logs or errors (a MariaDB binlog holds clear passwords).
+//   - The server is only read: SELECT, REPLICATION SLAVE and REPLICATION CLIENT are enough. No read locks a row, but for
+//     MySQL that lists nowhere what is being committed: see fence.go. Neither values nor the texts of statements reach
+//     logs or errors (a MariaDB binlog holds clear passwords).
 //   - Memory is bounded by one event of the binlog; compressed transactions are decoded as a stream.
 //   - What one cell is the source's own columns say: values of the column role that the source takes for one are one
 //     cell's (names.go), and so are rows whose keys it takes for one, of which the newest says how the key is spelt

@@ -13,57 +13,122 @@ import (
 	"replicator/internal/pause"
 )
 
-// fence is what a chunk of a scan is read behind: all up to low is visible to the reads of its connection, and low is
-// not before the reader's start.
+// fence is what rows are read behind: all up to low is visible to the reads of its connection. It may be that later
+// changes are, too.
 //
 // Both servers write a transaction to the binlog first and make it visible then: with semi-synchronous replication that
 // can take as long as a replica takes to answer. What the binlog's status shows may be invisible yet. A scan that took
 // it for low would lose what was committed just before the tail's start, and put a row that it saw before a delete at a
 // place after the tail's look at the cell: the row would come back for good.
+//
+// How a reader waits for that:
+//
+//	MariaDB                      a consistent snapshot names its place in the binlog: none is taken that is too early
+//	MySQL, gtid_mode=ON          @@gtid_owned lists what is being committed: settle.go
+//	MySQL 8.0, without           the Performance Schema's locks of metadata do: settle.go
+//	MySQL 8.0.22, without both   FOR SHARE NOWAIT reads what nobody holds
+//	MySQL 5.7, without both      LOCK IN SHARE MODE waits for who holds a row: lockToRead
+//	MySQL 8.0 before 8.0.22, without both: nothing, since a locking read needs more than SELECT there
+//
+// No write of the application waits for the first three. For the others one may wait while a few rows are read.
+//
+// The low of a single cell's read (present) is the log's end at the time of the call, and not the place that the tail has
+// read up to, though that would be known without asking. The reader may be an hour behind, or may not have begun. What it
+// finds then is an hour newer than the tail. With the tail's place as as-of the changes of that hour would be put after
+// it: a version that was written and deleted in it would be shown once more, after the reader of a view has seen what
+// followed. With the log's end as as-of they are what they are, older (State.Next). So no caller has to ask how far the
+// tail is: deletes' looks and sweeps (their changes are in the log before the call), repairs and verify (the tail may
+// lag), explain and dead letters (there may be no tail).
+//
+// Scans have many rows, and rows that change meanwhile are the tail's (pipeline/window.go): their low may be earlier, but
+// not before the reader's start.
 type fence struct {
-	low  int64
-	lock string // ifFree, where the server can't be asked otherwise
-	end  func() // to be called when all is read
+	low   int64
+	lock  string // the clause of a locking read, where the server can't be asked otherwise
+	waits bool   // such a read waits for who holds a row
+	end   func() // to be called when all is read
 }
 
 // settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
 const settleTime = time.Minute
 
-// fence waits until what the tail has read is visible, where the server can be asked. Otherwise what is locked is read
-// only when it is free.
+// fence waits until what the tail has read is visible, where that is known. Otherwise it is what present returns.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
-	f = &fence{end: func() {}}
 	if r.server.flavor == gtid.MariaDB {
+		f = &fence{end: func() {}}
 		return f, r.behindSnapshot(ctx, conn, f, r.start.Order)
 	}
 	if r.server.gtid() {
 		low, before := r.history.latest()
 		if before != nil {
-			f.low = low
-			return f, r.untilVisible(ctx, conn, before.String())
+			return &fence{low: low, end: func() {}}, r.untilVisible(ctx, conn, before.String())
 		}
 	}
-	f.low, err = r.end(ctx, conn)
-	f.lock = ifFree
-	return f, err
+	return r.present(ctx, conn)
 }
 
-// present is a fence whose low is not before the binlog's present end. MySQL can't be asked whether that is visible:
-// the GTIDs that its status shows are those that are visible already.
+// present is a fence whose low is not before the binlog's present end.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
-	f = &fence{end: func() {}, lock: ifFree}
-	if f.low, err = r.end(ctx, conn); err != nil || r.server.flavor != gtid.MariaDB {
+	f = &fence{end: func() {}}
+	if f.low, err = r.end(ctx, conn); err != nil {
 		return f, err
 	}
-	f.lock = ""
-	return f, r.behindSnapshot(ctx, conn, f, f.low)
+	if r.server.flavor == gtid.MariaDB {
+		return f, r.behindSnapshot(ctx, conn, f, f.low)
+	}
+	patience := commitPatience
+	if !r.server.locksForSelect() {
+		patience = settleTime
+	}
+	visible, err := r.settled(ctx, conn, f.low, patience)
+	switch {
+	case visible || err != nil:
+		return f, err
+	case !r.server.locksForSelect():
+		return f, fmt.Errorf("MySQL %s doesn't say which transactions are being committed, or one takes longer than %s: %s",
+			r.server.version, patience, settleRemedy)
+	}
+	return f, r.lockToRead(ctx, conn, f)
 }
 
-// ifFree is the clause of a locking read that needs no more than SELECT, and that fails at once where a row is held. A
-// transaction that is in the binlog and not yet visible holds its rows' locks, so what is free is visible. A read that
-// waited while it holds other rows could be part of a deadlock, which the server ends by failing whoever changed and
-// locked least: easily the application's transaction.
+// ifFree is the clause of a locking read that fails at once where a row is held. A transaction that is in the binlog and
+// not yet visible holds its rows' locks, so what is free is visible. A read that waited while it holds other rows could
+// be part of a deadlock, which the server ends by failing whoever changed and locked least: easily the application's
+// transaction.
 const ifFree = " FOR SHARE NOWAIT"
+
+// lockToRead has what is read behind the fence locked, with no more rights than SELECT. MySQL 5.7 has no NOWAIT: its
+// reads wait, up to a second. So they are of few rows (atMost) and hold no gaps: the less they hold, the sooner it is they
+// whom the server fails in a deadlock.
+func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error {
+	if r.server.isFrom(8, 0, 0) {
+		f.lock = ifFree
+		return nil
+	}
+	f.lock, f.waits = " LOCK IN SHARE MODE", true
+	for _, q := range []string{"SET SESSION innodb_lock_wait_timeout = 1",
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"} {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleRemedy is what lets rows be read without locks.
+const settleRemedy = "set gtid_mode = ON, or performance_schema = ON and UPDATE performance_schema.setup_instruments " +
+	"SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'"
+
+// waitingRows is how many rows a scan may lock that waits for others.
+const waitingRows = 4
+
+// atMost is n, or few where what is read may wait for others while it is locked.
+func (f *fence) atMost(few, n int) int {
+	if f.waits {
+		return min(few, n)
+	}
+	return n
+}
 
 // isHeld reports whether somebody holds a row that was to be read if it is free.
 func isHeld(err error) bool {

@@ -2,19 +2,18 @@ package canal
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"replicator"
 	"replicator/internal/servers"
-	"replicator/internal/servers/servertest"
 )
 
-// Semi-synchronous replication with nobody to acknowledge holds a commit after it is in the binlog and before it is
-// visible: the window that is else a few microseconds wide. To turn it off lets go what is held.
+// holdCommits holds commits after they are in the binlog and before they are visible: the window that is else a few
+// microseconds wide. MariaDB has semi-synchronous replication for that, with nobody to acknowledge: to turn it off lets
+// go what is held. MySQL waits before it syncs its log, a second at most.
 func (b *bench) holdCommits() {
 	b.letCommitsGo()
 	if b.isMaria() {
@@ -23,36 +22,28 @@ func (b *bench) holdCommits() {
 			"SET GLOBAL rpl_semi_sync_master_enabled = ON")
 		return
 	}
-	b.exec(fmt.Sprintf("SET GLOBAL rpl_semi_sync_source_timeout = %d", patience.Milliseconds()),
-		"SET GLOBAL rpl_semi_sync_source_enabled = ON")
+	b.exec("SET GLOBAL sync_binlog = 0", "SET GLOBAL binlog_group_commit_sync_delay = 1000000")
 }
 
 func (b *bench) letCommitsGo() {
 	b.t.Helper()
-	role := "source"
+	release := "SET GLOBAL binlog_group_commit_sync_delay = 0"
 	if b.isMaria() {
-		role = "master"
+		release = "SET GLOBAL rpl_semi_sync_master_enabled = OFF"
 	}
-	if _, err := b.db.Exec("SET GLOBAL rpl_semi_sync_" + role + "_enabled = OFF"); err != nil {
+	if _, err := b.db.Exec(release); err != nil {
 		b.t.Error(err)
 	}
 }
 
 func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		var args []string
-		if !kind.IsMariaDB() {
-			if _, err := pluginPath(); err != nil {
-				t.Skip("MySQL's semi-sync plugin is not installed")
-			}
-			args = []string{"--plugin-load-add=semisync_source.so"}
-		}
-		b := newBench(t, servertest.Own(t, kind, args...))
+	eachSetup(t, func(t *testing.T, b *bench, _ setup) {
 		b.exec("CREATE TABLE versioned (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, KEY(k, v))",
 			"CREATE TABLE placed (k INT PRIMARY KEY, body TEXT)", "INSERT INTO placed VALUES (1, 'old')",
 			"INSERT INTO versioned(k, v) VALUES (1, 1)")
-		src := b.source(replicator.Table{Name: "versioned", Key: []string{"k"}, Version: "v"},
-			replicator.Table{Name: "placed", Key: []string{"k"}, Body: "body"})
+		src := b.configured(Config{DSN: b.account("", ""), Heartbeat: time.Second, Tables: []replicator.Table{
+			{Name: "versioned", Key: []string{"k"}, Version: "v"}, {Name: "placed", Key: []string{"k"}, Body: "body"},
+		}})
 		x := b.read(b.open(src, b.latest(src)))
 		write := func(query string) (change replicator.Change, committed chan error) {
 			b.holdCommits()
@@ -154,12 +145,34 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 	})
 }
 
-func pluginPath() (string, error) {
-	dir, err := servers.CacheDir()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "mysql", "usr", "lib", "mysql", "plugin", "semisync_source.so")
-	_, err = os.Stat(path)
-	return path, err
+func TestCheckSaysHowRowsAreReadWithoutGTIDs(t *testing.T) {
+	all := append(setups(), setup{name: "MySQL 8.0 without both", kind: servers.MySQL80,
+		args: []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--performance-schema=OFF"}})
+	each(t, all, func(t *testing.T, b *bench, s setup) {
+		b.exec(cellDDL)
+		src := b.configured(Config{DSN: b.account("", ""), Tables: []replicator.Table{cellTable()}})
+		var got string
+		for _, f := range src.Check(testContext(t)) {
+			if f.What == "gtid_mode" {
+				got = string(f.Level) + " " + f.Detail + ": " + f.Fix
+			}
+		}
+		want := ""
+		switch s.name {
+		case "MySQL 8.0 without both":
+			want = "fail OFF, and performance_schema does not list commits: rows can't be read"
+		case "MySQL 5.7 without GTIDs":
+			want = "warn OFF, and performance_schema does not list commits: reads lock rows, writes may wait for them, and fills"
+		case "MySQL without GTIDs and Performance Schema":
+			want = "warn OFF, and performance_schema does not list commits: reads lock rows, and writes may wait"
+		case "MySQL without GTIDs", "MySQL 8.0 without GTIDs", "MySQL 5.7 without GTIDs, with locks of metadata":
+			want = "warn OFF: set gtid_mode = ON, or a move"
+		}
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("check says %q, want %q", got, want)
+		}
+		if strings.Contains(got, "commits") && !strings.Contains(got, "setup_instruments") {
+			t.Errorf("check names no remedy: %s", got)
+		}
+	})
 }

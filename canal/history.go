@@ -277,15 +277,15 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns all transactions of which something was handed out; nil where they are not known.
-func (h *history) handedOut() *gtid.Set {
-	_, before := h.latest()
+// handedOut returns all transactions of which something was handed out, and the latest end; nil where they are not known.
+func (h *history) handedOut() (order int64, before *gtid.Set) {
+	order, before = h.latest()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if before != nil {
 		h.applyTo(before, h.open.last)
 	}
-	return before
+	return order, before
 }
 
 func (h *history) apply(r gtidRun) {

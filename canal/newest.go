@@ -43,7 +43,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	defer f.end()
 	l := &look{fence: f, cells: cells, rows: make([]*replicator.Row, len(cells)), bytes: bytes}
 	for l.done < len(cells) && !l.full() {
-		n := min(newestBatch, len(cells)-l.done)
+		n := min(f.atMost(1, newestBatch), len(cells)-l.done)
 		if size := r.looked.Load(); bytes > 0 && size > 0 {
 			n = int(min(int64(n), max((bytes-l.size)/size, 1)))
 		}

@@ -57,10 +57,7 @@ func (p *plan) lacking(present []byte) (*plan, error) {
 // leavesOut reports whether the server leaves generated columns out of the binlog where a row is updated, deleted or
 // replaced, whatever binlog_row_image and binlog_row_metadata say, STORED ones and those in keys, too. MariaDB 11.8
 // does, in every engine; 10.11 and MySQL don't. Of the versions between these two it is not known.
-func (s server) leavesOut() bool {
-	major, _ := s.release()
-	return s.flavor == gtid.MariaDB && major >= 11
-}
+func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
 // leftOut warns of generated columns that are read and will be missing.
 func (c *checker) leftOut(srv server, x *selection) {

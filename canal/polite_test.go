@@ -16,91 +16,98 @@ import (
 )
 
 // The server ends a deadlock by failing the transaction that changed and locked least: easily the application's. So
-// nothing that is read from the source may ever be part of one.
-func TestReadingMakesNoTransactionOfTheApplicationFail(t *testing.T) {
-	for name, s := range map[string]func(t *testing.T) *servers.Server{
-		"MySQL with GTIDs": func(t *testing.T) *servers.Server { return servertest.Shared(t, servers.MySQL) },
-		"MySQL without GTIDs": func(t *testing.T) *servers.Server {
-			return servertest.Own(t, servers.MySQL, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")
-		},
-		"MariaDB": func(t *testing.T) *servers.Server { return servertest.Shared(t, servers.MariaDB118) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, s(t))
-			b.exec("CREATE TABLE versioned (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, UNIQUE (k, v))",
-				"CREATE TABLE placed (k INT PRIMARY KEY, body INT)")
-			const cells = 24
-			for k := range cells {
-				b.exec(fmt.Sprintf("INSERT INTO placed VALUES (%d, 0)", k),
-					fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, 1), (%d, 2)", k, k))
+// nothing that is read from the source may ever be part of one, and no write may wait for it where the server can be read
+// without locks.
+func TestReadingMakesNoTransactionOfTheApplicationFailOrWait(t *testing.T) {
+	eachSetup(t, func(t *testing.T, b *bench, s setup) {
+		b.exec("CREATE TABLE versioned (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, UNIQUE (k, v))",
+			"CREATE TABLE placed (k INT PRIMARY KEY, body INT)")
+		const cells = 24
+		for k := range cells {
+			b.exec(fmt.Sprintf("INSERT INTO placed VALUES (%d, 0)", k),
+				fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, 1), (%d, 2)", k, k))
+		}
+		src := b.configured(Config{DSN: b.account("", ""), Heartbeat: time.Second, Tables: []replicator.Table{
+			{Name: "versioned", Key: []string{"k"}, Version: "v"},
+			{Name: "placed", Key: []string{"k"}, Columns: []string{"body"}},
+		}})
+		waited := b.lockWaits()
+		x := b.read(b.open(src, b.latest(src)))
+		ctx, cancel := context.WithTimeout(testContext(t), 3*time.Second)
+		defer cancel()
+		var committed, looks, rows atomic.Int64
+		var readers sync.WaitGroup
+		readers.Go(func() {
+			var all []replicator.Cell
+			for k := range int64(cells) {
+				key, _ := replicator.MakeKey(k)
+				all = append(all, replicator.Cell{Table: "versioned", Key: key}, replicator.Cell{Table: "placed", Key: key})
 			}
-			src := b.source(replicator.Table{Name: "versioned", Key: []string{"k"}, Version: "v"},
-				replicator.Table{Name: "placed", Key: []string{"k"}, Columns: []string{"body"}})
-			x := b.read(b.open(src, b.latest(src)))
-			ctx, cancel := context.WithTimeout(testContext(t), 3*time.Second)
-			defer cancel()
-			var committed, looks, rows atomic.Int64
-			var readers sync.WaitGroup
-			readers.Go(func() {
-				var all []replicator.Cell
-				for k := range int64(cells) {
-					key, _ := replicator.MakeKey(k)
-					all = append(all, replicator.Cell{Table: "versioned", Key: key}, replicator.Cell{Table: "placed", Key: key})
+			for ctx.Err() == nil {
+				some := []replicator.Cell{all[rand.IntN(len(all))], all[rand.IntN(len(all))], all[rand.IntN(len(all))]}
+				if _, _, err := x.reader.Newest(testContext(t), some, 0); err != nil {
+					t.Errorf("Newest: %v", err)
 				}
-				for ctx.Err() == nil {
-					some := []replicator.Cell{all[rand.IntN(len(all))], all[rand.IntN(len(all))], all[rand.IntN(len(all))]}
-					if _, _, err := x.reader.Newest(testContext(t), some, 0); err != nil {
-						t.Errorf("Newest: %v", err)
-					}
-					looks.Add(1)
-				}
-			})
-			for _, table := range []string{"versioned", "placed"} {
-				readers.Go(func() {
-					for after := ""; ctx.Err() == nil; {
-						chunk, err := x.reader.Scan(testContext(t), table, nil, after, replicator.ScanLimit{Rows: 100})
-						if err != nil {
-							t.Errorf("Scan of %s: %v", table, err)
-							return
-						}
-						rows.Add(int64(chunk.Passed))
-						if after = chunk.Next; chunk.Done {
-							after = ""
-						}
-					}
-				})
-			}
-			// Each worker has cells of its own, which it names by unique keys, so that the workers alone can't meet; it changes
-			// them from the last to the first.
-			stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
-				tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-				if err != nil {
-					return err
-				}
-				defer func() { _ = tx.Rollback() }()
-				for k := cells/4*(worker+1) - 1; k >= cells/4*worker; k-- {
-					for _, q := range []string{
-						fmt.Sprintf("DELETE FROM versioned WHERE k = %d AND v = %d", k, n+2),
-						fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, %d)", k, n+3),
-						fmt.Sprintf("UPDATE placed SET body = %d WHERE k = %d", n, k),
-					} {
-						if _, err := tx.ExecContext(ctx, q); err != nil {
-							return fmt.Errorf("after %d transactions: %w", committed.Load(), err)
-						}
-					}
-				}
-				committed.Add(1)
-				return tx.Commit()
-			})
-			stop()
-			readers.Wait()
-			x.end()
-			t.Logf("%d transactions, %d looks, %d rows scanned", committed.Load(), looks.Load(), rows.Load())
-			if looks.Load() < 5 || rows.Load() < 5*cells || committed.Load() < 20 {
-				t.Error("too little happened to prove anything")
+				looks.Add(1)
 			}
 		})
-	}
+		for _, table := range []string{"versioned", "placed"} {
+			readers.Go(func() {
+				for after := ""; ctx.Err() == nil; {
+					chunk, err := x.reader.Scan(testContext(t), table, nil, after, replicator.ScanLimit{Rows: 100})
+					if err != nil {
+						t.Errorf("Scan of %s: %v", table, err)
+						return
+					}
+					rows.Add(int64(chunk.Passed))
+					if after = chunk.Next; chunk.Done {
+						after = ""
+					}
+				}
+			})
+		}
+		// Each worker has cells of its own, which it names by unique keys, so that the workers alone can't meet; it changes
+		// them from the last to the first.
+		stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
+			tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }()
+			for k := cells/4*(worker+1) - 1; k >= cells/4*worker; k-- {
+				for _, q := range []string{
+					fmt.Sprintf("DELETE FROM versioned WHERE k = %d AND v = %d", k, n+2),
+					fmt.Sprintf("INSERT INTO versioned (k, v) VALUES (%d, %d)", k, n+3),
+					fmt.Sprintf("UPDATE placed SET body = %d WHERE k = %d", n, k),
+				} {
+					if _, err := tx.ExecContext(ctx, q); err != nil {
+						return fmt.Errorf("after %d transactions: %w", committed.Load(), err)
+					}
+				}
+			}
+			committed.Add(1)
+			return tx.Commit()
+		})
+		stop()
+		readers.Wait()
+		x.end()
+		t.Logf("%d transactions, %d looks, %d rows scanned", committed.Load(), looks.Load(), rows.Load())
+		if looks.Load() < 5 || rows.Load() < 5*cells || committed.Load() < 20 {
+			t.Error("too little happened to prove anything")
+		}
+		if waits := b.lockWaits() - waited; waits > 0 && !s.locks {
+			t.Errorf("%d times a transaction waited for a row", waits)
+		} else {
+			t.Logf("%d times a transaction waited for a row", waits)
+		}
+	})
+}
+
+// lockWaits is how often a transaction has waited for a row.
+func (b *bench) lockWaits() (n int) {
+	b.t.Helper()
+	b.scan(b.db.QueryRow("SHOW GLOBAL STATUS LIKE 'Innodb\\_row\\_lock\\_waits'"), new(string), &n)
+	return n
 }
 
 // A look at a binlog holds a connection that the server keeps until it writes to it: that must be soon on an idle

@@ -58,15 +58,16 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 
 func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, columns []string, after string,
 	limit replicator.ScanLimit) (chunk replicator.Chunk, err error) {
-	query, args, err := x.scanQuery(columns, after, limit.Rows)
-	if err != nil {
-		return chunk, err
-	}
 	f, err := r.fence(ctx, conn)
 	if err != nil {
 		return chunk, err
 	}
 	defer f.end()
+	limit.Rows = f.atMost(waitingRows, limit.Rows)
+	query, args, err := x.scanQuery(columns, after, limit.Rows)
+	if err != nil {
+		return chunk, err
+	}
 	chunk.Low = f.low
 	now := time.Now()
 	read, size := 0, int64(0)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"replicator"
@@ -180,16 +181,17 @@ func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 }
 
 // oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.
-func (s server) oldMySQL() bool {
-	major, minor := s.release()
-	return major < 8 || major == 8 && minor < 2
+func (s server) oldMySQL() bool { return !s.isFrom(8, 2, 0) }
+
+// isFrom reports whether the server's release is this one or a later one.
+func (s server) isFrom(release ...int) bool {
+	var is [3]int
+	_, _ = fmt.Sscanf(s.version, "%d.%d.%d", &is[0], &is[1], &is[2])
+	return slices.Compare(is[:], release) >= 0
 }
 
-// release is what the version begins with.
-func (s server) release() (major, minor int) {
-	_, _ = fmt.Sscanf(s.version, "%d.%d", &major, &minor)
-	return major, minor
-}
+// locksForSelect reports whether a locking read needs no more than SELECT. On MySQL 8.0 before 8.0.22 it needs more.
+func (s server) locksForSelect() bool { return s.isFrom(8, 0, 22) || !s.isFrom(8, 0, 0) }
 
 // compact removes the newlines of a GTID set as MySQL prints it.
 func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }

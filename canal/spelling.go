@@ -82,29 +82,20 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 		return nil, err
 	}
 	defer conn.Close()
-	f, err := r.handedOut(ctx, conn)
+	// A transaction is in the binlog before it is visible, and of two that bring spellings of one key one at least has to
+	// see the other.
+	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
 	defer f.end()
 	alone := map[replicator.Key]bool{}
-	for some := range slices.Chunk(keys, fetchRows) {
+	for some := range slices.Chunk(keys, f.atMost(1, fetchRows)) {
 		if err := x.spelledAlone(ctx, conn, f, some, alone); err != nil {
 			return nil, err
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
-}
-
-// handedOut is a fence behind which all is visible that was handed out: a transaction is in the binlog before it is
-// visible, and of two that bring spellings of one key one at least has to see the other.
-func (r *Reader) handedOut(ctx context.Context, conn *sql.Conn) (*fence, error) {
-	if r.server.flavor != gtid.MariaDB && r.server.gtid() {
-		if all := r.history.handedOut(); all != nil {
-			return &fence{end: func() {}}, r.untilVisible(ctx, conn, all.String())
-		}
-	}
-	return r.present(ctx, conn)
 }
 
 // spelledAlone notes which keys have rows of one spelling alone, which is theirs. Where somebody holds one of them, the

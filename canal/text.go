@@ -59,14 +59,11 @@ func (c selected) place() selected {
 
 // expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
 func (c *selected) expression() string {
-	if c.raw && c.Rounded {
+	if c.raw && c.Rounded || c.kind == binlog.KindFloat { // CAST AS DOUBLE: MySQL has that from 8.0.17
 		return sqlname.Quote(c.Name) + " + 0e0"
 	}
 	if c.raw {
 		return "CAST(" + sqlname.Quote(c.Name) + " AS BINARY)"
-	}
-	if c.kind == binlog.KindFloat {
-		return "CAST(" + sqlname.Quote(c.Name) + " AS DOUBLE)"
 	}
 	return sqlname.Quote(c.Name)
 }

@@ -195,14 +195,15 @@ func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, c
 
 func (s *newestScan) read(ctx context.Context, place string,
 	begun bool) (chunk replicator.Chunk, done bool, err error) {
-	query, args, err := s.along.scanQuery(s.columns, place, s.limit.Rows)
-	if err != nil {
-		return chunk, false, err
-	}
 	if s.fence, err = s.reader.fence(ctx, s.conn); err != nil {
 		return chunk, false, err
 	}
 	defer s.fence.end()
+	s.limit.Rows, s.asked = s.fence.atMost(waitingRows, s.limit.Rows), s.fence.atMost(waitingRows, s.asked)
+	query, args, err := s.along.scanQuery(s.columns, place, s.limit.Rows)
+	if err != nil {
+		return chunk, false, err
+	}
 	chunk.Low = s.fence.low
 	found, last, err := s.along.newest(ctx, s.conn, query+s.fence.lock, args, s.columns)
 	if err != nil || !begun && s.limit.Rows == s.asked && 2*len(found) > last.place {

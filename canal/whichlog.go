@@ -211,7 +211,7 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	res := &resolver{source: r.source, db: conn, server: r.server, files: []logFile{{file, pos}}}
 	at := s.here(gtidRun{}).placed()
 	d, err := res.atPlace(ctx, at)
-	if read := r.history.handedOut(); err == nil && d.kinship == theSame && read != nil {
+	if _, read := r.history.handedOut(); err == nil && d.kinship == theSame && read != nil {
 		d, err = res.allLogged(ctx, read)
 	}
 	if err != nil {

@@ -1,0 +1,120 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"regexp"
+	"time"
+
+	"replicator/internal/pause"
+)
+
+// MySQL writes a transaction to the binlog first and makes it visible then. There is no statement that waits until all
+// up to a place of the log is visible. But a transaction is known as one that is being committed from before it is
+// written until after it is visible, in two places:
+//
+//   - @@gtid_owned has its GTID, where it has one. A replica's transactions are in there from their first statement on.
+//   - performance_schema.metadata_locks has its lock on COMMIT. MySQL 8.0 fills that table unless it was told not to, 5.7
+//     only if it was told to.
+//
+// So where the log's end is read first, and these then, all before that end is visible as soon as none of those that
+// were being committed is any more. To ask needs SELECT and takes no lock of a row.
+
+// commitPatience is how long a read waits for transactions that are being committed before it takes locks, where it may.
+// A commit takes as long as a disk takes to write, with semi-synchronous replication as long as a replica takes to
+// answer.
+const commitPatience = 3 * time.Second
+
+// underCommit lists the transactions that are being committed; known is false where the server doesn't tell.
+type underCommit func(ctx context.Context, db querier) (commits map[string]bool, known bool, err error)
+
+// settled waits until all that is in MySQL's binlog before low is visible. It reports false where the server doesn't
+// tell, or a transaction takes too long.
+func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patience time.Duration) (bool, error) {
+	asked := [...]underCommit{ownedGTIDs, commitLocks}
+	var open [len(asked)]map[string]bool // what was being committed when it was asked for first, and still is
+	late := time.Now().Add(patience)
+	for delay := time.Millisecond; ; delay = min(2*delay, 10*time.Millisecond) {
+		told := false
+		for i, ask := range asked {
+			now, known, err := ask(ctx, conn)
+			if err != nil {
+				return false, err
+			}
+			if !known {
+				continue
+			}
+			if told = true; open[i] == nil {
+				open[i] = now
+			}
+			maps.DeleteFunc(open[i], func(commit string, _ bool) bool { return !now[commit] })
+			if len(open[i]) == 0 {
+				return true, nil
+			}
+		}
+		// Of a replica's long transactions the tail knows that they are not in the log yet.
+		if read, all := r.history.handedOut(); all != nil && read >= low {
+			return true, r.untilVisible(ctx, conn, all.String())
+		}
+		if !told || time.Now().After(late) {
+			return false, nil
+		}
+		if err := pause.For(ctx, delay); err != nil {
+			return false, err
+		}
+	}
+}
+
+// ownedGTID is a transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…", by its number and its thread.
+var ownedGTID = regexp.MustCompile(`[0-9]+#[0-9]+`)
+
+// ownedGTIDs is an underCommit that knows if every new transaction has a GTID.
+func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
+	var mode, owned string
+	if err := db.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.gtid_owned").Scan(&mode, &owned); err != nil {
+		return nil, false, err
+	}
+	commits = map[string]bool{}
+	for _, commit := range ownedGTID.FindAllString(owned, -1) {
+		commits[commit] = true
+	}
+	return commits, mode == "ON", nil
+}
+
+// commitLocks is an underCommit that knows if the Performance Schema keeps all locks of metadata. This statement's own
+// lock of the table that it reads shows whether it does.
+func commitLocks(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT object_type = 'COMMIT',
+			CONCAT_WS(' ', owner_thread_id, owner_event_id, object_instance_begin)
+		FROM performance_schema.metadata_locks
+		WHERE object_type = 'COMMIT' AND lock_type = 'INTENTION_EXCLUSIVE' AND lock_status = 'GRANTED'
+			OR object_schema = 'performance_schema' AND object_name = 'metadata_locks'`)
+	commits = map[string]bool{}
+	if err == nil {
+		var commit bool
+		var lock string
+		err = eachRow(rows, func() error {
+			if err := rows.Scan(&commit, &lock); err != nil {
+				return err
+			}
+			if commit {
+				commits[lock] = true
+			} else {
+				known = true
+			}
+			return nil
+		})
+	}
+	var my *mysqlError
+	if errors.As(err, &my) && (my.Number == errnoTableDenied || my.Number == errnoNoSuchTable) {
+		return nil, false, nil
+	}
+	if err != nil || !known {
+		return nil, false, err
+	}
+	lost := ""
+	err = db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Performance\\_schema\\_metadata\\_lock\\_lost'").Scan(&lost, &lost)
+	return commits, lost == "0", err
+}
