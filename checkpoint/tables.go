@@ -119,9 +119,12 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 }
 
 const (
-	// mostRaw is how much of a row a letter keeps: a statement must fit into the server's max_allowed_packet, 16 MiB by
-	// default in MariaDB. The row itself is still in the source.
+	// mostRaw is how much of a row a letter keeps, if that is not more than half the server's max_allowed_packet. The row
+	// itself is still in the source.
 	mostRaw = 8 << 20
+
+	// leastPacket is a max_allowed_packet that no server goes below by default: MySQL 5.7 has that one, MariaDB 16 MiB.
+	leastPacket = 4 << 20
 
 	mostReason = 4 << 10 // bytes
 )
@@ -129,9 +132,15 @@ const (
 // bury saves a letter and returns its place. REPLACE gives one that was there a new place: it is then the newest.
 func (t tables) bury(ctx context.Context, db queryer, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
-	if len(raw) > mostRaw {
-		reason += fmt.Sprintf(" (kept are the first %d of %d bytes of the row)", mostRaw, len(raw))
-		raw = raw[:mostRaw]
+	if len(raw) > leastPacket/2 {
+		packet := 0
+		if err := db.QueryRowContext(ctx, "SELECT @@max_allowed_packet").Scan(&packet); err != nil {
+			return 0, err
+		}
+		if most := min(mostRaw, packet/2); len(raw) > most {
+			reason += fmt.Sprintf(" (kept are the first %d of %d bytes of the row)", most, len(raw))
+			raw = raw[:most]
+		}
 	}
 	result, err := db.ExecContext(ctx, "REPLACE INTO "+t.letters+
 		" (id, `view`, source, cell_table, cell_key, cell_column, version, row_order, position, reason, buried_at, raw)"+

@@ -158,7 +158,8 @@ func oneOf(columns []*column, n int) string {
 }
 
 // appendOneOf appends a condition that columns hold one of n tuples of values; value appends one. Of text in another
-// character set than the connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)).
+// character set than the connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)). MySQL 5.7 refuses that of a
+// DECIMAL which is no BIGINT.
 func appendOneOf(b []byte, columns []*column, n int, value func(b []byte, n, column int) []byte) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)
@@ -167,12 +168,14 @@ func appendOneOf(b []byte, columns []*column, n int, value func(b []byte, n, col
 		}
 		return append(b, ')')
 	}
-	foreign := slices.ContainsFunc(columns, func(c *column) bool { return c.charset != "" && c.charset != "utf8mb4" })
+	single := slices.ContainsFunc(columns, func(c *column) bool {
+		return c.charset != "" && c.charset != "utf8mb4" || c.typ == "decimal"
+	})
 	tuple := func(b []byte, i int, between string) []byte {
 		b = append(b, '(')
 		for at, c := range columns {
 			b = appendAfter(b, at, between)
-			if foreign {
+			if single {
 				b = append(append(b, c.quoted...), " = "...)
 			}
 			b = c.appendCompared(b, func(b []byte) []byte { return value(b, i, at) })
@@ -180,7 +183,7 @@ func appendOneOf(b []byte, columns []*column, n int, value func(b []byte, n, col
 		return append(b, ')')
 	}
 	b = append(b, '(')
-	if foreign {
+	if single {
 		for i := range n {
 			b = tuple(appendAfter(b, i, " OR "), i, " AND ")
 		}
