@@ -136,7 +136,40 @@ func problems() []problemCase {
 		{"two Redis sinks in one database", "[sinks.two]\ntype = \"redis\"\nurl = \"redis://u:p@127.0.0.1/0\"\n" +
 			view(`sink = "cache"`, `kind = "index"`, `key = "u:{email}"`) +
 			strings.Replace(view(`sink = "two"`, `kind = "index"`, `key = "u:{email}"`), "[views.v]", "[views.w]", 1),
-			`the view v is kept in the same place`},
+			`views.w.key: "u:{email}" and the template of the view v, "u:{email}", can make the same key`},
+		{"an index by another property",
+			view(`sink = "cache"`, `kind = "index"`, `key = "by:{email}"`) +
+				strings.Replace(view(`sink = "cache"`, `kind = "index"`, `key = "by:{phone}"`), "[views.v]", "[views.w]", 1),
+			`f.toml:29: views.w.key: "by:{phone}" and the template of the view v, "by:{email}", can make the same key`},
+		{"a hash of another table", view(`sink = "cache"`, `kind = "hash"`, `fields = ["a"]`, `key = "x:{row_key}"`) +
+			"[tables.other]\nkey = \"oid\"\n" +
+			"[views.w]\nfrom = \"other\"\nsink = \"cache\"\nkind = \"hash\"\nfields = [\"a\"]\nkey = \"x:{oid}\"\n",
+			`views.w.key: "x:{oid}" and the template of the view v, "x:{row_key}", can make the same key`},
+		{"a key written otherwise",
+			view(`sink = "cache"`, `kind = "counter"`, `key = "j:{id}"`) +
+				strings.Replace(view(`sink = "cache"`, `kind = "ranking"`, `key = "j:{$id}"`), "[views.v]", "[views.w]", 1),
+			`Begin the two with different text, such as "w:{…}"`},
+		{"a value that makes another view's key",
+			view(`sink = "cache"`, `kind = "hash"`, `fields = ["a"]`, `key = "user:{row_key}"`) +
+				strings.Replace(view(`sink = "cache"`, `kind = "index"`, `key = "user:by_email:{email}"`),
+					"[views.v]", "[views.w]", 1), `"user:{row_key}", can make the same key`},
+		{"a key of the Redis sink's own", view(`sink = "cache"`, `kind = "index"`, `key = "replicator:{email}"`),
+			`views.v.key: "replicator:{email}" can make keys that begin with "replicator:", as the sink's own keys do`},
+		{"a key that begins with a value", view(`sink = "cache"`, `kind = "index"`, `key = "{email}"`),
+			`Begin it with other text, such as "v:{…}"`},
+		{"a view in the table of another's rebuild",
+			index + strings.Replace(index, "[views.v]", "[views.v__rebuild]", 1), `the view v is kept in the same place`},
+		{"a view in the table that another's rebuild drops",
+			strings.Replace(index, "[views.v]", "[views.v__replaced]", 1) + index, `the view v__replaced is kept in the same place`},
+		{"a source table that a rebuild drops", index + "table = \"app.ce\"\n[tables.gone]\ntable = \"ce__replaced\"\nkey = \"id\"",
+			`a rebuild of the view would drop app.ce__replaced, which is the source table [tables.gone]`},
+		{"two Kafka sinks with one topic", "[sinks.k1]\ntype = \"kafka\"\nbrokers = [\"a:1\", \"b:1\"]\n" +
+			"[sinks.k2]\ntype = \"kafka\"\nbrokers = [\"b:1\"]\n" +
+			view(`sink = "k1"`, `kind = "changelog"`) + strings.Replace(view(`sink = "k2"`, `kind = "changelog"`, `topic = "v"`),
+			"[views.v]", "[views.w]", 1), `the view v is kept in the same place. Give this view another topic`},
+		{"a topic of another's marks", view(`sink = "log"`, `kind = "changelog"`) +
+			strings.Replace(view(`sink = "log"`, `kind = "changelog"`, `topic = "v.marks"`), "[views.v]", "[views.w]", 1) +
+			"[sinks.log]\ntype = \"kafka\"\nbrokers = [\"a:1\"]\n", `the view v is kept in the same place`},
 		{"two Elasticsearch sinks with one index",
 			"[sinks.two]\ntype = \"elastic\"\naddresses = [\"http://127.0.0.1:9200/\"]\n" +
 				view(`sink = "search"`, `kind = "document"`, `fields = ["a"]`) +

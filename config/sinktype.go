@@ -66,6 +66,10 @@ type Target struct {
 	Key    string   // the view's key that names the place
 	Places []string // comparable among the views of the type: two must not share one. None: the place is not known
 
+	// Template makes the view's keys in its places. Views may share a place if no template can make another one's key.
+	// Without a template, a view has its places alone.
+	Template string
+
 	Names []TargetName        // of columns or the like, which must not occur twice; nil: those of the view's fields
 	Fold  func(string) string // equal for names that the target takes for one; nil: none but equal ones are
 }
@@ -102,9 +106,8 @@ type Opening struct {
 	// source if none is named. Of columns (ColumnOf) it says only what is in JSON.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
-	// Names makes what knows the names that the keys of the views make; stored is the type of value that the sink has
-	// under a view's names.
-	Names func(stored func(*replicator.View) string) (Names, error)
+	// Names makes what knows the names that the keys of the views make.
+	Names func() (Names, error)
 
 	// Entities makes what renders a view's Key and Member of a cell alone, for views whose templates are made of the
 	// table's key.
@@ -129,13 +132,8 @@ type Names interface {
 	// the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether a name is one that the view's key makes, as far as beginnings tell, and not another view's.
-	// Of a key that begins with a value it says no.
+	// Makes reports whether the view's key can make a name. It says no of a key that begins with a value.
 	Makes(v *replicator.View, name string) bool
-
-	// Owner tells of names that a view's key makes which are another view's, whose key makes them, too: its name, else
-	// "". It is nil where there can be none.
-	Owner(v *replicator.View) func(name string) string
 }
 
 // Room is what a view of a kind takes.

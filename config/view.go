@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 
 	"replicator"
+	"replicator/internal/keytemplate"
 	"replicator/internal/nearest"
 )
 
@@ -12,7 +14,7 @@ func commonKeys() []string { return []string{"from", "sink", "kind", "where", "o
 
 func (l *loader) views(root *Section) {
 	names, sections := root.named("views")
-	keptBy := map[string]string{} // which view is kept in a place
+	kept := map[string][]neighbour{} // by the type of sink and the place
 	for i, s := range sections {
 		v, target := l.view(names[i], s)
 		l.config.lines[v.Name] = s.at.line
@@ -20,18 +22,37 @@ func (l *loader) views(root *Section) {
 			l.config.lines[v.Name+"."+key] = n.line
 		}
 		l.config.Views = append(l.config.Views, v)
+		own := neighbour{v.Name, target.Template}
 		shared := ""
 		for _, place := range target.Places {
 			place = l.config.Sink(v.Sink).Type + "\x00" + place
-			if other := keptBy[place]; shared == "" && other != v.Name {
-				shared = other
+			for _, other := range kept[place] {
+				if shared == "" && other.view != v.Name {
+					shared = own.conflict(other, target.Key)
+				}
 			}
-			keptBy[place] = v.Name
+			kept[place] = append(kept[place], own)
 		}
 		if shared != "" {
-			s.Problem(target.Key, "the view %s is kept in the same place; two views must not share one", shared)
+			s.Problem(target.Key, "%s", shared)
 		}
 	}
+}
+
+// neighbour is a view that is kept in a place.
+type neighbour struct{ view, template string }
+
+// conflict says why two views can't be kept in one place, which a key of the view names; "" if they can.
+func (n neighbour) conflict(other neighbour, key string) string {
+	switch {
+	case n.template == "" || other.template == "":
+		return fmt.Sprintf("the view %s is kept in the same place. Give this view another %s", other.view, key)
+	case keytemplate.Meet(n.template, other.template):
+		return fmt.Sprintf("%q and the template of the view %s, %q, can make the same key, and each view would overwrite what "+
+			"the other one keeps there. Begin the two with different text, such as %q",
+			n.template, other.view, other.template, n.view+":{…}")
+	}
+	return ""
 }
 
 func (l *loader) view(name string, s *Section) (*replicator.View, Target) {

@@ -213,9 +213,7 @@ fields = %[4]s
 func openForTest(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	views := ViewsOf(cfg, sink.Name)
 	return sink.Open(config.Opening{Views: views, Tables: cfg.Tables, Log: log,
-		Names: func(stored func(*replicator.View) string) (config.Names, error) {
-			return view.NewNames(views, cfg.Tables, stored)
-		}})
+		Names: func() (config.Names, error) { return view.NewNames(views, cfg.Tables) }})
 }
 
 // waits waits at a member for a fence.

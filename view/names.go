@@ -14,89 +14,22 @@ import (
 // Names knows the names in Redis that the keys of views make. It is safe for concurrent use.
 type Names struct{ views map[string]*names }
 
-// NewNames makes the Names of views; stored is the type of value that the sink has under a view's names. A view whose
-// key can't be read is an error.
-func NewNames(views []*replicator.View, tables []replicator.Table,
-	stored func(*replicator.View) string) (*Names, error) {
+// NewNames makes the Names of views, of which no two can make one name: the file would be refused. A view whose key
+// can't be read is an error.
+func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, error) {
 	all := &Names{views: map[string]*names{}}
 	for _, v := range views {
 		n, err := namesOf(v, tables)
 		if err != nil {
 			return nil, err
 		}
-		n.stored = stored(v)
 		all.views[v.Name] = n
-	}
-	for _, v := range views {
-		own := all.views[v.Name]
-		for _, other := range views {
-			n := all.views[other.Name]
-			if n != own && n.template.before(own.template) && n.template.meets(own.template) {
-				own.owners = append(own.owners, owner{other.Name, n.template})
-			}
-		}
-		slices.SortFunc(own.owners, func(a, b owner) int {
-			if a.template.before(b.template) {
-				return -1
-			}
-			return 1
-		})
 	}
 	return all, nil
 }
 
 // Has reports whether a view of that name is one of them.
 func (a *Names) Has(view string) bool { return a.views[view] != nil }
-
-// Owner tells of names that the view's key makes whose they are: another view's, or ("") its own. Through a value two
-// templates may make one name, as user:{id} and user:posts:{id} do where an id is "posts:5". It is then that one's
-// which has more text of its own, and among equals that one's whose template comes first in order. The function is nil
-// where no other view's template can do so.
-func (a *Names) Owner(v *replicator.View) func(name string) string {
-	own := a.views[v.Name]
-	if own == nil || len(own.owners) == 0 {
-		return nil
-	}
-	return func(name string) string {
-		for _, o := range own.owners {
-			if _, _, fits := o.template.fit(name); fits {
-				return o.view
-			}
-		}
-		return ""
-	}
-}
-
-// owner is a view to which names belong that another one makes, too.
-type owner struct {
-	view     string
-	template *template
-}
-
-// before reports whether names that both templates make are t's.
-func (t *template) before(other *template) bool {
-	own, theirs := t.text(), other.text()
-	if len(own) != len(theirs) {
-		return len(own) > len(theirs)
-	}
-	return own < theirs
-}
-
-// text is what does not come from values.
-func (t *template) text() string {
-	var b strings.Builder
-	for _, p := range t.parts {
-		b.WriteString(p.text)
-	}
-	return b.String() + t.tail
-}
-
-// meets reports whether both templates may make one name, as far as beginnings and ends tell.
-func (t *template) meets(other *template) bool {
-	a, b := t.begins(), other.begins()
-	return (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) &&
-		(strings.HasSuffix(t.tail, other.tail) || strings.HasSuffix(other.tail, t.tail))
-}
 
 // begins is what all names begin with.
 func (t *template) begins() string {
@@ -114,9 +47,9 @@ func (a *Names) Begins(v *replicator.View) string {
 	return ""
 }
 
-// Entities tells whether a name can be one that the view's key makes, and no other view's: what stands there and came
-// from no cell is then something that somebody else put into the view. For a hash or JSON view it also says whose name
-// it is: the entity's key as replicator.Key.String shows it; several, where values of different kinds are shown alike.
+// Entities reports whether the view's key can make a name. Something that stands there and came from no cell was put
+// into the view by somebody else. For a hash or JSON view, Entities also returns whose name it is: the entity's key as
+// replicator.Key.String shows it; several, where values of different kinds are shown alike.
 //
 // Better none too many: a key that begins with a value could be any name, and a name whose last value holds a ":" may
 // well be something of the application's beside the view's ("user:1:sessions"). Of these it says no.
@@ -125,37 +58,25 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 	if own == nil {
 		return nil, false
 	}
-	for other, n := range a.views {
-		if _, fits := n.template.match(name); fits && other != v.Name && n.stored == own.stored {
-			return nil, false
-		}
-	}
 	return own.entities(name)
 }
 
-// Makes reports whether a name is one that the view's key makes, and not another view's, whatever its values hold: of a
-// name that the program itself made nobody has to ask whether it is the application's. Of a key that begins with a
-// value it says no: it could be any name.
+// Makes reports whether the view's key can make a name, whatever its values hold. It is for names that the program
+// itself made: they are not the application's. Makes says no of a key that begins with a value.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {
 		return false
 	}
-	if _, _, fits := own.template.fit(name); !fits {
-		return false
-	}
-	owner := a.Owner(v)
-	return owner == nil || owner(name) == ""
+	_, _, fits := own.template.fit(name)
+	return fits
 }
 
 // names is what is known of the names of one view.
 type names struct {
 	template *template
-	stored   string // the type of value under its names
 	// for each table, the part of the template that shows each of its key columns; nil: names are of no entity
 	keys [][]int
-
-	owners []owner // of names that its key may make, too; the first that fits has it
 }
 
 func namesOf(v *replicator.View, tables []replicator.Table) (*names, error) {

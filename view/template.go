@@ -63,23 +63,12 @@ func parseTemplate(text string) (*template, error) {
 	}
 	for i := range t.parts[:max(len(t.parts)-1, 0)] {
 		between := t.parts[i+1].text
-		if t.parts[i].escape = delimiter(between); t.parts[i].escape == 0 {
+		if t.parts[i].escape = keytemplate.Delimiter(between); t.parts[i].escape == 0 {
 			return nil, fmt.Errorf("{%s} and {%s} need a character such as : between them, or different values would make one key",
 				t.parts[i].path.text, t.parts[i+1].path.text)
 		}
 	}
 	return t, nil
-}
-
-// delimiter is the byte of the text between two values that shows where the first one ends. What percent-encoding
-// writes itself can't.
-func delimiter(between string) byte {
-	for i := range len(between) {
-		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {
-			return between[i]
-		}
-	}
-	return 0
 }
 
 func parseForm(name string) (form, error) {

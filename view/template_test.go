@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"replicator"
+	"replicator/internal/keytemplate"
 )
 
 // orderKey renders a key of the table with two key columns.
@@ -69,7 +70,7 @@ func FuzzTemplateKeys(f *testing.F) {
 		e, err := Compile([]*replicator.View{hashOfOrders(double(before) + "{tenant}" + double(between) + "{id}" +
 			double(after))}, testTables(), plainCodecs)
 		if err != nil {
-			if delimiter(between) != 0 {
+			if keytemplate.Delimiter(between) != 0 {
 				t.Fatal(err)
 			}
 			return

@@ -29,8 +29,8 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 		Samples: func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error) {
 			return service.Samples(ctx, cfg, sourceShard(cfg, source), v)
 		},
-		Names: func(stored func(*replicator.View) string) (config.Names, error) {
-			names, err := view.NewNames(views, cfg.Tables, stored)
+		Names: func() (config.Names, error) {
+			names, err := view.NewNames(views, cfg.Tables)
 			return names, wrong(err)
 		},
 		Entities: func() (func(*replicator.View, replicator.Cell) (key, member string, err error), error) {

@@ -54,7 +54,14 @@ func readView(s *config.ViewSection) config.Target {
 		s.Problem("topic", "%s", problem)
 	}
 	v.Settings = settings
-	return config.Target{Key: "topic", Places: []string{v.Sink + "\x00" + settings.Topic}}
+	target := config.Target{Key: "topic"}
+	at, _ := s.Sink.Settings.(config.Kafka)
+	for _, broker := range at.Brokers { // of one cluster, whatever the number of sinks
+		for _, topic := range []string{settings.Topic, settings.Topic + changelog.MarksSuffix} {
+			target.Places = append(target.Places, broker+"\x00"+topic)
+		}
+	}
+	return target
 }
 
 // badTopic says what Kafka would refuse in a topic's name.

@@ -261,8 +261,16 @@ func (r *viewReader) loop() {
 			}
 			database, table := split(r.settings.Table, to.Database)
 			for _, t := range r.Config.ShardTables(from) {
-				if t.Database == database && t.Table == table {
+				if t.Database != database || !strings.HasPrefix(t.Table, table) {
+					continue
+				}
+				switch t.Table[len(table):] {
+				case "":
 					r.Problem("table", "%s.%s is the source table [tables.%s]: a view can't be kept in it", database, table, t.Name)
+					return
+				case shadowTable, shadowTable + "_", oldTable:
+					r.Problem("table", "a rebuild of the view would drop %s.%s, which is the source table [tables.%s]. Keep the view "+
+						"in a table of another name", database, t.Table, t.Name)
 					return
 				}
 			}
@@ -270,8 +278,8 @@ func (r *viewReader) loop() {
 	}
 }
 
-// places are the tables that hold the view: in each shard one, or only in the first. Two sinks may lead to one
-// database.
+// places are the tables that hold the view, and those that a rebuild makes and drops beside them: in each shard, or only
+// in the first. Two sinks may lead to one database.
 func (r *viewReader) places() []string {
 	var places []string
 	for i, to := range r.shards {
@@ -289,7 +297,7 @@ func (r *viewReader) places() []string {
 				r.settings.Table)
 			break
 		}
-		places = append(places, place)
+		places = append(places, place, place+shadowTable, place+shadowTable+"_", place+oldTable)
 	}
 	return places
 }

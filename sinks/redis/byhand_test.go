@@ -32,8 +32,6 @@ func (n namesOfKinds) Makes(v *replicator.View, name string) bool {
 	return is
 }
 
-func (namesOfKinds) Owner(*replicator.View) func(string) string { return nil }
-
 // plant puts entries where a view shows them, with plain commands.
 func plant(
 	t testing.TB, rdb redis.UniversalClient, v *replicator.View, c replicator.Cell, entries []replicator.Entry,

@@ -153,9 +153,6 @@ func parseInfo(text string) map[string]string {
 // keep makes a keeper of a view, or says why it can't be kept.
 func (s *Sink) keep(ctx context.Context, v *replicator.View, index int, may permissions) (*keeper, error) {
 	k, err := newKeeper(v, index)
-	if err == nil && s.names != nil {
-		k.owner = s.names.Owner(v)
-	}
 	if err == nil {
 		err = may.view(ctx, k).refusal()
 	}

@@ -178,7 +178,6 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		view("ranking", "ranking", "r:{k}", "a"),
 		view("kind", "row", "k:{k}", "a"),
 		view("keyless", "hash", "", "a"),
-		view("own", "hash", "replicator:{k}", "a"),
 	} {
 		t.Run(bad.Name, func(t *testing.T) {
 			sink := newSink(t, Config{URLs: []string{s.DSN("0")}})

@@ -12,7 +12,7 @@
 // hash are JSON. Sums are exact decimals of any size (lib.lua, add); a counter of zero is removed. A hash that has none
 // of the view's fields, and a set without members, do not exist.
 //
-// The sink's own keys begin with "replicator:", which no view's key may:
+// The sink's own keys begin with "replicator:". A file with a view whose key may do so, too, is refused:
 //
 //	replicator:entity:SOURCE:KEY   the entity's record: states and contributions of all its cells and all views (record)
 //	replicator:marks:SOURCE        a hash: the mark of each view; 64 of them in a cluster, so that every node has one

@@ -35,8 +35,6 @@ type keeper struct {
 	dead       string // the key of the set of entities with a dead letter
 
 	disowned *atomic.Uint64 // up to which later generations in records are nobody's: see Target.disown
-
-	owner func(key string) string // the other view that a key is of; nil: it is always the view's own
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
@@ -69,18 +67,12 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	if v.Key == "" {
 		return nil, replicator.Fatal(errors.New("it has no key: set key to a template"))
 	}
-	if strings.HasPrefix(v.Key, prefix) {
-		return nil, replicator.Fatal(fmt.Errorf("its key begins with %q, as the sink's own keys do: "+
-			"begin it with something else", prefix))
-	}
 	return k, nil
 }
 
 // maxName is how many bytes a key and its member may have. Redis takes 512 MB, but each stands in records, in scripts'
 // arguments and in what is remembered beside it: of one of 10 MB the process holds 300 MB.
 const maxName = 64 << 10
-
-var errReserved = errors.New("the key begins with \"" + prefix + "\", as the sink's own keys do")
 
 // claims is what a value comes to in Redis.
 func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value) ([]claim, error) {
@@ -90,18 +82,9 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 	claims := a.claims.take(len(value.Entries))
 	for i := range value.Entries {
 		e := &value.Entries[i]
-		if strings.HasPrefix(e.Key, prefix) {
-			return nil, errReserved
-		}
 		if n := len(e.Key) + len(e.Member); n > maxName {
 			return nil, fmt.Errorf("its key and member would have %d bytes, and may have %d: leave long texts out of "+
 				"templates", n, maxName)
-		}
-		if k.owner != nil {
-			if other := k.owner(e.Key); other != "" {
-				return nil, fmt.Errorf("the key is one that view %s has, too: change one of the two keys' templates",
-					other)
-			}
 		}
 		c := claim{kind: k.kind, key: e.Key}
 		switch k.kind {

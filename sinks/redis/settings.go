@@ -11,6 +11,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/keytemplate"
 )
 
 // Settings are what the definition of a view in Redis says besides what every view's does. The names and the order of
@@ -149,13 +150,14 @@ func readView(s *config.ViewSection) config.Target {
 		v.Sum = s.Name("sum", "", `"cnt"`)
 		v.Fields = []replicator.Field{s.Amount(v.Sum, "sum")}
 	}
-	target := config.Target{Key: "key"}
-	if v.Key != "" {
-		for _, server := range databases(s.Sink) {
-			target.Places = append(target.Places, server+"\x00"+v.Key)
-		}
+	if v.Key == "" {
+		return config.Target{}
 	}
-	return target
+	if keytemplate.Meet(v.Key, prefix+"{any}") {
+		s.Problem("key", "%q can make keys that begin with %q, as the sink's own keys do. Begin it with other text, such as %q",
+			v.Key, prefix, v.Name+":{…}")
+	}
+	return config.Target{Key: "key", Places: databases(s.Sink), Template: v.Key}
 }
 
 // databases are those that a sink's URLs lead to, by which it is seen that two sinks are in one.
@@ -179,7 +181,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 		c.URLs = append(c.URLs, u.Reveal())
 	}
 	var err error
-	if c.Names, err = o.Names(storedAs); err != nil {
+	if c.Names, err = o.Names(); err != nil {
 		return nil, err
 	}
 	return New(c)

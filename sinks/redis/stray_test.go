@@ -28,8 +28,6 @@ func (n namesOfTests) Makes(v *replicator.View, name string) bool {
 	return is
 }
 
-func (namesOfTests) Owner(*replicator.View) func(string) string { return nil }
-
 // strayViews are one of each kind; the value of view v is at the key v:….
 func strayViews() []*replicator.View {
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"),

@@ -1,0 +1,121 @@
+package keytemplate
+
+import "strings"
+
+// Delimiter returns the byte of the text between two values that ends the first one: the value is written with that
+// byte percent-encoded. It is 0 if no byte of the text can, because percent-encoding writes all of them itself.
+func Delimiter(between string) byte {
+	for i := range len(between) {
+		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {
+			return between[i]
+		}
+	}
+	return 0
+}
+
+// Meet reports whether two templates may make the same key. It says no only if their text, the forms of their values
+// or the encoding of their values rule that out, whatever the values are. A template that can't be parsed meets none.
+func Meet(a, b string) bool {
+	p, err := pattern(a)
+	if err != nil {
+		return false
+	}
+	q, err := pattern(b)
+	if err != nil {
+		return false
+	}
+	// The templates meet if both patterns can be walked to their ends in step. seen are the pairs of places that a walk
+	// reached, place i of p and j of q being i*width+j.
+	width := len(q) + 1
+	seen := make([]bool, (len(p)+1)*width)
+	seen[0] = true
+	for at := range seen {
+		if !seen[at] {
+			continue
+		}
+		i, j := at/width, at%width
+		if i < len(p) && p[i].any {
+			seen[at+width] = true
+		}
+		if j < len(q) && q[j].any {
+			seen[at+1] = true
+		}
+		if i == len(p) || j == len(q) || !p[i].bytes.meets(&q[j].bytes) {
+			continue
+		}
+		if !p[i].any { // both values stay where they are, else: that adds nothing
+			next := at + width
+			if !q[j].any {
+				next++
+			}
+			seen[next] = true
+		} else if !q[j].any {
+			seen[at+1] = true
+		}
+	}
+	return seen[len(seen)-1]
+}
+
+// step is one byte of a key, or any number of them.
+type step struct {
+	bytes byteSet
+	any   bool
+}
+
+// pattern returns the keys that a template makes, and perhaps some more, as a sequence of steps.
+func pattern(template string) ([]step, error) {
+	parts, tail, err := Parse(template)
+	if err != nil {
+		return nil, err
+	}
+	var steps []step
+	text := func(s string) {
+		for i := range len(s) {
+			var one step
+			one.bytes.add(s[i : i+1])
+			steps = append(steps, one)
+		}
+	}
+	for i, p := range parts {
+		text(p.Text)
+		value := step{any: true, bytes: shown(p.Form)}
+		if i < len(parts)-1 {
+			value.bytes.add("%0123456789ABCDEF")
+			value.bytes.remove(Delimiter(parts[i+1].Text))
+		}
+		steps = append(steps, value)
+	}
+	text(tail)
+	return steps, nil
+}
+
+// shown are the bytes that a value in a form may have.
+func shown(form string) (s byteSet) {
+	const lower = "abcdefghijklmnopqrstuvwxyz"
+	switch form {
+	case "uuid":
+		s.add("0123456789abcdef-")
+	case "hex":
+		s.add("0123456789abcdef")
+	case "base64":
+		s.add("0123456789-_" + lower + strings.ToUpper(lower))
+	default:
+		s = byteSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
+	}
+	return s
+}
+
+// byteSet is a set of bytes, a bit for each.
+type byteSet [4]uint64
+
+func (s *byteSet) add(bytes string) {
+	for i := range len(bytes) {
+		s[bytes[i]>>6] |= 1 << (bytes[i] & 63)
+	}
+}
+
+func (s *byteSet) remove(b byte) { s[b>>6] &^= 1 << (b & 63) }
+
+func (s *byteSet) meets(other *byteSet) bool {
+	return s[0]&other[0]|s[1]&other[1]|s[2]&other[2]|s[3]&other[3] != 0
+}
