@@ -114,6 +114,7 @@ func (v *Value) Size() int64 {
 
 func sizeOf(value any) (n int64) {
 	const header = 16 // of an interface
+	const slice = 24  // that it refers to
 	switch v := value.(type) {
 	case string:
 		return header + int64(len(v))
@@ -124,10 +125,12 @@ func sizeOf(value any) (n int64) {
 	case RawJSON:
 		return header + int64(len(v))
 	case []any:
+		n += slice
 		for _, e := range v {
 			n += sizeOf(e)
 		}
 	case Object:
+		n += slice
 		for _, m := range v {
 			n += header + int64(len(m.Name)) + sizeOf(m.Value)
 		}

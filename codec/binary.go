@@ -9,14 +9,28 @@ import (
 
 // reader reads the binary formats that write lengths before what they are of, big end first.
 type reader struct {
-	data []byte
-	pos  int
+	data  []byte
+	pos   int
+	value func(r *reader, depth int) (any, error) // reads a value of the format
+	left  int                                     // how many more values may be made
+
+	// skips says that values are checked and not made: lists and maps are then empty, and so are texts and bytes.
+	skips bool
+
+	wanted *wanted // where the members of the body's own map go; nil within it, or if all are wanted
 }
 
-// decodeAll decodes one value that must be all of body.
-func decodeAll(body []byte, value func(*reader, int) (any, error)) (any, error) {
-	r := &reader{data: body}
-	v, err := value(r, 0)
+// wanted are the members that are decoded of a body. The others are skipped.
+type wanted struct {
+	names  names
+	values []any
+}
+
+// decodeAll decodes one value that must be all of body. Of a map, w takes what it wants, and the value returned is
+// empty; with no w it has all.
+func decodeAll(body []byte, w *wanted, value func(*reader, int) (any, error)) (any, error) {
+	r := &reader{data: body, value: value, left: MaxValues, wanted: w}
+	v, err := r.next(0)
 	if err == nil && r.pos < len(r.data) {
 		err = errTrailing
 	}
@@ -24,6 +38,19 @@ func decodeAll(body []byte, value func(*reader, int) (any, error)) (any, error) 
 		return nil, fmt.Errorf("%w, at offset %d", err, r.pos)
 	}
 	return v, nil
+}
+
+// next reads a value, and charges it.
+func (r *reader) next(depth int) (any, error) {
+	if depth >= MaxDepth {
+		return nil, errDepth
+	}
+	if !r.skips {
+		if r.left--; r.left < 0 {
+			return nil, errMany
+		}
+	}
+	return r.value(r, depth)
 }
 
 func (r *reader) take(n uint64) ([]byte, error) {
@@ -51,12 +78,18 @@ func (r *reader) text(n uint64) (string, error) {
 	if err == nil && !utf8.Valid(b) {
 		err = errText
 	}
+	if r.skips {
+		return "", err
+	}
 	return string(b), err
 }
 
 // bytes reads n bytes.
 func (r *reader) bytes(n uint64) ([]byte, error) {
 	b, err := r.take(n)
+	if r.skips {
+		return nil, err
+	}
 	return append([]byte{}, b...), err
 }
 
@@ -66,40 +99,102 @@ const (
 	firstMap  = 16
 )
 
-// list reads n values.
-func (r *reader) list(n uint64, depth int, value func(*reader, int) (any, error)) (any, error) {
-	list := make([]any, 0, min(n, firstList))
-	for range n {
-		v, err := value(r, depth+1)
+// list reads n values, or with indefinite as many as there are up to a break.
+func (r *reader) list(n uint64, depth int) (any, error) {
+	r.wanted = nil // only the members of a body that is a map
+	list := []any{}
+	if !r.skips && n != indefinite {
+		list = make([]any, 0, min(n, firstList))
+	}
+	for {
+		if more, err := r.more(&n); !more || err != nil {
+			return list, err
+		}
+		v, err := r.next(depth + 1)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, v)
+		if !r.skips {
+			list = append(list, v)
+		}
 	}
-	return list, nil
 }
 
-// dict reads n members.
-func (r *reader) dict(n uint64, depth int, value func(*reader, int) (any, error)) (any, error) {
-	members := make([]replicator.Member, 0, min(n, firstMap))
-	for range n {
-		m, err := r.member(depth, value)
+// dict reads n members, or with indefinite as many as there are up to a break.
+func (r *reader) dict(n uint64, depth int) (any, error) {
+	if r.wanted != nil {
+		w := r.wanted
+		r.wanted = nil
+		return r.wantedOf(w, n, depth)
+	}
+	members := []replicator.Member{}
+	if !r.skips && n != indefinite {
+		members = make([]replicator.Member, 0, min(n, firstMap))
+	}
+	for {
+		if more, err := r.more(&n); !more || err != nil {
+			return replicator.MakeObject(members), err
+		}
+		m, err := r.member(depth)
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, m)
+		if !r.skips {
+			members = append(members, m)
+		}
 	}
-	return replicator.MakeObject(members), nil
 }
 
-func (r *reader) member(depth int, value func(*reader, int) (any, error)) (m replicator.Member, err error) {
-	key, err := value(r, depth+1)
-	if err != nil {
+// wantedOf reads the body's own members.
+func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
+	for {
+		if more, err := r.more(&n); !more || err != nil {
+			return replicator.Object(nil), err
+		}
+		name, err := r.name(depth)
+		if err != nil {
+			return nil, err
+		}
+		i := w.names.find([]byte(name))
+		if r.skips = i < 0; r.skips {
+			r.left++ // the name is not kept
+		}
+		v, err := r.next(depth + 1)
+		r.skips = false
+		if err != nil {
+			return nil, err
+		}
+		if i >= 0 {
+			w.values[i] = v
+		}
+	}
+}
+
+// more reports whether a value of a list or map follows, of which n are left to read.
+func (r *reader) more(n *uint64) (bool, error) {
+	switch *n {
+	case 0:
+		return false, nil
+	case indefinite:
+		return r.continues()
+	}
+	*n--
+	return true, nil
+}
+
+func (r *reader) member(depth int) (m replicator.Member, err error) {
+	if m.Name, err = r.name(depth); err != nil {
 		return m, err
 	}
-	if m.Name, err = memberName(key); err != nil {
-		return m, err
-	}
-	m.Value, err = value(r, depth+1)
+	m.Value, err = r.next(depth + 1)
 	return m, err
+}
+
+// name reads a member's name.
+func (r *reader) name(depth int) (string, error) {
+	key, err := r.next(depth + 1)
+	if err != nil {
+		return "", err
+	}
+	return memberName(key)
 }

@@ -25,10 +25,10 @@ type binaryTest struct {
 	err        string
 }
 
-func testBinary(t *testing.T, decode func([]byte) (any, error), tests []binaryTest) {
+func testBinary(t *testing.T, decode func([]byte, *wanted) (any, error), tests []binaryTest) {
 	t.Helper()
 	for _, tt := range tests {
-		got, err := decode(unhex(t, tt.body))
+		got, err := decode(unhex(t, tt.body), nil)
 		switch {
 		case tt.err != "":
 			if err == nil || err.Error() != tt.err {
@@ -194,12 +194,12 @@ func FuzzCBOR(f *testing.F) {
 	fuzzBinary(f, decodeCBOR, "bf61610161629f0203ffff", "c249010000000000000000", "7f657374726561646d696e67ff")
 }
 
-func fuzzBinary(f *testing.F, decode func([]byte) (any, error), seeds ...string) {
+func fuzzBinary(f *testing.F, decode func([]byte, *wanted) (any, error), seeds ...string) {
 	for _, s := range seeds {
 		f.Add(unhex(f, s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if v, err := decode(body); err == nil {
+		if v, err := decode(body, nil); err == nil {
 			checkModel(t, v)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) and decimal fractions
 // (tag 4) are exact. Tags of references are refused. Other tags say how to understand a value (a date, a UUID) and are
 // passed over: the value itself is kept. undefined is null.
-func decodeCBOR(body []byte) (any, error) { return decodeAll(body, cborValue) }
+func decodeCBOR(body []byte, w *wanted) (any, error) { return decodeAll(body, w, cborValue) }
 
 // indefinite is the length of what goes on to a break.
 const indefinite = math.MaxUint64
@@ -22,9 +22,6 @@ const indefinite = math.MaxUint64
 const cborBreak = 0xff
 
 func cborValue(r *reader, depth int) (any, error) {
-	if depth >= MaxDepth {
-		return nil, errDepth
-	}
 	head, err := r.take(1)
 	if err != nil {
 		return nil, err
@@ -54,15 +51,9 @@ func cborValue(r *reader, depth int) (any, error) {
 	case 3:
 		return r.cborText(n)
 	case 4:
-		if n == indefinite {
-			return r.openList(depth)
-		}
-		return r.list(n, depth, cborValue)
+		return r.list(n, depth)
 	case 5:
-		if n == indefinite {
-			return r.openDict(depth)
-		}
-		return r.dict(n, depth, cborValue)
+		return r.dict(n, depth)
 	}
 	return r.tagged(n, depth)
 }
@@ -133,23 +124,23 @@ func (r *reader) cborText(n uint64) (any, error) {
 	return string(b), err
 }
 
-// breaks reads the break that ends what has no length, if it is here.
-func (r *reader) breaks() (bool, error) {
+// continues reports whether what has no length goes on, or reads the break that ends it.
+func (r *reader) continues() (bool, error) {
 	if r.pos == len(r.data) {
 		return false, errShort
 	}
 	if r.data[r.pos] != cborBreak {
-		return false, nil
+		return true, nil
 	}
 	r.pos++
-	return true, nil
+	return false, nil
 }
 
 // chunks reads the pieces of a string without a length. Each is a string of the same kind with one.
 func (r *reader) chunks(major byte) ([]byte, error) {
 	all := []byte{}
 	for {
-		if done, err := r.breaks(); done || err != nil {
+		if more, err := r.continues(); !more || err != nil {
 			return all, err
 		}
 		head, err := r.take(1)
@@ -170,35 +161,9 @@ func (r *reader) chunks(major byte) ([]byte, error) {
 		if major == 3 && !utf8.Valid(b) {
 			return nil, errText
 		}
-		all = append(all, b...)
-	}
-}
-
-func (r *reader) openList(depth int) (any, error) {
-	list := []any{}
-	for {
-		if done, err := r.breaks(); done || err != nil {
-			return list, err
+		if !r.skips {
+			all = append(all, b...)
 		}
-		v, err := cborValue(r, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-}
-
-func (r *reader) openDict(depth int) (any, error) {
-	members := []replicator.Member{}
-	for {
-		if done, err := r.breaks(); done || err != nil {
-			return replicator.MakeObject(members), err
-		}
-		m, err := r.member(depth, cborValue)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, m)
 	}
 }
 
@@ -209,7 +174,12 @@ func (r *reader) tagged(tag uint64, depth int) (any, error) {
 		return nil, fmt.Errorf("reference tag %d is not supported: write bodies without references to texts and "+
 			"shared values", tag)
 	}
-	v, err := cborValue(r, depth+1)
+	if r.skips && 2 <= tag && tag <= 4 { // whether that is a number shows only when it is made
+		left := r.left
+		r.skips = false
+		defer func() { r.left, r.skips = left, true }()
+	}
+	v, err := r.next(depth + 1)
 	if err == nil && tag == 4 {
 		return decimalFraction(v)
 	}

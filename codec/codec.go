@@ -15,7 +15,15 @@ const (
 
 	// MaxSize is how large a body may become by decompression.
 	MaxSize = 64 << 20
+
+	// MaxValues is how many values of a body are made: those of the wanted members, and of a pickle all. A list and an
+	// object count as one value more than they hold. None takes more than 64 bytes beside the bytes of its text, so a
+	// body's values take at most 64 MiB and what its texts do.
+	MaxValues = 1_000_000
 )
+
+var errMany = fmt.Errorf("views need more than %d values of the body, which take too much memory: write smaller bodies, "+
+	"or take the fields that hold so much out of the views", MaxValues)
 
 // Codec decodes the bodies of one table.
 type Codec struct {

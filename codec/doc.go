@@ -8,8 +8,9 @@
 //     UTF-8 or the body is an error: nothing is ever replaced by U+FFFD.
 //   - Strict: a body is decoded whole or not at all. Members that nobody asked for are skipped, not trusted: they are
 //     held to the same syntax.
-//   - Bounded: nesting (MaxDepth) and the size after decompression (MaxSize) have limits, so no body can exhaust
-//     memory.
+//   - Bounded: nesting (MaxDepth), the size after decompression (MaxSize) and the values that are made (MaxValues) have
+//     limits, so no body can exhaust memory. A value is charged before it is made, and a member that nobody asked for is
+//     not made at all.
 //   - Discreet: errors name a place and a reason, never what the body holds.
 //
 // # Values
@@ -28,6 +29,6 @@
 // # Use
 //
 // A Codec is made once for a table (New). Codec.Decoder compiles the names that views want into a Decoder, whose Decode
-// allocates nothing but the wanted values (JSON; other formats are decoded whole). Both are safe for concurrent use. A
+// allocates nothing but the wanted values. A pickle is a program, and is run whole. Both are safe for concurrent use. A
 // decode error is the row's fault and final: the same bytes fail in the same way again.
 package codec

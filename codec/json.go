@@ -16,7 +16,7 @@ type jsonFormat struct {
 
 // JSON decodes one JSON value of any kind: the content of a JSON column.
 func JSON(text []byte) (any, error) {
-	s := scanner{data: text}
+	s := scanner{data: text, left: MaxValues}
 	s.space()
 	v, err := s.value(0)
 	if err != nil {
@@ -26,7 +26,7 @@ func JSON(text []byte) (any, error) {
 }
 
 func (f jsonFormat) document(body []byte) (replicator.Object, error) {
-	s := scanner{data: body, shares: f.shares}
+	s := scanner{data: body, left: MaxValues, shares: f.shares}
 	if err := s.openBody(); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (f jsonFormat) document(body []byte) (replicator.Object, error) {
 }
 
 func (f jsonFormat) members(body []byte, want names, values []any) error {
-	s := scanner{data: body, shares: f.shares}
+	s := scanner{data: body, left: MaxValues, shares: f.shares}
 	if err := s.openBody(); err != nil {
 		return err
 	}
@@ -103,6 +103,9 @@ func (s *scanner) end() error {
 
 // value decodes the value that starts here, inside depth levels.
 func (s *scanner) value(depth int) (any, error) {
+	if s.left--; s.left < 0 {
+		return nil, s.fail(errMany.Error())
+	}
 	switch s.peek() {
 	case '{':
 		if depth >= MaxDepth {

@@ -11,12 +11,9 @@ import (
 
 // decodeMsgpack reads MessagePack. A str that is not UTF-8 is bytes: writers of the format's first version have no
 // other type for them. Of the extension types only timestamps are known; they become text like a date of MySQL in UTC.
-func decodeMsgpack(body []byte) (any, error) { return decodeAll(body, msgpackValue) }
+func decodeMsgpack(body []byte, w *wanted) (any, error) { return decodeAll(body, w, msgpackValue) }
 
 func msgpackValue(r *reader, depth int) (any, error) {
-	if depth >= MaxDepth {
-		return nil, errDepth
-	}
 	head, err := r.take(1)
 	if err != nil {
 		return nil, err
@@ -25,9 +22,9 @@ func msgpackValue(r *reader, depth int) (any, error) {
 	case c < 0x80:
 		return int64(c), nil
 	case c < 0x90:
-		return r.dict(uint64(c&15), depth, msgpackValue)
+		return r.dict(uint64(c&15), depth)
 	case c < 0xa0:
-		return r.list(uint64(c&15), depth, msgpackValue)
+		return r.list(uint64(c&15), depth)
 	case c < 0xc0:
 		return r.rawText(uint64(c & 31))
 	case c >= 0xe0:
@@ -92,17 +89,21 @@ func (r *reader) sized(c byte, depth int) (any, error) {
 	case 0xd9:
 		return r.rawText(n)
 	case 0xde - 1:
-		return r.dict(n, depth, msgpackValue)
+		return r.dict(n, depth)
 	}
-	return r.list(n, depth, msgpackValue)
+	return r.list(n, depth)
 }
 
 func (r *reader) rawText(n uint64) (any, error) {
-	b, err := r.bytes(n)
-	if err == nil && utf8.Valid(b) {
-		return string(b), nil
+	b, err := r.take(n)
+	isText := utf8.Valid(b)
+	if r.skips {
+		b = nil
 	}
-	return b, err
+	if isText {
+		return string(b), err
+	}
+	return append([]byte{}, b...), err
 }
 
 // float reads a float of 4 or 8 bytes.

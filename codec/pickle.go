@@ -29,6 +29,9 @@ type unpickler struct {
 	stack []any
 	marks []int // places in stack
 	memo  map[uint64]any
+
+	steps int // how many more values may be pushed, marks set and values stored
+	room  int // for how many more bytes of texts that are made of others
 }
 
 type (
@@ -41,13 +44,13 @@ type (
 
 var errPickleStack = errors.New("the pickle takes a value that is not there")
 
-// maxExpanded bounds how many values a pickle may stand for: it can name one list many times in lists that it names
-// many times. How many bytes they are, written out, is bounded by MaxSize: 55 KiB can name one text until a sink would
-// write 300 MiB.
-const maxExpanded = 1_000_000
+// A pickle may stand for MaxValues values: it can name one list many times in lists that it names many times. How many
+// bytes they are, written out, is bounded by MaxSize: 55 KiB can name one text until a sink would write 300 MiB. To run
+// it, whatever is wanted of it, takes more steps: Python stores most of what it writes.
+const maxSteps = 3 * MaxValues
 
-func decodePickle(body []byte) (any, error) {
-	u := &unpickler{data: body, memo: map[uint64]any{}}
+func decodePickle(body []byte, w *wanted) (any, error) {
+	u := &unpickler{data: body, memo: map[uint64]any{}, steps: maxSteps, room: MaxSize}
 	for {
 		if u.pos == len(u.data) {
 			return nil, errShort
@@ -69,8 +72,26 @@ func decodePickle(body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := resolver{budget: maxExpanded, bytes: MaxSize}
+	r := resolver{budget: MaxValues, bytes: MaxSize}
+	if dict, ok := v.(*pyDict); ok && w != nil {
+		return r.wanted(dict, w)
+	}
 	return r.value(v, 0)
+}
+
+var errSteps = fmt.Errorf("the pickle has more than %d instructions that make values", maxSteps)
+
+// charge takes what an instruction makes from what may be made: steps, and bytes of a text.
+func (u *unpickler) charge(steps, bytes int) error {
+	u.steps -= steps
+	u.room -= bytes
+	switch {
+	case u.steps < 0:
+		return errSteps
+	case u.room < 0:
+		return errExpanded
+	}
+	return nil
 }
 
 // step runs one instruction.
@@ -90,7 +111,7 @@ func (u *unpickler) step(op byte) error {
 		return err
 	case '(':
 		u.marks = append(u.marks, len(u.stack))
-		return nil
+		return u.charge(1, 0)
 	case '0':
 		if len(u.stack) == u.floor() {
 			_, err := u.popMark()
@@ -176,8 +197,10 @@ func (u *unpickler) memory(op byte) error {
 		}
 		return u.push(v, nil)
 	}
-	u.memo[n], err = u.top()
-	return err
+	if u.memo[n], err = u.top(); err != nil {
+		return err
+	}
+	return u.charge(1, 0)
 }
 
 // scalar runs the instructions that push a number, a text or a constant.
@@ -231,10 +254,11 @@ func (u *unpickler) scalar(op byte) (done bool, err error) {
 }
 
 func (u *unpickler) push(v any, err error) error {
-	if err == nil {
-		u.stack = append(u.stack, v)
+	if err != nil {
+		return err
 	}
-	return err
+	u.stack = append(u.stack, v)
+	return u.charge(1, 0)
 }
 
 // floor is how much of the stack is out of reach below the last mark.
@@ -324,7 +348,7 @@ var errExpanded = fmt.Errorf("the pickle stands for more than %d MiB", MaxSize>>
 
 func (r *resolver) value(v any, depth int) (any, error) {
 	if r.budget--; r.budget < 0 {
-		return nil, fmt.Errorf("the pickle stands for more than %d values", maxExpanded)
+		return nil, errMany
 	}
 	if depth > MaxDepth {
 		return nil, errDepth
@@ -348,6 +372,9 @@ func (r *resolver) value(v any, depth int) (any, error) {
 	case pyClass:
 		return replicator.Unread(fmt.Sprintf("the Python class %.60q", string(v))), nil
 	case *pyObject:
+		if err := r.charge(v); err != nil {
+			return nil, err
+		}
 		return v.value(), nil
 	case *pyList:
 		list := make([]any, len(v.items))
@@ -362,6 +389,45 @@ func (r *resolver) value(v any, depth int) (any, error) {
 		return r.members(v, depth)
 	}
 	return v, nil
+}
+
+// charge takes what it is to make a value of an object: to read the texts that it is made of, and its state.
+func (r *resolver) charge(o *pyObject) error {
+	for _, a := range o.arguments {
+		text, _ := textOf(a)
+		r.bytes -= len(text)
+	}
+	if state, ok := o.state.(*pyDict); ok {
+		r.budget -= len(state.items)
+	}
+	switch {
+	case r.bytes < 0:
+		return errExpanded
+	case r.budget < 0:
+		return errMany
+	}
+	return nil
+}
+
+// wanted resolves the members of a body that somebody wants.
+func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
+	for i := 0; i < len(v.items); i += 2 {
+		key, err := r.value(v.items[i], 1)
+		if err != nil {
+			return nil, err
+		}
+		name, err := memberName(key)
+		if err != nil {
+			return nil, err
+		}
+		r.budget++ // the name is not kept
+		if at := w.names.find([]byte(name)); at >= 0 {
+			if w.values[at], err = r.value(v.items[i+1], 1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return replicator.Object(nil), nil
 }
 
 // members makes an object of a dictionary. One with keys that no name can be made of can't be read, but for the body

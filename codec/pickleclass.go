@@ -30,6 +30,9 @@ func (u *unpickler) class(op byte) error {
 		}
 		module, _ := items[0].(string)
 		name, _ := items[1].(string)
+		if err := u.charge(0, len(module)+len(name)); err != nil {
+			return err
+		}
 		return u.push(pyClass(module+"."+name), nil)
 	case 'i', 'o': // INST, OBJ: how Python 2 wrote objects of old classes
 		return u.instance(op)
@@ -84,7 +87,7 @@ func (u *unpickler) instance(op byte) error {
 		class, _ = items[0].(pyClass)
 		items = items[1:]
 	}
-	return u.push(construct(class, items), nil)
+	return u.call(class, items)
 }
 
 // construct runs the instructions that call a class: REDUCE, NEWOBJ, NEWOBJ_EX.
@@ -102,7 +105,29 @@ func (u *unpickler) construct(op byte) error {
 	if !ok {
 		return errPickleStack
 	}
-	return u.push(construct(class, arguments.items), nil)
+	return u.call(class, arguments.items)
+}
+
+// call pushes what a class makes of arguments, after it has charged what is copied of these: a pickle may name them many
+// times.
+func (u *unpickler) call(class pyClass, arguments []any) error {
+	steps, bytes := 0, 0
+	for _, a := range arguments {
+		switch a := a.(type) {
+		case string:
+			bytes += len(a)
+		case pyClass:
+			bytes += len(a)
+		case *pyList:
+			if strings.HasPrefix(string(class), "collections.") {
+				steps += 2 * len(a.items)
+			}
+		}
+	}
+	if err := u.charge(steps, bytes); err != nil {
+		return err
+	}
+	return u.push(construct(class, arguments), nil)
 }
 
 // construct makes the containers that Python writes as objects of classes: bytes, sets and byte arrays in old

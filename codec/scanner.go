@@ -9,6 +9,7 @@ import (
 type scanner struct {
 	data   []byte
 	pos    int
+	left   int  // how many more values may be made
 	shares bool // texts may be parts of data
 }
 

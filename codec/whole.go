@@ -9,14 +9,16 @@ import (
 	"replicator"
 )
 
-// wholeFormat is a format whose bodies are decoded whole, whatever is wanted of them.
+// wholeFormat is a format whose bodies may be something else than a map.
 type wholeFormat struct {
 	name   string
-	decode func(body []byte) (any, error)
+	decode func(body []byte, w *wanted) (any, error) // see decodeAll
 }
 
-func (f wholeFormat) document(body []byte) (replicator.Object, error) {
-	v, err := f.decode(body)
+func (f wholeFormat) document(body []byte) (replicator.Object, error) { return f.read(body, nil) }
+
+func (f wholeFormat) read(body []byte, w *wanted) (replicator.Object, error) {
+	v, err := f.decode(body, w)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
@@ -27,14 +29,8 @@ func (f wholeFormat) document(body []byte) (replicator.Object, error) {
 }
 
 func (f wholeFormat) members(body []byte, want names, values []any) error {
-	doc, err := f.document(body)
-	if err != nil {
-		return err
-	}
-	for i, name := range want.list {
-		values[i] = doc.Get(name)
-	}
-	return nil
+	_, err := f.read(body, &wanted{want, values})
+	return err
 }
 
 func sortOf(v any) string {
