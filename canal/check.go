@@ -280,20 +280,18 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	w.schema.Store(shape)
 	if err := w.check(srv.flavor); err != nil {
 		fix := "correct the table's columns in the configuration"
-		if replicator.IsOfViews(err) {
+		switch {
+		case replicator.IsOfViews(err):
 			fix = "correct these views, or add the column"
+		case shape.countable(&table) != nil:
+			fix = "name a version, or make the key unique"
 		}
 		c.fail(what, describe(err), fix)
 		return
 	}
-	rows := "several rows a cell"
-	switch {
-	case shape.single(&table):
+	rows := "several rows a cell, the highest " + table.Version + " counts"
+	if shape.single(&table) {
 		rows = "one row a cell: the binlog's order is the version"
-	case table.Version == "":
-		rows += ", the latest in the binlog counts"
-	default:
-		rows += ", the highest " + table.Version + " counts"
 	}
 	c.ok(what, fmt.Sprintf("%s.%s: %s", table.Database, table.Table, rows))
 	x, err := newSelection(w)

@@ -30,23 +30,23 @@ func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
 		{"a unique key is dropped", versions, "k INT NOT NULL, v BIGINT, UNIQUE one (k)", "DROP INDEX one ON @", true, false},
 		{"a unique key of other columns", versions, "k INT NOT NULL, v BIGINT",
 			"ALTER TABLE @ ADD UNIQUE one (k, v)", false, false},
-		{"a unique key where nothing is a version", plain, "k INT NOT NULL, v BIGINT",
+		{"a unique key where nothing is a version", plain, "k INT NOT NULL UNIQUE, v BIGINT",
 			"ALTER TABLE @ ADD UNIQUE one (k)", false, false},
 		{"a version that becomes a date", versions, "k INT NOT NULL, v BIGINT",
 			"ALTER TABLE @ MODIFY v DATETIME", true, false},
-		{"a number that becomes text", plain, "k INT NOT NULL, v BIGINT",
+		{"a number that becomes text", plain, "k INT NOT NULL UNIQUE, v BIGINT",
 			"ALTER TABLE @ MODIFY k VARCHAR(20) NOT NULL", true, true},
-		{"a decimal that becomes a number", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT",
+		{"a decimal that becomes a number", plain, "k DECIMAL(10,2) NOT NULL UNIQUE, v BIGINT",
 			"ALTER TABLE @ MODIFY k BIGINT NOT NULL", true, true},
-		{"a decimal of more digits", plain, "k DECIMAL(10,2) NOT NULL, v BIGINT",
+		{"a decimal of more digits", plain, "k DECIMAL(10,2) NOT NULL UNIQUE, v BIGINT",
 			"ALTER TABLE @ MODIFY k DECIMAL(12,4) NOT NULL", true, false},
-		{"bytes that are padded to more", plain, "k BINARY(2) NOT NULL, v BIGINT",
+		{"bytes that are padded to more", plain, "k BINARY(2) NOT NULL UNIQUE, v BIGINT",
 			"ALTER TABLE @ MODIFY k BINARY(4) NOT NULL", true, false},
-		{"a number that becomes larger", plain, "k INT NOT NULL, v BIGINT",
+		{"a number that becomes larger", plain, "k INT NOT NULL UNIQUE, v BIGINT",
 			"ALTER TABLE @ MODIFY k BIGINT UNSIGNED NOT NULL", false, false},
-		{"a text that becomes longer", plain, "k VARCHAR(20) NOT NULL, v BIGINT",
+		{"a text that becomes longer", plain, "k VARCHAR(20) NOT NULL UNIQUE, v BIGINT",
 			"ALTER TABLE @ MODIFY k VARCHAR(200) NOT NULL", false, false},
-		{"a column more", plain, "k INT NOT NULL, v BIGINT", "ALTER TABLE @ ADD w INT", false, false},
+		{"a column more", plain, "k INT NOT NULL UNIQUE, v BIGINT", "ALTER TABLE @ ADD w INT", false, false},
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -154,6 +154,61 @@ func TestATableIsReadWholeWhileItIsAltered(t *testing.T) {
 				t.Error(err)
 			} else if len(shape.columns) < 2 || len(shape.unique) != 2 {
 				t.Errorf("%d columns, unique keys %q", len(shape.columns), shape.unique)
+			}
+		}
+	})
+}
+
+// Where several rows may have one key, and no version tells which is the newest, the views of the table are refused: at
+// the start, in check, and when the unique key goes while they run.
+func TestAKeyThatIsNotUniqueNeedsAVersion(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		for _, c := range []struct {
+			name, columns string
+			table         replicator.Table
+			drop          string // makes it so later; "": it is so from the start
+			mend          string // the last words of the error, but for the table's name
+		}{
+			{"an index", "id INT PRIMARY KEY, k INT NOT NULL, KEY (k)", replicator.Table{Key: []string{"k"}}, "",
+				"ADD UNIQUE KEY (`k`)"},
+			{"half of a key", "k INT, l INT, PRIMARY KEY (k, l)", replicator.Table{Key: []string{"k"}}, "",
+				"ADD UNIQUE KEY (`k`)"},
+			{"a sort that may be NULL", "k INT NOT NULL, sort VARCHAR(9) CHARACTER SET ascii COLLATE ascii_bin, UNIQUE (k, sort)",
+				replicator.Table{Key: []string{"k"}, Column: "sort"}, "",
+				"MODIFY `sort` varchar(9) COLLATE ascii_bin NOT NULL, ADD UNIQUE KEY (`k`, `sort`)"},
+			{"a unique key that goes", "id INT PRIMARY KEY, k INT NOT NULL, UNIQUE one (k)", replicator.Table{Key: []string{"k"}},
+				"ALTER TABLE @ DROP INDEX one", "ADD UNIQUE KEY (`k`)"},
+		} {
+			c.table.Name = "x"
+			b.exec("DROP TABLE IF EXISTS x", "CREATE TABLE x ("+c.columns+")")
+			src := b.source(c.table)
+			var err error
+			if c.drop == "" {
+				_, err = src.Open(testContext(t), []replicator.Position{b.latest(src)})
+			} else {
+				x := b.read(b.open(src, b.latest(src)))
+				b.exec(strings.ReplaceAll(c.drop, "@", "x"))
+				err = x.failure()
+			}
+			if !replicator.IsFatal(err) || !replicator.IsOfViews(err) {
+				t.Errorf("%s: %v", c.name, err)
+				continue
+			}
+			mend := "ALTER TABLE `" + b.database + "`.`x` " + c.mend
+			if !strings.HasSuffix(err.Error(), mend) || !strings.Contains(err.Error(), "names its increasing column") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			failed := false
+			for _, f := range src.Check(testContext(t)) {
+				failed = failed || f.What == "table x" && f.Level == replicator.Fail && strings.Contains(f.Detail, mend)
+			}
+			if !failed {
+				t.Errorf("%s: check says nothing of it", c.name)
+			}
+			b.exec(mend)
+			if _, err := src.Open(testContext(t), []replicator.Position{b.latest(src)}); err != nil {
+				t.Errorf("%s, and mended: %v", c.name, err)
 			}
 		}
 	})

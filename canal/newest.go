@@ -249,10 +249,7 @@ func (x *selection) newestFirst() string {
 	if x.single {
 		return ""
 	}
-	var order []string
-	if x.version >= 0 {
-		order = append(order, sqlname.Quote(x.columns[x.version].Name)+" DESC")
-	}
+	order := []string{sqlname.Quote(x.columns[x.version].Name) + " DESC"}
 	if !x.distinct { // else MariaDB would sort, and lock, all versions of the cell
 		for _, i := range x.offset {
 			order = append(order, sqlname.Quote(x.columns[i].Name)+" DESC")

@@ -2,6 +2,7 @@ package canal
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"replicator"
@@ -43,7 +44,7 @@ func TestScanBeginsAtAnOffsetThatAPersonNames(t *testing.T) {
 				b := &bench{t: t, server: b.server, database: b.database, db: b.db}
 				b.exec("DROP TABLE IF EXISTS x", "CREATE TABLE x ("+c.ddl+")",
 					"INSERT INTO x WITH RECURSIVE r AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 19) SELECT "+c.insert+" FROM r")
-				src := b.source(replicator.Table{Name: "x", Key: []string{b.firstColumn("x")}, Offset: c.offset})
+				src := b.source(replicator.Table{Name: "x", Key: b.primaryKey("x"), Offset: c.offset})
 				if err := src.CheckOffset(testContext(t), "x", c.at); err != nil {
 					t.Errorf("%q: %v", c.at, err)
 				}
@@ -68,12 +69,14 @@ func TestScanBeginsAtAnOffsetThatAPersonNames(t *testing.T) {
 	})
 }
 
-func (b *bench) firstColumn(table string) (name string) {
+func (b *bench) primaryKey(table string) []string {
 	b.t.Helper()
-	err := b.db.QueryRowContext(testContext(b.t), "SELECT COLUMN_NAME FROM information_schema.COLUMNS "+
-		"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION LIMIT 1", b.database, table).Scan(&name)
+	var names string
+	err := b.db.QueryRowContext(testContext(b.t), "SELECT GROUP_CONCAT(COLUMN_NAME ORDER BY SEQ_IN_INDEX) "+
+		"FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND INDEX_NAME = 'PRIMARY'",
+		b.database, table).Scan(&names)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return name
+	return strings.Split(names, ",")
 }

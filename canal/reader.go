@@ -352,6 +352,9 @@ func (r *Reader) reread(ctx context.Context, table string) error {
 	if err := replicator.RedefinedTable(table, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {
 		return err
 	}
+	if err := shape.countable(&w.Table); err != nil {
+		return w.fatal(err)
+	}
 	w.schema.Store(shape)
 	now := shape.layout()
 	r.layouts.await(table, now, end.order(r.place.epoch))

@@ -50,7 +50,7 @@ func TestAScanComesPastEveryRow(t *testing.T) {
 				"CREATE TABLE x (c DOUBLE(10,2) PRIMARY KEY, k INT UNIQUE NOT NULL)",
 				replicator.Table{Key: []string{"k"}},
 				[]string{"(-0.10, 1)", "(-0.07, 2)", "(0, 3)", "(0.07, 4)", "(0.10, 5)", "(-99999999.99, 6)"}},
-			{"a TIMESTAMP", "CREATE TABLE x (c TIMESTAMP(6) NOT NULL, k INT, PRIMARY KEY (c, k))",
+			{"a TIMESTAMP", "CREATE TABLE x (c TIMESTAMP(6) NOT NULL, k INT UNIQUE, PRIMARY KEY (c, k))",
 				replicator.Table{Key: []string{"k"}},
 				[]string{"('2024-03-31 02:30:00.000001', 1)", "('2024-03-31 02:30:00.000001', 2)",
 					"('2024-03-31 02:30:00.000002', 3)"}},
@@ -75,8 +75,8 @@ func TestAScanComesPastEveryRow(t *testing.T) {
 func TestAScanRefusesRowsThatItCanNotTellApart(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
-		for _, ddl := range []string{"CREATE TABLE x (k INT, at DATETIME, KEY(at))",
-			"CREATE TABLE x (k INT, at DATETIME UNIQUE)"} {
+		for _, ddl := range []string{"CREATE TABLE x (k INT UNIQUE, at DATETIME, KEY(at))",
+			"CREATE TABLE x (k INT UNIQUE, at DATETIME UNIQUE)"} {
 			b.exec("DROP TABLE IF EXISTS x", ddl)
 			src := b.source(replicator.Table{Name: "x", Key: []string{"k"}, Offset: []string{"at"}})
 			_, err := b.open(src, b.latest(src)).Scan(testContext(t), "x", nil, "", replicator.ScanLimit{Rows: 2})
@@ -112,12 +112,12 @@ func TestWhatIsWrongWithATableConcernsItsViewsAlone(t *testing.T) {
 			later string // once it is open
 			reads func(context.Context, *Reader) error
 		}{
-			"no order": {"CREATE TABLE x (k INT)", "DO 0", scan},
-			"a key that is NULL": {"CREATE TABLE x (i INT PRIMARY KEY, k INT)", "INSERT INTO x VALUES (1, NULL)",
+			"no order": {"CREATE TABLE x (k INT UNIQUE)", "DO 0", scan},
+			"a key that is NULL": {"CREATE TABLE x (i INT PRIMARY KEY, k INT UNIQUE)", "INSERT INTO x VALUES (1, NULL)",
 				scan},
 			"it is gone":                 {"CREATE TABLE x (k INT PRIMARY KEY)", "DROP TABLE x", scan},
 			"it is gone, in a look":      {"CREATE TABLE x (k INT PRIMARY KEY)", "DROP TABLE x", look},
-			"its key is gone, in a list": {"CREATE TABLE x (k INT, i INT)", "ALTER TABLE x DROP COLUMN k", list},
+			"its key is gone, in a list": {"CREATE TABLE x (k INT PRIMARY KEY, i INT)", "ALTER TABLE x DROP COLUMN k", list},
 		} {
 			b.exec("DROP TABLE IF EXISTS x", c.ddl)
 			src := b.source(replicator.Table{Name: "x", Key: []string{"k"}})
@@ -183,7 +183,7 @@ func TestAScanBeginsAnewWhereItsOrderIsAnother(t *testing.T) {
 		if err != nil || chunk.Done {
 			t.Fatal(chunk, err)
 		}
-		b.exec("ALTER TABLE x DROP PRIMARY KEY, ADD PRIMARY KEY (other)")
+		b.exec("ALTER TABLE x DROP PRIMARY KEY, ADD PRIMARY KEY (other), ADD UNIQUE (k)")
 		src = b.source(table)
 		chunk, err = b.open(src, b.latest(src)).Scan(testContext(t), "x", nil, chunk.Next, replicator.ScanLimit{Rows: 9})
 		if err != nil || len(chunk.Rows) != 3 {

@@ -73,6 +73,33 @@ func (s *schema) single(t *replicator.Table) bool {
 	return false
 }
 
+// countable fails if a cell may have several rows and no column says which of them is the newest: the binlog would show
+// another one than a scan.
+func (s *schema) countable(t *replicator.Table) error {
+	if t.Version != "" || s.single(t) {
+		return nil
+	}
+	cell := slices.Clone(t.Key)
+	alter := "ALTER TABLE " + sqlname.Quote(t.Database) + "." + sqlname.Quote(t.Table) + " "
+	if t.Column != "" {
+		cell = append(cell, t.Column)
+		if c := s.column(t.Column); c != nil && c.nullable { // a unique key would allow several NULLs
+			alter += "MODIFY " + sqlname.Quote(c.Name) + " " + c.fullType
+			if c.collation != "" {
+				alter += " COLLATE " + c.collation
+			}
+			alter += " NOT NULL, "
+		}
+	}
+	quoted := make([]string, len(cell))
+	for i, name := range cell {
+		quoted[i] = sqlname.Quote(name)
+	}
+	return fmt.Errorf("table %s: several rows may have the same %s, and no version says which of them is the newest. An "+
+		"append-only log names its increasing column, with version = \"COLUMN\" in [tables.%s]. Where each has one row, make "+
+		"that certain: %sADD UNIQUE KEY (%s)", t.Name, strings.Join(cell, ", "), t.Name, alter, strings.Join(quoted, ", "))
+}
+
 // tellsApart reports whether no two rows have the same values in these columns.
 func (s *schema) tellsApart(columns []string) bool {
 	return slices.ContainsFunc(s.unique, func(key []string) bool {

@@ -270,9 +270,6 @@ func (x *selection) from() string {
 	return sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + x.hint
 }
 
-// positioned reports whether a row's version is its place in the binlog.
-func (x *selection) positioned() bool { return x.version < 0 || x.single }
-
 // addDecimals adds the DECIMAL columns of the key to those that rows carry, as a plan does.
 func (x *selection) addDecimals() {
 	for n, i := range x.key {
@@ -315,7 +312,7 @@ func (x *selection) row(ctx context.Context, values [][]byte, order int64, now t
 			r.ColumnAs = as
 		}
 	}
-	if !x.positioned() {
+	if !x.single {
 		r.Version, r.Err = x.columns[x.version].version(values[x.version])
 	}
 	if x.body >= 0 && values[x.body] != nil {

@@ -36,7 +36,7 @@ type versionWalk struct {
 // versions that tell a cell's rows apart: of equal ones the later in the offset's order counts, which is none of the
 // index.
 func (x *selection) versions() *versionWalk {
-	if x.positioned() || !x.distinct || len(x.shape.primary) == 0 {
+	if x.single || !x.distinct || len(x.shape.primary) == 0 {
 		return nil
 	}
 	cell := slices.Clone(x.t.Key)

@@ -111,6 +111,9 @@ func (t *watched) check(f gtid.Flavor) error {
 	if x.body >= 0 && !isBody(x.columns[x.body].kind) {
 		return fmt.Errorf("table %s: column %s (body) is neither text, binary nor JSON", t.Name, t.Body)
 	}
+	if err := t.schema.Load().countable(&t.Table); err != nil {
+		return err
+	}
 	for _, i := range x.key {
 		switch x.columns[i].kind {
 		case binlog.KindFloat, binlog.KindDouble, binlog.KindJSON:
