@@ -102,6 +102,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 
 // rebuilt reports whether what was saved before and after says that views were rebuilt in between.
 func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
+	saved := map[string]bool{}
 	for _, now := range after {
 		name, shadow := strings.CutSuffix(now.View, replicator.ShadowSuffix)
 		if !slices.Contains(names, name) {
@@ -112,8 +113,9 @@ func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 		if shadow || now.Filling() || !filled {
 			return false
 		}
+		saved[name] = true
 	}
-	return true
+	return len(saved) == len(names) // the others were forgotten
 }
 
 // rebuilder rebuilds views, in this process or in the one that runs.
@@ -167,7 +169,7 @@ func follow(ctx context.Context, show Display, names []string,
 			return err
 		}
 		p := progressOf(views, names)
-		if !p.busy {
+		if len(p.lost) == 0 && !p.busy {
 			show.Say("rebuilt: " + strings.Join(names, ", "))
 			return nil
 		}
@@ -192,12 +194,18 @@ type progress struct {
 	well     bool // some of it goes on without an error
 	rows     int64
 	ratio    float64
+	lost     []string // views that the process does not keep
 	problem  string
 	patience time.Duration // with the problem
 }
 
 func progressOf(views []replicator.ViewStatus, names []string) progress {
 	p := progress{patience: rebuildPatience}
+	for _, name := range names {
+		if !slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.View == name }) {
+			p.lost = append(p.lost, name)
+		}
+	}
 	for _, v := range views {
 		if !slices.Contains(names, v.View) {
 			continue
@@ -214,6 +222,11 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 		if v.Error != "" {
 			p.problem = fmt.Sprintf("view %s: %s", v.View, v.Error)
 		}
+	}
+	if len(p.lost) > 0 {
+		p.well, p.patience = false, failedPatience
+		p.problem = fmt.Sprintf("not rebuilt: %s. The running process has read a configuration file without the view. Put it "+
+			"back into the file, have the process read that (SIGHUP), and rebuild the view again", strings.Join(p.lost, ", "))
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -333,6 +334,45 @@ func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
 		if !strings.Contains(c.Log(), "rebuilt: index_users_email") {
 			t.Errorf("it did not follow to the end:\n%s", c.Log())
 		}
+	}
+}
+
+// A view that the file loses is not rebuilt, whatever the command followed.
+func TestARebuildOfAViewThatTheFileLosesFails(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(l *lab, p *process) *process{
+		"SIGHUP": func(_ *lab, p *process) *process {
+			p.signal(syscall.SIGHUP)
+			return p
+		},
+		"restart": func(l *lab, p *process) *process {
+			p.stop()
+			return l.running()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, servertest.MySQL(t))
+			for i := range 60 {
+				l.put(string(rune('A'+i)), 1, fmt.Sprintf(`{"username": "%[1]d", "email": "%[1]d@x.org"}`, i))
+			}
+			slow := "[rebuild]\nrate = 10\n"
+			l.configure(cellViews)
+			l.must("run", "--until-caught-up")
+			l.configure(cellViews, slow)
+			p := l.running()
+			followed := l.start("rebuild", "index_users_email", "-c", l.file())
+			l.reaches("index_users_email", "rebuilding")
+			l.configure(source, program, mainSink, phoneView, slow)
+			p = lose(l, p)
+			if code := followed.wait(); code != exitFailed || strings.HasPrefix(followed.Log(), "rebuilt") ||
+				strings.Contains(followed.Log(), "\nrebuilt") {
+				t.Errorf("exit status %d:\n%s", code, followed.Log())
+			}
+			if name == "SIGHUP" && !strings.Contains(followed.Log(), "not rebuilt: index_users_email. ") {
+				t.Errorf("it does not say why:\n%s", followed.Log())
+			}
+			p.stop()
+		})
 	}
 }
 
