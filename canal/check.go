@@ -37,7 +37,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	}
 	c.ok("log_bin", "ON")
 	c.variable(ctx, conn, "binlog_format", "ROW", replicator.Fail,
-		"SET GLOBAL binlog_format = ROW, and in the configuration; sessions that are open keep theirs")
+		mendFormat)
 	c.variable(ctx, conn, "binlog_row_image", "FULL", replicator.Fail,
 		"SET GLOBAL binlog_row_image = FULL, and in the configuration")
 	c.variable(ctx, conn, "binlog_row_metadata", "FULL", replicator.Warn,

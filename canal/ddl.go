@@ -135,7 +135,7 @@ func (p *statementParser) classify() statement {
 		return statement{}
 	}
 	if p.has("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "MERGE", "IMPORT") {
-		return changing(p.target(), "was changed by a statement logged as text (binlog_format was not ROW in that session)")
+		return changing(p.target(), loggedAsText)
 	}
 	return statement{}
 }

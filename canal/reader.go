@@ -124,7 +124,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
 		layouts: r.layouts, reread: r.reread, keep: r.source.layouts.keep,
-		xa: prepared{log: r.source.cfg.Logger}, follows: r.follows,
+		xa: prepared{log: r.source.cfg.Logger}, follows: r.follows, byFormat: r.byFormat,
 	}
 	known := p.gtids
 	switch {

@@ -356,6 +356,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	if err := r.prepare(ctx, conn, t, tables); err != nil {
 		return nil, err
 	}
+	s.warnOfFormat(ctx, conn)
 	return r, nil
 }
 

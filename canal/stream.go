@@ -59,6 +59,8 @@ type stream struct {
 	left    *leaving                                   // the file before, until follows was asked
 	follows func(ctx context.Context, l leaving) error // whether the file that was begun is of the same log
 
+	byFormat func(ctx context.Context, by statement, err error) error // names the server's binlog_format; nil: not known
+
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
 	tx    transaction

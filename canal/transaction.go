@@ -322,7 +322,11 @@ func (s *stream) changed(ctx context.Context, st statement) error {
 	}
 	for _, table := range st.tables {
 		if st.effect == effectRows {
-			if err := s.unlogged(table, fmt.Errorf("table %s %s: %w", table, st.what, lost)); err != nil {
+			err := fmt.Errorf("table %s %s: %w", table, st.what, lost)
+			if s.byFormat != nil {
+				err = s.byFormat(ctx, st, err)
+			}
+			if err := s.unlogged(table, err); err != nil {
 				return err
 			}
 		}

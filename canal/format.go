@@ -1,0 +1,51 @@
+package canal
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// A server that was set to log statements, or that was started again without binlog_format = ROW in its configuration,
+// leaves rows out of the binlog. The setting is read at the start, and when a statement comes that changed a watched
+// table: it is what has to be mended first. MySQL 9.7 still has it, deprecated.
+
+// loggedAsText is what became of a table by a statement that has no rows in the binlog.
+const loggedAsText = "was changed by a statement logged as text (binlog_format was not ROW in that session)"
+
+// mendFormat is how a server is made to log rows.
+const mendFormat = "SET GLOBAL binlog_format = ROW, and in the server's configuration; sessions that are open keep theirs"
+
+// textual is the server's binlog_format, where that is not ROW; else "".
+func textual(ctx context.Context, db querier) string {
+	format, err := variable(ctx, db, "binlog_format")
+	if err != nil || strings.EqualFold(format, "ROW") {
+		return "" // a connection that fails ends reading elsewhere
+	}
+	return format
+}
+
+// warnOfFormat says at the start that the server logs statements.
+func (s *Source) warnOfFormat(ctx context.Context, db querier) {
+	if format := textual(ctx, db); format != "" {
+		s.cfg.Logger.Warn("the source logs statements: what they change in watched tables is not in the binlog, and their "+
+			"views will stop. "+mendFormat, slog.String("source", s.cfg.Name), slog.String("binlog_format", format))
+	}
+}
+
+// byFormat names the server's binlog_format first, where that is why a statement came without rows.
+func (r *Reader) byFormat(ctx context.Context, by statement, err error) error {
+	if by.what != loggedAsText {
+		return err
+	}
+	conn, failed := r.connect(ctx)
+	if failed != nil {
+		return err
+	}
+	defer conn.Close()
+	if format := textual(ctx, conn); format != "" {
+		return fmt.Errorf("binlog_format is %s on the source: %s. Then: %w", format, mendFormat, err)
+	}
+	return err
+}
