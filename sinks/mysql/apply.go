@@ -186,30 +186,33 @@ const (
 )
 
 // applyOrSplit applies items in one transaction. If the server refuses something, it is repeated carefully;
-// if that is because of a value, in smaller transactions, until the value is found and rejected.
+// if that is because of a row, or because there is too much at once, in smaller transactions. What one row fails by
+// alone is the row's, which is rejected.
 func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	err := t.applyPatiently(ctx, batch, items, mode)
-	if mode == quickly && refuses(err) {
+	if mode == quickly && refuses(err) && (len(items) == 1 || !tooMuch(err)) {
 		if is(err, errDuplicate) {
 			t.guesses.Store(false)
 		}
 		mode = carefully
 		err = t.applyPatiently(ctx, batch, items, mode)
 	}
-	reason := dataReason(err)
-	var at *viewError
-	if reason == "" || !errors.As(err, &at) {
+	reason := rowReason(err)
+	switch {
+	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	}
-	if t.grown() { // perhaps because of what somebody else wrote
+	case reason != "" && t.grown(): // perhaps because of what somebody else wrote
 		return t.applyOrSplit(ctx, batch, items, mode)
-	}
-	if len(items) > 1 {
+	case len(items) > 1:
 		half := len(items) / 2
 		if err := t.applyOrSplit(ctx, batch, items[:half], mode); err != nil {
 			return err
 		}
 		return t.applyOrSplit(ctx, batch, items[half:], mode)
+	}
+	var at *viewError
+	if reason == "" || !errors.As(err, &at) {
+		return err
 	}
 	rejected := false
 	for i := range items[0].values {

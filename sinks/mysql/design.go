@@ -78,7 +78,7 @@ func creating(v *replicator.View) string {
 func uncreated(v *replicator.View, err error) error {
 	refused := classify(err, creating(v))
 	var e *mysql.MySQLError
-	if errors.As(err, &e) && !plainMessages[e.Number] {
+	if errors.As(err, &e) && !faultOf(e).plain {
 		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " ")) // it quotes lines
 	}
 	return replicator.Fatal(refused)

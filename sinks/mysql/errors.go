@@ -13,59 +13,6 @@ import (
 	"replicator"
 )
 
-// Messages of servers may quote values ("Duplicate entry '…'"), which must not reach a log. Those of these errors
-// don't.
-var plainMessages = map[uint16]bool{
-	1040: true, 1044: true, 1045: true, 1049: true, 1053: true, 1054: true, 1068: true, 1072: true, 1091: true, 1114: true,
-	1142: true, 1143: true, 1146: true, 1193: true, 1205: true, 1213: true, 1227: true, 1290: true, 1317: true, 1364: true,
-	1370: true, 1665: true, 1698: true, 1792: true, 1820: true, 1836: true, 1862: true, 3024: true, 3108: true, 3118: true,
-	3959: true,
-}
-
-// fatalErrors are those that last until somebody acts.
-var fatalErrors = map[uint16]bool{
-	1044: true, 1045: true, 1049: true, 1054: true, 1136: true, 1142: true, 1143: true, 1146: true, 1227: true, 1364: true,
-	1370: true, 1665: true, 1698: true, 1820: true, 1862: true, 3118: true,
-}
-
-// dataErrors are those that a value causes, in words that don't show it.
-var dataErrors = map[uint16]string{
-	1048: "NULL in a column that is NOT NULL",
-	1062: "another row has the same unique key",
-	1118: "the row is too large",
-	1153: "the row is larger than max_allowed_packet",
-	1264: "a number is out of the column's range",
-	1265: "a value doesn't fit the column",
-	1292: "a date or time is not valid",
-	1300: "a text is not valid in the column's character set",
-	1366: "a value doesn't fit the column's type or character set",
-	1406: "a value is too long for the column",
-	1411: "a value can't be converted to the column's type",
-	1452: "a foreign key's row is missing",
-	1526: "no partition takes the value",
-	1644: "a trigger refused the row",
-	1690: "a number is out of range",
-	3140: "a text is not valid JSON",
-	3141: "a text is not valid JSON",
-	3156: "a JSON value doesn't fit the column's type",
-	3819: "a CHECK constraint refuses the row",
-	4025: "a CHECK constraint refuses the row",
-}
-
-// dataReason is why the server refused a statement because of a value in it; "" if that is not the reason.
-func dataReason(err error) string {
-	var e *mysql.MySQLError
-	if errors.As(err, &e) {
-		if reason, ok := dataErrors[e.Number]; ok {
-			return fmt.Sprintf("%s (error %d)", reason, e.Number)
-		}
-	}
-	if errors.Is(err, mysql.ErrPktTooLarge) {
-		return "the row is larger than max_allowed_packet"
-	}
-	return ""
-}
-
 const (
 	noDatabase   = 1049
 	noTable      = 1146
@@ -85,9 +32,10 @@ func refuses(err error) bool {
 	return errors.As(err, &e) && !transient(err) || errors.Is(err, mysql.ErrPktTooLarge)
 }
 
+// is reports whether err is one of a server's errors. A trigger's SIGNAL may have any number.
 func is(err error, numbers ...uint16) bool {
 	var e *mysql.MySQLError
-	if !errors.As(err, &e) {
+	if !errors.As(err, &e) || signalled(e) {
 		return false
 	}
 	for _, n := range numbers {
@@ -98,15 +46,14 @@ func is(err error, numbers ...uint16) bool {
 	return false
 }
 
-// serverErrors are those that a server answers a statement with whatever the table is: it shuts down, is read-only,
-// full, or gives up a transaction for another one.
-var serverErrors = []uint16{errDeadlock, 1021, 1030, 1040, 1045, 1053, 1114, 1203, 1226, 1290, 1317, 1698, 1792, 1820,
-	1836, 1862, 1969, 3024, 3118}
-
 // ofTable reports whether the server refuses a statement because of the table that it is about.
 func ofTable(err error) bool {
 	var e *mysql.MySQLError
-	return errors.As(err, &e) && !slices.Contains(serverErrors, e.Number)
+	if !errors.As(err, &e) {
+		return false
+	}
+	b := faultOf(e).blame
+	return b != serverFault && b != userFault
 }
 
 const takesNoWrites = "the server takes no writes: read_only is on there, as on a replica"
@@ -129,16 +76,17 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	text := fmt.Errorf("%s: error %d (%s)", doing, e.Number, e.SQLState[:])
-	if plainMessages[e.Number] {
+	known := faultOf(e)
+	if known.plain {
 		text = fmt.Errorf("%w: %s", text, e.Message)
-	} else if reason := dataErrors[e.Number]; reason != "" {
-		text = fmt.Errorf("%w: %s", text, reason)
+	} else if known.means != "" {
+		text = fmt.Errorf("%w: %s", text, known.means)
 	}
-	if e.Number == errLockWait {
+	if is(err, errLockWait) {
 		return fmt.Errorf("%w: another session holds the lock: SHOW ENGINE INNODB STATUS and SHOW PROCESSLIST at the "+
 			"sink's server show whose it is", text)
 	}
-	if e.Number == 1040 {
+	if is(err, 1040) {
 		return curable{text, "raise max_connections there, or see in SHOW PROCESSLIST whose connections they are"}
 	}
 	if is(err, 1045, 1698) {
@@ -149,10 +97,10 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it "+
 			"ON DELETE CASCADE or SET NULL", text)
 	}
-	if e.Number == 1146 && ownTable(e.Message) { // it was there when the views were opened
+	if is(err, 1146) && ownTable(e.Message) { // it was there when the views were opened
 		return fmt.Errorf("%w: %w", text, replicator.ErrSinkLost)
 	}
-	if fatalErrors[e.Number] {
+	if known.blame == userFault || known.blame == tableFault {
 		return replicator.Fatal(text)
 	}
 	return text

@@ -48,7 +48,7 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 	k := t.kept[at.view]
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: without an amount that goes, "+
 		"column %s can't hold the sum (%s): widen the column; if the table was changed by hand, rebuild the view",
-		k.view.Name, settingsOf(k.view).Table, k.amount().name, dataReason(err))), k.view.Name)
+		k.view.Name, settingsOf(k.view).Table, k.amount().name, rowReason(err))), k.view.Name)
 }
 
 // registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all

@@ -1,0 +1,236 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// blame says what an error of a server concerns.
+type blame int
+
+const (
+	rowFault     blame = iota // the row that is written: every error that the list does not have
+	serverFault               // the server, whatever the table is; it passes
+	passingFault              // the table at hand; it passes
+	batchFault                // the batch: a smaller one may go through. Of one row alone, it passes
+	sizeFault                 // the batch, or one row that is too large
+	userFault                 // the sink's user, until a person acts
+	tableFault                // the table at hand, until a person acts
+)
+
+// fault is what is known of an error.
+type fault struct {
+	name  string // in the servers' manuals
+	blame blame
+	means string // in words that show no value; "" where the message is plain
+	plain bool   // the server's message shows no value
+}
+
+// faults are the known errors of MySQL and MariaDB. What is not here concerns the row that is written: servers have
+// some hundred errors that a value, a trigger or an index can cause, and more with each release. Messages may quote
+// values ("Duplicate entry '…'"), which must not reach a log, unless they are plain.
+var faults = map[uint16]fault{
+	// The server gives up a transaction for another one, stops, takes no writes, is full, or has reached a limit.
+	1015: {name: "ER_CANT_LOCK", blame: serverFault, means: "the server can't lock a file"},
+	1021: {name: "ER_DISK_FULL", blame: serverFault, means: "the server's disk is full"},
+	1030: {name: "ER_GET_ERRNO", blame: serverFault, means: "the storage engine failed"},
+	1036: {name: "ER_OPEN_AS_READONLY", blame: serverFault, means: "the table is read-only"},
+	1037: {name: "ER_OUTOFMEMORY", blame: serverFault, means: "the server is out of memory"},
+	1038: {name: "ER_OUT_OF_SORTMEMORY", blame: serverFault, means: "the server is out of memory for sorting"},
+	1040: {name: "ER_CON_COUNT_ERROR", blame: serverFault, plain: true}, // too many connections
+	1041: {name: "ER_OUT_OF_RESOURCES", blame: serverFault, means: "the server is out of memory"},
+	1047: {name: "ER_UNKNOWN_COM_ERROR", blame: serverFault, means: "the node of the cluster is not ready"}, // Galera's
+	1053: {name: "ER_SERVER_SHUTDOWN", blame: serverFault, plain: true},
+	1077: {name: "ER_NORMAL_SHUTDOWN", blame: serverFault, means: "the server shuts down"},
+	1079: {name: "ER_SHUTDOWN_COMPLETE", blame: serverFault, means: "the server shuts down"},
+	1105: {name: "ER_UNKNOWN_ERROR", blame: serverFault, means: "the server does not say what failed"},
+	1114: {name: "ER_RECORD_FILE_FULL", blame: serverFault, plain: true}, // the table's, which is the disk's
+	1135: {name: "ER_CANT_CREATE_THREAD", blame: serverFault, means: "the server can't start a thread"},
+	1180: {name: "ER_ERROR_DURING_COMMIT", blame: serverFault, means: "the commit failed"},
+	1181: {name: "ER_ERROR_DURING_ROLLBACK", blame: serverFault, means: "the rollback failed"},
+	1192: {name: "ER_LOCK_OR_ACTIVE_TRANSACTION", blame: serverFault, means: "the session is in another transaction"},
+	1203: {name: "ER_TOO_MANY_USER_CONNECTIONS", blame: serverFault, means: "the user has too many connections"},
+	1213: {name: "ER_LOCK_DEADLOCK", blame: serverFault, plain: true},
+	1223: {name: "ER_CANT_UPDATE_WITH_READLOCK", blame: serverFault, means: "all tables are locked for reading"},
+	1226: {name: "ER_USER_LIMIT_REACHED", blame: serverFault, means: "the user has reached a limit of the server's"},
+	1290: {name: "ER_OPTION_PREVENTS_STATEMENT", blame: serverFault, plain: true}, // read_only
+	1296: {name: "ER_GET_ERRMSG", blame: serverFault, means: "the storage engine failed"},
+	1297: {name: "ER_GET_TEMPORARY_ERRMSG", blame: serverFault, means: "the storage engine failed for a moment"},
+	1317: {name: "ER_QUERY_INTERRUPTED", blame: serverFault, plain: true},
+	1613: {name: "ER_XA_RBTIMEOUT", blame: serverFault, means: "the transaction took too long"},
+	1614: {name: "ER_XA_RBDEADLOCK", blame: serverFault, means: "a deadlock"},
+	1637: {name: "ER_TOO_MANY_CONCURRENT_TRXS", blame: serverFault, means: "there are too many transactions"},
+	1792: {name: "ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION", blame: serverFault, plain: true},
+	1815: {name: "ER_INTERNAL_ERROR", blame: serverFault, means: "the server failed"},
+	1836: {name: "ER_READ_ONLY_MODE", blame: serverFault, plain: true},
+	1874: {name: "ER_INNODB_READ_ONLY", blame: serverFault, means: "InnoDB is read-only"},
+	1881: {name: "ER_INNODB_FORCED_RECOVERY", blame: serverFault, means: "InnoDB is read-only while it recovers"},
+	1927: {name: "ER_CONNECTION_KILLED", blame: serverFault, means: "the connection was killed"}, // MariaDB's
+	3024: {name: "ER_QUERY_TIMEOUT", blame: serverFault, plain: true},
+	3058: {name: "ER_USER_LOCK_DEADLOCK", blame: serverFault, means: "a deadlock"},
+	3100: {name: "ER_RUN_HOOK_ERROR", blame: serverFault, means: "the group does not take the transaction"},
+	3101: {name: "ER_TRANSACTION_ROLLBACK_DURING_COMMIT", blame: serverFault, means: "the group gave up the transaction"},
+	3168: {name: "ER_SERVER_ISNT_AVAILABLE", blame: serverFault, means: "the server is not available"},
+	3169: {name: "ER_SESSION_WAS_KILLED", blame: serverFault, means: "the session was killed"},
+	3185: {name: "ER_CANNOT_FIND_KEY_IN_KEYRING", blame: serverFault, means: "the keyring has no key of the table"},
+	4031: {name: "ER_CLIENT_INTERACTION_TIMEOUT", blame: serverFault, means: "the connection was idle for too long"},
+
+	// The table can't be used for a while, by somebody's lock or statement, or until it is repaired.
+	1016: {name: "ER_CANT_OPEN_FILE", blame: passingFault, means: "the table can't be opened"},
+	1020: {name: "ER_CHECKREAD", blame: passingFault, means: "a row changed since it was read"},
+	1034: {name: "ER_NOT_KEYFILE", blame: passingFault, means: "an index of the table is damaged"},
+	1035: {name: "ER_OLD_KEYFILE", blame: passingFault, means: "an index of the table is old"},
+	1193: {name: "ER_UNKNOWN_SYSTEM_VARIABLE", blame: passingFault, plain: true},
+	1194: {name: "ER_CRASHED_ON_USAGE", blame: passingFault, means: "the table is damaged"},
+	1195: {name: "ER_CRASHED_ON_REPAIR", blame: passingFault, means: "the table is damaged"},
+	1205: {name: "ER_LOCK_WAIT_TIMEOUT", blame: passingFault, plain: true},
+	1217: {name: "ER_ROW_IS_REFERENCED", blame: passingFault, means: "another table refers to the row"},
+	1412: {name: "ER_TABLE_DEF_CHANGED", blame: passingFault, means: "the table was altered meanwhile"},
+	1451: {name: "ER_ROW_IS_REFERENCED_2", blame: passingFault, means: "another table refers to the row"},
+	1712: {name: "ER_INDEX_CORRUPT", blame: passingFault, means: "an index of the table is damaged"},
+	1812: {name: "ER_TABLESPACE_MISSING", blame: passingFault, means: "the table's file is missing"},
+	1814: {name: "ER_TABLESPACE_DISCARDED", blame: passingFault, means: "the table's file was discarded"},
+	1932: {name: "ER_NO_SUCH_TABLE_IN_ENGINE", blame: passingFault, means: "the engine lacks the table"}, // MariaDB's
+	3572: {name: "ER_LOCK_NOWAIT", blame: passingFault, means: "another session holds the lock"},
+
+	// There is too much in one transaction or statement.
+	1153: {name: "ER_NET_PACKET_TOO_LARGE", blame: sizeFault, means: "the row is larger than max_allowed_packet"},
+	1197: {name: "ER_TRANS_CACHE_FULL", blame: sizeFault, means: "the row is larger than max_binlog_cache_size"},
+	1206: {name: "ER_LOCK_TABLE_FULL", blame: batchFault, means: "InnoDB's buffer pool has no room for more locks"},
+	1436: {name: "ER_STACK_OVERRUN_NEED_MORE", blame: sizeFault, means: "the row needs a larger thread_stack"},
+	1534: {name: "ER_BINLOG_ROW_LOGGING_FAILED", blame: batchFault, means: "the server can't write its binlog"},
+	1705: {name: "ER_STMT_CACHE_FULL", blame: sizeFault, means: "the row is larger than max_binlog_stmt_cache_size"},
+	1969: {name: "ER_STATEMENT_TIMEOUT", blame: batchFault, means: "it took longer than max_statement_time"}, // MariaDB's
+
+	// A person has to mend the user, or what it may do.
+	1045: {name: "ER_ACCESS_DENIED_ERROR", blame: userFault, plain: true},
+	1698: {name: "ER_ACCESS_DENIED_NO_PASSWORD_ERROR", blame: userFault, plain: true},
+	1820: {name: "ER_MUST_CHANGE_PASSWORD", blame: userFault, plain: true},
+	1862: {name: "ER_MUST_CHANGE_PASSWORD_LOGIN", blame: userFault, plain: true},
+	3118: {name: "ER_ACCOUNT_HAS_BEEN_LOCKED", blame: userFault, plain: true},
+
+	// A person has to mend the table, its triggers, or the rights on it.
+	1044: {name: "ER_DBACCESS_DENIED_ERROR", blame: tableFault, plain: true},
+	1049: {name: "ER_BAD_DB_ERROR", blame: tableFault, plain: true},
+	1054: {name: "ER_BAD_FIELD_ERROR", blame: tableFault, plain: true},
+	1064: {name: "ER_PARSE_ERROR", blame: tableFault, means: "the server does not understand the statement"},
+	1068: {name: "ER_MULTIPLE_PRI_KEY", blame: tableFault, plain: true},
+	1072: {name: "ER_KEY_COLUMN_DOES_NOT_EXITS", blame: tableFault, plain: true},
+	1091: {name: "ER_CANT_DROP_FIELD_OR_KEY", blame: tableFault, plain: true},
+	1109: {name: "ER_UNKNOWN_TABLE", blame: tableFault, means: "a trigger names a table that does not exist"},
+	1136: {name: "ER_WRONG_VALUE_COUNT_ON_ROW", blame: tableFault, means: "the table's columns changed"},
+	1142: {name: "ER_TABLEACCESS_DENIED_ERROR", blame: tableFault, plain: true},
+	1143: {name: "ER_COLUMNACCESS_DENIED_ERROR", blame: tableFault, plain: true},
+	1146: {name: "ER_NO_SUCH_TABLE", blame: tableFault, plain: true},
+	1227: {name: "ER_SPECIFIC_ACCESS_DENIED_ERROR", blame: tableFault, plain: true},
+	1267: {name: "ER_CANT_AGGREGATE_2COLLATIONS", blame: tableFault, means: "collations of the table don't go together"},
+	1305: {name: "ER_SP_DOES_NOT_EXIST", blame: tableFault, means: "a trigger calls a routine that does not exist"},
+	1356: {name: "ER_VIEW_INVALID", blame: tableFault, means: "a trigger reads a view that can't be read"},
+	1364: {name: "ER_NO_DEFAULT_FOR_FIELD", blame: tableFault, plain: true},
+	1370: {name: "ER_PROCACCESS_DENIED_ERROR", blame: tableFault, plain: true},
+	1415: {name: "ER_SP_NO_RETSET", blame: tableFault, means: "a trigger returns rows"},
+	1422: {name: "ER_COMMIT_NOT_ALLOWED_IN_SF_OR_TRG", blame: tableFault, means: "a trigger commits"},
+	1442: {name: "ER_CANT_UPDATE_USED_TABLE_IN_SF_OR_TRG", blame: tableFault, means: "a trigger writes to its own table"},
+	1449: {name: "ER_NO_SUCH_USER", blame: tableFault, means: "a trigger's DEFINER does not exist"},
+	1598: {name: "ER_BINLOG_LOGGING_IMPOSSIBLE", blame: tableFault, means: "the server can't log a write to the table"},
+	1665: {name: "ER_BINLOG_STMT_MODE_AND_ROW_ENGINE", blame: tableFault, plain: true},
+	1785: {name: "ER_GTID_UNSAFE_NON_TRANSACTIONAL_TABLE", blame: tableFault,
+		means: "a trigger writes to a table that has no transactions"},
+	3098: {name: "ER_BEFORE_DML_VALIDATION_ERROR", blame: tableFault, means: "the group takes no writes to such a table"},
+	3108: {name: "ER_DEPENDENT_BY_GENERATED_COLUMN", blame: tableFault, plain: true},
+	3959: {name: "ER_DEPENDENT_BY_CHECK_CONSTRAINT", blame: tableFault, plain: true},
+
+	// A value is the cause. These are here for their words.
+	1048: {name: "ER_BAD_NULL_ERROR", means: "NULL in a column that is NOT NULL"},
+	1062: {name: "ER_DUP_ENTRY", means: "another row has the same unique key"},
+	1118: {name: "ER_TOO_BIG_ROWSIZE", means: "the row is too large"},
+	1139: {name: "ER_REGEXP_ERROR", means: "a text is not valid as a regular expression"},
+	1264: {name: "ER_WARN_DATA_OUT_OF_RANGE", means: "a number is out of the column's range"},
+	1265: {name: "WARN_DATA_TRUNCATED", means: "a value doesn't fit the column"},
+	1292: {name: "ER_TRUNCATED_WRONG_VALUE", means: "a date or time is not valid"},
+	1300: {name: "ER_INVALID_CHARACTER_STRING", means: "a text is not valid in the column's character set"},
+	1366: {name: "ER_TRUNCATED_WRONG_VALUE_FOR_FIELD", means: "a value doesn't fit the column's type or character set"},
+	1406: {name: "ER_DATA_TOO_LONG", means: "a value is too long for the column"},
+	1411: {name: "ER_WRONG_VALUE_FOR_TYPE", means: "a value can't be converted to the column's type"},
+	1441: {name: "ER_DATETIME_FUNCTION_OVERFLOW", means: "a date or time is out of range"},
+	1452: {name: "ER_NO_REFERENCED_ROW_2", means: "a foreign key's row is missing"},
+	1526: {name: "ER_NO_PARTITION_FOR_GIVEN_VALUE", means: "no partition takes the value"},
+	1644: {name: "ER_SIGNAL_EXCEPTION", means: "a trigger refused the row"},
+	1690: {name: "ER_DATA_OUT_OF_RANGE", means: "a number is out of range"},
+	3037: {name: "ER_GIS_INVALID_DATA", means: "a value is not valid as a geometry"},
+	3140: {name: "ER_INVALID_JSON_TEXT", means: "a text is not valid JSON"},
+	3141: {name: "ER_INVALID_JSON_TEXT_IN_PARAM", means: "a text is not valid JSON"},
+	3151: {name: "ER_JSON_KEY_TOO_BIG", means: "the name of a JSON property is longer than 65,535 bytes"},
+	3156: {name: "ER_INVALID_JSON_VALUE_FOR_CAST", means: "a JSON value doesn't fit the column's type"},
+	3157: {name: "ER_JSON_DOCUMENT_TOO_DEEP", means: "a JSON document is nested in more than 100 levels"},
+	3616: {name: "ER_LONGITUDE_OUT_OF_RANGE", means: "a longitude is out of range"},
+	3617: {name: "ER_LATITUDE_OUT_OF_RANGE", means: "a latitude is out of range"},
+	3751: {name: "ER_WARN_DATA_TRUNCATED_FUNCTIONAL_INDEX", means: "a value doesn't fit a functional index"},
+	3752: {name: "ER_WARN_DATA_OUT_OF_RANGE_FUNCTIONAL_INDEX", means: "a number is out of range for a functional index"},
+	3819: {name: "ER_CHECK_CONSTRAINT_VIOLATED", means: "a CHECK constraint refuses the row"},
+	3903: {name: "ER_INVALID_JSON_VALUE_FOR_FUNC_INDEX", means: "a JSON value doesn't fit a functional index"},
+	3904: {name: "ER_JSON_VALUE_OUT_OF_RANGE_FOR_FUNC_INDEX", means: "a number is out of range for a functional index"},
+	3905: {name: "ER_EXCEEDED_MV_KEYS_NUM", means: "a list has too many values for a multi-valued index"},
+	3906: {name: "ER_EXCEEDED_MV_KEYS_SPACE", means: "a list is too long for a multi-valued index"},
+	3907: {name: "ER_FUNCTIONAL_INDEX_DATA_IS_TOO_LONG", means: "a value is too long for a functional index"},
+	3908: {name: "ER_WRONG_MVI_VALUE", means: "a list or an object is no value for a functional index"},
+	4025: {name: "ER_CONSTRAINT_FAILED", means: "a CHECK constraint refuses the row"}, // MariaDB's
+}
+
+// faultOf is what is known of an error of a server. The states of lost connections and of transactions that were given
+// up pass, those of a SIGNAL are its author's, whatever number it has.
+func faultOf(e *mysql.MySQLError) fault {
+	state := string(e.SQLState[:])
+	f, known := faults[e.Number]
+	switch {
+	case signalled(e):
+		return faults[1644]
+	case !known && (strings.HasPrefix(state, "08") || strings.HasPrefix(state, "40")):
+		return fault{name: "SQLSTATE " + state, blame: serverFault}
+	}
+	return f
+}
+
+// signalled reports whether an error is a SIGNAL's: its author gives it a number and the class of states that is free.
+func signalled(e *mysql.MySQLError) bool { return strings.HasPrefix(string(e.SQLState[:]), "45") }
+
+// blames says what an error concerns; ok is false if it is no error of a server's.
+func blames(err error) (b blame, ok bool) {
+	var e *mysql.MySQLError
+	switch {
+	case errors.As(err, &e):
+		return faultOf(e).blame, true
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return sizeFault, true
+	}
+	return 0, false
+}
+
+// tooMuch reports whether a smaller batch may go through where one failed.
+func tooMuch(err error) bool {
+	b, ok := blames(err)
+	return ok && (b == batchFault || b == sizeFault)
+}
+
+// rowReason is why the server refused a row that it was sent alone, with the error's number and state, in words that
+// show no value; "" if the row is not the reason. Tables of the sink's own refuse only what is too large.
+func rowReason(err error) string {
+	var at *viewError
+	if b, ok := blames(err); !ok || b != rowFault && b != sizeFault || !errors.As(err, &at) {
+		return ""
+	} else if b == rowFault && at.view == allViews && !is(err, 1118, 1406) {
+		return ""
+	}
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return faults[1153].means
+	}
+	reason := faultOf(e).means
+	if reason == "" {
+		reason = "the server refuses the row"
+	}
+	return fmt.Sprintf("%s (error %d, SQLSTATE %s)", reason, e.Number, e.SQLState[:])
+}
