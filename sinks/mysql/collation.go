@@ -48,6 +48,12 @@ func (c *column) exact() bool {
 	return !c.collates() && c.typ != "enum" && c.typ != "set" || strings.HasSuffix(c.collation, "_bin")
 }
 
+// keepsSpaces reports whether a column takes values for two that differ in spaces at their ends, or takes none that end
+// in one.
+func (c *column) keepsSpaces() bool {
+	return c.typ != "varchar" && !strings.HasSuffix(c.typ, "text") || keepsSpaces(c.collation)
+}
+
 // tellsApart reports whether a column holds any two values of the source's column as two.
 func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.collation == "" {
@@ -60,7 +66,7 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 		return true // digits of numbers, dates, addresses
 	}
 	if c.exact() {
-		return c.typ != "varchar" && !strings.HasSuffix(c.typ, "text") || keepsSpaces(c.collation) || !from.tellsSpaces()
+		return c.keepsSpaces() || !from.tellsSpaces()
 	}
 	later := mariaDB && strings.Contains(c.collation, "_0900_") // an alias of a later table of weights
 	return asFine(c.collation, from.Collation) && !later
@@ -181,13 +187,13 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		own := false
+		properties := false // some of its values are properties, which are all told apart
 		for _, feed := range k.view.From {
 			origin, err := from.column(ctx, s.tables[feed.Table], f.Path)
 			if err != nil {
 				return nil, err
 			}
-			if own = own || origin != nil; !k.ledger && k.origin[i] == nil {
+			if properties = properties || origin == nil; !k.ledger && k.origin[i] == nil {
 				k.origin[i] = origin
 			}
 			if origin == nil || s.tellsApart(columns[i], origin, srv.isMariaDB()) {
@@ -204,7 +210,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 				feed.Table, theirs, alter, k.view.Name))
 			break
 		}
-		if !own && from.ask != nil && !columns[i].exact() {
+		if properties && from.ask != nil && !(columns[i].exact() && columns[i].keepsSpaces()) {
 			k.loose = append(k.loose, columns[i])
 		}
 	}

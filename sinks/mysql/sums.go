@@ -152,10 +152,16 @@ func (c *comparison) addLedger(ctx context.Context) error {
 	}
 }
 
-// add adds what a cell contributes to known groups, and returns the rest. Where no column is compared by a collation, a
+// byCollation reports whether groups are one where the table's collation takes them for one. It is so where the source
+// does, too. Where it does not (keeper.loose), groups that met in one row have made its sum wrong.
+func (c *comparison) byCollation() bool {
+	return len(c.k.loose) == 0 && slices.ContainsFunc(c.k.group(), (*column).collates)
+}
+
+// add adds what a cell contributes to known groups, and returns the rest. Where groups are not one by collation, a
 // group outside the span can't be one of those inside.
 func (c *comparison) add(state cellState) (unmatched []row, err error) {
-	collates := slices.ContainsFunc(c.k.group(), (*column).collates)
+	collates := c.byCollation()
 	for _, v := range state {
 		if v.kept == "" || !c.ids[v.view] {
 			continue
@@ -194,7 +200,7 @@ func (c *comparison) match(ctx context.Context, unmatched []row) error {
 		}
 		var others []row
 		for _, r := range some {
-			if group := r[:len(r)-1]; same[groupID(group)] {
+			if group := r[:len(r)-1]; same[groupID(group)] || !c.byCollation() {
 				c.count(group, r)
 			} else {
 				others = append(others, r)
