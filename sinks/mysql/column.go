@@ -21,6 +21,7 @@ type column struct {
 	optional     bool // a row can be inserted without it
 	auto         bool // AUTO_INCREMENT
 	generated    bool
+	updates      bool // ON UPDATE CURRENT_TIMESTAMP
 	textual      bool // JSON that is kept as text
 	unsigned     bool
 	chars, bytes int64 // the longest that it takes

@@ -101,6 +101,10 @@ func (c *declared) line() string {
 	case c.role == ofRow:
 		null = " NULL"
 	}
+	if typ := strings.ToUpper(c.typ); strings.HasPrefix(typ, "TIMESTAMP") && null == " NOT NULL" &&
+		!strings.Contains(typ, "DEFAULT") {
+		null = steadyTime(false)
+	}
 	if c.origin != "" {
 		origin = " COMMENT '" + c.origin + "'"
 	}

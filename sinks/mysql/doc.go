@@ -75,15 +75,16 @@
 // # What is where
 //
 // mysql.go Config, New, Open · settings.go what a view and the sink are configured by · session.go connections and
-// servers · query.go transactions and results · own.go the sink's own tables · shape.go a target's shape · keeper.go a
-// view in its table · index.go, row.go, counter.go the kinds · ledger.go, sums.go, stray.go what counters rest on ·
-// column.go, number.go, datetime.go, json.go conversion · collation.go which values are one · state.go, rows.go stored
-// forms · apply.go, transaction.go, writer.go a batch · crowd.go keys with very many cells · novelty.go what is new ·
-// literal.go values in statements · dead.go which cells are dead letters · target.go versions · mark.go marks ·
-// shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go, shardedcompare.go, shardedcheck.go
-// several databases · fresh.go tables that were empty · emptied.go tables that are · altered.go tables that change ·
-// walk.go what pages through cells and keys · sweep.go what a fill did not confirm · compare.go what a verify reads ·
-// shadow.go rebuilds beside the live table · foreign.go what they would lose · refit.go tables of earlier definitions ·
-// ddl.go, declare.go, design.go missing tables and their types · errors.go what servers say · fault.go what their
-// errors concern · check.go what can be known before a start. What all sinks decide alike is in package judge.
+// servers · query.go transactions and results · own.go the sink's own tables · shape.go a target's shape · unsteady.go
+// keys that change by themselves · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go,
+// sums.go, stray.go what counters rest on · column.go, number.go, datetime.go, json.go conversion · collation.go which
+// values are one · state.go, rows.go stored forms · apply.go, transaction.go, writer.go a batch · crowd.go keys with
+// very many cells · novelty.go what is new · literal.go values in statements · dead.go which cells are dead letters ·
+// target.go versions · mark.go marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go,
+// shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were empty · emptied.go tables that are ·
+// altered.go tables that change · walk.go what pages through cells and keys · sweep.go what a fill did not confirm ·
+// compare.go what a verify reads · shadow.go rebuilds beside the live table · foreign.go what they would lose ·
+// refit.go tables of earlier definitions · ddl.go, declare.go, design.go missing tables and their types · errors.go
+// what servers say · fault.go what their errors concern · check.go what can be known before a start. What all sinks
+// decide alike is in package judge.
 package mysql

@@ -133,7 +133,7 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 	k.inserted = k.columnList()
 	k.valued = k.byValue()
 	k.findDistinct(sh)
-	problems = append(problems, unmanaged(k, sh)...)
+	problems = slices.Concat(problems, unmanaged(k, sh), unsteady(k, sh))
 	return k, append(problems, k.kind.check(k, sh)...)
 }
 

@@ -64,6 +64,18 @@ var refusals = []struct {
 		replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "city", "n"),
 			Settings: mysql.Settings{Create: true, Types: map[string]string{"email": "VARCHAR(450)",
 				"city": "VARCHAR(450)"}}}, "creating table v from its types"},
+	{"a key that changes by itself", "CREATE TABLE v (id TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE " +
+		"CURRENT_TIMESTAMP PRIMARY KEY, email TEXT)", replicator.View{Kind: "row"},
+		"MODIFY `id` timestamp NOT NULL DEFAULT '2000-01-01 00:00:00'"},
+	{"a group that changes by itself", "CREATE TABLE v (email DATETIME(3) DEFAULT '2000-01-01' ON UPDATE " +
+		"CURRENT_TIMESTAMP(3) PRIMARY KEY, n INT)",
+		replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")},
+		"MODIFY `email` datetime(3) NOT NULL DEFAULT '2000-01-01 00:00:00'"},
+	{"a key that a trigger sets", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)\nCREATE TRIGGER own BEFORE " +
+		"UPDATE ON v FOR EACH ROW BEGIN IF NEW.email = 'x' THEN SET NEW.email = 'y', new.`id` = 'z'; END IF; END",
+		replicator.View{Kind: "row"}, "trigger own sets column id"},
+	{"a generated key", "CREATE TABLE v (n INT, id BINARY(16) AS (n) STORED, email TEXT, UNIQUE (id))",
+		replicator.View{Kind: "row"}, "id is generated"},
 	{"another kind", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)", replicator.View{Kind: "hash"}, "hash"},
 }
 
@@ -72,8 +84,10 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 		for _, r := range refusals {
 			t.Run(r.name, func(t *testing.T) {
 				db, dsn := database(t, s)
-				if r.ddl != "" {
-					exec(t, db, r.ddl)
+				for _, ddl := range strings.Split(r.ddl, "\n") {
+					if ddl != "" {
+						exec(t, db, ddl)
+					}
 				}
 				v := r.view
 				v.Name, v.Fingerprint = "view", "1"
@@ -244,5 +258,63 @@ func TestCreateAndSchema(t *testing.T) {
 		if _, err := sink.Open(context.WithoutCancel(t.Context()), "", views); err != nil {
 			t.Errorf("Open with the tables of Schema: %v", err)
 		}
+	})
+}
+
+// With explicit_defaults_for_timestamp off a server adds ON UPDATE CURRENT_TIMESTAMP to a table's first TIMESTAMP that
+// is NOT NULL and has no default.
+func TestACreatedTableHasNoColumnThatChangesByItself(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s)
+		c := mysql.Config{Name: "main", DSN: dsn + "?explicit_defaults_for_timestamp=OFF", Tables: []replicator.Table{
+			{Name: "event", Table: "event", Key: []string{"ts"}}}, Columns: func(context.Context, string,
+			string) ([]mysql.SourceColumn, error) {
+			return []mysql.SourceColumn{{Name: "ts", Type: "timestamp(3)"}}, nil
+		}}
+		sink, err := mysql.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sink.Close()
+		row := view("row", "events", "email")
+		row.From = from("event")
+		set(row, func(s *mysql.Settings) { s.KeyFrom, s.Create = []replicator.Field{{Name: "ts", Path: "$ts"}}, true })
+		total := counter("total")
+		total.From = from("event")
+		total.Fields[0] = replicator.Field{Name: "ts", Path: "$ts"}
+		set(total, func(s *mysql.Settings) { s.Create = true })
+		target := openTarget(t, sink, row, total)
+		key, err := replicator.MakeKey("2020-01-01 00:00:00.000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for version := range int64(2) {
+			applyAll(t, target, replicator.Op{Cell: replicator.Cell{Table: "event", Key: key}, Version: version + 1,
+				Order: version + 1, Values: []replicator.Value{
+					{View: 0, Entries: []replicator.Entry{{Fields: []any{version}}}},
+					{View: 1, Entries: []replicator.Entry{{Fields: []any{"2020-01-01 00:00:00.000", version + 1}}}}}})
+		}
+		for table, value := range map[string]string{"events": "email = '1'", "total": "amount = 2"} {
+			if n := count(t, db, table+" WHERE ts = '2020-01-01 00:00:00' AND "+value); n != 1 || count(t, db, table) != 1 {
+				t.Errorf("%s: %d rows are right of %d", table, n, count(t, db, table))
+			}
+			var ddl string
+			if err := db.QueryRow("SHOW CREATE TABLE "+table).Scan(new(string), &ddl); err != nil ||
+				strings.Contains(strings.ToUpper(ddl), "ON UPDATE") {
+				t.Errorf("%s (%v)", ddl, err)
+			}
+		}
+	})
+}
+
+func TestATriggerThatLeavesTheKeyAloneIsNoProblem(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		_, dsn := database(t, s, "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY, remark VARCHAR(50), "+
+			"changed TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP)",
+			"CREATE TRIGGER own BEFORE INSERT ON names FOR EACH ROW BEGIN IF NEW.id = 'x' THEN SET NEW.remark = NEW.id; "+
+				"END IF; END")
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		applyAll(t, openTarget(t, sink, view("row", "names", "email")), userOp(1, 1, 1, "x"))
 	})
 }

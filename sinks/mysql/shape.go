@@ -22,6 +22,7 @@ type shape struct {
 	isView          bool
 	columns         []*column
 	indexes         []index
+	triggers        []trigger
 	definition      string // see definition
 }
 
@@ -110,6 +111,9 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	if err := s.readIndexes(ctx, tx, sh); err != nil {
 		return nil, classify(err, doing)
 	}
+	if err := s.readTriggers(ctx, tx, sh); err != nil {
+		return nil, classify(err, doing)
+	}
 	if sh.isView {
 		return sh, nil
 	}
@@ -130,6 +134,7 @@ func (s *Sink) readColumns(ctx context.Context, tx *sql.Tx, sh *shape) error {
 		c.typ = strings.ToLower(c.typ)
 		c.unsigned = strings.Contains(strings.ToLower(c.declared), "unsigned")
 		c.auto = strings.Contains(extra, "auto_increment")
+		c.updates = strings.Contains(extra, "on update")
 		c.generated = strings.Contains(extra, "generated") && !byDefault || strings.Contains(extra, "virtual") ||
 			strings.Contains(extra, "persistent")
 		c.optional = c.nullable || hasDefault || c.auto || c.generated || byDefault
