@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"replicator/internal/servers"
@@ -25,12 +26,15 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 			running bool
 			does    []string
 			more    []string // once it was noticed
+			writes  bool     // some cells change all the time until it is noticed
 		}{
 			"dropped, and created by the program": {onLost: "rebuild", running: true, does: both},
 			"the same while it does not run":      {onLost: "stop", does: both},
 			"dropped, and created by hand": {onLost: "stop", running: true, does: both,
 				more: []string{usersTable}},
-			"emptied":                       {onLost: "rebuild", running: true, does: []string{"TRUNCATE users"}},
+			"emptied": {onLost: "rebuild", running: true, does: []string{"TRUNCATE users"}},
+			"emptied under writes": {onLost: "stop", running: true, writes: true,
+				does: []string{"TRUNCATE users", "DELETE FROM by_email"}},
 			"emptied while it does not run": {onLost: "stop", does: []string{"DELETE FROM users", "TRUNCATE by_email"}},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -53,6 +57,7 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 					p.stop()
 				}
 				db := l.connect(sink, l.database+"_s")
+				written := l.writing(c.writes, cells/5)
 				execAll(t, db, c.does...)
 				if c.running {
 					l.put("\x00", 2, `{"email": "new@x.org"}`)
@@ -62,6 +67,7 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 				if c.onLost == "stop" {
 					l.failsWith("users", "sink main", "checkpoint reset")
 					l.failsWith("by_email", "sink main", "checkpoint reset")
+					written()
 					l.reaches("index_users_email", "running")
 					p.stop()
 					execAll(t, db, c.more...)
@@ -81,6 +87,24 @@ func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 			})
 		}
 	})
+}
+
+// writing changes some cells again and again, if it is to, until the returned function is called.
+func (l *lab) writing(on bool, cells int) (end func()) {
+	if !on {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(l.t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			l.put(string([]byte{byte(1 + n%cells)}), int64(2+n/cells), fmt.Sprintf(`{"email": "%d@y.org"}`, n))
+		}
+	})
+	return func() {
+		cancel()
+		writer.Wait()
+	}
 }
 
 // holdsEach says why the tables of users and of the counter do not hold so many rows each.

@@ -44,13 +44,13 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 }
 
 // lookAtTables reports a table that was altered since its view was opened, which has to be opened anew, or was emptied.
-// Marks calls it, one call at a time, but not while the views are being filled.
-func (t *Target) lookAtTables(ctx context.Context) error {
+// Marks calls it, one call at a time, but not while the views are being filled. All before an order has been applied.
+func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	if time.Since(t.looked) < tableInterval {
 		return nil
 	}
 	t.looked = time.Now()
-	if k, err := t.emptied(ctx); err != nil {
+	if k, err := t.emptied(ctx, order); err != nil {
 		return err
 	} else if k != nil {
 		return fmt.Errorf("view %s: %w", k.view.Name, t.sink.refuseLost(ctx, k.view, k.table, "was emptied"))

@@ -67,10 +67,10 @@
 // batch's keys and read the states; judge each op for each view; where the digest of a contribution changed, delete the
 // key's old rows and insert the new ones; write the states; commit. What is new is guessed and not asked for
 // (novelty.go). What the server refuses is repeated without guesses and statement by statement, which shows whose it
-// is. A deadlock repeats the transaction; a lock that is waited for in vain is an error, so that it shows. A row that the
-// server refuses after all is found by splitting the batch, and is rejected alone; fault.go lists the errors that are
-// no row's. A batch that is too much for the server is split, too. Statements share packets: a proxy between must let
-// several statements through.
+// is. A deadlock repeats the transaction; a lock that is waited for in vain is an error, so that it shows. A row that
+// the server refuses after all is found by splitting the batch, and is rejected alone; fault.go lists the errors that
+// are no row's. A batch that is too much for the server is split, too. Statements share packets: a proxy between must
+// let several statements through.
 //
 // # What is where
 //
@@ -81,10 +81,10 @@
 // values are one · state.go, rows.go stored forms · apply.go, transaction.go, writer.go a batch · crowd.go keys with
 // very many cells · novelty.go what is new · literal.go values in statements · dead.go which cells are dead letters ·
 // target.go versions · mark.go marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go,
-// shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were empty · emptied.go tables that are ·
-// altered.go tables that change · walk.go what pages through cells and keys · sweep.go what a fill did not confirm ·
-// compare.go what a verify reads · shadow.go rebuilds beside the live table · foreign.go what they would lose ·
-// refit.go tables of earlier definitions · ddl.go, declare.go, design.go missing tables and their types · errors.go
-// what servers say · fault.go what their errors concern · check.go what can be known before a start. What all sinks
-// decide alike is in package judge.
+// shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were empty · emptied.go tables that were
+// dropped · loss.go tables that were emptied · altered.go tables that change · walk.go what pages through cells and
+// keys · sweep.go what a fill did not confirm · compare.go what a verify reads · shadow.go rebuilds beside the live
+// table · foreign.go what they would lose · refit.go tables of earlier definitions · ddl.go, declare.go, design.go
+// missing tables and their types · errors.go what servers say · fault.go what their errors concern · check.go what can
+// be known before a start. What all sinks decide alike is in package judge.
 package mysql

@@ -19,6 +19,8 @@ const (
 	errDuplicate = 1062
 	errDeadlock  = 1213
 	errLockWait  = 1205 // for a row's lock, or for a table's
+
+	errTableChanged = 1412 // since the snapshot that is read
 )
 
 // transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once.

@@ -64,7 +64,7 @@ func storeMark(at replicator.Standing) storedMark {
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
 		if !at.Filling() {
-			if err := t.lookAtTables(ctx); err != nil {
+			if err := t.lookAtTables(ctx, at.Position.Order); err != nil {
 				return err
 			}
 		}

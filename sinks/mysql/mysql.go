@@ -64,6 +64,7 @@ type Sink struct {
 	few      int    // cells of a key that are no crowd: see crowd.go
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
+	looks    looks      // at the views' tables
 	creating sync.Mutex // held while the own tables are looked at and created
 
 	mu     sync.Mutex
@@ -158,6 +159,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		}
 	}
 	if t.retired, err = retiredIDs(ctx, s.db); err == nil {
+		s.looks.forget(t.retired)
 		err = s.forgetDead(ctx, t.retired)
 	}
 	return t, err

@@ -1,0 +1,303 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"sync"
+
+	"replicator"
+)
+
+// A table that is emptied (TRUNCATE, DELETE) gets new rows at once if its view is written to, so that nobody sees it
+// empty. But all these rows are new. Each look at a table notes some of its rows, the witnesses. By the next look a
+// witness whose cells have not changed must still be there. The table was emptied if at least emptiedEvidence witnesses
+// are gone, none is left, and no other row is as old. A person who deletes some rows leaves other old ones. Rows and
+// states are read in one snapshot, so that a concurrent write is no evidence.
+const (
+	emptiedEvidence = 100
+	witnessed       = 1000   // rows that a look notes, at most
+	witnessRows     = 5000   // rows that it reads for them: those of one entity count once
+	oldRows         = 20_000 // rows that are searched for an old one if no witness is left
+	witnessStates   = 20_000 // states that are read of the witnesses
+	emptiedSample   = 2000   // states that are read for the first look, which has no witnesses
+)
+
+// witnesses are rows that a view's table had at a look.
+type witnesses struct {
+	order int64            // all before was applied
+	keys  []replicator.Key // of the entities whose rows they are
+	sums  []row            // of a counter: groups and sums
+}
+
+// looks are the last looks at the tables of views, by their ids. They outlive targets.
+type looks struct {
+	mu   sync.Mutex
+	last map[uint32]witnesses
+}
+
+func (l *looks) get(view uint32) (w witnesses, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w = l.last[view]
+	return w, len(w.keys)+len(w.sums) > 0
+}
+
+func (l *looks) put(view uint32, w witnesses) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		l.last = map[uint32]witnesses{}
+	}
+	l.last[view] = w
+}
+
+// forget drops the looks at views that have ended.
+func (l *looks) forget(retired map[uint32]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range retired {
+		delete(l.last, id)
+	}
+}
+
+// emptied is the first view whose table was emptied since the last look at it; nil if there is none. All before an
+// order has been applied.
+func (t *Target) emptied(ctx context.Context, order int64) (*keeper, error) {
+	for _, k := range t.kept {
+		lost, err := t.lookForLoss(ctx, k, order)
+		database, _ := split(settingsOf(k.view).Table, t.sink.database)
+		switch {
+		case is(err, noTable) || is(err, noDatabase) && database != t.sink.database:
+			return nil, k.altered()
+		case is(err, errTableChanged): // by a TRUNCATE that came between: the next look tells
+			continue
+		case err != nil:
+			return nil, err
+		case lost:
+			return k, nil
+		}
+	}
+	return nil, nil
+}
+
+// lookForLoss compares a table with the last look at it, and notes new witnesses.
+func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
+	since, known := t.sink.looks.get(k.id)
+	if !known {
+		if since, err = t.firstWitnesses(ctx, k, order); err != nil {
+			return false, err
+		}
+	}
+	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return false, err
+	}
+	now := witnesses{order: order}
+	if k.ledger {
+		lost, err = t.lostSums(ctx, tx, k, since)
+	} else {
+		lost, err = t.lostRows(ctx, tx, k, since)
+	}
+	if err == nil && !lost && k.ledger {
+		now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed), nil)
+	} else if err == nil && !lost {
+		now.keys, err = k.someKeys(ctx, tx, witnessRows, witnessed)
+	}
+	if err = rollback(tx, err); err == nil && !lost {
+		t.sink.looks.put(k.id, now)
+	}
+	return lost, err
+}
+
+// firstWitnesses are those of a process's first look: what the first states of the source show.
+func (t *Target) firstWitnesses(ctx context.Context, k *keeper, order int64) (witnesses, error) {
+	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
+	w := witnesses{order: cmp.Or(k.marked.Position.Order, order)}
+	seen := map[replicator.Key]bool{}
+	for _, c := range cells {
+		if !seen[c.Key] {
+			seen[c.Key] = true
+			w.keys = append(w.keys, c.Key)
+		}
+	}
+	return w, err
+}
+
+// lostRows reports whether all witnesses are gone whose cells did not change, and no old row is left.
+func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
+	if some, err := k.someKeys(ctx, tx, 1, 1); err != nil {
+		return false, err
+	} else if len(some) == 0 { // nothing can have been written to it since
+		since.order = math.MaxInt64
+	}
+	unchanged, err := t.unchanged(ctx, tx, k, since.keys, since.order)
+	if err != nil || len(unchanged) < emptiedEvidence {
+		return false, err
+	}
+	var keys [][]any
+	for _, key := range unchanged {
+		values, err := key.Values()
+		if err != nil {
+			return false, err
+		}
+		if converted, err := k.key(values); err == nil {
+			keys = append(keys, converted)
+		}
+	}
+	if found, err := k.holdsAny(ctx, tx, keys); err != nil || found {
+		return false, err
+	}
+	others, err := k.someKeys(ctx, tx, oldRows, oldRows)
+	if err != nil {
+		return false, err
+	}
+	old, err := t.unchanged(ctx, tx, k, others, since.order)
+	return len(old) == 0, err
+}
+
+// unchanged are the keys whose cells show something in a view and have not changed since an order.
+func (t *Target) unchanged(
+	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key, order int64,
+) (unchanged []replicator.Key, err error) {
+	for n := 0; n < len(keys); n += maxList {
+		shows, changed := map[string]bool{}, map[string]bool{}
+		var w writer
+		var entities []string
+		for _, key := range keys[n:min(n+maxList, len(keys))] {
+			entities = append(entities, entityID(t.source, key))
+		}
+		w.writeReading(entities, nil)
+		w.write(inOrder, strconv.Itoa(witnessStates))
+		rows, err := tx.QueryContext(ctx, string(w.text))
+		if err != nil {
+			return nil, err
+		}
+		read, last := 0, ""
+		err = scanStates(rows, func(entity, _ []byte, state cellState, _ string) error {
+			read, last = read+1, string(entity)
+			if v := state.find(k.id); v != nil {
+				shows[last] = shows[last] || v.known().Shown
+				changed[last] = changed[last] || max(v.state.Order, v.state.AsOf) > order
+			}
+			return nil
+		})
+		rows.Close()
+		if err != nil {
+			return nil, err
+		}
+		if read == witnessStates { // there may be more of it
+			changed[last] = true
+		}
+		for i, e := range entities {
+			if shows[e] && !changed[e] {
+				unchanged = append(unchanged, keys[n+i])
+			}
+		}
+	}
+	return unchanged, nil
+}
+
+// holdsAny reports whether a table has a row of any of the keys.
+func (k *keeper) holdsAny(ctx context.Context, tx *sql.Tx, keys [][]any) (bool, error) {
+	for n := 0; n < len(keys); n += maxList {
+		some := keys[n:min(n+maxList, len(keys))]
+		w := writer{}
+		w.write("SELECT 1 FROM ", k.table, " WHERE ")
+		w.oneOf(k.keys, len(some), func(n int) []any { return some[n] })
+		w.write(" LIMIT 1")
+		found, err := texts(ctx, tx, string(w.text))
+		if err != nil || len(found) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// someKeys are the distinct keys of a table's first rows, as the source has them. One whose kind at the source is not
+// known may be another there; it then has no state.
+func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys []replicator.Key, err error) {
+	kinds := make([]any, len(k.keys))
+	names := make([]string, len(k.keys))
+	values := make([]sql.NullString, len(k.keys))
+	into := make([]any, len(k.keys))
+	for i, c := range k.keys {
+		names[i], into[i] = c.quoted, &values[i]
+		if i < len(k.origin) && k.origin[i] != nil && k.keyOf[i] < len(kinds) {
+			kinds[k.keyOf[i]] = k.origin[i].keyKind()
+		}
+	}
+	list := strings.Join(names, ", ")
+	err = eachRow(ctx, tx, func(r *sql.Rows) error {
+		if err := r.Scan(into...); err != nil {
+			return err
+		}
+		if key, err := k.sourceKey(values, kinds); err == nil {
+			keys = append(keys, key)
+		}
+		return nil
+	}, fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT %s FROM %s LIMIT %d) some LIMIT %d", list, list, k.table, rows, most))
+	return keys, err
+}
+
+// lostSums reports whether a counter lost at least half of every sum that it had. Its rows have no age, because changes
+// add to them. So what they lack is asked of the ledger, where each is half of what it was or less.
+func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
+	last := len(k.fields) - 1
+	stored := sums{}
+	var args []any
+	for _, r := range since.sums {
+		args = append(args, r[:last]...)
+	}
+	for n := 0; n < len(since.sums); n += maxList {
+		some := min(maxList, len(since.sums)-n)
+		found, err := readSums(ctx, tx, k, " WHERE "+oneOf(k.group(), some), args[n*last:(n+some)*last])
+		if err != nil {
+			return false, err
+		}
+		stored.add(found, false)
+	}
+	for _, r := range since.sums {
+		if s := stored[groupID(r[:last])]; s != nil && !atMostHalf(s.total, rational(r[last])) {
+			return false, nil
+		}
+	}
+	if len(since.sums) == 0 { // it is a first look
+		if rows, err := readSums(ctx, tx, k, " LIMIT 1", nil); err != nil || len(rows) > 0 {
+			return false, err
+		}
+	}
+	shown, err := t.firstWitnesses(ctx, k, 0)
+	if err != nil || len(shown.keys) < emptiedEvidence {
+		return false, err
+	}
+	wrong, end, err := wrongSumsIn(ctx, tx, k, everyGroup(), t.sink.sumBytes)
+	if err != nil {
+		return false, err
+	}
+	right := map[string]bool{}
+	for id := range stored {
+		right[id] = placeOf(id) <= end
+	}
+	for _, w := range wrong {
+		s := stored[w.id]
+		right[w.id] = s != nil && !atMostHalf(s.total, new(big.Rat).Add(s.total, rational(w.lacks[last])))
+	}
+	for id := range stored {
+		if right[id] {
+			return false, nil
+		}
+	}
+	return len(wrong) > 0, nil
+}
+
+// atMostHalf reports whether a sum is at most half of another one; one of the other sign is.
+func atMostHalf(n, of *big.Rat) bool {
+	twice := new(big.Rat).Mul(n, big.NewRat(2*int64(of.Sign()), 1))
+	return twice.Cmp(new(big.Rat).Abs(of)) <= 0
+}
