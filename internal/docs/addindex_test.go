@@ -48,7 +48,7 @@ body = "body"
 codec = "json"
 [sinks.main]
 type = "mysql"
-dsn = "%[1]s"
+dsn = "%[3]s"
 [views.index_users_email]
 from = "cell.users"
 sink = "main"
@@ -134,7 +134,7 @@ func newSite(t *testing.T) *site {
 	}
 	host, port, _ := strings.Cut(server.Addr(), ":")
 	for name, text := range map[string]string{
-		"replicator.toml": fmt.Sprintf(addIndexConfig, dsn, s.listen),
+		"replicator.toml": fmt.Sprintf(addIndexConfig, dsn, s.listen, lab.ForSink(dsn)),
 		"bin/mysql":       fmt.Sprintf(mysqlClient, mysql, host, port),
 	} {
 		path := filepath.Join(s.dir, name)

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -8,20 +9,47 @@ import (
 	"replicator/internal/servers"
 )
 
-// Prepare makes a database with the example's tables, and a user who has just the rights that the README asks for. It
-// returns a client and the user's DSN.
+// The accounts of an example: one that only reads the source, and one that keeps the views.
+const (
+	reader = "replicator"
+	keeper = "replicator_sink"
+)
+
+// Prepare makes a database with the example's tables, and two users who have just the rights that the README asks for
+// of a source and of a sink. It returns a client and the DSN of the first one; Build gives the second one to sinks.
 func Prepare(t testing.TB, s *servers.Server, database, schema string) (client MySQL, dsn string) {
 	t.Helper()
 	MySQL{Server: s}.Exec(t,
 		"CREATE DATABASE "+database+" CHARACTER SET utf8mb4", // MariaDB 10.11's default is latin1, which holds no 学校
-		"CREATE USER IF NOT EXISTS replicator@'127.0.0.1' IDENTIFIED BY 'secret'",
-		"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO replicator@'127.0.0.1'",
-		"GRANT ALL ON "+database+".* TO replicator@'127.0.0.1'")
+		"CREATE USER IF NOT EXISTS "+reader+"@'127.0.0.1' IDENTIFIED BY 'secret'",
+		"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+reader+"@'127.0.0.1'",
+		"CREATE USER IF NOT EXISTS "+keeper+"@'127.0.0.1' IDENTIFIED BY 'secret'",
+		"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP ON "+database+".* TO "+keeper+"@'127.0.0.1'")
 	client = MySQL{Server: s, Database: database}
 	if schema != "" {
 		client.Exec(t, Statements(schema)...)
 	}
 	c := mysql.NewConfig()
-	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", s.Addr(), "replicator", "secret", database
+	c.Net, c.Addr, c.User, c.Passwd, c.DBName = "tcp", s.Addr(), reader, "secret", database
 	return client, c.FormatDSN()
+}
+
+// ForSink is a DSN of Prepare's with the account that keeps views.
+func ForSink(dsn string) string { return strings.Replace(dsn, reader+":", keeper+":", 1) }
+
+// withSinkAccount has the sinks of a configuration take their DSNs from variables of their own: env names a DSN of
+// Prepare's that the source takes.
+func withSinkAccount(config string, env []string) (string, []string) {
+	at := strings.Index(config, "\n[sinks.")
+	if at < 0 {
+		return config, env
+	}
+	source, sinks := config[:at], config[at:]
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if own := name + "_OF_SINK"; strings.HasPrefix(value, reader+":") {
+			sinks, env = strings.ReplaceAll(sinks, "${"+name+"}", "${"+own+"}"), append(env, own+"="+ForSink(value))
+		}
+	}
+	return source + sinks, env
 }

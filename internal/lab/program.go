@@ -66,6 +66,7 @@ func Binary(t testing.TB) string {
 // package sets, and what env says.
 func Build(t testing.TB, name, config string, env ...string) *Program {
 	t.Helper()
+	config, env = withSinkAccount(config, env)
 	p := &Program{Program: launch.Program{Path: Binary(t)}, t: t, name: name, config: config, env: env}
 	return p.WithNewState()
 }
