@@ -52,6 +52,7 @@ func openTarget(t testing.TB, sink *mysql.Sink, views ...*replicator.View) repli
 // cells of the batch are written.
 func TestServerRefusalsAreRejectedAlone(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		enforcesChecks(t, s)
 		db, dsn := database(t, s,
 			"CREATE TABLE checked (id BINARY(16) PRIMARY KEY, email VARCHAR(50), CHECK (email <> 'no'))",
 			"CREATE TABLE plain (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))")

@@ -230,6 +230,18 @@ func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (st
 	if c.nullable {
 		null = " NULL"
 	}
-	return "ALTER TABLE " + k.table + " MODIFY " + c.quoted + " " + c.declared + " CHARACTER SET " + set + " COLLATE " +
-		collation + null, nil
+	typ := c.declared + " CHARACTER SET " + set + " COLLATE " + collation
+	if spaces && c.typ != "char" && !keepsSpaces(collation) { // MySQL before 8.0.17
+		typ = asBytes(c)
+	}
+	return "ALTER TABLE " + k.table + " MODIFY " + c.quoted + " " + typ + null, nil
+}
+
+// asBytes is the type that holds a text column's texts as bytes of UTF-8.
+func asBytes(c *column) string {
+	if size := 0; c.typ == "varchar" {
+		_, _ = fmt.Sscanf(c.declared, "varchar(%d)", &size)
+		return fmt.Sprintf("varbinary(%d)", 4*size)
+	}
+	return strings.Replace(c.declared, "text", "blob", 1)
 }

@@ -144,7 +144,8 @@ func text(typ, collation string) mysql.SourceColumn {
 }
 
 func TestTablesThatTakeTwoKeysForOneAreRefused(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
+		s := servertest.Shared(t, kind)
 		var ddl []string
 		var views []*replicator.View
 		for i, p := range pairs {

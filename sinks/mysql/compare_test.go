@@ -13,6 +13,7 @@ import (
 // What a cell's state says of it holds for that cell alone: others of its entity may have something to show.
 func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		enforcesChecks(t, s)
 		db, dsn := database(t, s,
 			"CREATE TABLE people (id BINARY(16) PRIMARY KEY, email VARCHAR(50), phone VARCHAR(50), CHECK (email <> 'refused'))")
 		sink := newSink(t, dsn)

@@ -179,7 +179,7 @@ func TestConversion(t *testing.T) {
 				conversions[d.View].column, d.Kind)
 		}
 		for i, c := range conversions {
-			if (c.want == exactOnMariaDB || c.want == timeOnMariaDB) && s.Kind == servers.MySQL {
+			if (c.want == exactOnMariaDB || c.want == timeOnMariaDB) && !s.Kind.IsMariaDB() {
 				c.want = bad
 			}
 			var got sql.NullString

@@ -14,6 +14,7 @@ import (
 // nothing has to be filled anew. Cells that were dead before stand there once they are looked at.
 func TestTheTableOfTheDeadIsMadeWhereItIsMissing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		enforcesChecks(t, s)
 		db, dsn := database(t, s, "CREATE TABLE checked (id BINARY(16) PRIMARY KEY, email VARCHAR(50), CHECK (email <> 'no'))")
 		sink := newSink(t, dsn)
 		defer sink.Close()

@@ -253,6 +253,7 @@ func TestShardsAreWaitedForWhenOneFails(t *testing.T) {
 
 func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		enforcesChecks(t, s)
 		m := makeShards(t, s, 3,
 			"CREATE TABLE tags (tag VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag), CHECK (tag <> 'no'))",
 			movingDDL[1])
